@@ -1,0 +1,1 @@
+//! JSON-RPC frames, lines and peers as values.

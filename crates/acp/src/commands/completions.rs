@@ -1,0 +1,19 @@
+//! `acp completions SHELL`
+
+use std::process::ExitCode;
+
+use clap::CommandFactory;
+use clap_complete::Shell;
+
+/// Arguments of `acp completions`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The shell to write the script for
+    shell: Shell,
+}
+
+/// Writes the completion script to standard output.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    clap_complete::generate(args.shell, &mut crate::Cli::command(), "acp", &mut std::io::stdout());
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,4 @@
+//! One module per command: its arguments and the call it makes.
+
+pub mod completions;
+pub mod man;

@@ -1,0 +1,52 @@
+//! The command line of ACP Workbench, shared by the `acp` binary and its alias binaries.
+//!
+//! Logic worth a unit test lives in the other crates: here arguments become settings, settings become a
+//! call, and what comes back becomes an exit code. Start reading at [`run`], [`Cli`] and [`commands`].
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+pub mod commands;
+pub mod exit;
+
+/// One toolbox for the Agent Client Protocol (ACP): learn what an agent really does on the wire, mock it,
+/// bridge it and run it at scale.
+#[derive(Parser)]
+#[command(name = "acp", version, about, long_about = None, max_term_width = 100, subcommand_required = true, arg_required_else_help = true)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands of `acp`.
+#[derive(Subcommand)]
+pub enum Command {
+    /// Print a shell completion script, for instance `acp completions bash`
+    Completions(commands::completions::Args),
+    /// Print the manual page in roff form (`acp man | man -l -`)
+    #[command(hide = true)]
+    Man(commands::man::Args),
+}
+
+/// Parses the arguments, runs the command and maps what happened to an exit code.
+pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let cli = match Cli::try_parse_from(args) {
+        Ok(cli) => cli,
+        Err(error) => {
+            let code = if error.use_stderr() { exit::USAGE } else { exit::OK };
+            let _ = error.print();
+            return ExitCode::from(code);
+        }
+    };
+    let outcome = match cli.command {
+        Command::Completions(args) => commands::completions::run(&args),
+        Command::Man(args) => commands::man::run(&args),
+    };
+    outcome.unwrap_or_else(|error| {
+        eprintln!("acp: {error:#}");
+        ExitCode::from(exit::FAULT)
+    })
+}
