@@ -1,0 +1,342 @@
+//! The client side: connect, list the tools, call one, close.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{HeaderName, HeaderValue};
+use rmcp::model::{CallToolRequestParams, ClientCapabilities, ClientConfig, Implementation, ProtocolVersion};
+use rmcp::service::RunningService;
+use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use rmcp::{ClientHandler, RoleClient, ServiceError, serve_client};
+use serde_json::Value;
+use tokio::sync::Mutex;
+
+use crate::child::{Process, Tail};
+use crate::{McpError, ServerSpec};
+
+/// Time limits and identity of a [`Client`].
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// For starting the server and the handshake.
+    pub connect_timeout: Duration,
+    /// For each request after it.
+    pub call_timeout: Duration,
+    /// How long a program may take to end after its input was closed.
+    pub close_grace: Duration,
+    /// How many bytes of a program's standard error to keep.
+    pub stderr_limit: usize,
+    /// `clientInfo.name` of the handshake.
+    pub client_name: String,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            connect_timeout: Duration::from_secs(15),
+            call_timeout: Duration::from_secs(120),
+            close_grace: Duration::from_secs(2),
+            stderr_limit: 16 * 1024,
+            client_name: "acp-workbench".to_owned(),
+        }
+    }
+}
+
+/// Who answered the handshake.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ServerIdentity {
+    /// `serverInfo.name`; empty when the server gave none.
+    pub name: String,
+    /// `serverInfo.version`.
+    pub version: String,
+    /// The protocol version both sides agreed on.
+    pub protocol_version: String,
+    /// Free words about how to use the server.
+    pub instructions: Option<String>,
+}
+
+/// A tool that a server offers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tool {
+    /// Its name on this server, without any prefix.
+    pub name: String,
+    /// A name for people.
+    pub title: Option<String>,
+    /// What it does.
+    pub description: Option<String>,
+    /// The JSON Schema of its arguments.
+    pub input_schema: Value,
+}
+
+/// What a tool gave back. A tool that failed is still a result: see [`CallResult::is_error`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct CallResult {
+    /// The content blocks as the server sent them.
+    pub content: Vec<Value>,
+    /// `structuredContent`, when there was one.
+    pub structured: Option<Value>,
+    /// True when the tool says that it failed.
+    pub is_error: bool,
+}
+
+impl CallResult {
+    /// The text blocks, joined by newlines.
+    pub fn text(&self) -> String {
+        let texts = self
+            .content
+            .iter()
+            .filter(|block| block["type"] == "text")
+            .filter_map(|block| block["text"].as_str());
+        texts.collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// A connection to one server. Methods take `&self` and may overlap; dropping it kills a server program
+/// with its whole process group, [`Client::close`] asks it to end first.
+pub struct Client {
+    server: String,
+    identity: ServerIdentity,
+    service: RunningService<RoleClient, Greeting>,
+    process: Option<Mutex<Process>>,
+    stderr: Option<Tail>,
+    pid: Option<u32>,
+    options: Options,
+}
+
+impl Client {
+    /// Connects with the default [`Options`].
+    pub async fn connect(spec: ServerSpec) -> Result<Self, McpError> {
+        Self::connect_with(spec, Options::default()).await
+    }
+
+    /// Starts or reaches the server and completes the handshake.
+    pub async fn connect_with(spec: ServerSpec, options: Options) -> Result<Self, McpError> {
+        let server = spec.to_string();
+        let greeting = Greeting { name: options.client_name.clone() };
+        let (process, service) = match &spec {
+            ServerSpec::Stdio { .. } => {
+                let (mut process, stdout, stdin) = Process::start(&spec, options.stderr_limit)
+                    .map_err(|source| McpError::Start { server: server.clone(), source })?;
+                let opening = serve_client(greeting, (stdout, stdin));
+                let opened = tokio::time::timeout(options.connect_timeout, opening).await;
+                let service = match opened {
+                    Ok(Ok(service)) => service,
+                    Ok(Err(error)) => {
+                        let ended = process.ended_within(Duration::from_millis(200)).await;
+                        let reason =
+                            ended.map_or_else(|| error.to_string(), |status| format!("it ended ({status})"));
+                        return Err(McpError::Handshake { server, reason, stderr: process.stderr().text() });
+                    }
+                    Err(_) => {
+                        return Err(timeout(
+                            server,
+                            "initialize",
+                            options.connect_timeout,
+                            process.stderr().text(),
+                        ));
+                    }
+                };
+                (Some(process), service)
+            }
+            ServerSpec::Http { url, headers } => {
+                let transport = http_transport(&server, url, headers)?;
+                let opened =
+                    tokio::time::timeout(options.connect_timeout, serve_client(greeting, transport)).await;
+                let service = opened
+                    .map_err(|_| {
+                        timeout(server.clone(), "initialize", options.connect_timeout, String::new())
+                    })?
+                    .map_err(|error| McpError::Handshake {
+                        server: server.clone(),
+                        reason: words(&error),
+                        stderr: String::new(),
+                    })?;
+                (None, service)
+            }
+        };
+        Ok(Self {
+            identity: identity(&service),
+            stderr: process.as_ref().map(|process| process.stderr().clone()),
+            pid: process.as_ref().and_then(Process::id),
+            process: process.map(Mutex::new),
+            server,
+            service,
+            options,
+        })
+    }
+
+    /// Who answered.
+    pub fn identity(&self) -> &ServerIdentity {
+        &self.identity
+    }
+
+    /// The process id of a server program.
+    pub fn pid(&self) -> Option<u32> {
+        self.pid
+    }
+
+    /// The end of a server program's standard error.
+    pub fn stderr_tail(&self) -> String {
+        self.stderr.as_ref().map(Tail::text).unwrap_or_default()
+    }
+
+    /// Every tool of the server, all pages.
+    pub async fn tools(&self) -> Result<Vec<Tool>, McpError> {
+        let listed = self.bounded("tools/list", self.service.list_all_tools()).await?;
+        Ok(listed.into_iter().map(tool).collect())
+    }
+
+    /// Calls a tool. `args` must be a JSON object; `null` counts as an empty one.
+    pub async fn call(&self, tool: &str, args: Value) -> Result<CallResult, McpError> {
+        let mut params = CallToolRequestParams::new(tool.to_owned());
+        match args {
+            Value::Null => {}
+            Value::Object(map) => params = params.with_arguments(map),
+            other => return Err(McpError::BadArguments { tool: tool.to_owned(), found: type_name(&other) }),
+        }
+        let what = format!("tools/call of {tool:?}");
+        let result = self.bounded(&what, self.service.call_tool(params)).await?;
+        Ok(CallResult {
+            content: result
+                .content
+                .iter()
+                .map(|block| serde_json::to_value(block).unwrap_or_default())
+                .collect(),
+            structured: result.structured_content,
+            is_error: result.is_error.unwrap_or(false),
+        })
+    }
+
+    /// Ends the connection: a program's input is closed, then it is waited for, then its group is killed.
+    pub async fn close(mut self) {
+        let _ = self.service.close_with_timeout(self.options.close_grace).await;
+        if let Some(process) = self.process.take() {
+            process.into_inner().finish(self.options.close_grace).await;
+        }
+    }
+
+    async fn bounded<T>(
+        &self,
+        what: &str,
+        asked: impl Future<Output = Result<T, ServiceError>>,
+    ) -> Result<T, McpError> {
+        match tokio::time::timeout(self.options.call_timeout, asked).await {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(ServiceError::McpError(error))) => Err(McpError::Refused {
+                server: self.server.clone(),
+                what: what.to_owned(),
+                code: i64::from(error.code.0),
+                message: error.message.into_owned(),
+            }),
+            Ok(Err(error)) => Err(McpError::Gone {
+                server: self.server.clone(),
+                what: what.to_owned(),
+                reason: self.end_of_process().await.unwrap_or_else(|| words(&error)),
+                stderr: self.stderr_tail(),
+            }),
+            Err(_) => Err(timeout(self.server.clone(), what, self.options.call_timeout, self.stderr_tail())),
+        }
+    }
+
+    async fn end_of_process(&self) -> Option<String> {
+        let mut process = self.process.as_ref()?.lock().await;
+        let status = process.ended_within(Duration::from_millis(200)).await?;
+        Some(format!("the process ended ({status})"))
+    }
+}
+
+struct Greeting {
+    name: String,
+}
+
+impl ClientHandler for Greeting {
+    fn get_info(&self) -> ClientConfig {
+        // The newest revision has no `initialize`, which classic servers wait for.
+        ClientConfig::new(
+            ClientCapabilities::default(),
+            Implementation::new(self.name.clone(), env!("CARGO_PKG_VERSION")),
+        )
+        .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
+    }
+}
+
+fn http_transport(
+    server: &str,
+    url: &str,
+    headers: &[(String, String)],
+) -> Result<StreamableHttpClientTransport<reqwest::Client>, McpError> {
+    let bad = |reason: String| McpError::BadAddress { server: server.to_owned(), reason };
+    let parsed = reqwest::Url::parse(url).map_err(|error| bad(error.to_string()))?;
+    if !matches!(parsed.scheme(), "http" | "https") {
+        return Err(bad(format!("the scheme must be http or https, not {:?}", parsed.scheme())));
+    }
+    let mut named = HashMap::new();
+    for (name, value) in headers {
+        let key = HeaderName::from_bytes(name.as_bytes())
+            .map_err(|_| bad(format!("{name:?} is not a header name")))?;
+        let value = HeaderValue::from_str(value)
+            .map_err(|_| bad(format!("the value of header {name:?} is not text")))?;
+        named.insert(key, value);
+    }
+    // The TLS library is built without a default provider, so that no cmake is needed. Someone else in the
+    // process may have set one: that is as good.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let client = reqwest::Client::builder()
+        .pool_max_idle_per_host(0)
+        .redirect(reqwest::redirect::Policy::none())
+        .build()
+        .map_err(|error| bad(words(&error)))?;
+    let config = StreamableHttpClientTransportConfig::with_uri(url).custom_headers(named);
+    Ok(StreamableHttpClientTransport::with_client(client, config))
+}
+
+fn identity(service: &RunningService<RoleClient, Greeting>) -> ServerIdentity {
+    let Some(info) = service.peer().peer_info() else { return ServerIdentity::default() };
+    let info = Arc::unwrap_or_clone(info);
+    let (name, version) = info.server_info.map(|server| (server.name, server.version)).unwrap_or_default();
+    ServerIdentity {
+        name,
+        version,
+        protocol_version: info.protocol_version.to_string(),
+        instructions: info.instructions,
+    }
+}
+
+fn tool(tool: rmcp::model::Tool) -> Tool {
+    Tool {
+        name: tool.name.into_owned(),
+        title: tool.title,
+        description: tool.description.map(std::borrow::Cow::into_owned),
+        input_schema: Value::Object(Arc::unwrap_or_clone(tool.input_schema)),
+    }
+}
+
+fn timeout(server: String, what: &str, after: Duration, stderr: String) -> McpError {
+    McpError::Timeout { server, what: what.to_owned(), after, stderr }
+}
+
+/// An error with its causes: the outermost layer of a transport error rarely says what happened.
+fn words(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        let inner_text = inner.to_string();
+        if !text.contains(&inner_text) {
+            text = format!("{text}: {inner_text}");
+        }
+        cause = inner.source();
+    }
+    text
+}
+
+fn type_name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "an array",
+        Value::Object(_) => "an object",
+    }
+}
