@@ -1,0 +1,225 @@
+//! Allowed and denied tools as patterns: `Bash(git *)`, `Bash(npm test)`, `Read`, `Edit(src/**)`, `mcp__docs__*`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::decide::{Action, Request};
+use crate::{glob, shell};
+
+/// One pattern: a tool's name, with a wildcard if you like, and what it may be used on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolPattern {
+    name: String,
+    on: Option<String>,
+}
+
+/// A pattern that cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PatternError {
+    /// There is no tool name.
+    #[error("the tool pattern {0:?} has no tool name; write for instance Read or Bash(git *)")]
+    NoName(String),
+    /// The parentheses do not match.
+    #[error("the tool pattern {0:?} needs its closing parenthesis at the end, as in Bash(git *)")]
+    Parenthesis(String),
+    /// The parentheses hold nothing.
+    #[error("the tool pattern {0:?} has empty parentheses; leave them out to mean every use")]
+    Empty(String),
+}
+
+impl FromStr for ToolPattern {
+    type Err = PatternError;
+
+    fn from_str(text: &str) -> Result<Self, PatternError> {
+        let text = text.trim();
+        let (name, on) = match text.split_once('(') {
+            None if text.contains(')') => return Err(PatternError::Parenthesis(text.to_owned())),
+            None => (text, None),
+            Some((name, rest)) => {
+                let on = rest.strip_suffix(')').ok_or_else(|| PatternError::Parenthesis(text.to_owned()))?;
+                (name, Some(shell::normalised(on)))
+            }
+        };
+        if name.is_empty() || name.contains(char::is_whitespace) {
+            return Err(PatternError::NoName(text.to_owned()));
+        }
+        if on.as_deref() == Some("") {
+            return Err(PatternError::Empty(text.to_owned()));
+        }
+        Ok(ToolPattern { name: name.to_owned(), on })
+    }
+}
+
+impl fmt::Display for ToolPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.on {
+            None => f.write_str(&self.name),
+            Some(on) => write!(f, "{}({on})", self.name),
+        }
+    }
+}
+
+impl ToolPattern {
+    /// Whether the pattern covers the request so surely that it may be allowed without a question.
+    ///
+    /// A command is covered only by a `Bash` pattern and only when a shell would run it as one plain command.
+    pub(crate) fn covers(&self, request: &Request<'_>) -> bool {
+        match request.action {
+            Action::Command(line) => {
+                self.is_bash() && self.on.as_deref().is_none_or(|on| plain_match(on, line))
+            }
+            Action::Path(path) => {
+                self.names(request) && self.on.as_deref().is_none_or(|on| path_match(on, path, request.root))
+            }
+            Action::Unknown => {
+                // A command that is not shown cannot be vouched for, except by a pattern for every command.
+                self.names(request) && self.on.is_none()
+            }
+        }
+    }
+
+    /// Whether the pattern touches the request at all: the reading for rules that forbid.
+    pub(crate) fn touches(&self, request: &Request<'_>) -> bool {
+        let named = self.names(request) || (self.is_bash() && matches!(request.action, Action::Command(_)));
+        named
+            && match (&self.on, request.action) {
+                (None, _) => true,
+                (Some(on), Action::Command(line)) => {
+                    shell::suspects(line).iter().any(|command| command_match(on, command))
+                }
+                (Some(on), Action::Path(path)) => {
+                    path_match(on, path, request.root) || glob::path(on, &without_dots(path))
+                }
+                (Some(_), Action::Unknown) => false,
+            }
+    }
+
+    fn is_bash(&self) -> bool {
+        same_name(&self.name, "Bash")
+    }
+
+    fn names(&self, request: &Request<'_>) -> bool {
+        request.tool.is_some_and(|tool| same_name(&self.name, tool))
+            || request.kind.pattern_names().iter().any(|name| same_name(&self.name, name))
+    }
+}
+
+/// A list of patterns.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ToolPatterns(Vec<ToolPattern>);
+
+impl ToolPatterns {
+    /// Reads patterns, one per item; an item may itself hold several, separated by commas outside parentheses.
+    pub fn parse<S: AsRef<str>>(items: impl IntoIterator<Item = S>) -> Result<Self, PatternError> {
+        let mut patterns = Vec::new();
+        for item in items {
+            for text in split_list(item.as_ref()) {
+                patterns.push(text.parse()?);
+            }
+        }
+        Ok(ToolPatterns(patterns))
+    }
+
+    /// Whether there is no pattern at all.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The patterns, in the order given.
+    pub fn iter(&self) -> impl Iterator<Item = &ToolPattern> {
+        self.0.iter()
+    }
+
+    pub(crate) fn covering(&self, request: &Request<'_>) -> Option<&ToolPattern> {
+        self.0.iter().find(|pattern| pattern.covers(request))
+    }
+
+    pub(crate) fn touching(&self, request: &Request<'_>) -> Option<&ToolPattern> {
+        self.0.iter().find(|pattern| pattern.touches(request))
+    }
+}
+
+fn split_list(text: &str) -> Vec<&str> {
+    let mut depth = 0_usize;
+    text.split(|c| {
+        match c {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        c == ',' && depth == 0
+    })
+    .map(str::trim)
+    .filter(|item| !item.is_empty())
+    .collect()
+}
+
+fn same_name(pattern: &str, name: &str) -> bool {
+    glob::any_star(&pattern.to_ascii_lowercase(), &name.to_ascii_lowercase())
+}
+
+fn plain_match(on: &str, line: &str) -> bool {
+    shell::plain(line).is_ok() && command_match(on, &shell::normalised(line))
+}
+
+/// `git *` and its other spelling `git:*` also cover `git` alone, but never `gitk`.
+fn command_match(on: &str, command: &str) -> bool {
+    if let Some(prefix) = on.strip_suffix(":*").or_else(|| on.strip_suffix(" *")) {
+        let with_arguments = format!("{prefix} *");
+        return glob::any_star(prefix, command) || glob::any_star(&with_arguments, command);
+    }
+    glob::any_star(on, command)
+}
+
+fn path_match(on: &str, path: &str, root: Option<&str>) -> bool {
+    if path.split('/').any(|part| part == "..") {
+        return false;
+    }
+    let inside = root.and_then(|root| {
+        path.strip_prefix(root.trim_end_matches('/')).and_then(|rest| rest.strip_prefix('/'))
+    });
+    glob::path(on, path) || inside.is_some_and(|inside| glob::path(on.trim_start_matches("./"), inside))
+}
+
+/// Resolves `.` and `..` in the text of a path.
+fn without_dots(path: &str) -> String {
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => {
+                parts.pop();
+            }
+            part => parts.push(part),
+        }
+    }
+    let start = if path.starts_with('/') { "/" } else { "" };
+    format!("{start}{}", parts.join("/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_prints_as_it_was_written() {
+        for text in ["Read", "Bash(git *)", "mcp__docs__*", "Edit(src/**)"] {
+            assert_eq!(text.parse::<ToolPattern>().map(|p| p.to_string()), Ok(text.to_owned()));
+        }
+    }
+
+    #[test]
+    fn a_broken_pattern_says_what_is_wrong() {
+        assert!(matches!("Bash(git *".parse::<ToolPattern>(), Err(PatternError::Parenthesis(_))));
+        assert!(matches!("Bash)".parse::<ToolPattern>(), Err(PatternError::Parenthesis(_))));
+        assert!(matches!("(git)".parse::<ToolPattern>(), Err(PatternError::NoName(_))));
+        assert!(matches!("Bash()".parse::<ToolPattern>(), Err(PatternError::Empty(_))));
+    }
+
+    #[test]
+    fn a_list_splits_at_commas_outside_parentheses() {
+        let patterns = ToolPatterns::parse(["Read, Bash(echo a,b)", "Grep"])
+            .map(|list| list.iter().map(ToString::to_string).collect::<Vec<_>>());
+        assert_eq!(patterns, Ok(vec!["Read".to_owned(), "Bash(echo a,b)".to_owned(), "Grep".to_owned()]));
+    }
+}

@@ -1,0 +1,211 @@
+//! Just enough of the shell's grammar to know when one command is really one command.
+
+/// Why a command line is more than one plain command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NotPlain {
+    /// `;`, `&`, `|`, a parenthesis or a redirection outside quotes.
+    Operator(char),
+    /// A backtick, `$(`, `${`, `$[`, `$'` or `$"`: text that the shell would run or rewrite.
+    Substitution,
+    /// A line break or another control character.
+    Control,
+    /// A quote that never ends, or a backslash at the end.
+    Unfinished,
+}
+
+impl std::fmt::Display for NotPlain {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            NotPlain::Operator(c) => write!(f, "it contains the shell operator {c:?}"),
+            NotPlain::Substitution => f.write_str("it contains a substitution that the shell would run"),
+            NotPlain::Control => f.write_str("it contains a line break or a control character"),
+            NotPlain::Unfinished => f.write_str("it contains a quote that does not end"),
+        }
+    }
+}
+
+/// Checks that a shell would run `line` as one simple command without redirections or substitutions.
+pub fn plain(line: &str) -> Result<(), NotPlain> {
+    let mut chars = line.chars().peekable();
+    let mut quote: Option<char> = None;
+    while let Some(c) = chars.next() {
+        if c.is_control() && c != '\t' {
+            return Err(NotPlain::Control);
+        }
+        match (quote, c) {
+            (Some('\''), '\'') | (Some('"'), '"') => quote = None,
+            (Some('\''), _) => {}
+            (_, '`') => return Err(NotPlain::Substitution),
+            (_, '$') if matches!(chars.peek(), Some('(' | '{' | '[' | '\'')) => {
+                return Err(NotPlain::Substitution);
+            }
+            (None, '$') if chars.peek() == Some(&'"') => return Err(NotPlain::Substitution),
+            (_, '\\') => match chars.next() {
+                None => return Err(NotPlain::Unfinished),
+                Some(next) if next.is_control() => return Err(NotPlain::Control),
+                Some(_) => {}
+            },
+            (Some(_), _) => {}
+            (None, '\'' | '"') => quote = Some(c),
+            (None, ';' | '&' | '|' | '<' | '>' | '(' | ')') => return Err(NotPlain::Operator(c)),
+            (None, _) => {}
+        }
+    }
+    if quote.is_some() { Err(NotPlain::Unfinished) } else { Ok(()) }
+}
+
+/// Every simple command that could hide in `line`, for rules that forbid: split at operators, substitutions and
+/// quotes alike, without leading assignments and wrappers such as `sudo` or `env`, with the program's folder
+/// removed. It finds too much rather than too little.
+pub fn suspects(line: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let joined: String = line.chars().filter(|c| !matches!(c, '\'' | '"' | '\\')).collect();
+    let split = |text: &str, quotes: bool| -> Vec<String> {
+        text.split(|c: char| {
+            matches!(c, ';' | '&' | '|' | '<' | '>' | '(' | ')' | '{' | '}' | '`')
+                || (c.is_control() && c != '\t')
+                || (quotes && matches!(c, '\'' | '"'))
+        })
+        .map(str::to_owned)
+        .collect()
+    };
+    for part in split(line, false).into_iter().chain(split(line, true)).chain(split(&joined, false)) {
+        let Some(command) = unwrapped(&part) else { continue };
+        if !found.contains(&command) {
+            found.push(command);
+        }
+    }
+    found
+}
+
+/// Runs of spaces and tabs become one space, the ends are trimmed.
+pub fn normalised(line: &str) -> String {
+    line.split([' ', '\t']).filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
+}
+
+/// A program with its arguments as one line, each word quoted where a shell would need it.
+pub fn quoted<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
+    let bare = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,^~*?[]#!".contains(c) || !c.is_ascii();
+    let word = |word: &str| {
+        if !word.is_empty() && word.chars().all(bare) {
+            word.to_owned()
+        } else {
+            format!("'{}'", word.replace('\'', r"'\''"))
+        }
+    };
+    words.into_iter().map(word).collect::<Vec<_>>().join(" ")
+}
+
+fn unwrapped(part: &str) -> Option<String> {
+    const WRAPPERS: [&str; 14] = [
+        "sudo", "doas", "env", "command", "exec", "nohup", "time", "builtin", "xargs", "nice", "setsid",
+        "eval", "then", "do",
+    ];
+    let mut words = part.split([' ', '\t', '$']).filter(|word| !word.is_empty()).peekable();
+    let mut wrapped = false;
+    while let Some(word) = words.peek() {
+        let assignment = word.split_once('=').is_some_and(|(name, _)| {
+            !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+        });
+        let option = wrapped && word.starts_with('-');
+        if !(assignment || option || WRAPPERS.contains(word) || *word == "!") {
+            break;
+        }
+        wrapped |= WRAPPERS.contains(word);
+        words.next();
+    }
+    let program = words.next()?;
+    let program = program.rsplit('/').next().unwrap_or(program);
+    Some(std::iter::once(program).chain(words).collect::<Vec<_>>().join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plain_commands_are_plain() {
+        for line in [
+            "git status",
+            "git commit -m 'a; b && c | d'",
+            r#"git commit -m "a; b""#,
+            r"grep a\;b file",
+            "echo $HOME",
+            "cargo test -- --nocapture",
+            "ls *.rs",
+            "echo 'a $(b) `c`'",
+            "",
+        ] {
+            assert_eq!(plain(line), Ok(()), "{line}");
+        }
+    }
+
+    #[test]
+    fn nothing_slips_a_second_command_past() {
+        for line in [
+            "git status; rm -rf x",
+            "git status;rm x",
+            "git status && rm x",
+            "git status & rm x",
+            "git status | sh",
+            "git status || rm x",
+            "git `rm x`",
+            "git $(rm x)",
+            "git \"$(rm x)\"",
+            "git \"`rm x`\"",
+            "git status\nrm x",
+            "git status\r\nrm x",
+            "git status\\\nrm x",
+            "git 'a\nb'",
+            "git log > /etc/passwd",
+            "git log >> x",
+            "git log <(rm x)",
+            "git ${x:-$(rm x)}",
+            "git $'\\'; rm x #'",
+            "git $\"a\"",
+            "git $[1+1]",
+            "(git status)",
+            "git 'unfinished",
+            "git \"unfinished",
+            "git \\",
+            "git \u{0}rm",
+            "git 'a' ; rm 'b'",
+            "git 'a'\\'';rm x",
+            "git status |& sh",
+        ] {
+            assert!(plain(line).is_err(), "{line:?} passed as one plain command");
+        }
+    }
+
+    #[test]
+    fn hidden_commands_are_found() {
+        for line in [
+            "rm x",
+            "ls && rm x",
+            "ls;rm x",
+            "echo $(rm x)",
+            "echo `rm x`",
+            "sh -c 'rm x'",
+            "sh -c \"rm x\"",
+            "/bin/rm x",
+            "sudo rm x",
+            "sudo -n rm x",
+            "A=1 B=2 rm x",
+            "env -i A=1 /usr/bin/rm x",
+            "'rm' x",
+            "r\\m x",
+            "r''m x",
+            "ls\nrm x",
+            "if true; then rm x; fi",
+        ] {
+            assert!(suspects(line).iter().any(|c| c == "rm x"), "{line:?} gave {:?}", suspects(line));
+        }
+        assert!(!suspects("git rm x").iter().any(|c| c.starts_with("rm")));
+    }
+
+    #[test]
+    fn quoting_keeps_words_apart() {
+        assert_eq!(quoted(["git", "commit", "-m", "a b; c"]), "git commit -m 'a b; c'");
+        assert_eq!(quoted(["it's", ""]), r"'it'\''s' ''");
+    }
+}

@@ -1,0 +1,85 @@
+//! The decision engine against its tables: `decisions.txt` is every policy on every kind, `patterns.txt` the
+//! patterns and the ways around them.
+
+use acp_policy::{Action, Policy, Request, Rules, Stage, ToolKind, ToolPatterns};
+
+fn rows(text: &str) -> impl Iterator<Item = (usize, Vec<&str>)> {
+    text.lines()
+        .enumerate()
+        .filter(|(_, line)| !line.starts_with('#') && !line.trim().is_empty())
+        .map(|(number, line)| (number + 1, line.split("|").collect()))
+}
+
+#[test]
+fn every_policy_decides_every_kind_as_its_table_says() {
+    let mut seen = 0;
+    for (line, cells) in rows(include_str!("decisions.txt")) {
+        let stage = if cells[0].trim() == "p" { Stage::Permission } else { Stage::Access };
+        let policy: Policy = cells[1].trim().parse().expect("a policy");
+        let verdicts: Vec<&str> = cells[2].split_whitespace().collect();
+        assert_eq!(verdicts.len(), ToolKind::ALL.len(), "line {line}");
+        for (kind, expected) in ToolKind::ALL.into_iter().zip(verdicts) {
+            let request = Request { stage, kind, tool: None, action: Action::Unknown, root: None };
+            let decision = Rules::of(policy).decide(&request);
+            assert_eq!(decision.verdict.as_str(), expected, "line {line}: {policy} on {kind}");
+            assert!(decision.reason.contains(policy.as_str()), "{}", decision.reason);
+            seen += 1;
+        }
+    }
+    assert_eq!(seen, 2 * Policy::ALL.len() * ToolKind::ALL.len());
+}
+
+#[test]
+fn patterns_decide_as_their_table_says() {
+    for (number, line) in include_str!("patterns.txt").lines().enumerate() {
+        if line.starts_with('#') {
+            continue;
+        }
+        let (head, expected) = line.rsplit_once('|').expect("a verdict");
+        let mut cells = head.splitn(6, '|').map(str::trim);
+        let mut cell = || cells.next().expect("six cells");
+        let (policy, allow, deny) = (cell(), cell(), cell());
+        let (kind, tool, action) = (cell(), cell(), cell().replace("\\n", "\n"));
+        let rules = Rules {
+            policy: policy.parse().expect("a policy"),
+            allow: ToolPatterns::parse([allow]).expect("allow patterns"),
+            deny: ToolPatterns::parse([deny]).expect("deny patterns"),
+        };
+        let action = match action.split_once(':') {
+            Some(("command", line)) => Action::Command(line),
+            Some(("path", path)) => Action::Path(path),
+            _ => Action::Unknown,
+        };
+        let request = Request {
+            stage: Stage::Permission,
+            kind: ToolKind::from_wire(kind),
+            tool: (tool != "-").then_some(tool),
+            action,
+            root: Some("/w"),
+        };
+        let decision = rules.decide(&request);
+        let at = number + 1;
+        assert_eq!(decision.verdict.as_str(), expected.trim(), "line {at}: {line}\n{}", decision.reason);
+    }
+}
+
+proptest::proptest! {
+    /// Whatever follows an operator, an allowed command never carries a second one along.
+    #[test]
+    fn no_text_after_an_operator_is_ever_allowed(
+        head in "git [a-z ]{0,12}",
+        operator in "(;|&&|\\||&|\n|`|\\$\\(|>|<)",
+        tail in "[ -~]{0,20}",
+    ) {
+        let line = format!("{head}{operator}{tail}");
+        let rules = Rules { allow: ToolPatterns::parse(["Bash(git *)"]).expect("a pattern"), ..Rules::default() };
+        let request = Request {
+            stage: Stage::Permission,
+            kind: ToolKind::Execute,
+            tool: None,
+            action: Action::Command(&line),
+            root: None,
+        };
+        proptest::prop_assert_eq!(rules.decide(&request).verdict.as_str(), "ask");
+    }
+}
