@@ -1,0 +1,108 @@
+//! From values to a frame, without parsing what was just written.
+
+use bytes::Bytes;
+use serde::Serialize;
+
+use super::{Flaw, Frame, Name, Shape, Span};
+use crate::{Id, RpcError, scan};
+
+impl Frame {
+    /// A request. `params` that serialise to `null` (such as `&()`) are left out. A value that cannot be
+    /// written as JSON gives an empty frame with [`Flaw::NotSerializable`].
+    pub fn request(id: &Id, method: &str, params: &(impl Serialize + ?Sized)) -> Self {
+        Self::call(Some(id), method, params)
+    }
+
+    /// A notification; the same rules as [`Frame::request`].
+    pub fn notification(method: &str, params: &(impl Serialize + ?Sized)) -> Self {
+        Self::call(None, method, params)
+    }
+
+    /// The answer to a request that went well.
+    pub fn response(id: &Id, result: &(impl Serialize + ?Sized)) -> Self {
+        Self::reply(id, b",\"result\":", Shape::Result, result)
+    }
+
+    /// The answer to a request that did not.
+    #[must_use]
+    pub fn failure(id: &Id, error: &RpcError) -> Self {
+        Self::reply(id, b",\"error\":", Shape::Error, error)
+    }
+
+    fn call(id: Option<&Id>, method: &str, params: &(impl Serialize + ?Sized)) -> Self {
+        let mut out = Vec::with_capacity(256);
+        out.extend_from_slice(b"{\"jsonrpc\":\"2.0\"");
+        if let Some(id) = id {
+            out.extend_from_slice(b",\"id\":");
+            id.write(&mut out);
+        }
+        out.extend_from_slice(b",\"method\":");
+        let start = out.len();
+        scan::write_string(method, &mut out);
+        let inner = Span::new(start + 1, out.len() - 1);
+        let plain = out.len() - start == method.len() + 2;
+        let method = if plain { Name::Raw(inner) } else { Name::Decoded(method.into()) };
+
+        let before = out.len();
+        out.extend_from_slice(b",\"params\":");
+        let mut params = match write_value(params, &mut out) {
+            Ok(span) => span,
+            Err(flaw) => return Self::malformed(Bytes::new(), flaw),
+        };
+        if &out[params.start as usize..] == b"null" {
+            out.truncate(before);
+            params = Span::default();
+        }
+        let shape = if id.is_some() { Shape::Request } else { Shape::Notification };
+        Self { method, params, ..Self::built(out, id, shape) }
+    }
+
+    fn reply(id: &Id, member: &[u8], shape: Shape, value: &(impl Serialize + ?Sized)) -> Self {
+        let mut out = Vec::with_capacity(128);
+        out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
+        id.write(&mut out);
+        out.extend_from_slice(member);
+        let span = match write_value(value, &mut out) {
+            Ok(span) => span,
+            Err(flaw) => return Self::malformed(Bytes::new(), flaw),
+        };
+        let mut frame = Self::built(out, Some(id), shape);
+        match frame.shape {
+            Shape::Error => frame.error = span,
+            _ => frame.result = span,
+        }
+        frame
+    }
+
+    fn built(mut out: Vec<u8>, id: Option<&Id>, shape: Shape) -> Self {
+        out.push(b'}');
+        let none = Span::default();
+        Self {
+            raw: out.into(),
+            id: id.cloned(),
+            method: Name::Absent,
+            params: none,
+            result: none,
+            error: none,
+            shape,
+            extra: false,
+        }
+    }
+}
+
+/// Appends a value on one line: raw text from elsewhere may hold line breaks between its tokens.
+fn write_value(value: &(impl Serialize + ?Sized), out: &mut Vec<u8>) -> Result<Span, Flaw> {
+    let start = out.len();
+    serde_json::to_writer(&mut *out, value).map_err(|e| Flaw::NotSerializable(e.to_string().into()))?;
+    if memchr::memchr2(b'\n', b'\r', &out[start..]).is_some() {
+        for byte in &mut out[start..] {
+            if matches!(byte, b'\n' | b'\r') {
+                *byte = b' ';
+            }
+        }
+    }
+    match u32::try_from(out.len()) {
+        Ok(_) => Ok(Span::new(start, out.len())),
+        Err(_) => Err(Flaw::Oversized { len: out.len() as u64 }),
+    }
+}
