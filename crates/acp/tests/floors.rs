@@ -1,0 +1,97 @@
+//! The house's own rules: a crate uses only lower floors, and a pure crate cannot touch the world.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+const PURE: &[&str] = &[
+    "acp-rpc",
+    "acp-match",
+    "acp-policy",
+    "acp-rules",
+    "acp-dialect",
+    "acp-script",
+    "acp-profile",
+    "acp-comply",
+    "acp-report",
+];
+
+const FLOORS: &[&[&str]] = &[
+    &["acp-rpc", "acp-match", "acp-policy"],
+    &["acp-link", "acp-dialect", "acp-rules", "acp-script", "acp-profile"],
+    &["acp-host", "acp-comply", "acp-model", "acp-mcp", "acp-code"],
+    &["acp-campaign", "acp-proxy", "acp-agent", "acp-mock", "acp-report"],
+    &["acp-workbench", "acp-bench"],
+];
+
+fn crates_dir() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+fn manifests() -> BTreeMap<String, toml::Table> {
+    let mut found = BTreeMap::new();
+    for entry in std::fs::read_dir(crates_dir()).expect("crates/") {
+        let file = entry.expect("an entry of crates/").path().join("Cargo.toml");
+        let Ok(text) = std::fs::read_to_string(&file) else { continue };
+        let table: toml::Table = text.parse().expect("a manifest");
+        let name = table["package"]["name"].as_str().expect("a package name").to_owned();
+        found.insert(name, table);
+    }
+    found
+}
+
+fn dependencies(manifest: &toml::Table, section: &str) -> Vec<String> {
+    manifest
+        .get(section)
+        .and_then(toml::Value::as_table)
+        .map(|table| table.keys().cloned().collect())
+        .unwrap_or_default()
+}
+
+fn floor(name: &str) -> usize {
+    FLOORS
+        .iter()
+        .position(|floor| floor.contains(&name))
+        .unwrap_or_else(|| panic!("{name} stands on no floor: add it to FLOORS and to ARCHITECTURE.md"))
+}
+
+#[test]
+fn a_crate_uses_only_lower_floors() {
+    for (name, manifest) in manifests() {
+        if name == "acp-testkit" {
+            continue;
+        }
+        for used in dependencies(&manifest, "dependencies") {
+            if !used.starts_with("acp-") {
+                continue;
+            }
+            assert_ne!(used, "acp-testkit", "{name}: acp-testkit is for dev-dependencies only");
+            assert!(floor(&used) < floor(&name), "{name} must not use {used}, which is not on a lower floor");
+        }
+    }
+}
+
+#[test]
+fn a_pure_crate_has_no_runtime_and_denies_the_world() {
+    for (name, manifest) in manifests() {
+        if !PURE.contains(&name.as_str()) {
+            continue;
+        }
+        let dependencies = dependencies(&manifest, "dependencies");
+        for edge in ["tokio", "axum", "reqwest", "rustix", "cap-std", "async-nats"] {
+            assert!(!dependencies.iter().any(|used| used == edge), "{name} is pure and must not use {edge}");
+        }
+        let lib = std::fs::read_to_string(crates_dir().join(&name).join("src/lib.rs")).expect("lib.rs");
+        assert!(
+            lib.contains("#![deny(clippy::disallowed_methods)]"),
+            "{name}/src/lib.rs must begin with #![deny(clippy::disallowed_methods)]"
+        );
+    }
+}
+
+#[test]
+fn every_crate_forbids_unsafe_code_by_the_workspace_lints() {
+    for (name, manifest) in manifests() {
+        let inherits = manifest.get("lints").and_then(|lints| lints.get("workspace")) == Some(&toml::Value::Boolean(true));
+        assert!(inherits, "{name}: add [lints] workspace = true");
+    }
+}
