@@ -17,12 +17,16 @@ mod error;
 mod frame;
 mod id;
 mod line;
+mod peer;
 mod scan;
 pub mod transcript;
 
-pub use direction::Direction;
+pub use direction::{Direction, UnknownDirection};
 pub use error::RpcError;
 pub use frame::{Flaw, Frame, MAX_BATCH, Reply, View};
 pub use id::Id;
 pub use line::{DEFAULT_LINE_LIMIT, Line, Splitter};
+pub use peer::{
+    CANCEL_REQUEST, Expired, Limits, NotOutstanding, Peer, Received, ReplyError, RequestError, Violation,
+};
 pub use scan::MAX_DEPTH;
