@@ -1,0 +1,145 @@
+//! What we and a supervisor say to each other: a lifeline from us, a report from it.
+//!
+//! Both are pipes that the supervisor opens through our `/proc/…/fd`, so that no descriptor is ever inheritable
+//! (one that is would leak into whatever another thread happens to start). The lifeline is silent: when it ends,
+//! we have. The report has one fact per line.
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Command, ExitStatus};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::Pid;
+
+use super::{Exit, Options, Stage, Survivor};
+use crate::supervisor::ARGUMENT;
+
+/// Written to the lifeline: kill everything without waiting.
+pub(super) const KILL_NOW: &[u8] = b"K";
+/// How long a supervisor may take to start the agent.
+const START_PATIENCE: Duration = Duration::from_secs(20);
+
+/// Our ends of the two pipes.
+pub(super) struct Supervised {
+    pub(super) lifeline: OwnedFd,
+    pub(super) report: OwnedFd,
+}
+
+/// All ends, until the supervisor has opened its own.
+pub(super) struct Starting {
+    ours: Supervised,
+    _theirs: (OwnedFd, OwnedFd),
+}
+
+pub(super) enum Failure {
+    Agent(io::Error),
+    Supervisor(io::Error),
+}
+
+/// The command that starts the supervisor, which starts the agent.
+pub(super) fn command(options: &Options, supervisor: &Path) -> io::Result<(Command, Starting)> {
+    let (life_read, lifeline) = pipe_with(PipeFlags::CLOEXEC)?;
+    let (report, report_write) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
+    let mut command = Command::new(supervisor);
+    command
+        .arg(ARGUMENT)
+        .arg(std::process::id().to_string())
+        .arg(life_read.as_raw_fd().to_string())
+        .arg(report_write.as_raw_fd().to_string())
+        .arg(options.linger.as_millis().to_string())
+        .arg(&options.program)
+        .args(&options.args);
+    Ok((command, Starting { ours: Supervised { lifeline, report }, _theirs: (life_read, report_write) }))
+}
+
+impl Starting {
+    /// Waits until the supervisor says that the agent runs, or that it cannot.
+    pub(super) fn wait(self, supervisor: Pid) -> Result<(Pid, Supervised), Failure> {
+        let line = self.first_line(supervisor).map_err(Failure::Supervisor)?;
+        let (word, rest) = line.split_once(' ').unwrap_or((&line, ""));
+        match (word, rest.parse::<i32>().ok()) {
+            ("pid", Some(raw)) if let Some(pid) = Pid::from_raw(raw) => Ok((pid, self.ours)),
+            ("error", Some(code)) => Err(Failure::Agent(io::Error::from_raw_os_error(code))),
+            _ => Err(Failure::Supervisor(io::Error::other(format!("it said {line:?}")))),
+        }
+    }
+
+    fn first_line(&self, supervisor: Pid) -> io::Result<String> {
+        let deadline = Instant::now() + START_PATIENCE;
+        let mut said = Vec::new();
+        loop {
+            // Before reading: what it said before it ended must not be missed.
+            let ended = ended(supervisor);
+            read_available(&self.ours.report, &mut said)?;
+            if let Some(end) = said.iter().position(|&byte| byte == b'\n') {
+                return Ok(String::from_utf8_lossy(&said[..end]).into_owned());
+            }
+            if ended {
+                return Err(io::Error::other("it ended at once; is it a program with a supervisor in it?"));
+            }
+            if Instant::now() > deadline {
+                return Err(io::Error::other("it did not answer; is it a program with a supervisor in it?"));
+            }
+            let mut fds = [PollFd::new(&self.ours.report, PollFlags::IN)];
+            // Short, because the end of the supervisor does not wake us.
+            let patience = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
+            match poll(&mut fds, Some(&patience)) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+/// Whether the process has ended; does not reap it.
+fn ended(pid: Pid) -> bool {
+    use rustix::process::{WaitId, WaitIdOptions, waitid};
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    matches!(waitid(WaitId::Pid(pid), options), Ok(Some(_)) | Err(rustix::io::Errno::CHILD))
+}
+
+fn read_available(fd: &OwnedFd, into: &mut Vec<u8>) -> io::Result<()> {
+    let mut buf = [0; 4096];
+    loop {
+        match rustix::io::read(fd, &mut buf) {
+            Ok(0) | Err(rustix::io::Errno::AGAIN) => return Ok(()),
+            Ok(count) => into.extend_from_slice(&buf[..count]),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// How the agent ended as the report says; `None` when the supervisor did not live to say it.
+pub(super) fn read_exit(report: &OwnedFd) -> Option<Exit> {
+    let mut said = Vec::new();
+    let _ = read_available(report, &mut said);
+    let mut exit = Exit { code: None, signal: None, stage: Stage::Unasked, survivors: Vec::new() };
+    for line in String::from_utf8_lossy(&said).lines() {
+        let mut words = line.splitn(3, ' ');
+        let (word, number, name) = (words.next(), words.next().and_then(|it| it.parse().ok()), words.next());
+        match (word, number) {
+            (Some("code"), Some(code)) => exit.code = Some(code),
+            (Some("signal"), Some(signal)) => exit.signal = Some(signal),
+            (Some("survivor"), Some(pid)) => {
+                let name = name.unwrap_or_default().to_owned();
+                exit.survivors.push(Survivor { pid: pid.unsigned_abs(), name });
+            }
+            _ => {}
+        }
+    }
+    (exit.code.is_some() || exit.signal.is_some()).then_some(exit)
+}
+
+pub(super) fn exit_of(status: Option<ExitStatus>) -> Exit {
+    Exit {
+        code: status.and_then(|it| it.code()),
+        signal: status.and_then(|it| it.signal()),
+        stage: Stage::Unasked,
+        survivors: Vec::new(),
+    }
+}

@@ -1,0 +1,105 @@
+//! The sending half of a link.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::outbox::{Offer, Outbox};
+
+/// Sends frames. Clones share one bounded queue; when the last one is dropped, the output ends as after
+/// [`close`](Sender::close).
+#[derive(Clone, Debug)]
+pub struct Sender {
+    handle: Arc<Handle>,
+}
+
+/// The other side can no longer be written to.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+#[error("cannot send: {why}")]
+pub struct Closed {
+    /// What ended the output, in plain words.
+    pub why: Arc<str>,
+}
+
+/// What [`Sender::try_send`] says when it did not take the frame.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+pub enum TrySendError {
+    /// The queue is full: wait for [`Sender::ready`], and keep receiving meanwhile.
+    #[error("cannot send now: the queue is full because the other side reads too slowly")]
+    Full,
+    /// The output has ended.
+    #[error(transparent)]
+    Closed(#[from] Closed),
+}
+
+#[derive(Debug)]
+struct Handle {
+    outbox: Arc<Outbox>,
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.outbox.close();
+    }
+}
+
+impl Sender {
+    pub(crate) fn new(outbox: Arc<Outbox>) -> Sender {
+        Sender { handle: Arc::new(Handle { outbox }) }
+    }
+
+    pub(crate) fn outbox(&self) -> &Arc<Outbox> {
+        &self.handle.outbox
+    }
+
+    /// Queues one line (without its newline) and waits only while the queue is full.
+    ///
+    /// A loop that both receives and sends should not wait here between two receives: when both sides burst,
+    /// each would wait for the other to read. Make [`ready`](Sender::ready) an arm of its `select!` instead.
+    pub async fn send(&self, line: impl Into<Bytes>) -> Result<(), Closed> {
+        self.put(&line.into(), true).await
+    }
+
+    /// Queues bytes exactly as they are: nothing is added, no newline either. On a WebSocket they are one message
+    /// (a binary one if they are not UTF-8).
+    pub async fn send_raw(&self, bytes: impl Into<Bytes>) -> Result<(), Closed> {
+        self.put(&bytes.into(), false).await
+    }
+
+    /// Like [`send`](Sender::send), but never waits.
+    pub fn try_send(&self, line: &[u8]) -> Result<(), TrySendError> {
+        match self.outbox().offer(line, true) {
+            Offer::Taken => Ok(()),
+            Offer::Full => Err(TrySendError::Full),
+            Offer::Ended(why) => Err(Closed { why }.into()),
+        }
+    }
+
+    /// Waits until the queue has room (which another clone may use first).
+    pub async fn ready(&self) -> Result<(), Closed> {
+        self.outbox().ready().await.map_err(|why| Closed { why })
+    }
+
+    /// Waits until all that was queued so far has been handed to the operating system.
+    pub async fn flush(&self) -> Result<(), Closed> {
+        self.outbox().flush().await.map_err(|why| Closed { why })
+    }
+
+    /// Ends the output after what is queued: the other side sees the end of its input.
+    pub fn close(&self) {
+        self.outbox().close();
+    }
+
+    /// [`close`](Sender::close), then waits until everything queued is written and the output has ended.
+    /// Programs call this before they exit.
+    pub async fn finish(&self) -> Result<(), Closed> {
+        self.close();
+        let flushed = self.flush().await;
+        self.outbox().ended().await;
+        flushed
+    }
+
+    async fn put(&self, bytes: &[u8], newline: bool) -> Result<(), Closed> {
+        self.outbox().put(bytes, newline).await.map_err(|why| Closed { why })
+    }
+}
