@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use http::{HeaderName, HeaderValue};
 use rmcp::model::{CallToolRequestParams, ClientCapabilities, ClientConfig, Implementation, ProtocolVersion};
-use rmcp::service::RunningService;
+use rmcp::service::{ClientInitializeError, RunningService};
+use rmcp::transport::DynamicTransportError;
 use rmcp::transport::StreamableHttpClientTransport;
-use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use rmcp::transport::common::client_side_sse::SseRetryPolicy;
+use rmcp::transport::streamable_http_client::{StreamableHttpClientTransportConfig, StreamableHttpError};
 use rmcp::{ClientHandler, RoleClient, ServiceError, serve_client};
 use serde_json::Value;
 use tokio::sync::Mutex;
@@ -149,7 +151,7 @@ impl Client {
                     })?
                     .map_err(|error| McpError::Handshake {
                         server: server.clone(),
-                        reason: words(&error),
+                        reason: handshake_words(&error),
                         stderr: String::new(),
                     })?;
                 (None, service)
@@ -232,7 +234,7 @@ impl Client {
             Ok(Err(error)) => Err(McpError::Gone {
                 server: self.server.clone(),
                 what: what.to_owned(),
-                reason: self.end_of_process().await.unwrap_or_else(|| words(&error)),
+                reason: self.end_of_process().await.unwrap_or_else(|| service_words(&error)),
                 stderr: self.stderr_tail(),
             }),
             Err(_) => Err(timeout(self.server.clone(), what, self.options.call_timeout, self.stderr_tail())),
@@ -243,6 +245,15 @@ impl Client {
         let mut process = self.process.as_ref()?.lock().await;
         let status = process.ended_within(Duration::from_millis(200)).await?;
         Some(format!("the process ended ({status})"))
+    }
+}
+
+#[derive(Debug)]
+struct FewTimes;
+
+impl SseRetryPolicy for FewTimes {
+    fn retry(&self, current_times: usize) -> Option<Duration> {
+        (current_times < 3).then_some(Duration::from_millis(200))
     }
 }
 
@@ -287,7 +298,10 @@ fn http_transport(
         .redirect(reqwest::redirect::Policy::none())
         .build()
         .map_err(|error| bad(words(&error)))?;
-    let config = StreamableHttpClientTransportConfig::with_uri(url).custom_headers(named);
+    let mut config = StreamableHttpClientTransportConfig::with_uri(url).custom_headers(named);
+    // A server may close a stream and expect us back, but one that is gone must fail the call soon, not
+    // after minutes of reconnecting.
+    config.retry_config = Arc::new(FewTimes);
     Ok(StreamableHttpClientTransport::with_client(client, config))
 }
 
@@ -314,6 +328,28 @@ fn tool(tool: rmcp::model::Tool) -> Tool {
 
 fn timeout(server: String, what: &str, after: Duration, stderr: String) -> McpError {
     McpError::Timeout { server, what: what.to_owned(), after, stderr }
+}
+
+/// `rmcp` puts the transport's type name first; what it wraps says more.
+fn handshake_words(error: &ClientInitializeError) -> String {
+    match error {
+        ClientInitializeError::TransportError { error, .. } => transport_words(error),
+        other => words(other),
+    }
+}
+
+fn service_words(error: &ServiceError) -> String {
+    match error {
+        ServiceError::TransportSend(error) => transport_words(error),
+        other => words(other),
+    }
+}
+
+fn transport_words(error: &DynamicTransportError) -> String {
+    match error.error.downcast_ref::<StreamableHttpError<reqwest::Error>>() {
+        Some(StreamableHttpError::Client(inner)) => words(inner),
+        _ => words(&*error.error),
+    }
 }
 
 /// An error with its causes: the outermost layer of a transport error rarely says what happened.

@@ -24,6 +24,8 @@ pub struct Cli {
 /// The commands of `acp`.
 #[derive(Subcommand)]
 pub enum Command {
+    /// A small MCP server with five tools that records what it saw
+    McpStub(commands::mcp_stub::Args),
     /// Print a shell completion script, for instance `acp completions bash`
     Completions(commands::completions::Args),
     /// Print the manual page in roff form (`acp man | man -l -`)
@@ -42,6 +44,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
     };
     let outcome = match cli.command {
+        Command::McpStub(args) => commands::mcp_stub::run(&args),
         Command::Completions(args) => commands::completions::run(&args),
         Command::Man(args) => commands::man::run(&args),
     };

@@ -41,7 +41,8 @@ async fn until(log: &Path, what: impl Fn(&StubLog) -> bool) -> StubLog {
 async fn a_stdio_stub_serves_five_tools_and_records_the_whole_visit() {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("log");
-    let spec = stub(&log, &["--name", "one", "--log-env", "OTHER_*"], &[("ACP_TOKEN", "t1"), ("OTHER_A", "a")]);
+    let spec =
+        stub(&log, &["--name", "one", "--log-env", "OTHER_*"], &[("ACP_TOKEN", "t1"), ("OTHER_A", "a")]);
     let ServerSpec::Stdio { command, args, env, .. } = spec else { unreachable!() };
     let spec = ServerSpec::Stdio { command, args, env, cwd: Some(folder.path().to_owned()) };
     let client = Client::connect(spec).await.unwrap();
@@ -94,7 +95,9 @@ async fn a_call_past_its_time_is_an_error_and_the_server_hears_of_it() {
     let late = client.call("slow", json!({"ms": 60_000})).await.unwrap_err();
     assert!(matches!(late, McpError::Timeout { .. }), "{late}");
     until(&log, |seen| {
-        seen.records.iter().any(|r| matches!(&r.event, Event::ToolsDone { outcome, .. } if outcome == "cancelled"))
+        seen.records
+            .iter()
+            .any(|r| matches!(&r.event, Event::ToolsDone { outcome, .. } if outcome == "cancelled"))
     })
     .await;
     assert_eq!(client.call("ping", json!({})).await.unwrap().text(), "pong");
@@ -153,7 +156,10 @@ async fn an_http_stub_prints_its_address_and_records_headers() {
     let url = said["url"].as_str().unwrap().to_owned();
     assert_eq!(said["event"], "listening");
 
-    let headers = vec![("X-Acp-Test".to_owned(), "yes".to_owned()), ("Authorization".to_owned(), "Bearer k".to_owned())];
+    let headers = vec![
+        ("X-Acp-Test".to_owned(), "yes".to_owned()),
+        ("Authorization".to_owned(), "Bearer k".to_owned()),
+    ];
     let client = Client::connect(ServerSpec::Http { url: url.clone(), headers }).await.unwrap();
     let other = Client::connect(ServerSpec::Http { url, headers: vec![] }).await.unwrap();
     assert_eq!(client.identity().name, "web");
@@ -183,7 +189,11 @@ async fn what_is_no_server_says_so_by_name() {
     };
     let error = Client::connect(missing("/no/such/server", &[])).await.err().unwrap().to_string();
     assert!(error.starts_with("cannot start MCP server \"/no/such/server\""), "{error}");
-    let error = Client::connect(missing("/bin/sh", &["-c", "echo boom >&2; exit 3"])).await.err().unwrap().to_string();
+    let error = Client::connect(missing("/bin/sh", &["-c", "echo boom >&2; exit 3"]))
+        .await
+        .err()
+        .unwrap()
+        .to_string();
     assert!(error.contains("exit status: 3") && error.contains("boom"), "{error}");
     let options = Options { connect_timeout: Duration::from_millis(200), ..Options::default() };
     let mute = missing("/bin/sh", &["-c", "exec sleep 60"]);
