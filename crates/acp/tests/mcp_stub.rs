@@ -122,6 +122,23 @@ async fn dropping_the_client_ends_the_server() {
 }
 
 #[tokio::test]
+async fn the_end_of_input_ends_the_stub_even_in_mid_call() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log");
+    let client = Client::connect(stub(&log, &[], &[])).await.unwrap();
+    let (call, ()) = tokio::join!(
+        tokio::time::timeout(Duration::from_millis(200), client.call("slow", json!({"ms": 60_000}))),
+        async { drop(until(&log, |seen| seen.calls("slow").count() == 1).await) }
+    );
+    assert!(call.is_err());
+    let began = Instant::now();
+    client.close().await;
+    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    let last = read(&log).records.pop().unwrap();
+    assert_eq!(last.event, Event::Exit { reason: "end of input".to_owned() });
+}
+
+#[tokio::test]
 async fn two_servers_at_once_keep_apart_in_one_log() {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("log");
