@@ -196,18 +196,20 @@ impl Peer {
         Ok((id, frame))
     }
 
-    /// Remembers a request that was built elsewhere, under the id it carries.
+    /// Remembers a request that was built elsewhere, under the id it carries. It may be flawed, as long as it has
+    /// an id and a method: the answer to a bad request is worth waiting for.
     ///
     /// # Errors
-    /// When the id waits for an answer already, too many requests wait, or the frame is not a request.
+    /// When the id waits for an answer already, too many requests wait, or the frame has no id or no method.
     pub fn sent(
         &mut self,
         now: Duration,
         frame: &Frame,
         timeout: Option<Duration>,
     ) -> Result<(), RequestError> {
-        let View::Request { id, method, .. } = frame.view() else {
-            let why = frame.flaw().map_or_else(|| "it is no request".to_owned(), ToString::to_string);
+        let (Some(id), Some(method)) = (frame.id(), frame.method()) else {
+            let why =
+                frame.flaw().map_or_else(|| "it has no id or no method".to_owned(), ToString::to_string);
             return Err(RequestError::NotARequest(why));
         };
         if self.outstanding.len() >= self.limits.outstanding {

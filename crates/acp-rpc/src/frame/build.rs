@@ -1,5 +1,7 @@
 //! From values to a frame, without parsing what was just written.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use serde::Serialize;
 
@@ -7,8 +9,9 @@ use super::{Flaw, Frame, Name, Shape, Span};
 use crate::{Id, RpcError, scan};
 
 impl Frame {
-    /// A request. `params` that serialise to `null` (such as `&()`) are left out. A value that cannot be
-    /// written as JSON gives an empty frame with [`Flaw::NotSerializable`].
+    /// A request. `params` that serialise to `null` (such as `&()`) are left out; a bare string, number or boolean
+    /// is written and flawed, as it would be when read. A value that cannot be written as JSON gives an empty
+    /// frame with [`Flaw::NotSerializable`].
     pub fn request(id: &Id, method: &str, params: &(impl Serialize + ?Sized)) -> Self {
         Self::call(Some(id), method, params)
     }
@@ -49,11 +52,16 @@ impl Frame {
             Ok(span) => span,
             Err(flaw) => return Self::malformed(Bytes::new(), flaw),
         };
-        if &out[params.start as usize..] == b"null" {
+        let opening = out.get(params.start as usize).copied();
+        if opening == Some(b'n') {
             out.truncate(before);
             params = Span::default();
         }
-        let shape = if id.is_some() { Shape::Request } else { Shape::Notification };
+        let shape = match (opening, id) {
+            (Some(b'{' | b'[' | b'n'), Some(_)) => Shape::Request,
+            (Some(b'{' | b'[' | b'n'), None) => Shape::Notification,
+            _ => Shape::Malformed(Arc::new(Flaw::BadParamsType)),
+        };
         Self { method, params, ..Self::built(out, id, shape) }
     }
 

@@ -27,7 +27,10 @@ struct Envelope {
 pub(super) fn frame(raw: Bytes) -> Frame {
     match read(&raw) {
         Ok(Read::Object(envelope, surrogate)) => classify(raw, &envelope, surrogate),
-        Ok(Read::Array(elements)) => batch(raw, &elements),
+        Ok(Read::Array(_, 0)) => Frame::malformed(raw, Flaw::EmptyBatch),
+        Ok(Read::Array(elements, 1..=MAX_BATCH)) => batch(raw, &elements),
+        Ok(Read::Array(_, len)) => Frame::malformed(raw, Flaw::BatchTooLong { len }),
+        Ok(Read::Scalar) => Frame::malformed(raw, Flaw::NotAnObject),
         Err(flaw) => Frame::malformed(raw, flaw),
     }
 }
@@ -50,7 +53,9 @@ pub(super) fn unknown_members(raw: &[u8]) -> Vec<String> {
 
 enum Read {
     Object(Envelope, Option<usize>),
-    Array(Vec<(usize, usize)>),
+    /// The first elements, and how many there are.
+    Array(Vec<(usize, usize)>, usize),
+    Scalar,
 }
 
 fn read(raw: &[u8]) -> Result<Read, Flaw> {
@@ -70,37 +75,27 @@ fn read(raw: &[u8]) -> Result<Read, Flaw> {
             scanner.object(|scanner, key| envelope.take(text, scanner, key))?;
             Read::Object(envelope, scanner.lone_surrogate)
         }
-        Some(b'[') => Read::Array(elements(&mut scanner)?),
+        Some(b'[') => elements(&mut scanner)?,
         Some(_) => {
             scanner.value()?;
-            if scanner.at_end() {
-                return Err(Flaw::NotAnObject);
-            }
-            return Err(scanner.unexpected("the end of the line").into());
+            Read::Scalar
         }
     };
-    if !scanner.at_end() {
-        return Err(scanner.unexpected("the end of the line").into());
-    }
-    Ok(read)
+    if scanner.at_end() { Ok(read) } else { Err(scanner.unexpected("the end of the line").into()) }
 }
 
-fn elements(scanner: &mut Scanner<'_>) -> Result<Vec<(usize, usize)>, Flaw> {
-    let mut found = Vec::new();
+fn elements(scanner: &mut Scanner<'_>) -> Result<Read, Stop> {
+    let mut first = Vec::new();
     let mut count = 0;
     scanner.array(|scanner| {
         let span = scanner.value_within(MAX_DEPTH - 1)?;
         count += 1;
         if count <= MAX_BATCH {
-            found.push(span);
+            first.push(span);
         }
         Ok(())
     })?;
-    match count {
-        0 => Err(Flaw::EmptyBatch),
-        1..=MAX_BATCH => Ok(found),
-        len => Err(Flaw::BatchTooLong { len }),
-    }
+    Ok(Read::Array(first, count))
 }
 
 impl Envelope {
