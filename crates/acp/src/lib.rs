@@ -24,6 +24,8 @@ pub struct Cli {
 /// The commands of `acp`.
 #[derive(Subcommand)]
 pub enum Command {
+    /// An agent that does exactly what it is told, well or badly, over stdio, TCP or WebSocket
+    Mock(commands::mock::Args),
     /// A small MCP server with five tools that records what it saw
     McpStub(commands::mcp_stub::Args),
     /// Print a shell completion script, for instance `acp completions bash`
@@ -44,6 +46,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
     };
     let outcome = match cli.command {
+        Command::Mock(args) => commands::mock::run(&args),
         Command::McpStub(args) => commands::mcp_stub::run(&args),
         Command::Completions(args) => commands::completions::run(&args),
         Command::Man(args) => commands::man::run(&args),

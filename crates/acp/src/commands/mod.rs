@@ -3,3 +3,4 @@
 pub mod completions;
 pub mod man;
 pub mod mcp_stub;
+pub mod mock;

@@ -1,0 +1,13 @@
+//! Serves the agents of `acp-script` over links: own stdio, TCP and WebSocket, one agent per connection, with real
+//! MCP connections and sessions that all connections share.
+//!
+//! It never decides how an agent behaves: that is data in `acp-script`. Read first: [`Settings`], [`Server`],
+//! [`Store`].
+
+mod connection;
+mod mcp;
+mod server;
+mod store;
+
+pub use server::{Listener, ServeError, Server, Settings};
+pub use store::{Store, StoreError};

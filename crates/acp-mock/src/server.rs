@@ -1,0 +1,162 @@
+//! The server: listens, and gives every connection an agent of its own.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use acp_link::{Link, Tap, Wire};
+use acp_rpc::Direction;
+use acp_script::agent::AgentConfig;
+
+use crate::connection::converse;
+use crate::store::{Store, StoreError};
+
+/// What to serve.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// How each agent shall be. Its `id_prefix` and `started` are set for each connection.
+    pub agent: AgentConfig,
+    /// Where sessions are kept; without it, in memory.
+    pub state_dir: Option<PathBuf>,
+    /// The same ids in every run.
+    pub seed: Option<u64>,
+    /// Records the conversation (of stdio, or of the first connection) as a transcript.
+    pub record: Option<PathBuf>,
+}
+
+/// Why a server cannot serve.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The state folder.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The address.
+    #[error("cannot listen on {address}: {error}; is another server using it?")]
+    Listen {
+        /// Where.
+        address: SocketAddr,
+        /// Why not.
+        error: io::Error,
+    },
+    /// Own standard streams.
+    #[error("cannot use standard input and output: {0}")]
+    Stdio(io::Error),
+    /// The recording.
+    #[error(transparent)]
+    Record(#[from] acp_link::tap::TapError),
+}
+
+/// Agents for any number of connections.
+pub struct Server {
+    settings: Settings,
+    store: Arc<Store>,
+    base: u64,
+    connections: AtomicU64,
+    tap: Option<Tap>,
+}
+
+impl Server {
+    /// Opens the state folder and the recording.
+    pub fn new(settings: Settings) -> Result<Self, ServeError> {
+        let store = match &settings.state_dir {
+            Some(folder) => Store::in_folder(folder)?,
+            None => Store::in_memory(),
+        };
+        let tap = settings.record.as_ref().map(Tap::create).transpose()?;
+        let base = match settings.seed {
+            // Sessions of an earlier run with the same seed keep their ids to themselves.
+            Some(seed) => seed.wrapping_add(store.len() as u64),
+            None => nanos(),
+        };
+        Ok(Self { settings, store: Arc::new(store), base, connections: AtomicU64::new(0), tap })
+    }
+
+    /// The sessions.
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// Serves one link until the client goes away.
+    pub async fn serve(&self, link: Link) {
+        let number = self.connections.fetch_add(1, Ordering::Relaxed);
+        let link = match &self.tap {
+            Some(tap) if number == 0 => link.tapped(tap, Direction::ClientToAgent),
+            _ => link,
+        };
+        let mut agent = self.settings.agent.clone();
+        agent.id_prefix = format!("{:x}{number:x}", self.base % 0xff_ffff_ffff);
+        agent.started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        converse(link, agent, self.store.clone()).await;
+        if let Some(tap) = self.tap.as_ref().filter(|_| number == 0)
+            && let Err(error) = tap.finish()
+        {
+            eprintln!("acp mock: {error}");
+        }
+    }
+
+    /// Serves own standard input and output.
+    pub async fn serve_stdio(&self) -> Result<(), ServeError> {
+        let link = acp_link::stdio::own(&Wire::default()).map_err(ServeError::Stdio)?;
+        self.serve(link).await;
+        Ok(())
+    }
+}
+
+/// A socket that waits for clients.
+pub enum Listener {
+    /// Lines over TCP.
+    Tcp(acp_link::tcp::Listener),
+    /// Messages over WebSocket.
+    WebSocket(acp_link::ws::Listener),
+}
+
+impl Listener {
+    /// Listens for TCP connections.
+    pub async fn tcp(address: SocketAddr) -> Result<Self, ServeError> {
+        let listener = acp_link::tcp::listen(address, &Wire::default()).await;
+        listener.map(Self::Tcp).map_err(|error| ServeError::Listen { address, error })
+    }
+
+    /// Listens for WebSocket connections.
+    pub async fn web_socket(address: SocketAddr) -> Result<Self, ServeError> {
+        let listener = acp_link::ws::listen(address, &Wire::default()).await;
+        listener.map(Self::WebSocket).map_err(|error| ServeError::Listen { address, error })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Tcp(listener) => listener.local_addr().ok(),
+            Self::WebSocket(listener) => listener.local_addr().ok(),
+        }
+    }
+
+    /// Serves every connection that comes, for ever.
+    pub async fn run(mut self, server: Arc<Server>) {
+        loop {
+            let accepted = match &mut self {
+                Self::Tcp(listener) => listener.accept().await,
+                Self::WebSocket(listener) => listener.accept().await,
+            };
+            match accepted {
+                Ok((link, _)) => {
+                    let server = server.clone();
+                    tokio::spawn(async move { server.serve(link).await });
+                }
+                Err(error) => {
+                    // Out of descriptors, most likely: wait for some to come back.
+                    eprintln!("acp mock: cannot accept a connection: {error}");
+                    tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+                }
+            }
+        }
+    }
+}
+
+fn nanos() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(now.as_nanos() / 1000).unwrap_or_default() ^ (u64::from(std::process::id()) << 32)
+}

@@ -1,0 +1,110 @@
+//! Sessions at rest, shared by all connections, and kept in a folder if there is one.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use acp_script::agent::Record;
+
+/// The sessions of all connections.
+#[derive(Debug, Default)]
+pub struct Store {
+    sessions: Mutex<BTreeMap<String, Record>>,
+    folder: Option<PathBuf>,
+}
+
+/// The state folder cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot {doing} {path:?}: {error}; is the state folder writable?")]
+pub struct StoreError {
+    doing: &'static str,
+    path: PathBuf,
+    error: io::Error,
+}
+
+impl Store {
+    /// Sessions that live as long as the process.
+    pub fn in_memory() -> Self {
+        Self::default()
+    }
+
+    /// Sessions that live in `folder`, one file each. A file that cannot be understood is left alone.
+    pub fn in_folder(folder: impl Into<PathBuf>) -> Result<Self, StoreError> {
+        let folder = folder.into();
+        std::fs::create_dir_all(&folder).map_err(fail("create", &folder))?;
+        let mut sessions = BTreeMap::new();
+        for entry in std::fs::read_dir(&folder).map_err(fail("read", &folder))? {
+            let path = entry.map_err(fail("read", &folder))?.path();
+            if path.extension().is_none_or(|extension| extension != "json") {
+                continue;
+            }
+            let text = std::fs::read_to_string(&path).map_err(fail("read", &path))?;
+            match serde_json::from_str::<Record>(&text) {
+                Ok(record) => drop(sessions.insert(record.id.clone(), record)),
+                Err(error) => eprintln!("acp mock: {path:?} is no session of this mock: {error}"),
+            }
+        }
+        Ok(Self { sessions: Mutex::new(sessions), folder: Some(folder) })
+    }
+
+    /// How many sessions there are.
+    pub fn len(&self) -> usize {
+        self.lock().len()
+    }
+
+    /// Whether there is no session.
+    pub fn is_empty(&self) -> bool {
+        self.lock().is_empty()
+    }
+
+    /// One session.
+    pub fn fetch(&self, id: &str) -> Option<Record> {
+        self.lock().get(id).cloned()
+    }
+
+    /// All sessions, without their histories.
+    pub fn list(&self) -> Vec<Record> {
+        self.lock().values().map(Record::summary).collect()
+    }
+
+    /// Keeps a session.
+    pub fn put(&self, record: Record) -> Result<(), StoreError> {
+        if let Some(folder) = &self.folder {
+            let path = file(folder, &record.id);
+            let half = path.with_extension("half");
+            let text = serde_json::to_string(&record).unwrap_or_default();
+            std::fs::write(&half, text).map_err(fail("write", &half))?;
+            std::fs::rename(&half, &path).map_err(fail("write", &path))?;
+        }
+        self.lock().insert(record.id.clone(), record);
+        Ok(())
+    }
+
+    /// Forgets a session; one that is not there stays so.
+    pub fn remove(&self, id: &str) -> Result<(), StoreError> {
+        // Only ids that we made ourselves ever become file names.
+        let Some(record) = self.lock().remove(id) else { return Ok(()) };
+        let Some(folder) = &self.folder else { return Ok(()) };
+        let path = file(folder, &record.id);
+        match std::fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(fail("remove", &path)(error)),
+            _ => Ok(()),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Record>> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn file(folder: &Path, id: &str) -> PathBuf {
+    let name: String =
+        id.chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '_' }).collect();
+    folder.join(format!("{name}.json"))
+}
+
+fn fail(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> StoreError {
+    let path = path.to_owned();
+    move |error| StoreError { doing, path, error }
+}

@@ -1,0 +1,223 @@
+//! The conforming agent: the whole of stable ACP v1 as a state machine.
+//!
+//! Frames, answers of the world and the time go in ([`Agent::receive`], [`Agent::tick`], [`Agent::mcp_connected`],
+//! …); [`Agent::poll_effect`] gives out what is to be done, one effect at a time, so that a slow reader slows the
+//! agent instead of filling memory.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use acp_rpc::{Flaw, Frame, Id, Reply, RpcError, View};
+use serde_json::{Value, json};
+
+mod client;
+mod config;
+mod effect;
+mod journal;
+mod methods;
+mod offers;
+mod params;
+mod plan;
+mod record;
+mod session;
+mod sessions;
+mod step;
+mod tools;
+mod turn;
+
+pub use client::ClientCaps;
+pub use config::{AgentConfig, Auth};
+pub use effect::{Effect, McpKey, McpTool, Token};
+pub use journal::{Journal, JournalEntry};
+pub use record::Record;
+
+use params::Params;
+use session::Session;
+use sessions::Parked;
+use turn::Pending;
+
+/// One connection's agent.
+///
+/// ```text
+///          initialize              session/new, load, resume
+///  Fresh ─────────────► Ready ◄──────────────────────────────► Session: Idle ◄─► Turn
+/// ```
+pub struct Agent {
+    config: AgentConfig,
+    now: Duration,
+    outbox: VecDeque<Effect>,
+    client: Option<ClientCaps>,
+    settled: bool,
+    signed_in: bool,
+    sessions: BTreeMap<String, Session>,
+    /// Sessions whose turn may have something to do, oldest first.
+    runnable: VecDeque<String>,
+    pending: BTreeMap<i64, Pending>,
+    parked: BTreeMap<Token, Parked>,
+    next_request: i64,
+    next_number: u64,
+    journal: Journal,
+}
+
+impl Agent {
+    /// An agent that has heard nothing yet.
+    pub fn new(config: AgentConfig) -> Self {
+        let signed_in = config.auth == Auth::SignedIn;
+        Self {
+            config,
+            now: Duration::ZERO,
+            outbox: VecDeque::new(),
+            client: None,
+            settled: false,
+            signed_in,
+            sessions: BTreeMap::new(),
+            runnable: VecDeque::new(),
+            pending: BTreeMap::new(),
+            parked: BTreeMap::new(),
+            next_request: 0,
+            next_number: 0,
+            journal: Journal::default(),
+        }
+    }
+
+    /// Takes one frame from the client.
+    pub fn receive(&mut self, now: Duration, frame: &Frame) {
+        self.now = self.now.max(now);
+        self.journal.note(self.now, frame);
+        match frame.view() {
+            View::Request { id, method, params } => self.asked(id, method, params),
+            View::Notification { method, params } => self.told(method, params),
+            View::Response { id, reply } => self.heard(id, &reply),
+            View::Batch(_) => self.refuse(&Id::Null, &invalid_request("batches are not supported")),
+            View::Malformed(flaw) => self.malformed(flaw),
+        }
+    }
+
+    /// Lets the time pass.
+    pub fn tick(&mut self, now: Duration) {
+        self.now = self.now.max(now);
+        self.wake();
+    }
+
+    /// When [`Agent::tick`] has something to do next.
+    pub fn next_deadline(&self) -> Option<Duration> {
+        self.sessions.values().filter_map(|session| session.turn.as_ref()?.wake_at()).min()
+    }
+
+    /// The next thing to do, if there is one.
+    pub fn poll_effect(&mut self) -> Option<Effect> {
+        loop {
+            if let Some(effect) = self.outbox.pop_front() {
+                return Some(effect);
+            }
+            let id = self.runnable.pop_front()?;
+            if self.advance(&id) {
+                self.runnable.push_back(id);
+            }
+        }
+    }
+
+    /// What the client did so far.
+    pub fn journal(&self) -> &Journal {
+        &self.journal
+    }
+
+    /// Whether a turn is running in any session.
+    pub fn busy(&self) -> bool {
+        self.sessions.values().any(|session| session.turn.is_some())
+    }
+
+    fn malformed(&mut self, flaw: &Flaw) {
+        if matches!(flaw, Flaw::Blank) {
+            return;
+        }
+        self.refuse(&Id::Null, &RpcError::new(flaw.code(), flaw.to_string()));
+    }
+
+    fn asked(&mut self, id: &Id, method: &str, params: Option<&str>) {
+        let outcome = match Params::parse(params) {
+            _ if !methods::is_request(method) => Err(RpcError::method_not_found(method)),
+            Err(error) => Err(error),
+            Ok(_) if self.client.is_none() && method != "initialize" => {
+                Err(invalid_request("not initialized: send initialize first"))
+            }
+            Ok(params) => self.serve(id, method, &params),
+        };
+        if let Err(error) = outcome {
+            self.refuse(id, &error);
+        }
+    }
+
+    fn told(&mut self, method: &str, params: Option<&str>) {
+        let Ok(params) = Params::parse(params) else { return };
+        match method {
+            "session/cancel" => {
+                if let Ok(session) = params.text("sessionId") {
+                    let session = session.to_owned();
+                    self.cancel(&session, turn::Cancel::Session);
+                }
+            }
+            "$/cancel_request" => {
+                let Some(id) = params.value().get("requestId").and_then(|id| Id::parse(&id.to_string()))
+                else {
+                    return;
+                };
+                self.cancel_request(&id);
+            }
+            _ => {}
+        }
+    }
+
+    fn heard(&mut self, id: &Id, reply: &Reply<'_>) {
+        let Id::Int(id) = id else { return };
+        let Some(pending) = self.pending.remove(id) else { return };
+        let answer = match reply {
+            Reply::Result(result) => Ok(serde_json::from_str(result).unwrap_or(Value::Null)),
+            Reply::Error(error) => Err(RpcError::parse(error).unwrap_or_else(|_| {
+                RpcError::internal(format!("an error that is not an error object: {error}"))
+            })),
+        };
+        self.reply(pending, answer);
+    }
+
+    fn respond(&mut self, id: &Id, result: &Value) {
+        self.outbox.push_back(Effect::Send(Frame::response(id, result)));
+    }
+
+    fn refuse(&mut self, id: &Id, error: &RpcError) {
+        self.outbox.push_back(Effect::Send(Frame::failure(id, error)));
+    }
+
+    fn notify(&mut self, method: &str, params: &Value) {
+        self.outbox.push_back(Effect::Send(Frame::notification(method, params)));
+    }
+
+    fn update(&mut self, session: &str, update: &Value) {
+        self.notify("session/update", &json!({ "sessionId": session, "update": update }));
+    }
+
+    /// What the client can do; nothing before `initialize`.
+    fn caps(&self) -> ClientCaps {
+        self.client.unwrap_or_default()
+    }
+
+    /// A number that this agent never gave before.
+    fn number(&mut self) -> u64 {
+        self.next_number += 1;
+        self.next_number
+    }
+
+    fn fresh_id(&mut self, kind: &str) -> String {
+        let number = self.number();
+        format!("{kind}_{}_{number}", self.config.id_prefix)
+    }
+
+    /// Milliseconds of the Unix epoch.
+    fn wall_clock(&self) -> u64 {
+        u64::try_from((self.config.started + self.now).as_millis()).unwrap_or(u64::MAX)
+    }
+}
+
+fn invalid_request(message: &str) -> RpcError {
+    RpcError::new(RpcError::INVALID_REQUEST, message)
+}

@@ -1,0 +1,459 @@
+//! From a prompt to the steps of its turn, and the questions to the person.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use acp_rpc::RpcError;
+use serde_json::{Value, json};
+
+use super::offers::{self, Offer};
+use super::session::Session;
+use super::step::{Step, Stop, Stream, Voice};
+use super::tools::{Change, Job, Old};
+use super::turn::Await;
+use super::{Agent, ClientCaps};
+use crate::wishes::{self, Intent};
+
+/// Between two chunks of an answer that shall take its time.
+const SLOW: Duration = Duration::from_millis(100);
+/// How long such an answer takes when the wish does not say.
+const A_WHILE: Duration = Duration::from_millis(2500);
+/// A red point.
+const PNG: &str =
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg==";
+/// Four samples of silence.
+const WAV: &str = "UklGRigAAABXQVZFZm10IBAAAAABAAEAQB8AAEAfAAABAAgAZGF0YQQAAACAgICA";
+
+impl Agent {
+    /// What to do about a prompt.
+    pub(super) fn plan_turn(&self, session: &str, blocks: &[Value]) -> VecDeque<Step> {
+        let Some(open) = self.sessions.get(session) else { return VecDeque::new() };
+        let text = prompt_text(blocks);
+        let intents = wishes::parse(&text);
+        let mut steps = VecDeque::new();
+        if !self.config.response_delay.is_zero() {
+            steps.push_back(Step::Pause(self.config.response_delay));
+        }
+        if open.record.title.is_none() {
+            steps.push_back(Step::Title(title(&text)));
+        } else {
+            steps.push_back(Step::Info);
+        }
+        if self.config.send_permissions && !intents.contains(&Intent::Permission) {
+            steps.push_back(Step::Begin(Job::Harmless { fails: false }));
+        }
+        if intents.is_empty() {
+            steps.push_back(Step::Stream(self.plain_answer(blocks, &text)));
+        }
+        for intent in intents {
+            self.steps(open, intent, blocks, &mut steps);
+        }
+        steps.extend([Step::Usage, Step::End(Stop::EndTurn)]);
+        steps
+    }
+
+    fn plain_answer(&self, blocks: &[Value], text: &str) -> Stream {
+        if let Some(chunks) = self.config.chunks {
+            return Stream::words(chunks, self.config.chunk_size.unwrap_or(0));
+        }
+        let others: Vec<String> = blocks.iter().filter_map(describe).collect();
+        let mut answer = format!("I am a mock agent and heard you say: {}", text.trim());
+        if text.trim().is_empty() {
+            "I am a mock agent and heard no words.".clone_into(&mut answer);
+        }
+        if !others.is_empty() {
+            answer.push_str(&format!("\nYou also sent {}.", others.join(", ")));
+        }
+        Stream::text(Voice::Agent, answer, self.config.chunk_size)
+    }
+
+    fn speak(&self, text: impl Into<String>) -> Step {
+        Step::Stream(Stream::text(Voice::Agent, text, self.config.chunk_size))
+    }
+
+    fn steps(&self, open: &Session, intent: Intent, blocks: &[Value], steps: &mut VecDeque<Step>) {
+        let caps = self.caps();
+        match intent {
+            Intent::Read { path, line, limit } => {
+                steps.push_back(Step::Begin(Job::Read {
+                    path: open.resolve(&path),
+                    line,
+                    limit,
+                    search: None,
+                }));
+            }
+            Intent::ReadLink => match linked_file(blocks) {
+                Some(path) => steps.push_back(Step::Begin(Job::Read {
+                    path: open.resolve(&path),
+                    line: None,
+                    limit: None,
+                    search: None,
+                })),
+                None => steps.push_back(Step::Stream(self.plain_answer(blocks, &prompt_text(blocks)))),
+            },
+            Intent::Write { path, text } => steps.push_back(change(open, &path, Change::Whole(text))),
+            Intent::Edit { path, old, new } => {
+                steps.push_back(change(open, &path, Change::Replace { old, new }))
+            }
+            Intent::Append { path, text } => steps.push_back(change(open, &path, Change::Append(text))),
+            Intent::Run { command, kill_after } => {
+                steps.push_back(Step::Begin(Job::run(command, kill_after)))
+            }
+            Intent::Search { text, path: Some(path) } => steps.push_back(Step::Begin(Job::Read {
+                path: open.resolve(&path),
+                line: None,
+                limit: None,
+                search: Some(text),
+            })),
+            Intent::Search { text, path: None } => {
+                let quoted = shlex::try_quote(&text).map(std::borrow::Cow::into_owned).unwrap_or_default();
+                steps.push_back(Step::Begin(Job::run(format!("grep -rnF -- {quoted} ."), None)));
+            }
+            Intent::Plan { steps: number, topic } => {
+                plan_updates(number.unwrap_or(3).clamp(1, 50), topic.as_deref(), steps);
+                steps.push_back(self.speak("The plan is made, and every step of it is done."));
+            }
+            Intent::Parts(parts) => {
+                for part in 1..=parts {
+                    steps.push_back(self.speak(format!("Part {part} of {parts} of the answer.")));
+                    if part < parts {
+                        steps.push_back(Step::Pause(SLOW));
+                    }
+                }
+            }
+            Intent::Think(time) => think(time.unwrap_or(A_WHILE), steps),
+            Intent::Count(to) => steps.push_back(Step::Stream(Stream::numbers(to).every(SLOW))),
+            Intent::Wait(time) => {
+                steps.push_back(Step::Pause(time));
+                steps.push_back(self.speak("I waited, as you wished."));
+            }
+            Intent::Say(text) => steps.push_back(self.speak(text)),
+            Intent::Remember(word) => {
+                let said = format!("I shall remember the word {word}.");
+                steps.push_back(Step::Remember(word));
+                steps.push_back(self.speak(said));
+            }
+            Intent::Recall => steps.push_back(self.speak(match &open.record.word {
+                Some(word) => format!("The word was {word}."),
+                None => "You have not told me a word in this session.".to_owned(),
+            })),
+            Intent::Mcp { server, tool, arguments } => steps.push_back(Step::Mcp { server, tool, arguments }),
+            Intent::McpList => steps.push_back(Step::McpList),
+            Intent::ElicitForm(what) => steps.push_back(Step::Form(what)),
+            Intent::ElicitUrl => steps.push_back(Step::Page),
+            Intent::Permission => steps.push_back(Step::Begin(Job::Harmless { fails: false })),
+            Intent::ToolFailure => steps.push_back(Step::Begin(Job::Harmless { fails: true })),
+            Intent::Refuse => {
+                steps.push_back(self.speak("I refuse, as you wished."));
+                steps.extend([Step::Usage, Step::End(Stop::Refusal)]);
+            }
+            Intent::MaxTokens => {
+                steps.push_back(self.speak("This answer is cut off because the tokens ran"));
+                steps.extend([Step::Usage, Step::End(Stop::MaxTokens)]);
+            }
+            Intent::MaxTurnRequests => {
+                steps.push_back(self.speak("I have asked the model too often in this turn."));
+                steps.extend([Step::Usage, Step::End(Stop::MaxTurnRequests)]);
+            }
+            Intent::Fail(code) => steps.push_back(Step::Fail(RpcError::new(
+                code.unwrap_or(RpcError::INTERNAL_ERROR),
+                "this prompt failed, as was wished",
+            ))),
+            Intent::Mode(mode) => {
+                match offers::MODES.iter().find(|(id, _, _)| id.eq_ignore_ascii_case(&mode)) {
+                    Some((id, name, _)) => {
+                        steps.push_back(Step::Mode((*id).to_owned()));
+                        steps.push_back(self.speak(format!("I am in {name} mode now.")));
+                    }
+                    None => steps.push_back(self.speak(format!("I have no mode {mode:?}."))),
+                }
+            }
+            Intent::Config { option, value } => match Offer::meant(&option, &value, caps) {
+                Some((option, value)) => {
+                    let said = format!("{option} is {value} now.");
+                    steps.push_back(Step::Config { option, value });
+                    steps.push_back(self.speak(said));
+                }
+                None => steps.push_back(self.speak(format!("I cannot set {option} to {value}."))),
+            },
+            Intent::Notice(text) => self.notice(text, caps, steps),
+            Intent::Compact => self.compact(caps, steps),
+            Intent::Title(title) => {
+                steps.push_back(Step::Title(title.clone()));
+                steps.push_back(self.speak(format!("This session is called {title:?} now.")));
+            }
+            Intent::Usage => {
+                steps.push_back(Step::Usage);
+                steps.push_back(self.speak(format!("This session has used {} tokens.", open.record.used)));
+            }
+            Intent::Commands => {
+                steps.push_back(Step::Update(offers::commands(), false));
+                steps.push_back(self.speak("I understand /help, /echo, /plan, /compact and /status."));
+            }
+            Intent::WhereAmI => steps.push_back(self.speak(place(open))),
+            Intent::Image => {
+                steps.push_back(self.speak("Here is a very small image:"));
+                steps.push_back(Step::Show(json!({ "type": "image", "mimeType": "image/png", "data": PNG })));
+            }
+            Intent::Audio => {
+                steps.push_back(self.speak("Here is a very short sound:"));
+                steps.push_back(Step::Show(json!({ "type": "audio", "mimeType": "audio/wav", "data": WAV })));
+            }
+            Intent::Resource => {
+                let uri = format!("file://{}/README.md", open.record.cwd);
+                steps.push_back(self.speak("Here are a link and a resource:"));
+                steps.push_back(Step::Show(
+                    json!({ "type": "resource_link", "name": "README.md", "uri": uri }),
+                ));
+                steps.push_back(Step::Show(json!({
+                    "type": "resource",
+                    "resource": { "uri": "mock://note", "mimeType": "text/plain", "text": "an embedded note" },
+                })));
+            }
+            Intent::Slash { name, input } => self.slash(open, &name, input, blocks, steps),
+        }
+    }
+
+    fn slash(&self, open: &Session, name: &str, input: String, blocks: &[Value], steps: &mut VecDeque<Step>) {
+        match name {
+            "help" => {
+                let names: Vec<&str> = wishes::TABLE.iter().map(|wish| wish.name).collect();
+                steps.push_back(self.speak(format!("I understand wishes about: {}.", names.join(", "))));
+            }
+            "echo" => steps.push_back(self.speak(input)),
+            "plan" => {
+                let topic = (!input.is_empty()).then_some(input);
+                self.steps(open, Intent::Plan { steps: None, topic }, blocks, steps);
+            }
+            "compact" => self.steps(open, Intent::Compact, blocks, steps),
+            "status" => steps.push_back(self.speak(format!("{} Mode: {}.", place(open), open.record.mode))),
+            other => steps.push_back(self.speak(format!("There is no command /{other}; /help lists them."))),
+        }
+    }
+
+    fn notice(&self, text: Option<String>, caps: ClientCaps, steps: &mut VecDeque<Step>) {
+        if !caps.notices {
+            steps.push_back(self.speak("I would send a notice, but this client cannot show one."));
+            return;
+        }
+        let title = text.unwrap_or_else(|| "A notice, as was wished".to_owned());
+        let update = json!({
+            "sessionUpdate": "notice", "severity": "info", "title": title,
+            "description": "Sent by the mock agent because the prompt asked for it.",
+        });
+        steps.push_back(Step::Update(update, false));
+        steps.push_back(self.speak("I sent a notice."));
+    }
+
+    fn compact(&self, caps: ClientCaps, steps: &mut VecDeque<Step>) {
+        if caps.compaction {
+            let id = format!("compaction_{}_{}", self.config.id_prefix, self.next_number);
+            let summary = json!({ "type": "text", "text": "The conversation so far, in short." });
+            for body in [
+                json!({ "sessionUpdate": "compaction_update", "compactionId": id, "status": "in_progress" }),
+                json!({ "sessionUpdate": "compaction_summary_chunk", "compactionId": id, "content": summary }),
+                json!({
+                    "sessionUpdate": "compaction_update", "compactionId": id, "status": "completed",
+                    "summary": [summary],
+                }),
+            ] {
+                steps.push_back(Step::Update(body, false));
+            }
+        }
+        steps.push_back(self.speak("I have compacted the conversation."));
+    }
+
+    pub(super) fn ask_form(&mut self, session: &str, what: Option<&str>) {
+        let what = what.unwrap_or("answer");
+        let secret = ["password", "token", "secret", "api key", "credential", "passphrase"];
+        if secret.iter().any(|word| what.to_lowercase().contains(word)) {
+            // A form must never ask for a secret; a page may.
+            return self.ask_page(session);
+        }
+        if !self.caps().form {
+            self.say(session, format!("I would ask you for the {what}, but this client cannot show a form."));
+            return;
+        }
+        let key = slug(what);
+        let params = json!({
+            "sessionId": session,
+            "mode": "form",
+            "message": format!("Please tell me the {what}."),
+            "requestedSchema": {
+                "type": "object",
+                "properties": {
+                    (key.clone()): { "type": "string", "title": what, "minLength": 1, "maxLength": 200 },
+                },
+                "required": [key.clone()],
+            },
+        });
+        self.ask(session, "elicitation/create", &params, Await::Form { key }, None);
+    }
+
+    pub(super) fn form_answered(&mut self, session: &str, key: &str, answer: Result<Value, RpcError>) {
+        let said = match outcome(&answer) {
+            Outcome::Accepted(content) => match content.get(key).and_then(Value::as_str) {
+                Some(text) if (1..=200).contains(&text.chars().count()) => format!("You answered: {text}"),
+                _ => format!("The form came back without a usable {key}, so I go on without it."),
+            },
+            Outcome::Declined => "You declined to answer, so I go on without it.".to_owned(),
+            Outcome::Cancelled => "You closed the form, so I go on without it.".to_owned(),
+            Outcome::Failed(reason) => format!("I could not ask you ({reason}), so I go on without it."),
+        };
+        self.say(session, said);
+    }
+
+    pub(super) fn ask_page(&mut self, session: &str) {
+        if !self.caps().url {
+            self.say(session, "I would send you to a page, but this client cannot open one.");
+            return;
+        }
+        let elicitation = self.fresh_id("elicitation");
+        let params = json!({
+            "sessionId": session,
+            "mode": "url",
+            "message": "Please open this page to go on.",
+            "elicitationId": elicitation,
+            "url": "https://mock.invalid/continue",
+        });
+        self.ask(session, "elicitation/create", &params, Await::Page { elicitation }, None);
+    }
+
+    pub(super) fn page_answered(
+        &mut self,
+        session: &str,
+        elicitation: String,
+        answer: Result<Value, RpcError>,
+    ) {
+        match outcome(&answer) {
+            Outcome::Accepted(_) => {
+                self.say(session, "Thank you, the page has reported that you are done.");
+                self.insert(session, [Step::Pause(SLOW), Step::PageDone(elicitation)]);
+            }
+            Outcome::Declined => self.say(session, "You declined to open the page, so I go on without it."),
+            Outcome::Cancelled => self.say(session, "You did not open the page, so I go on without it."),
+            Outcome::Failed(reason) => {
+                self.say(
+                    session,
+                    format!("I could not send you to the page ({reason}), so I go on without it."),
+                );
+            }
+        }
+    }
+}
+
+/// What a person made of a question.
+enum Outcome<'a> {
+    Accepted(&'a Value),
+    Declined,
+    Cancelled,
+    Failed(String),
+}
+
+fn outcome(answer: &Result<Value, RpcError>) -> Outcome<'_> {
+    match answer {
+        Err(error) => Outcome::Failed(error.to_string()),
+        Ok(answer) => match answer.get("action").and_then(Value::as_str) {
+            Some("accept") => Outcome::Accepted(answer.get("content").unwrap_or(&Value::Null)),
+            Some("decline") => Outcome::Declined,
+            Some("cancel") => Outcome::Cancelled,
+            // An action we do not know is none that we know.
+            other => Outcome::Failed(format!("the action {:?} is unknown", other.unwrap_or_default())),
+        },
+    }
+}
+
+fn change(open: &Session, path: &str, change: Change) -> Step {
+    Step::Begin(Job::Write { path: open.resolve(path), change, old: Old::Unknown })
+}
+
+fn think(time: Duration, steps: &mut VecDeque<Step>) {
+    let thought = "I turn the question over in my mind, look at it from behind, and then begin to answer.";
+    steps.push_back(Step::Stream(Stream::text(Voice::Thought, thought, None).every(SLOW / 2)));
+    let pieces = u32::try_from(time.as_millis() / SLOW.as_millis()).unwrap_or(u32::MAX).max(2);
+    steps.push_back(Step::Stream(Stream::words(pieces, 0).every(SLOW)));
+}
+
+fn plan_updates(number: u32, topic: Option<&str>, steps: &mut VecDeque<Step>) {
+    const DEEDS: [&str; 5] =
+        ["Look at what is there", "Decide what to change", "Make the change", "Check it", "Tell about it"];
+    let about = topic.map(|topic| format!(" ({topic})")).unwrap_or_default();
+    for done in 0..=number {
+        let entries: Vec<Value> = (0..number)
+            .map(|at| {
+                let status = match at {
+                    at if at < done => "completed",
+                    at if at == done && done > 0 => "in_progress",
+                    _ => "pending",
+                };
+                let priority = ["high", "medium", "low"][(at as usize).min(2)];
+                let deed = DEEDS[at as usize % DEEDS.len()];
+                json!({ "content": format!("{}. {deed}{about}", at + 1), "priority": priority, "status": status })
+            })
+            .collect();
+        let update = json!({ "sessionUpdate": "plan", "entries": entries });
+        steps.push_back(Step::Update(update, done == number));
+        if done < number {
+            steps.push_back(Step::Pause(SLOW / 5));
+        }
+    }
+}
+
+fn prompt_text(blocks: &[Value]) -> String {
+    let texts: Vec<&str> = blocks
+        .iter()
+        .filter(|block| block["type"] == "text")
+        .filter_map(|block| block.get("text").and_then(Value::as_str))
+        .collect();
+    texts.join("\n")
+}
+
+fn title(text: &str) -> String {
+    let line = text.lines().find(|line| !line.trim().is_empty()).unwrap_or("Untitled").trim();
+    match line.char_indices().nth(60) {
+        None => line.to_owned(),
+        Some((end, _)) => format!("{}…", &line[..end]),
+    }
+}
+
+fn place(open: &Session) -> String {
+    let mut said = format!("I work in {}.", open.record.cwd);
+    if !open.record.roots.is_empty() {
+        said.push_str(&format!(" I may also use {}.", open.record.roots.join(", ")));
+    }
+    said
+}
+
+/// What a block is, in words; nothing for plain text.
+fn describe(block: &Value) -> Option<String> {
+    let text = |key: &str| block.get(key).and_then(Value::as_str).unwrap_or_default();
+    match text("type") {
+        "image" => Some(format!("an image ({}, {} base64 characters)", text("mimeType"), text("data").len())),
+        "audio" => Some(format!("a sound ({}, {} base64 characters)", text("mimeType"), text("data").len())),
+        "resource_link" => Some(format!("a link to {} ({})", text("name"), text("uri"))),
+        "resource" => {
+            let resource = &block["resource"];
+            let uri = resource["uri"].as_str().unwrap_or_default();
+            match resource.get("text").and_then(Value::as_str) {
+                Some(text) => Some(format!("the resource {uri}, which says {:?}", title(text))),
+                None => Some(format!("the binary resource {uri}")),
+            }
+        }
+        _ => None,
+    }
+}
+
+/// The file that a link of the prompt points to.
+fn linked_file(blocks: &[Value]) -> Option<String> {
+    blocks
+        .iter()
+        .filter(|block| block["type"] == "resource_link")
+        .find_map(|block| block["uri"].as_str()?.strip_prefix("file://").map(str::to_owned))
+}
+
+/// A property name out of what is asked for.
+fn slug(what: &str) -> String {
+    let name: String =
+        what.to_lowercase().chars().map(|c| if c.is_alphanumeric() { c } else { '_' }).take(40).collect();
+    name.trim_matches('_').to_owned()
+}

@@ -1,0 +1,75 @@
+//! What is kept of a session between turns, connections and processes.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+/// A session at rest.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// Its id.
+    pub id: String,
+    /// The working folder it was last opened with.
+    pub cwd: String,
+    /// Further roots it was last opened with.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub roots: Vec<String>,
+    /// When it was made, in milliseconds of the Unix epoch.
+    pub created: u64,
+    /// When something last happened in it.
+    pub updated: u64,
+    /// Its title.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// The current mode.
+    pub mode: String,
+    /// The values of the config options, by id.
+    #[serde(default)]
+    pub config: BTreeMap<String, Value>,
+    /// The word to remember.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub word: Option<String>,
+    /// Tokens used.
+    #[serde(default)]
+    pub used: u64,
+    /// The bodies of the updates that tell the conversation so far.
+    #[serde(default)]
+    pub history: Vec<Value>,
+}
+
+impl Record {
+    /// The same session without its history.
+    #[must_use]
+    pub fn summary(&self) -> Self {
+        Self {
+            id: self.id.clone(),
+            cwd: self.cwd.clone(),
+            roots: self.roots.clone(),
+            title: self.title.clone(),
+            mode: self.mode.clone(),
+            config: self.config.clone(),
+            word: self.word.clone(),
+            history: Vec::new(),
+            ..*self
+        }
+    }
+
+    /// The entry of `session/list`.
+    pub fn info(&self) -> Value {
+        let mut info = json!({ "sessionId": self.id, "cwd": self.cwd, "updatedAt": timestamp(self.updated) });
+        if !self.roots.is_empty() {
+            info["additionalDirectories"] = json!(self.roots);
+        }
+        if let Some(title) = &self.title {
+            info["title"] = json!(title);
+        }
+        info
+    }
+}
+
+/// ISO 8601, from milliseconds of the Unix epoch.
+pub fn timestamp(millis: u64) -> String {
+    let millis = i64::try_from(millis).unwrap_or(i64::MAX);
+    jiff::Timestamp::from_millisecond(millis).unwrap_or(jiff::Timestamp::UNIX_EPOCH).to_string()
+}

@@ -1,0 +1,92 @@
+//! An open session.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::effect::{McpKey, McpTool};
+use super::turn::Turn;
+use super::{Record, invalid_request};
+use acp_rpc::{Id, RpcError};
+
+/// A session that is open on this connection.
+pub(super) struct Session {
+    pub(super) record: Record,
+    pub(super) turn: Option<Turn>,
+    pub(super) servers: Vec<Server>,
+    /// What the person allowed or rejected for good, by tool kind.
+    pub(super) standing: BTreeMap<String, bool>,
+    /// The request to answer once the running turn has ended.
+    pub(super) ending: Option<Ending>,
+}
+
+/// Why a session ends.
+pub(super) enum Ending {
+    Close(Id),
+    Delete(Id),
+}
+
+/// An MCP server of a session.
+pub(super) struct Server {
+    pub(super) key: McpKey,
+    pub(super) name: String,
+    pub(super) state: ServerState,
+}
+
+/// How far the connection to an MCP server is.
+pub(super) enum ServerState {
+    Connecting,
+    Ready(Vec<McpTool>),
+    Failed(String),
+}
+
+impl Session {
+    pub(super) fn new(record: Record) -> Self {
+        Self { record, turn: None, servers: Vec::new(), standing: BTreeMap::new(), ending: None }
+    }
+
+    /// Refuses while a turn is running.
+    pub(super) fn idle(&self) -> Result<(), RpcError> {
+        match self.turn {
+            None => Ok(()),
+            Some(_) => Err(invalid_request("a prompt is still running in this session")),
+        }
+    }
+
+    /// A path of a wish as an absolute, normal path.
+    pub(super) fn resolve(&self, path: &str) -> String {
+        let joined = if super::params::is_absolute(path) {
+            path.to_owned()
+        } else {
+            format!("{}/{path}", self.record.cwd.trim_end_matches('/'))
+        };
+        normal(&joined)
+    }
+
+    /// Whether an absolute path lies in the working folder or in a further root.
+    pub(super) fn contains(&self, path: &str) -> bool {
+        std::iter::once(&self.record.cwd).chain(&self.record.roots).any(|root| {
+            let root = normal(root);
+            path == root
+                || path.strip_prefix(root.trim_end_matches('/')).is_some_and(|rest| rest.starts_with('/'))
+        })
+    }
+
+    pub(super) fn remember(&mut self, update: Value) {
+        self.record.history.push(update);
+    }
+}
+
+/// Resolves `.` and `..` in the text of a path.
+fn normal(path: &str) -> String {
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => drop(parts.pop()),
+            part => parts.push(part),
+        }
+    }
+    let lead = if path.starts_with('/') { "/" } else { "" };
+    format!("{lead}{}", parts.join("/"))
+}

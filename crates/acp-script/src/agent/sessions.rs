@@ -1,0 +1,274 @@
+//! The life of sessions: new, load, resume, list, close, delete, and their MCP servers.
+
+use acp_rpc::{Id, RpcError};
+use serde_json::{Value, json};
+
+use super::effect::{Effect, McpKey, McpTool, Token};
+use super::methods::unknown_session;
+use super::offers;
+use super::params::{self, Params};
+use super::record::Record;
+use super::session::{Ending, Server, ServerState, Session};
+use super::turn::Cancel;
+use super::{Agent, invalid_request};
+
+/// A request that waits for the session store.
+pub(super) enum Parked {
+    Open { request: Id, place: Place, replay: bool },
+    List { request: Id, cwd: Option<String>, after: Option<(u64, String)> },
+}
+
+/// Where a session is opened, with what.
+pub(super) struct Place {
+    cwd: String,
+    roots: Vec<String>,
+    servers: Vec<Value>,
+}
+
+impl Agent {
+    pub(super) fn new_session(&mut self, id: &Id, params: &Params) -> Result<(), RpcError> {
+        let place = self.place(params, true)?;
+        self.gate()?;
+        self.room()?;
+        let session = self.fresh_id("sess");
+        let now = self.wall_clock();
+        let record = Record {
+            id: session.clone(),
+            cwd: place.cwd.clone(),
+            roots: place.roots.clone(),
+            created: now,
+            updated: now,
+            title: None,
+            mode: offers::MODES[0].0.to_owned(),
+            config: std::collections::BTreeMap::new(),
+            word: None,
+            used: 0,
+            history: Vec::new(),
+        };
+        self.outbox.push_back(Effect::StoreSession(Box::new(record.clone())));
+        self.open(record, &place);
+        let mut result = self.state(&session);
+        result["sessionId"] = json!(session);
+        self.respond(id, &result);
+        self.update(&session, &offers::commands());
+        Ok(())
+    }
+
+    pub(super) fn load(&mut self, id: &Id, params: &Params) -> Result<(), RpcError> {
+        self.reopen(id, params, true)
+    }
+
+    pub(super) fn resume(&mut self, id: &Id, params: &Params) -> Result<(), RpcError> {
+        self.reopen(id, params, false)
+    }
+
+    fn reopen(&mut self, id: &Id, params: &Params, replay: bool) -> Result<(), RpcError> {
+        let session = params.text("sessionId")?.to_owned();
+        let place = self.place(params, replay)?;
+        self.gate()?;
+        match self.sessions.get(&session) {
+            Some(open) => open.idle()?,
+            None => self.room()?,
+        }
+        let token = self.number();
+        self.parked.insert(token, Parked::Open { request: id.clone(), place, replay });
+        self.outbox.push_back(Effect::FetchSession { token, id: session });
+        Ok(())
+    }
+
+    /// The answer to [`Effect::FetchSession`].
+    pub fn session_fetched(&mut self, token: Token, id: &str, record: Option<Record>) {
+        let Some(Parked::Open { request, place, replay }) = self.parked.remove(&token) else { return };
+        let Some(mut record) = record else {
+            self.refuse(&request, &unknown_session(id));
+            return;
+        };
+        record.cwd.clone_from(&place.cwd);
+        record.roots.clone_from(&place.roots);
+        let history = if replay { record.history.clone() } else { Vec::new() };
+        self.shut(id);
+        self.open(record, &place);
+        for update in &history {
+            self.update(id, update);
+        }
+        let state = self.state(id);
+        self.respond(&request, &state);
+        self.update(id, &offers::commands());
+    }
+
+    pub(super) fn list(&mut self, id: &Id, params: &Params) -> Result<(), RpcError> {
+        let cwd = params.optional_text("cwd")?.map(str::to_owned);
+        let after = params.optional_text("cursor")?.map(read_cursor).transpose()?;
+        let token = self.number();
+        self.parked.insert(token, Parked::List { request: id.clone(), cwd, after });
+        self.outbox.push_back(Effect::ListSessions { token });
+        Ok(())
+    }
+
+    /// The answer to [`Effect::ListSessions`].
+    pub fn sessions_listed(&mut self, token: Token, mut records: Vec<Record>) {
+        let Some(Parked::List { request, cwd, after }) = self.parked.remove(&token) else { return };
+        records.retain(|record| cwd.as_ref().is_none_or(|cwd| record.cwd == *cwd));
+        // Newest first; the id makes the order total, so that a cursor names one place for good.
+        records.sort_by(|a, b| (b.created, &b.id).cmp(&(a.created, &a.id)));
+        if let Some((created, id)) = after {
+            records.retain(|record| (record.created, &record.id) < (created, &id));
+        }
+        let more = records.len() > self.config.page_size;
+        records.truncate(self.config.page_size);
+        let mut result = json!({ "sessions": records.iter().map(Record::info).collect::<Vec<_>>() });
+        if let Some(last) = records.last().filter(|_| more) {
+            result["nextCursor"] = json!(format!("{:x}.{}", last.created, last.id));
+        }
+        self.respond(&request, &result);
+    }
+
+    pub(super) fn close(&mut self, id: &Id, params: &Params) -> Result<(), RpcError> {
+        let session = params.text("sessionId")?.to_owned();
+        self.known(&session)?;
+        self.end_session(&session, Ending::Close(id.clone()));
+        Ok(())
+    }
+
+    pub(super) fn delete(&mut self, id: &Id, params: &Params) -> Result<(), RpcError> {
+        let session = params.text("sessionId")?.to_owned();
+        if self.sessions.contains_key(&session) {
+            self.end_session(&session, Ending::Delete(id.clone()));
+        } else {
+            self.outbox.push_back(Effect::DeleteSession(session));
+            self.respond(id, &json!({}));
+        }
+        Ok(())
+    }
+
+    fn end_session(&mut self, id: &str, ending: Ending) {
+        let Some(session) = self.sessions.get_mut(id) else { return };
+        let busy = session.turn.is_some();
+        session.ending = Some(ending);
+        if busy {
+            self.cancel(id, Cancel::Session);
+        } else {
+            self.ended(id);
+        }
+    }
+
+    /// Finishes what [`Agent::end_session`] began, once no turn runs any more.
+    pub(super) fn ended(&mut self, id: &str) {
+        let Some(ending) = self.sessions.get_mut(id).and_then(|session| session.ending.take()) else {
+            return;
+        };
+        self.shut(id);
+        let request = match ending {
+            Ending::Close(request) => request,
+            Ending::Delete(request) => {
+                self.outbox.push_back(Effect::DeleteSession(id.to_owned()));
+                request
+            }
+        };
+        self.respond(&request, &json!({}));
+    }
+
+    /// Puts the session away and ends its MCP connections.
+    fn shut(&mut self, id: &str) {
+        let Some(session) = self.sessions.remove(id) else { return };
+        for server in session.servers {
+            self.outbox.push_back(Effect::McpDisconnect { key: server.key });
+        }
+    }
+
+    fn open(&mut self, record: Record, place: &Place) {
+        let id = record.id.clone();
+        let mut session = Session::new(record);
+        for server in &place.servers {
+            let key = self.number();
+            let name = server.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
+            session.servers.push(Server { key, name, state: ServerState::Connecting });
+            self.outbox.push_back(Effect::McpConnect { key, server: server.clone(), cwd: place.cwd.clone() });
+        }
+        self.sessions.insert(id, session);
+    }
+
+    /// The outcome of [`Effect::McpConnect`].
+    pub fn mcp_connected(&mut self, key: McpKey, outcome: Result<Vec<McpTool>, String>) {
+        let found = self.sessions.iter_mut().find_map(|(id, session)| {
+            let server = session.servers.iter_mut().find(|server| server.key == key)?;
+            Some((id.clone(), server))
+        });
+        let Some((id, server)) = found else { return };
+        let name = server.name.clone();
+        let failure = outcome.as_ref().err().cloned();
+        server.state = match outcome {
+            Ok(tools) => ServerState::Ready(tools),
+            Err(reason) => ServerState::Failed(reason),
+        };
+        if let Some(reason) = failure.filter(|_| self.caps().notices) {
+            self.update(
+                &id,
+                &json!({
+                    "sessionUpdate": "notice", "severity": "warning",
+                    "title": format!("MCP server {name:?} cannot be used"), "description": reason,
+                }),
+            );
+        }
+        self.mcp_progress(&id);
+    }
+
+    fn state(&self, session: &str) -> Value {
+        let Some(session) = self.sessions.get(session) else { return json!({}) };
+        json!({
+            "modes": offers::modes(&session.record),
+            "configOptions": offers::options(&session.record, self.caps()),
+        })
+    }
+
+    fn place(&self, params: &Params, servers_required: bool) -> Result<Place, RpcError> {
+        let cwd = params::absolute(params.text("cwd")?, "params.cwd")?;
+        let mut roots = Vec::new();
+        for (at, root) in params.optional_list("additionalDirectories")?.iter().enumerate() {
+            let place = format!("params.additionalDirectories[{at}]");
+            let Value::String(root) = root else {
+                return Err(RpcError::invalid_params(format!("{place} must be a string")));
+            };
+            roots.push(params::absolute(root, &place)?);
+        }
+        let servers = match servers_required {
+            true => params.list("mcpServers")?,
+            false => params.optional_list("mcpServers")?,
+        };
+        for (at, server) in servers.iter().enumerate() {
+            params::mcp_server(server, &format!("params.mcpServers[{at}]"))?;
+        }
+        Ok(Place { cwd, roots, servers: servers.to_vec() })
+    }
+
+    /// Refuses while nobody is signed in.
+    fn gate(&self) -> Result<(), RpcError> {
+        if self.signed_in { Ok(()) } else { Err(RpcError::new(-32000, "authentication required")) }
+    }
+
+    fn room(&self) -> Result<(), RpcError> {
+        match self.config.max_sessions {
+            Some(most) if self.sessions.len() >= most => Err(invalid_request(&format!(
+                "no more than {most} sessions can be open at once; close one first"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Notes that something happened in the session and keeps it.
+    pub(super) fn touch(&mut self, session: &str) {
+        let now = self.wall_clock();
+        let Some(session) = self.sessions.get_mut(session) else { return };
+        session.record.updated = now;
+        self.outbox.push_back(Effect::StoreSession(Box::new(session.record.clone())));
+    }
+}
+
+fn read_cursor(cursor: &str) -> Result<(u64, String), RpcError> {
+    cursor
+        .split_once('.')
+        .and_then(|(created, id)| Some((u64::from_str_radix(created, 16).ok()?, id.to_owned())))
+        .ok_or_else(|| {
+            RpcError::invalid_params(format!("params.cursor: {cursor:?} is not a cursor of this agent"))
+        })
+}

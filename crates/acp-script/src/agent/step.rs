@@ -1,0 +1,204 @@
+//! What a turn consists of.
+
+use std::time::Duration;
+
+use acp_rpc::RpcError;
+use serde_json::Value;
+
+use super::tools::{Job, Work};
+
+/// One step of a turn.
+pub(super) enum Step {
+    /// Send a message piece by piece.
+    Stream(Stream),
+    /// Send this update; `true` keeps it for a later replay.
+    Update(Value, bool),
+    /// Send one whole content block as a message.
+    Show(Value),
+    /// Be silent.
+    Pause(Duration),
+    /// Begin a tool call.
+    Begin(Job),
+    /// Call an MCP tool, once the session's servers are there.
+    Mcp { server: Option<String>, tool: String, arguments: Option<String> },
+    /// Say which MCP tools there are, once the servers are there.
+    McpList,
+    /// Ask with a form.
+    Form(Option<String>),
+    /// Ask to open a page.
+    Page,
+    /// Report the page's completion.
+    PageDone(String),
+    /// Keep a word.
+    Remember(String),
+    /// Change the mode.
+    Mode(String),
+    /// Change a config option.
+    Config { option: &'static str, value: Value },
+    /// Change the title.
+    Title(String),
+    /// Report what the turn used.
+    Usage,
+    /// Report title and time of the session.
+    Info,
+    /// Kill a terminal.
+    Kill(String),
+    /// Release a terminal.
+    Release(String),
+    /// Finish a tool call whose terminal has been released.
+    Finish(Box<Work>),
+    /// Report every open tool call as failed.
+    CloseTools,
+    /// End the turn.
+    End(Stop),
+    /// End the turn with an error.
+    Fail(RpcError),
+}
+
+/// Why a turn ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stop {
+    EndTurn,
+    MaxTokens,
+    MaxTurnRequests,
+    Refusal,
+    Cancelled,
+}
+
+impl Stop {
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::EndTurn => "end_turn",
+            Self::MaxTokens => "max_tokens",
+            Self::MaxTurnRequests => "max_turn_requests",
+            Self::Refusal => "refusal",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// Who speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Voice {
+    Agent,
+    Thought,
+}
+
+impl Voice {
+    pub(super) fn update(self) -> &'static str {
+        match self {
+            Self::Agent => "agent_message_chunk",
+            Self::Thought => "agent_thought_chunk",
+        }
+    }
+}
+
+/// A message on its way.
+pub(super) struct Stream {
+    pub(super) voice: Voice,
+    pub(super) delay: Duration,
+    pub(super) message: Option<String>,
+    pub(super) said: String,
+    source: Source,
+}
+
+enum Source {
+    Text { text: String, at: usize, size: usize },
+    Words { sent: u32, total: u32, size: usize },
+    Numbers { sent: u32, to: u32 },
+}
+
+/// How many bytes a chunk has when nothing else is wished.
+const PIECE: usize = 40;
+/// A longer word is cut.
+const LONGEST_WORD: usize = 400;
+/// What an answer of a wished length is made of.
+const WORDS: [&str; 16] = [
+    "the", "agent", "answers", "word", "by", "word", "so", "that", "a", "client", "sees", "a", "stream",
+    "of", "small", "chunks",
+];
+
+impl Stream {
+    fn new(voice: Voice, source: Source) -> Self {
+        Self { voice, delay: Duration::ZERO, message: None, said: String::new(), source }
+    }
+
+    /// The text in pieces of about `size` bytes, cut between words.
+    pub(super) fn text(voice: Voice, text: impl Into<String>, size: Option<usize>) -> Self {
+        Self::new(voice, Source::Text { text: text.into(), at: 0, size: size.unwrap_or(PIECE).max(1) })
+    }
+
+    /// Exactly `total` pieces; each of exactly `size` bytes if that is not 0.
+    pub(super) fn words(total: u32, size: usize) -> Self {
+        Self::new(Voice::Agent, Source::Words { sent: 0, total, size })
+    }
+
+    /// The numbers from 1 to `to`.
+    pub(super) fn numbers(to: u32) -> Self {
+        Self::new(Voice::Agent, Source::Numbers { sent: 0, to })
+    }
+
+    pub(super) fn every(mut self, delay: Duration) -> Self {
+        self.delay = delay;
+        self
+    }
+
+    /// The next piece, and whether another one follows.
+    pub(super) fn piece(&mut self) -> Option<(String, bool)> {
+        match &mut self.source {
+            Source::Text { text, at, size } => {
+                let rest = &text[*at..];
+                if rest.is_empty() {
+                    return None;
+                }
+                let end = cut(rest, *size);
+                let piece = rest[..end].to_owned();
+                *at += end;
+                Some((piece, *at < text.len()))
+            }
+            Source::Words { sent, total, size } => {
+                if sent >= total {
+                    return None;
+                }
+                let mut piece = format!("{} ", WORDS[*sent as usize % WORDS.len()]);
+                if *size > 0 {
+                    while piece.len() < *size {
+                        piece.push_str(WORDS[piece.len() % WORDS.len()]);
+                        piece.push(' ');
+                    }
+                    piece.truncate(*size);
+                }
+                *sent += 1;
+                Some((piece, sent < total))
+            }
+            Source::Numbers { sent, to } => {
+                if sent >= to {
+                    return None;
+                }
+                *sent += 1;
+                Some((format!("{sent} "), sent < to))
+            }
+        }
+    }
+}
+
+/// Where to cut the first piece off: between words, so that a word is always found whole in one chunk, unless
+/// the word itself is very long.
+fn cut(text: &str, size: usize) -> usize {
+    if text.len() <= size {
+        return text.len();
+    }
+    let boundary = |mut at: usize| {
+        while !text.is_char_boundary(at) {
+            at += 1;
+        }
+        at
+    };
+    let limit = boundary(size);
+    let after_space = |at: usize| at + text[at..].chars().next().map_or(0, char::len_utf8);
+    if let Some(space) = text[..limit].rfind(char::is_whitespace).filter(|space| *space > 0) {
+        return after_space(space);
+    }
+    let longest = boundary(text.len().min(limit + LONGEST_WORD));
+    text[limit..longest].find(char::is_whitespace).map_or(longest, |more| after_space(limit + more))
+}

@@ -1,0 +1,9 @@
+//! Scripted ACP behaviour as data: a conforming agent, the one table of plain wishes, scripts, faults and defects.
+//!
+//! It never opens a socket, never starts a process, never speaks MCP and never reads a clock: frames, answers and
+//! the time come in, effects go out. Read first: [`agent::Agent`], [`agent::Effect`], [`wishes::Intent`].
+
+#![deny(clippy::disallowed_methods)]
+
+pub mod agent;
+pub mod wishes;

@@ -1,0 +1,135 @@
+//! `acp mock`, and under another name `mock-acp-server`
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use acp_mock::{Listener, Server, Settings};
+use acp_script::agent::{AgentConfig, Auth};
+use anyhow::Context;
+
+/// Arguments of `acp mock`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Speak on standard input and output (this is the default without --port)
+    #[arg(long, conflicts_with = "port")]
+    stdio: bool,
+    /// Listen on this TCP port; 0 takes any free one. The address is printed as a line of JSON
+    #[arg(long, value_name = "N")]
+    port: Option<u16>,
+    /// Listen on this address
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
+    bind: IpAddr,
+    /// Listen for WebSocket connections instead of plain TCP
+    #[arg(long, requires = "port")]
+    websocket: bool,
+    /// Every prompt asks for permission before it is answered
+    #[arg(long)]
+    send_permissions: bool,
+    /// Every prompt is answered with an error
+    #[arg(long)]
+    fail_on_prompt: bool,
+    /// The code of that error
+    #[arg(long, value_name = "CODE", default_value_t = -32603, allow_negative_numbers = true)]
+    fail_code: i64,
+    /// Wait between two chunks of an answer
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    streaming_delay: Option<Duration>,
+    /// Wait before a turn's first output
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    response_delay: Option<Duration>,
+    /// Give plain answers exactly this many chunks
+    #[arg(long, value_name = "N")]
+    chunks: Option<u32>,
+    /// Make chunks this many bytes long
+    #[arg(long, value_name = "BYTES")]
+    chunk_size: Option<usize>,
+    /// Refuse more open sessions than this on one connection
+    #[arg(long, value_name = "N")]
+    max_sessions: Option<usize>,
+    /// Do not offer session/load
+    #[arg(long)]
+    no_load_session: bool,
+    /// Keep sessions in this folder, so that they survive a restart
+    #[arg(long, value_name = "DIR")]
+    state_dir: Option<PathBuf>,
+    /// Demand authentication before the first session, with this token if one is given
+    #[arg(long, value_name = "TOKEN", num_args = 0..=1, default_missing_value = "")]
+    require_auth: Option<String>,
+    /// Give up a permission request after this long
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    permission_timeout: Option<Duration>,
+    /// Write a transcript of the (first) connection to this file
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
+    /// Make ids and chance the same in every run
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+}
+
+/// Serves the mock agent until its input ends, or for ever on a port.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let server = Server::new(settings(args))?;
+    match args.port {
+        None => {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            runtime.block_on(server.serve_stdio())?;
+        }
+        Some(port) => {
+            let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+            runtime.block_on(listen(args, SocketAddr::new(args.bind, port), Arc::new(server)))?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn listen(args: &Args, address: SocketAddr, server: Arc<Server>) -> anyhow::Result<()> {
+    let listener =
+        if args.websocket { Listener::web_socket(address).await? } else { Listener::tcp(address).await? };
+    let address = listener.address().context("cannot tell which port was taken")?;
+    println!("{}", serde_json::json!({ "listening": address.to_string() }));
+    eprintln!("acp mock: listening on {address}");
+    listener.run(server).await;
+    Ok(())
+}
+
+fn settings(args: &Args) -> Settings {
+    let auth = match &args.require_auth {
+        None => Auth::SignedIn,
+        Some(token) => Auth::Required((!token.is_empty()).then(|| token.clone())),
+    };
+    Settings {
+        agent: AgentConfig {
+            streaming_delay: args.streaming_delay.unwrap_or_default(),
+            response_delay: args.response_delay.unwrap_or_default(),
+            chunks: args.chunks,
+            chunk_size: args.chunk_size,
+            max_sessions: args.max_sessions,
+            load_session: !args.no_load_session,
+            auth,
+            send_permissions: args.send_permissions,
+            fail_on_prompt: args.fail_on_prompt.then_some(args.fail_code),
+            permission_timeout: args.permission_timeout,
+            ..AgentConfig::default()
+        },
+        state_dir: args.state_dir.clone(),
+        seed: args.seed,
+        record: args.record.clone(),
+    }
+}
+
+/// `250ms`, `2s`, `1.5s`, `1m`, or a bare number of milliseconds.
+fn duration(text: &str) -> Result<Duration, String> {
+    let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let scale = match unit.trim() {
+        "" | "ms" => 0.001,
+        "s" => 1.0,
+        "m" | "min" => 60.0,
+        other => return Err(format!("{other:?} is not a unit of time; use ms, s or m")),
+    };
+    let number: f64 = number.parse().map_err(|_| format!("{text:?} is not a time; try 250ms or 2s"))?;
+    Duration::try_from_secs_f64(number * scale).map_err(|error| error.to_string())
+}
