@@ -1,0 +1,26 @@
+//! Conformance tests as data: `.jsont` files are read into programs, run in virtual time, and judged into outcomes.
+//!
+//! [`Program::read`] reads a file and says everything that is wrong with it, with its place. [`Run`] interprets one
+//! program against one agent: events in, actions out, no clock. Its [`Outcome`] is plain data; [`Results`] collects
+//! the outcomes of a run for the reports.
+//!
+//! This crate never starts a process, reads a file, prints, or names a protocol method: the few names that a runner
+//! needs stand in a [`Table`].
+//!
+//! Read first: [`Program`], [`Run`], [`Outcome`].
+#![deny(clippy::disallowed_methods)]
+
+pub mod diagnostic;
+pub mod json;
+pub mod program;
+mod reader;
+pub mod results;
+pub mod run;
+mod table;
+
+pub use diagnostic::{Diagnostic, Grade};
+pub use program::{Defaults, Program, Severity};
+pub use reader::{Reading, read_all};
+pub use results::{AgentRun, FindingRef, Header, Outcome, Results, Standing, Verdict};
+pub use run::{Action, Event, FileState, Limits, McpCall, Run, Setup};
+pub use table::{Cancel, OwnRequest, Table, TableError};

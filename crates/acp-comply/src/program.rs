@@ -1,0 +1,372 @@
+//! A test, read and checked: what the interpreter runs.
+
+use crate::json::Json;
+use acp_match::{Path, Vars};
+use acp_policy::Policy;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use std::time::Duration;
+
+/// One test file, ready to run.
+#[derive(Debug, Clone)]
+pub struct Program {
+    /// The file name without `.jsont`.
+    pub id: String,
+    /// The file, as it was named.
+    pub file: String,
+    /// The test's own title.
+    pub title: String,
+    /// The test's own description, if it has one.
+    pub description: Option<String>,
+    /// What an unmet expectation means.
+    pub severity: Severity,
+    /// Links to the specification.
+    pub docs: Vec<String>,
+    /// Requirements that the test claims to verify.
+    pub requirements: Vec<String>,
+    /// Ids of other kits' checks that mean the same.
+    pub aliases: Vec<String>,
+    /// Row in the table report.
+    pub area: String,
+    /// Rules for the scripted model.
+    pub model: Vec<Value>,
+    /// The dialect that the frames are written in; `None` is the canonical one.
+    pub dialect: Option<String>,
+    /// Protocol versions that the test is meant for.
+    pub protocol_versions: Vec<u64>,
+    /// What must hold for the test to apply.
+    pub preconditions: Vec<Precondition>,
+    /// Files to put into the sandbox.
+    pub sandbox: Vec<SandboxFile>,
+    /// The capabilities that this test's client offers.
+    pub client_capabilities: Value,
+    /// What the client's own providers allow.
+    pub policy: Policy,
+    /// When the runner introduces itself to the agent.
+    pub handshake: Handshake,
+    /// A pass counts as exercised only when one of these was heard; empty = no such condition.
+    pub exercised: Vec<Envelope>,
+    /// What happens.
+    pub steps: Vec<Step>,
+}
+
+/// What an unmet expectation means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// The run fails.
+    Required,
+    /// The test fails, but a part of it may hold.
+    Optional,
+    /// Never fails the run.
+    Advice,
+}
+
+impl Severity {
+    /// The word used in files and reports.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Severity::Required => "required",
+            Severity::Optional => "optional",
+            Severity::Advice => "advice",
+        }
+    }
+}
+
+/// When the runner's own introduction to the agent happens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Handshake {
+    /// At the first `newSession` step, unless the test introduced itself.
+    Lazy,
+    /// Before the first step, and again after each restart.
+    Always,
+    /// Not at all; the test does it.
+    Never,
+}
+
+/// A file that the sandbox holds when the test begins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SandboxFile {
+    /// Relative path, checked: it does not leave the sandbox by itself.
+    pub path: String,
+    /// Its contents.
+    pub contents: Vec<u8>,
+}
+
+/// A condition for the test to apply.
+#[derive(Debug, Clone)]
+pub struct Precondition {
+    /// Where to look.
+    pub source: Source,
+    /// The path there.
+    pub path: Path,
+    /// What must stand there.
+    pub must_be: Value,
+}
+
+/// What a precondition looks at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// The capabilities that the agent declared.
+    AgentCapabilities,
+    /// The client's capabilities in this test.
+    ClientCapabilities,
+    /// The agent's whole answer to the introduction.
+    Introduction,
+    /// The agent's answer to the new session.
+    Session,
+}
+
+impl Precondition {
+    /// As the file wrote it, for reasons.
+    pub fn describe(&self) -> String {
+        let source = match self.source {
+            Source::AgentCapabilities => "agentCap ",
+            Source::ClientCapabilities => "cap client.",
+            Source::Introduction => "agent ",
+            Source::Session => "session ",
+        };
+        format!("{source}{} must be {}", self.path, self.must_be)
+    }
+}
+
+/// One step and where it stands.
+#[derive(Debug, Clone)]
+pub struct Step {
+    /// Line in the file, from 1.
+    pub line: usize,
+    /// What it does.
+    pub kind: StepKind,
+}
+
+/// What a step does.
+#[derive(Debug, Clone)]
+pub enum StepKind {
+    /// Opens a session in the sandbox.
+    NewSession {
+        /// MCP servers to hand to the agent.
+        mcp_servers: Option<Json>,
+        /// A further name for the session's id.
+        capture: Option<String>,
+    },
+    /// Writes a frame.
+    Send {
+        /// The frame, without `expectError`.
+        frame: Json,
+        /// A success fails the test.
+        expect_error: bool,
+    },
+    /// Waits for messages.
+    Expect(Expect),
+    /// Watches for methods that must not come.
+    Forbid {
+        /// How long.
+        timeout: Duration,
+        /// Method names, `*` allowed.
+        methods: Vec<String>,
+    },
+    /// Waits.
+    Delay(Duration),
+    /// Writes bytes as they are.
+    Raw(RawBytes),
+    /// Ends the agent's input.
+    Close,
+    /// Stops the agent and starts it again.
+    Restart,
+    /// Opens a new connection to the same target.
+    Reconnect,
+    /// Stops reading for a while.
+    PauseRead(Duration),
+    /// Does steps several times.
+    Repeat {
+        /// How often.
+        times: u32,
+        /// What.
+        steps: Vec<Step>,
+    },
+    /// Waits for the agent to end.
+    ExpectExit {
+        /// How long.
+        timeout: Duration,
+        /// The exit code it must have.
+        code: Option<i32>,
+    },
+    /// Looks at a file in the sandbox.
+    ExpectFile {
+        /// Its path, a template.
+        path: String,
+        /// What must be there.
+        want: FileWant,
+        /// How long to wait for it.
+        timeout: Duration,
+    },
+    /// Looks at what the stub MCP server saw.
+    ExpectMcp {
+        /// What must be among it: an object with `method`, `tool`, `arguments`.
+        call: Json,
+        /// How long to wait for it.
+        timeout: Duration,
+    },
+    /// A step kind that this version does not know: skipped, and said so.
+    Unknown(String),
+}
+
+impl StepKind {
+    /// The kind's name in the file.
+    pub fn name(&self) -> &str {
+        match self {
+            StepKind::NewSession { .. } => "newSession",
+            StepKind::Send { .. } => "send",
+            StepKind::Expect(_) => "expect",
+            StepKind::Forbid { .. } => "forbid",
+            StepKind::Delay(_) => "delayMs",
+            StepKind::Raw(_) => "raw",
+            StepKind::Close => "close",
+            StepKind::Restart => "restart",
+            StepKind::Reconnect => "reconnect",
+            StepKind::PauseRead(_) => "pauseRead",
+            StepKind::Repeat { .. } => "repeat",
+            StepKind::ExpectExit { .. } => "expectExit",
+            StepKind::ExpectFile { .. } => "expectFile",
+            StepKind::ExpectMcp { .. } => "expectMcp",
+            StepKind::Unknown(name) => name,
+        }
+    }
+}
+
+/// Bytes of a `raw` step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RawBytes {
+    /// Text with `${…}` holes.
+    Text(String),
+    /// Bytes from base64.
+    Bytes(Vec<u8>),
+}
+
+/// What a file must be.
+#[derive(Debug, Clone)]
+pub enum FileWant {
+    /// Not there.
+    Absent,
+    /// There, whatever it holds.
+    Present,
+    /// There, and its text matches.
+    Text(Json),
+}
+
+/// An `expect` step.
+#[derive(Debug, Clone)]
+pub struct Expect {
+    /// How long to wait.
+    pub timeout: Duration,
+    /// The messages, in any order.
+    pub messages: Vec<Expected>,
+    /// Values to take from the matched messages.
+    pub captures: Vec<Capture>,
+    /// The messages must come after those of the `expect` before.
+    pub ordered: bool,
+}
+
+/// One expected message.
+#[derive(Debug, Clone)]
+pub struct Expected {
+    /// What it may be: one, or several for `anyOf`.
+    pub alternatives: Vec<Envelope>,
+    /// The step does not wait for it.
+    pub optional: bool,
+    /// How many such messages.
+    pub times: usize,
+    /// Values to take from this message.
+    pub captures: Vec<Capture>,
+}
+
+/// The shape of an expected message.
+#[derive(Debug, Clone)]
+pub struct Envelope {
+    /// Which way and what for.
+    pub kind: MessageKind,
+    /// The expectation, a pattern with `${…}` holes.
+    pub pattern: Value,
+    /// A canned answer to a request.
+    pub reply: Option<Json>,
+    /// Line in the file, from 1.
+    pub line: usize,
+}
+
+/// The kinds of messages an agent sends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MessageKind {
+    /// An answer.
+    Response,
+    /// Something told.
+    Notification,
+    /// Something asked of the client.
+    ClientRequest,
+}
+
+impl MessageKind {
+    /// The envelope's name in the file.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            MessageKind::Response => "response",
+            MessageKind::Notification => "notification",
+            MessageKind::ClientRequest => "clientRequest",
+        }
+    }
+}
+
+/// A value to take from a message.
+#[derive(Debug, Clone)]
+pub struct Capture {
+    /// Where it stands in the message.
+    pub path: Path,
+    /// The variable that holds it from then on.
+    pub var: String,
+}
+
+/// What test files may rely on before anything runs.
+#[derive(Debug, Clone)]
+pub struct Defaults {
+    /// `${protocolVersionDefault}`.
+    pub protocol_version: u64,
+    /// `${clientCapabilitiesDefault}` before a test's own changes.
+    pub client_capabilities: Value,
+    /// `${mcpStubArgs}`.
+    pub mcp_stub_args: Vec<String>,
+    /// Names of variables that the runner sets when a test starts.
+    pub variables: Vec<String>,
+}
+
+impl Default for Defaults {
+    fn default() -> Defaults {
+        Defaults {
+            protocol_version: 1,
+            client_capabilities: json!({ "fs": { "readTextFile": true, "writeTextFile": true }, "terminal": true }),
+            mcp_stub_args: Vec::new(),
+            variables: ["sandbox", "home", "mcpStub", "modelUrl"].map(str::to_owned).to_vec(),
+        }
+    }
+}
+
+impl Defaults {
+    /// The variables of phase one for a test with these capabilities.
+    pub(crate) fn phase_one(&self, capabilities: &Value) -> Vars {
+        Vars::new()
+            .with("protocolVersionDefault", self.protocol_version)
+            .with("clientCapabilitiesDefault", capabilities.clone())
+            .with("mcpStubArgs", self.mcp_stub_args.clone())
+    }
+
+    /// The defaults with a test's own capabilities laid over them, key by key; null removes a key.
+    pub(crate) fn capabilities_with(&self, own: &Value) -> Value {
+        let mut merged = self.client_capabilities.as_object().cloned().unwrap_or_default();
+        for (key, value) in own.as_object().unwrap_or(&Map::new()) {
+            if value.is_null() {
+                merged.remove(key);
+            } else {
+                merged.insert(key.clone(), value.clone());
+            }
+        }
+        Value::Object(merged)
+    }
+}

@@ -1,0 +1,416 @@
+//! From the text of a `.jsont` file to a [`Program`], with everything that is wrong said at once.
+
+mod checks;
+mod steps;
+
+use crate::diagnostic::{Diagnostic, Grade};
+use crate::json::{Json, JsonError, Kind, raw_offset};
+use crate::program::{Defaults, Handshake, Precondition, Program, SandboxFile, Severity, Source, Step};
+use acp_match::{Interpolated, Path, interpolate_text};
+use acp_policy::Policy;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+/// What came out of reading a file.
+#[derive(Debug, Clone)]
+pub struct Reading {
+    /// The test, unless there was an error.
+    pub program: Option<Program>,
+    /// Errors and warnings, in the order of the file.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+impl Program {
+    /// Reads a test file. `file` is its name, from which the test's id comes.
+    pub fn read(file: &str, text: &str, defaults: &Defaults) -> Reading {
+        let mut interpolated = interpolate_text(text, &defaults.phase_one(&defaults.client_capabilities));
+        let mut parsed = Json::read(&interpolated.text);
+        let mut capabilities = defaults.client_capabilities.clone();
+        let own = parsed.as_ref().ok().and_then(|json| json.get("init")?.get("clientCapabilities"));
+        if let Some(own) = own {
+            // A test's own capabilities are also what its `${clientCapabilitiesDefault}` stands for.
+            capabilities = defaults.capabilities_with(&own.to_value());
+            interpolated = interpolate_text(text, &defaults.phase_one(&capabilities));
+            parsed = Json::read(&interpolated.text);
+        }
+        let mut reader = Reader { file, text, interpolated, diagnostics: Vec::new(), vars: BTreeSet::new() };
+        reader.vars.extend(defaults.variables.iter().cloned());
+        let program = match parsed {
+            Ok(json) => reader.program(&json, capabilities),
+            Err(error) => {
+                reader.broken(error);
+                None
+            }
+        };
+        let mut diagnostics = reader.diagnostics;
+        diagnostics.sort_by_key(|diagnostic| diagnostic.span.start);
+        let bad = diagnostics.iter().any(Diagnostic::is_error);
+        Reading { program: program.filter(|_| !bad), diagnostics }
+    }
+}
+
+/// Reads many files, each a name and a text; two tests with one id are an error.
+pub fn read_all<'f>(
+    files: impl IntoIterator<Item = (&'f str, &'f str)>,
+    defaults: &Defaults,
+) -> (Vec<Program>, Vec<Diagnostic>) {
+    let mut programs: Vec<Program> = Vec::new();
+    let mut diagnostics = Vec::new();
+    for (file, text) in files {
+        let reading = Program::read(file, text, defaults);
+        diagnostics.extend(reading.diagnostics);
+        let Some(program) = reading.program else { continue };
+        if let Some(other) = programs.iter().find(|other| other.id == program.id) {
+            let message = format!("the test {} is also in {}", program.id, other.file);
+            let twice = Diagnostic::new(Grade::Error, file, text, 0..0, message);
+            diagnostics
+                .push(twice.hint("a test's id is its file name, so file names differ across folders too"));
+            continue;
+        }
+        programs.push(program);
+    }
+    (programs, diagnostics)
+}
+
+pub(crate) struct Reader<'t> {
+    file: &'t str,
+    text: &'t str,
+    interpolated: Interpolated,
+    diagnostics: Vec<Diagnostic>,
+    /// Variables that are set at this point of the file.
+    vars: BTreeSet<String>,
+}
+
+impl Reader<'_> {
+    fn program(&mut self, json: &Json, client_capabilities: Value) -> Option<Program> {
+        if !json.is_map() {
+            self.error(json.span.clone(), format!("a test is a JSON object, this is {}", json.type_name()));
+            return None;
+        }
+        let id = id_of(self.file);
+        let title = self.title(json);
+        let severity = self.severity(json);
+        let description = self.text_at(json, "description").map(|(text, _)| text);
+        if description.is_none() {
+            self.warning(json.span.start..json.span.start + 1, "the test has no description")
+                .hint("say in a sentence what the test verifies: \"description\": \"…\"");
+        }
+        let (policy, handshake) = self.init(json);
+        let sandbox = self.sandbox(json);
+        let preconditions = self.preconditions(json);
+        let exercised = self.exercised(json);
+        let steps = self.top_steps(json);
+        Some(Program {
+            area: self.text_at(json, "area").map_or_else(|| area_of(&id), |(text, _)| text),
+            file: self.file.to_owned(),
+            title: title?,
+            description,
+            severity: severity?,
+            docs: self.texts(json, "docs"),
+            requirements: self.texts(json, "requirements"),
+            aliases: self.texts(json, "aliases"),
+            model: self.list_at(json, "model").iter().map(Json::to_value).collect(),
+            dialect: self.text_at(json, "dialect").map(|(text, _)| text),
+            protocol_versions: self.versions(json),
+            preconditions,
+            sandbox,
+            client_capabilities,
+            policy,
+            handshake,
+            exercised,
+            steps,
+            id,
+        })
+    }
+
+    fn title(&mut self, json: &Json) -> Option<String> {
+        let title = self.text_at(json, "title").map(|(text, _)| text);
+        if title.is_none() && json.get("title").is_none() {
+            self.error(json.span.start..json.span.start + 1, "the test has no title")
+                .hint("add \"title\": \"…\": a sentence that says what holds when the test passes");
+        }
+        title
+    }
+
+    fn severity(&mut self, json: &Json) -> Option<Severity> {
+        let Some(member) = json.get("severity") else {
+            self.error(json.span.start..json.span.start + 1, "the test has no severity")
+                .hint("add \"severity\": \"required\", \"optional\" or \"advice\"");
+            return None;
+        };
+        match member.as_text() {
+            Some("required") => Some(Severity::Required),
+            Some("optional") => Some(Severity::Optional),
+            Some("advice") => Some(Severity::Advice),
+            _ => {
+                self.error(member.span.clone(), "this is not a severity")
+                    .hint("use \"required\", \"optional\" or \"advice\"");
+                None
+            }
+        }
+    }
+
+    fn init(&mut self, json: &Json) -> (Policy, Handshake) {
+        let mut found = (Policy::Yolo, Handshake::Lazy);
+        let Some(init) = self.map_at(json, "init") else { return found };
+        self.map_at(init, "clientCapabilities");
+        if let Some((name, span)) = self.text_at(init, "permissionPolicy") {
+            match name.parse() {
+                Ok(policy @ (Policy::None | Policy::Read | Policy::Write | Policy::Yolo)) => found.0 = policy,
+                _ => {
+                    self.error(span, format!("{name:?} is not a policy for tests"))
+                        .hint("use \"none\", \"read\", \"write\" or \"yolo\"");
+                }
+            }
+        }
+        match init.get("handshake").map(|value| (&value.kind, &value.span)) {
+            None => {}
+            Some((Kind::Bool(true), _)) => found.1 = Handshake::Always,
+            Some((Kind::Bool(false), _)) => found.1 = Handshake::Never,
+            Some((_, span)) => {
+                self.error(span.clone(), "handshake is true or false");
+            }
+        }
+        found
+    }
+
+    fn sandbox(&mut self, json: &Json) -> Vec<SandboxFile> {
+        let Some(sandbox) = self.map_at(json, "sandbox") else { return Vec::new() };
+        let mut files: Vec<SandboxFile> = Vec::new();
+        for item in self.list_at(sandbox, "files") {
+            let Some((path, span)) = self.text_at(item, "path") else {
+                if item.get("path").is_none() {
+                    self.error(item.span.clone(), "a sandbox file needs a path");
+                }
+                continue;
+            };
+            if let Err(reason) = inside(&path) {
+                self.error(span, format!("the path {path:?} {reason}"))
+                    .hint("write it relative to the sandbox, as in \"src/main.txt\"");
+                continue;
+            }
+            if files.iter().any(|file| file.path == path) {
+                self.error(span, format!("the file {path:?} stands twice in the sandbox"));
+                continue;
+            }
+            let contents = self.contents(item);
+            files.push(SandboxFile { path, contents });
+        }
+        files
+    }
+
+    fn contents(&mut self, item: &Json) -> Vec<u8> {
+        if let (Some(_), Some(second)) = (item.get("text"), item.get("base64")) {
+            self.error(second.span.clone(), "a file has either text or base64, not both");
+        }
+        if let Some((text, _)) = self.text_at(item, "text") {
+            return text.into_bytes();
+        }
+        self.base64(item).unwrap_or_default()
+    }
+
+    fn base64(&mut self, item: &Json) -> Option<Vec<u8>> {
+        let (text, span) = self.text_at(item, "base64")?;
+        match STANDARD.decode(&text) {
+            Ok(bytes) => Some(bytes),
+            Err(error) => {
+                self.error(span, format!("this is not base64: {error}"));
+                None
+            }
+        }
+    }
+
+    fn preconditions(&mut self, json: &Json) -> Vec<Precondition> {
+        let mut found = Vec::new();
+        for item in self.list_at(json, "preconditions") {
+            let named = [
+                ("agentCap", Source::AgentCapabilities),
+                ("cap", Source::ClientCapabilities),
+                ("agent", Source::Introduction),
+                ("session", Source::Session),
+            ];
+            let known: Vec<_> = named.into_iter().filter(|(key, _)| item.get(key).is_some()).collect();
+            let [(key, source)] = known.as_slice() else {
+                self.error(item.span.clone(), "a precondition names one thing to look at")
+                    .hint("use one of \"agentCap\", \"cap\", \"agent\", \"session\", with \"mustBe\"");
+                continue;
+            };
+            let Some((text, span)) = self.text_at(item, key) else { continue };
+            let path = match Path::parse(&text) {
+                Ok(path) => path,
+                Err(error) => {
+                    self.error(span, error.to_string());
+                    continue;
+                }
+            };
+            let is_client = *source == Source::ClientCapabilities;
+            if is_client && path.first() != Some("client") {
+                self.error(span, format!("the path {text:?} does not begin with \"client.\""))
+                    .hint("the agent's own capabilities are asked with \"agentCap\"");
+                continue;
+            }
+            let path = if is_client { path.rest() } else { path };
+            let must_be = item.get("mustBe").map_or(Value::Bool(true), Json::to_value);
+            found.push(Precondition { source: *source, path, must_be });
+        }
+        found
+    }
+
+    fn versions(&mut self, json: &Json) -> Vec<u64> {
+        let Some(list) = json.get("protocolVersions") else { return vec![1] };
+        let versions: Option<Vec<u64>> =
+            list.as_list().and_then(|items| items.iter().map(|item| item.to_value().as_u64()).collect());
+        versions.filter(|versions| !versions.is_empty()).unwrap_or_else(|| {
+            self.error(list.span.clone(), "protocolVersions is a list of version numbers, as in [1]");
+            vec![1]
+        })
+    }
+
+    fn top_steps(&mut self, json: &Json) -> Vec<Step> {
+        let Some(list) = json.get("steps") else {
+            self.error(json.span.start..json.span.start + 1, "the test has no steps")
+                .hint("add \"steps\": [ … ]");
+            return Vec::new();
+        };
+        if list.as_list().is_some_and(<[Json]>::is_empty) {
+            self.warning(list.span.clone(), "the list of steps is empty, so the test shows nothing");
+        }
+        let steps = self.steps(list);
+        self.check_answers(json);
+        steps
+    }
+
+    // ---- small readers ---------------------------------------------------------------------------------------------
+
+    fn map_at<'j>(&mut self, json: &'j Json, key: &str) -> Option<&'j Json> {
+        let value = json.get(key)?;
+        if !value.is_map() {
+            self.wrong_type(key, "an object", value);
+            return None;
+        }
+        Some(value)
+    }
+
+    fn list_at<'j>(&mut self, json: &'j Json, key: &str) -> &'j [Json] {
+        let Some(value) = json.get(key) else { return &[] };
+        value.as_list().unwrap_or_else(|| {
+            self.wrong_type(key, "an array", value);
+            &[]
+        })
+    }
+
+    fn text_at(&mut self, json: &Json, key: &str) -> Option<(String, Range<usize>)> {
+        let value = json.get(key)?;
+        let Some(text) = value.as_text() else {
+            self.wrong_type(key, "a string", value);
+            return None;
+        };
+        Some((text.to_owned(), value.span.clone()))
+    }
+
+    fn texts(&mut self, json: &Json, key: &str) -> Vec<String> {
+        let mut found = Vec::new();
+        for item in self.list_at(json, key) {
+            match item.as_text() {
+                Some(text) => found.push(text.to_owned()),
+                None => self.wrong_type(key, "a list of strings", item),
+            }
+        }
+        found
+    }
+
+    fn wrong_type(&mut self, key: &str, wanted: &str, value: &Json) {
+        self.error(value.span.clone(), format!("{key:?} must be {wanted}, this is {}", value.type_name()));
+    }
+
+    // ---- saying it -------------------------------------------------------------------------------------------------
+
+    fn error(&mut self, span: Range<usize>, message: impl Into<String>) -> Said<'_> {
+        self.say(Grade::Error, span, message.into())
+    }
+
+    fn warning(&mut self, span: Range<usize>, message: impl Into<String>) -> Said<'_> {
+        self.say(Grade::Warning, span, message.into())
+    }
+
+    fn say(&mut self, grade: Grade, span: Range<usize>, message: String) -> Said<'_> {
+        let start = self.interpolated.original_offset(span.start);
+        let end = self.interpolated.original_offset(span.end).max(start);
+        self.diagnostics.push(Diagnostic::new(grade, self.file, self.text, start..end, message));
+        Said(self.diagnostics.last_mut())
+    }
+
+    fn broken(&mut self, error: JsonError) {
+        let said = self.error(error.span, error.message);
+        if let Some(hint) = error.hint {
+            said.hint(hint);
+        }
+    }
+
+    /// The place of a byte of a decoded string leaf.
+    fn inside_leaf(&self, leaf: &Json, decoded: usize, length: usize) -> Range<usize> {
+        let literal = self.interpolated.text.get(leaf.span.clone()).unwrap_or("");
+        let start = leaf.span.start + raw_offset(literal, decoded);
+        let end = leaf.span.start + raw_offset(literal, decoded + length);
+        start..end.max(start)
+    }
+
+    fn line_of(&self, offset: usize) -> usize {
+        crate::diagnostic::place(self.text, self.interpolated.original_offset(offset)).0
+    }
+}
+
+/// The diagnostic just made, for adding advice.
+struct Said<'d>(Option<&'d mut Diagnostic>);
+
+impl Said<'_> {
+    fn hint(self, hint: impl Into<String>) {
+        if let Some(diagnostic) = self.0 {
+            diagnostic.hint = Some(hint.into());
+        }
+    }
+}
+
+fn id_of(file: &str) -> String {
+    let name = file.rsplit(['/', '\\']).next().unwrap_or(file);
+    name.strip_suffix(".jsont").unwrap_or(name).to_owned()
+}
+
+/// `required.prompt.cancel` is "Prompt Cancel".
+fn area_of(id: &str) -> String {
+    let mut words: Vec<&str> = id.split(['.', '-', '_']).filter(|word| !word.is_empty()).collect();
+    if words.len() > 1 && matches!(words[0], "required" | "optional" | "advice") {
+        words.remove(0);
+    }
+    let titled = words.iter().map(|word| match *word {
+        "fs" | "mcp" | "json" | "rpc" | "id" | "url" | "utf8" => word.to_uppercase(),
+        word => {
+            let mut letters = word.chars();
+            letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+        }
+    });
+    titled.collect::<Vec<_>>().join(" ")
+}
+
+/// Why a path does not stay inside the sandbox.
+pub(crate) fn inside(path: &str) -> Result<(), &'static str> {
+    if path.is_empty() {
+        return Err("is empty");
+    }
+    if path.starts_with('/') {
+        return Err("is absolute");
+    }
+    if path.contains('\0') {
+        return Err("holds a zero byte");
+    }
+    if path.split('/').any(|part| part == "..") {
+        return Err("leaves the sandbox");
+    }
+    if path.split('/').all(|part| part.is_empty() || part == ".") || path.ends_with('/') {
+        return Err("names a folder");
+    }
+    Ok(())
+}

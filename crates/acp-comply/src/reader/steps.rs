@@ -1,0 +1,398 @@
+//! Reading steps and expected messages.
+
+use super::{Reader, inside};
+use crate::json::{Json, Kind};
+use crate::program::{Capture, Envelope, Expect, Expected, FileWant, MessageKind, RawBytes, Step, StepKind};
+use acp_match::Path;
+use serde_json::Value;
+use std::time::Duration;
+
+/// Every step kind of this version.
+const KINDS: [&str; 14] = [
+    "newSession",
+    "send",
+    "expect",
+    "forbid",
+    "delayMs",
+    "raw",
+    "close",
+    "restart",
+    "reconnect",
+    "pauseRead",
+    "repeat",
+    "expectExit",
+    "expectFile",
+    "expectMcp",
+];
+
+/// An hour: a longer wait is a mistake in the file.
+const LONGEST_MS: f64 = 3_600_000.0;
+const MOST_REPEATS: u64 = 100_000;
+
+impl Reader<'_> {
+    pub(super) fn steps(&mut self, list: &Json) -> Vec<Step> {
+        let Some(items) = list.as_list() else {
+            self.wrong_type("steps", "an array", list);
+            return Vec::new();
+        };
+        items.iter().filter_map(|item| self.step(item)).collect()
+    }
+
+    fn step(&mut self, item: &Json) -> Option<Step> {
+        if !item.is_map() {
+            self.error(item.span.clone(), format!("a step is an object, this is {}", item.type_name()));
+            return None;
+        }
+        let line = self.line_of(item.span.start);
+        let known: Vec<_> =
+            item.members().iter().filter(|member| KINDS.contains(&member.key.as_str())).collect();
+        let kind = match known.as_slice() {
+            [] => self.unknown_step(item),
+            [one] => self.kind(&one.key, &one.value, item)?,
+            [first, second, ..] => {
+                let message = format!("this step is both {:?} and {:?}", first.key, second.key);
+                self.error(second.key_span.clone(), message)
+                    .hint("a step does one thing: make two steps of it");
+                return None;
+            }
+        };
+        Some(Step { line, kind })
+    }
+
+    fn unknown_step(&mut self, item: &Json) -> StepKind {
+        let name = item.members().first().map_or("(empty)", |member| member.key.as_str()).to_owned();
+        let nearest = KINDS.iter().find(|kind| kind.eq_ignore_ascii_case(&name));
+        let hint = match nearest {
+            Some(kind) => format!("did you mean {kind:?}?"),
+            None => format!("known kinds are {}", KINDS.join(", ")),
+        };
+        self.warning(item.span.clone(), format!("unknown step kind {name:?}: the step is skipped"))
+            .hint(hint);
+        StepKind::Unknown(name)
+    }
+
+    fn kind(&mut self, name: &str, value: &Json, item: &Json) -> Option<StepKind> {
+        let object = !matches!(name, "delayMs" | "send" | "close" | "restart" | "reconnect");
+        if object && !value.is_map() {
+            self.wrong_type(name, "an object", value);
+            return None;
+        }
+        match name {
+            "newSession" => self.new_session(value),
+            "send" => self.send(value, item),
+            "expect" => self.expect(value),
+            "forbid" => self.forbid(value),
+            "delayMs" => Some(StepKind::Delay(self.millis(value, name)?)),
+            "raw" => self.raw(value),
+            "close" => Some(StepKind::Close),
+            "restart" => Some(StepKind::Restart),
+            "reconnect" => Some(StepKind::Reconnect),
+            "pauseRead" => Some(StepKind::PauseRead(self.needed_millis(value, "ms")?)),
+            "repeat" => self.repeat(value),
+            "expectExit" => self.expect_exit(value),
+            "expectFile" => self.expect_file(value),
+            _ => self.expect_mcp(value),
+        }
+    }
+
+    fn new_session(&mut self, value: &Json) -> Option<StepKind> {
+        let mcp_servers = value.get("mcpServers").cloned();
+        if let Some(servers) = &mcp_servers {
+            if servers.as_list().is_none() {
+                self.wrong_type("mcpServers", "an array", servers);
+            }
+            self.check_templates(servers);
+        }
+        let capture = self.text_at(value, "capture").map(|(name, _)| name);
+        self.vars.insert("sessionId".to_owned());
+        self.vars.extend(capture.clone());
+        Some(StepKind::NewSession { mcp_servers, capture })
+    }
+
+    fn send(&mut self, value: &Json, item: &Json) -> Option<StepKind> {
+        if !value.is_map() && value.as_list().is_none() {
+            self.error(
+                value.span.clone(),
+                format!("a frame is a JSON object, this is {}", value.type_name()),
+            )
+            .hint("to write anything else on the wire use a \"raw\" step");
+            return None;
+        }
+        self.check_templates(value);
+        let mut frame = value.clone();
+        let mut flag = item.get("expectError").cloned();
+        if let Kind::Map(members) = &mut frame.kind
+            && let Some(index) = members.iter().position(|member| member.key == "expectError")
+        {
+            flag = Some(members.remove(index).value);
+        }
+        let expect_error = match flag.map(|flag| (flag.kind, flag.span)) {
+            None => false,
+            Some((Kind::Bool(value), _)) => value,
+            Some((_, span)) => {
+                self.error(span, "expectError is true or false");
+                false
+            }
+        };
+        if expect_error && value.is_map() && value.get("id").is_none() {
+            self.error(value.span.clone(), "a notification has no answer, so no error can be expected")
+                .hint("give the frame an \"id\"");
+        }
+        Some(StepKind::Send { frame, expect_error })
+    }
+
+    fn expect(&mut self, value: &Json) -> Option<StepKind> {
+        let timeout = self.timeout(value, 10_000);
+        if value.get("messages").is_none() {
+            self.error(value.span.clone(), "an expect step needs \"messages\"");
+            return None;
+        }
+        let messages: Vec<Expected> =
+            self.list_at(value, "messages").iter().filter_map(|item| self.expected(item)).collect();
+        let captures = self.captures(value);
+        let ordered = self.flag(value, "ordered");
+        let names = messages.iter().flat_map(|message| &message.captures).chain(&captures);
+        let names: Vec<String> = names.map(|capture| capture.var.clone()).collect();
+        self.vars.extend(names);
+        Some(StepKind::Expect(Expect { timeout, messages, captures, ordered }))
+    }
+
+    fn expected(&mut self, item: &Json) -> Option<Expected> {
+        if !item.is_map() {
+            self.error(
+                item.span.clone(),
+                format!("an expected message is an object, this is {}", item.type_name()),
+            );
+            return None;
+        }
+        let alternatives = match item.get("anyOf") {
+            Some(list) => {
+                let alternatives: Vec<Envelope> =
+                    self.list_at(item, "anyOf").iter().filter_map(|item| self.envelope(item)).collect();
+                if alternatives.is_empty() {
+                    self.error(list.span.clone(), "anyOf needs at least one envelope");
+                }
+                alternatives
+            }
+            None => vec![self.envelope(item)?],
+        };
+        let times = match item.get("times").map(|times| (times.to_value().as_u64(), &times.span)) {
+            None => 1,
+            Some((Some(times @ 1..=MOST_REPEATS), _)) => usize::try_from(times).unwrap_or(1),
+            Some((_, span)) => {
+                self.error(span.clone(), format!("times is a whole number from 1 to {MOST_REPEATS}"));
+                1
+            }
+        };
+        Some(Expected {
+            alternatives,
+            optional: self.flag(item, "optional"),
+            times,
+            captures: self.captures(item),
+        })
+    }
+
+    pub(super) fn envelope(&mut self, item: &Json) -> Option<Envelope> {
+        let kinds = [MessageKind::Response, MessageKind::Notification, MessageKind::ClientRequest];
+        let found: Vec<_> =
+            kinds.into_iter().filter_map(|kind| Some((kind, item.get(kind.as_str())?))).collect();
+        let (kind, body) = match found.as_slice() {
+            [(kind, body)] => (*kind, *body),
+            [] => {
+                self.error(item.span.clone(), "an expected message is a response, a notification or a clientRequest")
+                    .hint("write { \"response\": { … } }, { \"notification\": { … } } or { \"clientRequest\": { … } }");
+                return None;
+            }
+            [_, (second, body), ..] => {
+                let message = format!("this message is also a {}", second.as_str());
+                self.error(body.span.clone(), message)
+                    .hint("an envelope is one thing: write two, or use anyOf");
+                return None;
+            }
+        };
+        if !body.is_map() {
+            self.wrong_type(kind.as_str(), "an object", body);
+            return None;
+        }
+        let mut pattern_json = body.clone();
+        let mut reply = item.get("reply").cloned();
+        if kind == MessageKind::ClientRequest
+            && let Kind::Map(members) = &mut pattern_json.kind
+            && let Some(index) = members.iter().position(|member| member.key == "reply")
+        {
+            reply = Some(members.remove(index).value);
+        }
+        if let Some(reply) = &reply {
+            self.check_templates(reply);
+            if kind != MessageKind::ClientRequest {
+                self.error(reply.span.clone(), format!("a {} is not answered", kind.as_str()))
+                    .hint("a reply stands beside a clientRequest");
+            }
+        }
+        self.check_pattern(&pattern_json);
+        let line = self.line_of(body.span.start);
+        Some(Envelope { kind, pattern: pattern_json.to_value(), reply, line })
+    }
+
+    fn captures(&mut self, value: &Json) -> Vec<Capture> {
+        let mut found = Vec::new();
+        for item in self.list_at(value, "captures") {
+            let (Some((path, span)), Some((var, _))) =
+                (self.text_at(item, "path"), self.text_at(item, "var"))
+            else {
+                self.error(item.span.clone(), "a capture needs \"path\" and \"var\"");
+                continue;
+            };
+            match Path::parse(&path) {
+                Ok(path) => found.push(Capture { path, var }),
+                Err(error) => {
+                    self.error(span, error.to_string());
+                }
+            }
+        }
+        found
+    }
+
+    fn forbid(&mut self, value: &Json) -> Option<StepKind> {
+        let timeout = self.timeout(value, 5_000);
+        let methods = self.texts(value, "methods");
+        if methods.is_empty() {
+            self.error(value.span.clone(), "a forbid step needs \"methods\"")
+                .hint("name the methods that must not come, as in [\"terminal/*\"]");
+            return None;
+        }
+        Some(StepKind::Forbid { timeout, methods })
+    }
+
+    fn raw(&mut self, value: &Json) -> Option<StepKind> {
+        match (value.get("text"), value.get("base64")) {
+            (Some(leaf), None) => {
+                let (text, _) = self.text_at(value, "text")?;
+                self.check_templates(leaf);
+                Some(StepKind::Raw(RawBytes::Text(text)))
+            }
+            (None, Some(_)) => self.base64(value).map(|bytes| StepKind::Raw(RawBytes::Bytes(bytes))),
+            _ => {
+                self.error(value.span.clone(), "a raw step has either \"text\" or \"base64\"");
+                None
+            }
+        }
+    }
+
+    fn repeat(&mut self, value: &Json) -> Option<StepKind> {
+        let times = value.get("times").and_then(|times| times.to_value().as_u64());
+        let Some(times @ 1..=MOST_REPEATS) = times else {
+            let span = value.get("times").map_or(&value.span, |times| &times.span).clone();
+            self.error(span, format!("repeat needs \"times\", a whole number from 1 to {MOST_REPEATS}"));
+            return None;
+        };
+        let Some(list) = value.get("steps") else {
+            self.error(value.span.clone(), "repeat needs \"steps\"");
+            return None;
+        };
+        let outer = self.vars.insert("iteration".to_owned());
+        let steps = self.steps(list);
+        if outer {
+            self.vars.remove("iteration");
+        }
+        Some(StepKind::Repeat { times: u32::try_from(times).unwrap_or(u32::MAX), steps })
+    }
+
+    fn expect_exit(&mut self, value: &Json) -> Option<StepKind> {
+        let timeout = self.timeout(value, 10_000);
+        let code = match value.get("code") {
+            None => None,
+            Some(code) => match code.to_value().as_i64().and_then(|code| i32::try_from(code).ok()) {
+                Some(code) => Some(code),
+                None => {
+                    self.wrong_type("code", "a whole number", code);
+                    return None;
+                }
+            },
+        };
+        Some(StepKind::ExpectExit { timeout, code })
+    }
+
+    fn expect_file(&mut self, value: &Json) -> Option<StepKind> {
+        let Some((path, span)) = self.text_at(value, "path") else {
+            self.error(value.span.clone(), "expectFile needs \"path\"");
+            return None;
+        };
+        self.check_templates(value.get("path")?);
+        let relative = path.strip_prefix("${sandbox}/").unwrap_or(&path);
+        if let Err(reason) = inside(relative) {
+            self.error(span, format!("the path {path:?} {reason}")).hint("write it relative to the sandbox");
+            return None;
+        }
+        let absent = self.flag(value, "absent");
+        let want = match (value.get("text"), absent) {
+            (Some(text), true) => {
+                self.error(text.span.clone(), "a file that must be absent has no text");
+                return None;
+            }
+            (None, true) => FileWant::Absent,
+            (None, false) => FileWant::Present,
+            (Some(text), false) => {
+                self.text_at(value, "text")?;
+                self.check_pattern(text);
+                FileWant::Text(text.clone())
+            }
+        };
+        Some(StepKind::ExpectFile { path: relative.to_owned(), want, timeout: self.timeout(value, 0) })
+    }
+
+    fn expect_mcp(&mut self, value: &Json) -> Option<StepKind> {
+        if value.get("tool").is_none() && value.get("method").is_none() {
+            self.error(value.span.clone(), "expectMcp needs \"tool\" or \"method\"");
+            return None;
+        }
+        let mut call = value.clone();
+        if let Kind::Map(members) = &mut call.kind {
+            members.retain(|member| matches!(member.key.as_str(), "tool" | "method" | "arguments"));
+        }
+        self.check_pattern(&call);
+        Some(StepKind::ExpectMcp { call, timeout: self.timeout(value, 5_000) })
+    }
+
+    fn flag(&mut self, value: &Json, key: &str) -> bool {
+        match value.get(key).map(|flag| (&flag.kind, &flag.span)) {
+            None => false,
+            Some((Kind::Bool(flag), _)) => *flag,
+            Some((_, span)) => {
+                self.error(span.clone(), format!("{key} is true or false"));
+                false
+            }
+        }
+    }
+
+    fn timeout(&mut self, value: &Json, default: u64) -> Duration {
+        match value.get("timeoutMs") {
+            None => Duration::from_millis(default),
+            Some(given) => self.millis(given, "timeoutMs").unwrap_or(Duration::from_millis(default)),
+        }
+    }
+
+    fn needed_millis(&mut self, value: &Json, key: &str) -> Option<Duration> {
+        let Some(given) = value.get(key) else {
+            self.error(value.span.clone(), format!("{key:?} is missing"));
+            return None;
+        };
+        self.millis(given, key)
+    }
+
+    fn millis(&mut self, value: &Json, key: &str) -> Option<Duration> {
+        match value.to_value() {
+            Value::Number(number) if number.as_f64().is_some_and(|ms| (0.0..=LONGEST_MS).contains(&ms)) => {
+                Some(Duration::from_secs_f64(number.as_f64().unwrap_or(0.0) / 1000.0))
+            }
+            Value::Number(_) => {
+                self.error(value.span.clone(), format!("{key} is a time in milliseconds from 0 to an hour"));
+                None
+            }
+            _ => {
+                self.wrong_type(key, "a number of milliseconds", value);
+                None
+            }
+        }
+    }
+}

@@ -1,0 +1,571 @@
+//! The interpreter: one test, one agent, virtual time.
+//!
+//! Events go in with the time at which they happened, actions come out, and [`Run::next_deadline`] says when to come
+//! back without an event. It starts nothing, reads no clock, and knows the protocol only through its [`Table`].
+//!
+//! How an edge drives it (`connection`, `providers` and `clock` stand for the edge's own):
+//!
+//! ```text
+//! let mut run = Run::new(program, setup);
+//! run.handle(clock.since_start(), Event::Started);            // the agent runs, its sandbox is ready
+//! 'test: loop {
+//!     while let Some(action) = run.poll() {
+//!         match action {
+//!             Action::Offer(caps)          => providers.set_capabilities(caps),
+//!             Action::Write(line)          => connection.send(line),          // adds the newline
+//!             Action::WriteRaw(bytes)      => connection.send_raw(bytes),     // as they are
+//!             Action::CloseInput           => connection.close(),
+//!             Action::Restart              => { stop(); start(); run.handle(now, Event::Started) }
+//!             Action::Reconnect            => { drop(); connect(); run.handle(now, Event::Started) }
+//!             Action::PauseRead(time)      => stop_reading_for(time),
+//!             Action::AskProvider(frame)   => spawn(providers.answer(frame)), // later: Event::ProviderAnswered
+//!             Action::CancelPending { .. } => providers.cancel_permission_requests(),
+//!             Action::CheckFile(path)      => run.handle(now, Event::File(look_at(path))),
+//!             Action::CheckMcp             => run.handle(now, Event::Mcp(stub_log())),
+//!             Action::Done(outcome)        => break 'test outcome,
+//!         }
+//!     }
+//!     select! {
+//!         line = connection.recv()                => run.handle(line.at, Event::Heard(Frame::parse(line))),
+//!         frame = providers.next()                => run.handle(now, Event::ProviderAnswered(frame)),
+//!         exit = child.wait()                     => run.handle(now, Event::Exited(exit)),   // after the last line
+//!         () = clock.sleep_until(run.next_deadline()) => run.handle(now, Event::Tick),
+//!     }
+//! }
+//! ```
+//!
+//! Everything the agent said must be handed in before its [`Event::Closed`] or [`Event::Exited`].
+
+mod asking;
+mod expecting;
+mod finish;
+mod hearing;
+mod inbox;
+mod replies;
+mod steps;
+
+use crate::program::{Handshake, Program, Step, StepKind};
+use crate::results::{ExitRecord, Explanation, Outcome, StepRecord};
+use crate::table::Table;
+use acp_match::Vars;
+use acp_rpc::{Frame, Id};
+use bytes::Bytes;
+use expecting::Expecting;
+use inbox::Inbox;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+pub(crate) use finish::blank;
+
+/// The first id of the runner's own requests, far from those of tests.
+pub const OWN_IDS: i64 = 1_000_000;
+/// How long an agent must be silent after its turn for a watch to end early.
+const SILENCE: Duration = Duration::from_millis(150);
+/// How long the exit status may lag behind the end of the output.
+const EXIT_LAG: Duration = Duration::from_millis(500);
+/// How often a file or the stub's log is looked at again.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// How long an expected error is waited for when nothing else waits for it.
+const ERROR_WAIT: Duration = Duration::from_secs(10);
+
+/// What the edge knows about the agent and the place where the test runs.
+#[derive(Debug, Clone)]
+pub struct Setup {
+    /// Real path of the sandbox folder.
+    pub sandbox: String,
+    /// Further variables: `home`, and `mcpStub`, `modelUrl` where there are such things.
+    pub variables: Vars,
+    /// The protocol's words.
+    pub table: Arc<Table>,
+    /// The version that the runner introduces itself with.
+    pub protocol_version: u64,
+    /// Version text of the tool, for the introduction.
+    pub tool_version: String,
+    /// Multiplies every timeout.
+    pub timeout_factor: f64,
+    /// How long the runner's own requests may take, before the factor.
+    pub own_timeout: Duration,
+    /// The probe's answer to the introduction, for preconditions.
+    pub introduction: Option<Value>,
+    /// The probe's answer to the session request, for preconditions.
+    pub session: Option<Value>,
+    /// How to log in when the agent wants it.
+    pub auth_method: Option<String>,
+    /// The edge started the agent and can do it again.
+    pub restartable: bool,
+    /// The edge can open a second connection to the target.
+    pub reconnectable: bool,
+    /// Bounds on what is kept.
+    pub limits: Limits,
+}
+
+impl Setup {
+    /// A setup with the usual values for a process that the edge started.
+    pub fn new(sandbox: impl Into<String>) -> Setup {
+        Setup {
+            sandbox: sandbox.into(),
+            variables: Vars::new(),
+            table: Table::v1(),
+            protocol_version: 1,
+            tool_version: env!("CARGO_PKG_VERSION").to_owned(),
+            timeout_factor: 1.0,
+            own_timeout: Duration::from_secs(30),
+            introduction: None,
+            session: None,
+            auth_method: None,
+            restartable: true,
+            reconnectable: false,
+            limits: Limits::default(),
+        }
+    }
+}
+
+/// Bounds on memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Messages kept for expectations.
+    pub messages: usize,
+    /// Bytes of messages kept for expectations.
+    pub bytes: usize,
+    /// Lines kept at each end of the transcript.
+    pub transcript: usize,
+    /// Characters kept of a transcript line.
+    pub line: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { messages: 200_000, bytes: 64 << 20, transcript: 200, line: 4_000 }
+    }
+}
+
+/// What happened.
+#[derive(Debug, Clone)]
+pub enum Event {
+    /// The agent runs, or runs again after [`Action::Restart`] or [`Action::Reconnect`].
+    Started,
+    /// The agent sent a line.
+    Heard(Frame),
+    /// A provider's answer to [`Action::AskProvider`], to be written to the agent.
+    ProviderAnswered(Frame),
+    /// The agent's output ended.
+    Closed,
+    /// The agent ended. A target without a process reports only [`Event::Closed`].
+    Exited(ExitRecord),
+    /// The answer to [`Action::CheckFile`].
+    File(FileState),
+    /// The answer to [`Action::CheckMcp`]: everything the stub MCP server saw so far.
+    Mcp(Vec<McpCall>),
+    /// The environment cannot do what the test needs: NA.
+    Blocked(String),
+    /// The runner or the machine failed: ERROR.
+    Fault(String),
+    /// Nothing; time has passed.
+    Tick,
+}
+
+/// What the edge must do, in order.
+#[derive(Debug, Clone)]
+pub enum Action {
+    /// The providers behind these client capabilities are on, all others answer "method not found".
+    Offer(Value),
+    /// Write this line and a newline.
+    Write(Bytes),
+    /// Write these bytes and nothing else.
+    WriteRaw(Bytes),
+    /// End the agent's input.
+    CloseInput,
+    /// Stop the agent, start it again on the same sandbox and state, then report [`Event::Started`].
+    Restart,
+    /// Drop the connection, open a new one, then report [`Event::Started`].
+    Reconnect,
+    /// Read nothing from the agent for this long.
+    PauseRead(Duration),
+    /// The agent asks this of the client; report [`Event::ProviderAnswered`].
+    AskProvider(Frame),
+    /// The test cancelled what runs: permission requests that wait are answered `cancelled`.
+    CancelPending {
+        /// The session, when the frame names one.
+        session: Option<String>,
+    },
+    /// Look at this file, relative to the sandbox; report [`Event::File`].
+    CheckFile(String),
+    /// Look at the stub MCP server's log; report [`Event::Mcp`].
+    CheckMcp,
+    /// The test is over. No action follows.
+    Done(Box<Outcome>),
+}
+
+/// What a file is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FileState {
+    /// Not there.
+    Absent,
+    /// There, with these bytes.
+    Present(Vec<u8>),
+    /// Could not be looked at.
+    Unreadable(String),
+}
+
+/// One thing that the stub MCP server saw.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct McpCall {
+    /// The method.
+    pub method: String,
+    /// The tool, for a tool call.
+    pub tool: Option<String>,
+    /// The tool's arguments.
+    pub arguments: Option<Value>,
+}
+
+/// A test in progress.
+#[derive(Debug)]
+pub struct Run {
+    program: Arc<Program>,
+    setup: Setup,
+    vars: Vars,
+    /// All steps with repetitions written out: which step, which round.
+    order: Vec<Turn>,
+    arena: Vec<Step>,
+    at: usize,
+    state: State,
+    actions: VecDeque<Action>,
+    inbox: Inbox,
+    wire: Wire,
+    own: Option<Own>,
+    next_own: i64,
+    tried_login: bool,
+    introduction: Option<Value>,
+    session: Option<Value>,
+    /// Where each canned reply was used: step, message, alternative.
+    used_replies: BTreeSet<(usize, usize, usize)>,
+    tally: Progress,
+    step_began: Duration,
+    /// The step that has begun.
+    entered: Option<usize>,
+    records: Vec<StepRecord>,
+    notes: Vec<String>,
+    now: Duration,
+}
+
+/// One step of the written-out order.
+#[derive(Debug, Clone, Copy)]
+struct Turn {
+    step: usize,
+    round: u32,
+}
+
+/// Where the interpreter stands.
+///
+/// ```text
+/// Waiting ──Started──► Ready ──step──► Expecting │ Forbidding │ Delaying │ Asking │ Starting │ Exiting │ Looking
+///                        ▲                 │ done
+///                        └─────────────────┘            last step ──► Draining ──► Over
+/// ```
+#[derive(Debug)]
+enum State {
+    /// The agent was not started yet.
+    Waiting,
+    /// The next step can begin.
+    Ready,
+    /// The runner's own request is out.
+    Asking,
+    /// An `expect` step.
+    Expecting(Box<Expecting>),
+    /// A `forbid` step, until then.
+    Forbidding(Duration),
+    /// Waiting, until then.
+    Delaying(Duration),
+    /// A restart or reconnect, until then at most.
+    Starting(Duration),
+    /// Waiting for the agent to end, until then.
+    Exiting(Duration),
+    /// Looking at a file or the stub's log.
+    Looking(Looking),
+    /// All steps done; answers that must be errors are still out, until then.
+    Draining(Duration),
+    /// The outcome is out.
+    Over,
+}
+
+#[derive(Debug)]
+struct Looking {
+    until: Duration,
+    /// The answer is awaited, or the next look is at this time.
+    next: Option<Duration>,
+    last: Option<String>,
+}
+
+/// A request of the runner's own.
+#[derive(Debug)]
+struct Own {
+    id: Id,
+    purpose: Purpose,
+    until: Duration,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    Introduce,
+    Login,
+    OpenSession,
+}
+
+/// The state of the connection.
+#[derive(Debug, Default)]
+struct Wire {
+    introduced: bool,
+    input_closed: bool,
+    /// The agent's output ended then.
+    closed: Option<Duration>,
+    exit: Option<ExitRecord>,
+    exit_wanted: bool,
+    /// Requests of the test without an answer.
+    outstanding: Vec<Id>,
+    last_request: Option<Id>,
+    /// Answers to these must be errors.
+    must_fail: BTreeSet<Id>,
+    /// Requests of the agent that a provider works on.
+    pending: BTreeMap<Id, usize>,
+    /// Something went over the wire then, either way.
+    last_activity: Duration,
+    /// How many messages had been heard at the last `send`.
+    window: usize,
+    /// The test has sent a request on this connection.
+    asked: bool,
+    /// Bytes of a raw write that do not make a line yet.
+    partial: Vec<u8>,
+}
+
+/// What was reached so far.
+#[derive(Debug, Default)]
+struct Progress {
+    met: usize,
+    asserts: bool,
+    /// A watch ended over a turn that ran to its end and did something.
+    watched: bool,
+    /// The highest message that the `expect` before consumed.
+    last_consumed: Option<usize>,
+}
+
+/// Why the test ends.
+#[derive(Debug)]
+enum Ending {
+    Completed,
+    Unmet { reason: String, difference: Option<Explanation> },
+    Forbidden(String),
+    Exited(String),
+    NotApplicable { reason: String, blocked: bool },
+    Fault(String),
+}
+
+impl Run {
+    /// Prepares a run. Nothing happens until [`Event::Started`].
+    pub fn new(program: impl Into<Arc<Program>>, setup: Setup) -> Run {
+        let program = program.into();
+        let mut vars = setup.variables.clone();
+        vars.set("sandbox", setup.sandbox.as_str());
+        let mut arena = Vec::new();
+        let mut order = Vec::new();
+        write_out(&program.steps, 0, &mut arena, &mut order);
+        let limits = setup.limits;
+        Run {
+            program,
+            setup,
+            vars,
+            order,
+            arena,
+            at: 0,
+            state: State::Waiting,
+            actions: VecDeque::new(),
+            inbox: Inbox::new(limits),
+            wire: Wire::default(),
+            own: None,
+            next_own: OWN_IDS,
+            tried_login: false,
+            introduction: None,
+            session: None,
+            used_replies: BTreeSet::new(),
+            tally: Progress::default(),
+            step_began: Duration::ZERO,
+            entered: None,
+            records: Vec::new(),
+            notes: Vec::new(),
+            now: Duration::ZERO,
+        }
+    }
+
+    /// Takes in an event that happened at `now`, counted from the beginning of the test.
+    pub fn handle(&mut self, now: Duration, event: Event) {
+        if matches!(self.state, State::Over) {
+            return;
+        }
+        self.now = self.now.max(now);
+        match event {
+            Event::Started => self.started(),
+            Event::Heard(frame) => self.heard(&frame),
+            Event::ProviderAnswered(frame) => self.provider_answered(&frame),
+            Event::Closed => {
+                if !matches!(self.state, State::Starting(_)) {
+                    self.wire.closed.get_or_insert(self.now);
+                }
+            }
+            Event::Exited(exit) => {
+                if !matches!(self.state, State::Starting(_)) {
+                    self.wire.closed.get_or_insert(self.now);
+                    self.wire.exit.get_or_insert(exit);
+                }
+            }
+            Event::File(state) => self.saw_file(&state),
+            Event::Mcp(calls) => self.saw_mcp(&calls),
+            Event::Blocked(reason) => self.end(Ending::NotApplicable { reason, blocked: true }),
+            Event::Fault(reason) => self.end(Ending::Fault(reason)),
+            Event::Tick => {}
+        }
+        self.advance();
+    }
+
+    /// The next thing to do, if any.
+    pub fn poll(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    /// When to come back with [`Event::Tick`] if nothing happens before.
+    pub fn next_deadline(&self) -> Option<Duration> {
+        let own = match &self.state {
+            State::Waiting | State::Ready | State::Over => None,
+            State::Asking => self.own.as_ref().map(|own| own.until),
+            State::Expecting(expecting) => Some(self.expect_deadline(expecting)),
+            State::Forbidding(until) => Some(self.quiet_from().map_or(*until, |quiet| quiet.min(*until))),
+            State::Delaying(until)
+            | State::Starting(until)
+            | State::Exiting(until)
+            | State::Draining(until) => Some(*until),
+            State::Looking(looking) => looking.next,
+        };
+        let lag = match (self.wire.closed, &self.wire.exit) {
+            (Some(closed), None) if !matches!(self.state, State::Over) => Some(closed + EXIT_LAG),
+            _ => None,
+        };
+        [own, lag.filter(|lag| *lag > self.now)].into_iter().flatten().min()
+    }
+
+    /// The agent's answer to the runner's introduction, when there was one.
+    pub fn introduction(&self) -> Option<&Value> {
+        self.introduction.as_ref()
+    }
+
+    /// The agent's answer to the last session request, when there was one.
+    pub fn session(&self) -> Option<&Value> {
+        self.session.as_ref()
+    }
+
+    /// Every message of the agent that could be read, in order, the answers to the runner's own requests left out.
+    pub fn messages(&self) -> impl Iterator<Item = &Value> {
+        self.inbox.messages().iter().map(|message| &message.value)
+    }
+
+    /// The test that runs.
+    pub fn program(&self) -> &Arc<Program> {
+        &self.program
+    }
+
+    /// The line of the test file and the kind of the step that runs now, for progress displays.
+    pub fn step(&self) -> Option<(usize, &str)> {
+        let turn = self.order.get(self.at)?;
+        let step = &self.arena[turn.step];
+        Some((step.line, step.kind.name()))
+    }
+
+    fn started(&mut self) {
+        self.wire.closed = None;
+        self.wire.exit = None;
+        match self.state {
+            State::Waiting => {
+                if let Some(ending) = self.hindrance() {
+                    return self.end(ending);
+                }
+                let offered = self.program.client_capabilities.clone();
+                self.actions.push_back(Action::Offer(offered));
+                self.state = State::Ready;
+                if self.program.handshake == Handshake::Always {
+                    self.introduce();
+                }
+            }
+            State::Starting(_) => {
+                self.state = State::Ready;
+                self.step_done(None);
+                if self.program.handshake == Handshake::Always {
+                    self.introduce();
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Goes as far as possible without a new event.
+    fn advance(&mut self) {
+        loop {
+            let moved = match self.state {
+                State::Waiting | State::Over => false,
+                State::Ready => self.begin_step(),
+                State::Asking => self.check_own(),
+                State::Expecting(_) => self.check_expect(),
+                State::Forbidding(until) => self.check_forbid(until),
+                State::Delaying(until) => self.check_delay(until),
+                State::Starting(until) => self.check_start(until),
+                State::Exiting(until) => self.check_exit(until),
+                State::Looking(_) => self.check_look(),
+                State::Draining(until) => self.check_drain(until),
+            };
+            if !moved {
+                return;
+            }
+        }
+    }
+
+    fn scaled(&self, time: Duration) -> Duration {
+        let factor = self.setup.timeout_factor;
+        if factor.is_finite() && factor > 0.0 { time.mul_f64(factor) } else { time }
+    }
+
+    /// The agent is gone, and whatever could still come has come.
+    fn is_gone(&self) -> bool {
+        let lagged = self.wire.closed.is_some_and(|closed| self.now >= closed + EXIT_LAG);
+        self.wire.exit.is_some() || lagged
+    }
+
+    /// The turn is answered and nothing is in the air: from when on is it quiet enough?
+    fn quiet_from(&self) -> Option<Duration> {
+        let idle = self.wire.asked && self.wire.outstanding.is_empty() && self.wire.pending.is_empty();
+        idle.then(|| self.wire.last_activity + self.scaled(SILENCE))
+    }
+
+    fn gone_words(&self) -> String {
+        match &self.wire.exit {
+            Some(exit) => format!("the agent {exit}"),
+            None => "the agent closed its output".to_owned(),
+        }
+    }
+}
+
+fn write_out(steps: &[Step], round: u32, arena: &mut Vec<Step>, order: &mut Vec<Turn>) {
+    for step in steps {
+        match &step.kind {
+            StepKind::Repeat { times, steps } => {
+                let first = order.len();
+                write_out(steps, 1, arena, order);
+                let body: Vec<Turn> = order[first..].to_vec();
+                for round in 2..=*times {
+                    order.extend(body.iter().map(|turn| Turn { step: turn.step, round }));
+                }
+            }
+            _ => {
+                order.push(Turn { step: arena.len(), round });
+                arena.push(step.clone());
+            }
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! The runner's own requests: introduction, login, session. And what stands in the way of a test.
+
+use super::{Action, Ending, OWN_IDS, Own, Purpose, Run, State};
+use crate::program::{Handshake, Precondition, Source, StepKind};
+use crate::table::{OwnRequest, find};
+use acp_rpc::{Direction, Frame, Id};
+use serde_json::Value;
+
+impl Run {
+    /// A reason not to begin at all.
+    pub(super) fn hindrance(&self) -> Option<Ending> {
+        let versions = &self.program.protocol_versions;
+        if !versions.contains(&self.setup.protocol_version) {
+            let reason = format!("the test is meant for protocol version {}", list(versions));
+            return Some(Ending::NotApplicable { reason, blocked: false });
+        }
+        let kinds = || self.order.iter().map(|turn| &self.arena[turn.step].kind);
+        let restarts = kinds().any(|kind| matches!(kind, StepKind::Restart | StepKind::ExpectExit { .. }));
+        if restarts && !self.setup.restartable {
+            let reason =
+                "the test stops or restarts the agent, which was not started by the runner".to_owned();
+            return Some(Ending::NotApplicable { reason, blocked: true });
+        }
+        if kinds().any(|kind| matches!(kind, StepKind::Reconnect)) && !self.setup.reconnectable {
+            let reason = "the test opens a second connection, which this target does not offer".to_owned();
+            return Some(Ending::NotApplicable { reason, blocked: true });
+        }
+        self.unmet_precondition(self.setup.introduction.as_ref(), self.setup.session.as_ref(), false)
+    }
+
+    /// The first precondition that does not hold. What is not known yet is passed over, unless it will never be known.
+    pub(super) fn unmet_precondition(
+        &self,
+        introduction: Option<&Value>,
+        session: Option<&Value>,
+        knowing: bool,
+    ) -> Option<Ending> {
+        let opens =
+            self.order.iter().any(|turn| matches!(self.arena[turn.step].kind, StepKind::NewSession { .. }));
+        let introduces = opens || self.program.handshake == Handshake::Always;
+        for condition in &self.program.preconditions {
+            let (known, coming) = match condition.source {
+                Source::ClientCapabilities => (Some(&self.program.client_capabilities), true),
+                Source::Introduction => (introduction, introduces),
+                Source::AgentCapabilities => (
+                    introduction.map(|value| {
+                        find(value, &self.setup.table.agent_capabilities).unwrap_or(&Value::Null)
+                    }),
+                    introduces,
+                ),
+                Source::Session => (session, opens),
+            };
+            match known {
+                Some(value) => {
+                    if let Err(reason) = holds(condition, value) {
+                        return Some(Ending::NotApplicable { reason, blocked: false });
+                    }
+                }
+                None if coming || knowing => {}
+                None => {
+                    let reason = format!("it is not known whether {}", condition.describe());
+                    return Some(Ending::NotApplicable { reason, blocked: true });
+                }
+            }
+        }
+        None
+    }
+
+    pub(super) fn introduce(&mut self) {
+        self.ask(Purpose::Introduce);
+    }
+
+    pub(super) fn ask(&mut self, purpose: Purpose) {
+        let request = match purpose {
+            Purpose::Introduce => &self.setup.table.introduction,
+            Purpose::Login => &self.setup.table.authentication,
+            Purpose::OpenSession => &self.setup.table.session,
+        };
+        let params = match self.own_params(request) {
+            Ok(params) => params,
+            Err(reason) => return self.end(Ending::NotApplicable { reason, blocked: true }),
+        };
+        let id = Id::Int(self.next_own);
+        self.next_own += 1;
+        let frame = Frame::request(&id, &request.method, &params);
+        let until = self.now + self.scaled(self.setup.own_timeout);
+        self.own = Some(Own { id, purpose, until });
+        self.state = State::Asking;
+        self.inbox.record(self.now, Direction::ClientToAgent, frame.raw());
+        self.wire.last_activity = self.now;
+        if purpose == Purpose::Introduce {
+            self.wire.introduced = true;
+        }
+        self.actions.push_back(Action::Write(frame.raw().clone()));
+    }
+
+    fn own_params(&self, request: &OwnRequest) -> Result<Value, String> {
+        let servers = match self.order.get(self.at).map(|turn| &self.arena[turn.step].kind) {
+            Some(StepKind::NewSession { mcp_servers: Some(servers), .. }) => {
+                let text = servers.render(&self.vars).map_err(|error| self.missing_words(&error))?;
+                serde_json::from_str(&text).unwrap_or(Value::Null)
+            }
+            _ => Value::Array(Vec::new()),
+        };
+        let mut vars = self.vars.clone();
+        vars.set("protocolVersion", self.setup.protocol_version);
+        vars.set("clientCapabilities", self.program.client_capabilities.clone());
+        vars.set("toolVersion", self.setup.tool_version.as_str());
+        vars.set("mcpServers", servers);
+        if let Some(method) = &self.setup.auth_method {
+            vars.set("authMethod", method.as_str());
+        }
+        request.render(&vars).map_err(|error| self.missing_words(&error))
+    }
+
+    /// A variable that the file may use but this environment does not have.
+    pub(super) fn missing_words(&self, error: &acp_match::TemplateError) -> String {
+        match error {
+            acp_match::TemplateError::Unknown(unknown) => format!("there is no ${{{}}} here", unknown.name),
+            other => other.to_string(),
+        }
+    }
+
+    pub(super) fn is_past_own(&self, id: &Id) -> bool {
+        matches!(id, Id::Int(number) if (OWN_IDS..self.next_own).contains(number))
+    }
+
+    pub(super) fn own_answered(&mut self, value: &Value) {
+        let Some(own) = self.own.take() else { return };
+        match value.get("result") {
+            Some(result) if value.get("error").is_none() => self.own_succeeded(own.purpose, result),
+            _ => self.own_failed(own.purpose, value.get("error").unwrap_or(&Value::Null)),
+        }
+    }
+
+    fn own_succeeded(&mut self, purpose: Purpose, result: &Value) {
+        match purpose {
+            Purpose::Introduce => {
+                self.introduction = Some(result.clone());
+                self.state = State::Ready;
+                if let Some(version) = find(result, &self.setup.table.protocol_version)
+                    && version.as_u64() != Some(self.setup.protocol_version)
+                {
+                    let reason = format!(
+                        "the agent speaks protocol version {version}, not {}",
+                        self.setup.protocol_version
+                    );
+                    return self.end(Ending::NotApplicable { reason, blocked: true });
+                }
+                self.check_late_preconditions();
+            }
+            Purpose::Login => self.ask(Purpose::OpenSession),
+            Purpose::OpenSession => self.session_opened(result),
+        }
+    }
+
+    fn session_opened(&mut self, result: &Value) {
+        let id = find(result, &self.setup.table.session_id);
+        let Some(id) = id.filter(|id| id.is_string()).cloned() else {
+            let method = &self.setup.table.session.method;
+            let reason = format!("the answer to {method} has no {}", self.setup.table.session_id);
+            return self.end(Ending::Unmet { reason, difference: None });
+        };
+        self.session = Some(result.clone());
+        self.vars.set("sessionId", id.clone());
+        if let StepKind::NewSession { capture: Some(name), .. } = &self.arena[self.order[self.at].step].kind {
+            self.vars.set(name.as_str(), id.clone());
+        }
+        self.state = State::Ready;
+        self.step_done(id.as_str().map(|id| format!("session {id}")));
+        self.check_late_preconditions();
+    }
+
+    fn check_late_preconditions(&mut self) {
+        let introduction = self.setup.introduction.as_ref().or(self.introduction.as_ref());
+        let session = self.setup.session.as_ref().or(self.session.as_ref());
+        if let Some(ending) = self.unmet_precondition(introduction, session, true) {
+            self.end(ending);
+        }
+    }
+
+    fn own_failed(&mut self, purpose: Purpose, error: &Value) {
+        let wants_login = error.get("code").and_then(Value::as_i64) == Some(self.setup.table.auth_required);
+        let message = error.get("message").and_then(Value::as_str).unwrap_or("no message");
+        if wants_login
+            && purpose == Purpose::OpenSession
+            && self.setup.auth_method.is_some()
+            && !self.tried_login
+        {
+            self.tried_login = true;
+            return self.ask(Purpose::Login);
+        }
+        if wants_login || purpose == Purpose::Login {
+            let reason = format!("authentication required: {message}");
+            return self.end(Ending::NotApplicable { reason, blocked: true });
+        }
+        let code = error.get("code").map_or_else(|| "no code".to_owned(), Value::to_string);
+        let reason = format!("{} failed: {message} ({code})", self.own_method(purpose));
+        self.end(Ending::Unmet { reason, difference: None });
+    }
+
+    fn own_method(&self, purpose: Purpose) -> &str {
+        match purpose {
+            Purpose::Introduce => &self.setup.table.introduction.method,
+            Purpose::Login => &self.setup.table.authentication.method,
+            Purpose::OpenSession => &self.setup.table.session.method,
+        }
+    }
+
+    pub(super) fn check_own(&mut self) -> bool {
+        let Some(own) = &self.own else {
+            self.state = State::Ready;
+            return true;
+        };
+        let method = self.own_method(own.purpose).to_owned();
+        if self.is_gone() {
+            let reason = format!("{} before it answered {method}", self.gone_words());
+            self.end(Ending::Exited(reason));
+            return true;
+        }
+        if self.now >= own.until {
+            let waited = self.scaled(self.setup.own_timeout).as_millis();
+            let reason = format!("no answer to {method} within {waited} ms");
+            self.end(Ending::Unmet { reason, difference: None });
+            return true;
+        }
+        false
+    }
+}
+
+fn list(versions: &[u64]) -> String {
+    versions.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// True and objects count as true; false, null and nothing as false; any other wish compares by value.
+fn holds(condition: &Precondition, value: &Value) -> Result<(), String> {
+    let found = condition.path.find(value);
+    let is_met = match &condition.must_be {
+        Value::Bool(wanted) => matches!(found, Some(Value::Bool(true) | Value::Object(_))) == *wanted,
+        wanted => found.unwrap_or(&Value::Null) == wanted,
+    };
+    if is_met {
+        return Ok(());
+    }
+    let found = found.map_or_else(|| "absent".to_owned(), Value::to_string);
+    Err(format!("{}, but it is {found}", condition.describe()))
+}

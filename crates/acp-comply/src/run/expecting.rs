@@ -1,0 +1,390 @@
+//! The `expect` step: messages to expectations, one each.
+//!
+//! Messages are taken in the order they came. A message that fits only expectations that are full may push an earlier
+//! one over to another expectation that it fits too, so the order of the list in the file never decides.
+
+use super::inbox::{Inbox, Message, millis};
+use super::{Ending, Run, State, Wire};
+use crate::program::{Capture, Envelope, Expect, MessageKind};
+use crate::results::Explanation;
+use acp_match::{CompileError, Mismatch, Pattern};
+use acp_rpc::Id;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// How many messages are compared when looking for the closest.
+const COMPARED: usize = 500;
+
+#[derive(Debug)]
+pub(super) struct Expecting {
+    pub until: Duration,
+    items: Vec<Item>,
+    captures: Vec<Capture>,
+    /// Only messages after this one count.
+    after: Option<usize>,
+    /// Messages looked at so far.
+    scanned: usize,
+    /// For each taken message, the expectations it fits.
+    fits: BTreeMap<usize, Vec<usize>>,
+    /// Responses to other requests than the last count for expectations without an id.
+    loose: bool,
+    /// Some expectation is without an id.
+    has_unbound: bool,
+}
+
+#[derive(Debug)]
+struct Item {
+    choices: Vec<Choice>,
+    need: usize,
+    optional: bool,
+    taken: Vec<usize>,
+    captures: Vec<Capture>,
+}
+
+#[derive(Debug)]
+struct Choice {
+    kind: MessageKind,
+    pattern: Pattern,
+    bound: Bound,
+    line: usize,
+    source: Value,
+}
+
+/// Which request a response belongs to.
+#[derive(Debug, PartialEq)]
+enum Bound {
+    /// The one with this id.
+    Id(Id),
+    /// The last one sent, then any.
+    Last,
+    /// Whatever the pattern says.
+    Pattern,
+}
+
+impl Item {
+    fn is_full(&self) -> bool {
+        self.taken.len() >= self.need
+    }
+}
+
+impl Expecting {
+    fn reset(&mut self) {
+        self.scanned = 0;
+        self.fits.clear();
+        self.items.iter_mut().for_each(|item| item.taken.clear());
+    }
+
+    fn is_complete(&self) -> bool {
+        self.items.iter().all(|item| item.optional || item.is_full())
+    }
+
+    fn waits_for_nothing_required(&self) -> bool {
+        self.items.iter().all(|item| item.optional)
+    }
+
+    /// Looks at the messages that came since the last look.
+    fn scan(&mut self, inbox: &Inbox, wire: &Wire, last_chance: bool) {
+        let last_open = wire.last_request.as_ref().is_some_and(|id| wire.outstanding.contains(id));
+        let loose = last_chance || !last_open;
+        if self.has_unbound && loose != self.loose {
+            self.loose = loose;
+            self.reset();
+            // The answer to the last request goes first.
+            let first = inbox.messages().iter().position(|message| {
+                message.kind == MessageKind::Response && !message.consumed && message.id == wire.last_request
+            });
+            if let Some(first) = first {
+                self.offer(first, &inbox.messages()[first], wire);
+            }
+        }
+        for (index, message) in inbox.messages().iter().enumerate().skip(self.scanned) {
+            if !message.consumed && !self.fits.contains_key(&index) {
+                self.offer(index, message, wire);
+            }
+        }
+        self.scanned = inbox.messages().len();
+    }
+
+    fn offer(&mut self, index: usize, message: &Message, wire: &Wire) {
+        if self.after.is_some_and(|after| index <= after) {
+            return;
+        }
+        let fits: Vec<usize> =
+            (0..self.items.len()).filter(|item| self.item_fits(*item, message, wire)).collect();
+        if fits.is_empty() {
+            return;
+        }
+        let room = fits.iter().copied().find(|item| !self.items[*item].is_full()).or_else(|| {
+            let mut visited = vec![false; self.items.len()];
+            fits.iter().copied().find(|item| self.make_room(*item, &mut visited))
+        });
+        if let Some(item) = room {
+            self.items[item].taken.push(index);
+            self.fits.insert(index, fits);
+        }
+    }
+
+    /// Moves one message of a full expectation to another that it fits.
+    fn make_room(&mut self, item: usize, visited: &mut [bool]) -> bool {
+        visited[item] = true;
+        for place in 0..self.items[item].taken.len() {
+            let message = self.items[item].taken[place];
+            for other in self.fits.get(&message).cloned().unwrap_or_default() {
+                if visited[other] {
+                    continue;
+                }
+                if !self.items[other].is_full() || self.make_room(other, visited) {
+                    self.items[item].taken.remove(place);
+                    self.items[other].taken.push(message);
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    fn item_fits(&self, item: usize, message: &Message, wire: &Wire) -> bool {
+        self.items[item].choices.iter().any(|choice| {
+            let is_bound = match choice.bound {
+                Bound::Last if choice.kind == MessageKind::Response => {
+                    self.loose || message.id == wire.last_request
+                }
+                _ => true,
+            };
+            choice.kind == message.kind && is_bound && choice.pattern.matches(&message.value)
+        })
+    }
+
+    /// Whether nothing that may still come can meet what is unmet: the requests it belongs to are answered.
+    fn is_doomed(&self, wire: &Wire) -> bool {
+        let mut unmet = self.items.iter().filter(|item| !item.optional && !item.is_full()).peekable();
+        if unmet.peek().is_none() {
+            return false;
+        }
+        unmet.all(|item| {
+            item.choices.iter().all(|choice| {
+                choice.kind == MessageKind::Response
+                    && match &choice.bound {
+                        Bound::Id(id) => {
+                            !wire.outstanding.contains(id) && wire.asked && wire.partial.is_empty()
+                        }
+                        Bound::Last => wire.asked && wire.outstanding.is_empty() && wire.partial.is_empty(),
+                        Bound::Pattern => false,
+                    }
+            })
+        })
+    }
+}
+
+impl Run {
+    pub(super) fn begin_expect(&mut self, expect: &Expect) {
+        self.tally.asserts |= expect.messages.iter().any(|message| !message.optional);
+        let mut items = Vec::new();
+        for expected in &expect.messages {
+            let choices: Result<Vec<Choice>, CompileError> =
+                expected.alternatives.iter().map(|envelope| self.choice(envelope)).collect();
+            match choices {
+                Ok(choices) => items.push(Item {
+                    choices,
+                    need: expected.times,
+                    optional: expected.optional,
+                    taken: Vec::new(),
+                    captures: expected.captures.clone(),
+                }),
+                Err(error) => {
+                    return self.end(Ending::NotApplicable { reason: error.to_string(), blocked: true });
+                }
+            }
+        }
+        let has_unbound =
+            items.iter().flat_map(|item| &item.choices).any(|choice| choice.bound == Bound::Last);
+        self.state = State::Expecting(Box::new(Expecting {
+            until: self.step_began + self.scaled(expect.timeout),
+            items,
+            captures: expect.captures.clone(),
+            after: self.tally.last_consumed.filter(|_| expect.ordered),
+            scanned: 0,
+            fits: BTreeMap::new(),
+            loose: false,
+            has_unbound,
+        }));
+    }
+
+    fn choice(&self, envelope: &Envelope) -> Result<Choice, CompileError> {
+        let bound = match envelope.pattern.get("id") {
+            None => Bound::Last,
+            Some(Value::Number(number)) => Id::parse(&number.to_string()).map_or(Bound::Pattern, Bound::Id),
+            Some(_) => Bound::Pattern,
+        };
+        Ok(Choice {
+            kind: envelope.kind,
+            pattern: Pattern::compile_with(&envelope.pattern, &self.vars)?,
+            bound,
+            line: envelope.line,
+            source: envelope.pattern.clone(),
+        })
+    }
+
+    pub(super) fn expect_deadline(&self, expecting: &Expecting) -> Duration {
+        match self.quiet_from().filter(|_| expecting.waits_for_nothing_required()) {
+            Some(quiet) => quiet.min(expecting.until),
+            None => expecting.until,
+        }
+    }
+
+    pub(super) fn check_expect(&mut self) -> bool {
+        let State::Expecting(mut expecting) = std::mem::replace(&mut self.state, State::Ready) else {
+            return false;
+        };
+        expecting.scan(&self.inbox, &self.wire, false);
+        let is_full = expecting.items.iter().all(Item::is_full);
+        if is_full || (expecting.is_complete() && !expecting.waits_for_nothing_required()) {
+            self.expect_met(&expecting);
+            return true;
+        }
+        let is_gone = self.is_gone();
+        let is_over = self.now >= expecting.until || is_gone;
+        if expecting.waits_for_nothing_required() {
+            let is_quiet = self.quiet_from().is_some_and(|quiet| self.now >= quiet);
+            if is_over || is_quiet {
+                self.expect_met(&expecting);
+                return true;
+            }
+        } else if is_over || expecting.is_doomed(&self.wire) {
+            expecting.scan(&self.inbox, &self.wire, true);
+            if expecting.is_complete() {
+                self.expect_met(&expecting);
+            } else {
+                self.expect_unmet(&expecting, is_gone);
+            }
+            return true;
+        }
+        self.state = State::Expecting(expecting);
+        false
+    }
+
+    fn expect_met(&mut self, expecting: &Expecting) {
+        let taken = || expecting.items.iter().flat_map(|item| item.taken.iter().copied());
+        self.tally.met += expecting.items.iter().filter(|item| !item.taken.is_empty()).count();
+        if let (Some(before), Some(earliest)) = (self.tally.last_consumed, taken().min())
+            && earliest < before
+        {
+            self.notes.push(format!(
+                "line {}: a message came before that of the expect above; add \"ordered\": true to make that a failure",
+                self.arena[self.order[self.at].step].line
+            ));
+        }
+        taken().for_each(|index| self.inbox.consume(index));
+        self.tally.last_consumed = self.tally.last_consumed.max(taken().max());
+        let matched: Vec<usize> = taken().collect();
+        let mut wanted: Vec<(&Capture, Vec<usize>)> = Vec::new();
+        for item in &expecting.items {
+            wanted.extend(item.captures.iter().map(|capture| (capture, item.taken.clone())));
+        }
+        wanted.extend(expecting.captures.iter().map(|capture| (capture, matched.clone())));
+        for (capture, from) in wanted {
+            let mut values =
+                from.iter().filter_map(|index| capture.path.find(&self.inbox.messages()[*index].value));
+            match values.next().cloned() {
+                Some(value) => self.vars.set(capture.var.as_str(), value),
+                None if from.is_empty() => {}
+                None => {
+                    let reason =
+                        format!("the matched message has no {}, which the test captures", capture.path);
+                    return self.end(Ending::Unmet { reason, difference: None });
+                }
+            }
+        }
+        let count = matched.len();
+        self.step_done(Some(format!("{count} message{} matched", if count == 1 { "" } else { "s" })));
+    }
+
+    fn expect_unmet(&mut self, expecting: &Expecting, is_gone: bool) {
+        self.tally.met +=
+            expecting.items.iter().filter(|item| item.is_full() && !item.taken.is_empty()).count();
+        let Some(item) = expecting.items.iter().find(|item| !item.optional && !item.is_full()) else {
+            return;
+        };
+        let Some(choice) = item.choices.first() else {
+            return self.end(Ending::Unmet { reason: "nothing could match".to_owned(), difference: None });
+        };
+        let closest = self.closest(expecting, item);
+        let label = label(choice, &self.wire);
+        let waited = expecting.until.saturating_sub(self.step_began).as_millis();
+        let mut reason = if is_gone {
+            format!("{} before the expected {label} came", self.gone_words())
+        } else if self.now >= expecting.until {
+            format!("the expected {label} did not come within {waited} ms")
+        } else {
+            format!("the {label} is not as expected")
+        };
+        if item.need > 1 {
+            reason.push_str(&format!(" ({} of {} came)", item.taken.len(), item.need));
+        }
+        let mut difference = Explanation {
+            line: choice.line,
+            expected: choice.source.clone(),
+            closest: None,
+            closest_at_ms: None,
+            differences: Vec::new(),
+        };
+        match closest {
+            Some((index, mismatch)) => {
+                if let Some(first) = mismatch.differences.first() {
+                    reason.push_str(&format!("; {first}"));
+                }
+                let message = &self.inbox.messages()[index];
+                difference.closest = Some(message.value.to_string());
+                difference.closest_at_ms = Some(millis(message.at));
+                difference.differences = mismatch.to_string().lines().map(str::to_owned).collect();
+            }
+            None => {
+                let words = format!("no unmatched {} was heard", choice.kind.as_str());
+                difference.differences.push(words);
+            }
+        }
+        self.end(Ending::Unmet { reason, difference: Some(difference) });
+    }
+
+    /// The message that comes nearest to what is unmet. A response with the right id is nearest of all.
+    fn closest(&self, expecting: &Expecting, item: &Item) -> Option<(usize, Mismatch)> {
+        let mut best: Option<(usize, Mismatch)> = None;
+        for (index, message) in self.inbox.messages().iter().enumerate().rev().take(COMPARED) {
+            if expecting.fits.contains_key(&index) {
+                continue;
+            }
+            for choice in item.choices.iter().filter(|choice| choice.kind == message.kind) {
+                let Err(mismatch) = choice.pattern.check(&message.value) else { continue };
+                let is_answer = match &choice.bound {
+                    Bound::Id(id) => message.id.as_ref() == Some(id),
+                    Bound::Last => {
+                        message.kind == MessageKind::Response && message.id == self.wire.last_request
+                    }
+                    Bound::Pattern => false,
+                };
+                if is_answer && !message.consumed {
+                    return Some((index, mismatch));
+                }
+                let nearer = best.as_ref().is_none_or(|(_, other)| mismatch.is_closer_than(other));
+                if nearer && !message.consumed {
+                    best = Some((index, mismatch));
+                }
+            }
+        }
+        best
+    }
+}
+
+/// The expected message in a few words.
+fn label(choice: &Choice, wire: &Wire) -> String {
+    let kind = choice.kind.as_str();
+    if let Some(method) = choice.source.get("method").and_then(Value::as_str) {
+        return format!("{kind} {}", method.trim_start_matches('^').trim_end_matches('$'));
+    }
+    match (&choice.bound, choice.kind, &wire.last_request) {
+        (Bound::Id(id), ..) => format!("{kind} to request {id}"),
+        (Bound::Last, MessageKind::Response, Some(id)) => format!("{kind} to request {id}"),
+        _ => kind.to_owned(),
+    }
+}

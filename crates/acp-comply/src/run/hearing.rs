@@ -1,0 +1,107 @@
+//! Taking in what the agent and the providers say.
+
+use super::inbox::{Message, kind_of};
+use super::{Action, Ending, Run};
+use crate::program::MessageKind;
+use acp_rpc::{Direction, Frame, View};
+use bytes::Bytes;
+use serde_json::Value;
+
+/// How much of a noise line a note quotes.
+const QUOTED: usize = 120;
+
+impl Run {
+    pub(super) fn heard(&mut self, frame: &Frame) {
+        self.inbox.record(self.now, Direction::AgentToClient, frame.raw());
+        self.wire.last_activity = self.now;
+        match frame.view() {
+            View::Batch(frames) => frames.iter().for_each(|frame| self.heard_one(frame)),
+            _ => self.heard_one(frame),
+        }
+    }
+
+    fn heard_one(&mut self, frame: &Frame) {
+        let value = frame.text().and_then(|text| serde_json::from_str::<Value>(text).ok());
+        let (Some(kind), Some(value)) = (kind_of(frame), value) else { return self.noise(frame) };
+        let id = frame.id().cloned();
+        let method = frame.method().map(str::to_owned);
+        if kind == MessageKind::Response {
+            let is_own = id.is_some() && self.own.as_ref().map(|own| &own.id) == id.as_ref();
+            if is_own {
+                return self.own_answered(&value);
+            }
+            if id.as_ref().is_some_and(|id| self.is_past_own(id)) {
+                return;
+            }
+            self.answered(&value, id.as_ref());
+        }
+        let size = frame.raw().len();
+        let message = Message { at: self.now, kind, value, id, method, consumed: false };
+        let kept = self.inbox.push(message, size);
+        if !kept {
+            let count = self.inbox.messages().len();
+            let reason =
+                format!("the agent sent more than this test keeps ({count} messages); it was stopped there");
+            return self.end(Ending::Unmet { reason, difference: None });
+        }
+        if kind == MessageKind::ClientRequest {
+            self.asked(frame);
+        }
+    }
+
+    fn noise(&mut self, frame: &Frame) {
+        self.inbox.noise += 1;
+        if self.inbox.first_noise.is_none() {
+            let text = String::from_utf8_lossy(frame.raw());
+            self.inbox.first_noise = Some(text.chars().take(QUOTED).collect());
+        }
+    }
+
+    /// The agent asks something of the client: a canned reply, or the real provider.
+    fn asked(&mut self, frame: &Frame) {
+        let Some(id) = frame.id() else { return };
+        let index = self.inbox.messages().len() - 1;
+        if let Some(reply) = self.canned_reply(index) {
+            self.write(reply);
+            return;
+        }
+        *self.wire.pending.entry(id.clone()).or_default() += 1;
+        self.actions.push_back(Action::AskProvider(frame.clone()));
+    }
+
+    pub(super) fn provider_answered(&mut self, frame: &Frame) {
+        if let Some(id) = frame.id()
+            && let Some(count) = self.wire.pending.get_mut(id)
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.wire.pending.remove(id);
+            }
+        }
+        self.write(frame.raw().clone());
+    }
+
+    /// A request of the test has its answer.
+    fn answered(&mut self, value: &Value, id: Option<&acp_rpc::Id>) {
+        let Some(id) = id else { return };
+        if let Some(found) = self.wire.outstanding.iter().position(|open| open == id) {
+            self.wire.outstanding.remove(found);
+        }
+        if self.wire.must_fail.remove(id) {
+            if value.get("error").is_some() {
+                self.tally.met += 1;
+            } else {
+                let reason = format!("the answer to request {id} should be an error, but it succeeded");
+                self.end(Ending::Unmet { reason, difference: None });
+            }
+        }
+    }
+
+    /// Writes a line to the agent.
+    pub(super) fn write(&mut self, line: impl Into<Bytes>) {
+        let line = line.into();
+        self.inbox.record(self.now, Direction::ClientToAgent, &line);
+        self.wire.last_activity = self.now;
+        self.actions.push_back(Action::Write(line));
+    }
+}

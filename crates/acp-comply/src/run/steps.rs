@@ -1,0 +1,444 @@
+//! Beginning steps, and the ones that only wait or look.
+
+use super::inbox::millis;
+use super::{Action, ERROR_WAIT, Ending, FileState, LOOK_AGAIN, Looking, McpCall, Purpose, Run, State, Wire};
+use crate::json::Json;
+use crate::program::{FileWant, Handshake, MessageKind, RawBytes, StepKind};
+use crate::results::{StepRecord, StepState};
+use crate::table::find;
+use acp_match::{Fill, Pattern, Template};
+use acp_rpc::{Direction, Frame, View};
+use bytes::Bytes;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// How long a restart may take, before the factor.
+const RESTART: Duration = Duration::from_secs(30);
+const SHOWN: usize = 200;
+
+impl Run {
+    /// Begins the next step; `false` when nothing more can happen now.
+    pub(super) fn begin_step(&mut self) -> bool {
+        let Some(turn) = self.order.get(self.at).copied() else { return self.all_steps_done() };
+        if self.entered != Some(self.at) {
+            self.entered = Some(self.at);
+            self.step_began = self.now;
+            if turn.round > 0 {
+                self.vars.set("iteration", turn.round);
+            }
+        }
+        let kind = self.arena[turn.step].kind.clone();
+        match kind {
+            StepKind::NewSession { .. } => self.new_session(),
+            StepKind::Send { frame, expect_error } => self.send(&frame, expect_error),
+            StepKind::Expect(expect) => self.begin_expect(&expect),
+            StepKind::Forbid { timeout, .. } => {
+                self.tally.asserts = true;
+                self.state = State::Forbidding(self.step_began + self.scaled(timeout));
+            }
+            StepKind::Delay(time) => self.state = State::Delaying(self.step_began + time),
+            StepKind::Raw(bytes) => self.raw(&bytes),
+            StepKind::Close => {
+                self.wire.input_closed = true;
+                self.actions.push_back(Action::CloseInput);
+                self.step_done(None);
+            }
+            StepKind::Restart => self.start_again(Action::Restart),
+            StepKind::Reconnect => self.start_again(Action::Reconnect),
+            StepKind::PauseRead(time) => {
+                self.actions.push_back(Action::PauseRead(time));
+                self.state = State::Delaying(self.step_began + time);
+            }
+            StepKind::ExpectExit { timeout, .. } => {
+                self.tally.asserts = true;
+                self.wire.exit_wanted = true;
+                self.state = State::Exiting(self.step_began + self.scaled(timeout));
+            }
+            StepKind::ExpectFile { timeout, .. } | StepKind::ExpectMcp { timeout, .. } => {
+                self.begin_look(timeout)
+            }
+            StepKind::Unknown(name) => self.skip(&name),
+            // Repetitions were written out.
+            StepKind::Repeat { .. } => self.step_done(None),
+        }
+        !matches!(self.state, State::Over)
+    }
+
+    fn all_steps_done(&mut self) -> bool {
+        if self.wire.must_fail.is_empty() {
+            self.end(Ending::Completed);
+        } else {
+            self.state = State::Draining(self.now + self.scaled(ERROR_WAIT));
+        }
+        true
+    }
+
+    /// Records the step and goes on to the next.
+    pub(super) fn step_done(&mut self, detail: Option<String>) {
+        self.record_step(StepState::Done, detail);
+        self.at += 1;
+        self.state = State::Ready;
+    }
+
+    pub(super) fn record_step(&mut self, state: StepState, detail: Option<String>) {
+        let Some(turn) = self.order.get(self.at) else { return };
+        let step = &self.arena[turn.step];
+        self.records.push(StepRecord {
+            line: step.line,
+            kind: step.kind.name().to_owned(),
+            at_ms: millis(self.step_began),
+            took_ms: millis(self.now.saturating_sub(self.step_began)),
+            state,
+            detail,
+        });
+    }
+
+    fn skip(&mut self, name: &str) {
+        self.notes.push(format!("the step kind {name:?} is unknown; the step was skipped"));
+        self.record_step(StepState::Skipped, None);
+        self.at += 1;
+    }
+
+    fn new_session(&mut self) {
+        if self.refuse_when_gone("a session could be opened") {
+            return;
+        }
+        if !self.wire.introduced && self.program.handshake != Handshake::Never {
+            self.introduce();
+        } else {
+            self.ask(Purpose::OpenSession);
+        }
+    }
+
+    fn refuse_when_gone(&mut self, before: &str) -> bool {
+        let is_gone = self.wire.closed.is_some();
+        if is_gone {
+            let reason = format!("{} before {before}", self.gone_words());
+            self.end(Ending::Exited(reason));
+        }
+        is_gone
+    }
+
+    fn send(&mut self, frame: &Json, expect_error: bool) {
+        if self.refuse_when_gone("the frame could be sent") {
+            return;
+        }
+        let text = match frame.render(&self.vars) {
+            Ok(text) => text,
+            Err(error) => {
+                let reason = self.missing_words(&error);
+                return self.end(Ending::NotApplicable { reason, blocked: true });
+            }
+        };
+        let line = Bytes::from(text);
+        let parsed = Frame::parse(line.clone());
+        self.open_window();
+        if expect_error {
+            self.tally.asserts = true;
+            self.wire.must_fail.extend(parsed.id().cloned());
+        }
+        self.write(line);
+        self.register(&parsed);
+        self.step_done(parsed.method().map(str::to_owned));
+    }
+
+    fn raw(&mut self, bytes: &RawBytes) {
+        if self.refuse_when_gone("the bytes could be sent") {
+            return;
+        }
+        let bytes = match bytes {
+            RawBytes::Bytes(bytes) => bytes.clone(),
+            RawBytes::Text(text) => {
+                match Template::parse(text).and_then(|text| text.render(&self.vars, Fill::Raw)) {
+                    Ok(text) => text.into_bytes(),
+                    Err(error) => {
+                        let reason = self.missing_words(&error);
+                        return self.end(Ending::NotApplicable { reason, blocked: true });
+                    }
+                }
+            }
+        };
+        self.open_window();
+        self.inbox.record(self.now, Direction::ClientToAgent, &bytes);
+        self.wire.last_activity = self.now;
+        self.wire.partial.extend_from_slice(&bytes);
+        while let Some(end) = self.wire.partial.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = self.wire.partial.drain(..=end).collect();
+            self.register(&Frame::parse(line[..end].to_vec()));
+        }
+        self.actions.push_back(Action::WriteRaw(Bytes::from(bytes)));
+        self.step_done(None);
+    }
+
+    fn open_window(&mut self) {
+        self.wire.window = self.inbox.messages().len();
+        self.tally.last_consumed = None;
+    }
+
+    /// Remembers what a frame of the test asks for.
+    fn register(&mut self, frame: &Frame) {
+        if let View::Batch(frames) = frame.view() {
+            return frames.iter().for_each(|frame| self.register(frame));
+        }
+        let Some(method) = frame.method() else { return };
+        let table = self.setup.table.clone();
+        if let Some(id) = frame.id() {
+            self.wire.outstanding.push(id.clone());
+            self.wire.last_request = Some(id.clone());
+            self.wire.asked = true;
+        }
+        let value =
+            || frame.text().and_then(|text| serde_json::from_str::<Value>(text).ok()).unwrap_or(Value::Null);
+        if method == table.introduction.method {
+            self.wire.introduced = true;
+            if let Some(offered) = find(&value(), &table.offered) {
+                self.actions.push_back(Action::Offer(offered.clone()));
+            }
+        }
+        if let Some(cancel) = table.cancels.iter().find(|cancel| cancel.method == method) {
+            let session = find(&value(), &cancel.session).and_then(Value::as_str).map(str::to_owned);
+            self.actions.push_back(Action::CancelPending { session });
+        }
+    }
+
+    fn start_again(&mut self, action: Action) {
+        let lost = std::mem::take(&mut self.wire.outstanding);
+        if !lost.is_empty() {
+            let ids: Vec<String> = lost.iter().map(ToString::to_string).collect();
+            self.notes
+                .push(format!("requests without an answer when the agent was stopped: {}", ids.join(", ")));
+        }
+        let last_activity = self.now;
+        self.wire = Wire { last_activity, window: self.inbox.messages().len(), ..Wire::default() };
+        self.actions.push_back(action);
+        self.state = State::Starting(self.now + self.scaled(RESTART));
+    }
+
+    pub(super) fn check_start(&mut self, until: Duration) -> bool {
+        let is_late = self.now >= until;
+        if is_late {
+            self.end(Ending::Fault("the agent could not be started again in time".to_owned()));
+        }
+        is_late
+    }
+
+    pub(super) fn check_delay(&mut self, until: Duration) -> bool {
+        let is_over = self.now >= until;
+        if is_over {
+            self.step_done(None);
+        }
+        is_over
+    }
+
+    pub(super) fn check_forbid(&mut self, until: Duration) -> bool {
+        let StepKind::Forbid { methods, .. } = &self.arena[self.order[self.at].step].kind else {
+            return false;
+        };
+        let window = &self.inbox.messages()[self.wire.window..];
+        let hit = window.iter().find(|message| {
+            message
+                .method
+                .as_ref()
+                .is_some_and(|method| methods.iter().any(|glob| glob_matches(glob, method)))
+        });
+        if let Some(hit) = hit {
+            let method = hit.method.as_deref().unwrap_or("");
+            let reason =
+                format!("the agent sent {method}, which this test forbids, at {} ms", millis(hit.at));
+            self.end(Ending::Forbidden(reason));
+            return true;
+        }
+        let is_quiet = self.quiet_from().is_some_and(|quiet| self.now >= quiet);
+        if !(is_quiet || self.now >= until || self.is_gone()) {
+            return false;
+        }
+        let did_something = window.iter().any(|message| message.kind != MessageKind::Response);
+        let last = self.wire.last_request.as_ref();
+        let succeeded = self.inbox.messages().iter().rev().any(|message| {
+            message.kind == MessageKind::Response
+                && message.id.as_ref() == last
+                && message.value.get("result").is_some()
+        });
+        self.tally.watched |= did_something && succeeded && self.wire.outstanding.is_empty();
+        self.step_done(None);
+        true
+    }
+
+    pub(super) fn check_exit(&mut self, until: Duration) -> bool {
+        let StepKind::ExpectExit { code, .. } = self.arena[self.order[self.at].step].kind else {
+            return false;
+        };
+        let ending = match (&self.wire.exit, code) {
+            (Some(exit), Some(code)) if exit.code != Some(code) => {
+                Ending::Unmet { reason: format!("the agent {exit}, expected code {code}"), difference: None }
+            }
+            (Some(exit), _) => {
+                let words = exit.to_string();
+                self.tally.met += 1;
+                self.step_done(Some(words));
+                return true;
+            }
+            (None, _) if self.now >= until => {
+                let waited = self.now.saturating_sub(self.step_began).as_millis();
+                Ending::Unmet {
+                    reason: format!("the agent did not exit within {waited} ms"),
+                    difference: None,
+                }
+            }
+            (None, _) => return false,
+        };
+        self.end(ending);
+        true
+    }
+
+    fn begin_look(&mut self, timeout: Duration) {
+        self.tally.asserts = true;
+        self.state =
+            State::Looking(Looking { until: self.step_began + self.scaled(timeout), next: None, last: None });
+        self.look();
+    }
+
+    fn look(&mut self) {
+        let action = match &self.arena[self.order[self.at].step].kind {
+            StepKind::ExpectFile { path, .. } => {
+                match Template::parse(path).and_then(|path| path.render(&self.vars, Fill::Raw)) {
+                    Ok(path) => Action::CheckFile(path),
+                    Err(error) => {
+                        let reason = self.missing_words(&error);
+                        return self.end(Ending::NotApplicable { reason, blocked: true });
+                    }
+                }
+            }
+            _ => Action::CheckMcp,
+        };
+        self.actions.push_back(action);
+    }
+
+    pub(super) fn check_look(&mut self) -> bool {
+        let State::Looking(looking) = &mut self.state else { return false };
+        let Some(next) = looking.next else { return false };
+        if self.now < next {
+            return false;
+        }
+        looking.next = None;
+        self.look();
+        matches!(self.state, State::Over)
+    }
+
+    pub(super) fn saw_file(&mut self, state: &FileState) {
+        let StepKind::ExpectFile { path, want, .. } = &self.arena[self.order[self.at].step].kind else {
+            return;
+        };
+        let verdict = match (want, state) {
+            (_, FileState::Unreadable(reason)) => Err(format!("cannot look at {path}: {reason}")),
+            (FileWant::Absent, FileState::Absent) => Ok(()),
+            (FileWant::Absent, FileState::Present(_)) => Err(format!("the file {path} should not be there")),
+            (_, FileState::Absent) => Err(format!("the file {path} is not there")),
+            (FileWant::Present, FileState::Present(_)) => Ok(()),
+            (FileWant::Text(text), FileState::Present(bytes)) => {
+                let found = String::from_utf8_lossy(bytes).into_owned();
+                match Pattern::compile_with(&text.to_value(), &self.vars) {
+                    Ok(pattern) if pattern.matches(&Value::String(found.clone())) => Ok(()),
+                    Ok(_) => {
+                        let wanted = text.as_text().unwrap_or("");
+                        let found: String = found.chars().take(SHOWN).collect();
+                        Err(format!("the file {path} does not match {wanted}: it holds {found:?}"))
+                    }
+                    Err(error) => Err(error.to_string()),
+                }
+            }
+        };
+        self.looked(verdict);
+    }
+
+    pub(super) fn saw_mcp(&mut self, calls: &[McpCall]) {
+        let StepKind::ExpectMcp { call, .. } = &self.arena[self.order[self.at].step].kind else { return };
+        let pattern = match Pattern::compile_with(&call.to_value(), &self.vars) {
+            Ok(pattern) => pattern,
+            Err(error) => {
+                return self.end(Ending::NotApplicable { reason: error.to_string(), blocked: true });
+            }
+        };
+        let seen = |call: &McpCall| {
+            let mut value = json!({ "method": call.method });
+            if let Some(tool) = &call.tool {
+                value["tool"] = Value::from(tool.as_str());
+            }
+            if let Some(arguments) = &call.arguments {
+                value["arguments"] = arguments.clone();
+            }
+            value
+        };
+        let verdict = if calls.iter().any(|call| pattern.matches(&seen(call))) {
+            Ok(())
+        } else {
+            let methods: Vec<&str> =
+                calls.iter().map(|call| call.tool.as_deref().unwrap_or(&call.method)).collect();
+            let heard = if methods.is_empty() { "nothing".to_owned() } else { methods.join(", ") };
+            Err(format!("the MCP server did not see {}; it saw {heard}", pattern.describe()))
+        };
+        self.looked(verdict);
+    }
+
+    /// What was looked at is right, or is looked at again until the time is over.
+    fn looked(&mut self, verdict: Result<(), String>) {
+        let State::Looking(looking) = &mut self.state else { return };
+        match verdict {
+            Ok(()) => {
+                self.tally.met += 1;
+                self.step_done(None);
+            }
+            Err(reason) if self.now >= looking.until => self.end(Ending::Unmet { reason, difference: None }),
+            Err(reason) => {
+                looking.last = Some(reason);
+                looking.next = Some((self.now + LOOK_AGAIN).min(looking.until.max(self.now)));
+            }
+        }
+    }
+
+    pub(super) fn check_drain(&mut self, until: Duration) -> bool {
+        let Some(id) = self.wire.must_fail.first().cloned() else {
+            self.end(Ending::Completed);
+            return true;
+        };
+        if self.is_gone() || self.now >= until {
+            let reason = if self.is_gone() {
+                format!("{} before it refused request {id}", self.gone_words())
+            } else {
+                format!("request {id} should have been refused, but it was not answered")
+            };
+            self.end(Ending::Unmet { reason, difference: None });
+            return true;
+        }
+        false
+    }
+}
+
+/// `terminal/*` matches every method that begins so.
+fn glob_matches(glob: &str, method: &str) -> bool {
+    let mut parts = glob.split('*');
+    let first = parts.next().unwrap_or("");
+    let Some(mut rest) = method.strip_prefix(first) else { return false };
+    let mut pieces: Vec<&str> = parts.collect();
+    let Some(last) = pieces.pop() else { return rest.is_empty() };
+    for piece in pieces {
+        let Some(found) = rest.find(piece) else { return false };
+        rest = &rest[found + piece.len()..];
+    }
+    rest.ends_with(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::glob_matches;
+
+    #[test]
+    fn a_star_stands_for_any_text() {
+        assert!(glob_matches("terminal/*", "terminal/create"));
+        assert!(glob_matches("*/read*file", "fs/read_text_file"));
+        assert!(glob_matches("*", "anything"));
+        assert!(!glob_matches("terminal/*", "xterminal/create"));
+        assert!(!glob_matches("fs/read", "fs/read_text_file"));
+        assert!(!glob_matches("a*ab", "ab"));
+    }
+}

@@ -1,0 +1,127 @@
+//! What the interpreter must know of a protocol, as data.
+//!
+//! The interpreter sends a few requests of its own (its introduction, a new session) and reads a few values from the
+//! answers. Their names stand in a JSON table, so no line of code names a protocol method.
+
+use acp_match::{Path, PathError, Template, TemplateError, Vars};
+use serde::Deserialize;
+use serde_json::Value;
+use std::sync::Arc;
+
+/// The protocol's words.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Table {
+    /// The runner's introduction.
+    pub introduction: OwnRequest,
+    /// The runner's request for a session.
+    pub session: OwnRequest,
+    /// The runner's request to log in.
+    pub authentication: OwnRequest,
+    /// Path of the version in the answer to the introduction.
+    pub protocol_version: String,
+    /// Path of the capabilities in the answer to the introduction.
+    pub agent_capabilities: String,
+    /// Path of name and version in the answer to the introduction.
+    pub agent_info: String,
+    /// Path of the ways to log in, in the answer to the introduction.
+    pub auth_methods: String,
+    /// Path of the session's id in the answer to the session request.
+    pub session_id: String,
+    /// Path of the list of modes in the answer to the session request.
+    pub modes: String,
+    /// Path of the list of commands in a notification.
+    pub commands: String,
+    /// Path of the client's capabilities in an introduction that a test sends.
+    pub offered: String,
+    /// Methods that cancel what runs.
+    pub cancels: Vec<Cancel>,
+    /// The error code of an agent that wants a login first.
+    pub auth_required: i64,
+}
+
+/// A request that the runner makes by itself: a method and params with `${…}` leaves.
+#[derive(Debug, Clone, Deserialize)]
+pub struct OwnRequest {
+    /// The method.
+    pub method: String,
+    /// The params, a template.
+    pub params: Value,
+}
+
+/// A method that cancels, and where it names the session.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Cancel {
+    /// The method.
+    pub method: String,
+    /// Path of the session's id in the frame.
+    pub session: String,
+}
+
+/// A table that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum TableError {
+    /// Not the JSON that a table is.
+    #[error("cannot read the protocol table: {0}")]
+    Json(#[from] serde_json::Error),
+    /// A bad path in it.
+    #[error("cannot read the protocol table: {0}")]
+    Path(#[from] PathError),
+}
+
+impl Table {
+    /// The table of protocol version 1, which is part of this crate.
+    pub fn v1() -> Arc<Table> {
+        static V1: std::sync::LazyLock<Arc<Table>> = std::sync::LazyLock::new(|| {
+            let table = Table::parse(include_str!("../data/v1.json"));
+            Arc::new(
+                table
+                    .unwrap_or_else(|error| unreachable!("the built-in table is checked by a test: {error}")),
+            )
+        });
+        Arc::clone(&V1)
+    }
+
+    /// Reads a table and checks its paths.
+    pub fn parse(text: &str) -> Result<Table, TableError> {
+        let table: Table = serde_json::from_str(text)?;
+        let paths = [
+            &table.protocol_version,
+            &table.agent_capabilities,
+            &table.agent_info,
+            &table.auth_methods,
+            &table.session_id,
+            &table.modes,
+            &table.commands,
+            &table.offered,
+        ];
+        for path in paths.into_iter().chain(table.cancels.iter().map(|cancel| &cancel.session)) {
+            Path::parse(path)?;
+        }
+        Ok(table)
+    }
+}
+
+impl OwnRequest {
+    /// The params with their leaves filled.
+    pub(crate) fn render(&self, vars: &Vars) -> Result<Value, TemplateError> {
+        let mut params = self.params.clone();
+        Template::render_value(&mut params, vars).map_err(|(_, error)| error)?;
+        Ok(params)
+    }
+}
+
+/// The value at a path of the table; `None` when there is nothing.
+pub(crate) fn find<'v>(value: &'v Value, path: &str) -> Option<&'v Value> {
+    Path::parse(path).ok().and_then(|path| path.find(value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_built_in_table_can_be_read() {
+        Table::parse(include_str!("../data/v1.json")).unwrap();
+    }
+}
