@@ -1,0 +1,276 @@
+//! One self-contained page: summary, filter, a section per test with the conversation and the findings.
+
+use acp_comply::{AgentRun, Outcome, Results};
+use minijinja::value::Serde;
+use minijinja::{AutoEscape, Environment, context};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::summary;
+
+const TEMPLATE: &str = include_str!("../templates/report.html");
+
+pub(crate) fn render(results: &Results) -> Result<String, minijinja::Error> {
+    let mut environment = Environment::new();
+    environment.set_auto_escape_callback(|_| AutoEscape::Html);
+    environment.add_template("report", TEMPLATE)?;
+    let agents: Vec<Agent> = results.agents.iter().enumerate().map(|(n, agent)| Agent::new(n, agent)).collect();
+    let areas = areas(results);
+    environment.get_template("report")?.render(context! {
+        started => results.started.as_str(),
+        tool => format!("{} {}", results.tool.name, results.tool.version),
+        suite => results.suite.name.as_str(),
+        took => summary::millis(results.duration_ms),
+        interrupted => results.interrupted,
+        stale => Serde(results.stale.clone()),
+        methodology => summary::METHODOLOGY,
+        areas => areas,
+        agents => Serde(agents),
+    })
+}
+
+fn areas(results: &Results) -> Vec<String> {
+    let mut areas: Vec<String> = Vec::new();
+    for test in results.agents.iter().flat_map(|agent| &agent.tests) {
+        if !areas.contains(&test.area) {
+            areas.push(test.area.clone());
+        }
+    }
+    areas
+}
+
+#[derive(Serialize)]
+struct Agent {
+    key: String,
+    name: String,
+    title: String,
+    target: String,
+    fault: Option<String>,
+    caps: String,
+    modes: String,
+    counts: String,
+    compliant: bool,
+    bars: Vec<Bar>,
+    tests: Vec<Test>,
+    findings: Vec<Finding>,
+}
+
+#[derive(Serialize)]
+struct Bar {
+    word: &'static str,
+    count: usize,
+    percent: String,
+}
+
+#[derive(Serialize)]
+struct Test {
+    key: String,
+    id: String,
+    title: String,
+    description: Option<String>,
+    severity: &'static str,
+    area: String,
+    verdict: &'static str,
+    vacuous: bool,
+    reason: Option<String>,
+    expected: Option<String>,
+    notes: Vec<String>,
+    took: String,
+    requirements: Vec<String>,
+    aliases: Vec<String>,
+    docs: Vec<Link>,
+    steps: Vec<Step>,
+    difference: Option<Difference>,
+    findings: Vec<Finding>,
+    exit: Option<String>,
+    stderr: String,
+    frames: Vec<Frame>,
+    elided: usize,
+}
+
+#[derive(Serialize)]
+struct Link {
+    url: String,
+    name: String,
+}
+
+#[derive(Serialize)]
+struct Step {
+    line: usize,
+    kind: String,
+    state: &'static str,
+    took: String,
+    detail: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Difference {
+    line: usize,
+    expected: String,
+    closest: Option<String>,
+    differences: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct Finding {
+    severity: String,
+    requirement: String,
+    rule: String,
+    message: String,
+    hint: Option<String>,
+    test: Option<String>,
+    evidence: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct Frame {
+    at: String,
+    arrow: &'static str,
+    side: &'static str,
+    gist: String,
+    text: String,
+    marked: bool,
+}
+
+impl Agent {
+    fn new(n: usize, agent: &AgentRun) -> Agent {
+        let tally = agent.tally();
+        let total = tally.total().max(1);
+        let bars = [
+            ("PASS", tally.pass),
+            ("FAIL", tally.fail),
+            ("WARN", tally.warn),
+            ("PARTIAL", tally.partial),
+            ("NA", tally.na),
+            ("ERROR", tally.error),
+        ]
+        .into_iter()
+        .filter(|(_, count)| *count > 0)
+        .map(|(word, count)| Bar { word, count, percent: format!("{:.2}", 100.0 * count as f64 / total as f64) })
+        .collect();
+        Agent {
+            key: format!("a{n}"),
+            name: agent.name.clone(),
+            title: summary::title(agent),
+            target: agent.target.clone(),
+            fault: agent.fault.clone(),
+            caps: summary::caps(agent),
+            modes: summary::modes(agent),
+            counts: summary::counts(&tally),
+            compliant: summary::compliant(agent),
+            bars,
+            tests: agent.tests.iter().map(|test| Test::new(n, test)).collect(),
+            findings: agent.findings.iter().filter(|finding| finding.blame == "agent").map(Finding::new).collect(),
+        }
+    }
+}
+
+impl Test {
+    fn new(n: usize, test: &Outcome) -> Test {
+        let marked: Vec<f64> =
+            test.findings.iter().flat_map(|finding| &finding.evidence).map(|evidence| evidence.at_ms).collect();
+        Test {
+            key: format!("a{n}-{}", test.id),
+            id: test.id.clone(),
+            title: test.title.clone(),
+            description: test.description.clone(),
+            severity: test.severity.as_str(),
+            area: test.area.clone(),
+            verdict: test.verdict.as_str(),
+            vacuous: test.vacuous,
+            reason: test.reason.clone(),
+            expected: test.expected.clone(),
+            notes: test.notes.clone(),
+            took: summary::millis(test.duration_ms),
+            requirements: test.requirements.clone(),
+            aliases: test.aliases.clone(),
+            docs: test
+                .docs
+                .iter()
+                .filter(|url| url.starts_with("https://") || url.starts_with("http://"))
+                .map(|url| Link { url: url.clone(), name: summary::link_name(url) })
+                .collect(),
+            steps: test
+                .steps
+                .iter()
+                .map(|step| Step {
+                    line: step.line,
+                    kind: step.kind.clone(),
+                    state: match step.state {
+                        acp_comply::StepState::Done => "done",
+                        acp_comply::StepState::Unmet => "unmet",
+                        acp_comply::StepState::Skipped => "skipped",
+                    },
+                    took: summary::millis(step.took_ms),
+                    detail: step.detail.clone(),
+                })
+                .collect(),
+            difference: test.difference.as_ref().map(|difference| Difference {
+                line: difference.line,
+                expected: pretty(&difference.expected),
+                closest: difference.closest.as_deref().map(pretty_text),
+                differences: difference.differences.clone(),
+            }),
+            findings: test.findings.iter().map(Finding::new).collect(),
+            exit: test.exit.as_ref().map(ToString::to_string),
+            stderr: test.exit.as_ref().map(|exit| exit.stderr.trim().to_owned()).unwrap_or_default(),
+            frames: test
+                .transcript
+                .iter()
+                .map(|line| Frame {
+                    at: format!("{:.1}", line.at_ms),
+                    arrow: if line.dir == "c2a" { "→" } else { "←" },
+                    side: if line.dir == "c2a" { "client" } else { "agent" },
+                    gist: gist(&line.text),
+                    text: pretty_text(&line.text),
+                    marked: line.dir == "a2c" && marked.iter().any(|at| (at - line.at_ms).abs() < 0.001),
+                })
+                .collect(),
+            elided: test.elided,
+        }
+    }
+}
+
+impl Finding {
+    fn new(finding: &acp_comply::FindingRef) -> Finding {
+        Finding {
+            severity: finding.severity.to_uppercase(),
+            requirement: finding.requirement.clone(),
+            rule: finding.rule.clone(),
+            message: finding.message.clone(),
+            hint: finding.hint.clone(),
+            test: finding.test.clone(),
+            evidence: finding
+                .evidence
+                .iter()
+                .map(|evidence| format!("{:.1} ms {} {}", evidence.at_ms, evidence.dir, evidence.excerpt))
+                .collect(),
+        }
+    }
+}
+
+fn pretty(value: &Value) -> String {
+    serde_json::to_string_pretty(value).unwrap_or_else(|_| value.to_string())
+}
+
+fn pretty_text(text: &str) -> String {
+    serde_json::from_str::<Value>(text).map_or_else(|_| text.to_owned(), |value| pretty(&value))
+}
+
+/// One line that says what a frame is.
+fn gist(text: &str) -> String {
+    let Ok(value) = serde_json::from_str::<Value>(text) else {
+        return format!("not JSON: {}", text.chars().take(80).collect::<String>());
+    };
+    let id = value.get("id").map(|id| format!(" #{id}")).unwrap_or_default();
+    if let Some(method) = value.get("method").and_then(Value::as_str) {
+        let kind = value.pointer("/params/update/sessionUpdate").and_then(Value::as_str);
+        return format!("{method}{id}{}", kind.map(|kind| format!(" {kind}")).unwrap_or_default());
+    }
+    if let Some(error) = value.get("error") {
+        let code = error.get("code").map(ToString::to_string).unwrap_or_default();
+        let message = error.get("message").and_then(Value::as_str).unwrap_or_default();
+        return format!("error{id} {code} {message}");
+    }
+    format!("result{id}")
+}

@@ -1,0 +1,75 @@
+//! JUnit XML, as continuous integration services read it: one suite per agent.
+
+use std::time::Duration;
+
+use acp_comply::{AgentRun, Outcome, Results, Severity, Verdict};
+use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
+
+pub(crate) fn render(results: &Results) -> Result<String, quick_junit::SerializeError> {
+    let mut report = Report::new("ACP compliance");
+    report.set_time(Duration::from_secs_f64((results.duration_ms / 1000.0).max(0.0)));
+    for agent in &results.agents {
+        report.add_test_suite(suite(agent));
+    }
+    let mut text = report.to_string()?;
+    if !text.ends_with('\n') {
+        text.push('\n');
+    }
+    Ok(text)
+}
+
+fn suite(agent: &AgentRun) -> TestSuite {
+    let mut suite = TestSuite::new(agent.name.as_str());
+    if let Some(fault) = &agent.fault {
+        let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
+        status.set_message(fault.as_str());
+        suite.add_test_case(TestCase::new("the agent starts", status));
+    }
+    for test in &agent.tests {
+        suite.add_test_case(case(test));
+    }
+    suite
+}
+
+fn case(test: &Outcome) -> TestCase {
+    let reason = test.reason.clone().unwrap_or_default();
+    let skipped = |why: &str| {
+        let mut status = TestCaseStatus::skipped();
+        status.set_message(why.to_owned());
+        status
+    };
+    let status = match test.verdict {
+        Verdict::Pass => TestCaseStatus::success(),
+        Verdict::Na => skipped(&reason),
+        _ if test.expected.is_some() => {
+            skipped(&format!("expected failure: {}", test.expected.as_deref().unwrap_or_default()))
+        }
+        Verdict::Warn | Verdict::Partial => skipped(&format!("{}: {reason}", test.verdict)),
+        Verdict::Fail if test.severity != Severity::Required => skipped(&format!("optional, failed: {reason}")),
+        Verdict::Fail | Verdict::Error => {
+            let kind =
+                if test.verdict == Verdict::Error { NonSuccessKind::Error } else { NonSuccessKind::Failure };
+            let mut status = TestCaseStatus::non_success(kind);
+            status.set_message(reason.as_str()).set_type(test.verdict.as_str()).set_description(details(test));
+            status
+        }
+    };
+    let mut case = TestCase::new(format!("{}: {}", test.id, test.title), status);
+    case.set_classname(test.area.as_str());
+    case.set_time(Duration::from_secs_f64((test.duration_ms / 1000.0).max(0.0)));
+    case
+}
+
+fn details(test: &Outcome) -> String {
+    let mut lines = vec![test.reason.clone().unwrap_or_default()];
+    if let Some(difference) = &test.difference {
+        lines.push(format!("expected: {}", difference.expected));
+        lines.push(format!("closest: {}", difference.closest.as_deref().unwrap_or("nothing of that kind was heard")));
+        lines.extend(difference.differences.iter().cloned());
+    }
+    for finding in &test.findings {
+        lines.push(format!("{} [{}]: {}", finding.requirement, finding.rule, finding.message));
+    }
+    lines.extend(test.docs.iter().cloned());
+    lines.join("\n")
+}

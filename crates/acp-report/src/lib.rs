@@ -1,0 +1,115 @@
+//! Reports: results in, text out.
+//!
+//! Every format is made from the one results model of `acp-comply` ([`Results`]); none runs anything, reads a
+//! clock or knows a protocol method. Secrets and home folders are taken out first unless the caller says not to.
+//!
+//! Read first: [`Format`], [`render`], [`diff::Diff`].
+#![deny(clippy::disallowed_methods)]
+
+use acp_comply::Results;
+
+mod badge;
+pub mod diff;
+mod html;
+mod junit;
+mod markdown;
+mod redact;
+mod summary;
+mod table;
+mod tap;
+mod terminal;
+
+pub use redact::{redact_results, redact_text};
+
+/// The forms a report can take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// One header per agent, one section per test, no table.
+    Markdown,
+    /// One row per compliance area, one column per agent, numbered notes, a summary per agent.
+    Table,
+    /// The results model itself.
+    Json,
+    /// For continuous integration services.
+    Junit,
+    /// Test Anything Protocol, version 14.
+    Tap,
+    /// One self-contained page.
+    Html,
+    /// A short summary for people at a terminal.
+    Terminal,
+    /// The JSON that badge services read.
+    Badge,
+}
+
+impl Format {
+    /// All formats, by the names used on the command line.
+    pub const ALL: [(&'static str, Format); 8] = [
+        ("markdown", Format::Markdown),
+        ("table", Format::Table),
+        ("json", Format::Json),
+        ("junit", Format::Junit),
+        ("tap", Format::Tap),
+        ("html", Format::Html),
+        ("terminal", Format::Terminal),
+        ("badge", Format::Badge),
+    ];
+
+    /// The format of this name.
+    pub fn from_name(name: &str) -> Option<Format> {
+        Format::ALL.iter().find(|(known, _)| *known == name).map(|(_, format)| *format)
+    }
+}
+
+/// How to render.
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    /// Take secrets and home folders out.
+    pub redact: bool,
+    /// Use ANSI colours where the format has them.
+    pub colour: bool,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { redact: true, colour: false }
+    }
+}
+
+/// A report that could not be made; always a fault of ours.
+#[derive(Debug, thiserror::Error)]
+pub enum ReportError {
+    /// The results could not be written as JSON.
+    #[error("cannot write the results as JSON: {0}")]
+    Json(#[from] serde_json::Error),
+    /// The results could not be written in the results model's own form.
+    #[error(transparent)]
+    Results(#[from] acp_comply::ResultsError),
+    /// The JUnit writer refused.
+    #[error("cannot write the JUnit report: {0}")]
+    Junit(#[from] quick_junit::SerializeError),
+    /// The page's template refused.
+    #[error("cannot write the page: {0}")]
+    Html(#[from] minijinja::Error),
+}
+
+/// Renders results in one format. The text ends in a newline.
+pub fn render(results: &Results, format: Format, options: Options) -> Result<String, ReportError> {
+    let redacted;
+    let results = if options.redact {
+        redacted = redact_results(results)?;
+        &redacted
+    } else {
+        results
+    };
+    Ok(match format {
+        Format::Markdown => markdown::render(results),
+        Format::Table => table::render(results),
+        Format::Json => results.to_json()?,
+        Format::Junit => junit::render(results)?,
+        Format::Tap => tap::render(results),
+        Format::Html => html::render(results)?,
+        Format::Terminal => terminal::render(results, options.colour),
+        Format::Badge => badge::render(results)?,
+    })
+}

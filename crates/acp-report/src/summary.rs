@@ -1,0 +1,128 @@
+//! What several formats say about an agent: its capabilities, modes and counts in one line each.
+
+use acp_comply::{AgentRun, Outcome, Severity, Tally, Verdict};
+use serde_json::Value;
+
+pub(crate) const METHODOLOGY: &str = "Methodology: Initialized each agent, then ran every test in a fresh process and a fresh sandbox. \
+Expectations use regex subset matching over server responses, notifications and Agent→Client requests; \
+a judge checked every frame of every conversation against the protocol's requirements. \
+MCP tests handed a local stdio MCP server to the agent.";
+
+pub(crate) fn title(agent: &AgentRun) -> String {
+    let info = agent.header.as_ref().and_then(|header| header.agent_info.as_ref());
+    let text = |key: &str| info.and_then(|info| info.get(key)).and_then(Value::as_str);
+    match (text("title").or_else(|| text("name")), text("version")) {
+        (Some(name), Some(version)) => format!("{name} {version}"),
+        (Some(name), None) => name.to_owned(),
+        _ => "says neither name nor version".to_owned(),
+    }
+}
+
+/// The seed form's Caps line: what our client offered, and what the agent declared.
+pub(crate) fn caps(agent: &AgentRun) -> String {
+    let Some(header) = &agent.header else { return "unknown".to_owned() };
+    let offered = |pointer: &str| header.client_capabilities.pointer(pointer) == Some(&Value::Bool(true));
+    let mut line = format!(
+        "fs(read:{}, write:{}), terminal:{}",
+        offered("/fs/readTextFile"),
+        offered("/fs/writeTextFile"),
+        offered("/terminal")
+    );
+    for (name, on) in declared(&header.agent_capabilities) {
+        line.push_str(&format!("; {name}:{on}"));
+    }
+    line
+}
+
+/// The agent's declared capabilities as paths; an object that marks presence counts as true.
+pub(crate) fn declared(capabilities: &Value) -> Vec<(String, bool)> {
+    let mut found = Vec::new();
+    walk("", capabilities, &mut found);
+    found
+}
+
+fn walk(prefix: &str, value: &Value, found: &mut Vec<(String, bool)>) {
+    match value {
+        Value::Bool(on) => found.push((prefix.to_owned(), *on)),
+        Value::Object(members) if members.is_empty() && !prefix.is_empty() => found.push((prefix.to_owned(), true)),
+        Value::Object(members) => {
+            for (key, member) in members.iter().filter(|(key, _)| *key != "_meta") {
+                let path = if prefix.is_empty() { key.clone() } else { format!("{prefix}.{key}") };
+                walk(&path, member, found);
+            }
+        }
+        _ => {}
+    }
+}
+
+pub(crate) fn modes(agent: &AgentRun) -> String {
+    match agent.header.as_ref().and_then(|header| header.modes.as_ref()) {
+        Some(modes) if !modes.is_empty() => modes.join("/"),
+        _ => "not advertised".to_owned(),
+    }
+}
+
+pub(crate) fn counts(tally: &Tally) -> String {
+    let mut parts = Vec::new();
+    let mut part = |count: usize, word: &str| {
+        if count > 0 {
+            parts.push(format!("{count} {word}"));
+        }
+    };
+    part(tally.pass, "PASS");
+    part(tally.fail, "FAIL");
+    part(tally.warn, "WARN");
+    part(tally.partial, "PARTIAL");
+    part(tally.na, "NA");
+    part(tally.error, "ERROR");
+    let mut line = if parts.is_empty() { "no test was run".to_owned() } else { parts.join(", ") };
+    if tally.vacuous > 0 {
+        line.push_str(&format!(" ({} of the passes vacuous)", tally.vacuous));
+    }
+    if tally.blocked > 0 {
+        line.push_str(&format!(" ({} not judged: the environment was in the way)", tally.blocked));
+    }
+    line
+}
+
+/// Whether every required test of the agent holds.
+pub(crate) fn compliant(agent: &AgentRun) -> bool {
+    agent.fault.is_none() && !agent.tests.iter().any(Outcome::fails_run)
+}
+
+/// The last part of a documentation link, for short lists of links.
+pub(crate) fn link_name(url: &str) -> String {
+    let tail = url.rsplit('/').next().unwrap_or(url);
+    let (page, anchor) = tail.split_once('#').unwrap_or((tail, ""));
+    let words = if anchor.is_empty() { page } else { anchor };
+    let mut name = String::new();
+    for (n, word) in words.split('-').filter(|word| !word.is_empty()).enumerate() {
+        if n > 0 {
+            name.push(' ');
+        }
+        let mut letters = word.chars();
+        if let Some(first) = letters.next() {
+            name.extend(first.to_uppercase());
+            name.push_str(letters.as_str());
+        }
+    }
+    if name.is_empty() { url.to_owned() } else { name }
+}
+
+/// The verdict that stands for several tests: the worst that was judged.
+pub(crate) fn worst<'a>(tests: impl IntoIterator<Item = &'a Outcome>) -> Option<Verdict> {
+    const ORDER: [Verdict; 6] =
+        [Verdict::Error, Verdict::Fail, Verdict::Partial, Verdict::Warn, Verdict::Pass, Verdict::Na];
+    let found: Vec<Verdict> = tests.into_iter().map(|test| test.verdict).collect();
+    ORDER.into_iter().find(|verdict| found.contains(verdict))
+}
+
+/// The word for a severity in prose.
+pub(crate) fn severity(severity: Severity) -> &'static str {
+    severity.as_str()
+}
+
+/// Milliseconds, short.
+pub(crate) fn millis(ms: f64) -> String {
+    if ms >= 1000.0 { format!("{:.1} s", ms / 1000.0) } else { format!("{ms:.0} ms") }
+}

@@ -1,0 +1,55 @@
+//! Test Anything Protocol, version 14.
+
+use std::fmt::Write;
+
+use acp_comply::{Outcome, Results, Severity, Verdict};
+
+pub(crate) fn render(results: &Results) -> String {
+    let total: usize = results.agents.iter().map(|agent| agent.tests.len()).sum();
+    let mut out = format!("TAP version 14\n1..{total}\n");
+    let mut number = 0;
+    for agent in &results.agents {
+        if let Some(fault) = &agent.fault {
+            let _ = writeln!(out, "# {}: {}", agent.name, one_line(fault));
+        }
+        for test in &agent.tests {
+            number += 1;
+            write_test(&mut out, number, &agent.name, test);
+        }
+    }
+    out
+}
+
+fn write_test(out: &mut String, number: usize, agent: &str, test: &Outcome) {
+    let bad = matches!(test.verdict, Verdict::Fail | Verdict::Error | Verdict::Warn | Verdict::Partial);
+    let directive = match test.verdict {
+        Verdict::Na => format!(" # SKIP {}", one_line(test.reason.as_deref().unwrap_or("not applicable"))),
+        _ if bad && test.expected.is_some() => {
+            format!(" # TODO {}", one_line(test.expected.as_deref().unwrap_or_default()))
+        }
+        Verdict::Warn | Verdict::Partial => format!(" # TODO {}", test.severity.as_str()),
+        Verdict::Fail if test.severity != Severity::Required => " # TODO optional".to_owned(),
+        _ => String::new(),
+    };
+    let word = if bad { "not ok" } else { "ok" };
+    let _ = writeln!(out, "{word} {number} - {agent} {}: {}{directive}", test.id, escape(&test.title));
+    if bad {
+        out.push_str("  ---\n");
+        let _ = writeln!(out, "  verdict: {}", test.verdict);
+        let _ = writeln!(out, "  severity: {}", test.severity.as_str());
+        let _ = writeln!(out, "  reason: {}", quoted(test.reason.as_deref().unwrap_or_default()));
+        out.push_str("  ...\n");
+    }
+}
+
+fn escape(text: &str) -> String {
+    one_line(text).replace('\\', "\\\\").replace('#', "\\#")
+}
+
+fn quoted(text: &str) -> String {
+    serde_json::Value::String(text.to_owned()).to_string()
+}
+
+fn one_line(text: &str) -> String {
+    text.replace(['\n', '\r'], " ")
+}
