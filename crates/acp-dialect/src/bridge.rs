@@ -1,0 +1,109 @@
+//! Two translators back to back: any client form to any agent form.
+
+use std::collections::VecDeque;
+
+use acp_rpc::Frame;
+
+use crate::dialect::{Dialect, Side};
+use crate::note::Note;
+use crate::options::Options;
+use crate::translator::{Translated, Translator, Way};
+
+/// What came of one frame: frames for the two wires, in order, and the notes of both translations.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Routed {
+    /// Frames and the side that gets them.
+    pub frames: Vec<(Side, Frame)>,
+    /// Notes, and the side whose form they are about.
+    pub notes: Vec<(Side, Note)>,
+}
+
+/// Joins a client of one form to an agent of another.
+///
+/// ```
+/// use acp_dialect::{Bridge, Dialect, Options, Side};
+/// use acp_rpc::Frame;
+///
+/// let mut bridge = Bridge::new(Dialect::V1, Dialect::Delta, Options::default());
+/// let cancel = r#"{"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":"s"}}"#;
+/// let out = bridge.receive(Side::Client, &Frame::parse(cancel));
+/// assert_eq!(out.frames[0].0, Side::Agent);
+/// assert!(out.frames[0].1.id().is_some(), "delta cancels with a request");
+/// ```
+#[derive(Debug)]
+pub struct Bridge {
+    client: Translator,
+    agent: Translator,
+    same: bool,
+}
+
+impl Bridge {
+    /// A bridge from a client that speaks `client` to an agent that speaks `agent`. Equal forms are the identity on bytes.
+    #[must_use]
+    pub fn new(client: Dialect, agent: Dialect, options: Options) -> Self {
+        Self {
+            client: Translator::new(client, Side::Client, options.clone()),
+            agent: Translator::new(agent, Side::Agent, options),
+            same: client == agent,
+        }
+    }
+
+    /// Whether frames go through as their original bytes.
+    #[must_use]
+    pub fn is_identity(&self) -> bool {
+        self.same
+    }
+
+    /// The translator at one side, for its settings and memory.
+    pub fn at(&mut self, side: Side) -> &mut Translator {
+        match side {
+            Side::Client => &mut self.client,
+            Side::Agent => &mut self.agent,
+        }
+    }
+
+    /// Takes a frame that the peer at `from` sent.
+    pub fn receive(&mut self, from: Side, frame: &Frame) -> Routed {
+        let mut routed = Routed::default();
+        if self.same {
+            routed.frames.push((from.flip(), frame.clone()));
+            return routed;
+        }
+        let first = self.at(from).to_canonical(frame);
+        self.settle(from, first, &mut routed);
+        routed
+    }
+
+    /// The peer at `side` is gone: what the other one still waits for is answered in its own form.
+    pub fn closed(&mut self, side: Side) -> Routed {
+        let mut routed = Routed::default();
+        let left = side.flip();
+        let out = self.at(left).canonical_closed();
+        routed.notes.extend(out.notes.into_iter().map(|note| (left, note)));
+        routed.frames.extend(out.frames.into_iter().map(|out| (left, out.frame)));
+        routed
+    }
+
+    /// Carries frames between the two translators until all of them are on a wire. `first` came from `to_canonical` of
+    /// the translator at `from`.
+    fn settle(&mut self, from: Side, first: Translated, routed: &mut Routed) {
+        let mut between = VecDeque::new();
+        routed.notes.extend(first.notes.into_iter().map(|note| (from, note)));
+        for out in first.frames {
+            match out.way {
+                Way::Onward => between.push_back((from.flip(), out.frame)),
+                Way::Back => routed.frames.push((from, out.frame)),
+            }
+        }
+        while let Some((to, frame)) = between.pop_front() {
+            let out = self.at(to).from_canonical(&frame);
+            routed.notes.extend(out.notes.into_iter().map(|note| (to, note)));
+            for out in out.frames {
+                match out.way {
+                    Way::Onward => routed.frames.push((to, out.frame)),
+                    Way::Back => between.push_back((to.flip(), out.frame)),
+                }
+            }
+        }
+    }
+}

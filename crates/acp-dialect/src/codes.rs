@@ -1,0 +1,199 @@
+//! Error codes by meaning. The original is kept in `error.data.original` whenever the code changes.
+
+use acp_rpc::RpcError;
+use serde_json::{Value, json};
+
+use crate::core::Core;
+use crate::dialect::Dialect;
+use crate::json::Map;
+use crate::note::NoteKind;
+
+/// v1: authentication is needed first.
+pub(crate) const AUTH_REQUIRED: i64 = -32000;
+/// v1: no such session or file.
+pub(crate) const NOT_FOUND: i64 = -32002;
+
+/// What an error says, whatever its number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Meaning {
+    Auth,
+    MissingSession,
+    MissingFile,
+    Denied,
+    State,
+    Gated,
+    Version,
+    ToolFailed,
+    Closed,
+    Timeout,
+    Cancelled,
+    /// A number that v1 leaves open and that the foreign form would read as something else.
+    Unassigned,
+    /// The same number on both sides.
+    Same,
+}
+
+/// A foreign error in v1 terms. `session` is the canonical id.
+pub(crate) fn decode(core: &mut Core, method: &str, session: Option<&str>, error: RpcError) -> RpcError {
+    if let Some(original) = original_of(&error, Dialect::V1) {
+        return original;
+    }
+    let (code, reason) = match (core.dialect, error.code) {
+        (Dialect::V2025_1, -32001) => (NOT_FOUND, "resource_not_found"),
+        (Dialect::V2025_1 | Dialect::Go, -32002) | (Dialect::Probe, -32003) => {
+            (RpcError::INTERNAL_ERROR, "permission_denied")
+        }
+        (Dialect::V2025_1, -32003) => (RpcError::INVALID_REQUEST, "invalid_state"),
+        (Dialect::V2025_1, -32004) => (RpcError::METHOD_NOT_FOUND, "capability_not_supported"),
+        (Dialect::Probe, -32001) => (RpcError::INTERNAL_ERROR, "unsupported_protocol_version"),
+        (Dialect::Probe, -32002) => (NOT_FOUND, "session_not_found"),
+        (Dialect::Probe, -32004) => (RpcError::INTERNAL_ERROR, "tool_execution_failed"),
+        (Dialect::Go, -32000) => (RpcError::INTERNAL_ERROR, "connection_closed"),
+        (Dialect::Go, -32001) => (RpcError::INTERNAL_ERROR, "timeout"),
+        (Dialect::Go, -32003) => (NOT_FOUND, "session_expired"),
+        _ => return error,
+    };
+    let mut data = json!({ "reason": reason });
+    if code == NOT_FOUND
+        && let Some(session) = session
+        && !method.starts_with("fs/")
+        && let Some(data) = data.as_object_mut()
+    {
+        data.insert("sessionId".to_owned(), Value::from(session));
+    }
+    renumbered(core, core.dialect, method, error, code, data)
+}
+
+/// A v1 error in the foreign form's terms. `session` is the canonical id.
+pub(crate) fn encode(core: &mut Core, method: &str, session: Option<&str>, error: RpcError) -> RpcError {
+    if let Some(original) = original_of(&error, core.dialect) {
+        return original;
+    }
+    let meaning = meaning(core, method, session, &error);
+    let Some(code) = number(core.dialect, meaning) else { return error };
+    if code == error.code {
+        return error;
+    }
+    renumbered(core, Dialect::V1, method, error, code, Value::Object(Map::new()))
+}
+
+/// The number of `connection closed` towards the foreign peer.
+pub(crate) fn closed(core: &mut Core, method: &str) -> RpcError {
+    let error = RpcError::internal("the other side closed the connection before it answered")
+        .with_data(json!({ "reason": "connection_closed" }));
+    encode(core, method, None, error)
+}
+
+fn number(dialect: Dialect, meaning: Meaning) -> Option<i64> {
+    use Meaning::{
+        Auth, Cancelled, Closed, Denied, Gated, MissingFile, MissingSession, Same, State, Timeout,
+        ToolFailed, Unassigned, Version,
+    };
+    let code = match (dialect, meaning) {
+        (Dialect::V1 | Dialect::Delta, _) | (_, Same) => return None,
+        (Dialect::V2025_1, MissingSession | MissingFile) => -32001,
+        (Dialect::V2025_1 | Dialect::Go, Auth | Denied) => -32002,
+        (Dialect::V2025_1, State) | (Dialect::Go, MissingSession) | (Dialect::Probe, Auth | Denied) => -32003,
+        (Dialect::V2025_1, Gated) | (Dialect::Probe, ToolFailed) => -32004,
+        (Dialect::Probe, MissingSession | MissingFile) => -32002,
+        (Dialect::Probe, Version) | (Dialect::Go, Timeout) => -32001,
+        (Dialect::Go, Closed) => -32000,
+        (Dialect::Go, MissingFile) => RpcError::INVALID_PARAMS,
+        (_, Cancelled | Unassigned | Closed | Timeout | ToolFailed | Version) => RpcError::INTERNAL_ERROR,
+        (_, State | Gated) => return None,
+    };
+    Some(code)
+}
+
+fn meaning(core: &Core, method: &str, session: Option<&str>, error: &RpcError) -> Meaning {
+    let data = error.data.as_ref();
+    let reason = data.and_then(|data| data.get("reason")).and_then(Value::as_str).unwrap_or_default();
+    match (error.code, reason) {
+        (AUTH_REQUIRED, _) => Meaning::Auth,
+        (NOT_FOUND, _) if data.is_some_and(|data| data.get("sessionId").is_some()) => Meaning::MissingSession,
+        (NOT_FOUND, _) if method.starts_with("fs/") || data.is_some_and(|data| data.get("uri").is_some()) => {
+            Meaning::MissingFile
+        }
+        (NOT_FOUND, _) => Meaning::MissingSession,
+        (RpcError::CANCELLED, _) => Meaning::Cancelled,
+        (RpcError::INVALID_REQUEST, _) => Meaning::State,
+        (RpcError::METHOD_NOT_FOUND, _) if is_gated(method) => Meaning::Gated,
+        (RpcError::INTERNAL_ERROR, "permission_denied") => Meaning::Denied,
+        (RpcError::INTERNAL_ERROR, "connection_closed") => Meaning::Closed,
+        (RpcError::INTERNAL_ERROR, "timeout") => Meaning::Timeout,
+        (RpcError::INTERNAL_ERROR, "tool_execution_failed") => Meaning::ToolFailed,
+        (RpcError::INTERNAL_ERROR, "unsupported_protocol_version") => Meaning::Version,
+        (RpcError::INTERNAL_ERROR, "") if says_denied(method, &error.message) => Meaning::Denied,
+        (RpcError::INTERNAL_ERROR, "") if method == "session/prompt" && tool_failed(core, session) => {
+            Meaning::ToolFailed
+        }
+        (-32004..=-32001, _) => Meaning::Unassigned,
+        _ => Meaning::Same,
+    }
+}
+
+/// Methods that a peer must not call unless the other side said that it can.
+fn is_gated(method: &str) -> bool {
+    matches!(method, "session/load" | "authenticate")
+        || method.starts_with("fs/")
+        || method.starts_with("terminal/")
+}
+
+fn says_denied(method: &str, message: &str) -> bool {
+    let about_effects = method.starts_with("fs/") || method.starts_with("terminal/");
+    let message = message.to_ascii_lowercase();
+    about_effects
+        && ["denied", "not permitted", "not allowed", "refused", "rejected"]
+            .iter()
+            .any(|word| message.contains(word))
+}
+
+fn tool_failed(core: &Core, session: Option<&str>) -> bool {
+    session
+        .and_then(|id| core.sessions.get(id))
+        .and_then(|session| session.turn.as_ref())
+        .is_some_and(|turn| turn.failed_tool)
+}
+
+fn renumbered(
+    core: &mut Core,
+    from: Dialect,
+    method: &str,
+    error: RpcError,
+    code: i64,
+    extra: Value,
+) -> RpcError {
+    core.note(
+        NoteKind::Lossy,
+        method.to_owned(),
+        "error.code",
+        format!("{} became {code}: the numbers mean different things in the two forms", error.code),
+    );
+    let mut data = match error.data.clone() {
+        Some(Value::Object(map)) => map,
+        _ => Map::new(),
+    };
+    data.shift_remove("original");
+    if let Value::Object(extra) = extra {
+        data.extend(extra);
+    }
+    let mut original = json!({ "dialect": from.as_str(), "code": error.code, "message": error.message });
+    if let (Some(original), Some(data)) = (original.as_object_mut(), error.data) {
+        original.insert("data".to_owned(), data);
+    }
+    data.insert("original".to_owned(), original);
+    RpcError { code, message: error.message, data: Some(Value::Object(data)) }
+}
+
+/// The error as `dialect` first wrote it, when it went through a translation before.
+fn original_of(error: &RpcError, dialect: Dialect) -> Option<RpcError> {
+    let original = error.data.as_ref()?.get("original")?;
+    if original.get("dialect")?.as_str()? != dialect.as_str() {
+        return None;
+    }
+    Some(RpcError {
+        code: original.get("code")?.as_i64()?,
+        message: original.get("message")?.as_str()?.to_owned(),
+        data: original.get("data").cloned(),
+    })
+}

@@ -1,0 +1,320 @@
+//! The part that all forms share: who asked what, which session is which, and where frames go.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use acp_rpc::{Frame, Id, RpcError};
+use serde_json::Value;
+
+use crate::codes;
+use crate::dialect::{Dialect, Side};
+use crate::json::{self, Map};
+use crate::note::{Note, NoteKind};
+use crate::options::Options;
+use crate::session::Session;
+use crate::translator::{Out, Translated, Way};
+
+/// Which wire a frame goes onto.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wire {
+    Foreign,
+    Canonical,
+}
+
+/// An open request.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    /// The method, by its v1 name where it has one.
+    pub(crate) method: Cow<'static, str>,
+    /// The session, by its canonical id.
+    pub(crate) session: Option<String>,
+    pub(crate) job: Job,
+}
+
+/// What is to be done with the answer.
+#[derive(Debug)]
+pub(crate) enum Job {
+    /// Recast it.
+    Plain,
+    /// `session/new`: the id that the foreign client chose, and the mode it wants.
+    New { chosen: Option<String>, mode: Option<String> },
+    /// `session/set_mode` that follows such a `session/new`: the answer that waits for it.
+    ModeAfterNew { reply_to: Id, result: Map },
+    /// A range to cut out of the answer's text.
+    Read { line: Option<u64>, limit: Option<u64> },
+    /// A cancel request that the canonical side never made: its answer goes nowhere.
+    Cancel,
+    /// A permission request that the foreign agent made as a notification.
+    Told,
+    /// The frame went through as it was; so does its answer.
+    Through,
+}
+
+impl Asked {
+    pub(crate) fn new(method: impl Into<Cow<'static, str>>, session: Option<String>) -> Self {
+        Self { method: method.into(), session, job: Job::Plain }
+    }
+
+    pub(crate) fn with(mut self, job: Job) -> Self {
+        self.job = job;
+        self
+    }
+}
+
+/// A refusal: the sender gets an error in its own form, and a note says why.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    pub(crate) kind: NoteKind,
+    pub(crate) field: &'static str,
+    pub(crate) error: Box<RpcError>,
+}
+
+impl Refusal {
+    pub(crate) fn new(field: &'static str, code: i64, message: impl Into<String>) -> Self {
+        Self { kind: NoteKind::Refused, field, error: Box::new(RpcError::new(code, message)) }
+    }
+
+    /// The other side's form has no such method.
+    pub(crate) fn absent(method: &str, dialect: Dialect) -> Self {
+        Self::new("", RpcError::METHOD_NOT_FOUND, format!("{dialect} has no counterpart of {method}"))
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub(crate) dialect: Dialect,
+    /// The side that speaks the foreign form.
+    pub(crate) side: Side,
+    pub(crate) options: Options,
+    /// Requests of the foreign peer that the canonical side has yet to answer.
+    pub(crate) by_foreign: HashMap<Id, Asked>,
+    /// Requests that the foreign peer has yet to answer.
+    pub(crate) of_foreign: HashMap<Id, Asked>,
+    pub(crate) sessions: HashMap<String, Session>,
+    /// Canonical ids in the order in which the sessions appeared.
+    order: Vec<String>,
+    pub(crate) to_canonical: HashMap<String, String>,
+    pub(crate) to_foreign: HashMap<String, String>,
+    /// Which session a terminal belongs to.
+    pub(crate) terminals: HashMap<String, String>,
+    /// `2025.1`: given at initialize, used at session/new.
+    pub(crate) held_dir: Option<String>,
+    pub(crate) held_servers: Vec<Value>,
+    /// `2025.1`: modes of the connection.
+    pub(crate) held_modes: Vec<String>,
+    pub(crate) wall_clock: Option<String>,
+    decoding: bool,
+    next: u64,
+    marked: bool,
+    out: Translated,
+}
+
+impl Core {
+    pub(crate) fn new(dialect: Dialect, side: Side, options: Options) -> Self {
+        let mut core = Self {
+            dialect,
+            side,
+            by_foreign: HashMap::new(),
+            of_foreign: HashMap::new(),
+            sessions: HashMap::new(),
+            order: Vec::new(),
+            to_canonical: HashMap::new(),
+            to_foreign: HashMap::new(),
+            terminals: HashMap::new(),
+            held_dir: None,
+            held_servers: Vec::new(),
+            held_modes: Vec::new(),
+            wall_clock: None,
+            decoding: true,
+            next: 0,
+            marked: false,
+            out: Translated::default(),
+            options,
+        };
+        for (foreign, canonical) in core.options.sessions.clone() {
+            core.pair_ids(&foreign, &canonical);
+        }
+        core
+    }
+
+    pub(crate) fn begin(&mut self, decoding: bool) {
+        self.decoding = decoding;
+    }
+
+    pub(crate) fn finish(&mut self) -> Translated {
+        std::mem::take(&mut self.out)
+    }
+
+    /// Whether the current frame comes from the foreign peer.
+    pub(crate) fn is_decoding(&self) -> bool {
+        self.decoding
+    }
+
+    /// The `_meta` key for what the target form has no place for.
+    pub(crate) fn carry_key(&self) -> &'static str {
+        if self.decoding { self.dialect.meta_key() } else { Dialect::V1.meta_key() }
+    }
+
+    /// The `_meta` key under which an earlier translation left fields of the target form.
+    pub(crate) fn target_key(&self) -> &'static str {
+        if self.decoding { Dialect::V1.meta_key() } else { self.dialect.meta_key() }
+    }
+
+    pub(crate) fn note(
+        &mut self,
+        kind: NoteKind,
+        method: impl Into<Cow<'static, str>>,
+        field: impl Into<Cow<'static, str>>,
+        message: impl Into<Cow<'static, str>>,
+    ) {
+        self.out.notes.push(Note {
+            kind,
+            method: method.into(),
+            field: field.into(),
+            message: message.into(),
+        });
+    }
+
+    // ---- frames -------------------------------------------------------------------------------------------
+
+    pub(crate) fn emit(&mut self, wire: Wire, frame: Frame) {
+        let way = if self.decoding == (wire == Wire::Canonical) { Way::Onward } else { Way::Back };
+        self.out.frames.push(Out { way, frame });
+    }
+
+    /// The frame goes on as it is.
+    pub(crate) fn pass(&mut self, frame: &Frame) {
+        self.out.frames.push(Out { way: Way::Onward, frame: frame.clone() });
+    }
+
+    /// A request for `wire`; its answer comes back to `asked`.
+    pub(crate) fn request(&mut self, wire: Wire, id: &Id, method: &str, params: Map, asked: Asked) {
+        self.expect(wire, id, asked);
+        let frame = self.rebuilt(Frame::request(id, method, &params));
+        self.emit(wire, frame);
+    }
+
+    pub(crate) fn expect(&mut self, wire: Wire, id: &Id, asked: Asked) {
+        let open = match wire {
+            Wire::Canonical => &mut self.by_foreign,
+            Wire::Foreign => &mut self.of_foreign,
+        };
+        if let Some(old) = open.insert(id.clone(), asked) {
+            self.note(
+                NoteKind::DuplicateId,
+                old.method,
+                "id",
+                format!("the id {id} was used again before the first request was answered"),
+            );
+        }
+    }
+
+    pub(crate) fn tell(&mut self, wire: Wire, method: &str, params: Map) {
+        let frame = self.rebuilt(Frame::notification(method, &params));
+        self.emit(wire, frame);
+    }
+
+    pub(crate) fn answer(&mut self, wire: Wire, id: &Id, result: impl Into<Value>) {
+        let frame = self.rebuilt(Frame::response(id, &result.into()));
+        self.emit(wire, frame);
+    }
+
+    pub(crate) fn fail(&mut self, wire: Wire, id: &Id, error: &RpcError) {
+        let frame = self.rebuilt(Frame::failure(id, error));
+        self.emit(wire, frame);
+    }
+
+    /// The sender's request is refused, in the sender's form.
+    pub(crate) fn refuse(&mut self, id: &Id, method: &str, session: Option<&str>, refusal: Refusal) {
+        self.note(refusal.kind, method.to_owned(), refusal.field, refusal.error.message.clone());
+        if self.decoding {
+            let error = codes::encode(self, method, session, *refusal.error);
+            self.fail(Wire::Foreign, id, &error);
+        } else {
+            self.fail(Wire::Canonical, id, &refusal.error);
+        }
+    }
+
+    /// Puts the text of unusual numbers back.
+    fn rebuilt(&self, frame: Frame) -> Frame {
+        match frame.text() {
+            Some(text) if self.marked && text.contains('\u{E000}') => {
+                Frame::parse(json::unmark(text.to_owned()))
+            }
+            _ => frame,
+        }
+    }
+
+    /// Parses JSON text that the envelope already vouches for; `None` when it nests too deep for a tree.
+    pub(crate) fn parse(&mut self, text: &str) -> Option<Value> {
+        let (value, marked) = json::parse(text)?;
+        self.marked |= marked;
+        Some(value)
+    }
+
+    /// An id for a request that nobody on the wire made.
+    pub(crate) fn invent_id(&mut self) -> Id {
+        self.next += 1;
+        Id::from(format!("acp-dialect-{}-{}", self.side, self.next))
+    }
+
+    pub(crate) fn invent_name(&mut self, prefix: &str) -> String {
+        self.next += 1;
+        format!("{prefix}-{}", self.next)
+    }
+
+    // ---- sessions -----------------------------------------------------------------------------------------
+
+    /// Remembers that two ids name one session.
+    pub(crate) fn pair_ids(&mut self, foreign: &str, canonical: &str) {
+        if foreign != canonical {
+            self.to_canonical.insert(foreign.to_owned(), canonical.to_owned());
+            self.to_foreign.insert(canonical.to_owned(), foreign.to_owned());
+        }
+    }
+
+    pub(crate) fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.to_canonical.iter().map(|(foreign, canonical)| (foreign.as_str(), canonical.as_str()))
+    }
+
+    pub(crate) fn canonical_id<'a>(&'a self, foreign: &'a str) -> &'a str {
+        self.to_canonical.get(foreign).map_or(foreign, String::as_str)
+    }
+
+    pub(crate) fn foreign_id<'a>(&'a self, canonical: &'a str) -> &'a str {
+        self.to_foreign.get(canonical).map_or(canonical, String::as_str)
+    }
+
+    /// From the sender's id to (the target's id, the canonical id).
+    pub(crate) fn session_ids(&self, id: &str) -> (String, String) {
+        if self.decoding {
+            let canonical = self.canonical_id(id).to_owned();
+            (canonical.clone(), canonical)
+        } else {
+            (self.foreign_id(id).to_owned(), id.to_owned())
+        }
+    }
+
+    pub(crate) fn session(&mut self, canonical: &str) -> &mut Session {
+        if !self.sessions.contains_key(canonical) {
+            self.order.push(canonical.to_owned());
+        }
+        self.sessions.entry(canonical.to_owned()).or_default()
+    }
+
+    pub(crate) fn knows(&self, canonical: &str) -> bool {
+        self.sessions.contains_key(canonical)
+    }
+
+    /// The session that a frame without a session id most likely means: the newest one with an open turn, else the
+    /// newest one.
+    pub(crate) fn likely_session(&self) -> Option<&str> {
+        let busy = |id: &&String| self.sessions.get(*id).is_some_and(|session| session.turn.is_some());
+        self.order.iter().rev().find(busy).or(self.order.last()).map(String::as_str)
+    }
+
+    /// The working directory for a new session where the form does not say.
+    pub(crate) fn work_dir(&self) -> String {
+        self.held_dir.clone().unwrap_or_else(|| self.options.work_dir.clone())
+    }
+}

@@ -1,0 +1,137 @@
+//! `initialize` and `session/new`.
+
+use acp_rpc::Id;
+use serde_json::{Value, json};
+
+use crate::core::{Asked, Core, Wire};
+use crate::json::Map;
+use crate::note::NoteKind;
+use crate::recast::Recast;
+use crate::shared;
+
+const INIT: &str = "initialize";
+const VERSION: &str = "2025-01-01";
+
+pub(super) fn decode_initialize(core: &mut Core, id: &Id, params: Map) {
+    let mut re = Recast::new(core, INIT, "", params);
+    decode_version(&mut re);
+    re.keep(&["clientCapabilities"]);
+    re.rename("capabilities", "clientCapabilities");
+    if re.placed("clientCapabilities").is_none() {
+        re.set("clientCapabilities", json!({}));
+    }
+    re.keep(&["clientInfo"]);
+    let params = re.finish();
+    core.request(Wire::Canonical, id, INIT, params, Asked::new(INIT, None));
+}
+
+/// The fixed table: one date, one version.
+fn decode_version(re: &mut Recast<'_>) {
+    match re.take("protocolVersion") {
+        Some(version) if version == VERSION => {}
+        Some(other) => {
+            re.carry(
+                "protocolVersion",
+                other,
+                NoteKind::Lossy,
+                "another version than 2025-01-01; taken as 1",
+            );
+        }
+        None => re.note(NoteKind::Invented, "protocolVersion", "no version given; taken as 1"),
+    }
+    if re.restored("protocolVersion").is_none() {
+        re.set("protocolVersion", 1);
+    }
+}
+
+fn encode_version(re: &mut Recast<'_>) {
+    match re.take("protocolVersion") {
+        Some(version) if version == 1 => {}
+        Some(other) => {
+            re.carry("protocolVersion", other, NoteKind::Lossy, "delta has one version, 2025-01-01");
+        }
+        None => re.note(NoteKind::WrongShape, "protocolVersion", "the version is missing"),
+    }
+    if re.restored("protocolVersion").is_none() {
+        re.set("protocolVersion", VERSION);
+    }
+}
+
+pub(super) fn encode_initialize(core: &mut Core, id: &Id, params: Map) {
+    let mut re = Recast::new(core, INIT, "", params);
+    encode_version(&mut re);
+    re.rename("clientCapabilities", "capabilities");
+    re.keep(&["clientInfo"]);
+    let params = re.finish();
+    core.request(Wire::Foreign, id, INIT, params, Asked::new(INIT, None));
+}
+
+pub(super) fn decode_initialized(core: &mut Core, id: &Id, result: Value) {
+    let Value::Object(result) = result else {
+        return shared::wrong_answer(core, id, INIT, "it is not an object", result);
+    };
+    let mut re = Recast::new(core, INIT, "result", result);
+    decode_version(&mut re);
+    re.keep(&["agentCapabilities", "agentInfo"]);
+    re.rename("capabilities", "agentCapabilities");
+    re.rename("serverInfo", "agentInfo");
+    re.keep(&["authMethods"]);
+    if re.placed("agentCapabilities").is_none() {
+        re.set("agentCapabilities", json!({}));
+    }
+    let result = re.finish();
+    core.answer(Wire::Canonical, id, result);
+}
+
+pub(super) fn encode_initialized(core: &mut Core, id: &Id, result: Value) {
+    let Value::Object(result) = result else {
+        return shared::wrong_answer(core, id, INIT, "it is not an object", result);
+    };
+    let mut re = Recast::new(core, INIT, "result", result);
+    encode_version(&mut re);
+    re.rename("agentCapabilities", "capabilities");
+    re.rename("agentInfo", "serverInfo");
+    match re.take("authMethods") {
+        Some(methods) if methods.as_array().is_none_or(|methods| !methods.is_empty()) => {
+            re.note(NoteKind::Passed, "authMethods", "delta does not name it; passed unchanged");
+            re.set("authMethods", methods);
+        }
+        _ => {}
+    }
+    let result = re.finish();
+    core.answer(Wire::Foreign, id, result);
+}
+
+pub(super) fn decode_new(core: &mut Core, id: &Id, params: Map) {
+    let mut re = Recast::new(core, "session/new", "", params);
+    place(&mut re);
+    let params = re.finish();
+    core.request(Wire::Canonical, id, "session/new", params, Asked::new("session/new", None));
+}
+
+/// `workDir` and the servers, with what is missing made up.
+pub(super) fn place(re: &mut Recast<'_>) {
+    re.keep(&["cwd"]);
+    re.rename("workDir", "cwd");
+    let dir = re.core.work_dir();
+    re.invent("cwd", dir, "no workDir given; the translator's own was taken");
+    let mut servers = re.take_list("mcpServers").unwrap_or_default();
+    servers.extend(re.core.options.mcp_servers.iter().cloned());
+    re.set("mcpServers", servers);
+}
+
+pub(super) fn encode_new(core: &mut Core, id: &Id, params: Map) {
+    let mut re = Recast::new(core, "session/new", "", params);
+    displace(&mut re);
+    let params = re.finish();
+    core.request(Wire::Foreign, id, "session/new", params, Asked::new("session/new", None));
+}
+
+pub(super) fn displace(re: &mut Recast<'_>) {
+    re.rename("cwd", "workDir");
+    if let Some(servers) = re.take("mcpServers")
+        && servers.as_array().is_none_or(|servers| !servers.is_empty())
+    {
+        re.set("mcpServers", servers);
+    }
+}

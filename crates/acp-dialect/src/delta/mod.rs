@@ -1,0 +1,154 @@
+//! `delta`: `assistant.message_delta` over TCP, permission by notification, cancel as a request.
+
+mod connect;
+mod permission;
+mod turns;
+
+use acp_rpc::{Frame, Id};
+use serde_json::{Value, json};
+
+use crate::core::{Asked, Core, Job, Refusal, Wire};
+use crate::json::{Map, text};
+use crate::note::NoteKind;
+use crate::recast::Recast;
+use crate::shared;
+
+pub(crate) use permission::failed as permission_failed;
+
+const CANCEL: &str = "session/cancel";
+
+pub(crate) fn decode_request(
+    core: &mut Core,
+    frame: &Frame,
+    id: &Id,
+    method: &str,
+    params: Map,
+) -> Result<(), Refusal> {
+    note_snake(core, method, &params);
+    match method {
+        "initialize" => connect::decode_initialize(core, id, params),
+        "session/new" => connect::decode_new(core, id, params),
+        "session/load" => turns::decode_load(core, id, params),
+        "session/prompt" => turns::decode_prompt(core, id, params),
+        CANCEL => {
+            let session = text(&params, "sessionId").unwrap_or_default().to_owned();
+            decode_cancel(core, params);
+            core.note(
+                NoteKind::Answered,
+                CANCEL,
+                "",
+                "v1 cancels by notification; acknowledged by the translator",
+            );
+            core.answer(Wire::Foreign, id, json!({ "sessionId": session, "canceled": true }));
+        }
+        "session/request_permission" => shared::through_quietly(core, frame, id, method),
+        _ => shared::through(core, frame, id, method),
+    }
+    Ok(())
+}
+
+pub(crate) fn encode_request(
+    core: &mut Core,
+    frame: &Frame,
+    id: &Id,
+    method: &str,
+    params: Map,
+) -> Result<(), Refusal> {
+    match method {
+        "initialize" => connect::encode_initialize(core, id, params),
+        "session/new" => connect::encode_new(core, id, params),
+        "session/load" => turns::encode_load(core, id, params),
+        "session/prompt" => turns::encode_prompt(core, id, params),
+        "session/request_permission" => permission::ask(core, id, params),
+        "fs/write_text_file" => {
+            if let (Some(session), Some(path)) = (text(&params, "sessionId"), text(&params, "path")) {
+                core.session(session).wrote(path);
+            }
+            shared::through(core, frame, id, method);
+        }
+        _ => shared::through(core, frame, id, method),
+    }
+    Ok(())
+}
+
+pub(crate) fn decode_notification(core: &mut Core, frame: &Frame, method: &str, params: Map) {
+    note_snake(core, method, &params);
+    match method {
+        "assistant.message_delta" => turns::decode_delta(core, params),
+        "session/update" if params.contains_key("history") => turns::decode_history(core, params),
+        "session/update" => {
+            turns::observe(core, &params);
+            core.pass(frame);
+        }
+        "session/request_permission" => permission::told(core, params),
+        "session/permission_response" => permission::answered(core, params),
+        CANCEL => decode_cancel(core, params),
+        _ => shared::told_through(core, frame, method),
+    }
+}
+
+pub(crate) fn encode_notification(core: &mut Core, frame: &Frame, method: &str, params: Map) {
+    match method {
+        "session/update" => turns::encode_update(core, frame, params),
+        CANCEL => {
+            let session = text(&params, "sessionId").map(str::to_owned);
+            shared::cancel_as_request(core, CANCEL, params, session);
+        }
+        _ => shared::told_through(core, frame, method),
+    }
+}
+
+pub(crate) fn decode_result(core: &mut Core, id: &Id, asked: Asked, result: Value) {
+    match &*asked.method {
+        "initialize" => connect::decode_initialized(core, id, result),
+        "session/new" => made(core, id, result, Wire::Canonical),
+        "session/load" => turns::decode_loaded(core, id, result),
+        "session/prompt" => turns::decode_prompted(core, id, &asked, result),
+        _ => core.answer(Wire::Canonical, id, result),
+    }
+}
+
+pub(crate) fn encode_result(core: &mut Core, id: &Id, asked: Asked, result: Value) {
+    match (&*asked.method, &asked.job) {
+        ("initialize", _) => connect::encode_initialized(core, id, result),
+        ("session/new", _) => made(core, id, result, Wire::Foreign),
+        ("session/load", _) => turns::encode_loaded(core, id, &asked, result),
+        ("session/prompt", _) => turns::encode_prompted(core, id, &asked, result),
+        (_, Job::Told) => permission::decided(core, &asked, &result),
+        _ => core.answer(Wire::Foreign, id, result),
+    }
+}
+
+fn made(core: &mut Core, id: &Id, result: Value, wire: Wire) {
+    let Some(session) = result.get("sessionId").and_then(Value::as_str).map(str::to_owned) else {
+        return shared::wrong_answer(core, id, "session/new", "sessionId is missing", result);
+    };
+    shared::note_second_session(core, &session);
+    core.session(&session);
+    let names: Vec<String> = result.as_object().into_iter().flat_map(Map::keys).cloned().collect();
+    for name in names.iter().filter(|name| *name != "sessionId" && *name != "_meta") {
+        let field = format!("result.{name}");
+        core.note(NoteKind::Passed, "session/new", field, "delta does not name it; passed unchanged");
+    }
+    core.answer(wire, id, result);
+}
+
+fn decode_cancel(core: &mut Core, params: Map) {
+    let mut re = Recast::new(core, CANCEL, "", params);
+    let session = re.session("sessionId", "sessionId");
+    let params = re.finish();
+    if let Some(session) = session
+        && let Some(turn) = core.session(&session).turn.as_mut()
+    {
+        turn.cancelled = true;
+    }
+    core.tell(Wire::Canonical, CANCEL, params);
+}
+
+/// Notes snake-case params, which are `2025.1` and not delta.
+fn note_snake(core: &mut Core, method: &str, params: &Map) {
+    if params.contains_key("session_id") || params.contains_key("protocol_version") {
+        let message = "the fields are spelled as in 2025.1 on a delta connection";
+        core.note(NoteKind::OtherDialect, method.to_owned(), "", message);
+    }
+}

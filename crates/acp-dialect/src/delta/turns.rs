@@ -1,0 +1,323 @@
+//! `session/prompt`, `assistant.message_delta`, and `session/load` with its history in one piece.
+
+use acp_rpc::{Frame, Id};
+use serde_json::{Value, json};
+
+use super::connect::{displace, place};
+use crate::core::{Asked, Core, Wire};
+use crate::json::{Map, object, put_meta, text};
+use crate::note::NoteKind;
+use crate::recast::Recast;
+use crate::session::Replay;
+use crate::shared;
+
+const PROMPT: &str = "session/prompt";
+const LOAD: &str = "session/load";
+const DELTA: &str = "assistant.message_delta";
+const UPDATE: &str = "session/update";
+
+pub(super) fn decode_prompt(core: &mut Core, id: &Id, params: Map) {
+    let mut re = Recast::new(core, PROMPT, "", params);
+    let session = re.session("sessionId", "sessionId");
+    match re.take("prompt") {
+        Some(Value::String(said)) => re.set("prompt", json!([{ "type": "text", "text": said }])),
+        Some(blocks) => re.set("prompt", blocks),
+        None => re.note(NoteKind::WrongShape, "prompt", "the prompt is missing"),
+    }
+    let params = re.finish();
+    if let Some(session) = &session {
+        core.session(session).begin_turn();
+    }
+    core.request(Wire::Canonical, id, PROMPT, params, Asked::new(PROMPT, session));
+}
+
+/// A prompt that is plain text goes as a string; blocks go as v1 writes them.
+pub(super) fn encode_prompt(core: &mut Core, id: &Id, params: Map) {
+    let mut re = Recast::new(core, PROMPT, "", params);
+    let session = re.session("sessionId", "sessionId");
+    if let Some(blocks) = re.take("prompt") {
+        let said = match blocks.as_array().map(Vec::as_slice) {
+            Some([block]) => shared::plain_text(block).map(str::to_owned),
+            _ => None,
+        };
+        match said {
+            Some(said) => re.set("prompt", said),
+            None => {
+                re.note(
+                    NoteKind::Passed,
+                    "prompt",
+                    "delta names no content blocks; passed as v1 writes them",
+                );
+                re.set("prompt", blocks);
+            }
+        }
+    }
+    let params = re.finish();
+    if let Some(session) = &session {
+        core.session(session).begin_turn();
+    }
+    core.request(Wire::Foreign, id, PROMPT, params, Asked::new(PROMPT, session));
+}
+
+pub(super) fn decode_delta(core: &mut Core, params: Map) {
+    let mut re = Recast::new(core, DELTA, "", params);
+    let session = re.session("sessionId", "sessionId");
+    let said = re.take("content").unwrap_or_default();
+    if let (Some(session), Some(said)) = (session.as_deref(), said.as_str()) {
+        re.core.session(session).said(said, None);
+    }
+    let mut update = object([
+        ("sessionUpdate", "agent_message_chunk".into()),
+        ("content", json!({ "type": "text", "text": said })),
+    ]);
+    if let Some(id) = re.take_restored("messageId") {
+        update.insert("messageId".to_owned(), id);
+    }
+    re.set("update", update);
+    let params = re.finish();
+    core.tell(Wire::Canonical, UPDATE, params);
+}
+
+/// Remembers what a v1 update on the delta wire says.
+pub(super) fn observe(core: &mut Core, params: &Map) {
+    if let (Some(session), Some(Value::Object(update))) = (text(params, "sessionId"), params.get("update")) {
+        let session = session.to_owned();
+        if text(update, "sessionUpdate") == Some("agent_message_chunk") {
+            let said = update.get("content").map(|content| shared::flatten(content).0).unwrap_or_default();
+            core.session(&session).said(&said, None);
+        }
+        shared::observe(core, &session, update);
+    }
+}
+
+pub(super) fn encode_update(core: &mut Core, frame: &Frame, mut params: Map) {
+    let session = text(&params, "sessionId").unwrap_or_default().to_owned();
+    let Some(Value::Object(update)) = params.get("update").cloned() else {
+        core.note(NoteKind::WrongShape, UPDATE, "update", "it is missing or not an object; passed unchanged");
+        return core.pass(frame);
+    };
+    shared::observe(core, &session, &update);
+    let kind = text(&update, "sessionUpdate").unwrap_or_default().to_owned();
+    let said = update.get("content").and_then(shared::plain_text).map(str::to_owned);
+    match (kind.as_str(), said) {
+        ("user_message_chunk" | "agent_message_chunk", Some(said))
+            if core.session(&session).replay.is_some() =>
+        {
+            if let Some(replay) = core.session(&session).replay.as_mut() {
+                replay.say(kind == "user_message_chunk", &said);
+            }
+        }
+        ("agent_message_chunk", Some(said)) => {
+            let limit = core.options.reply_limit;
+            core.session(&session).said(&said, Some(limit));
+            params.shift_remove("update");
+            params.insert("content".to_owned(), said.into());
+            for (name, value) in update {
+                match name.as_str() {
+                    "sessionUpdate" | "content" => {}
+                    "_meta" => {
+                        params.insert(name, value);
+                    }
+                    _ => {
+                        core.note(
+                            NoteKind::Carried,
+                            DELTA,
+                            format!("update.{name}"),
+                            "delta has no field for it; kept in _meta",
+                        );
+                        put_meta(&mut params, shared::V1_KEY, &name, value);
+                    }
+                }
+            }
+            core.tell(Wire::Foreign, DELTA, params);
+        }
+        _ => {
+            let message = format!("delta streams text only; {kind} is passed as v1 writes it");
+            core.note(NoteKind::Passed, UPDATE, "update.sessionUpdate", message);
+            core.pass(frame);
+        }
+    }
+}
+
+pub(super) fn encode_prompted(core: &mut Core, id: &Id, asked: &Asked, result: Value) {
+    let session = asked.session.clone().unwrap_or_default();
+    let turn = core.session(&session).end_turn();
+    let Value::Object(mut result) = result else {
+        return shared::wrong_answer(core, id, PROMPT, "it is not an object", result);
+    };
+    let reason = text(&result, "stopReason").unwrap_or_default().to_owned();
+    result.shift_remove("stopReason");
+    let mut re = Recast::new(core, PROMPT, "result", result);
+    re.set("sessionId", session);
+    if turn.truncated {
+        re.note(NoteKind::Lossy, "content", "the text was longer than the limit; the deltas had all of it");
+    }
+    if re.restored("content").is_none() {
+        re.set("content", turn.text);
+    }
+    if re.restored("artifacts").is_none() {
+        let artifacts: Vec<Value> = turn.artifacts.iter().map(|path| json!({ "path": path })).collect();
+        re.set("artifacts", artifacts);
+    }
+    match reason.as_str() {
+        "end_turn" => {}
+        "cancelled" => re.set("canceled", true),
+        "" => re.note(NoteKind::WrongShape, "stopReason", "the stop reason is missing"),
+        _ => {
+            let message = format!("delta has no stop reasons; {reason} is kept in _meta");
+            re.carry("stopReason", reason.into(), NoteKind::Lossy, message);
+        }
+    }
+    let result = re.finish();
+    core.answer(Wire::Foreign, id, result);
+}
+
+pub(super) fn decode_prompted(core: &mut Core, id: &Id, asked: &Asked, result: Value) {
+    let session = asked.session.clone().unwrap_or_default();
+    let turn = core.session(&session).end_turn();
+    let Value::Object(result) = result else {
+        return shared::wrong_answer(core, id, PROMPT, "it is not an object", result);
+    };
+    let mut re = Recast::new(core, PROMPT, "result", result);
+    re.take("sessionId");
+    let content = re.take_text("content").unwrap_or_default();
+    let fresh = turn.streamed == 0 && !content.is_empty();
+    if !fresh && content.len() != turn.streamed {
+        let message = "the answer's text is not what was streamed; kept in _meta";
+        re.carry("content", content.clone().into(), NoteKind::Lossy, message);
+    }
+    let artifacts = re.take_list("artifacts").unwrap_or_default();
+    if !artifacts.is_empty() {
+        re.carry(
+            "artifacts",
+            artifacts.clone().into(),
+            NoteKind::Lossy,
+            "v1 has no artifacts; told as links and kept in _meta",
+        );
+    }
+    let canceled = re.take("canceled") == Some(Value::Bool(true));
+    re.keep(&["stopReason"]);
+    if canceled || turn.cancelled {
+        re.set("stopReason", "cancelled");
+    }
+    re.invent("stopReason", "end_turn", "delta has no stop reasons");
+    let result = re.finish();
+    if fresh {
+        core.note(
+            NoteKind::Invented,
+            PROMPT,
+            "result.content",
+            "nothing was streamed; the answer's text is told as a chunk",
+        );
+        shared::tell_text(core, &session, "agent_message_chunk", &content);
+    }
+    for artifact in &artifacts {
+        tell_artifact(core, &session, artifact);
+    }
+    core.answer(Wire::Canonical, id, result);
+}
+
+/// A file that the turn left behind, as a link.
+fn tell_artifact(core: &mut Core, session: &str, artifact: &Value) {
+    let field = |name: &str| artifact.get(name).and_then(Value::as_str);
+    let Some(path) = field("uri").or_else(|| field("path")).or_else(|| artifact.as_str()) else {
+        core.note(
+            NoteKind::WrongShape,
+            PROMPT,
+            "result.artifacts",
+            "an artifact names no path; kept in _meta only",
+        );
+        return;
+    };
+    let uri = if path.contains("://") {
+        path.to_owned()
+    } else {
+        format!("file://{}", shared::absolute(&core.work_dir(), path))
+    };
+    let name = field("name").unwrap_or_else(|| shared::basename(path)).to_owned();
+    let link = json!({ "type": "resource_link", "uri": uri, "name": name });
+    let update = object([("sessionUpdate", "agent_message_chunk".into()), ("content", link)]);
+    shared::tell_update(core, session, update);
+}
+
+pub(super) fn decode_load(core: &mut Core, id: &Id, params: Map) {
+    let mut re = Recast::new(core, LOAD, "", params);
+    let session = re.session("sessionId", "sessionId");
+    place(&mut re);
+    let params = re.finish();
+    if let Some(session) = &session {
+        core.session(session).replay = Some(Replay::default());
+    }
+    core.request(Wire::Canonical, id, LOAD, params, Asked::new(LOAD, session));
+}
+
+pub(super) fn encode_load(core: &mut Core, id: &Id, params: Map) {
+    let mut re = Recast::new(core, LOAD, "", params);
+    let session = re.session("sessionId", "sessionId");
+    displace(&mut re);
+    let params = re.finish();
+    core.request(Wire::Foreign, id, LOAD, params, Asked::new(LOAD, session));
+}
+
+/// The replayed text as pairs of prompt and response, then the answer.
+pub(super) fn encode_loaded(core: &mut Core, id: &Id, asked: &Asked, result: Value) {
+    let session = asked.session.clone().unwrap_or_default();
+    let replay = core.session(&session).replay.take().unwrap_or_default();
+    let mut history: Vec<Map> = Vec::new();
+    for said in replay.messages {
+        match (said.by_user, history.last_mut()) {
+            (false, Some(last)) => {
+                last.insert("response".to_owned(), said.text.into());
+            }
+            (true, _) => history.push(object([("prompt", said.text.into()), ("response", "".into())])),
+            (false, None) => history.push(object([("prompt", "".into()), ("response", said.text.into())])),
+        }
+    }
+    let told = object([("sessionId", session.clone().into()), ("history", json!(history))]);
+    core.tell(Wire::Foreign, UPDATE, told);
+    let mut re = Recast::new(core, LOAD, "result", result.as_object().cloned().unwrap_or_default());
+    re.set("sessionId", session);
+    re.set("loaded", true);
+    let result = re.finish();
+    core.answer(Wire::Foreign, id, result);
+}
+
+pub(super) fn decode_history(core: &mut Core, params: Map) {
+    let mut re = Recast::new(core, UPDATE, "", params);
+    let session = re.session("sessionId", "sessionId").unwrap_or_default();
+    let history = re.take_list("history").unwrap_or_default();
+    re.finish();
+    for turn in history {
+        let said = [("prompt", "user_message_chunk"), ("response", "agent_message_chunk")];
+        if said.iter().all(|(field, _)| turn.get(field).is_none()) {
+            core.note(
+                NoteKind::WrongShape,
+                UPDATE,
+                "history",
+                "an entry has neither a prompt nor a response; left out",
+            );
+        }
+        for (field, kind) in said {
+            if let Some(said) = turn.get(field).and_then(Value::as_str).filter(|said| !said.is_empty()) {
+                shared::tell_text(core, &session, kind, said);
+            }
+        }
+    }
+}
+
+pub(super) fn decode_loaded(core: &mut Core, id: &Id, result: Value) {
+    let Value::Object(result) = result else {
+        return shared::wrong_answer(core, id, LOAD, "it is not an object", result);
+    };
+    let mut re = Recast::new(core, LOAD, "result", result);
+    re.take("sessionId");
+    if re.take("loaded") == Some(Value::Bool(false)) {
+        re.finish();
+        core.note(NoteKind::Lossy, LOAD, "result.loaded", "not loaded: told as an error, as v1 does");
+        let error = acp_rpc::RpcError::new(crate::codes::NOT_FOUND, "the agent did not load the session");
+        return core.fail(Wire::Canonical, id, &error);
+    }
+    re.keep(&["modes", "configOptions"]);
+    let result = re.finish();
+    core.answer(Wire::Canonical, id, result);
+}

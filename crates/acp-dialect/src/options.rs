@@ -1,0 +1,68 @@
+//! What a translation must be told, because the forms do not say it.
+
+use serde_json::Value;
+
+/// How to answer a permission request when the client's form has no way to be asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Unasked {
+    /// Choose a rejecting option.
+    #[default]
+    Reject,
+    /// Choose an allowing option.
+    Allow,
+    /// Answer `cancelled`.
+    Cancel,
+}
+
+/// What becomes of the `credentials` that `2025.1` attaches to an MCP server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Credentials {
+    /// Environment variables of a stdio server, headers of an HTTP server.
+    #[default]
+    Deliver,
+    /// Not passed on.
+    Withhold,
+}
+
+/// Settings of a [`Translator`](crate::Translator).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Options {
+    /// The working directory where a form has no field for it, and the base of relative paths. Absolute.
+    pub work_dir: String,
+    /// MCP servers (v1 shape) for forms that cannot name them when a session is created.
+    pub mcp_servers: Vec<Value>,
+    /// The answer to a permission request that the client's form cannot be asked.
+    pub permission: Unasked,
+    /// What becomes of `2025.1` credentials.
+    pub credentials: Credentials,
+    /// Whether a `2025.1` agent, which cannot say so, is taken to support `session/load`.
+    pub load_session: bool,
+    /// Whether a `probe` client, which cannot say so, is taken to serve `readTextFile` and `writeTextFile`.
+    pub client_files: bool,
+    /// The token for a `2025.1` agent that asks for one.
+    pub token: Option<String>,
+    /// Where session ids must be made up (a `2025.1` agent expects the client to choose), they start with this.
+    /// Give each connection its own, so that ids stay unique over restarts.
+    pub session_prefix: String,
+    /// Session ids known from earlier connections: (foreign, canonical).
+    pub sessions: Vec<(String, String)>,
+    /// How many bytes of a turn's text are kept for forms whose prompt answer repeats it.
+    pub reply_limit: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            work_dir: "/".to_owned(),
+            mcp_servers: Vec::new(),
+            permission: Unasked::default(),
+            credentials: Credentials::default(),
+            load_session: false,
+            client_files: false,
+            token: None,
+            session_prefix: "session".to_owned(),
+            sessions: Vec::new(),
+            reply_limit: 16 * 1024 * 1024,
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! `prompt`: one string in, the whole text again in the answer.
+
+use acp_rpc::{Id, RpcError};
+use serde_json::{Value, json};
+
+use crate::core::{Asked, Core, Wire};
+use crate::json::{Map, object, put_meta, text};
+use crate::note::NoteKind;
+use crate::recast::Recast;
+use crate::shared;
+
+const PROMPT: &str = "prompt";
+
+pub(super) fn decode_prompt(core: &mut Core, id: &Id, params: Map) {
+    let mut re = Recast::new(core, PROMPT, "", params);
+    let session = re.session("sessionId", "sessionId");
+    let message = re.take_text("message");
+    if re.restored("prompt").is_none() {
+        match message {
+            Some(message) => re.set("prompt", json!([{ "type": "text", "text": message }])),
+            None => re.note(NoteKind::WrongShape, "message", "the message is missing"),
+        }
+    }
+    let params = re.finish();
+    if let Some(session) = &session {
+        core.session(session).begin_turn();
+    }
+    core.request(Wire::Canonical, id, "session/prompt", params, Asked::new("session/prompt", session));
+}
+
+pub(super) fn encode_prompt(core: &mut Core, id: &Id, params: Map) {
+    let mut re = Recast::new(core, PROMPT, "", params);
+    let session = re.session("sessionId", "sessionId");
+    if let Some(blocks) = re.take_list("prompt") {
+        let flat: Vec<(String, bool)> = blocks.iter().map(shared::flatten).collect();
+        let message = flat.iter().map(|(text, _)| text.as_str()).collect::<Vec<_>>().join("\n");
+        if flat.len() > 1 || flat.iter().any(|(_, whole)| !whole) {
+            re.carry(
+                "prompt",
+                blocks.into(),
+                NoteKind::Lossy,
+                "probe takes one text; the blocks were joined into it",
+            );
+        }
+        re.set("message", message);
+    }
+    let params = re.finish();
+    if let Some(session) = &session {
+        core.session(session).begin_turn();
+    }
+    core.request(Wire::Foreign, id, PROMPT, params, Asked::new("session/prompt", session));
+}
+
+pub(super) fn encode_prompted(core: &mut Core, id: &Id, asked: &Asked, result: Value) {
+    let session = asked.session.clone().unwrap_or_default();
+    let turn = core.session(&session).end_turn();
+    let foreign = core.foreign_id(&session).to_owned();
+    let Value::Object(mut result) = result else {
+        return shared::wrong_answer(core, id, "session/prompt", "it is not an object", result);
+    };
+    let reason = shared::stop_reason(core, PROMPT, &result);
+    result.shift_remove("stopReason");
+    let mut re = Recast::new(core, PROMPT, "result", result);
+    re.set("sessionId", foreign);
+    if turn.truncated {
+        re.note(NoteKind::Lossy, "content", "the text was longer than the limit; the chunks had all of it");
+    }
+    if re.restored("content").is_none() {
+        re.set("content", json!([{ "type": "text", "text": turn.text }]));
+    }
+    if let Some(now) = re.core.wall_clock.clone() {
+        re.invent("timestamp", now, "v1 gives no time; the translator's clock was taken");
+    }
+    if reason != "end_turn" {
+        re.carry_quietly("stopReason", reason.into());
+    }
+    let result = re.finish();
+    core.answer(Wire::Foreign, id, result);
+}
+
+pub(super) fn decode_prompted(core: &mut Core, id: &Id, asked: &Asked, result: Value) {
+    let session = asked.session.clone().unwrap_or_default();
+    let turn = core.session(&session).end_turn();
+    let Value::Object(result) = result else {
+        return shared::wrong_answer(core, id, PROMPT, "it is not an object", result);
+    };
+    if result.get("error") == Some(&Value::Bool(true)) {
+        return failed_by_flag(core, id, result);
+    }
+    let mut re = Recast::new(core, PROMPT, "result", result);
+    re.take("sessionId");
+    let content = re.take_list("content").unwrap_or_default();
+    let said: usize = content.iter().filter_map(|block| text(block.as_object()?, "text")).map(str::len).sum();
+    let fresh = turn.streamed == 0 && !content.is_empty();
+    if !fresh && said != turn.streamed {
+        let message = "the answer's text is not what was streamed; kept in _meta";
+        re.carry("content", content.clone().into(), NoteKind::Lossy, message);
+    }
+    let reason = if turn.cancelled { "cancelled" } else { "end_turn" };
+    re.invent("stopReason", reason, "probe has no stop reasons");
+    let result = re.finish();
+    if fresh {
+        core.note(
+            NoteKind::Invented,
+            PROMPT,
+            "result.content",
+            "nothing was streamed; the answer's text is told as a chunk",
+        );
+        for block in content {
+            let update = object([("sessionUpdate", "agent_message_chunk".into()), ("content", block)]);
+            shared::tell_update(core, &session, update);
+        }
+    }
+    core.answer(Wire::Canonical, id, result);
+}
+
+/// A result that says it is an error.
+fn failed_by_flag(core: &mut Core, id: &Id, result: Map) {
+    core.note(NoteKind::Lossy, PROMPT, "result.error", "a result that says it is an error became -32603");
+    let said = result.get("content").and_then(|content| content.get(0)).and_then(|block| block.get("text"));
+    let said = said.and_then(Value::as_str).unwrap_or("the prompt failed").to_owned();
+    let error =
+        RpcError::internal(said).with_data(json!({ "original": { "dialect": "probe", "result": result } }));
+    core.fail(Wire::Canonical, id, &error);
+}
+
+/// A tool failed and ended the prompt: v1 says so with the tool call. Says whether a call was open to say it with.
+pub(super) fn tool_failed(core: &mut Core, id: &Id, asked: &Asked, error: &RpcError) -> bool {
+    let session = asked.session.clone().unwrap_or_default();
+    let mut open: Vec<String> = core
+        .session(&session)
+        .tools
+        .iter()
+        .filter(|(_, tool)| tool.is_open())
+        .map(|(id, _)| id.clone())
+        .collect();
+    open.sort();
+    if open.is_empty() {
+        return false;
+    }
+    core.note(
+        NoteKind::Lossy,
+        PROMPT,
+        "error.code",
+        "-32004 became a failed tool call: v1 has no code for it",
+    );
+    for call in open {
+        let update = object([
+            ("sessionUpdate", "tool_call_update".into()),
+            ("toolCallId", call.into()),
+            ("status", "failed".into()),
+            ("content", json!([{ "type": "content", "content": { "type": "text", "text": error.message } }])),
+        ]);
+        shared::tell_update(core, &session, update);
+    }
+    core.session(&session).end_turn();
+    let mut result = object([("stopReason", "end_turn".into())]);
+    let original = json!({ "code": error.code, "message": error.message, "data": error.data });
+    put_meta(&mut result, core.carry_key(), "error", original);
+    core.answer(Wire::Canonical, id, result);
+    true
+}

@@ -1,0 +1,351 @@
+//! `messageChunk`, `toolCallProgress`, `sessionUpdated`.
+
+use serde_json::{Value, json};
+
+use super::sessions::probe_mode;
+use crate::core::{Core, Wire};
+use crate::json::{Map, object, put_meta, text};
+use crate::note::NoteKind;
+use crate::recast::Recast;
+use crate::shared;
+
+const CHUNK: &str = "messageChunk";
+const PROGRESS: &str = "toolCallProgress";
+const UPDATED: &str = "sessionUpdated";
+
+pub(super) fn decode_chunk(core: &mut Core, params: Map) {
+    let mut re = Recast::new(core, CHUNK, "", params);
+    let session = re.session("sessionId", "sessionId");
+    let said = re.take("chunk").unwrap_or_default();
+    if let (Some(session), Some(said)) = (session.as_deref(), said.as_str()) {
+        re.core.session(session).said(said, None);
+    }
+    if let Some(index) = re.take("index") {
+        re.carry_quietly("index", index);
+    }
+    let content = re.take_restored("content").unwrap_or_else(|| json!({ "type": "text", "text": said }));
+    let mut update = object([("sessionUpdate", "agent_message_chunk".into()), ("content", content)]);
+    if let Some(id) = re.take_restored("messageId") {
+        update.insert("messageId".to_owned(), id);
+    }
+    re.set("update", update);
+    let params = re.finish();
+    core.tell(Wire::Canonical, "session/update", params);
+}
+
+/// The nested form and the flat one that is seen in practice.
+pub(super) fn decode_progress(core: &mut Core, params: Map) {
+    let mut re = Recast::new(core, PROGRESS, "", params);
+    let session = re.session("sessionId", "sessionId").unwrap_or_default();
+    let call = match re.take_map("toolCall") {
+        Some(call) => call,
+        None => {
+            let mut flat = Map::new();
+            for (from, to) in [
+                ("toolCallId", "id"),
+                ("name", "name"),
+                ("kind", "kind"),
+                ("status", "status"),
+                ("result", "result"),
+                ("error", "error"),
+                ("startTime", "startTime"),
+            ] {
+                if let Some(value) = re.take(from) {
+                    flat.insert(to.to_owned(), value);
+                }
+            }
+            re.note(
+                NoteKind::WrongShape,
+                "toolCall",
+                "the flat form of toolCallProgress; read as the nested one",
+            );
+            flat
+        }
+    };
+    let update = decode_call(re.core, &session, call);
+    shared::observe(re.core, &session, &update);
+    re.set("update", update);
+    let params = re.finish();
+    core.tell(Wire::Canonical, "session/update", params);
+}
+
+fn decode_call(core: &mut Core, session: &str, call: Map) -> Map {
+    let id = text(&call, "id").unwrap_or_default().to_owned();
+    let known = core.session(session).tools.contains_key(&id);
+    let mut re = Recast::new(core, PROGRESS, "toolCall", call);
+    re.set("sessionUpdate", if known { "tool_call_update" } else { "tool_call" });
+    re.rename("id", "toolCallId");
+    let name = re.take("name");
+    if !known {
+        let title = name.clone().unwrap_or_else(|| id.clone().into());
+        re.invent("title", title, "v1 needs a title; the tool's name was taken");
+    }
+    if let Some(name) = name {
+        re.set("name", name);
+    }
+    if let Some(kind) = re.take("kind") {
+        let now = decode_kind(&kind);
+        if now != kind {
+            re.carry(
+                "kind",
+                kind,
+                NoteKind::Lossy,
+                "v1 has other kinds of tools; the original is kept in _meta",
+            );
+        }
+        if re.restored("kind").is_none() {
+            re.set("kind", now);
+        }
+    }
+    re.keep(&["status"]);
+    if let Some(start) = re.take("startTime") {
+        re.carry("startTime", start, NoteKind::Carried, "v1 gives no times with tool calls; kept in _meta");
+    }
+    decode_outcome(&mut re);
+    re.finish()
+}
+
+/// `result` and `error` of the flat form.
+fn decode_outcome(re: &mut Recast<'_>) {
+    let result = re.take("result");
+    let error = re.take("error");
+    let shown = error
+        .as_ref()
+        .or(result.as_ref())
+        .map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned));
+    if let Some(shown) = shown
+        && re.restored("content").is_none()
+    {
+        re.set("content", json!([{ "type": "content", "content": { "type": "text", "text": shown } }]));
+    }
+    if let Some(result) = result {
+        re.set("rawOutput", result);
+    }
+    if let Some(error) = error {
+        re.carry_quietly("error", error);
+    }
+}
+
+fn decode_kind(kind: &Value) -> Value {
+    match kind.as_str() {
+        Some("query") => "search".into(),
+        Some("extract") => "read".into(),
+        Some(
+            "read" | "edit" | "delete" | "move" | "search" | "execute" | "think" | "fetch" | "switch_mode"
+            | "other",
+        ) => kind.clone(),
+        _ => "other".into(),
+    }
+}
+
+/// One notification of probe may be two updates of v1: the mode, and the time.
+pub(super) fn decode_updated(core: &mut Core, params: Map) {
+    let mut re = Recast::new(core, UPDATED, "", params);
+    let session = re.session("sessionId", "sessionId").unwrap_or_default();
+    let mode = re.take_text("mode");
+    let at = re.take("updatedAt");
+    let whole = re.take_restored("update");
+    let rest = re.finish();
+    if let Some(Value::Object(update)) = whole {
+        return shared::tell_update(core, &session, update);
+    }
+    if let Some(mode) = mode {
+        let update =
+            object([("sessionUpdate", "current_mode_update".into()), ("currentModeId", mode.into())]);
+        shared::tell_update(core, &session, update);
+    }
+    let mut info = object([("sessionUpdate", "session_info_update".into())]);
+    if let Some(meta) = rest.get("_meta") {
+        info.insert("_meta".to_owned(), meta.clone());
+    }
+    if let Some(at) = at {
+        info.insert("updatedAt".to_owned(), at);
+    }
+    if info.len() > 1 {
+        shared::tell_update(core, &session, info);
+    }
+}
+
+/// Names that the form declares without saying their shape.
+pub(super) fn decode_declared(core: &mut Core, method: &str, kind: &str, mut params: Map) {
+    core.note(
+        NoteKind::Passed,
+        method.to_owned(),
+        "",
+        "declared by the form without a shape; its fields are passed as v1's",
+    );
+    let session = match params.shift_remove("sessionId") {
+        Some(Value::String(session)) => core.canonical_id(&session).to_owned(),
+        _ => core.likely_session().unwrap_or_default().to_owned(),
+    };
+    params.insert("sessionUpdate".to_owned(), kind.into());
+    shared::tell_update(core, &session, params);
+}
+
+pub(super) fn encode(core: &mut Core, mut params: Map) {
+    let update = match params.shift_remove("update") {
+        Some(Value::Object(update)) => update,
+        other => {
+            core.note(
+                NoteKind::WrongShape,
+                "session/update",
+                "update",
+                "it is missing or not an object; kept in _meta",
+            );
+            object([("_meta", json!({ "update": other }))])
+        }
+    };
+    let mut re = Recast::new(core, "session/update", "", params);
+    let session = re.session("sessionId", "sessionId").unwrap_or_default();
+    let mut envelope = re.finish();
+    shared::observe(core, &session, &update);
+    let kind = text(&update, "sessionUpdate").unwrap_or_default().to_owned();
+    if core.session(&session).replay.is_some() {
+        return collect(core, &session, &kind, update);
+    }
+    let method = match kind.as_str() {
+        "agent_message_chunk" => encode_chunk(core, &session, update, &mut envelope),
+        "tool_call" | "tool_call_update" => encode_call(core, &session, update, &mut envelope),
+        "current_mode_update" => encode_mode(core, update, &mut envelope),
+        "session_info_update" => encode_info(core, update, &mut envelope),
+        _ => {
+            let message =
+                format!("probe has no update like {kind}; it travels in the _meta of sessionUpdated");
+            core.note(NoteKind::Carried, "session/update", "update.sessionUpdate", message);
+            put_meta(&mut envelope, shared::V1_KEY, "update", update.into());
+            UPDATED
+        }
+    };
+    core.tell(Wire::Foreign, method, envelope);
+}
+
+/// An update of a replay, kept for the answer to `loadSession`.
+fn collect(core: &mut Core, session: &str, kind: &str, update: Map) {
+    let said = update.get("content").map(shared::flatten);
+    let Some(replay) = core.session(session).replay.as_mut() else { return };
+    match (kind, said) {
+        ("user_message_chunk" | "agent_message_chunk", Some((said, whole))) => {
+            replay.say(kind == "user_message_chunk", &said);
+            if !whole {
+                replay.others.push(update.into());
+            }
+        }
+        _ => replay.others.push(update.into()),
+    }
+}
+
+fn encode_chunk(core: &mut Core, session: &str, mut update: Map, envelope: &mut Map) -> &'static str {
+    let content = update.shift_remove("content").unwrap_or_default();
+    let (said, whole) = shared::flatten(&content);
+    let limit = core.options.reply_limit;
+    let state = core.session(session);
+    state.said(&said, Some(limit));
+    let index = state.index;
+    state.index += 1;
+    envelope.insert("chunk".to_owned(), said.into());
+    if !envelope.contains_key("index") {
+        envelope.insert("index".to_owned(), index.into());
+    }
+    if !whole {
+        core.note(
+            NoteKind::Lossy,
+            CHUNK,
+            "update.content",
+            "probe streams text only; the block is kept in _meta",
+        );
+        put_meta(envelope, shared::V1_KEY, "content", content);
+    }
+    carry_rest(core, CHUNK, update, envelope);
+    CHUNK
+}
+
+fn encode_call(core: &mut Core, session: &str, update: Map, envelope: &mut Map) -> &'static str {
+    let known = text(&update, "toolCallId")
+        .and_then(|id| core.session(session).tools.get(id))
+        .cloned()
+        .unwrap_or_default();
+    let mut re = Recast::new(core, PROGRESS, "update", update);
+    re.take("sessionUpdate");
+    re.rename("toolCallId", "id");
+    let title = re.take("title");
+    match re.take("name") {
+        Some(name) => {
+            if let Some(title) = title.filter(|title| *title != name) {
+                re.carry("title", title, NoteKind::Carried, "probe has a name but no title; kept in _meta");
+            }
+            re.set("name", name);
+        }
+        None => {
+            let name = title.unwrap_or_else(|| known.name.clone().into());
+            re.set("name", name);
+        }
+    }
+    let kind = re
+        .take("kind")
+        .unwrap_or_else(|| if known.kind.is_empty() { "other".into() } else { known.kind.clone().into() });
+    if re.restored("kind").is_none() {
+        re.set("kind", kind);
+    }
+    re.keep(&["status"]);
+    if re.placed("status").is_none() {
+        re.set("status", known.status);
+    }
+    let call = re.finish();
+    envelope.insert("toolCall".to_owned(), call.into());
+    PROGRESS
+}
+
+fn encode_mode(core: &mut Core, mut update: Map, envelope: &mut Map) -> &'static str {
+    if let Some(Value::String(mode)) = update.shift_remove("currentModeId") {
+        envelope.insert("mode".to_owned(), probe_mode(&mode).into());
+    }
+    if let Some(now) = core.wall_clock.clone() {
+        core.note(
+            NoteKind::Invented,
+            UPDATED,
+            "updatedAt",
+            "v1 gives no time; the translator's clock was taken",
+        );
+        envelope.insert("updatedAt".to_owned(), now.into());
+    }
+    carry_rest(core, UPDATED, update, envelope);
+    UPDATED
+}
+
+fn encode_info(core: &mut Core, mut update: Map, envelope: &mut Map) -> &'static str {
+    if let Some(at) = update.get("updatedAt").cloned() {
+        envelope.insert("updatedAt".to_owned(), at);
+    }
+    if update.keys().any(|name| !matches!(name.as_str(), "sessionUpdate" | "updatedAt" | "_meta")) {
+        core.note(NoteKind::Carried, UPDATED, "update", "probe has the time only; the rest is kept in _meta");
+        put_meta(envelope, shared::V1_KEY, "update", update.clone().into());
+    }
+    update.retain(|name, _| name == "_meta");
+    carry_rest(core, UPDATED, update, envelope);
+    UPDATED
+}
+
+/// What is left of an update, in the envelope's `_meta`.
+fn carry_rest(core: &mut Core, method: &'static str, update: Map, envelope: &mut Map) {
+    let mut update = update;
+    update.shift_remove("sessionUpdate");
+    for (name, value) in crate::json::take_meta(&mut update, core.target_key()) {
+        envelope.insert(name, value);
+    }
+    for (name, value) in update {
+        if name == "_meta" {
+            let meta = envelope.entry("_meta").or_insert_with(|| json!({}));
+            if let (Some(meta), Value::Object(more)) = (meta.as_object_mut(), value) {
+                meta.extend(more);
+            }
+            continue;
+        }
+        core.note(
+            NoteKind::Carried,
+            method,
+            format!("update.{name}"),
+            "probe has no field for it; kept in _meta",
+        );
+        put_meta(envelope, shared::V1_KEY, &name, value);
+    }
+}

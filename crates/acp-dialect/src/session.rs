@@ -1,0 +1,119 @@
+//! What a translator remembers of a session.
+
+use std::collections::{HashMap, VecDeque};
+
+use acp_rpc::Id;
+use serde_json::Value;
+
+/// One session, by its canonical id.
+#[derive(Debug, Default)]
+pub(crate) struct Session {
+    pub(crate) turn: Option<Turn>,
+    /// The number of the next chunk, where a form counts them.
+    pub(crate) index: u64,
+    pub(crate) tools: HashMap<String, Tool>,
+    /// Mode ids, as the agent wrote them.
+    pub(crate) modes: Vec<String>,
+    pub(crate) mode: Option<String>,
+    pub(crate) replay: Option<Replay>,
+    /// Permission requests shown to a client as notifications, oldest first.
+    pub(crate) asks: VecDeque<Ask>,
+}
+
+/// A prompt that is being worked on.
+#[derive(Debug, Default)]
+pub(crate) struct Turn {
+    pub(crate) cancelled: bool,
+    /// How many bytes of agent text were streamed.
+    pub(crate) streamed: usize,
+    /// The text itself, where the prompt's answer repeats it.
+    pub(crate) text: String,
+    pub(crate) truncated: bool,
+    /// Files that were written.
+    pub(crate) artifacts: Vec<String>,
+    /// A tool call failed, and nothing was said or done since.
+    pub(crate) failed_tool: bool,
+}
+
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Tool {
+    pub(crate) name: String,
+    pub(crate) kind: String,
+    pub(crate) status: String,
+}
+
+impl Tool {
+    pub(crate) fn is_open(&self) -> bool {
+        matches!(self.status.as_str(), "pending" | "in_progress")
+    }
+}
+
+/// A history that is being replayed, collected for a form that gives it in one piece.
+#[derive(Debug, Default)]
+pub(crate) struct Replay {
+    pub(crate) messages: Vec<Said>,
+    /// Updates that are no plain text.
+    pub(crate) others: Vec<Value>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Said {
+    pub(crate) by_user: bool,
+    pub(crate) text: String,
+}
+
+impl Replay {
+    /// Adds text; consecutive text of one speaker is one message.
+    pub(crate) fn say(&mut self, by_user: bool, text: &str) {
+        match self.messages.last_mut() {
+            Some(last) if last.by_user == by_user => last.text.push_str(text),
+            _ => self.messages.push(Said { by_user, text: text.to_owned() }),
+        }
+    }
+}
+
+/// A permission request waiting for a client that answers by notification.
+#[derive(Debug)]
+pub(crate) struct Ask {
+    pub(crate) id: Id,
+    pub(crate) options: Vec<Value>,
+}
+
+impl Session {
+    pub(crate) fn begin_turn(&mut self) {
+        self.turn = Some(Turn::default());
+        self.index = 0;
+    }
+
+    /// Ends the turn; finished tool calls are forgotten with it.
+    pub(crate) fn end_turn(&mut self) -> Turn {
+        self.tools.retain(|_, tool| tool.is_open());
+        self.turn.take().unwrap_or_default()
+    }
+
+    /// The mode id of the agent that is spelled like `name`, whatever the case.
+    pub(crate) fn spelled(&self, name: &str) -> String {
+        self.modes.iter().find(|id| id.eq_ignore_ascii_case(name)).cloned().unwrap_or_else(|| name.to_owned())
+    }
+
+    /// Counts and, if `keep` is given, keeps agent text of the turn, up to that many bytes.
+    pub(crate) fn said(&mut self, text: &str, keep: Option<usize>) {
+        let Some(turn) = self.turn.as_mut() else { return };
+        turn.streamed += text.len();
+        turn.failed_tool = false;
+        let Some(limit) = keep else { return };
+        if turn.text.len() + text.len() <= limit {
+            turn.text.push_str(text);
+        } else {
+            turn.truncated = true;
+        }
+    }
+
+    pub(crate) fn wrote(&mut self, path: &str) {
+        if let Some(turn) = self.turn.as_mut()
+            && !turn.artifacts.iter().any(|known| known == path)
+        {
+            turn.artifacts.push(path.to_owned());
+        }
+    }
+}

@@ -1,0 +1,301 @@
+//! Steps that several forms take.
+
+use acp_rpc::{Frame, Id, RpcError};
+use serde_json::{Value, json};
+
+use crate::core::{Asked, Core, Job, Refusal, Wire};
+use crate::dialect::Dialect;
+use crate::json::{Map, text};
+use crate::note::NoteKind;
+use crate::options::Unasked;
+
+/// A request that the form does not name goes through unchanged, and so will its answer.
+pub(crate) fn through(core: &mut Core, frame: &Frame, id: &Id, method: &str) {
+    core.note(
+        NoteKind::Passed,
+        method.to_owned(),
+        "",
+        "the form does not name this method; passed unchanged",
+    );
+    through_quietly(core, frame, id, method);
+}
+
+/// The same where the two forms agree about the method, so that there is nothing to note.
+pub(crate) fn through_quietly(core: &mut Core, frame: &Frame, id: &Id, method: &str) {
+    let wire = if core.is_decoding() { Wire::Canonical } else { Wire::Foreign };
+    core.expect(wire, id, Asked::new(method.to_owned(), None).with(Job::Through));
+    core.pass(frame);
+}
+
+/// A notification that the form does not name goes through unchanged.
+pub(crate) fn told_through(core: &mut Core, frame: &Frame, method: &str) {
+    core.note(
+        NoteKind::Passed,
+        method.to_owned(),
+        "",
+        "the form does not name this notification; passed unchanged",
+    );
+    core.pass(frame);
+}
+
+/// An answer of the wrong shape becomes an error that names the flaw and keeps the answer.
+pub(crate) fn wrong_answer(core: &mut Core, id: &Id, method: &str, flaw: &str, answer: Value) {
+    core.note(NoteKind::WrongShape, method.to_owned(), "result", flaw.to_owned());
+    let error = RpcError::internal(format!("the answer to {method} has the wrong shape: {flaw}"))
+        .with_data(json!({ "answer": answer }));
+    let wire = if core.is_decoding() { Wire::Canonical } else { Wire::Foreign };
+    core.fail(wire, id, &error);
+}
+
+/// Chooses an option of a permission request; `None` when no option says that.
+pub(crate) fn choose(options: &[Value], approve: bool) -> Option<String> {
+    let kinds = if approve { ["allow_once", "allow_always"] } else { ["reject_once", "reject_always"] };
+    kinds.iter().find_map(|kind| {
+        let found = options.iter().find(|option| option.get("kind").and_then(Value::as_str) == Some(kind))?;
+        found.get("optionId").and_then(Value::as_str).map(str::to_owned)
+    })
+}
+
+/// The result of a permission request.
+pub(crate) fn outcome(chosen: Option<String>) -> Value {
+    match chosen {
+        Some(option) => json!({ "outcome": { "outcome": "selected", "optionId": option } }),
+        None => json!({ "outcome": { "outcome": "cancelled" } }),
+    }
+}
+
+/// Answers a v1 permission request that the client's form cannot be asked.
+pub(crate) fn answer_unasked(core: &mut Core, id: &Id, params: &Map) {
+    let options = params.get("options").and_then(Value::as_array).cloned().unwrap_or_default();
+    let chosen = match core.options.permission {
+        Unasked::Reject => choose(&options, false),
+        Unasked::Allow => choose(&options, true),
+        Unasked::Cancel => None,
+    };
+    let said = chosen.as_deref().unwrap_or("cancelled").to_owned();
+    let message = format!("{} cannot be asked for permission; answered by the setting: {said}", core.dialect);
+    core.note(NoteKind::Answered, "session/request_permission", "", message);
+    core.answer(Wire::Canonical, id, outcome(chosen));
+}
+
+/// Lines `line` (from 1) up to `limit` of them.
+pub(crate) fn cut_lines(content: &str, line: Option<u64>, limit: Option<u64>) -> String {
+    let skip = usize::try_from(line.unwrap_or(1).saturating_sub(1)).unwrap_or(usize::MAX);
+    let take = limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
+    content.split_inclusive('\n').skip(skip).take(take).collect()
+}
+
+/// A path made absolute against `base`.
+pub(crate) fn absolute(base: &str, path: &str) -> String {
+    if path.starts_with('/') {
+        return path.to_owned();
+    }
+    let path = path.strip_prefix("./").unwrap_or(path);
+    format!("{}/{path}", base.trim_end_matches('/'))
+}
+
+/// The last part of a URI or path.
+pub(crate) fn basename(uri: &str) -> &str {
+    let end = uri.trim_end_matches('/');
+    end.rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or(uri)
+}
+
+/// The text of a v1 content block that is plain text and nothing more.
+pub(crate) fn plain_text(block: &Value) -> Option<&str> {
+    let block = block.as_object()?;
+    (block.len() == 2 && text(block, "type") == Some("text")).then(|| text(block, "text")).flatten()
+}
+
+/// Any v1 content block as text for a reader, and whether that says everything.
+pub(crate) fn flatten(block: &Value) -> (String, bool) {
+    if let Some(text) = plain_text(block) {
+        return (text.to_owned(), true);
+    }
+    let field = |name: &str| block.get(name).and_then(Value::as_str).unwrap_or_default();
+    let flat = match field("type") {
+        "text" => field("text").to_owned(),
+        "resource_link" => format!("[{}]({})", field("name"), field("uri")),
+        "resource" => {
+            let resource = block.get("resource");
+            let inner = |name: &str| resource.and_then(|r| r.get(name)).and_then(Value::as_str);
+            match inner("text") {
+                Some(text) => {
+                    format!("<resource uri=\"{}\">\n{text}\n</resource>", inner("uri").unwrap_or_default())
+                }
+                None => format!("[resource {}]", inner("uri").unwrap_or_default()),
+            }
+        }
+        kind @ ("image" | "audio") => format!("[{kind} {}]", field("mimeType")),
+        other => format!("[{other}]"),
+    };
+    (flat, false)
+}
+
+/// Remembers what a v1 update says about tool calls, modes and files.
+pub(crate) fn observe(core: &mut Core, session: &str, update: &Map) {
+    let session = core.session(session);
+    match text(update, "sessionUpdate") {
+        Some("tool_call" | "tool_call_update") => observe_tool(session, update),
+        Some("current_mode_update") => session.mode = text(update, "currentModeId").map(str::to_owned),
+        _ => {}
+    }
+}
+
+fn observe_tool(session: &mut crate::session::Session, update: &Map) {
+    let Some(id) = text(update, "toolCallId") else { return };
+    let tool = session.tools.entry(id.to_owned()).or_default();
+    for (field, slot) in [("title", &mut tool.name), ("kind", &mut tool.kind), ("status", &mut tool.status)] {
+        if let Some(value) = text(update, field) {
+            value.clone_into(slot);
+        }
+    }
+    if tool.status.is_empty() {
+        "pending".clone_into(&mut tool.status);
+    }
+    let failed = tool.status == "failed";
+    if let Some(turn) = session.turn.as_mut() {
+        turn.failed_tool = failed;
+    }
+    for block in update.get("content").and_then(Value::as_array).into_iter().flatten() {
+        if block.get("type").and_then(Value::as_str) == Some("diff")
+            && let Some(path) = block.get("path").and_then(Value::as_str)
+        {
+            session.wrote(path);
+        }
+    }
+}
+
+/// A v1 agent made a session for a foreign client: remembers it, and sets the mode if the client asked for one.
+/// Returns the answer that is to be recast now, or nothing if it must wait.
+pub(crate) fn session_made(core: &mut Core, id: &Id, asked: &Asked, result: Value) -> Option<Map> {
+    let Job::New { chosen, mode } = &asked.job else { return None };
+    let Value::Object(result) = result else {
+        wrong_answer(core, id, "session/new", "it is not an object", result);
+        return None;
+    };
+    let Some(canonical) = text(&result, "sessionId").map(str::to_owned) else {
+        wrong_answer(core, id, "session/new", "sessionId is missing", Value::Object(result));
+        return None;
+    };
+    note_second_session(core, &canonical);
+    if let Some(chosen) = chosen {
+        core.pair_ids(chosen, &canonical);
+    }
+    remember_modes(core, &canonical, &result);
+    let Some(mode) = mode else { return Some(result) };
+    let session = core.session(&canonical);
+    let wanted = session.spelled(mode);
+    if session.mode.as_deref() == Some(&wanted) {
+        return Some(result);
+    }
+    if !session.modes.contains(&wanted) {
+        let message = format!("the agent has no mode {mode:?}; the session keeps the agent's own");
+        core.note(NoteKind::Lossy, "session/new", "mode", message);
+        return Some(result);
+    }
+    let params = crate::json::object([("sessionId", canonical.clone().into()), ("modeId", wanted.into())]);
+    let job = Job::ModeAfterNew { reply_to: id.clone(), result };
+    let set = core.invent_id();
+    core.request(
+        Wire::Canonical,
+        &set,
+        "session/set_mode",
+        params,
+        Asked::new("session/set_mode", Some(canonical)).with(job),
+    );
+    None
+}
+
+pub(crate) fn note_second_session(core: &mut Core, canonical: &str) {
+    if core.knows(canonical) {
+        let message = format!("the agent gave the session id {canonical:?} to a second session");
+        core.note(NoteKind::DuplicateSession, "session/new", "sessionId", message);
+    }
+}
+
+/// Takes the modes of a v1 session answer into memory.
+pub(crate) fn remember_modes(core: &mut Core, canonical: &str, result: &Map) {
+    let modes = result.get("modes");
+    let ids = modes.and_then(|modes| modes.get("availableModes")).and_then(Value::as_array);
+    let ids: Vec<String> = ids
+        .into_iter()
+        .flatten()
+        .filter_map(|mode| mode.get("id").and_then(Value::as_str).map(str::to_owned))
+        .collect();
+    let current =
+        modes.and_then(|modes| modes.get("currentModeId")).and_then(Value::as_str).map(str::to_owned);
+    let session = core.session(canonical);
+    if !ids.is_empty() {
+        session.modes = ids;
+    }
+    if current.is_some() {
+        session.mode = current;
+    }
+}
+
+/// The modes of a session in v1 terms, from bare names.
+pub(crate) fn modes_from(names: &[String], current: &str) -> Value {
+    let available: Vec<Value> = names.iter().map(|name| json!({ "id": name, "name": name })).collect();
+    json!({ "currentModeId": current, "availableModes": available })
+}
+
+/// A cancel of the canonical side for a form in which cancelling is a request.
+pub(crate) fn cancel_as_request(core: &mut Core, method: &str, params: Map, session: Option<String>) {
+    if let Some(session) = &session
+        && let Some(turn) = core.session(session).turn.as_mut()
+    {
+        turn.cancelled = true;
+    }
+    let id = core.invent_id();
+    core.request(Wire::Foreign, &id, method, params, Asked::new("session/cancel", session).with(Job::Cancel));
+}
+
+/// The answer to such a request says nothing that v1 wants to hear.
+pub(crate) fn cancel_answered(core: &mut Core, method: &'static str) {
+    core.note(NoteKind::Lossy, method, "result", "v1 cancels by notification; the acknowledgement ends here");
+}
+
+/// The session that a request without one means.
+pub(crate) fn infer_session(core: &mut Core, method: &str) -> Result<String, Refusal> {
+    let Some(session) = core.likely_session().map(str::to_owned) else {
+        return Err(Refusal::new(
+            "sessionId",
+            RpcError::INVALID_REQUEST,
+            format!("{method} before any session was made"),
+        ));
+    };
+    let message = format!("the form does not name the session; taken to be {session:?}");
+    core.note(NoteKind::Invented, method.to_owned(), "sessionId", message);
+    Ok(session)
+}
+
+/// A v1 `session/update` for the canonical side.
+pub(crate) fn tell_update(core: &mut Core, session: &str, update: Map) {
+    observe(core, session, &update);
+    let params = crate::json::object([("sessionId", session.into()), ("update", Value::Object(update))]);
+    core.tell(Wire::Canonical, "session/update", params);
+}
+
+/// A v1 text chunk for the canonical side.
+pub(crate) fn tell_text(core: &mut Core, session: &str, kind: &str, said: &str) {
+    let update = crate::json::object([
+        ("sessionUpdate", kind.into()),
+        ("content", json!({"type": "text", "text": said})),
+    ]);
+    tell_update(core, session, update);
+}
+
+/// `_meta` key of v1 fields, for what a foreign answer carries.
+pub(crate) const V1_KEY: &str = "acp-dialect/v1";
+
+/// Whether a stop reason says more than that the turn ended.
+pub(crate) fn stop_reason(core: &mut Core, method: &'static str, result: &Map) -> String {
+    let reason = text(result, "stopReason").unwrap_or_default().to_owned();
+    if reason.is_empty() {
+        core.note(NoteKind::WrongShape, method, "stopReason", "the stop reason is missing");
+    } else if reason != "end_turn" && core.dialect != Dialect::Go {
+        let message = format!("the form has no stop reasons; {reason} is kept in _meta");
+        core.note(NoteKind::Lossy, method, "stopReason", message);
+    }
+    reason
+}

@@ -1,0 +1,371 @@
+//! One wire, one foreign peer.
+
+use acp_rpc::{Frame, Id, Reply, RpcError, View};
+use serde_json::Value;
+
+use crate::core::{Asked, Core, Job, Refusal, Wire};
+use crate::dialect::{Dialect, Side};
+use crate::json::Map;
+use crate::note::{Note, NoteKind};
+use crate::options::Options;
+use crate::{codes, delta, detect, fast, go, probe, shared, v2025};
+
+/// Where a frame goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Way {
+    /// To the other side of the translator.
+    Onward,
+    /// Back to the side that the translated frame came from.
+    Back,
+}
+
+/// A frame and where it goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Out {
+    /// Where to.
+    pub way: Way,
+    /// The frame, in the form of the side that it goes to.
+    pub frame: Frame,
+}
+
+/// What came of one frame.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Translated {
+    /// The frames to send, in this order.
+    pub frames: Vec<Out>,
+    /// What was lost, made up, carried, refused or wrong.
+    pub notes: Vec<Note>,
+}
+
+impl Translated {
+    fn same(frame: &Frame) -> Self {
+        Self { frames: vec![Out { way: Way::Onward, frame: frame.clone() }], notes: Vec::new() }
+    }
+}
+
+/// Translates between one foreign peer and the canonical side of the conversation.
+///
+/// ```
+/// use acp_dialect::{Dialect, Options, Side, Translator};
+/// use acp_rpc::Frame;
+///
+/// let mut at_client = Translator::new(Dialect::Probe, Side::Client, Options::default());
+/// let hello = Frame::parse(r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"1"}}"#);
+/// let out = at_client.to_canonical(&hello);
+/// assert_eq!(out.frames[0].frame.params(), Some(r#"{"protocolVersion":1,"clientCapabilities":{}}"#));
+/// ```
+#[derive(Debug)]
+pub struct Translator {
+    core: Core,
+}
+
+impl Translator {
+    /// A translator for a wire whose `foreign_side` speaks `foreign`.
+    #[must_use]
+    pub fn new(foreign: Dialect, foreign_side: Side, options: Options) -> Self {
+        Self { core: Core::new(foreign, foreign_side, options) }
+    }
+
+    /// The form of the foreign peer.
+    #[must_use]
+    pub fn dialect(&self) -> Dialect {
+        self.core.dialect
+    }
+
+    /// Which side the foreign peer is.
+    #[must_use]
+    pub fn foreign_side(&self) -> Side {
+        self.core.side
+    }
+
+    /// The wall clock as RFC 3339 text, for forms whose answers carry a time. Without it the field is left out.
+    pub fn set_wall_clock(&mut self, now: impl Into<String>) {
+        self.core.wall_clock = Some(now.into());
+    }
+
+    /// Pairs of session ids that differ on the two sides, (foreign, canonical), for [`Options::sessions`] of a later
+    /// connection.
+    #[must_use]
+    pub fn session_ids(&self) -> Vec<(String, String)> {
+        self.core.pairs().map(|(foreign, canonical)| (foreign.to_owned(), canonical.to_owned())).collect()
+    }
+
+    /// Translates a frame that the foreign peer sent.
+    pub fn to_canonical(&mut self, frame: &Frame) -> Translated {
+        if self.core.dialect == Dialect::V1 {
+            return Translated::same(frame);
+        }
+        self.core.begin(true);
+        if let Some(out) = fast::decode(&mut self.core, frame) {
+            self.core.emit(Wire::Canonical, out);
+        } else {
+            self.translate(frame);
+        }
+        self.core.finish()
+    }
+
+    /// Translates a frame that the canonical side sent.
+    pub fn from_canonical(&mut self, frame: &Frame) -> Translated {
+        if self.core.dialect == Dialect::V1 {
+            return Translated::same(frame);
+        }
+        self.core.begin(false);
+        if let Some(out) = fast::encode(&mut self.core, frame) {
+            self.core.emit(Wire::Foreign, out);
+        } else {
+            self.translate(frame);
+        }
+        self.core.finish()
+    }
+
+    /// The canonical side is gone: answers every request that the foreign peer still waits for, in its own form.
+    pub fn canonical_closed(&mut self) -> Translated {
+        self.core.begin(false);
+        let mut open: Vec<(Id, Asked)> = self.core.by_foreign.drain().collect();
+        open.sort_by(|a, b| a.0.cmp(&b.0));
+        for (id, asked) in open {
+            let id = match asked.job {
+                Job::Told => continue,
+                Job::ModeAfterNew { reply_to, .. } => reply_to,
+                _ => id,
+            };
+            let error = codes::closed(&mut self.core, &asked.method);
+            self.core.fail(Wire::Foreign, &id, &error);
+        }
+        self.core.finish()
+    }
+
+    fn translate(&mut self, frame: &Frame) {
+        for member in frame.unknown_members() {
+            let method = frame.method().unwrap_or_default().to_owned();
+            self.core.note(NoteKind::Lossy, method, member, "an envelope member that JSON-RPC does not know");
+        }
+        match frame.view() {
+            View::Request { id, method, params } => self.request(frame, id, method, params),
+            View::Notification { method, params } => self.notification(frame, method, params),
+            View::Response { id, reply } => self.response(frame, id, reply),
+            View::Batch(_) => {
+                self.core.note(NoteKind::Malformed, "", "", "a batch; ACP has none, passed unchanged");
+                self.core.pass(frame);
+            }
+            View::Malformed(flaw) => {
+                let message = format!("{flaw}; passed unchanged");
+                self.core.note(NoteKind::Malformed, "", "", message);
+                self.core.pass(frame);
+            }
+        }
+    }
+
+    fn request(&mut self, frame: &Frame, id: &Id, method: &str, params: Option<&str>) {
+        let core = &mut self.core;
+        if core.is_decoding()
+            && let Some(owner) = detect::stranger(method, core.dialect)
+        {
+            core.refuse(id, method, None, other_dialect(method, owner, core.dialect));
+            return;
+        }
+        let Some(params) = object(core, method, params) else {
+            shared::through_quietly(core, frame, id, method);
+            return;
+        };
+        if core.is_decoding() && method == "initialize" {
+            introduce(core, &params);
+        }
+        let session = named_session(core, &params);
+        let done = match (core.dialect, core.is_decoding()) {
+            (Dialect::V2025_1, true) => v2025::decode_request(core, frame, id, method, params),
+            (Dialect::V2025_1, false) => v2025::encode_request(core, frame, id, method, params),
+            (Dialect::Probe, true) => probe::decode_request(core, frame, id, method, params),
+            (Dialect::Probe, false) => probe::encode_request(core, frame, id, method, params),
+            (Dialect::Go, true) => go::decode_request(core, frame, id, method, params),
+            (Dialect::Go, false) => go::encode_request(core, frame, id, method, params),
+            (Dialect::Delta, true) => delta::decode_request(core, frame, id, method, params),
+            (Dialect::Delta, false) => delta::encode_request(core, frame, id, method, params),
+            (Dialect::V1, _) => {
+                core.pass(frame);
+                Ok(())
+            }
+        };
+        if let Err(refusal) = done {
+            core.refuse(id, method, session.as_deref(), refusal);
+        }
+    }
+
+    fn notification(&mut self, frame: &Frame, method: &str, params: Option<&str>) {
+        let core = &mut self.core;
+        if core.is_decoding()
+            && let Some(owner) = detect::stranger(method, core.dialect)
+        {
+            let refusal = other_dialect(method, owner, core.dialect);
+            core.note(
+                refusal.kind,
+                method.to_owned(),
+                "",
+                format!("{}; not passed on", refusal.error.message),
+            );
+            return;
+        }
+        let Some(params) = object(core, method, params) else {
+            core.pass(frame);
+            return;
+        };
+        match (core.dialect, core.is_decoding()) {
+            (Dialect::V2025_1, true) => v2025::decode_notification(core, frame, method, params),
+            (Dialect::V2025_1, false) => v2025::encode_notification(core, frame, method, params),
+            (Dialect::Probe, true) => probe::decode_notification(core, frame, method, params),
+            (Dialect::Probe, false) => probe::encode_notification(core, frame, method, params),
+            (Dialect::Go, true) => go::decode_notification(core, frame, method, params),
+            (Dialect::Go, false) => go::encode_notification(core, frame, method, params),
+            (Dialect::Delta, true) => delta::decode_notification(core, frame, method, params),
+            (Dialect::Delta, false) => delta::encode_notification(core, frame, method, params),
+            (Dialect::V1, _) => core.pass(frame),
+        }
+    }
+
+    fn response(&mut self, frame: &Frame, id: &Id, reply: Reply<'_>) {
+        let core = &mut self.core;
+        let decoding = core.is_decoding();
+        let open = if decoding { &mut core.of_foreign } else { &mut core.by_foreign };
+        let Some(asked) = open.remove(id) else {
+            let message = format!(
+                "an answer to {id}, which nobody asked or which was answered before; passed unchanged"
+            );
+            core.note(NoteKind::UnknownAnswer, "", "id", message);
+            core.pass(frame);
+            return;
+        };
+        match reply {
+            Reply::Result(text) => {
+                let Some(result) = core.parse(text) else {
+                    core.note(
+                        NoteKind::WrongShape,
+                        asked.method,
+                        "result",
+                        "nested too deep to translate; passed unchanged",
+                    );
+                    core.pass(frame);
+                    return;
+                };
+                self.result(frame, id, asked, result);
+            }
+            Reply::Error(text) => {
+                let Ok(error) = RpcError::parse(text) else {
+                    core.note(
+                        NoteKind::WrongShape,
+                        asked.method,
+                        "error",
+                        "no code or message; passed unchanged",
+                    );
+                    core.pass(frame);
+                    return;
+                };
+                self.error(frame, id, asked, error);
+            }
+        }
+    }
+
+    fn result(&mut self, frame: &Frame, id: &Id, asked: Asked, result: Value) {
+        let core = &mut self.core;
+        match asked.job {
+            Job::Through => return core.pass(frame),
+            Job::Cancel => return shared::cancel_answered(core, "session/cancel"),
+            _ => {}
+        }
+        match (core.dialect, core.is_decoding()) {
+            (Dialect::V2025_1, true) => v2025::decode_result(core, id, asked, result),
+            (Dialect::V2025_1, false) => v2025::encode_result(core, id, asked, result),
+            (Dialect::Probe, true) => probe::decode_result(core, id, asked, result),
+            (Dialect::Probe, false) => probe::encode_result(core, id, asked, result),
+            (Dialect::Go, true) => go::decode_result(core, id, asked, result),
+            (Dialect::Go, false) => go::encode_result(core, id, asked, result),
+            (Dialect::Delta, true) => delta::decode_result(core, id, asked, result),
+            (Dialect::Delta, false) => delta::encode_result(core, id, asked, result),
+            (Dialect::V1, _) => core.pass(frame),
+        }
+    }
+
+    fn error(&mut self, frame: &Frame, id: &Id, asked: Asked, error: RpcError) {
+        let core = &mut self.core;
+        let session = asked.session.clone();
+        match asked.job {
+            Job::Cancel => {
+                let message = format!("the agent refused to cancel: {error}");
+                return core.note(NoteKind::Lossy, "session/cancel", "error", message);
+            }
+            Job::Told => return delta::permission_failed(core, session.as_deref(), &error),
+            _ => {}
+        }
+        let (wire, reply_to, translated) = if core.is_decoding() {
+            if core.dialect == Dialect::Probe && probe::error_is_no_error(core, id, &asked, &error) {
+                return;
+            }
+            (Wire::Canonical, id, codes::decode(core, &asked.method, session.as_deref(), error.clone()))
+        } else {
+            let reply_to = if let Job::ModeAfterNew { reply_to, .. } = &asked.job { reply_to } else { id };
+            (Wire::Foreign, reply_to, codes::encode(core, &asked.method, session.as_deref(), error.clone()))
+        };
+        if let Some(session) = session.as_deref() {
+            let session = core.session(session);
+            match &*asked.method {
+                "session/prompt" => drop(session.end_turn()),
+                "session/load" => session.replay = None,
+                _ => {}
+            }
+        }
+        if translated == error && reply_to == id {
+            core.pass(frame);
+        } else {
+            core.fail(wire, reply_to, &translated);
+        }
+    }
+}
+
+/// The params as an object; absent ones are empty. Anything else is noted and goes through.
+fn object(core: &mut Core, method: &str, params: Option<&str>) -> Option<Map> {
+    let Some(text) = params else { return Some(Map::new()) };
+    match core.parse(text) {
+        Some(Value::Object(map)) => Some(map),
+        Some(Value::Null) => Some(Map::new()),
+        Some(_) => {
+            core.note(NoteKind::WrongShape, method.to_owned(), "params", "not an object; passed unchanged");
+            None
+        }
+        None => {
+            core.note(
+                NoteKind::WrongShape,
+                method.to_owned(),
+                "params",
+                "nested too deep to translate; passed unchanged",
+            );
+            None
+        }
+    }
+}
+
+fn named_session(core: &Core, params: &Map) -> Option<String> {
+    let named = params.get("sessionId").or_else(|| params.get("session_id")).and_then(Value::as_str)?;
+    Some(core.session_ids(named).1)
+}
+
+fn other_dialect(method: &str, owner: Dialect, agreed: Dialect) -> Refusal {
+    let message = format!("{method} belongs to the form {owner}; this connection speaks {agreed}");
+    Refusal {
+        kind: NoteKind::OtherDialect,
+        field: "",
+        error: Box::new(RpcError::new(RpcError::METHOD_NOT_FOUND, message)),
+    }
+}
+
+/// Notes a peer that introduces itself in another form than the one agreed.
+fn introduce(core: &mut Core, params: &Map) {
+    if let Some(found) = detect::form_of_initialize(params)
+        && found != core.dialect
+        && !(found == Dialect::V1 && core.dialect == Dialect::Go)
+    {
+        let message = format!(
+            "the {} introduced itself in the form {found}; this connection speaks {}",
+            core.side, core.dialect
+        );
+        core.note(NoteKind::OtherDialect, "initialize", "protocolVersion", message);
+    }
+}

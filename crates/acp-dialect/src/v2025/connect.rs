@@ -1,0 +1,280 @@
+//! `initialize` and `authenticate`.
+
+use acp_rpc::{Id, RpcError};
+use serde_json::{Value, json};
+
+use super::blocks;
+use crate::core::{Asked, Core, Refusal, Wire};
+use crate::json::{Map, text};
+use crate::note::NoteKind;
+use crate::options::Credentials;
+use crate::recast::Recast;
+use crate::shared;
+
+const INIT: &str = "initialize";
+
+pub(super) fn decode_initialize(core: &mut Core, id: &Id, params: Map) {
+    let mut re = Recast::new(core, INIT, "", params);
+    match re.take("protocol_version") {
+        Some(Value::String(version)) if version == "2025.1" => {}
+        Some(other) => {
+            re.carry("protocol_version", other, NoteKind::Lossy, "an unknown version; negotiated to 1");
+        }
+        None => re.note(NoteKind::Invented, "protocol_version", "no version given; taken to be 2025.1"),
+    }
+    re.set("protocolVersion", 1);
+    let capabilities = re.take_map("capabilities").unwrap_or_default();
+    let capabilities = decode_client_capabilities(re.core, capabilities);
+    re.set("clientCapabilities", capabilities);
+    re.rename("client_info", "clientInfo");
+    if let Some(dir) = re.take_text("working_directory") {
+        re.carry_quietly("working_directory", dir.clone().into());
+        re.core.held_dir = Some(dir);
+    }
+    if let Some(servers) = re.take_list("mcp_servers") {
+        if re.core.options.credentials == Credentials::Deliver {
+            re.carry_quietly("mcp_servers", servers.clone().into());
+        }
+        let servers = servers.into_iter().filter_map(|server| decode_server(re.core, server)).collect();
+        re.core.held_servers = servers;
+    }
+    let params = re.finish();
+    core.request(Wire::Canonical, id, INIT, params, Asked::new(INIT, None));
+}
+
+fn decode_client_capabilities(core: &mut Core, capabilities: Map) -> Map {
+    let mut re = Recast::new(core, INIT, "capabilities", capabilities);
+    if let Some(files) = re.take("text_files") {
+        re.set("fs", json!({ "readTextFile": files, "writeTextFile": files }));
+    }
+    re.keep(&["terminal"]);
+    match re.take("experimental") {
+        Some(Value::Object(more)) if !more.is_empty() => re.set("_meta", more),
+        Some(other) => re.carry_quietly("experimental", other),
+        None => {}
+    }
+    re.finish()
+}
+
+/// A server of `2025.1` as v1 knows it.
+fn decode_server(core: &mut Core, server: Value) -> Option<Value> {
+    let Value::Object(server) = server else {
+        core.note(NoteKind::WrongShape, INIT, "mcp_servers", "an entry is not an object; left out");
+        return None;
+    };
+    let name = text(&server, "name").unwrap_or("server").to_owned();
+    let url = text(&server, "url").unwrap_or_default().to_owned();
+    let pairs = credentials(core, server.get("credentials"));
+    if let Some(path) = url.strip_prefix("stdio://") {
+        return Some(json!({ "name": name, "command": path, "args": [], "env": pairs }));
+    }
+    let kind = if url.ends_with("/sse") { "sse" } else { "http" };
+    Some(json!({ "type": kind, "name": name, "url": url, "headers": pairs }))
+}
+
+fn credentials(core: &mut Core, credentials: Option<&Value>) -> Vec<Value> {
+    let Some(Value::Object(entries)) = credentials else { return Vec::new() };
+    if entries.is_empty() {
+        return Vec::new();
+    }
+    if core.options.credentials == Credentials::Withhold {
+        core.note(NoteKind::Lossy, INIT, "mcp_servers.credentials", "withheld by the setting");
+        return Vec::new();
+    }
+    core.note(
+        NoteKind::Lossy,
+        INIT,
+        "mcp_servers.credentials",
+        "v1 has no credentials; given as environment variables or headers",
+    );
+    let entry = |(name, value): (&String, &Value)| {
+        let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        json!({ "name": name, "value": value })
+    };
+    entries.iter().map(entry).collect()
+}
+
+pub(super) fn encode_initialize(core: &mut Core, id: &Id, params: Map) {
+    let mut re = Recast::new(core, INIT, "", params);
+    match re.take("protocolVersion") {
+        Some(version) if version == 1 => {}
+        Some(other) => {
+            re.carry("protocolVersion", other, NoteKind::Lossy, "2025.1 stands for version 1 alone");
+        }
+        None => re.note(NoteKind::WrongShape, "protocolVersion", "the version is missing"),
+    }
+    if re.restored("protocol_version").is_none() {
+        re.set("protocol_version", "2025.1");
+    }
+    re.rename("clientInfo", "client_info");
+    let capabilities = re.take_map("clientCapabilities").unwrap_or_default();
+    let capabilities = encode_client_capabilities(re.core, capabilities);
+    re.set("capabilities", capabilities);
+    let dir = re.core.options.work_dir.clone();
+    re.invent(
+        "working_directory",
+        dir,
+        "v1 names the directory when a session is made; the translator's own was given",
+    );
+    if re.restored("mcp_servers").is_none() {
+        let servers = re.core.options.mcp_servers.clone();
+        let servers: Vec<Value> = servers.iter().map(|server| encode_server(re.core, server)).collect();
+        re.set("mcp_servers", servers);
+    }
+    let params = re.finish();
+    core.held_dir = text(&params, "working_directory").map(str::to_owned);
+    core.request(Wire::Foreign, id, INIT, params, Asked::new(INIT, None));
+}
+
+fn encode_client_capabilities(core: &mut Core, capabilities: Map) -> Map {
+    let mut re = Recast::new(core, INIT, "clientCapabilities", capabilities);
+    let fs = re.take_map("fs").unwrap_or_default();
+    let can = |name: &str| fs.get(name).and_then(Value::as_bool).unwrap_or(false);
+    let (read, write) = (can("readTextFile"), can("writeTextFile"));
+    if re.restored("text_files").is_none() {
+        re.set("text_files", read && write);
+    }
+    if read != write {
+        re.carry("fs", fs.into(), NoteKind::Lossy, "2025.1 has one flag for reading and writing; it says no");
+    }
+    re.keep(&["terminal"]);
+    if let Some(Value::Object(more)) = re.take("_meta") {
+        re.set("experimental", more);
+    }
+    re.finish()
+}
+
+fn encode_server(core: &mut Core, server: &Value) -> Value {
+    let field = |name: &str| server.get(name).and_then(Value::as_str).unwrap_or_default();
+    let is_empty = |name: &str| server.get(name).and_then(Value::as_array).is_none_or(Vec::is_empty);
+    let url = if field("url").is_empty() {
+        format!("stdio://{}", field("command"))
+    } else {
+        field("url").to_owned()
+    };
+    if !is_empty("args") {
+        core.note(NoteKind::Lossy, INIT, "mcp_servers.args", "2025.1 has no arguments for an MCP server");
+    }
+    let mut secrets = Map::new();
+    for pair in
+        ["env", "headers"].iter().filter_map(|name| server.get(name).and_then(Value::as_array)).flatten()
+    {
+        if let (Some(name), Some(value)) = (pair.get("name").and_then(Value::as_str), pair.get("value")) {
+            secrets.insert(name.to_owned(), value.clone());
+        }
+    }
+    json!({ "name": field("name"), "url": url, "credentials": secrets })
+}
+
+pub(super) fn decode_initialized(core: &mut Core, id: &Id, result: Value) {
+    let Value::Object(result) = result else {
+        return shared::wrong_answer(core, id, INIT, "it is not an object", result);
+    };
+    let mut re = Recast::new(core, INIT, "result", result);
+    re.invent("protocolVersion", 1, "2025.1 answers without a version");
+    let capabilities = re.take_map("capabilities").unwrap_or_default();
+    let capabilities = decode_agent_capabilities(re.core, capabilities);
+    re.set("agentCapabilities", capabilities);
+    re.rename("agent_info", "agentInfo");
+    let methods = match re.core.options.token {
+        Some(_) => json!([{ "id": "token", "name": "Token" }]),
+        None => json!([]),
+    };
+    if re.restored("authMethods").is_none() {
+        re.set("authMethods", methods);
+    }
+    let result = re.finish();
+    core.answer(Wire::Canonical, id, result);
+}
+
+fn decode_agent_capabilities(core: &mut Core, capabilities: Map) -> Map {
+    let mut re = Recast::new(core, INIT, "result.capabilities", capabilities);
+    let load = re.core.options.load_session;
+    re.invent("loadSession", load, "2025.1 cannot say whether sessions can be loaded; set by the translator");
+    if let Some(image) = re.take("image")
+        && re.restored("promptCapabilities").is_none()
+    {
+        re.set("promptCapabilities", json!({ "image": image }));
+    }
+    if let Some(modes) = re.take_list("supported_modes") {
+        re.core.held_modes = modes.iter().filter_map(|mode| mode.as_str().map(str::to_owned)).collect();
+        re.carry("supported_modes", modes.into(), NoteKind::Carried, "v1 names modes when a session is made");
+    }
+    re.finish()
+}
+
+pub(super) fn encode_initialized(core: &mut Core, id: &Id, result: Value) {
+    let Value::Object(result) = result else {
+        return shared::wrong_answer(core, id, INIT, "it is not an object", result);
+    };
+    let mut re = Recast::new(core, INIT, "result", result);
+    match re.take("protocolVersion") {
+        Some(version) if version == 1 => {}
+        Some(other) => {
+            re.carry("protocolVersion", other, NoteKind::Lossy, "2025.1 stands for version 1 alone");
+        }
+        None => re.note(NoteKind::WrongShape, "protocolVersion", "the version is missing"),
+    }
+    re.rename("agentInfo", "agent_info");
+    let capabilities = re.take_map("agentCapabilities").unwrap_or_default();
+    let capabilities = encode_agent_capabilities(re.core, capabilities);
+    re.set("capabilities", capabilities);
+    if re.peek("authMethods").and_then(Value::as_array).is_some_and(Vec::is_empty) {
+        re.take("authMethods");
+    }
+    let result = re.finish();
+    core.answer(Wire::Foreign, id, result);
+}
+
+fn encode_agent_capabilities(core: &mut Core, capabilities: Map) -> Map {
+    let mut re = Recast::new(core, INIT, "result.agentCapabilities", capabilities);
+    re.invent("streaming", true, "a v1 agent always streams");
+    if let Some(prompt) = re.take_map("promptCapabilities") {
+        if let Some(image) = prompt.get("image") {
+            re.set("image", image.clone());
+        }
+        if prompt.len() > usize::from(prompt.contains_key("image")) {
+            re.carry(
+                "promptCapabilities",
+                prompt.into(),
+                NoteKind::Carried,
+                "2025.1 has a word for images only",
+            );
+        }
+    }
+    if re.restored("supported_modes").is_none() {
+        re.note(NoteKind::Lossy, "supported_modes", "v1 names modes when a session is made, which is later");
+    }
+    re.finish()
+}
+
+pub(super) fn decode_authenticate(core: &mut Core, id: &Id, params: Map) {
+    let mut re = Recast::new(core, "authenticate", "", params);
+    re.rename("type", "methodId");
+    if let Some(token) = re.take("token") {
+        re.carry("token", token, NoteKind::Carried, "v1 has no field for a token; kept in _meta");
+    }
+    let params = re.finish();
+    core.request(Wire::Canonical, id, "authenticate", params, Asked::new("authenticate", None));
+}
+
+pub(super) fn encode_authenticate(core: &mut Core, id: &Id, params: Map) -> Result<(), Refusal> {
+    let mut re = Recast::new(core, "authenticate", "", params);
+    re.rename("methodId", "type");
+    if re.restored("token").is_none() {
+        let Some(token) = re.core.options.token.clone() else {
+            let message = "a 2025.1 agent wants a token and none is set";
+            return Err(Refusal::new("token", RpcError::INVALID_PARAMS, message));
+        };
+        re.set("token", token);
+        re.note(NoteKind::Invented, "token", "v1 has no field for a token; the one that was set was given");
+    }
+    let params = re.finish();
+    core.request(Wire::Foreign, id, "authenticate", params, Asked::new("authenticate", None));
+    Ok(())
+}
+
+/// Content blocks of a list, one by one.
+pub(super) fn recast_blocks(core: &mut Core, blocks: Vec<Value>) -> Vec<Value> {
+    blocks.into_iter().map(|block| blocks::recast(core, "session/prompt", block)).collect()
+}

@@ -1,0 +1,295 @@
+//! `session/new`, `session/load`, `session/prompt`.
+
+use acp_rpc::{Id, RpcError};
+use serde_json::{Value, json};
+
+use super::connect::recast_blocks;
+use super::ok;
+use crate::core::{Asked, Core, Job, Refusal, Wire};
+use crate::json::{Map, put_meta, text};
+use crate::note::NoteKind;
+use crate::recast::Recast;
+use crate::shared;
+
+const NEW: &str = "session/new";
+const LOAD: &str = "session/load";
+const PROMPT: &str = "session/prompt";
+
+pub(super) fn decode_new(core: &mut Core, id: &Id, params: Map) -> Result<(), Refusal> {
+    let mut re = Recast::new(core, NEW, "", params);
+    let chosen = re.take_text("session_id");
+    if chosen.is_none() {
+        re.note(
+            NoteKind::WrongShape,
+            "session_id",
+            "the client must choose a session id; the agent's will be used",
+        );
+    }
+    let mode = re.take_text("mode");
+    if let Some(chosen) = &chosen
+        && is_taken(re.core, chosen)
+    {
+        let message = format!("the session id {chosen:?} is already in use");
+        let error = Box::new(RpcError::new(RpcError::INVALID_REQUEST, message));
+        return Err(Refusal { kind: NoteKind::DuplicateSession, field: "session_id", error });
+    }
+    place_session(&mut re);
+    let params = re.finish();
+    core.request(Wire::Canonical, id, NEW, params, Asked::new(NEW, None).with(Job::New { chosen, mode }));
+    Ok(())
+}
+
+fn is_taken(core: &Core, chosen: &str) -> bool {
+    let asked = |asked: &Asked| matches!(&asked.job, Job::New { chosen: Some(other), .. } if other == chosen);
+    core.canonical_id(chosen) != chosen || core.knows(chosen) || core.by_foreign.values().any(asked)
+}
+
+/// The directory and the servers that were given at initialize.
+fn place_session(re: &mut Recast<'_>) {
+    if re.core.held_dir.is_none() {
+        re.note(
+            NoteKind::Invented,
+            "cwd",
+            "initialize named no working_directory; the translator's own was taken",
+        );
+    }
+    let dir = re.core.work_dir();
+    re.set("cwd", dir);
+    let servers: Vec<Value> =
+        re.core.held_servers.iter().chain(&re.core.options.mcp_servers).cloned().collect();
+    re.set("mcpServers", servers);
+}
+
+/// The reverse: `2025.1` took both at initialize, so a session cannot have its own.
+fn displace_session(re: &mut Recast<'_>) {
+    if let Some(cwd) = re.take("cwd")
+        && cwd.as_str() != re.core.held_dir.as_deref()
+    {
+        re.carry(
+            "cwd",
+            cwd,
+            NoteKind::Lossy,
+            "2025.1 has one directory for all sessions, named at initialize",
+        );
+    }
+    if let Some(servers) = re.take("mcpServers")
+        && servers.as_array().is_none_or(|servers| *servers != re.core.options.mcp_servers)
+        && servers.as_array().is_none_or(|servers| !servers.is_empty())
+    {
+        re.carry(
+            "mcpServers",
+            servers,
+            NoteKind::Lossy,
+            "2025.1 names MCP servers at initialize, which is over",
+        );
+    }
+}
+
+pub(super) fn encode_made(core: &mut Core, id: &Id, result: Map) {
+    let mut re = Recast::new(core, NEW, "result", result);
+    let session = re.session("sessionId", "session_id");
+    if let Some(canonical) = session
+        && re.placed("session_id").and_then(Value::as_str) != Some(&canonical)
+    {
+        re.carry_quietly("sessionId", canonical.into());
+    }
+    re.set("status", "ok");
+    let result = re.finish();
+    core.answer(Wire::Foreign, id, result);
+}
+
+/// The mode that a client asked for with `session/new` is set; now its answer can go.
+pub(super) fn mode_set(core: &mut Core, asked: Asked) {
+    if let Job::ModeAfterNew { reply_to, result } = asked.job {
+        encode_made(core, &reply_to, result);
+    }
+}
+
+pub(super) fn encode_new(core: &mut Core, id: &Id, params: Map) {
+    let prefix = core.options.session_prefix.clone();
+    let mut re = Recast::new(core, NEW, "", params);
+    let chosen = match re.take_restored("session_id") {
+        Some(Value::String(chosen)) => chosen,
+        _ => {
+            re.note(NoteKind::Invented, "session_id", "2025.1 wants the client to choose the id");
+            re.core.invent_name(&prefix)
+        }
+    };
+    re.set("session_id", chosen.clone());
+    if let Some(first) = re.core.held_modes.first().cloned() {
+        re.invent("mode", first, "v1 chooses the mode later; the first one was taken");
+    }
+    displace_session(&mut re);
+    let params = re.finish();
+    let mode = text(&params, "mode").map(str::to_owned);
+    let job = Job::New { chosen: Some(chosen), mode };
+    core.request(Wire::Foreign, id, NEW, params, Asked::new(NEW, None).with(job));
+}
+
+pub(super) fn decode_made(core: &mut Core, id: &Id, asked: &Asked, result: Value) {
+    let Job::New { chosen, mode } = &asked.job else { return };
+    let result = without_status(core, NEW, result);
+    let mut re = Recast::new(core, NEW, "result", result);
+    let named = re.take_text("session_id").or_else(|| chosen.clone()).unwrap_or_default();
+    let canonical = match re.take_restored("sessionId") {
+        Some(Value::String(canonical)) => canonical,
+        _ => named.clone(),
+    };
+    re.core.pair_ids(&named, &canonical);
+    shared::note_second_session(re.core, &canonical);
+    re.set("sessionId", canonical.clone());
+    place_modes(&mut re, mode.as_deref());
+    let result = re.finish();
+    shared::remember_modes(core, &canonical, &result);
+    core.answer(Wire::Canonical, id, result);
+}
+
+fn place_modes(re: &mut Recast<'_>, current: Option<&str>) {
+    let modes = re.core.held_modes.clone();
+    let Some(first) = modes.first() else { return };
+    let current = current.unwrap_or(first);
+    re.invent(
+        "modes",
+        shared::modes_from(&modes, current),
+        "made from the modes that were named at initialize",
+    );
+}
+
+pub(super) fn decode_load(core: &mut Core, id: &Id, params: Map) {
+    let mut re = Recast::new(core, LOAD, "", params);
+    let session = re.session("session_id", "sessionId");
+    place_session(&mut re);
+    let params = re.finish();
+    if let Some(session) = &session {
+        core.session(session);
+    }
+    core.request(Wire::Canonical, id, LOAD, params, Asked::new(LOAD, session));
+}
+
+pub(super) fn encode_load(core: &mut Core, id: &Id, params: Map) {
+    let mut re = Recast::new(core, LOAD, "", params);
+    let session = re.session("sessionId", "session_id");
+    displace_session(&mut re);
+    let params = re.finish();
+    if let Some(session) = &session {
+        core.session(session);
+    }
+    core.request(Wire::Foreign, id, LOAD, params, Asked::new(LOAD, session));
+}
+
+pub(super) fn encode_loaded(core: &mut Core, id: &Id, asked: &Asked, result: Value) {
+    if let (Some(session), Some(result)) = (asked.session.as_deref(), result.as_object()) {
+        shared::remember_modes(core, session, result);
+    }
+    let result = status_ok(core, LOAD, result);
+    core.answer(Wire::Foreign, id, result);
+}
+
+pub(super) fn decode_loaded(core: &mut Core, id: &Id, asked: &Asked, result: Value) {
+    let result = without_status(core, LOAD, result);
+    let mut re = Recast::new(core, LOAD, "result", result);
+    re.take("session_id");
+    place_modes(&mut re, None);
+    let result = re.finish();
+    if let Some(session) = &asked.session {
+        shared::remember_modes(core, session, &result);
+    }
+    core.answer(Wire::Canonical, id, result);
+}
+
+pub(super) fn decode_prompt(core: &mut Core, id: &Id, params: Map) {
+    let mut re = Recast::new(core, PROMPT, "", params);
+    let session = re.session("session_id", "sessionId");
+    if let Some(blocks) = re.take_list("content") {
+        let blocks = recast_blocks(re.core, blocks);
+        re.set("prompt", blocks);
+    }
+    let params = re.finish();
+    if let Some(session) = &session {
+        core.session(session).begin_turn();
+    }
+    core.request(Wire::Canonical, id, PROMPT, params, Asked::new(PROMPT, session));
+}
+
+pub(super) fn encode_prompt(core: &mut Core, id: &Id, params: Map) {
+    let mut re = Recast::new(core, PROMPT, "", params);
+    let session = re.session("sessionId", "session_id");
+    if let Some(blocks) = re.take_list("prompt") {
+        let blocks = recast_blocks(re.core, blocks);
+        re.set("content", blocks);
+    }
+    let params = re.finish();
+    if let Some(session) = &session {
+        core.session(session).begin_turn();
+    }
+    core.request(Wire::Foreign, id, PROMPT, params, Asked::new(PROMPT, session));
+}
+
+pub(super) fn encode_prompted(core: &mut Core, id: &Id, asked: &Asked, result: Value) {
+    if let Some(session) = asked.session.as_deref() {
+        core.session(session).end_turn();
+    }
+    let Value::Object(mut result) = result else {
+        return shared::wrong_answer(core, id, PROMPT, "it is not an object", result);
+    };
+    let reason = shared::stop_reason(core, PROMPT, &result);
+    result.shift_remove("stopReason");
+    let mut re = Recast::new(core, PROMPT, "result", result);
+    if re.restored("status").is_none() {
+        re.set("status", "ok");
+    }
+    if reason != "end_turn" {
+        re.carry_quietly("stopReason", reason.into());
+    }
+    let result = re.finish();
+    core.answer(Wire::Foreign, id, result);
+}
+
+pub(super) fn decode_prompted(core: &mut Core, id: &Id, asked: &Asked, result: Value) {
+    let turn = asked.session.as_deref().map(|session| core.session(session).end_turn()).unwrap_or_default();
+    let Value::Object(result) = result else {
+        return shared::wrong_answer(core, id, PROMPT, "it is not an object", result);
+    };
+    let mut re = Recast::new(core, PROMPT, "result", result);
+    let status = re.take("status");
+    let word = status.as_ref().and_then(Value::as_str).unwrap_or_default();
+    let cancelled = turn.cancelled || matches!(word, "cancelled" | "canceled");
+    match status {
+        Some(status) if status != "ok" => {
+            re.carry("status", status, NoteKind::Carried, "2025.1 knows no status but ok; kept in _meta");
+        }
+        Some(_) => {}
+        None => re.note(NoteKind::WrongShape, "status", "the status is missing"),
+    }
+    let reason = if cancelled { "cancelled" } else { "end_turn" };
+    re.invent("stopReason", reason, "2025.1 has no stop reasons");
+    let result = re.finish();
+    core.answer(Wire::Canonical, id, result);
+}
+
+/// An empty v1 answer as `2025.1` writes one; what it held besides is carried.
+pub(super) fn status_ok(core: &mut Core, method: &'static str, result: Value) -> Value {
+    let Value::Object(result) = result else { return ok() };
+    let mut re = Recast::new(core, method, "result", result);
+    re.set("status", "ok");
+    Value::Object(re.finish())
+}
+
+/// The reverse: `status: ok` says nothing in v1.
+pub(super) fn without_status(core: &mut Core, method: &'static str, result: Value) -> Map {
+    match result {
+        Value::Object(mut result) => {
+            if text(&result, "status") == Some("ok") {
+                result.shift_remove("status");
+            }
+            result
+        }
+        Value::Null => Map::new(),
+        other => {
+            core.note(NoteKind::WrongShape, method, "result", "it is not an object; taken as empty");
+            let mut empty = Map::new();
+            put_meta(&mut empty, core.carry_key(), "result", json!(other));
+            empty
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! `session/update {session_id, type, data}`.
+
+use serde_json::{Value, json};
+
+use crate::core::{Core, Wire};
+use crate::json::{Map, into_map, object, text};
+use crate::note::NoteKind;
+use crate::recast::Recast;
+use crate::shared;
+
+const UPDATE: &str = "session/update";
+
+pub(super) fn decode(core: &mut Core, params: Map) {
+    let mut re = Recast::new(core, UPDATE, "", params);
+    let session = re.session("session_id", "sessionId");
+    let kind = re.take_text("type").unwrap_or_default();
+    let data = re.take_map("data").unwrap_or_default();
+    let update = decode_data(re.core, &kind, data);
+    if let Some(session) = session.as_deref() {
+        shared::observe(re.core, session, &update);
+    }
+    re.set("update", update);
+    let params = re.finish();
+    core.tell(Wire::Canonical, UPDATE, params);
+}
+
+fn decode_data(core: &mut Core, kind: &str, data: Map) -> Map {
+    let mut re = Recast::new(core, UPDATE, "data", data);
+    re.set("sessionUpdate", kind);
+    match kind {
+        "agent_message_chunk" | "agent_thought_chunk" | "user_message_chunk" => {
+            let said = re.take("text");
+            if re.restored("content").is_none() {
+                re.set("content", json!({ "type": "text", "text": said.unwrap_or_default() }));
+            }
+        }
+        "tool_call" => decode_tool_call(&mut re),
+        "tool_call_update" => decode_tool_update(&mut re),
+        "plan" => decode_plan(&mut re),
+        _ => {
+            let message = format!("2025.1 does not name the update {kind:?}");
+            re.note(NoteKind::Passed, "type", message);
+        }
+    }
+    re.finish()
+}
+
+fn decode_tool_call(re: &mut Recast<'_>) {
+    re.rename("id", "toolCallId");
+    let name = re.take("name");
+    if re.restored("name").is_none()
+        && let Some(name) = name.clone()
+    {
+        re.set("name", name);
+    }
+    re.invent("title", name.unwrap_or_default(), "v1 needs a title; the tool's name was taken");
+    re.rename("arguments", "rawInput");
+    re.invent("kind", "other", "2025.1 has no kinds of tools");
+    re.invent("status", "pending", "2025.1 gives no status with a new call");
+}
+
+fn decode_tool_update(re: &mut Recast<'_>) {
+    re.rename("id", "toolCallId");
+    re.keep(&["status"]);
+    let Some(result) = re.take("result") else { return };
+    if re.restored("content").is_none()
+        && let Some(said) = result.get("content").and_then(Value::as_str)
+    {
+        re.set("content", json!([{ "type": "content", "content": { "type": "text", "text": said } }]));
+    }
+    if re.restored("rawOutput").is_none() {
+        re.set("rawOutput", result);
+    }
+}
+
+fn decode_plan(re: &mut Recast<'_>) {
+    let steps = re.take_list("steps").unwrap_or_default();
+    let entries: Vec<Value> = steps.into_iter().map(|step| decode_step(re.core, step)).collect();
+    re.set("entries", entries);
+}
+
+fn decode_step(core: &mut Core, step: Value) -> Value {
+    let Some(step) = into_map(step) else {
+        core.note(NoteKind::WrongShape, UPDATE, "data.steps", "a step is not an object");
+        return json!({ "content": "", "priority": "medium", "status": "pending" });
+    };
+    let mut re = Recast::new(core, UPDATE, "data.steps", step);
+    re.rename("description", "content");
+    re.invent("priority", "medium", "2025.1 has no priorities");
+    re.keep(&["status"]);
+    re.invent("status", "pending", "the step has no status");
+    Value::Object(re.finish())
+}
+
+pub(super) fn encode(core: &mut Core, params: Map) {
+    let mut re = Recast::new(core, UPDATE, "", params);
+    let session = re.session("sessionId", "session_id");
+    let update = re.take_map("update").unwrap_or_default();
+    let kind = text(&update, "sessionUpdate").unwrap_or_default().to_owned();
+    if let Some(session) = session.as_deref() {
+        shared::observe(re.core, session, &update);
+    }
+    let data = encode_update(re.core, &kind, update);
+    re.set("type", kind);
+    re.set("data", data);
+    let params = re.finish();
+    core.tell(Wire::Foreign, UPDATE, params);
+}
+
+fn encode_update(core: &mut Core, kind: &str, mut update: Map) -> Map {
+    update.shift_remove("sessionUpdate");
+    let mut re = Recast::new(core, UPDATE, "update", update);
+    match kind {
+        "agent_message_chunk" | "agent_thought_chunk" => encode_chunk(&mut re),
+        "user_message_chunk" => {
+            re.note(
+                NoteKind::Passed,
+                "sessionUpdate",
+                "2025.1 does not name user_message_chunk; sent in the same shape",
+            );
+            encode_chunk(&mut re);
+        }
+        "tool_call" => encode_tool_call(&mut re),
+        "tool_call_update" => encode_tool_update(&mut re),
+        "plan" => encode_plan(&mut re),
+        _ => {
+            let message = format!("2025.1 does not name the update {kind}; its fields are in _meta");
+            re.note(NoteKind::Carried, "sessionUpdate", message);
+            re.carry_all_quietly();
+        }
+    }
+    re.finish()
+}
+
+fn encode_chunk(re: &mut Recast<'_>) {
+    let content = re.take("content").unwrap_or_default();
+    let (said, whole) = shared::flatten(&content);
+    re.set("text", said);
+    if !whole {
+        re.carry("content", content, NoteKind::Lossy, "2025.1 streams text only; the block is kept in _meta");
+    }
+}
+
+fn encode_tool_call(re: &mut Recast<'_>) {
+    re.rename("toolCallId", "id");
+    let title = re.take("title");
+    let name = re.take("name");
+    match (name, title) {
+        (Some(name), title) => {
+            if let Some(title) = title.filter(|title| *title != name) {
+                re.carry("title", title, NoteKind::Carried, "2025.1 has a name but no title; kept in _meta");
+            }
+            re.set("name", name);
+        }
+        (None, Some(title)) => {
+            re.set("name", title);
+            re.note(NoteKind::Invented, "name", "the call has no name; its title was taken");
+        }
+        (None, None) => re.note(NoteKind::WrongShape, "title", "the call has neither a name nor a title"),
+    }
+    re.rename("rawInput", "arguments");
+    re.invent("arguments", Map::new(), "the call shows no input; empty arguments were taken");
+    for (field, default) in [("kind", "other"), ("status", "pending")] {
+        if re.peek(field).and_then(Value::as_str) == Some(default) {
+            re.take(field);
+        }
+    }
+}
+
+fn encode_tool_update(re: &mut Recast<'_>) {
+    re.rename("toolCallId", "id");
+    re.keep(&["status"]);
+    let content = re.take("content");
+    let output = re.take("rawOutput");
+    let (said, whole) = content.as_ref().map_or((None, true), text_of_content);
+    match (output, said) {
+        (Some(output), said) if from_output_is(&output, said.as_deref()) => re.set("result", output),
+        (Some(output), said) => {
+            re.set("result", json!({ "content": said.unwrap_or_else(|| output.to_string()) }));
+            re.carry(
+                "rawOutput",
+                output,
+                NoteKind::Carried,
+                "2025.1 has one result; the raw output is kept in _meta",
+            );
+        }
+        (None, Some(said)) => re.set("result", json!({ "content": said })),
+        (None, None) => {}
+    }
+    if !whole && let Some(content) = content {
+        re.carry(
+            "content",
+            content,
+            NoteKind::Lossy,
+            "2025.1 shows text only; the whole content is kept in _meta",
+        );
+    }
+}
+
+/// Whether the raw output is a `2025.1` result that says the same as the content.
+fn from_output_is(output: &Value, said: Option<&str>) -> bool {
+    output.as_object().is_some_and(|output| {
+        let inner = text(output, "content");
+        inner.is_some() && (said.is_none() || said == inner)
+    })
+}
+
+/// The text of tool-call content, and whether that is all of it.
+fn text_of_content(content: &Value) -> (Option<String>, bool) {
+    let Some(list) = content.as_array() else { return (None, false) };
+    let mut said = String::new();
+    let mut whole = true;
+    for block in list {
+        match block.get("content").filter(|_| block.get("type").and_then(Value::as_str) == Some("content")) {
+            Some(inner) => {
+                let (flat, exact) = shared::flatten(inner);
+                said.push_str(&flat);
+                whole &= exact;
+            }
+            None => whole = false,
+        }
+    }
+    ((!list.is_empty()).then_some(said), whole && list.len() <= 1)
+}
+
+fn encode_plan(re: &mut Recast<'_>) {
+    let entries = re.take_list("entries").unwrap_or_default();
+    let mut steps = Vec::new();
+    for (number, entry) in (1..).zip(entries) {
+        steps.push(encode_entry(re.core, number, entry));
+    }
+    re.set("steps", steps);
+}
+
+fn encode_entry(core: &mut Core, number: u64, entry: Value) -> Value {
+    let Some(entry) = into_map(entry) else {
+        core.note(NoteKind::WrongShape, UPDATE, "update.entries", "an entry is not an object");
+        return Value::Object(object([("id", number.into())]));
+    };
+    let mut re = Recast::new(core, UPDATE, "update.entries", entry);
+    re.invent("id", number, "v1 entries have no ids; counted from one");
+    re.rename("content", "description");
+    re.keep(&["status"]);
+    if re.peek("priority").and_then(Value::as_str) == Some("medium") {
+        re.take("priority");
+    }
+    Value::Object(re.finish())
+}
