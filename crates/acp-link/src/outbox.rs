@@ -192,9 +192,9 @@ impl Outbox {
         self.moved.notify_waiters();
     }
 
-    /// The writer has ended: `why` is what later senders are told.
+    /// Nothing more can be written, and what waits is dropped: `why` is what later senders are told.
     pub(crate) fn end(&self, why: &str) {
-        {
+        let wake = {
             let mut state = self.lock();
             if state.ended.is_none() {
                 state.ended = Some(why.into());
@@ -202,6 +202,10 @@ impl Outbox {
             state.buf = BytesMut::new();
             state.lengths = VecDeque::new();
             state.frames = 0;
+            state.writer.take()
+        };
+        if let Some(writer) = wake {
+            writer.wake();
         }
         self.moved.notify_waiters();
     }
@@ -244,8 +248,10 @@ impl State {
     fn push(&mut self, frame: &[u8], newline: bool, framing: Framing) {
         let newline = newline && framing != Framing::Messages;
         if let Some(recorder) = &mut self.recorder {
-            let whole = newline || framing == Framing::Messages;
-            recorder.sent(Instant::now(), frame, whole);
+            match framing {
+                Framing::Messages => recorder.sent_message(Instant::now(), frame),
+                Framing::Lines | Framing::LinesOneByOne => recorder.sent(Instant::now(), frame, newline),
+            }
         }
         self.buf.reserve(frame.len() + usize::from(newline));
         self.buf.put_slice(frame);

@@ -10,8 +10,8 @@ use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
 use acp_rpc::{Line, Splitter};
+use futures_util::{Stream, StreamExt};
 use tokio::io::AsyncRead;
-use tokio::sync::mpsc;
 
 use crate::outbox::{Batch, Outbox};
 use crate::tap::Recorder;
@@ -61,15 +61,8 @@ pub(crate) enum Source {
     Bytes(Box<dyn AsyncRead + Send + Unpin>, Splitter),
     /// The other half of a memory pair.
     Memory(MemorySource, Splitter),
-    /// Whole messages, read by a task of their own.
-    Messages(mpsc::Receiver<Message>),
-}
-
-/// What a message transport's task hands over.
-#[derive(Debug)]
-pub(crate) enum Message {
-    Line(Instant, Line),
-    End(End),
+    /// Whole messages.
+    Messages(Box<dyn Stream<Item = Result<Line, End>> + Send + Unpin>),
 }
 
 /// Takes what the other side's senders have queued; tells them when it is gone.
@@ -166,8 +159,23 @@ impl Receiver {
                 (splitter, Ok(read))
             }
             Source::Messages(messages) => {
-                let message = ready!(messages.poll_recv(cx));
-                self.take_messages(message);
+                let first = ready!(messages.poll_next_unpin(cx));
+                self.at = Instant::now();
+                let mut next = Poll::Ready(first);
+                while let Poll::Ready(message) = next {
+                    match message {
+                        Some(Ok(line)) => self.lines.push_back(line),
+                        Some(Err(end)) => self.end = Some(end),
+                        None => self.end = Some(End::Eof),
+                    }
+                    if self.end.is_some()
+                        || self.lines.len() >= AHEAD
+                        || self.lines.back().is_some_and(is_large)
+                    {
+                        break;
+                    }
+                    next = messages.poll_next_unpin(cx);
+                }
                 return Poll::Ready(());
             }
         };
@@ -185,17 +193,13 @@ impl Receiver {
         }
         Poll::Ready(())
     }
+}
 
-    fn take_messages(&mut self, message: Option<Message>) {
-        match message {
-            Some(Message::Line(at, line)) => {
-                self.at = at;
-                self.lines.push_back(line);
-            }
-            Some(Message::End(end)) => self.end = Some(end),
-            None => self.end = Some(End::Broken("the task that reads the connection ended".into())),
-        }
-    }
+/// How many messages are taken at once from a transport that delivers them one by one.
+const AHEAD: usize = 64;
+
+fn is_large(line: &Line) -> bool {
+    line.bytes().len() > 64 * 1024
 }
 
 impl fmt::Debug for Receiver {

@@ -10,9 +10,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use acp_rpc::transcript::write_entry;
 use acp_rpc::{Direction, Line, Splitter};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use memchr::memchr;
 
 /// The writing thread wakes when this much waits …
 const BLOCK: usize = 128 * 1024;
@@ -111,12 +111,19 @@ impl Tap {
 
     /// Records lines that arrived together.
     pub fn record<'a>(&self, at: Instant, dir: Direction, lines: impl IntoIterator<Item = &'a Line>) {
-        let mut head = None;
+        let lines = lines.into_iter().map(|line| match line {
+            Line::Oversized { len, head } => (&head[..], Some(*len)),
+            whole => (&whole.bytes()[..], None),
+        });
+        self.append(at, dir, lines);
+    }
+
+    fn append<'a>(&self, at: Instant, dir: Direction, lines: impl Iterator<Item = (&'a [u8], Option<u64>)>) {
+        let t = at.saturating_duration_since(self.shared.start);
+        let t = Duration::new(t.as_secs(), t.subsec_micros() * 1000);
         let (mutex, wake, drained) = &*self.shared.state;
         let mut state = lock(mutex);
-        for line in lines {
-            let head =
-                head.get_or_insert_with(|| entry_head(at.saturating_duration_since(self.shared.start), dir));
+        for (line, oversized) in lines {
             while state.buf.len() >= BOUND && state.error.is_none() && !state.closing {
                 state = drained.wait(state).unwrap_or_else(PoisonError::into_inner);
             }
@@ -124,7 +131,7 @@ impl Tap {
                 return;
             }
             let before = state.buf.len();
-            push_entry(&mut state.buf, head, line);
+            push_entry(&mut state.buf, t, dir, line, oversized);
             state.entries += 1;
             if before == 0 || (before < BLOCK && state.buf.len() >= BLOCK) {
                 wake.notify_one();
@@ -210,11 +217,9 @@ impl Recorder {
 
     /// `whole`: the bytes are one frame; otherwise they are any piece of the stream.
     pub(crate) fn sent(&mut self, at: Instant, bytes: &[u8], whole: bool) {
-        if whole && self.raw.as_ref().is_none_or(|raw| raw.pending() == 0) {
-            let line = bytes::Bytes::copy_from_slice(bytes);
-            let line =
-                if std::str::from_utf8(bytes).is_ok() { Line::Text(line) } else { Line::NotUtf8(line) };
-            self.tap.record(at, self.dir, [&line]);
+        let between_lines = self.raw.as_ref().is_none_or(|raw| raw.pending() == 0);
+        if whole && between_lines && memchr(b'\n', bytes).is_none() {
+            self.tap.append(at, self.dir, std::iter::once((bytes, None)));
             return;
         }
         let raw = self.raw.get_or_insert_with(|| Splitter::new(usize::MAX));
@@ -227,6 +232,11 @@ impl Recorder {
         }
     }
 
+    /// A message of its own, whatever is in it.
+    pub(crate) fn sent_message(&self, at: Instant, bytes: &[u8]) {
+        self.tap.append(at, self.dir, std::iter::once((bytes, None)));
+    }
+
     /// The output ends: what was sent raw without a newline is the last line.
     pub(crate) fn finish(&mut self, at: Instant) {
         if let Some(line) = self.raw.take().and_then(|mut raw| raw.finish()) {
@@ -235,53 +245,12 @@ impl Recorder {
     }
 }
 
-fn entry_head(t: Duration, dir: Direction) -> String {
-    format!("{{\"t\":{}.{:06},\"dir\":\"{}\",\"", t.as_secs(), t.subsec_micros(), dir.as_str())
-}
-
-fn push_entry(out: &mut Vec<u8>, head: &str, line: &Line) {
-    out.extend_from_slice(head.as_bytes());
-    let text = match line {
-        Line::Text(bytes) => Some(&bytes[..]),
-        Line::NotUtf8(_) => None,
-        Line::Oversized { head, .. } => std::str::from_utf8(head).ok().map(str::as_bytes),
-    };
-    match text {
-        Some(text) => {
-            out.extend_from_slice(b"line\":\"");
-            push_escaped(out, text);
-        }
-        None => {
-            out.extend_from_slice(b"base64\":\"");
-            out.extend_from_slice(STANDARD.encode(line.bytes()).as_bytes());
-        }
+/// One entry and its line end. A line over the limit keeps its beginning and says its length.
+fn push_entry(out: &mut Vec<u8>, t: Duration, dir: Direction, line: &[u8], oversized: Option<u64>) {
+    write_entry(t, dir, line, out);
+    if let Some(len) = oversized {
+        out.pop();
+        out.extend_from_slice(format!(",\"oversized\":{len}}}").as_bytes());
     }
-    match line {
-        Line::Oversized { len, .. } => {
-            out.extend_from_slice(format!("\",\"oversized\":{len}}}\n").as_bytes())
-        }
-        _ => out.extend_from_slice(b"\"}\n"),
-    }
-}
-
-/// Escapes UTF-8 text as the inside of a JSON string.
-fn push_escaped(out: &mut Vec<u8>, text: &[u8]) {
-    out.reserve(text.len() + text.len() / 4 + 8);
-    let mut copied = 0;
-    for (index, &byte) in text.iter().enumerate() {
-        if byte >= 0x20 && byte != b'"' && byte != b'\\' {
-            continue;
-        }
-        out.extend_from_slice(&text[copied..index]);
-        copied = index + 1;
-        match byte {
-            b'"' => out.extend_from_slice(b"\\\""),
-            b'\\' => out.extend_from_slice(b"\\\\"),
-            b'\n' => out.extend_from_slice(b"\\n"),
-            b'\r' => out.extend_from_slice(b"\\r"),
-            b'\t' => out.extend_from_slice(b"\\t"),
-            control => out.extend_from_slice(format!("\\u{control:04x}").as_bytes()),
-        }
-    }
-    out.extend_from_slice(&text[copied..]);
+    out.push(b'\n');
 }

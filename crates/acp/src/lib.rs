@@ -8,8 +8,11 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+pub mod builtin;
 pub mod commands;
 pub mod exit;
+pub mod outputs;
+pub mod progress;
 
 /// One toolbox for the Agent Client Protocol (ACP): learn what an agent really does on the wire, mock it,
 /// bridge it and run it at scale.
@@ -24,6 +27,8 @@ pub struct Cli {
 /// The commands of `acp`.
 #[derive(Subcommand)]
 pub enum Command {
+    /// Does an agent keep the protocol? Run the compliance suite and report
+    Comply(commands::comply::Args),
     /// An agent that does exactly what it is told, well or badly, over stdio, TCP or WebSocket
     Mock(commands::mock::Args),
     /// A small MCP server with five tools that records what it saw
@@ -37,6 +42,11 @@ pub enum Command {
 
 /// Parses the arguments, runs the command and maps what happened to an exit code.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    // Hidden, and read from the real arguments: every binary of this package can supervise the agents it starts.
+    let mut own = std::env::args_os().skip(1);
+    if own.next().is_some_and(|word| word == acp_link::supervisor::ARGUMENT) {
+        return acp_link::supervisor::main(own);
+    }
     let cli = match Cli::try_parse_from(args) {
         Ok(cli) => cli,
         Err(error) => {
@@ -46,6 +56,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
     };
     let outcome = match cli.command {
+        Command::Comply(args) => commands::comply::run(&args),
         Command::Mock(args) => commands::mock::run(&args),
         Command::McpStub(args) => commands::mcp_stub::run(&args),
         Command::Completions(args) => commands::completions::run(&args),

@@ -1,0 +1,70 @@
+//! The other side of this crate's tests: a supervisor, an agent on its own stdio, and a parent to be killed.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use acp_link::child::{Options, spawn};
+use acp_link::{Link, Wire, stdio, supervisor};
+use acp_rpc::Line;
+
+fn main() -> ExitCode {
+    let mut args = std::env::args_os().skip(1);
+    let command = args.next().unwrap_or_default();
+    if command == supervisor::ARGUMENT {
+        return supervisor::main(args);
+    }
+    let args: Vec<String> = args.map(|arg| arg.to_string_lossy().into_owned()).collect();
+    let argument = args.first().map_or("", String::as_str);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    match &*command.to_string_lossy() {
+        "echo" => runtime.block_on(echo()),
+        "flood" => runtime.block_on(flood(argument.parse().unwrap())),
+        "parent" => runtime.block_on(parent(argument)),
+        other => panic!("unknown part {other:?}"),
+    }
+    ExitCode::SUCCESS
+}
+
+/// Sends every line back, as bytes for bytes as it came.
+async fn echo() {
+    let mut link = stdio::own(&Wire::default()).unwrap();
+    println!("this must not get into the protocol");
+    while let Some(arrival) = link.rx.recv().await {
+        let line = match arrival.line {
+            Line::Text(bytes) | Line::NotUtf8(bytes) => bytes,
+            Line::Oversized { len, .. } => format!("oversized {len}").into(),
+        };
+        link.tx.send(line).await.unwrap();
+    }
+    link.tx.finish().await.unwrap();
+}
+
+/// Sends many frames before it cares for what it is sent; then says how many came.
+async fn flood(count: usize) {
+    let Link { tx, mut rx } = stdio::own(&Wire::default()).unwrap();
+    let reading = tokio::spawn(async move {
+        let mut seen = 0;
+        while seen < count && rx.recv().await.is_some() {
+            seen += 1;
+        }
+        seen
+    });
+    for index in 0..count {
+        tx.send(format!("{index:0200}")).await.unwrap();
+    }
+    let seen = reading.await.unwrap();
+    tx.send(format!("seen {seen}")).await.unwrap();
+    tx.finish().await.unwrap();
+}
+
+/// Starts a supervised agent, prints what it says, and waits for its end, or its own.
+async fn parent(script: &str) {
+    let mut options = Options::new("sh").args(["-c", script]);
+    options.supervisor = Some(std::env::current_exe().unwrap());
+    let (mut link, child) = spawn(&options).unwrap();
+    println!("agent {}", child.pid());
+    while let Some(arrival) = link.rx.recv().await {
+        println!("{}", String::from_utf8_lossy(arrival.line.bytes()));
+    }
+    tokio::time::sleep(Duration::from_secs(1000)).await;
+}

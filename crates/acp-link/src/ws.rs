@@ -1,0 +1,303 @@
+//! Links over WebSocket, one text message per frame.
+//!
+//! A binary message arrives as `Line::NotUtf8`, whatever is in it: ACP has none, and the judge shall see that. A
+//! message over the limit arrives as `Line::Oversized` and ends the connection, because a WebSocket cannot skip it.
+//! A WebSocket cannot be half closed: after [`Sender::close`](crate::Sender::close) the other side answers with what
+//! it had already sent and its own close. Pings are answered while somebody receives.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use acp_rpc::Line;
+use bytes::Bytes;
+use futures_util::stream::{SplitSink, SplitStream};
+use futures_util::{SinkExt, Stream, StreamExt};
+use tokio::net::{TcpListener, TcpStream, ToSocketAddrs};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest;
+use tokio_tungstenite::tungstenite::error::CapacityError;
+use tokio_tungstenite::tungstenite::handshake::server::{ErrorResponse, Request, Response};
+use tokio_tungstenite::tungstenite::http::StatusCode;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use tokio_tungstenite::tungstenite::protocol::{CloseFrame, WebSocketConfig};
+use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
+use tokio_tungstenite::{WebSocketStream, accept_hdr_async_with_config, client_async_with_config};
+
+use crate::outbox::{Batch, CLOSED_BY_US, Framing, Outbox};
+use crate::receiver::Source;
+use crate::{End, Link, Receiver, Sender, Wire};
+
+/// The path that agents are served under.
+pub const PATH: &str = "/acp";
+/// How long the opening handshake, and the answer to our close, may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+type Socket = WebSocketStream<TcpStream>;
+
+/// The connection could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// The address is not a WebSocket address.
+    #[error("cannot connect to {url:?}: {why}; write ws://HOST:PORT/acp")]
+    Address {
+        /// What was given.
+        url: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// Nobody listens there, or not to us.
+    #[error("cannot connect to {url}: {error}; does an agent listen there?")]
+    Tcp {
+        /// Where.
+        url: String,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// What listens there does not speak WebSocket, or not under this path.
+    #[error("cannot open a WebSocket at {url}: {why}")]
+    Handshake {
+        /// Where.
+        url: String,
+        /// What went wrong.
+        why: String,
+    },
+}
+
+/// Connects to `ws://HOST:PORT/acp`; a missing path is `/acp`, a missing port 80.
+pub async fn connect(url: &str, wire: &Wire) -> Result<Link, ConnectError> {
+    let bad = |why: String| ConnectError::Address { url: url.to_owned(), why };
+    let mut request = url.into_client_request().map_err(|error| bad(error.to_string()))?;
+    let uri = request.uri().clone();
+    match uri.scheme_str() {
+        Some("ws") => {}
+        Some("wss") => return Err(bad("TLS is not supported".to_owned())),
+        _ => return Err(bad("not a WebSocket address".to_owned())),
+    }
+    let host = uri.host().ok_or_else(|| bad("it names no host".to_owned()))?;
+    if matches!(uri.path(), "" | "/") && uri.query().is_none() {
+        let authority = uri.authority().map_or(host, |it| it.as_str());
+        let with_path = format!("ws://{authority}{PATH}");
+        *request.uri_mut() = with_path.parse().map_err(|error| bad(format!("{error}")))?;
+    }
+    let address = (host.trim_start_matches('[').trim_end_matches(']'), uri.port_u16().unwrap_or(80));
+    let tcp = |error| ConnectError::Tcp { url: url.to_owned(), error };
+    let socket = TcpStream::connect(address).await.map_err(tcp)?;
+    socket.set_nodelay(true).map_err(tcp)?;
+    let handshake = client_async_with_config(request, socket, Some(config(wire)));
+    let why = match timeout(PATIENCE, handshake).await {
+        Ok(Ok((socket, _response))) => return Ok(link(socket, wire)),
+        Ok(Err(Error::Http(response))) => format!("the server answered {}", response.status()),
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => "no answer in time".to_owned(),
+    };
+    Err(ConnectError::Handshake { url: url.to_owned(), why })
+}
+
+/// Listens for clients under [`PATH`]. Port 0 takes a free one: see [`Listener::local_addr`].
+pub async fn listen(address: impl ToSocketAddrs, wire: &Wire) -> io::Result<Listener> {
+    Ok(Listener {
+        socket: TcpListener::bind(address).await?,
+        wire: wire.clone(),
+        opening: JoinSet::new(),
+        refused: 0,
+    })
+}
+
+/// A listening socket.
+#[derive(Debug)]
+pub struct Listener {
+    socket: TcpListener,
+    wire: Wire,
+    /// Connections in their handshake: a slow one does not keep others waiting.
+    opening: JoinSet<Option<(Socket, SocketAddr)>>,
+    refused: u64,
+}
+
+impl Listener {
+    /// Where it listens.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.socket.local_addr()
+    }
+
+    /// How many connections were refused so far: no WebSocket, another path, or too slow.
+    #[must_use]
+    pub fn refused(&self) -> u64 {
+        self.refused
+    }
+
+    /// The next client. Cancel safe.
+    pub async fn accept(&mut self) -> io::Result<(Link, SocketAddr)> {
+        loop {
+            tokio::select! {
+                accepted = self.socket.accept() => {
+                    let (socket, peer) = accepted?;
+                    let config = config(&self.wire);
+                    self.opening.spawn(async move { Some((open(socket, config).await?, peer)) });
+                }
+                Some(opened) = self.opening.join_next() => match opened {
+                    Ok(Some((socket, peer))) => return Ok((link(socket, &self.wire), peer)),
+                    _ => self.refused += 1,
+                },
+            }
+        }
+    }
+}
+
+async fn open(socket: TcpStream, config: WebSocketConfig) -> Option<Socket> {
+    socket.set_nodelay(true).ok()?;
+    let handshake = accept_hdr_async_with_config(socket, only_our_path, Some(config));
+    timeout(PATIENCE, handshake).await.ok()?.ok()
+}
+
+#[expect(clippy::result_large_err, reason = "the signature is the handshake's")]
+fn only_our_path(request: &Request, response: Response) -> Result<Response, ErrorResponse> {
+    if request.uri().path() == PATH {
+        return Ok(response);
+    }
+    let mut refusal = ErrorResponse::new(Some(format!("agents are served under {PATH}\n")));
+    *refusal.status_mut() = StatusCode::NOT_FOUND;
+    Err(refusal)
+}
+
+fn config(wire: &Wire) -> WebSocketConfig {
+    WebSocketConfig::default().max_message_size(Some(wire.line_limit)).max_frame_size(Some(wire.line_limit))
+}
+
+fn link(socket: Socket, wire: &Wire) -> Link {
+    let outbox = wire.outbox(Framing::Messages);
+    let (sink, stream) = socket.split();
+    tokio::spawn(write_all(sink, outbox.clone(), wire.flush_each));
+    let messages = Messages { stream: Some(stream), outbox: outbox.clone(), end: None, closed: None };
+    Link { tx: Sender::new(outbox), rx: Receiver::new(Source::Messages(Box::new(messages))) }
+}
+
+async fn write_all(mut sink: SplitSink<Socket, Message>, outbox: Arc<Outbox>, flush_each: bool) {
+    let mut batch = Batch::default();
+    let outcome = loop {
+        if poll_fn(|cx| outbox.poll_take(cx, &mut batch)).await.is_none() {
+            break sink.close().await;
+        }
+        if let Err(error) = write_batch(&mut sink, &mut batch, flush_each).await {
+            break Err(error);
+        }
+        outbox.wrote(&mut batch);
+    };
+    match outcome {
+        Ok(()) => outbox.end(CLOSED_BY_US),
+        Err(Error::ConnectionClosed | Error::AlreadyClosed) => outbox.end(CLOSED_BY_THEM),
+        Err(error) => outbox.end(&format!("writing failed: {error}")),
+    }
+}
+
+const CLOSED_BY_THEM: &str = "the other side closed the connection";
+
+async fn write_batch(
+    sink: &mut SplitSink<Socket, Message>,
+    batch: &mut Batch,
+    flush_each: bool,
+) -> Result<(), Error> {
+    let lengths = std::mem::take::<VecDeque<usize>>(&mut batch.lengths);
+    for length in lengths {
+        let bytes = batch.buf.split_to(length).freeze();
+        let message = match Utf8Bytes::try_from(bytes.clone()) {
+            Ok(text) => Message::Text(text),
+            Err(_) => Message::Binary(bytes),
+        };
+        sink.feed(message).await?;
+        if flush_each {
+            sink.flush().await?;
+        }
+    }
+    sink.flush().await
+}
+
+/// Messages as lines, and the end of the connection as an end.
+struct Messages {
+    /// Gone after the end: the socket is closed when neither half holds it.
+    stream: Option<SplitStream<Socket>>,
+    outbox: Arc<Outbox>,
+    end: Option<End>,
+    /// What the other side's close said.
+    closed: Option<Option<CloseFrame>>,
+}
+
+impl Stream for Messages {
+    type Item = Result<Line, End>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        loop {
+            if let Some(end) = &self.end {
+                return Poll::Ready(Some(Err(end.clone())));
+            }
+            let Some(stream) = &mut self.stream else { return Poll::Ready(None) };
+            let polled = stream.poll_next_unpin(cx);
+            if polled.is_pending() && self.closed.is_some() {
+                // Our answer is out. A client could wait for the server to close the socket; it need not.
+                let end = end_of(self.closed.take());
+                self.ended(end);
+                continue;
+            }
+            match ready!(polled) {
+                Some(Ok(Message::Text(text))) => return Poll::Ready(Some(Ok(Line::Text(text.into())))),
+                Some(Ok(Message::Binary(bytes))) => return Poll::Ready(Some(Ok(Line::NotUtf8(bytes)))),
+                // Polling on sends our answer.
+                Some(Ok(Message::Close(frame))) => self.closed = Some(frame),
+                Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => {}
+                Some(Err(Error::Capacity(CapacityError::MessageTooLong { size, max_size }))) => {
+                    self.ended(End::Broken(format!("a message is longer than {max_size} bytes").into()));
+                    return Poll::Ready(Some(Ok(Line::Oversized { len: size as u64, head: Bytes::new() })));
+                }
+                Some(Err(Error::ConnectionClosed | Error::AlreadyClosed)) | None => {
+                    let end = end_of(self.closed.take());
+                    self.ended(end);
+                }
+                Some(Err(error)) => self.ended(End::Broken(error.to_string().into())),
+            }
+        }
+    }
+}
+
+impl Messages {
+    fn ended(&mut self, end: End) {
+        self.outbox.end(CLOSED_BY_THEM);
+        self.end = Some(end);
+        self.stream = None;
+    }
+}
+
+fn end_of(closed: Option<Option<CloseFrame>>) -> End {
+    match closed {
+        Some(None) => End::Eof,
+        Some(Some(frame))
+            if matches!(frame.code, CloseCode::Normal | CloseCode::Away | CloseCode::Status) =>
+        {
+            End::Eof
+        }
+        Some(Some(frame)) => {
+            End::Broken(format!("closed with {}: {}", u16::from(frame.code), frame.reason).into())
+        }
+        None => End::Broken("the connection ended without a closing handshake".into()),
+    }
+}
+
+impl Drop for Messages {
+    /// Reads on for a moment, unseen: a socket that is closed with unread bytes in it resets the connection, and the
+    /// other side could lose what we sent last.
+    fn drop(&mut self) {
+        let Some(mut stream) = self.stream.take() else { return };
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            let outbox = self.outbox.clone();
+            runtime.spawn(async move {
+                outbox.ended().await;
+                let _ = timeout(PATIENCE, async { while let Some(Ok(_)) = stream.next().await {} }).await;
+            });
+        }
+    }
+}
