@@ -1,0 +1,415 @@
+//! The task that holds the connection: it never waits for one thing only, so that neither side can block the other.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
+
+use acp_link::child::{Child, Exit};
+use acp_link::{Arrival, Link, Receiver, Sender, TrySendError};
+use acp_rpc::{Direction, Frame, Id, Peer, Received, View};
+use agent_client_protocol_schema::v1::SessionUpdate;
+use bytes::Bytes;
+use futures_util::FutureExt;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tokio::sync::{broadcast, mpsc, oneshot};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::error::{ClientError, Gone, LastWords};
+use super::turn::{Note, Update};
+use super::{Observed, RawObserver};
+use crate::providers::{Answer, Providers};
+
+/// How long the end of the output may precede the end of the process.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+pub(super) enum Command {
+    Request(Request),
+    /// A line as it is.
+    Line(Bytes),
+    /// Bytes as they are.
+    Raw(Bytes),
+    Close {
+        grace: Duration,
+        done: oneshot::Sender<Option<Exit>>,
+    },
+}
+
+pub(super) struct Request {
+    pub method: String,
+    pub params: Box<RawValue>,
+    pub timeout: Option<Duration>,
+    /// Runs before the next frame is looked at.
+    pub then: Option<Then>,
+    pub reply: ReplyTo,
+}
+
+pub(super) type Then = Box<dyn FnOnce(&Frame) + Send>;
+
+pub(super) enum ReplyTo {
+    Caller(oneshot::Sender<Result<Frame, Failure>>),
+    /// The turn of a session.
+    Turn(String, mpsc::Sender<Note>),
+}
+
+/// Why a request was not answered.
+#[derive(Debug, Clone)]
+pub(super) enum Failure {
+    Timeout(Duration, LastWords),
+    Gone(Gone, LastWords),
+}
+
+impl Failure {
+    pub(super) fn closed() -> Failure {
+        Failure::Gone(Gone::ClosedByUs, LastWords::default())
+    }
+
+    pub(super) fn explain(self, method: &str) -> ClientError {
+        let method = method.to_owned();
+        match self {
+            Failure::Timeout(after, stderr) => ClientError::Timeout { method, after, stderr },
+            Failure::Gone(how, stderr) => ClientError::Gone { method, how: Box::new(how), stderr },
+        }
+    }
+}
+
+pub(super) struct Driver {
+    began: Instant,
+    tx: Sender,
+    rx: Receiver,
+    child: Option<Child>,
+    peer: Peer,
+    providers: Providers,
+    commands: mpsc::Receiver<Command>,
+    waiting: HashMap<Id, Waiter>,
+    turns: HashMap<String, mpsc::Sender<Note>>,
+    out: mpsc::Sender<Note>,
+    /// Notes on their way to whoever reads them; while there are any, nothing more is received.
+    backlog: VecDeque<(mpsc::Sender<Note>, Note)>,
+    /// Lines on their way to the agent.
+    outgoing: VecDeque<(Bytes, bool)>,
+    answers: JoinSet<Answer>,
+    observer: RawObserver,
+    gone: Option<(Gone, LastWords)>,
+}
+
+struct Waiter {
+    timeout: Option<Duration>,
+    then: Option<Then>,
+    reply: ReplyTo,
+}
+
+impl Driver {
+    pub(super) fn new(
+        link: Link,
+        child: Option<Child>,
+        providers: Providers,
+        commands: mpsc::Receiver<Command>,
+        out: mpsc::Sender<Note>,
+        observer: RawObserver,
+    ) -> Driver {
+        Driver {
+            began: Instant::now(),
+            tx: link.tx,
+            rx: link.rx,
+            child,
+            peer: Peer::default(),
+            providers,
+            commands,
+            waiting: HashMap::new(),
+            turns: HashMap::new(),
+            out,
+            backlog: VecDeque::new(),
+            outgoing: VecDeque::new(),
+            answers: JoinSet::new(),
+            observer,
+            gone: None,
+        }
+    }
+
+    /// Runs until every handle is dropped; then the agent, if we started it, is killed with us.
+    pub(super) async fn run(mut self) {
+        let mut arrivals: Vec<Arrival> = Vec::new();
+        loop {
+            self.write_out();
+            let deadline = self.peer.next_deadline().map(|at| self.began + at);
+            let reader = self.backlog.front().map(|(reader, _)| reader.clone());
+            let alive = self.gone.is_none();
+            tokio::select! {
+                command = self.commands.recv() => match command {
+                    Some(command) => self.command(command).await,
+                    None => return,
+                },
+                count = self.rx.recv_many(&mut arrivals, 256), if alive && reader.is_none() => {
+                    if count == 0 {
+                        self.lost().await;
+                    }
+                    for arrival in arrivals.drain(..) {
+                        self.arrived(Frame::from(arrival.line));
+                    }
+                }
+                Some(answer) = self.answers.join_next() => if let Ok(answer) = answer {
+                    self.answered(&answer);
+                },
+                permit = reserve(reader.clone()), if reader.is_some() => {
+                    if let Some((_, note)) = self.backlog.pop_front()
+                        && let Some(permit) = permit
+                    {
+                        permit.send(note);
+                    }
+                }
+                ready = self.tx.ready(), if alive && !self.outgoing.is_empty() => if let Err(closed) = ready {
+                    self.unwritable(closed).await;
+                },
+                () = sleep_to(deadline), if deadline.is_some() => self.expire(),
+            }
+        }
+    }
+
+    async fn command(&mut self, command: Command) {
+        match command {
+            Command::Request(request) => self.request(request),
+            Command::Line(line) => self.send(line),
+            Command::Raw(bytes) => self.outgoing.push_back((bytes, false)),
+            Command::Close { grace, done } => {
+                let exit = self.close(grace).await;
+                let _ = done.send(exit);
+            }
+        }
+    }
+
+    fn request(&mut self, request: Request) {
+        let Request { method, params, timeout, then, reply } = request;
+        if let Some((how, stderr)) = self.gone.clone() {
+            self.reply(reply, Err(Failure::Gone(how, stderr)));
+            return;
+        }
+        match self.peer.request(self.began.elapsed(), &method, &params, timeout) {
+            Ok((id, frame)) => {
+                if let ReplyTo::Turn(session, notes) = &reply {
+                    self.providers.turn_began(session);
+                    self.turns.insert(session.clone(), notes.clone());
+                }
+                self.waiting.insert(id, Waiter { timeout, then, reply });
+                self.send(frame.raw().clone());
+            }
+            Err(error) => {
+                let how = Gone::Disconnected(error.to_string());
+                self.reply(reply, Err(Failure::Gone(how, LastWords::default())));
+            }
+        }
+    }
+
+    fn send(&mut self, line: Bytes) {
+        if self.observer.receiver_count() > 0 {
+            self.observe(Direction::ClientToAgent, Frame::parse(line.clone()));
+        }
+        self.outgoing.push_back((line, true));
+    }
+
+    fn observe(&self, dir: Direction, frame: Frame) {
+        let _ = self.observer.send(Observed { at: self.began.elapsed(), dir, frame });
+    }
+
+    /// Hands over what the queue takes.
+    fn write_out(&mut self) {
+        while let Some((line, whole)) = self.outgoing.front() {
+            let taken = if *whole { self.tx.try_send(line) } else { self.try_send_raw(line) };
+            match taken {
+                Ok(()) => {
+                    self.outgoing.pop_front();
+                }
+                Err(TrySendError::Full) => return,
+                // The end of the input says more than a write that failed: it comes by itself.
+                Err(TrySendError::Closed(_)) => {
+                    self.outgoing.clear();
+                }
+            }
+        }
+    }
+
+    /// Bytes that are no line are rare enough for a try that costs a future.
+    fn try_send_raw(&self, bytes: &Bytes) -> Result<(), TrySendError> {
+        match self.tx.send_raw(bytes.clone()).now_or_never() {
+            None => Err(TrySendError::Full),
+            Some(sent) => Ok(sent?),
+        }
+    }
+
+    fn arrived(&mut self, frame: Frame) {
+        if self.observer.receiver_count() > 0 {
+            self.observe(Direction::AgentToClient, frame.clone());
+        }
+        let received = self.peer.receive(self.began.elapsed(), frame);
+        self.sort(received);
+    }
+
+    fn sort(&mut self, received: Received) {
+        match received {
+            Received::Asked { frame, .. } => {
+                self.answers.spawn(self.providers.answer(&frame));
+            }
+            Received::CancelAsked { frame, .. } => self.providers.observe(&frame),
+            Received::Told { frame } => {
+                self.providers.observe(&frame);
+                self.told(frame);
+            }
+            Received::Answered { id, frame, .. } => self.settle(&id, Ok(frame)),
+            Received::Violation(violation, frame) => {
+                self.backlog.push_back((self.out.clone(), Note::Violation(violation, frame)));
+            }
+            Received::Batch(list) => list.into_iter().for_each(|received| self.sort(received)),
+        }
+    }
+
+    fn told(&mut self, frame: Frame) {
+        let View::Notification { method: "session/update", params: Some(params) } = frame.view() else {
+            self.backlog.push_back((self.out.clone(), Note::Notification(frame)));
+            return;
+        };
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Params<'a> {
+            session_id: String,
+            #[serde(borrow)]
+            update: &'a RawValue,
+        }
+        let Ok(params) = serde_json::from_str::<Params<'_>>(params) else {
+            self.backlog.push_back((self.out.clone(), Note::Notification(frame)));
+            return;
+        };
+        let update = serde_json::from_str::<SessionUpdate>(params.update.get()).ok().map(Box::new);
+        let session = params.session_id;
+        let reader = self.reader(Some(&session));
+        self.backlog.push_back((reader, Note::Update(Update { session, update, frame })));
+    }
+
+    /// Who reads what concerns a session: its turn, or else everyone's.
+    fn reader(&self, session: Option<&str>) -> mpsc::Sender<Note> {
+        session.and_then(|session| self.turns.get(session)).unwrap_or(&self.out).clone()
+    }
+
+    fn answered(&mut self, answer: &Answer) {
+        for record in &answer.log {
+            let reader = self.reader(record.session.as_deref());
+            self.backlog.push_back((reader, Note::Decision(record.clone())));
+        }
+        let frame = match &answer.outcome {
+            Ok(result) => self.peer.respond(&answer.id, result),
+            Err(error) => self.peer.fail(&answer.id, error),
+        };
+        if let Ok(frame) = frame {
+            self.send(frame.raw().clone());
+        }
+    }
+
+    fn settle(&mut self, id: &Id, outcome: Result<Frame, Failure>) {
+        let Some(waiter) = self.waiting.remove(id) else { return };
+        if let (Ok(frame), Some(then)) = (&outcome, waiter.then) {
+            then(frame);
+        }
+        self.reply(waiter.reply, outcome);
+    }
+
+    fn reply(&mut self, reply: ReplyTo, outcome: Result<Frame, Failure>) {
+        match reply {
+            ReplyTo::Caller(caller) => {
+                let _ = caller.send(outcome);
+            }
+            ReplyTo::Turn(session, notes) => {
+                self.providers.turn_ended(&session);
+                if self.turns.get(&session).is_some_and(|running| running.same_channel(&notes)) {
+                    self.turns.remove(&session);
+                }
+                self.backlog.push_back((notes, Note::Answer(outcome)));
+            }
+        }
+    }
+
+    fn expire(&mut self) {
+        let words = self.last_words();
+        for expired in self.peer.tick(self.began.elapsed()) {
+            let after = self.waiting.get(&expired.id).and_then(|waiter| waiter.timeout).unwrap_or_default();
+            self.settle(&expired.id, Err(Failure::Timeout(after, words.clone())));
+        }
+    }
+
+    fn last_words(&self) -> LastWords {
+        LastWords(self.child.as_ref().map(Child::stderr_tail).unwrap_or_default())
+    }
+
+    /// The output ended: what is being waited for will not come.
+    async fn lost(&mut self) {
+        let exit = match &mut self.child {
+            Some(child) => timeout(FAREWELL, child.wait()).await.ok(),
+            None => None,
+        };
+        let how = match (exit, self.rx.end()) {
+            (Some(exit), _) => Gone::Exited(exit),
+            (None, Some(end)) => Gone::Disconnected(end.to_string()),
+            (None, None) => Gone::Disconnected("the connection ended".to_owned()),
+        };
+        self.end(&how);
+    }
+
+    async fn unwritable(&mut self, closed: acp_link::Closed) {
+        let exit = match &mut self.child {
+            Some(child) => timeout(FAREWELL, child.wait()).await.ok(),
+            None => None,
+        };
+        self.end(&exit.map_or(Gone::Unwritable(closed), Gone::Exited));
+    }
+
+    fn end(&mut self, how: &Gone) {
+        let words = self.last_words();
+        self.gone.get_or_insert((how.clone(), words.clone()));
+        self.outgoing.clear();
+        self.answers.abort_all();
+        self.providers.close();
+        for open in self.peer.close() {
+            self.settle(&open.id, Err(Failure::Gone(how.clone(), words.clone())));
+        }
+        self.backlog.push_back((self.out.clone(), Note::Closed));
+    }
+
+    /// Ends the connection, and the agent if we started it.
+    async fn close(&mut self, grace: Duration) -> Option<Exit> {
+        self.write_out();
+        self.providers.close();
+        self.tx.close();
+        let exit = match &mut self.child {
+            None => None,
+            Some(child) => {
+                // An agent that still has something to say cannot end while nobody listens.
+                let listen = async {
+                    while self.rx.recv().await.is_some() {}
+                    std::future::pending::<()>().await;
+                };
+                tokio::select! {
+                    exit = child.shutdown(grace) => Some(exit),
+                    () = listen => None,
+                }
+            }
+        };
+        if self.gone.is_none() {
+            self.end(&Gone::ClosedByUs);
+        }
+        exit
+    }
+}
+
+async fn reserve(reader: Option<mpsc::Sender<Note>>) -> Option<mpsc::OwnedPermit<Note>> {
+    reader?.reserve_owned().await.ok()
+}
+
+async fn sleep_to(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Keeps the type of the observers in one place.
+pub(super) fn observers() -> RawObserver {
+    broadcast::channel(1024).0
+}

@@ -1,0 +1,127 @@
+use acp_rpc::{Frame, Violation};
+use agent_client_protocol_schema::v1::{PromptResponse, SessionUpdate};
+use tokio::sync::mpsc;
+
+use super::driver::Failure;
+use super::{ClientError, Typed, typed};
+use crate::Record;
+
+/// One prompt and what comes of it: updates, then the end.
+#[derive(Debug)]
+pub struct Turn {
+    pub(super) notes: mpsc::Receiver<Note>,
+    pub(super) over: bool,
+}
+
+/// Something that happens in a turn.
+#[derive(Debug)]
+pub enum TurnEvent {
+    /// The agent tells something.
+    Update(Update),
+    /// The client decided something on the agent's behalf.
+    Decision(Record),
+    /// The turn is over. Nothing follows.
+    Ended(Typed<PromptResponse>),
+    /// The turn failed. Nothing follows.
+    Failed(ClientError),
+}
+
+/// Something that happens outside every turn.
+#[derive(Debug)]
+pub enum Event {
+    /// The agent tells something of a session in which no prompt runs.
+    Update(Update),
+    /// The client decided something on the agent's behalf.
+    Decision(Record),
+    /// The agent sent something that is no message, or a message that it must not send.
+    Violation(Violation, Frame),
+    /// The agent sent a notification that is no session update.
+    Notification(Frame),
+    /// The connection is over.
+    Closed,
+}
+
+/// A `session/update`.
+#[derive(Debug, Clone)]
+pub struct Update {
+    /// The session it is about.
+    pub session: String,
+    /// What it says, unless this version does not understand it.
+    pub update: Option<Box<SessionUpdate>>,
+    /// The notification as it came.
+    pub frame: Frame,
+}
+
+impl Turn {
+    /// The next event; `None` after the end.
+    pub async fn next(&mut self) -> Option<TurnEvent> {
+        if self.over {
+            return None;
+        }
+        loop {
+            let event = match self.notes.recv().await {
+                Some(Note::Update(update)) => TurnEvent::Update(update),
+                Some(Note::Decision(record)) => TurnEvent::Decision(record),
+                Some(Note::Answer(answer)) => {
+                    self.over = true;
+                    let answered = answer.map_err(|failure| failure.explain("session/prompt"));
+                    match answered.and_then(|frame| typed("session/prompt", frame)) {
+                        Ok(response) => TurnEvent::Ended(response),
+                        Err(error) => TurnEvent::Failed(error),
+                    }
+                }
+                Some(Note::Violation(..) | Note::Notification(_) | Note::Closed) => continue,
+                None => {
+                    self.over = true;
+                    TurnEvent::Failed(Failure::closed().explain("session/prompt"))
+                }
+            };
+            return Some(event);
+        }
+    }
+
+    /// Reads on to the end, passing over everything else.
+    pub async fn end(mut self) -> Result<Typed<PromptResponse>, ClientError> {
+        while let Some(event) = self.next().await {
+            match event {
+                TurnEvent::Ended(response) => return Ok(response),
+                TurnEvent::Failed(error) => return Err(error),
+                TurnEvent::Update(_) | TurnEvent::Decision(_) => {}
+            }
+        }
+        Err(Failure::closed().explain("session/prompt"))
+    }
+}
+
+/// What happens outside turns. Read it or drop it: an agent whose notes nobody reads is made to wait.
+#[derive(Debug)]
+pub struct Events {
+    pub(super) notes: mpsc::Receiver<Note>,
+}
+
+impl Events {
+    /// The next event; `None` when the client is gone.
+    pub async fn next(&mut self) -> Option<Event> {
+        loop {
+            return Some(match self.notes.recv().await? {
+                Note::Update(update) => Event::Update(update),
+                Note::Decision(record) => Event::Decision(record),
+                Note::Violation(violation, frame) => Event::Violation(violation, frame),
+                Note::Notification(frame) => Event::Notification(frame),
+                Note::Closed => Event::Closed,
+                Note::Answer(_) => continue,
+            });
+        }
+    }
+}
+
+/// What the driver passes on.
+#[derive(Debug)]
+pub(super) enum Note {
+    Update(Update),
+    Decision(Record),
+    Violation(Violation, Frame),
+    Notification(Frame),
+    Answer(Result<Frame, Failure>),
+    Closed,
+}
