@@ -19,8 +19,12 @@ pub mod run;
 mod table;
 
 pub use diagnostic::{Diagnostic, Grade};
-pub use program::{Defaults, Program, Severity};
-pub use reader::{Reading, read_all};
-pub use results::{AgentRun, FindingRef, Header, Outcome, Results, Standing, Verdict};
-pub use run::{Action, Event, FileState, Limits, McpCall, Run, Setup};
+pub use program::{Defaults, Program, SandboxFile, Severity};
+pub use reader::{Reading, Source, read_all, render_all};
+pub use results::{
+    AgentRun, EvidenceRef, ExitRecord, ExpectedError, ExpectedFailures, Explanation, FindingRef, Header,
+    Outcome, RESULTS_VERSION, Results, ResultsError, Stale, Standing, StepRecord, StepState, Suite, Tally,
+    Tool, TranscriptLine, Verdict,
+};
+pub use run::{Action, Event, FileState, Limits, McpCall, OWN_IDS, Run, Setup};
 pub use table::{Cancel, OwnRequest, Table, TableError};

@@ -96,8 +96,8 @@ pub struct SandboxFile {
 /// A condition for the test to apply.
 #[derive(Debug, Clone)]
 pub struct Precondition {
-    /// Where to look.
-    pub source: Source,
+    /// What to look at.
+    pub subject: Subject,
     /// The path there.
     pub path: Path,
     /// What must stand there.
@@ -106,7 +106,7 @@ pub struct Precondition {
 
 /// What a precondition looks at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Source {
+pub enum Subject {
     /// The capabilities that the agent declared.
     AgentCapabilities,
     /// The client's capabilities in this test.
@@ -120,11 +120,11 @@ pub enum Source {
 impl Precondition {
     /// As the file wrote it, for reasons.
     pub fn describe(&self) -> String {
-        let source = match self.source {
-            Source::AgentCapabilities => "agentCap ",
-            Source::ClientCapabilities => "cap client.",
-            Source::Introduction => "agent ",
-            Source::Session => "session ",
+        let source = match self.subject {
+            Subject::AgentCapabilities => "agentCap ",
+            Subject::ClientCapabilities => "cap client.",
+            Subject::Introduction => "agent ",
+            Subject::Session => "session ",
         };
         format!("{source}{} must be {}", self.path, self.must_be)
     }
@@ -202,8 +202,10 @@ pub enum StepKind {
     },
     /// Looks at what the stub MCP server saw.
     ExpectMcp {
-        /// What must be among it: an object with `method`, `tool`, `arguments`.
+        /// What must be among it: an object with `method`, `tool`, `arguments` and whatever else the log says.
         call: Json,
+        /// It must not be among it.
+        absent: bool,
         /// How long to wait for it.
         timeout: Duration,
     },
@@ -263,8 +265,9 @@ pub struct Expect {
     pub messages: Vec<Expected>,
     /// Values to take from the matched messages.
     pub captures: Vec<Capture>,
-    /// The messages must come after those of the `expect` before.
-    pub ordered: bool,
+    /// Whether the messages must come after those of the `expect` before; `None` is the usual: after its
+    /// notifications and requests, wherever its responses stand.
+    pub ordered: Option<bool>,
 }
 
 /// One expected message.

@@ -5,13 +5,13 @@ mod steps;
 
 use crate::diagnostic::{Diagnostic, Grade};
 use crate::json::{Json, JsonError, Kind, raw_offset};
-use crate::program::{Defaults, Handshake, Precondition, Program, SandboxFile, Severity, Source, Step};
+use crate::program::{Defaults, Handshake, Precondition, Program, SandboxFile, Severity, Step, Subject};
 use acp_match::{Interpolated, Path, interpolate_text};
 use acp_policy::Policy;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 /// What came out of reading a file.
@@ -52,27 +52,58 @@ impl Program {
     }
 }
 
-/// Reads many files, each a name and a text; two tests with one id are an error.
-pub fn read_all<'f>(
-    files: impl IntoIterator<Item = (&'f str, &'f str)>,
-    defaults: &Defaults,
-) -> (Vec<Program>, Vec<Diagnostic>) {
+/// A test file: its name and its text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Source {
+    /// The name as it is shown; its last part gives the test's id.
+    pub name: String,
+    /// What it holds.
+    pub text: String,
+}
+
+impl Source {
+    /// A file of this name with this text.
+    pub fn new(name: impl Into<String>, text: impl Into<String>) -> Source {
+        Source { name: name.into(), text: text.into() }
+    }
+}
+
+/// Reads many files; everything that is wrong with any of them comes out. Two tests with one id are an error.
+pub fn read_all(files: &[Source], defaults: &Defaults) -> (Vec<Program>, Vec<Diagnostic>) {
     let mut programs: Vec<Program> = Vec::new();
+    let mut ids: BTreeMap<String, usize> = BTreeMap::new();
     let mut diagnostics = Vec::new();
-    for (file, text) in files {
-        let reading = Program::read(file, text, defaults);
+    for file in files {
+        let reading = Program::read(&file.name, &file.text, defaults);
         diagnostics.extend(reading.diagnostics);
         let Some(program) = reading.program else { continue };
-        if let Some(other) = programs.iter().find(|other| other.id == program.id) {
-            let message = format!("the test {} is also in {}", program.id, other.file);
-            let twice = Diagnostic::new(Grade::Error, file, text, 0..0, message);
+        if let Some(other) = ids.get(&program.id) {
+            let message = format!("the test {} is also in {}", program.id, programs[*other].file);
+            let twice = Diagnostic::new(Grade::Error, &file.name, &file.text, 0..1, message);
             diagnostics
                 .push(twice.hint("a test's id is its file name, so file names differ across folders too"));
             continue;
         }
+        ids.insert(program.id.clone(), programs.len());
         programs.push(program);
     }
     (programs, diagnostics)
+}
+
+/// All diagnostics for people: each with its source line and a caret, and a count at the end.
+pub fn render_all(diagnostics: &[Diagnostic], files: &[Source], colour: bool) -> String {
+    let mut out = String::new();
+    for diagnostic in diagnostics {
+        let text =
+            files.iter().find(|file| file.name == diagnostic.file).map_or("", |file| file.text.as_str());
+        out.push_str(&diagnostic.render(text, colour));
+        out.push_str("\n\n");
+    }
+    let errors = diagnostics.iter().filter(|diagnostic| diagnostic.is_error()).count();
+    let warnings = diagnostics.len() - errors;
+    let plural = |count: usize, word: &str| format!("{count} {word}{}", if count == 1 { "" } else { "s" });
+    out.push_str(&format!("{}, {}\n", plural(errors, "error"), plural(warnings, "warning")));
+    out
 }
 
 pub(crate) struct Reader<'t> {
@@ -227,13 +258,13 @@ impl Reader<'_> {
         let mut found = Vec::new();
         for item in self.list_at(json, "preconditions") {
             let named = [
-                ("agentCap", Source::AgentCapabilities),
-                ("cap", Source::ClientCapabilities),
-                ("agent", Source::Introduction),
-                ("session", Source::Session),
+                ("agentCap", Subject::AgentCapabilities),
+                ("cap", Subject::ClientCapabilities),
+                ("agent", Subject::Introduction),
+                ("session", Subject::Session),
             ];
             let known: Vec<_> = named.into_iter().filter(|(key, _)| item.get(key).is_some()).collect();
-            let [(key, source)] = known.as_slice() else {
+            let [(key, subject)] = known.as_slice() else {
                 self.error(item.span.clone(), "a precondition names one thing to look at")
                     .hint("use one of \"agentCap\", \"cap\", \"agent\", \"session\", with \"mustBe\"");
                 continue;
@@ -246,7 +277,7 @@ impl Reader<'_> {
                     continue;
                 }
             };
-            let is_client = *source == Source::ClientCapabilities;
+            let is_client = *subject == Subject::ClientCapabilities;
             if is_client && path.first() != Some("client") {
                 self.error(span, format!("the path {text:?} does not begin with \"client.\""))
                     .hint("the agent's own capabilities are asked with \"agentCap\"");
@@ -254,7 +285,7 @@ impl Reader<'_> {
             }
             let path = if is_client { path.rest() } else { path };
             let must_be = item.get("mustBe").map_or(Value::Bool(true), Json::to_value);
-            found.push(Precondition { source: *source, path, must_be });
+            found.push(Precondition { subject: *subject, path, must_be });
         }
         found
     }

@@ -346,8 +346,12 @@ struct Progress {
     asserts: bool,
     /// A watch ended over a turn that ran to its end and did something.
     watched: bool,
-    /// The highest message that the `expect` before consumed.
-    last_consumed: Option<usize>,
+    /// The latest notification or request that an `expect` took since the last `send`.
+    told: Option<usize>,
+    /// The latest message of any kind that an `expect` took since the last `send`.
+    taken: Option<usize>,
+    /// Entries of the stub's log that an `expectMcp` took.
+    calls: BTreeSet<usize>,
 }
 
 /// Why the test ends.

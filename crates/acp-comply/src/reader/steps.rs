@@ -150,7 +150,7 @@ impl Reader<'_> {
         let messages: Vec<Expected> =
             self.list_at(value, "messages").iter().filter_map(|item| self.expected(item)).collect();
         let captures = self.captures(value);
-        let ordered = self.flag(value, "ordered");
+        let ordered = value.get("ordered").is_some().then(|| self.flag(value, "ordered"));
         let names = messages.iter().flat_map(|message| &message.captures).chain(&captures);
         let names: Vec<String> = names.map(|capture| capture.var.clone()).collect();
         self.vars.extend(names);
@@ -348,10 +348,12 @@ impl Reader<'_> {
         }
         let mut call = value.clone();
         if let Kind::Map(members) = &mut call.kind {
-            members.retain(|member| matches!(member.key.as_str(), "tool" | "method" | "arguments"));
+            members.retain(|member| !matches!(member.key.as_str(), "timeoutMs" | "absent"));
         }
         self.check_pattern(&call);
-        Some(StepKind::ExpectMcp { call, timeout: self.timeout(value, 5_000) })
+        let absent = self.flag(value, "absent");
+        let default = if absent { 200 } else { 5_000 };
+        Some(StepKind::ExpectMcp { call, absent, timeout: self.timeout(value, default) })
     }
 
     fn flag(&mut self, value: &Json, key: &str) -> bool {

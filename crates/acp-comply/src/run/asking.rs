@@ -1,7 +1,7 @@
 //! The runner's own requests: introduction, login, session. And what stands in the way of a test.
 
 use super::{Action, Ending, OWN_IDS, Own, Purpose, Run, State};
-use crate::program::{Handshake, Precondition, Source, StepKind};
+use crate::program::{Handshake, Precondition, StepKind, Subject};
 use crate::table::{OwnRequest, find};
 use acp_rpc::{Direction, Frame, Id};
 use serde_json::Value;
@@ -39,16 +39,16 @@ impl Run {
             self.order.iter().any(|turn| matches!(self.arena[turn.step].kind, StepKind::NewSession { .. }));
         let introduces = opens || self.program.handshake == Handshake::Always;
         for condition in &self.program.preconditions {
-            let (known, coming) = match condition.source {
-                Source::ClientCapabilities => (Some(&self.program.client_capabilities), true),
-                Source::Introduction => (introduction, introduces),
-                Source::AgentCapabilities => (
+            let (known, coming) = match condition.subject {
+                Subject::ClientCapabilities => (Some(&self.program.client_capabilities), true),
+                Subject::Introduction => (introduction, introduces),
+                Subject::AgentCapabilities => (
                     introduction.map(|value| {
                         find(value, &self.setup.table.agent_capabilities).unwrap_or(&Value::Null)
                     }),
                     introduces,
                 ),
-                Source::Session => (session, opens),
+                Subject::Session => (session, opens),
             };
             match known {
                 Some(value) => {

@@ -21,8 +21,10 @@ pub(super) struct Expecting {
     pub until: Duration,
     items: Vec<Item>,
     captures: Vec<Capture>,
-    /// Only messages after this one count.
+    /// Of the messages since the last `send`, only those after this one count.
     after: Option<usize>,
+    /// A message that fits came too early.
+    early: Option<usize>,
     /// Messages looked at so far.
     scanned: usize,
     /// For each taken message, the expectations it fits.
@@ -107,12 +109,13 @@ impl Expecting {
     }
 
     fn offer(&mut self, index: usize, message: &Message, wire: &Wire) {
-        if self.after.is_some_and(|after| index <= after) {
-            return;
-        }
         let fits: Vec<usize> =
             (0..self.items.len()).filter(|item| self.item_fits(*item, message, wire)).collect();
         if fits.is_empty() {
+            return;
+        }
+        if index >= wire.window && self.after.is_some_and(|after| index <= after) {
+            self.early.get_or_insert(index);
             return;
         }
         let room = fits.iter().copied().find(|item| !self.items[*item].is_full()).or_else(|| {
@@ -203,7 +206,12 @@ impl Run {
             until: self.step_began + self.scaled(expect.timeout),
             items,
             captures: expect.captures.clone(),
-            after: self.tally.last_consumed.filter(|_| expect.ordered),
+            after: match expect.ordered {
+                None => self.tally.told,
+                Some(true) => self.tally.taken,
+                Some(false) => None,
+            },
+            early: None,
             scanned: 0,
             fits: BTreeMap::new(),
             loose: false,
@@ -267,16 +275,11 @@ impl Run {
     fn expect_met(&mut self, expecting: &Expecting) {
         let taken = || expecting.items.iter().flat_map(|item| item.taken.iter().copied());
         self.tally.met += expecting.items.iter().filter(|item| !item.taken.is_empty()).count();
-        if let (Some(before), Some(earliest)) = (self.tally.last_consumed, taken().min())
-            && earliest < before
-        {
-            self.notes.push(format!(
-                "line {}: a message came before that of the expect above; add \"ordered\": true to make that a failure",
-                self.arena[self.order[self.at].step].line
-            ));
-        }
         taken().for_each(|index| self.inbox.consume(index));
-        self.tally.last_consumed = self.tally.last_consumed.max(taken().max());
+        let is_told = |index: &usize| self.inbox.messages()[*index].kind != MessageKind::Response;
+        let told = taken().filter(is_told).max();
+        self.tally.told = self.tally.told.max(told);
+        self.tally.taken = self.tally.taken.max(taken().max());
         let matched: Vec<usize> = taken().collect();
         let mut wanted: Vec<(&Capture, Vec<usize>)> = Vec::new();
         for item in &expecting.items {
@@ -330,6 +333,14 @@ impl Run {
             differences: Vec::new(),
         };
         match closest {
+            _ if expecting.early.is_some() => {
+                let message = expecting.early.map(|index| &self.inbox.messages()[index]);
+                difference.closest = message.map(|message| message.value.to_string());
+                difference.closest_at_ms = message.map(|message| millis(message.at));
+                let words = "it came before the message of the expect above, but must come after it";
+                difference.differences.push(words.to_owned());
+                reason.push_str(&format!("; {words}"));
+            }
             Some((index, mismatch)) => {
                 if let Some(first) = mismatch.differences.first() {
                     reason.push_str(&format!("; {first}"));

@@ -9,7 +9,8 @@ use crate::table::find;
 use acp_match::{Fill, Pattern, Template};
 use acp_rpc::{Direction, Frame, View};
 use bytes::Bytes;
-use serde_json::{Value, json};
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// How long a restart may take, before the factor.
@@ -55,7 +56,7 @@ impl Run {
                 self.state = State::Exiting(self.step_began + self.scaled(timeout));
             }
             StepKind::ExpectFile { timeout, .. } | StepKind::ExpectMcp { timeout, .. } => {
-                self.begin_look(timeout)
+                self.begin_look(timeout);
             }
             StepKind::Unknown(name) => self.skip(&name),
             // Repetitions were written out.
@@ -172,7 +173,8 @@ impl Run {
 
     fn open_window(&mut self) {
         self.wire.window = self.inbox.messages().len();
-        self.tally.last_consumed = None;
+        self.tally.told = None;
+        self.tally.taken = None;
     }
 
     /// Remembers what a frame of the test asks for.
@@ -352,32 +354,39 @@ impl Run {
     }
 
     pub(super) fn saw_mcp(&mut self, calls: &[McpCall]) {
-        let StepKind::ExpectMcp { call, .. } = &self.arena[self.order[self.at].step].kind else { return };
+        let StepKind::ExpectMcp { call, absent, .. } = &self.arena[self.order[self.at].step].kind else {
+            return;
+        };
         let pattern = match Pattern::compile_with(&call.to_value(), &self.vars) {
             Ok(pattern) => pattern,
             Err(error) => {
                 return self.end(Ending::NotApplicable { reason: error.to_string(), blocked: true });
             }
         };
-        let seen = |call: &McpCall| {
-            let mut value = json!({ "method": call.method });
-            if let Some(tool) = &call.tool {
-                value["tool"] = Value::from(tool.as_str());
+        let entries = log_entries(calls);
+        let mut open = entries.iter().enumerate().filter(|(index, _)| !self.tally.calls.contains(index));
+        let hit = open.find(|(_, entry)| pattern.matches(entry)).map(|(index, _)| index);
+        let wanted = pattern.describe();
+        match (hit, *absent) {
+            (Some(_), true) => {
+                let reason = format!("the MCP server saw {wanted}, which must not be");
+                self.end(Ending::Unmet { reason, difference: None });
             }
-            if let Some(arguments) = &call.arguments {
-                value["arguments"] = arguments.clone();
+            (None, true) => {
+                let is_over = matches!(&self.state, State::Looking(looking) if self.now >= looking.until);
+                self.looked(if is_over { Ok(()) } else { Err(String::new()) });
             }
-            value
-        };
-        let verdict = if calls.iter().any(|call| pattern.matches(&seen(call))) {
-            Ok(())
-        } else {
-            let methods: Vec<&str> =
-                calls.iter().map(|call| call.tool.as_deref().unwrap_or(&call.method)).collect();
-            let heard = if methods.is_empty() { "nothing".to_owned() } else { methods.join(", ") };
-            Err(format!("the MCP server did not see {}; it saw {heard}", pattern.describe()))
-        };
-        self.looked(verdict);
+            (Some(index), false) => {
+                self.tally.calls.insert(index);
+                self.looked(Ok(()));
+            }
+            (None, false) => {
+                let seen: Vec<&str> =
+                    calls.iter().map(|call| call.tool.as_deref().unwrap_or(&call.method)).collect();
+                let seen = if seen.is_empty() { "nothing".to_owned() } else { seen.join(", ") };
+                self.looked(Err(format!("the MCP server did not see {wanted}; it saw {seen}")));
+            }
+        }
     }
 
     /// What was looked at is right, or is looked at again until the time is over.
@@ -412,6 +421,36 @@ impl Run {
         }
         false
     }
+}
+
+/// The log as values to match: what an entry says, and what its process said of itself when it began.
+fn log_entries(calls: &[McpCall]) -> Vec<Value> {
+    let mut began: BTreeMap<u64, Map<String, Value>> = BTreeMap::new();
+    let mut entries = Vec::with_capacity(calls.len());
+    for call in calls {
+        let mut entry = Map::new();
+        let pid = |line: &Map<String, Value>| line.get("pid").and_then(Value::as_u64);
+        match &call.arguments {
+            Some(Value::Object(line)) if call.tool.is_none() => {
+                if let Some(own) = pid(line).and_then(|pid| began.get(&pid)) {
+                    entry.extend(own.clone());
+                } else if let Some(pid) = pid(line) {
+                    began.insert(pid, line.clone());
+                }
+                entry.extend(line.clone());
+            }
+            Some(arguments) => {
+                entry.insert("arguments".to_owned(), arguments.clone());
+            }
+            None => {}
+        }
+        entry.insert("method".to_owned(), Value::from(call.method.as_str()));
+        if let Some(tool) = &call.tool {
+            entry.insert("tool".to_owned(), Value::from(tool.as_str()));
+        }
+        entries.push(Value::Object(entry));
+    }
+    entries
 }
 
 /// `terminal/*` matches every method that begins so.

@@ -1,0 +1,29 @@
+//! Every test file that ships with the product can be read.
+
+use acp_comply::{Defaults, Source, read_all, render_all};
+use std::path::Path;
+
+fn gather(folder: &Path, found: &mut Vec<Source>) {
+    let mut entries: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    entries.sort();
+    for path in entries {
+        if path.is_dir() {
+            gather(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "jsont") {
+            found.push(Source::new(path.display().to_string(), std::fs::read_to_string(&path).unwrap()));
+        }
+    }
+}
+
+#[test]
+fn every_shipped_test_file_can_be_read_without_complaint() {
+    let mut files = Vec::new();
+    gather(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../suites"), &mut files);
+    assert!(!files.is_empty());
+    let (programs, diagnostics) = read_all(&files, &Defaults::default());
+    // The four tests that the format was published with have none, and are kept as they were printed.
+    let told: Vec<_> =
+        diagnostics.into_iter().filter(|told| told.message != "the test has no description").collect();
+    assert!(told.is_empty(), "{}", render_all(&told, &files, false));
+    assert_eq!(programs.len(), files.len());
+}
