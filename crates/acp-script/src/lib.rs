@@ -6,4 +6,5 @@
 #![deny(clippy::disallowed_methods)]
 
 pub mod agent;
+pub mod faults;
 pub mod wishes;

@@ -64,7 +64,9 @@ impl Agent {
         if !others.is_empty() {
             answer.push_str(&format!("\nYou also sent {}.", others.join(", ")));
         }
-        Stream::text(Voice::Agent, answer, self.config.chunk_size)
+        // Even a short answer comes in two chunks.
+        let size = self.config.chunk_size.unwrap_or((answer.len() / 2).min(40));
+        Stream::text(Voice::Agent, answer, Some(size))
     }
 
     fn speak(&self, text: impl Into<String>) -> Step {

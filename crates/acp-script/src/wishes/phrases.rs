@@ -77,6 +77,8 @@ pub static TABLE: &[Wish] = &[
         phrases: &[
             r"(?:create|make|write|add|save|generate)(?: me)?(?: (?:a|an|the))?(?: (?:new|text|small|plain))*(?: file)?(?: (?:named|called|at|at path|with (?:the )?name))? {path:path}(?: in [\w ]+?)?,?(?: and)? (?:with|containing|that (?:says|contains|reads)|holding|write|put|whose)(?: (?:exactly|just|only))?(?: (?:the|this|its|a))?(?: (?:single|one))?(?: (?:text|contents?|words?|line|string|body))?(?: (?:is|are|of|being))?:? {text:rest}(?: (?:to|in|into) it)?(?:[.!?]?\s*$|[.!?]\s|\n|,? (?:and|then) )",
             r"(?:write|save|put|store)(?: (?:exactly|just|only))?(?: the)?(?: (?:text|contents?|words?|line|string))?:? {text:quoted} (?:to|into|in|as) (?:a|the)?\s*(?:new )?(?:file )?(?:named |called |at )?{path:name}",
+            r"(?:create|make|write|add)(?: (?:a|an|the))?(?: (?:new|text|small|plain))* file (?:named|called|at) {path:name},?(?: and)? (?:with|containing|that (?:says|contains|reads)|holding)(?: (?:exactly|just|only))?(?: the)?(?: (?:text|contents?|words?|line|string))?:? {text:quoted}",
+            r"(?:write|save|put|store)(?: the)?(?: (?:text|contents?|words?|line|string))?:? {text:rest} (?:to|into) (?:a|the)?\s*(?:new )?(?:file )?(?:named |called |at )?{path:path}",
             r"(?:create|make|add) (?:a|an)(?: (?:new|empty|text|blank))* file (?:named|called|at) {path:name}",
         ],
         build: |found| {
@@ -231,7 +233,7 @@ pub static TABLE: &[Wish] = &[
         phrases: &[
             r"(?:think|stream|keep (?:talking|writing|streaming)|talk|work)(?: \w+)? for(?: about)? {time:duration}",
             r"think (?:a bit|a while|a little|hard|deeply|long|carefully|about|for a (?:while|bit|moment)|it over|first|step by step)",
-            r"take your time|answer slowly|respond slowly",
+            r"take your time(?: and (?:answer|respond) slowly)?|answer slowly|respond slowly",
             r"(?:write|tell|compose|generate)(?: me)? an? (?:very |really |extremely )?(?:long|detailed|lengthy|endless)[\w ,-]*? (?:story|essay|poem|text|report|tale|answer|explanation|article)",
         ],
         build: |found| Some(Intent::Think(found.duration("time"))),

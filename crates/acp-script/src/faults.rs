@@ -1,0 +1,253 @@
+//! Faults: small, named lies about a conversation, as data.
+//!
+//! A [`Fault`] says which frames it concerns (direction, kind, method, pattern, count, chance) and what happens to
+//! them ([`Action`]). A [`Faults`] engine applies a list of them between an agent and its client, in both
+//! directions, and is as pure as the agent: frames and time in, [`Passage`]s out. It knows JSON-RPC and nothing else.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use acp_match::Pattern;
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+
+mod garble;
+mod chance;
+mod edit;
+mod engine;
+mod select;
+mod spec;
+#[cfg(test)]
+mod tests;
+
+pub use engine::{Faults, Passage};
+pub use spec::{SpecError, parse_spec};
+
+/// One fault.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Fault {
+    /// Which frames.
+    #[serde(flatten)]
+    pub select: Select,
+    /// What happens to them, in this order.
+    pub r#do: Vec<Action>,
+}
+
+/// Which frames a fault concerns. What is left out does not matter.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Select {
+    /// Instead of a frame: the start of the connection, or the end of the client's output.
+    pub at: Option<At>,
+    /// The direction as the agent sees it.
+    #[serde(default)]
+    pub on: Side,
+    /// What the frame is.
+    pub kind: Option<Kind>,
+    /// The method of a request or notification: one of these.
+    #[serde(default, deserialize_with = "one_or_many")]
+    pub method: Vec<String>,
+    /// The method of the request that this response answers: one of these.
+    #[serde(default, deserialize_with = "one_or_many")]
+    pub to: Vec<String>,
+    /// The kind of a `session/update`: one of these.
+    #[serde(default, deserialize_with = "one_or_many")]
+    pub update: Vec<String>,
+    /// The frame matches this pattern.
+    #[serde(default, deserialize_with = "pattern")]
+    pub when: Option<Pattern>,
+    /// The frame has nothing at these pointers.
+    #[serde(default)]
+    pub lacks: Vec<String>,
+    /// The value at the pointer is that of the variable.
+    #[serde(default)]
+    pub same: BTreeMap<String, String>,
+    /// These variables are set.
+    #[serde(default, deserialize_with = "one_or_many")]
+    pub has: Vec<String>,
+    /// These variables are not set.
+    #[serde(default, deserialize_with = "one_or_many")]
+    pub has_not: Vec<String>,
+    /// The frame is longer than this many bytes.
+    pub longer: Option<usize>,
+    /// Let this many pass first.
+    #[serde(default)]
+    pub skip: u64,
+    /// Concern only this many.
+    pub times: Option<u64>,
+    /// Concern each with this probability.
+    pub chance: Option<f64>,
+}
+
+/// Moments without a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum At {
+    /// Before anything else.
+    Start,
+    /// When the client has ended its output.
+    End,
+}
+
+/// A direction, as the agent sees it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Side {
+    /// From the agent.
+    #[default]
+    Out,
+    /// To the agent.
+    In,
+}
+
+/// What a frame is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Kind {
+    /// Has a method and an id.
+    Request,
+    /// Has a method and no id.
+    Notification,
+    /// A result or an error.
+    Response,
+    /// A response with a result.
+    Result,
+    /// A response with an error.
+    Error,
+    /// An array.
+    Batch,
+    /// Anything else.
+    Malformed,
+}
+
+/// What happens to a frame.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Action {
+    /// Values at JSON pointers; missing objects are made, `-` appends, `*` means every element. Strings may hold
+    /// `${variables}`.
+    Set(BTreeMap<String, Value>),
+    /// Takes away what is at these pointers.
+    Remove(Vec<String>),
+    /// The frame never arrives.
+    Drop,
+    /// So many more copies.
+    Duplicate(u32),
+    /// The frame arrives later, others overtake it.
+    Delay(Time),
+    /// The frame arrives after the next frame that this selects.
+    Hold(Box<Select>),
+    /// The frame arrives after the next one.
+    Swap,
+    /// Nothing arrives for so long, beginning with this frame.
+    Stall(Time),
+    /// Nothing arrives any more, beginning with this frame.
+    Hang,
+    /// These frames (objects) or raw lines (strings) come before it.
+    Before(Vec<Value>),
+    /// These frames (objects) or raw lines (strings) come after it.
+    After(Vec<Value>),
+    /// This text in its place, with a newline.
+    Raw(String),
+    /// These bytes in its place, base64, as they are.
+    Bytes(String),
+    /// A line of so many random bytes before it.
+    Garbage(usize),
+    /// Written in so many pieces.
+    Split(usize),
+    /// Written together with the next frames, so many in all.
+    Coalesce(usize),
+    /// Cut off after so many bytes, with a newline.
+    Truncate(usize),
+    /// A byte inside is not UTF-8.
+    BadUtf8,
+    /// Padded with spaces to so many bytes.
+    Huge(usize),
+    /// Written over several lines.
+    Pretty,
+    /// Wrapped into an array.
+    Batch,
+    /// Without its newline.
+    Glue,
+    /// Written to standard error instead.
+    Stderr,
+    /// Request ids in another form; the answers find their way back.
+    Ids(IdStyle),
+    /// Keeps the values at the pointers as variables.
+    Capture(BTreeMap<String, String>),
+    /// Keeps these values as variables.
+    Let(BTreeMap<String, Value>),
+    /// Unsets these variables.
+    Forget(Vec<String>),
+    /// The request never arrives; whoever sent it gets this `{result}` or `{error}`.
+    Answer(Value),
+    /// The request arrives, but whoever sent it gets this `{result}` or `{error}` at once.
+    Presume(Value),
+    /// The agent's process ends with this code.
+    Exit(i32),
+    /// The connection ends.
+    Hangup,
+    /// A child process is started that outlives the agent.
+    Child,
+    /// A grandchild writes this line to the agent's standard output.
+    Grandchild(String),
+}
+
+/// Another form of request ids.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum IdStyle {
+    /// `3` becomes `"3"`: legal.
+    Text,
+    /// `3` becomes `3.5`.
+    Fraction,
+    /// Always null.
+    Null,
+    /// `true`.
+    Bool,
+    /// `{"id": 3}`
+    Object,
+}
+
+/// A duration written as `250ms`, `2s`, or a number of milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Time(pub Duration);
+
+impl Time {
+    /// Reads `250ms`, `1.5s`, `1m`, or a bare number of milliseconds.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+        let (number, unit) = text.split_at(split);
+        let scale = match unit.trim() {
+            "" | "ms" => 0.001,
+            "s" => 1.0,
+            "m" | "min" => 60.0,
+            other => return Err(format!("{other:?} is not a unit of time; use ms, s or m")),
+        };
+        let number: f64 = number.parse().map_err(|_| format!("{text:?} is not a time; try 250ms or 2s"))?;
+        Duration::try_from_secs_f64(number * scale).map(Self).map_err(|error| error.to_string())
+    }
+}
+
+impl<'de> Deserialize<'de> for Time {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match Value::deserialize(deserializer)? {
+            Value::String(text) => Self::parse(&text).map_err(serde::de::Error::custom),
+            Value::Number(millis) => Self::parse(&millis.to_string()).map_err(serde::de::Error::custom),
+            other => Err(serde::de::Error::custom(format!("{other} is not a time; try \"250ms\""))),
+        }
+    }
+}
+
+fn one_or_many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    match Value::deserialize(deserializer)? {
+        Value::String(one) => Ok(vec![one]),
+        many => serde_json::from_value(many).map_err(serde::de::Error::custom),
+    }
+}
+
+fn pattern<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Pattern>, D::Error> {
+    let value = Value::deserialize(deserializer)?;
+    Pattern::compile(&value).map(Some).map_err(serde::de::Error::custom)
+}

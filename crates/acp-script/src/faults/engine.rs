@@ -1,0 +1,494 @@
+//! Applying faults.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use acp_match::{Template, Vars};
+use acp_rpc::{Frame, Id, View};
+use base64::Engine as _;
+use bytes::Bytes;
+use serde_json::{Value, json};
+
+use super::chance::Chance;
+use super::select::Seen;
+use super::{Action, At, Fault, IdStyle, Select, Side, edit, garble};
+
+/// What comes out between an agent and its client.
+#[derive(Clone, Debug)]
+pub enum Passage {
+    /// Deliver this frame to the agent.
+    ToAgent(Frame),
+    /// Send this frame to the client.
+    Send(Frame),
+    /// Send these bytes to the client as they are.
+    Raw(Bytes),
+    /// Write this line to standard error.
+    Stderr(Bytes),
+    /// End the process.
+    Exit(i32),
+    /// End the connection.
+    Hangup,
+    /// Start a child that outlives the agent.
+    Child,
+    /// Let a grandchild write this line to standard output.
+    Grandchild(String),
+}
+
+/// Faults at work on one connection.
+pub struct Faults {
+    rules: Vec<Rule>,
+    vars: Vars,
+    chance: Chance,
+    out: VecDeque<Passage>,
+    later: Vec<Later>,
+    held: Vec<(Box<Select>, Passage)>,
+    swapped: Vec<Passage>,
+    coalescing: Option<(usize, Vec<u8>)>,
+    stall: Option<Stall>,
+    stalled: VecDeque<Passage>,
+    /// The methods of requests on their way, by direction and id.
+    asked: [BTreeMap<Id, String>; 2],
+    /// Changed ids of the agent's requests, and what they were.
+    renamed: Vec<(Value, Value)>,
+}
+
+struct Rule {
+    fault: Fault,
+    met: u64,
+}
+
+struct Later {
+    at: Duration,
+    passage: Passage,
+}
+
+enum Stall {
+    Until(Duration),
+    Forever,
+}
+
+/// What becomes of the frame itself.
+enum Fate {
+    Pass,
+    Gone,
+    Later(Duration),
+    Held(Box<Select>),
+    Swapped,
+}
+
+/// A frame under treatment.
+struct Patient {
+    side: Side,
+    frame: Frame,
+    value: Value,
+    edited: bool,
+    /// What is written instead of the frame, if not the frame.
+    written: Option<Vec<Passage>>,
+    copies: u32,
+    before: Vec<Passage>,
+    after: Vec<Passage>,
+    fate: Fate,
+}
+
+impl Faults {
+    /// An engine for one connection.
+    pub fn new(faults: &[Fault], seed: u64) -> Self {
+        Self {
+            rules: faults.iter().map(|fault| Rule { fault: fault.clone(), met: 0 }).collect(),
+            vars: Vars::new(),
+            chance: Chance::new(seed),
+            out: VecDeque::new(),
+            later: Vec::new(),
+            held: Vec::new(),
+            swapped: Vec::new(),
+            coalescing: None,
+            stall: None,
+            stalled: VecDeque::new(),
+            asked: [BTreeMap::new(), BTreeMap::new()],
+            renamed: Vec::new(),
+        }
+    }
+
+    /// Whether there is nothing to do, ever.
+    pub fn is_empty(&self) -> bool {
+        self.rules.is_empty()
+    }
+
+    /// The connection begins.
+    pub fn start(&mut self, now: Duration) {
+        self.moment(now, At::Start);
+    }
+
+    /// The client has ended its output.
+    pub fn end(&mut self, now: Duration) {
+        self.moment(now, At::End);
+    }
+
+    /// A frame from the client.
+    pub fn incoming(&mut self, now: Duration, frame: Frame) {
+        let frame = self.named_back(frame);
+        self.pass(now, Side::In, frame);
+    }
+
+    /// A frame from the agent.
+    pub fn outgoing(&mut self, now: Duration, frame: Frame) {
+        self.pass(now, Side::Out, frame);
+    }
+
+    /// Lets the time pass.
+    pub fn tick(&mut self, now: Duration) {
+        if matches!(self.stall, Some(Stall::Until(at)) if at <= now) {
+            self.stall = None;
+            self.out.append(&mut self.stalled);
+        }
+        self.later.sort_by_key(|later| later.at);
+        let due = self.later.partition_point(|later| later.at <= now);
+        let due: Vec<Later> = self.later.drain(..due).collect();
+        for later in due {
+            self.emit(later.passage);
+        }
+    }
+
+    /// When [`Faults::tick`] has something to do next.
+    pub fn next_deadline(&self) -> Option<Duration> {
+        let stall = match self.stall {
+            Some(Stall::Until(at)) => Some(at),
+            _ => None,
+        };
+        self.later.iter().map(|later| later.at).chain(stall).min()
+    }
+
+    /// The next thing that comes out.
+    pub fn poll(&mut self) -> Option<Passage> {
+        self.out.pop_front()
+    }
+
+    fn moment(&mut self, now: Duration, at: At) {
+        let frame = Frame::parse(Bytes::new());
+        let meant: Vec<Vec<Action>> = self
+            .rules
+            .iter()
+            .filter(|rule| rule.fault.select.at == Some(at))
+            .map(|rule| rule.fault.r#do.clone())
+            .collect();
+        for actions in meant {
+            let mut patient = Patient::new(Side::Out, frame.clone(), Value::Null);
+            patient.fate = Fate::Gone;
+            self.treat(now, &mut patient, &actions);
+            self.discharge(patient);
+        }
+    }
+
+    fn pass(&mut self, now: Duration, side: Side, frame: Frame) {
+        let answers = self.track(side, &frame);
+        let value = serde_json::from_slice(frame.raw()).unwrap_or(Value::Null);
+        let mut patient = Patient::new(side, frame, value);
+        let released = self.release(&patient, answers.as_deref());
+        for at in 0..self.rules.len() {
+            let original = patient.frame.clone();
+            let seen = Seen { side, frame: &original, answers: answers.as_deref(), value: &patient.value };
+            if self.concerns(at, &seen) {
+                let actions = self.rules[at].fault.r#do.clone();
+                self.treat(now, &mut patient, &actions);
+                patient.settle();
+            }
+        }
+        let swapped =
+            if matches!(patient.fate, Fate::Swapped) { Vec::new() } else { std::mem::take(&mut self.swapped) };
+        self.discharge(patient);
+        for passage in released.into_iter().chain(swapped) {
+            self.emit(passage);
+        }
+    }
+
+    /// Remembers requests, and finds out what a response answers.
+    fn track(&mut self, side: Side, frame: &Frame) -> Option<String> {
+        let (own, other) = match side {
+            Side::Out => (0, 1),
+            Side::In => (1, 0),
+        };
+        match frame.view() {
+            View::Request { id, method, .. } => {
+                self.asked[own].insert(id.clone(), method.to_owned());
+                None
+            }
+            View::Response { id, .. } => self.asked[other].remove(id),
+            _ => None,
+        }
+    }
+
+    fn concerns(&mut self, at: usize, seen: &Seen<'_>) -> bool {
+        let rule = &mut self.rules[at];
+        let select = &rule.fault.select;
+        if !select.means(seen, &self.vars) || !select.chance.is_none_or(|chance| self.chance.hits(chance)) {
+            return false;
+        }
+        rule.met += 1;
+        rule.met > select.skip && select.times.is_none_or(|times| rule.met - select.skip <= times)
+    }
+
+    /// Frames that waited for this one.
+    fn release(&mut self, patient: &Patient, answers: Option<&str>) -> Vec<Passage> {
+        if self.held.is_empty() {
+            return Vec::new();
+        }
+        let seen = Seen { side: patient.side, frame: &patient.frame, answers, value: &patient.value };
+        let vars = &self.vars;
+        let (released, kept): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.held).into_iter().partition(|(select, _)| select.means(&seen, vars));
+        self.held = kept;
+        released.into_iter().map(|(_, passage)| passage).collect()
+    }
+
+    fn treat(&mut self, now: Duration, patient: &mut Patient, actions: &[Action]) {
+        for action in actions {
+            self.apply(now, patient, action);
+        }
+    }
+
+    fn apply(&mut self, now: Duration, patient: &mut Patient, action: &Action) {
+        match action {
+            Action::Set(values) => {
+                for (pointer, value) in values {
+                    edit::set(&mut patient.value, pointer, &self.fill(value));
+                }
+                patient.edited = true;
+            }
+            Action::Remove(pointers) => {
+                for pointer in pointers {
+                    edit::remove(&mut patient.value, pointer);
+                }
+                patient.edited = true;
+            }
+            Action::Drop => patient.fate = Fate::Gone,
+            Action::Duplicate(copies) => patient.copies += copies,
+            Action::Delay(time) => patient.fate = Fate::Later(now + time.0),
+            Action::Hold(select) => patient.fate = Fate::Held(select.clone()),
+            Action::Swap => patient.fate = Fate::Swapped,
+            Action::Stall(time) => self.stall = Some(Stall::Until(now + time.0)),
+            Action::Hang => self.stall = Some(Stall::Forever),
+            Action::Before(items) => {
+                let made = self.make(patient.side, items);
+                patient.before.extend(made);
+            }
+            Action::After(items) => {
+                let made = self.make(patient.side, items);
+                patient.after.extend(made);
+            }
+            Action::Capture(places) => {
+                for (name, pointer) in places {
+                    if let Some(found) = patient.value.pointer(pointer) {
+                        self.vars.set(name.clone(), found.clone());
+                    }
+                }
+            }
+            Action::Let(values) => {
+                for (name, value) in values {
+                    let value = self.fill(value);
+                    self.vars.set(name.clone(), value);
+                }
+            }
+            Action::Forget(names) => names.iter().for_each(|name| self.vars.set(name.clone(), Value::Null)),
+            Action::Answer(reply) => {
+                patient.before.extend(self.reply(patient, reply));
+                patient.fate = Fate::Gone;
+            }
+            Action::Presume(reply) => patient.after.extend(self.reply(patient, reply)),
+            Action::Ids(style) => self.rename(patient, *style),
+            Action::Exit(code) => patient.become_one(Passage::Exit(*code)),
+            Action::Hangup => patient.become_one(Passage::Hangup),
+            Action::Child => patient.before.push(Passage::Child),
+            Action::Grandchild(text) => patient.before.push(Passage::Grandchild(text.clone())),
+            _ => self.garble(patient, action),
+        }
+    }
+
+    /// Actions on bytes; they concern what goes to the client.
+    fn garble(&mut self, patient: &mut Patient, action: &Action) {
+        patient.settle();
+        let line = patient.frame.raw().clone();
+        let written = match action {
+            Action::Raw(text) => vec![Passage::Raw(garble::with_newline(text.as_bytes()))],
+            Action::Bytes(text) => {
+                let bytes = base64::engine::general_purpose::STANDARD.decode(text).unwrap_or_default();
+                vec![Passage::Raw(bytes.into())]
+            }
+            Action::Garbage(len) => {
+                let noise = garble::garbage(*len, &mut self.chance);
+                patient.before.push(Passage::Raw(garble::with_newline(&noise)));
+                return;
+            }
+            Action::Split(pieces) => garble::split(&line, *pieces).into_iter().map(Passage::Raw).collect(),
+            Action::Coalesce(frames) => {
+                if self.coalescing.is_none() {
+                    self.coalescing = Some((*frames, Vec::new()));
+                }
+                return;
+            }
+            Action::Truncate(len) => vec![Passage::Raw(garble::with_newline(&line[..line.len().min(*len)]))],
+            Action::BadUtf8 => vec![Passage::Raw(garble::with_newline(&garble::bad_utf8(&line)))],
+            Action::Huge(len) => vec![Passage::Raw(garble::with_newline(&garble::huge(&line, *len)))],
+            Action::Pretty => {
+                let pretty = serde_json::to_string_pretty(&patient.value).unwrap_or_default();
+                vec![Passage::Raw(garble::with_newline(pretty.as_bytes()))]
+            }
+            Action::Batch => {
+                let batch = Value::Array(vec![patient.value.clone()]).to_string();
+                vec![Passage::Raw(garble::with_newline(batch.as_bytes()))]
+            }
+            Action::Glue => vec![Passage::Raw(line)],
+            Action::Stderr => vec![Passage::Stderr(line)],
+            _ => return,
+        };
+        patient.written = Some(written);
+    }
+
+    /// Changes the id of a request of the agent, and keeps the way back.
+    fn rename(&mut self, patient: &mut Patient, style: IdStyle) {
+        let Some(id) = patient.value.get("id").cloned() else { return };
+        let other = match style {
+            IdStyle::Text => Value::String(id.to_string()),
+            IdStyle::Fraction => json!(id.as_f64().unwrap_or_default() + 0.5),
+            IdStyle::Null => Value::Null,
+            IdStyle::Bool => Value::Bool(true),
+            IdStyle::Object => json!({ "id": id }),
+        };
+        self.renamed.push((other.clone(), id));
+        edit::set(&mut patient.value, "/id", &other);
+        patient.edited = true;
+    }
+
+    fn named_back(&mut self, frame: Frame) -> Frame {
+        if self.renamed.is_empty() || frame.method().is_some() {
+            return frame;
+        }
+        let Ok(mut value) = serde_json::from_slice::<Value>(frame.raw()) else { return frame };
+        let Some(at) = self.renamed.iter().position(|(other, _)| value.get("id") == Some(other)) else {
+            return frame;
+        };
+        let (_, id) = self.renamed.remove(at);
+        value["id"] = id;
+        Frame::parse(value.to_string())
+    }
+
+    /// Fills the variables into a value; a variable that is not there leaves the text as it is.
+    fn fill(&self, value: &Value) -> Value {
+        let mut filled = value.clone();
+        match Template::render_value(&mut filled, &self.vars) {
+            Ok(()) => filled,
+            Err(_) => value.clone(),
+        }
+    }
+
+    /// Frames and raw lines out of nothing, towards where `side` goes.
+    fn make(&self, side: Side, items: &[Value]) -> Vec<Passage> {
+        items
+            .iter()
+            .map(|item| match (side, self.fill(item)) {
+                (Side::Out, Value::String(line)) => Passage::Raw(garble::with_newline(line.as_bytes())),
+                (Side::Out, frame) => Passage::Send(made(frame)),
+                (Side::In, Value::String(line)) => Passage::ToAgent(Frame::parse(line)),
+                (Side::In, frame) => Passage::ToAgent(made(frame)),
+            })
+            .collect()
+    }
+
+    /// An answer to the request, sent back to where it came from.
+    fn reply(&self, patient: &Patient, reply: &Value) -> Option<Passage> {
+        let id = patient.value.get("id")?.clone();
+        let mut frame = self.fill(reply);
+        frame["id"] = id;
+        let frame = made(frame);
+        Some(match patient.side {
+            Side::In => Passage::Send(frame),
+            Side::Out => Passage::ToAgent(frame),
+        })
+    }
+
+    fn discharge(&mut self, mut patient: Patient) {
+        patient.settle();
+        for passage in patient.before {
+            self.emit(passage);
+        }
+        let whole = match patient.side {
+            Side::Out => Passage::Send(patient.frame),
+            Side::In => Passage::ToAgent(patient.frame),
+        };
+        let written = patient.written.unwrap_or_else(|| vec![whole]);
+        match patient.fate {
+            Fate::Gone => {}
+            Fate::Pass => {
+                for passage in std::iter::repeat_n(&written, patient.copies as usize + 1).flatten() {
+                    self.emit(passage.clone());
+                }
+            }
+            Fate::Later(at) => self.later.extend(written.into_iter().map(|passage| Later { at, passage })),
+            Fate::Held(select) => self.held.extend(written.into_iter().map(|passage| (select.clone(), passage))),
+            Fate::Swapped => self.swapped.extend(written),
+        }
+        for passage in patient.after {
+            self.emit(passage);
+        }
+    }
+
+    /// Lets something out, unless nothing may come out now.
+    fn emit(&mut self, passage: Passage) {
+        let passage = match (passage, &mut self.coalescing) {
+            (Passage::Send(frame), Some((left, gathered))) => {
+                gathered.extend_from_slice(frame.raw());
+                gathered.push(b'\n');
+                *left = left.saturating_sub(1);
+                if *left > 0 {
+                    return;
+                }
+                let gathered = std::mem::take(gathered);
+                self.coalescing = None;
+                Passage::Raw(gathered.into())
+            }
+            (other, _) => other,
+        };
+        match passage {
+            Passage::ToAgent(_) | Passage::Exit(_) => self.out.push_back(passage),
+            passage if self.stall.is_some() => self.stalled.push_back(passage),
+            passage => self.out.push_back(passage),
+        }
+    }
+}
+
+impl Patient {
+    fn new(side: Side, frame: Frame, value: Value) -> Self {
+        Self {
+            side,
+            frame,
+            value,
+            edited: false,
+            written: None,
+            copies: 0,
+            before: Vec::new(),
+            after: Vec::new(),
+            fate: Fate::Pass,
+        }
+    }
+
+    /// Makes the frame what the value says.
+    fn settle(&mut self) {
+        if std::mem::take(&mut self.edited) {
+            self.frame = Frame::parse(self.value.to_string());
+        }
+    }
+
+    fn become_one(&mut self, passage: Passage) {
+        self.before.push(passage);
+        self.fate = Fate::Gone;
+    }
+}
+
+/// A frame out of its members; the version is added if it is not there.
+fn made(mut frame: Value) -> Frame {
+    if let Value::Object(members) = &mut frame
+        && !members.contains_key("jsonrpc")
+    {
+        members.shift_insert(0, "jsonrpc".to_owned(), "2.0".into());
+    }
+    Frame::parse(frame.to_string())
+}

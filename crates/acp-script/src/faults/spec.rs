@@ -1,0 +1,66 @@
+//! Faults on a command line.
+
+use serde_json::Value;
+
+use super::Fault;
+
+/// Why a fault given on a command line is none.
+#[derive(Debug, thiserror::Error)]
+pub enum SpecError {
+    /// It is JSON, but not a fault.
+    #[error("not a fault: {0}")]
+    Json(#[from] serde_json::Error),
+    /// It is not in the short form either.
+    #[error(
+        "{0:?} is not a fault; write ACTION[=VALUE][@METHOD][#N], for instance drop@session/update#3, or JSON"
+    )]
+    Short(String),
+}
+
+/// Reads a fault: JSON (`{"method": …, "do": […]}`), or the short form `ACTION[=VALUE][@METHOD][#N]`.
+///
+/// `drop@session/update#3` drops the third update, `delay=200ms` delays every frame, `exit=7@session/prompt` ends
+/// the process when a prompt comes in. METHOD is that of an outgoing frame, or of the request that a response
+/// answers; with `<` before it, that of an incoming frame.
+pub fn parse_spec(text: &str) -> Result<Fault, SpecError> {
+    if text.trim_start().starts_with('{') {
+        return Ok(serde_json::from_str(text)?);
+    }
+    let short = || SpecError::Short(text.to_owned());
+    let (rest, number) = match text.rsplit_once('#') {
+        Some((rest, number)) => (rest, Some(number.parse::<u64>().ok().filter(|n| *n > 0).ok_or_else(short)?)),
+        None => (text, None),
+    };
+    let (action, method) = match rest.split_once('@') {
+        Some((action, method)) => (action, Some(method)),
+        None => (rest, None),
+    };
+    let action = match action.split_once('=') {
+        None => Value::String(action.to_owned()),
+        Some((name, value)) => {
+            let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
+            serde_json::json!({ name: value })
+        }
+    };
+    let mut fault = serde_json::json!({ "do": [action] });
+    match method {
+        Some(method) if method.starts_with('<') => {
+            fault["on"] = "in".into();
+            fault["method"] = method[1..].into();
+        }
+        Some(method) if is_client_request(method) => fault["to"] = method.into(),
+        Some(method) => fault["method"] = method.into(),
+        None => {}
+    }
+    if let Some(number) = number {
+        fault["skip"] = (number - 1).into();
+        fault["times"] = 1.into();
+    }
+    serde_json::from_value(fault).map_err(|error| SpecError::Json(error))
+}
+
+/// Whether an agent only ever answers this method.
+fn is_client_request(method: &str) -> bool {
+    matches!(method, "initialize" | "authenticate" | "logout")
+        || (method.starts_with("session/") && !matches!(method, "session/update" | "session/request_permission"))
+}
