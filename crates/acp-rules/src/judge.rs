@@ -1,0 +1,334 @@
+//! The judge: frames in, findings and coverage out.
+
+use std::time::Duration;
+
+use acp_rpc::{Direction, Frame, Id, Reply, View};
+
+use crate::coverage::Coverage;
+use crate::cx::{Cx, Report};
+use crate::finding::Finding;
+use crate::json::{Json, Tape};
+use crate::registry::Side;
+use crate::rule::{Rule, passive, rules};
+use crate::rules::schema::{Part, Subject, Verdict, check};
+use crate::rules::{
+    codes, config, elicitation, end, envelope, extension, files, handshake, ids, listing, load, modes,
+    permissions, sessions, terminals, turns, updates,
+};
+use crate::state::{Ask, Open, Phase, State};
+
+/// How a conversation ended, which decides who can be blamed for what is left open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Ending {
+    /// The client closed the connection.
+    #[default]
+    ClientClosed,
+    /// The agent went away.
+    AgentExited,
+    /// The recording was cut: nobody is blamed for what is missing.
+    Cut,
+}
+
+/// How to judge.
+#[derive(Debug, Clone)]
+pub struct JudgeConfig {
+    /// How many findings of one rule and side are kept; the rest is counted.
+    pub per_rule: u64,
+    /// How the conversation ends, unless [`Judge::set_ending`] says otherwise later.
+    pub ending: Ending,
+    /// A request that was open for less time than this when the client closed is not held against the agent.
+    pub patience: Duration,
+}
+
+impl Default for JudgeConfig {
+    fn default() -> Self {
+        Self { per_rule: 20, ending: Ending::default(), patience: Duration::from_millis(200) }
+    }
+}
+
+/// Judges one conversation. Show it every frame of both directions in order, then close it.
+///
+/// What one side sends badly is only ever held against that side: an agent may answer nonsense with an error or
+/// not at all, and is not blamed for it beyond a warning.
+#[derive(Debug)]
+pub struct Judge {
+    config: JudgeConfig,
+    state: State,
+    report: Report,
+    tape: Tape,
+    index: u64,
+    told: usize,
+    closed: bool,
+}
+
+impl Judge {
+    /// A judge for a new conversation.
+    #[must_use]
+    pub fn new(config: JudgeConfig) -> Self {
+        let report = Report::new(config.per_rule);
+        Self { config, state: State::new(), report, tape: Tape::default(), index: 0, told: 0, closed: false }
+    }
+
+    /// The next frame. `at` is the time since the conversation began.
+    pub fn observe(&mut self, at: Duration, dir: Direction, frame: &Frame) {
+        let index = self.index;
+        self.index += 1;
+        let mut cx = Cx { report: &mut self.report, frame: Some(frame), index, at, dir };
+        let state = &mut self.state;
+        match frame.view() {
+            View::Malformed(flaw) => envelope::malformed(state, &mut cx, frame, flaw),
+            View::Batch(frames) => envelope::batch(state, &mut cx, frames),
+            View::Notification { method, params } => {
+                envelope::good(state, &mut cx, frame);
+                notification(state, &mut cx, &mut self.tape, method, params);
+            }
+            View::Request { id, method, params } => {
+                envelope::good(state, &mut cx, frame);
+                request(state, &mut cx, &mut self.tape, id, method, params);
+            }
+            View::Response { id, reply } => {
+                envelope::good(state, &mut cx, frame);
+                response(state, &mut cx, &mut self.tape, id, reply);
+            }
+        }
+    }
+
+    /// Says how the conversation ended, before [`close`](Self::close).
+    pub fn set_ending(&mut self, ending: Ending) {
+        self.config.ending = ending;
+    }
+
+    /// The conversation is over: judges what had to happen by its end. Once.
+    pub fn close(&mut self, at: Duration) {
+        if std::mem::replace(&mut self.closed, true) {
+            return;
+        }
+        let index = self.index.saturating_sub(1);
+        let mut cx = Cx { report: &mut self.report, frame: None, index, at, dir: Direction::AgentToClient };
+        end::close(&mut self.state, &mut cx, self.config.ending, self.config.patience);
+    }
+
+    /// Everything found so far, in the order it was found.
+    #[must_use]
+    pub fn findings(&self) -> &[Finding] {
+        &self.report.findings
+    }
+
+    /// What was found since this was last called; for watching a conversation live.
+    pub fn news(&mut self) -> &[Finding] {
+        let from = std::mem::replace(&mut self.told, self.report.findings.len());
+        &self.report.findings[from..]
+    }
+
+    /// How many findings there were of either severity, kept or not: errors, warnings.
+    #[must_use]
+    pub fn totals(&self) -> (u64, u64) {
+        (self.report.errors, self.report.warnings)
+    }
+
+    /// Findings that were counted but not kept: rule, side, how many.
+    #[must_use]
+    pub fn not_kept(&self) -> Vec<(&'static str, Side, u64)> {
+        let mut out = Vec::new();
+        for (info, counts) in rules().iter().zip(&self.report.counts) {
+            for side in [Side::Agent, Side::Client] {
+                let more = counts[side as usize].saturating_sub(self.config.per_rule);
+                if more > 0 {
+                    out.push((info.name, side, more));
+                }
+            }
+        }
+        out
+    }
+
+    /// How each requirement fared.
+    #[must_use]
+    pub fn coverage(&self) -> Coverage {
+        self.report.marks.coverage(passive())
+    }
+
+    /// How many frames were shown.
+    #[must_use]
+    pub fn frames(&self) -> u64 {
+        self.index
+    }
+
+    /// The protocol version both sides agreed on.
+    #[must_use]
+    pub fn version(&self) -> Option<i64> {
+        match self.state.phase {
+            Phase::Agreed(version) => Some(version),
+            _ => None,
+        }
+    }
+}
+
+/// What came back for a request.
+#[derive(Clone, Copy)]
+pub(crate) enum Answer<'a> {
+    Good(Json<'a>),
+    Bad(Option<i64>),
+}
+
+impl Answer<'_> {
+    pub(crate) fn code(self) -> Option<i64> {
+        match self {
+            Self::Bad(code) => code,
+            Self::Good(_) => None,
+        }
+    }
+
+    pub(crate) fn is_good(self) -> bool {
+        matches!(self, Self::Good(_))
+    }
+}
+
+fn notification(state: &mut State, cx: &mut Cx<'_>, tape: &mut Tape, method: &str, params: Option<&str>) {
+    ids::notification(state, cx);
+    let params = params.and_then(|text| tape.read(text));
+    let edition = state.edition();
+    if method == "session/update" && cx.dir == Direction::AgentToClient {
+        let subject = Subject { asked: cx.dir, method, part: Part::Params, edition };
+        let verdict = check(cx, subject, params);
+        if state.is_v1()
+            && let Some(params) = params
+        {
+            updates::update(state, cx, params, verdict);
+        }
+        return;
+    }
+    let subject = Subject { asked: cx.dir, method, part: Part::Params, edition };
+    let verdict = check(cx, subject, params);
+    handshake::gate(state, cx, method);
+    extension::method(state, cx, method, verdict, false);
+    if let Some(params) = params {
+        extension::meta(cx, params, "/params");
+    }
+    if !state.is_v1() {
+        return;
+    }
+    match (cx.dir, method) {
+        (_, "$/cancel_request") => turns::cancel_request(state, cx, params),
+        (Direction::ClientToAgent, "session/cancel") => turns::cancel(state, cx, params),
+        (Direction::AgentToClient, "elicitation/complete") => elicitation::complete(state, cx, params),
+        _ => {}
+    }
+}
+
+fn request(state: &mut State, cx: &mut Cx<'_>, tape: &mut Tape, id: &Id, method: &str, params: Option<&str>) {
+    ids::request(state, cx, id);
+    let params = params.and_then(|text| tape.read(text));
+    let edition = match method {
+        "initialize" => handshake::edition_of(params),
+        _ => state.edition(),
+    };
+    let subject = Subject { asked: cx.dir, method, part: Part::Params, edition };
+    let verdict = check(cx, subject, params);
+    let early = handshake::gate(state, cx, method);
+    extension::method(state, cx, method, verdict, true);
+    if let Some(params) = params {
+        extension::meta(cx, params, "/params");
+    }
+    let mut open = Open::new(method, cx.mark());
+    open.early = early;
+    open.bad_params = verdict == Verdict::Bad;
+    if state.is_v1()
+        && let Some(params) = params
+    {
+        open.session = params.get_str("sessionId").map(Into::into);
+        if open.bad_params {
+            turns::bad_prompt(state, cx, &open, id);
+        } else {
+            open.ask = ask(state, cx, id, method, params);
+            sessions::known(state, cx, &mut open);
+        }
+    }
+    state.asked(cx.sender()).ask(id.clone(), open);
+}
+
+fn ask(state: &mut State, cx: &mut Cx<'_>, id: &Id, method: &str, params: Json<'_>) -> Ask {
+    match (cx.dir, method) {
+        (Direction::ClientToAgent, method) => match method {
+            "initialize" => handshake::initialize(state, cx, params),
+            "authenticate" => handshake::authenticate(state, cx, params),
+            "logout" => handshake::logout(state, cx),
+            "session/new" => sessions::new(state, cx, params),
+            "session/load" => load::load(state, cx, params),
+            "session/resume" => load::resume(state, cx, params),
+            "session/list" => listing::list(state, cx, params),
+            "session/close" => sessions::close(state, cx, params),
+            "session/delete" => listing::delete(state, cx, params),
+            "session/set_mode" => modes::set_mode(state, cx, params),
+            "session/set_config_option" => config::set_option(state, cx, params),
+            "session/prompt" => turns::prompt(state, cx, id, params),
+            _ => Ask::Other,
+        },
+        (Direction::AgentToClient, method) => match method {
+            "session/request_permission" => permissions::ask(state, cx, params),
+            "fs/read_text_file" => files::read(state, cx, params),
+            "fs/write_text_file" => files::write(state, cx, params),
+            "terminal/create" => terminals::create(state, cx, params),
+            "elicitation/create" => elicitation::create(state, cx, params),
+            method if method.starts_with("terminal/") => terminals::operate(state, cx, method, params),
+            _ => Ask::Other,
+        },
+    }
+}
+
+fn response(state: &mut State, cx: &mut Cx<'_>, tape: &mut Tape, id: &Id, reply: Reply<'_>) {
+    let Some(open) = ids::response(state, cx, id, reply) else { return };
+    let (text, is_result) = match reply {
+        Reply::Result(text) => (text, true),
+        Reply::Error(text) => (text, false),
+    };
+    let Some(json) = tape.read(text) else { return };
+    let answer = if is_result { Answer::Good(json) } else { Answer::Bad(codes::error(cx, json)) };
+    if open.lenient {
+        codes::lenient(state, cx, &open, answer);
+        return;
+    }
+    if &*open.method == "initialize" {
+        handshake::answered(state, cx, &open, answer);
+    }
+    if let Answer::Good(json) = answer {
+        // what an answer to bad params looks like is nobody's business
+        if !open.bad_params {
+            let asked = cx.dir.flip();
+            let subject =
+                Subject { asked, method: &open.method, part: Part::Result, edition: state.edition() };
+            check(cx, subject, Some(json));
+        }
+        extension::meta(cx, json, "/result");
+    }
+    if !state.is_v1() {
+        return;
+    }
+    codes::answered(state, cx, &open, answer);
+    if open.bad_params {
+        turns::forget(state, &open, id);
+        return;
+    }
+    answered(state, cx, id, &open, answer);
+}
+
+fn answered(state: &mut State, cx: &mut Cx<'_>, id: &Id, open: &Open, answer: Answer<'_>) {
+    match &open.ask {
+        Ask::Other | Ask::Initialize { .. } | Ask::Write { .. } => files::answered(state, cx, open, answer),
+        Ask::Authenticate { .. } => handshake::authenticated(state, cx, open, answer),
+        Ask::New { .. } => sessions::created(state, cx, open, answer),
+        Ask::Load { .. } | Ask::Resume { .. } => load::answered(state, cx, open, answer),
+        Ask::List { .. } => listing::listed(state, cx, open, answer),
+        Ask::Delete { .. } => listing::deleted(state, cx, open, answer),
+        Ask::Close => sessions::closed(state, cx, open, answer),
+        Ask::SetMode { .. } => modes::mode_set(state, cx, open, answer),
+        Ask::SetOption { .. } => config::option_set(state, cx, open, answer),
+        Ask::Prompt { .. } => turns::ended(state, cx, id, open, answer),
+        Ask::Permission { .. } => permissions::answered(state, cx, open, answer),
+        Ask::Read { .. } => files::answered(state, cx, open, answer),
+        Ask::TerminalCreate { .. } | Ask::Terminal { .. } => terminals::answered(state, cx, open, answer),
+        Ask::Elicit { .. } => elicitation::answered(state, cx, open, answer),
+    }
+    if open.cancelled {
+        cx.saw(Rule::RequestCancelled, cx.sender());
+    }
+}

@@ -1,0 +1,33 @@
+//! The judge of ACP conversations.
+//!
+//! **What it is.** Every frame of a conversation, in both directions, is held against the protocol: its envelope,
+//! its JSON Schema by method and direction, and the history of the connection (turns, tool calls, permissions,
+//! terminals…). What is broken becomes a [`Finding`] that names the requirement, who is to blame, and the frames
+//! that show it. [`Coverage`] says which requirements the conversation put to the test at all.
+//!
+//! **What it will never do.** Run anything, read a clock or a file, trust typed messages of an SDK, blame a side
+//! for what the other sent, or grow without bound.
+//!
+//! **Read first:** [`Judge`], [`Rule`] and its table, [`Registry`].
+
+#![deny(clippy::disallowed_methods)]
+
+mod caps;
+mod coverage;
+mod cx;
+mod finding;
+mod json;
+mod judge;
+mod registry;
+mod rule;
+mod rules;
+mod schema;
+mod session;
+mod state;
+
+pub use coverage::{Coverage, Row, Standing};
+pub use finding::{Evidence, Finding, Severity};
+pub use judge::{Ending, Judge, JudgeConfig};
+pub use registry::{Level, Registry, Requirement, Side, registry};
+pub use rule::{Rule, RuleInfo, Weight, rules};
+pub use schema::SCHEMA_VERSION;

@@ -1,0 +1,192 @@
+//! The requirements of the protocol as data: who is bound, how strongly, where it is written.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::OnceLock;
+
+use acp_rpc::Direction;
+use serde::{Deserialize, Serialize};
+
+/// One of the two ends of a conversation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Side {
+    /// The agent.
+    Agent,
+    /// The client.
+    Client,
+}
+
+impl Side {
+    /// Who sent a frame that travelled this way.
+    #[must_use]
+    pub fn sender(dir: Direction) -> Self {
+        match dir {
+            Direction::ClientToAgent => Self::Client,
+            Direction::AgentToClient => Self::Agent,
+        }
+    }
+
+    /// The other end.
+    #[must_use]
+    pub fn other(self) -> Self {
+        match self {
+            Self::Agent => Self::Client,
+            Self::Client => Self::Agent,
+        }
+    }
+
+    /// `agent` or `client`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Agent => "agent",
+            Self::Client => "client",
+        }
+    }
+}
+
+impl fmt::Display for Side {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// How strongly a requirement binds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Level {
+    /// `MUST`
+    #[serde(rename = "MUST")]
+    Must,
+    /// `MUST NOT`
+    #[serde(rename = "MUST NOT")]
+    MustNot,
+    /// Stated as fact or required by the schema.
+    #[serde(rename = "doc")]
+    Doc,
+    /// `SHOULD`
+    #[serde(rename = "SHOULD")]
+    Should,
+    /// `SHOULD NOT`
+    #[serde(rename = "SHOULD NOT")]
+    ShouldNot,
+    /// `MAY`
+    #[serde(rename = "MAY")]
+    May,
+    /// Derived, never stated.
+    #[serde(rename = "drv")]
+    Derived,
+}
+
+impl Level {
+    /// The word of the registry: `MUST`, `doc`, `drv`…
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Must => "MUST",
+            Self::MustNot => "MUST NOT",
+            Self::Doc => "doc",
+            Self::Should => "SHOULD",
+            Self::ShouldNot => "SHOULD NOT",
+            Self::May => "MAY",
+            Self::Derived => "drv",
+        }
+    }
+
+    /// Whether breaking it is an error; the rest warns.
+    #[must_use]
+    pub fn binds(self) -> bool {
+        matches!(self, Self::Must | Self::MustNot | Self::Doc)
+    }
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// One requirement.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Requirement {
+    /// `TRN-01`, `C-SES-02`… Does not change.
+    pub id: String,
+    /// Who it binds.
+    pub binds: Side,
+    /// `TRN`, `C-SES`…
+    pub area: String,
+    /// How strongly.
+    pub level: Level,
+    /// The page of the protocol's documentation.
+    #[serde(rename = "where")]
+    pub page: String,
+    /// What is required.
+    pub text: String,
+    /// How it can be observed: `A`, `AF`, `V`, `T`, `M`, `M~`, `U`, `X`.
+    pub class: String,
+    /// How to check it.
+    pub how: String,
+}
+
+/// All requirements, in the order of the protocol's areas.
+#[derive(Debug)]
+pub struct Registry {
+    rows: Vec<Requirement>,
+    places: HashMap<String, u16>,
+}
+
+impl Registry {
+    /// Every requirement.
+    #[must_use]
+    pub fn all(&self) -> &[Requirement] {
+        &self.rows
+    }
+
+    /// The requirement of that id.
+    #[must_use]
+    pub fn get(&self, id: &str) -> Option<&Requirement> {
+        self.places.get(id).map(|place| &self.rows[usize::from(*place)])
+    }
+
+    /// The areas in order, each once.
+    #[must_use]
+    pub fn areas(&self) -> Vec<&str> {
+        let mut areas: Vec<&str> = self.rows.iter().map(|row| row.area.as_str()).collect();
+        areas.dedup();
+        areas
+    }
+
+    pub(crate) fn place(&self, id: &str) -> Option<u16> {
+        self.places.get(id).copied()
+    }
+}
+
+/// The registry that is part of the program.
+#[must_use]
+pub fn registry() -> &'static Registry {
+    static REGISTRY: OnceLock<Registry> = OnceLock::new();
+    REGISTRY.get_or_init(|| {
+        let rows: Vec<Requirement> =
+            serde_json::from_str(include_str!("../data/requirements.json")).unwrap_or_default();
+        let places = (0_u16..).zip(&rows).map(|(place, row)| (row.id.clone(), place)).collect();
+        Registry { rows, places }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_registry_has_every_requirement_once() {
+        let registry = registry();
+        let agent = registry.all().iter().filter(|row| row.binds == Side::Agent).count();
+        assert_eq!((agent, registry.all().len() - agent), (223, 101));
+        assert_eq!(registry.places.len(), registry.all().len());
+        assert_eq!(registry.get("RPC-10").map(|row| row.level), Some(Level::ShouldNot));
+        for row in registry.all() {
+            assert_eq!(row.id.starts_with("C-"), row.binds == Side::Client, "{}", row.id);
+            assert!(row.id.starts_with(&format!("{}-", row.area)), "{}", row.id);
+        }
+    }
+}

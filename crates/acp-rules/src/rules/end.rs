@@ -1,0 +1,126 @@
+//! The end of a conversation: what should have happened by now.
+
+use std::time::Duration;
+
+use acp_rpc::Id;
+
+use crate::cx::{Cx, Mark};
+use crate::judge::Ending;
+use crate::registry::Side;
+use crate::rule::Rule;
+use crate::state::{Ask, State, since};
+
+/// Judges what is left open.
+pub(crate) fn close(state: &mut State, cx: &mut Cx<'_>, ending: Ending, patience: Duration) {
+    if ending == Ending::Cut {
+        return;
+    }
+    let mut turn_runs = false;
+    for side in [Side::Client, Side::Agent] {
+        turn_runs |= unanswered(state, cx, side, ending, patience);
+    }
+    if !state.is_v1() {
+        return;
+    }
+    silence(state, cx, patience);
+    if !turn_runs {
+        leaked(state, cx);
+    }
+}
+
+struct Left {
+    id: Id,
+    mark: Mark,
+    method: Box<str>,
+    cancelled: bool,
+    pending_cancel: bool,
+    lenient: bool,
+    early: bool,
+}
+
+/// Requests of one side that the other never answered. Gives whether a prompt is among them.
+fn unanswered(state: &mut State, cx: &mut Cx<'_>, asker: Side, ending: Ending, patience: Duration) -> bool {
+    let mut left: Vec<Left> = state.asked[asker as usize]
+        .open
+        .iter()
+        .map(|(id, open)| Left {
+            id: id.clone(),
+            mark: open.mark,
+            method: open.method.clone(),
+            cancelled: open.cancelled,
+            pending_cancel: matches!(open.ask, Ask::Permission { cancelled: true, .. }),
+            lenient: open.lenient || open.bad_params,
+            early: open.early,
+        })
+        .collect();
+    left.sort_by_key(|open| open.mark.index);
+    let turn_runs = left.iter().any(|open| &*open.method == "session/prompt");
+    let silent = asker.other();
+    // a side that was still there could have answered; one whose peer left cannot
+    let blamed = match (silent, ending) {
+        (Side::Agent, _) | (Side::Client, Ending::ClientClosed) => true,
+        (Side::Client, _) => false,
+    };
+    for open in left {
+        let young = since(open.mark, cx.at) < patience;
+        if !blamed || young {
+            continue;
+        }
+        tell(cx, silent, &open, ending);
+    }
+    turn_runs
+}
+
+fn tell(cx: &mut Cx<'_>, silent: Side, open: &Left, ending: Ending) {
+    let message = format!("the {} request {} was never answered", open.method, open.id);
+    if open.pending_cancel {
+        let message = "a permission was pending when the turn was cancelled, and was never answered";
+        cx.breach(Rule::PermissionAfterCancel, silent, message).with(open.mark);
+        return;
+    }
+    if open.cancelled {
+        cx.breach(Rule::RequestCancelled, silent, format!("{message}, although it was cancelled"))
+            .with(open.mark);
+        return;
+    }
+    if silent == Side::Agent && &*open.method == "session/prompt" {
+        cx.breach(Rule::PromptUnanswered, silent, message).with(open.mark);
+        return;
+    }
+    let breach = cx.breach(Rule::Unanswered, silent, message).with(open.mark);
+    let breach = match (silent, &*open.method) {
+        (Side::Agent, method) if method.starts_with('_') => breach.names("EXT-06"),
+        (Side::Agent, "session/close") => breach.names("SES-15"),
+        (Side::Agent, _) if open.id == Id::Null => breach.names("RPC-13"),
+        (Side::Client, method) if method.starts_with('_') => breach.names("C-EXT-02"),
+        _ => breach,
+    };
+    // what the client asked of an agent before leaving by itself, and what it owed when it left, leaves a doubt
+    if open.lenient || open.early || (silent == Side::Client && ending == Ending::ClientClosed) {
+        breach.warn();
+    }
+}
+
+/// Unreadable lines that were met with silence.
+fn silence(state: &mut State, cx: &mut Cx<'_>, patience: Duration) {
+    let garbage = std::mem::take(&mut state.asked(Side::Client).garbage);
+    for (mark, code) in garbage {
+        if since(mark, cx.at) < patience {
+            continue;
+        }
+        let rule = if code == -32700 { Rule::ParseErrorCode } else { Rule::InvalidRequestCode };
+        let message = format!("a line that is no valid request was met with silence instead of error {code}");
+        cx.breach(rule, Side::Agent, message).with(mark);
+    }
+}
+
+/// Terminals that were never released.
+fn leaked(state: &mut State, cx: &mut Cx<'_>) {
+    let mut left: Vec<_> = state.terminals.iter().filter(|(_, terminal)| !terminal.released).collect();
+    left.sort_by_key(|(_, terminal)| terminal.mark.index);
+    for (id, terminal) in left {
+        let message = format!("the terminal {id:?} was never released");
+        let also: &'static [&'static str] = if terminal.killed { &["TERM-05"] } else { &[] };
+        cx.breach(Rule::TerminalLeaked, Side::Agent, message).also(also).with(terminal.mark);
+    }
+}

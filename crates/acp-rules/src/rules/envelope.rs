@@ -1,0 +1,149 @@
+//! Framing and the JSON-RPC envelope.
+
+use acp_rpc::{Flaw, Frame, Id, View};
+
+use crate::cx::Cx;
+use crate::rule::Rule;
+use crate::state::{Open, State};
+
+/// The longest message that is put together from lines.
+const FRAGMENT: usize = 256 * 1024;
+
+/// A line that is a message, whatever it says.
+pub(crate) fn good(state: &mut State, cx: &mut Cx<'_>, frame: &Frame) {
+    let side = cx.sender();
+    for rule in [Rule::NotUtf8, Rule::SplitOverLines, Rule::Noise, Rule::WrongVersion] {
+        cx.saw(rule, side);
+    }
+    if state.is_v1() {
+        cx.saw(Rule::Batch, side);
+    }
+    let fragment = &mut state.asked(side).fragment;
+    if !fragment.is_empty() {
+        fragment.clear();
+    }
+    for name in frame.unknown_members() {
+        let message =
+            format!("the message has the custom member \"{name}\" beside jsonrpc, id, method and params");
+        cx.breach(Rule::EnvelopeField, side, message).at(format!("/{name}"));
+    }
+}
+
+/// A line that is no message.
+pub(crate) fn malformed(state: &mut State, cx: &mut Cx<'_>, frame: &Frame, flaw: &Flaw) {
+    let side = cx.sender();
+    let mark = cx.mark();
+    if goes_on(state, cx, frame, flaw) {
+        return;
+    }
+    if !matches!(flaw, Flaw::Blank) {
+        state.asked(side).bad_line(mark, flaw.code());
+        settle(state, cx, frame);
+    }
+    let text = flaw.to_string();
+    match flaw {
+        Flaw::NotUtf8 { .. } | Flaw::LoneSurrogate { .. } => {
+            cx.breach(Rule::NotUtf8, side, format!("the line is {text}"));
+        }
+        Flaw::EmptyBatch | Flaw::BatchTooLong { .. } => {
+            cx.breach(Rule::Batch, side, text);
+        }
+        Flaw::MissingVersion | Flaw::WrongVersion(_) => {
+            cx.breach(Rule::WrongVersion, side, text).at("/jsonrpc");
+        }
+        Flaw::BothResultAndError | Flaw::NeitherResultNorError | Flaw::BadErrorType | Flaw::MissingId => {
+            cx.breach(Rule::BadResponse, side, text);
+        }
+        Flaw::BadIdType => {
+            cx.breach(Rule::BadIdType, side, text).at("/id");
+        }
+        Flaw::Blank => {
+            cx.breach(Rule::Noise, side, "an empty line").warn();
+        }
+        Flaw::NotJson { .. } => {
+            cx.breach(Rule::Noise, side, format!("the line is {text}"));
+        }
+        _ => {
+            cx.breach(Rule::Noise, side, format!("the line is no JSON-RPC message: {text}"));
+        }
+    }
+}
+
+/// A JSON value that is not over at the end of its line: the next lines may complete it.
+fn goes_on(state: &mut State, cx: &mut Cx<'_>, frame: &Frame, flaw: &Flaw) -> bool {
+    let side = cx.sender();
+    let fragment = &mut state.asked(side).fragment;
+    let Some(text) = frame.text() else {
+        fragment.clear();
+        return false;
+    };
+    if !fragment.is_empty() {
+        if fragment.len() + text.len() > FRAGMENT {
+            fragment.clear();
+            return true;
+        }
+        fragment.push('\n');
+        fragment.push_str(text);
+        if !is_unfinished(fragment) {
+            fragment.clear();
+        }
+        return true;
+    }
+    if matches!(flaw, Flaw::NotJson { .. }) && text.len() < FRAGMENT && is_unfinished(text) {
+        fragment.push_str(text);
+        cx.breach(
+            Rule::SplitOverLines,
+            side,
+            "the line ends inside a JSON value: the message goes on over several lines",
+        );
+        return true;
+    }
+    false
+}
+
+/// Whether the text is the beginning of an object or array.
+fn is_unfinished(text: &str) -> bool {
+    text.trim_start().starts_with(['{', '['])
+        && serde_json::from_str::<serde::de::IgnoredAny>(text).is_err_and(|error| error.is_eof())
+}
+
+/// What a malformed frame still says about requests: one that has an id may be answered, and one that carries an
+/// answer has answered, however badly.
+fn settle(state: &mut State, cx: &mut Cx<'_>, frame: &Frame) {
+    let side = cx.sender();
+    let mark = cx.mark();
+    let Some(id) = frame.id().filter(|id| **id != Id::Null) else { return };
+    if let Some(method) = frame.method() {
+        state.asked(side).ask(id.clone(), Open::lenient(method, mark));
+    } else if let Some(open) = state.asked(side.other()).answer(id) {
+        crate::rules::turns::forget(state, &open, id);
+    } else {
+        // an id alone: the other side may answer it
+        state.asked(side).ask(id.clone(), Open::lenient("", mark));
+    }
+}
+
+/// An array of messages.
+pub(crate) fn batch(state: &mut State, cx: &mut Cx<'_>, frames: &[Frame]) {
+    let side = cx.sender();
+    let mark = cx.mark();
+    state.asked(side).bad_line(mark, -32600);
+    if state.is_v1() {
+        cx.breach(Rule::Batch, side, format!("a batch of {} messages", frames.len()));
+    }
+    // the whole may be refused with one error, so no element is owed an answer
+    for frame in frames {
+        match frame.view() {
+            View::Request { id, .. } => {
+                let open = Open::lenient(frame.method().unwrap_or_default(), mark);
+                state.asked(side).ask(id.clone(), open);
+            }
+            View::Response { id, .. } => {
+                if let Some(open) = state.asked(side.other()).answer(id) {
+                    crate::rules::turns::forget(state, &open, id);
+                }
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Plans, slash commands, compactions.
+
+use crate::cx::Cx;
+use crate::json::Json;
+use crate::registry::Side;
+use crate::rule::Rule;
+use crate::session::{Plan, Session, Stage};
+
+/// plan
+pub(crate) fn update(session: &mut Session, cx: &mut Cx<'_>, update: Json<'_>) {
+    let side = Side::Agent;
+    let mut entries: Vec<(Box<str>, bool)> = Vec::new();
+    for entry in update.get("entries").into_iter().flat_map(Json::items).take(1024) {
+        let content = entry.get_str("content").unwrap_or_default();
+        entries.push((content.into(), entry.get("status").is_some_and(|status| status.is("completed"))));
+    }
+    if session.stage == Stage::Loading {
+        session.plan = None;
+        return;
+    }
+    let mark = cx.mark();
+    let turn = session.turn_count;
+    let mut times = 1;
+    cx.saw_id("PLAN-01");
+    if let Some(before) = session.plan.as_ref().filter(|plan| plan.sent_in_turn == turn) {
+        cx.saw(Rule::PlanPartial, side);
+        times = before.times + 1;
+        // an update that only has known entries, and fewer of them: the rest was left out, not planned anew
+        let only_known =
+            entries.iter().all(|(content, _)| before.entries.iter().any(|(old, _)| old == content));
+        let dropped: Vec<&str> = before
+            .entries
+            .iter()
+            .filter(|(old, done)| !done && !entries.iter().any(|(content, _)| content == old))
+            .map(|(old, _)| &**old)
+            .collect();
+        if only_known && !entries.is_empty() && !dropped.is_empty() {
+            let message = format!(
+                "the plan update leaves out {} unfinished entries, such as {:?}",
+                dropped.len(),
+                dropped[0]
+            );
+            let earlier = before.mark;
+            cx.breach(Rule::PlanPartial, side, message).at("/params/update/entries").with(earlier);
+        }
+    }
+    session.plan = Some(Plan { mark, entries, sent_in_turn: turn, times });
+}
+
+/// A plan that was sent once and never again, although the turn went through.
+pub(crate) fn turn_ended(session: &mut Session, cx: &mut Cx<'_>, stop: Option<&str>) {
+    let Some(plan) = session.plan.as_ref().filter(|plan| plan.sent_in_turn == session.turn_count) else {
+        return;
+    };
+    if stop != Some("end_turn") {
+        return;
+    }
+    cx.saw(Rule::PlanStale, Side::Agent);
+    if plan.times == 1 && plan.entries.len() > 1 && plan.entries.iter().all(|(_, done)| !done) {
+        let message = "the turn ended, but the plan was never updated: no entry is completed";
+        cx.breach(Rule::PlanStale, Side::Agent, message).with(plan.mark);
+    }
+}
+
+/// available_commands_update
+pub(crate) fn commands(session: &mut Session, cx: &mut Cx<'_>, update: Json<'_>) {
+    let list = update.get("availableCommands");
+    if !session.commands.is_empty() {
+        cx.saw_id("CMD-02");
+    }
+    let names = list.into_iter().flat_map(Json::items).filter_map(|command| command.get_str("name"));
+    session.commands = names.take(1024).map(Into::into).collect();
+}
+
+/// compaction_update: one final status.
+pub(crate) fn compaction(session: &mut Session, cx: &mut Cx<'_>, update: Json<'_>) {
+    let (Some(id), Some(status)) = (update.get_str("compactionId"), update.get_str("status")) else { return };
+    let is_final = matches!(&*status, "completed" | "failed" | "cancelled");
+    let ended = session.compactions.get(&*id).copied().unwrap_or(false);
+    if is_final || ended {
+        cx.saw(Rule::CompactionReopened, Side::Agent);
+    }
+    if ended {
+        let message = format!("the compaction {id:?} had ended, and goes on with status {status}");
+        cx.breach(Rule::CompactionReopened, Side::Agent, message).at("/params/update/status");
+    }
+    if session.compactions.len() < 1024 {
+        session.compactions.insert(id.into(), ended || is_final);
+    }
+}

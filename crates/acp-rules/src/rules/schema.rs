@@ -1,0 +1,433 @@
+//! Every params and result against the protocol's schema, and which requirement a flaw breaks.
+
+use acp_rpc::Direction;
+
+use crate::cx::Cx;
+use crate::json::Json;
+use crate::registry::{Side, registry};
+use crate::rule::Rule;
+use crate::schema::{Edition, Flaw, Method, What, flaws, is_clean};
+
+/// At most so many flaws of one frame are told.
+const PER_FRAME: usize = 5;
+
+/// Which part of an exchange is judged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part {
+    Params,
+    Result,
+}
+
+impl Part {
+    fn pointer(self) -> &'static str {
+        match self {
+            Self::Params => "/params",
+            Self::Result => "/result",
+        }
+    }
+}
+
+/// What the check was of.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Subject<'a> {
+    /// The direction of the request or notification.
+    pub(crate) asked: Direction,
+    pub(crate) method: &'a str,
+    pub(crate) part: Part,
+    pub(crate) edition: Edition,
+}
+
+/// What came out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// As the schema says, custom fields or not.
+    Good,
+    /// Not as the schema says.
+    Bad,
+    /// The schema does not have the method.
+    Unknown,
+}
+
+/// Judges one value and reports what is wrong with it.
+pub(crate) fn check(cx: &mut Cx<'_>, subject: Subject<'_>, value: Option<Json<'_>>) -> Verdict {
+    let Some((method, edition)) = find(subject) else { return Verdict::Unknown };
+    let side = cx.sender();
+    let schema = edition.schema();
+    let (shape, may_be_left_out) = match subject.part {
+        Part::Params => (method.params, method.params_optional),
+        Part::Result => match method.result {
+            Some(id) => (id, method.result_nullable),
+            None => return Verdict::Good,
+        },
+    };
+    exercise(cx, subject, value);
+    let Some(value) = value.filter(|value| !(may_be_left_out && value.is_null())) else {
+        if may_be_left_out {
+            return Verdict::Good;
+        }
+        let id = requirement(side, subject, "", "", What::Missing);
+        cx.breach(Rule::Schema, side, format!("{}: the params are missing", subject.method)).names(id);
+        return Verdict::Bad;
+    };
+    if edition == subject.edition && is_clean(&schema.shapes, shape, value) {
+        return Verdict::Good;
+    }
+    let found = flaws(&schema.shapes, shape, value);
+    if edition != subject.edition {
+        return unstable_method(cx, subject, &found);
+    }
+    report(cx, subject, value, &found)
+}
+
+/// The method in the schema of the connection, or else in its unstable extension.
+fn find(subject: Subject<'_>) -> Option<(&'static Method, Edition)> {
+    let stable = subject.edition.schema().method(subject.asked, subject.method);
+    stable.map(|method| (method, subject.edition)).or_else(|| {
+        let edition = subject.edition.unstable();
+        edition.schema().method(subject.asked, subject.method).map(|method| (method, edition))
+    })
+}
+
+/// Whether the schema has the method as a request (`Some(true)`) or as a notification (`Some(false)`).
+pub(crate) fn is_request(edition: Edition, asked: Direction, method: &str) -> Option<bool> {
+    find(Subject { asked, method, part: Part::Params, edition }).map(|(method, _)| method.result.is_some())
+}
+
+fn unstable_method(cx: &mut Cx<'_>, subject: Subject<'_>, found: &[Flaw]) -> Verdict {
+    let side = cx.sender();
+    if subject.part == Part::Params {
+        cx.breach(Rule::Unstable, side, format!("{} is an unstable method", subject.method)).at("/method");
+    }
+    for flaw in found.iter().take(PER_FRAME) {
+        let message = format!("{} (unstable): {}: {}", subject.method, place(&flaw.pointer), flaw.message);
+        cx.breach(Rule::Unstable, side, message).at(format!("{}{}", subject.part.pointer(), flaw.pointer));
+    }
+    Verdict::Good
+}
+
+fn report(cx: &mut Cx<'_>, subject: Subject<'_>, value: Json<'_>, found: &[Flaw]) -> Verdict {
+    let side = cx.sender();
+    let unstable = subject.edition.unstable();
+    let in_unstable: Option<Vec<Flaw>> =
+        unstable.schema().method(subject.asked, subject.method).and_then(|method| match subject.part {
+            Part::Params => Some(flaws(&unstable.schema().shapes, method.params, value)),
+            Part::Result => method.result.map(|id| flaws(&unstable.schema().shapes, id, value)),
+        });
+    let variant = variant(subject, value).unwrap_or_default();
+    let mut verdict = Verdict::Good;
+    for flaw in found.iter().take(PER_FRAME) {
+        let known =
+            in_unstable.as_ref().is_some_and(|list| !list.iter().any(|other| other.pointer == flaw.pointer));
+        let pointer = format!("{}{}", subject.part.pointer(), flaw.pointer);
+        let message = format!("{}{}: {}{}", subject.method, of(&variant), at(&flaw.pointer), flaw.message);
+        if known {
+            cx.breach(Rule::Unstable, side, message.replace("is not part of the protocol", "is unstable"))
+                .at(pointer);
+            continue;
+        }
+        if flaw.what == What::Unknown {
+            unknown_field(cx, subject, flaw, &variant, message, pointer);
+            continue;
+        }
+        verdict = Verdict::Bad;
+        let id = requirement(side, subject, &variant, &flaw.pointer, flaw.what);
+        let also: &'static [&'static str] =
+            if variant == "available_commands_update" { &["CMD-01"] } else { &[] };
+        cx.breach(Rule::Schema, side, message).names(id).also(also).at(pointer);
+    }
+    verdict
+}
+
+fn unknown_field(
+    cx: &mut Cx<'_>,
+    subject: Subject<'_>,
+    flaw: &Flaw,
+    variant: &str,
+    message: String,
+    pointer: String,
+) {
+    let side = cx.sender();
+    if flaw.pointer.contains("Capabilities/") {
+        cx.breach(Rule::UnknownCapability, side, message).at(pointer);
+        return;
+    }
+    let breach = cx.breach(Rule::UnknownField, side, message).at(pointer);
+    if variant == "session_info_update" {
+        breach.names("INFO-01");
+    } else if subject.method == "initialize" && flaw.pointer.ends_with("/command") {
+        breach.names("AUTH-02");
+    }
+}
+
+fn at(pointer: &str) -> String {
+    if pointer.is_empty() { String::new() } else { format!("{pointer}: ") }
+}
+
+fn place(pointer: &str) -> &str {
+    if pointer.is_empty() { "/" } else { pointer }
+}
+
+fn of(variant: &str) -> String {
+    if variant.is_empty() { String::new() } else { format!(" ({variant})") }
+}
+
+/// The kind of a session update.
+fn variant(subject: Subject<'_>, value: Json<'_>) -> Option<String> {
+    if subject.method != "session/update" {
+        return None;
+    }
+    value.path(&["update", "sessionUpdate"])?.str().map(std::borrow::Cow::into_owned)
+}
+
+/// The requirement that a flaw breaks.
+fn requirement(side: Side, subject: Subject<'_>, variant: &str, pointer: &str, what: What) -> &'static str {
+    let id = match (subject.edition, side) {
+        (Edition::V1 | Edition::V1Unstable, Side::Agent) => of_agent(subject, variant, pointer, what),
+        (Edition::V1 | Edition::V1Unstable, Side::Client) => of_client(subject, pointer),
+        (_, Side::Agent) => "INIT-06",
+        (_, Side::Client) => "C-INIT-06",
+    };
+    debug_assert!(IDS.contains(&id), "{id} is missing from the list of schema requirements");
+    id
+}
+
+fn of_agent(subject: Subject<'_>, variant: &str, pointer: &str, what: What) -> &'static str {
+    let within = |name: &str| pointer.starts_with(name);
+    if pointer.ends_with("/_meta") {
+        return "EXT-02";
+    }
+    if pointer.contains("/configOptions") && subject.method != "session/set_config_option" {
+        return "CFG-01";
+    }
+    match subject.method {
+        "initialize" if within("/protocolVersion") && what == What::Missing => "INIT-01",
+        "initialize" if within("/protocolVersion") => "INIT-03",
+        "initialize" if within("/agentCapabilities") => "INIT-11",
+        "initialize" if within("/authMethods") => "AUTH-01",
+        "authenticate" => "AUTH-04",
+        "logout" => "AUTH-08",
+        "session/new" if within("/sessionId") => "SES-01",
+        "session/new" | "session/load" | "session/resume" if within("/modes") => "MODE-01",
+        "session/load" => "SES-06",
+        "session/list" => "SES-16",
+        "session/close" => "SES-14",
+        "session/delete" => "SES-28",
+        "session/set_mode" => "MODE-02",
+        "session/set_config_option" => "CFG-04",
+        "session/prompt" if what == What::Missing && within("/stopReason") => "PT-01",
+        "session/prompt" if within("/stopReason") => "PT-02",
+        "session/update" => of_update(variant, pointer),
+        "session/request_permission" if within("/options") => "PERM-02",
+        "session/request_permission" => "PERM-01",
+        "elicitation/create" if within("/requestedSchema") => "ELI-05",
+        "elicitation/create" => "ELI-03",
+        method if method.starts_with("terminal/") => "TERM-07",
+        _ => "INIT-06",
+    }
+}
+
+fn of_update(variant: &str, pointer: &str) -> &'static str {
+    let within = |name: &str| pointer.strip_prefix("/update").is_some_and(|rest| rest.starts_with(name));
+    match variant {
+        _ if within("/sessionUpdate") || !pointer.starts_with("/update") => "PT-04",
+        "tool_call" if within("/toolCallId") || within("/title") => "TC-02",
+        "tool_call" | "tool_call_update" if within("/kind") || within("/status") => "TC-04",
+        "tool_call" | "tool_call_update" if within("/content") && pointer.ends_with("Text") => "DIFF-02",
+        "tool_call" | "tool_call_update" if within("/content") => "TC-08",
+        "tool_call" | "tool_call_update" if within("/locations") => "TC-09",
+        "tool_call_update" if within("/toolCallId") => "TC-05",
+        "plan" => "PLAN-02",
+        "current_mode_update" => "MODE-05",
+        "config_option_update" => "CFG-01",
+        "session_info_update" => "INFO-01",
+        "usage_update" => "PT-06",
+        "notice" => "INFO-03",
+        "user_message_chunk" | "agent_message_chunk" | "agent_thought_chunk" if within("/content") => {
+            "CNT-06"
+        }
+        _ => "PT-04",
+    }
+}
+
+fn of_client(subject: Subject<'_>, pointer: &str) -> &'static str {
+    match subject.method {
+        "initialize" if pointer.starts_with("/protocolVersion") => "C-INIT-02",
+        _ if pointer.starts_with("/mcpServers/") => "C-MCP-02",
+        "session/load" => "C-SES-02",
+        "session/resume" => "C-SES-04",
+        "session/close" => "C-SES-06",
+        "session/request_permission" => "C-PERM-01",
+        "elicitation/create" => "C-ELI-08",
+        "terminal/create" => "C-TERM-01",
+        "terminal/output" => "C-TERM-03",
+        "terminal/wait_for_exit" => "C-TERM-04",
+        "session/set_config_option" => "C-CFG-07",
+        "session/set_mode" => "C-CFG-09",
+        _ => "C-INIT-06",
+    }
+}
+
+const IDS: &[&str] = &[
+    "INIT-01",
+    "INIT-03",
+    "INIT-06",
+    "INIT-11",
+    "EXT-02",
+    "AUTH-01",
+    "AUTH-02",
+    "AUTH-04",
+    "AUTH-08",
+    "SES-01",
+    "SES-06",
+    "SES-11",
+    "SES-14",
+    "SES-16",
+    "SES-17",
+    "SES-28",
+    "MODE-01",
+    "MODE-02",
+    "MODE-05",
+    "CFG-01",
+    "CFG-04",
+    "CFG-05",
+    "PT-01",
+    "PT-02",
+    "PT-04",
+    "PT-06",
+    "PT-11",
+    "TC-02",
+    "TC-04",
+    "TC-05",
+    "TC-08",
+    "TC-09",
+    "DIFF-02",
+    "PLAN-02",
+    "INFO-01",
+    "INFO-03",
+    "CNT-06",
+    "PERM-01",
+    "PERM-02",
+    "ELI-03",
+    "ELI-05",
+    "TERM-07",
+    "CMD-01",
+    "RPC-17",
+    "EXT-01",
+    "EXT-09",
+    "C-INIT-02",
+    "C-INIT-06",
+    "C-MCP-02",
+    "C-SES-02",
+    "C-SES-04",
+    "C-SES-06",
+    "C-PERM-01",
+    "C-ELI-08",
+    "C-TERM-01",
+    "C-TERM-03",
+    "C-TERM-04",
+    "C-CFG-07",
+    "C-CFG-09",
+    "C-EXT-01",
+    "C-EXT-04",
+];
+
+/// Every requirement that the schema check can put to the test.
+pub(crate) fn requirements() -> impl Iterator<Item = &'static str> {
+    IDS.iter().copied()
+}
+
+/// Marks what a checked value puts to the test.
+fn exercise(cx: &mut Cx<'_>, subject: Subject<'_>, value: Option<Json<'_>>) {
+    if subject.edition != Edition::V1 {
+        return;
+    }
+    let side = cx.sender();
+    cx.saw(Rule::Schema, side);
+    cx.saw(Rule::UnknownField, side);
+    let ids: &[&str] = match (side, subject.method) {
+        (Side::Agent, "session/update") => return exercise_update(cx, value),
+        (Side::Agent, method) => exercised_by_agent(method, value),
+        (Side::Client, method) => exercised_by_client(method),
+    };
+    for id in ids {
+        cx.saw_id(id);
+    }
+}
+
+fn exercised_by_agent(method: &str, value: Option<Json<'_>>) -> &'static [&'static str] {
+    match method {
+        "initialize"
+            if value
+                .is_some_and(|v| v.some("authMethods").is_some_and(|list| list.items().next().is_some())) =>
+        {
+            &["INIT-01", "INIT-03", "INIT-11", "EXT-09", "AUTH-01", "AUTH-02", "RPC-17"]
+        }
+        "initialize" => &["INIT-01", "INIT-03", "INIT-11", "EXT-09", "RPC-17"],
+        "authenticate" => &["AUTH-04"],
+        "logout" => &["AUTH-08"],
+        "session/new" => &["SES-01"],
+        "session/load" => &["SES-06"],
+        "session/resume" => &["SES-11"],
+        "session/list" => &["SES-16"],
+        "session/close" => &["SES-14"],
+        "session/delete" => &["SES-28"],
+        "session/set_config_option" => &["CFG-01"],
+        "session/prompt" => &["PT-01", "PT-02", "PT-11"],
+        "session/request_permission" => &["PERM-01", "PERM-02"],
+        "elicitation/create" => &["ELI-03", "ELI-05"],
+        method if method.starts_with("terminal/") => &["TERM-07"],
+        _ => &[],
+    }
+}
+
+fn exercised_by_client(method: &str) -> &'static [&'static str] {
+    match method {
+        "initialize" => &["C-INIT-02", "C-EXT-04"],
+        "session/load" => &["C-SES-02"],
+        "session/resume" => &["C-SES-04"],
+        "session/close" => &["C-SES-06"],
+        "elicitation/create" => &["C-ELI-08"],
+        "terminal/output" => &["C-TERM-03"],
+        "terminal/wait_for_exit" => &["C-TERM-04"],
+        _ => &[],
+    }
+}
+
+/// The places of the requirements that updates put to the test, looked up once: this runs on every chunk.
+fn exercise_update(cx: &mut Cx<'_>, value: Option<Json<'_>>) {
+    let Some(update) = value.and_then(|value| value.get("update")) else { return };
+    let Some(kind) = update.get_str("sessionUpdate") else { return };
+    static PLACES: std::sync::OnceLock<[Vec<u16>; 4]> = std::sync::OnceLock::new();
+    let places = PLACES.get_or_init(|| {
+        let find = |ids: &[&str]| ids.iter().filter_map(|id| registry().place(id)).collect();
+        [
+            find(&["PT-04"]),
+            find(&["PT-04", "CNT-06"]),
+            find(&["PT-04", "TC-04", "TC-05"]),
+            find(&["PT-04", "TC-02", "TC-04"]),
+        ]
+    });
+    let which = match &*kind {
+        "agent_message_chunk" | "agent_thought_chunk" | "user_message_chunk" => 1,
+        "tool_call_update" => 2,
+        "tool_call" => 3,
+        _ => 0,
+    };
+    for place in &places[which] {
+        cx.saw_place(*place);
+    }
+    let more: &[&str] = match &*kind {
+        "plan" => &["PLAN-02"],
+        "session_info_update" => &["INFO-01"],
+        "usage_update" => &["PT-06"],
+        "notice" => &["INFO-03"],
+        "available_commands_update" => &["CMD-01"],
+        "config_option_update" => &["CFG-01"],
+        "current_mode_update" => &["MODE-05"],
+        "tool_call" | "tool_call_update" if update.some("content").is_some() => &["TC-08"],
+        _ => &[],
+    };
+    for id in more {
+        cx.saw_id(id);
+    }
+}

@@ -1,0 +1,288 @@
+//! Tool calls.
+
+use crate::caps::ClientCaps;
+use crate::cx::Cx;
+use crate::json::Json;
+use crate::registry::Side;
+use crate::rule::Rule;
+use crate::rules::content;
+use crate::rules::paths::is_absolute;
+use crate::session::{Permission, Session, Stage, Status, Tool, Turn};
+use crate::state::State;
+
+/// tool_call
+pub(crate) fn create(state: &mut State, cx: &mut Cx<'_>, place: usize, update: Json<'_>) {
+    let side = Side::Agent;
+    let mark = cx.mark();
+    let Some(id) = update.get_str("toolCallId") else { return };
+    cx.saw(Rule::ToolTwice, side);
+    cx.saw(Rule::CrossTalk, side);
+    let status = status(update).unwrap_or(Status::Pending);
+    let name: Option<Box<str>> = update.some("name").and_then(Json::str).map(Into::into);
+    let session = &mut state.sessions_mut()[place];
+    let replaying = session.stage == Stage::Loading;
+    let turn = session.turn_count;
+    if let Some(tool) = session.tools.get_mut(&*id) {
+        if tool.created && !tool.replayed && !replaying {
+            let message = format!("the tool call {id:?} was created before");
+            cx.breach(Rule::ToolTwice, side, message).at("/params/update/toolCallId").with(tool.mark);
+        }
+        tool.created = true;
+        tool.turn = turn;
+        tool.replayed = replaying;
+        if replaying {
+            tool.status = status;
+        } else {
+            advance(tool, cx, &id, status);
+        }
+    } else {
+        let tool = Tool {
+            mark,
+            created: true,
+            status,
+            name,
+            permission: Permission::Unasked,
+            progressed: status == Status::InProgress,
+            turn,
+            replayed: replaying,
+        };
+        session.add_tool(&id, tool);
+    }
+    parts(state, cx, place, update);
+}
+
+/// tool_call_update
+pub(crate) fn update(state: &mut State, cx: &mut Cx<'_>, place: usize, update: Json<'_>) {
+    let side = Side::Agent;
+    let mark = cx.mark();
+    let Some(id) = update.get_str("toolCallId") else { return };
+    cx.saw(Rule::ToolUpdateFirst, side);
+    let status = status(update);
+    let session = &mut state.sessions_mut()[place];
+    let turn = session.turn_count;
+    let replaying = session.stage == Stage::Loading;
+    if let Some(tool) = session.tools.get_mut(&*id) {
+        if let Some(status) = status {
+            if replaying {
+                tool.status = status;
+            } else {
+                advance(tool, cx, &id, status);
+            }
+        }
+        if let Some(name) = update.some("name").and_then(Json::str) {
+            renamed(tool, cx, &id, &name);
+        }
+    } else {
+        let forgotten = session.tools_forgotten;
+        let status = status.unwrap_or(Status::Pending);
+        let tool = Tool {
+            mark,
+            created: false,
+            status,
+            name: update.some("name").and_then(Json::str).map(Into::into),
+            permission: Permission::Unasked,
+            progressed: status == Status::InProgress,
+            turn,
+            replayed: replaying,
+        };
+        session.add_tool(&id, tool);
+        if !forgotten {
+            stray(state, cx, place, &id);
+        }
+    }
+    parts(state, cx, place, update);
+}
+
+/// An update for a call that its session does not have.
+fn stray(state: &mut State, cx: &mut Cx<'_>, place: usize, id: &str) {
+    let elsewhere = state.sessions().iter().enumerate().find_map(|(other, session)| {
+        let tool = session.tools.get(id).filter(|tool| tool.created && !tool.status.is_final())?;
+        (other != place && !session.turns.is_empty()).then(|| (session.id.clone(), tool.mark))
+    });
+    match elsewhere {
+        Some((session, mark)) => {
+            let message = format!("the tool call {id:?} belongs to session {session:?}");
+            cx.breach(Rule::CrossTalk, Side::Agent, message).at("/params/sessionId").with(mark);
+        }
+        None => {
+            let message = format!("the tool call {id:?} was not created by a tool_call");
+            cx.breach(Rule::ToolUpdateFirst, Side::Agent, message).at("/params/update/toolCallId");
+        }
+    }
+}
+
+fn status(update: Json<'_>) -> Option<Status> {
+    update.some("status").and_then(Json::str).and_then(|text| Status::read(&text))
+}
+
+/// Statuses only go forward, and not while the permission is pending or refused.
+fn advance(tool: &mut Tool, cx: &mut Cx<'_>, id: &str, to: Status) {
+    let side = Side::Agent;
+    let from = tool.status;
+    let at = "/params/update/status";
+    if from.is_final() && to != from {
+        let message = format!("the tool call {id:?} goes from {} to {}", from.word(), to.word());
+        cx.breach(Rule::FinalStatusLeft, side, message).at(at).with(tool.mark);
+    } else if from == Status::InProgress && to == Status::Pending {
+        let message = format!("the tool call {id:?} goes from in_progress back to pending");
+        cx.breach(Rule::StatusBackwards, side, message).at(at).with(tool.mark);
+    } else {
+        cx.saw(Rule::StatusBackwards, side);
+    }
+    if to.is_final() {
+        cx.saw(Rule::FinalStatusLeft, side);
+    }
+    match tool.permission {
+        Permission::Rejected if matches!(to, Status::InProgress | Status::Completed) && !from.is_final() => {
+            let message = format!("the tool call {id:?} was rejected, but is reported as {}", to.word());
+            cx.breach(Rule::RejectedRuns, side, message).at(at).with(tool.mark);
+        }
+        Permission::Pending if to.is_final() && !from.is_final() => {
+            let message =
+                format!("the tool call {id:?} is reported as {} while its permission is pending", to.word());
+            cx.breach(Rule::RunsWhilePending, side, message).at(at).with(tool.mark);
+        }
+        Permission::Allowed if to == Status::Completed && !from.is_final() => {
+            cx.saw(Rule::ToolNoProgress, side);
+            if !tool.progressed {
+                let message =
+                    format!("the tool call {id:?} was permitted and completed, but never was in_progress");
+                cx.breach(Rule::ToolNoProgress, side, message).at(at).with(tool.mark);
+            }
+        }
+        _ => {}
+    }
+    tool.progressed |= to == Status::InProgress;
+    tool.status = to;
+}
+
+fn renamed(tool: &mut Tool, cx: &mut Cx<'_>, id: &str, name: &str) {
+    cx.saw(Rule::ToolRenamed, Side::Agent);
+    match &tool.name {
+        Some(before) if **before != *name => {
+            let message = format!("the name of the tool call {id:?} changes from {before:?} to {name:?}");
+            cx.breach(Rule::ToolRenamed, Side::Agent, message).at("/params/update/name").with(tool.mark);
+        }
+        Some(_) => {}
+        None => tool.name = Some(name.into()),
+    }
+}
+
+/// Locations and content of a call.
+fn parts(state: &mut State, cx: &mut Cx<'_>, place: usize, update: Json<'_>) {
+    let side = Side::Agent;
+    for (index, location) in update.some("locations").into_iter().flat_map(Json::items).enumerate() {
+        cx.saw(Rule::ToolPath, side);
+        if let Some(path) = location.get_str("path").filter(|path| !is_absolute(path)) {
+            let message = format!("the location {path:?} is not an absolute path");
+            cx.breach(Rule::ToolPath, side, message).at(format!("/params/update/locations/{index}/path"));
+        }
+        if location.get("line").and_then(Json::i64) == Some(0) {
+            let message = "the location has line 0, but lines are counted from 1";
+            cx.breach(Rule::ToolLine, side, message).at(format!("/params/update/locations/{index}/line"));
+        }
+    }
+    for (index, item) in update.some("content").into_iter().flat_map(Json::items).enumerate() {
+        let pointer = format!("/params/update/content/{index}");
+        match item.get_str("type").as_deref() {
+            Some("diff") => {
+                cx.saw(Rule::DiffPath, side);
+                cx.saw_id("DIFF-02");
+                if let Some(path) = item.get_str("path").filter(|path| !is_absolute(path)) {
+                    let message = format!("the diff's path {path:?} is not absolute");
+                    cx.breach(Rule::DiffPath, side, message).at(format!("{pointer}/path"));
+                }
+            }
+            Some("terminal") => terminal(state, cx, place, item, &pointer),
+            Some("content") => {
+                if let Some(block) = item.get("content") {
+                    content::block(cx, block, &format!("{pointer}/content"));
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// A terminal shown in a call exists and is not released yet.
+fn terminal(state: &State, cx: &mut Cx<'_>, place: usize, item: Json<'_>, pointer: &str) {
+    let Some(id) = item.get_str("terminalId") else { return };
+    let replaying = state.sessions()[place].stage == Stage::Loading;
+    if state.terminals_forgotten || replaying {
+        return;
+    }
+    cx.saw(Rule::ToolTerminal, Side::Agent);
+    let at = format!("{pointer}/terminalId");
+    match state.terminals.get(&*id) {
+        None => {
+            let message = format!("the terminal {id:?} was not created with terminal/create");
+            cx.breach(Rule::ToolTerminal, Side::Agent, message).at(at);
+        }
+        Some(terminal) if terminal.released => {
+            let message = format!("the terminal {id:?} was released before it is shown");
+            // showing it again after the first time is harmless
+            cx.breach(Rule::ToolTerminal, Side::Agent, message).at(at).with(terminal.mark).warn();
+        }
+        Some(terminal) if *terminal.session != *state.sessions()[place].id => {
+            let message = format!("the terminal {id:?} belongs to session {:?}", terminal.session);
+            cx.breach(Rule::CrossTalk, Side::Agent, message).at(at).with(terminal.mark);
+        }
+        Some(_) => {}
+    }
+}
+
+/// By the end of a turn every call has a final status.
+pub(crate) fn turn_ended(
+    session: &mut Session,
+    cx: &mut Cx<'_>,
+    turn: &Turn,
+    excused: bool,
+    caps: ClientCaps,
+) {
+    let side = Side::Agent;
+    let this_turn = session.turn_count;
+    let mut had_tools = false;
+    let mut open: Vec<(Box<str>, crate::cx::Mark, Status, Permission)> = Vec::new();
+    for id in std::mem::take(&mut session.turn_tools) {
+        let Some(tool) = session.tools.get(&id).filter(|tool| tool.turn == this_turn && !tool.replayed)
+        else {
+            continue;
+        };
+        had_tools = true;
+        if !tool.status.is_final() {
+            let (mark, status, permission) = (tool.mark, tool.status, tool.permission);
+            open.push((id, mark, status, permission));
+        }
+    }
+    if had_tools {
+        tempted(cx, caps);
+    }
+    if excused {
+        return;
+    }
+    if had_tools {
+        cx.saw(Rule::ToolUnfinished, side);
+    }
+    open.sort_by_key(|(_, mark, _, _)| mark.index);
+    open.dedup_by(|a, b| a.0 == b.0);
+    for (id, mark, status, permission) in open {
+        let why = match permission {
+            Permission::Rejected => " although its permission was refused",
+            _ => "",
+        };
+        let message = format!("the turn ended, but the tool call {id:?} is still {}{why}", status.word());
+        cx.breach(Rule::ToolUnfinished, side, message).with(mark).with(turn.mark);
+    }
+}
+
+/// A turn with tools was an occasion to use what the client does not have.
+fn tempted(cx: &mut Cx<'_>, caps: ClientCaps) {
+    let lacking =
+        [(caps.terminal, "TERM-02"), (caps.read, "FS-02"), (caps.write, "FS-03"), (caps.form, "ELI-01")];
+    for (there, id) in lacking {
+        if !there {
+            cx.saw_id(id);
+            cx.saw_id("INIT-08");
+        }
+    }
+}

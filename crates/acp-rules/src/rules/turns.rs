@@ -1,0 +1,347 @@
+//! Prompts, their end, and cancellation.
+
+use std::time::Duration;
+
+use acp_rpc::Id;
+
+use crate::cx::Cx;
+use crate::json::Json;
+use crate::judge::Answer;
+use crate::registry::Side;
+use crate::rule::Rule;
+use crate::rules::{content, plans, tools};
+use crate::session::{Ended, Session, Stage, Turn, Voice};
+use crate::state::{Ask, Content, Open, State, since};
+
+/// An answer this long after a cancel did not cross it on the way.
+const RACE: Duration = Duration::from_millis(250);
+
+/// session/prompt
+pub(crate) fn prompt(state: &mut State, cx: &mut Cx<'_>, id: &Id, params: Json<'_>) -> Ask {
+    let content = content::prompt(state, cx, params);
+    let queues = state.agent.queues;
+    let mark = cx.mark();
+    let mut ask = Ask::Prompt { content, command: false, after_cancel: false, loaded: false, closed: false };
+    let Some(session) = params.get_str("sessionId").and_then(|id| state.session(&id)) else { return ask };
+    cx.saw(Rule::SessionUnknown, Side::Client);
+    cx.saw(Rule::PromptsAtOnce, Side::Client);
+    if let Some(running) = session.turns.first().map(|turn| turn.mark)
+        && !queues
+    {
+        let message = "a prompt is sent while the turn before is not answered";
+        cx.breach(Rule::PromptsAtOnce, Side::Client, message).with(running);
+    }
+    let first =
+        params.get("prompt").into_iter().flat_map(Json::items).next().and_then(|block| block.get_str("text"));
+    let command = first
+        .as_deref()
+        .and_then(|text| text.strip_prefix('/'))
+        .and_then(|text| text.split_whitespace().next());
+    for block in params.get("prompt").into_iter().flat_map(Json::items) {
+        if let Some(text) = block.get_str("text") {
+            session.live.add(Voice::User, &text);
+        }
+    }
+    ask = Ask::Prompt {
+        content,
+        command: command.is_some_and(|name| session.commands.iter().any(|known| **known == *name)),
+        after_cancel: session.ended.is_some_and(|ended| ended.cancelled) && session.turns.is_empty(),
+        loaded: session.loaded,
+        closed: session.stage == Stage::Closed,
+    };
+    begin(session, id, mark);
+    ask
+}
+
+fn begin(session: &mut Session, id: &Id, mark: crate::cx::Mark) {
+    session.turn_count += 1;
+    if session.turns.len() < 64 {
+        session.turns.push(Turn {
+            id: id.clone(),
+            mark,
+            cancel: None,
+            cancel_with_permission: false,
+            after_cancel: 0,
+            closing: None,
+            output: false,
+            declined: false,
+        });
+    }
+}
+
+/// A prompt with bad params may start a turn all the same.
+pub(crate) fn bad_prompt(state: &mut State, cx: &mut Cx<'_>, open: &Open, id: &Id) {
+    let mark = cx.mark();
+    if &*open.method == "session/prompt"
+        && let Some(session) = open.session.as_deref().and_then(|id| state.session(id))
+    {
+        begin(session, id, mark);
+    }
+}
+
+/// Whatever a turn was, it is over, and nothing is said about it.
+pub(crate) fn forget(state: &mut State, open: &Open, id: &Id) {
+    if let Some(session) = open.session.as_deref().and_then(|id| state.session(id)) {
+        session.turns.retain(|turn| turn.id != *id);
+    }
+}
+
+/// session/cancel
+pub(crate) fn cancel(state: &mut State, cx: &mut Cx<'_>, params: Option<Json<'_>>) {
+    let Some(name) = params.and_then(|params| params.get_str("sessionId")) else { return };
+    let mark = cx.mark();
+    let pending = pending_permissions(state, &name);
+    state.last_cancel = Some(((*name).into(), mark));
+    let Some(session) = state.session(&name) else {
+        if !state.sessions_forgotten {
+            let message =
+                format!("session/cancel is for session {name:?}, which does not exist on this connection");
+            cx.breach(Rule::SessionUnknown, Side::Client, message).at("/params/sessionId").warn();
+        }
+        return;
+    };
+    if session.turns.is_empty() {
+        cx.saw_id("CAN-05");
+    }
+    for turn in &mut session.turns {
+        turn.cancel.get_or_insert(mark);
+        turn.cancel_with_permission |= pending;
+    }
+}
+
+/// Marks the session's open permissions as cancelled; gives whether there are any.
+fn pending_permissions(state: &mut State, name: &str) -> bool {
+    let mut pending = false;
+    for open in state.asked(Side::Agent).open.values_mut() {
+        if open.session.as_deref() == Some(name)
+            && let Ask::Permission { cancelled, .. } = &mut open.ask
+        {
+            *cancelled = true;
+            pending = true;
+        }
+    }
+    pending
+}
+
+/// $/cancel_request of either side
+pub(crate) fn cancel_request(state: &mut State, cx: &mut Cx<'_>, params: Option<Json<'_>>) {
+    let side = cx.sender();
+    let Some(id) = params.and_then(|params| params.get("requestId")).and_then(|id| Id::parse(id.raw()))
+    else {
+        return;
+    };
+    let asked = state.asked(side);
+    let known = asked.was_answered(&id) || asked.forgotten;
+    if let Some(open) = asked.open.get_mut(&id) {
+        open.cancelled = true;
+        if side == Side::Agent {
+            cx.saw(Rule::CancelForeign, side);
+            cx.saw_id("CAN-11");
+        }
+    } else if side == Side::Client {
+        cx.saw_id("CAN-10");
+    } else if !known {
+        let message = format!("$/cancel_request names the request {id}, which the agent never made");
+        cx.breach(Rule::CancelForeign, side, message).at("/params/requestId");
+    }
+}
+
+/// The answer to session/prompt.
+pub(crate) fn ended(state: &mut State, cx: &mut Cx<'_>, id: &Id, open: &Open, answer: Answer<'_>) {
+    let Ask::Prompt { content, command, after_cancel, loaded, closed } = open.ask else { return };
+    let last_cancel = state.last_cancel.clone();
+    let caps = state.client;
+    let Some(name) = open.session.clone() else { return };
+    let Some(session) = state.session(&name) else { return };
+    let Some(place) = session.turns.iter().position(|turn| turn.id == *id) else { return };
+    let turn = session.turns.remove(place);
+    let stop = match answer {
+        Answer::Good(result) => result.get_str("stopReason").map(std::borrow::Cow::into_owned),
+        Answer::Bad(_) => None,
+    };
+    let stop = stop.as_deref();
+    let cancelled = stop == Some("cancelled") || turn.cancel.is_some();
+    session.ended = Some(Ended { mark: cx.mark(), cancelled });
+    if closed {
+        closed_answers(cx, open, answer);
+        return;
+    }
+    refused(cx, open, answer, content, command, &turn);
+    if let Some(cancel) = turn.cancel {
+        after(cx, open, answer, stop, &turn, cancel);
+    } else if stop == Some("cancelled") {
+        spread(cx, &name, &turn, last_cancel);
+    } else if last_cancel.is_some_and(|(other, mark)| *other != *name && mark.index > turn.mark.index) {
+        cx.saw(Rule::CancelSpreads, Side::Agent);
+    }
+    if let Some(closing) = turn.closing {
+        closing_turn(cx, open, stop, closing, &turn);
+    }
+    if answer.is_good() && turn.declined {
+        cx.saw_id("ELI-12");
+    }
+    if after_cancel {
+        cx.saw(Rule::NoPromptAfterCancel, Side::Agent);
+        if !answer.is_good() && turn.cancel.is_none() {
+            let message = "the prompt after a cancelled turn was answered with an error";
+            cx.breach(Rule::NoPromptAfterCancel, Side::Agent, message).with(open.mark);
+        }
+    }
+    if loaded {
+        cx.saw(Rule::LoadedSessionRefuses, Side::Agent);
+        if matches!(answer.code(), Some(-32601 | -32602 | -32002)) {
+            let message = "a prompt in a loaded session was refused";
+            cx.breach(Rule::LoadedSessionRefuses, Side::Agent, message).with(open.mark);
+        }
+    }
+    if answer.is_good() {
+        cx.saw(Rule::UpdateAfterTurn, Side::Agent);
+        if cancelled {
+            cx.saw(Rule::UpdateAfterCancelled, Side::Agent);
+        }
+    }
+    if stop == Some("end_turn") && !command {
+        cx.saw(Rule::NoOutput, Side::Agent);
+        if !turn.output && turn.cancel.is_none() {
+            cx.breach(
+                Rule::NoOutput,
+                Side::Agent,
+                "the turn ended with end_turn, but not a single update was sent",
+            )
+            .with(open.mark);
+        }
+    }
+    tools::turn_ended(session, cx, &turn, cancelled || stop.is_none(), caps);
+    plans::turn_ended(session, cx, stop);
+}
+
+fn closed_answers(cx: &mut Cx<'_>, open: &Open, answer: Answer<'_>) {
+    cx.saw(Rule::ClosedSessionUsed, Side::Agent);
+    if answer.is_good() {
+        let message = "a prompt succeeded in a session that was closed";
+        cx.breach(Rule::ClosedSessionUsed, Side::Agent, message).with(open.mark);
+    }
+}
+
+/// Prompts that an agent has to take.
+fn refused(cx: &mut Cx<'_>, open: &Open, answer: Answer<'_>, content: Content, command: bool, turn: &Turn) {
+    let side = Side::Agent;
+    let invalid = answer.code() == Some(-32602);
+    let optional = [
+        (content.image, "CNT-03", "image"),
+        (content.audio, "CNT-04", "audio"),
+        (content.embedded, "CNT-05", "resource"),
+    ];
+    if optional.iter().all(|(there, _, _)| !there) {
+        let id = if content.link { "CNT-02" } else { "CNT-01" };
+        cx.saw_id(id);
+        if invalid && !open.unknown_session && !turn.output {
+            let message = "a prompt of text and resource links was refused with -32602";
+            cx.breach(Rule::ContentRefused, side, message).names(id).with(open.mark);
+        }
+    }
+    for (there, id, word) in optional {
+        if !there {
+            continue;
+        }
+        cx.saw_id(id);
+        if invalid {
+            let message = format!("a prompt with {word} content was refused with -32602");
+            cx.breach(Rule::AdvertisedContentRefused, side, message).names(id).with(open.mark);
+        }
+    }
+    if command {
+        cx.saw(Rule::CommandRefused, side);
+        if !answer.is_good() && turn.cancel.is_none() {
+            let message = "an advertised slash command was answered with an error";
+            cx.breach(Rule::CommandRefused, side, message).with(open.mark);
+        }
+    }
+}
+
+/// A turn that was cancelled ends as cancelled, unless its end crossed the cancel on the way.
+fn after(
+    cx: &mut Cx<'_>,
+    open: &Open,
+    answer: Answer<'_>,
+    stop: Option<&str>,
+    turn: &Turn,
+    cancel: crate::cx::Mark,
+) {
+    let side = Side::Agent;
+    if turn.cancel_with_permission {
+        cx.saw(Rule::CancelPermission, side);
+        if stop != Some("cancelled") {
+            let found = stop.map_or("an error".to_owned(), |stop| format!("stopReason {stop}"));
+            let message =
+                format!("the turn was cancelled while a permission was pending, and ended with {found}");
+            let breach = cx.breach(Rule::CancelPermission, side, message).at("/result/stopReason");
+            breach.with(open.mark).with(cancel);
+            return;
+        }
+    }
+    let raced = turn.after_cancel == 0 && since(cancel, cx.at) < RACE;
+    match (answer, stop) {
+        (_, Some("cancelled")) => {
+            cx.saw(Rule::CancelIgnored, side);
+            cx.saw(Rule::CancelAsError, side);
+        }
+        (Answer::Bad(code), _) => {
+            cx.saw(Rule::CancelAsError, side);
+            if !raced || code == Some(-32800) {
+                let code = code.map_or_else(String::new, |code| format!(" {code}"));
+                let message =
+                    format!("the turn was cancelled by session/cancel, and answered with error{code}");
+                let also: &'static [&'static str] = if code == " -32800" { &["RPC-16"] } else { &[] };
+                cx.breach(Rule::CancelAsError, side, message).also(also).with(open.mark).with(cancel);
+            }
+        }
+        (Answer::Good(_), Some(stop)) if !raced => {
+            let message = format!("the turn was cancelled, but ended with stopReason {stop}");
+            let doubtful = since(cancel, cx.at) < RACE && turn.after_cancel < 3;
+            let breach = cx.breach(Rule::CancelIgnored, side, message).at("/result/stopReason");
+            let breach = breach.with(open.mark).with(cancel);
+            // what came at once may have been on its way, with some last updates
+            if doubtful {
+                breach.warn();
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Cancelled without a cancel, just after another session was cancelled.
+fn spread(cx: &mut Cx<'_>, name: &str, turn: &Turn, last_cancel: Option<(Box<str>, crate::cx::Mark)>) {
+    let Some((other, mark)) =
+        last_cancel.filter(|(other, mark)| **other != *name && mark.index > turn.mark.index)
+    else {
+        return;
+    };
+    let message = format!("the turn ended as cancelled, but session/cancel was for session {other:?}");
+    cx.breach(Rule::CancelSpreads, Side::Agent, message).at("/result/stopReason").with(mark);
+}
+
+/// session/close ends the running turn like a cancel.
+fn closing_turn(cx: &mut Cx<'_>, open: &Open, stop: Option<&str>, closing: crate::cx::Mark, turn: &Turn) {
+    cx.saw(Rule::CloseKeepsTurn, Side::Agent);
+    if stop == Some("cancelled") || (turn.after_cancel == 0 && since(closing, cx.at) < RACE) {
+        return;
+    }
+    let found = stop.map_or("an error".to_owned(), |stop| format!("stopReason {stop}"));
+    let message = format!("the session was closed while the turn ran, and the turn ended with {found}");
+    cx.breach(Rule::CloseKeepsTurn, Side::Agent, message).with(open.mark).with(closing);
+}
+
+/// New work for the client, well after the turn was cancelled.
+pub(crate) fn new_work(state: &mut State, cx: &mut Cx<'_>, params: Json<'_>, what: &str) {
+    let Some(session) = params.get_str("sessionId").and_then(|id| state.session(&id)) else { return };
+    let Some(cancel) = session.turn().and_then(|turn| turn.cancel) else { return };
+    cx.saw(Rule::WorkAfterCancel, Side::Agent);
+    if since(cancel, cx.at) > Duration::from_secs(1) {
+        let message = format!(
+            "{what} is requested {:.1} s after the turn was cancelled",
+            since(cancel, cx.at).as_secs_f64()
+        );
+        cx.breach(Rule::WorkAfterCancel, Side::Agent, message).with(cancel);
+    }
+}

@@ -1,0 +1,234 @@
+//! session/update: which session, which turn, which kind.
+
+use crate::cx::Cx;
+use crate::json::Json;
+use crate::registry::Side;
+use crate::rule::Rule;
+use crate::rules::schema::Verdict;
+use crate::rules::{config, content, extension, handshake, modes, plans, tools};
+use crate::session::{Session, Stage, Voice};
+use crate::state::{State, since};
+
+/// An update for a session that exists. This runs on every chunk.
+pub(crate) fn update(state: &mut State, cx: &mut Cx<'_>, params: Json<'_>, verdict: Verdict) {
+    handshake::gate(state, cx, "session/update");
+    extension::meta(cx, params, "/params");
+    let Some(update) = params.get("update") else { return };
+    let Some(kind) = update.get_str("sessionUpdate") else { return };
+    let Some(id) = params.get_str("sessionId") else { return };
+    let Some(place) = state.session_place(&id) else {
+        unknown(state, cx, &id);
+        return;
+    };
+    let client = state.client;
+    let session = &mut state.sessions_mut()[place];
+    let voice = match &*kind {
+        "agent_message_chunk" => Some(Voice::Agent),
+        "agent_thought_chunk" => Some(Voice::Thought),
+        "user_message_chunk" => Some(Voice::User),
+        _ => None,
+    };
+    let is_output = voice.is_some() || matches!(&*kind, "tool_call" | "tool_call_update" | "plan");
+    if is_output && timing(session, cx, &kind, update, voice) {
+        return;
+    }
+    if let Some(voice) = voice {
+        chunk(session, cx, update, voice, verdict);
+        return;
+    }
+    if verdict == Verdict::Bad && !matches!(&*kind, "tool_call" | "tool_call_update") {
+        return;
+    }
+    match &*kind {
+        "tool_call" => tools::create(state, cx, place, update),
+        "tool_call_update" => tools::update(state, cx, place, update),
+        "plan" => plans::update(session, cx, update),
+        "current_mode_update" => modes::update(session, cx, update),
+        "config_option_update" => config::update(session, cx, update, client.boolean_options),
+        "available_commands_update" => plans::commands(session, cx, update),
+        "session_info_update" => content::info(cx, update),
+        "usage_update" => content::usage(cx, update),
+        "notice" => {
+            cx.saw(Rule::NoticeUnasked, Side::Agent);
+            if !client.notices {
+                let message = "a notice is sent, but the client did not advertise session.notices";
+                cx.breach(Rule::NoticeUnasked, Side::Agent, message).also(&["INIT-08"]).at("/params/update");
+            }
+            if session.stage == Stage::Loading {
+                cx.breach(
+                    Rule::NoticeReplayed,
+                    Side::Agent,
+                    "a notice is part of the replay of session/load",
+                )
+                .at("/params/update");
+            }
+        }
+        "compaction_update" | "compaction_summary_chunk" => {
+            cx.saw(Rule::CompactionUnasked, Side::Agent);
+            if !client.compaction {
+                let message =
+                    "a compaction update is sent, but the client did not advertise session.compaction";
+                cx.breach(Rule::CompactionUnasked, Side::Agent, message)
+                    .also(&["INIT-08"])
+                    .at("/params/update");
+            }
+            plans::compaction(session, cx, update);
+        }
+        _ => {}
+    }
+}
+
+fn unknown(state: &State, cx: &mut Cx<'_>, id: &str) {
+    if state.sessions_forgotten {
+        return;
+    }
+    // an agent may tell about a session before the answer to session/new arrives, but not before it is asked
+    let mut being_created = false;
+    for open in state.asked[Side::Client as usize].open.values() {
+        being_created |=
+            matches!(&*open.method, "session/new" | "session/fork" | "session/load" | "session/resume");
+    }
+    let message = match being_created {
+        true => format!("an update for session {id:?} comes before the answer that creates it"),
+        false => format!("an update for session {id:?}, which does not exist on this connection"),
+    };
+    let breach = cx.breach(Rule::SessionUnknown, Side::Agent, message).at("/params/sessionId");
+    if being_created {
+        breach.warn();
+    }
+}
+
+/// Output has its time: during a turn or a replay. Gives whether nothing more is to be said.
+fn timing(
+    session: &mut Session,
+    cx: &mut Cx<'_>,
+    kind: &str,
+    update: Json<'_>,
+    voice: Option<Voice>,
+) -> bool {
+    let side = Side::Agent;
+    match session.stage {
+        Stage::Loading => {
+            replay(session, cx, kind, update, voice);
+            return voice.is_some();
+        }
+        Stage::Resuming if session.turns.is_empty() => {
+            let message =
+                format!("session/resume is not answered yet, and a {kind} is sent: history is replayed");
+            cx.breach(Rule::ResumeReplays, side, message).at("/params/update/sessionUpdate");
+            return true;
+        }
+        Stage::Closed => {
+            let message = format!("a {kind} is sent in a session that was closed");
+            cx.breach(Rule::UpdateAfterClose, side, message).at("/params/update/sessionUpdate");
+            return true;
+        }
+        Stage::Live | Stage::Resuming => {}
+    }
+    if let Some(turn) = session.turns.first_mut() {
+        turn.output = true;
+        if turn.cancel.is_some() || turn.closing.is_some() {
+            turn.after_cancel += 1;
+        }
+        return false;
+    }
+    late(session, cx, kind, voice);
+    false
+}
+
+/// Output although no turn runs.
+fn late(session: &mut Session, cx: &mut Cx<'_>, kind: &str, voice: Option<Voice>) {
+    let side = Side::Agent;
+    let Some(ended) = session.ended else {
+        if session.loaded && (voice == Some(Voice::User) || session.turn_count == 0) {
+            let message = format!("a {kind} is sent after session/load was answered, and no turn runs");
+            cx.breach(Rule::ReplayAfterLoad, side, message)
+                .at("/params/update/sessionUpdate")
+                .with(session.mark);
+        }
+        return;
+    };
+    let soon = since(ended.mark, cx.at).as_secs() < 5;
+    if ended.cancelled && soon {
+        let message = format!("a {kind} is sent after the cancelled turn was answered");
+        cx.breach(Rule::UpdateAfterCancelled, side, message)
+            .at("/params/update/sessionUpdate")
+            .with(ended.mark);
+        return;
+    }
+    let message = format!("a {kind} is sent after the turn was answered, and no turn runs");
+    cx.breach(Rule::UpdateAfterTurn, side, message).at("/params/update/sessionUpdate").with(ended.mark);
+}
+
+/// A part of the replay of session/load.
+fn replay(session: &mut Session, cx: &mut Cx<'_>, kind: &str, update: Json<'_>, voice: Option<Voice>) {
+    let Some(voice) = voice else {
+        if kind == "tool_call"
+            && let Some(tool) = update.get_str("toolCallId").and_then(|id| session.tools.get_mut(&*id))
+        {
+            tool.replayed = true;
+        }
+        session.replayed_message = None;
+        return;
+    };
+    if let Some(text) = update.get("content").and_then(|content| content.get_str("text")) {
+        session.replay.add(voice, &text);
+    }
+    let Some(id) = update.some("messageId").and_then(Json::str) else { return };
+    cx.saw(Rule::ReplayMessageId, Side::Agent);
+    let current =
+        session.replayed_message.as_ref().is_some_and(|(last, other)| **last == *id && *other == voice);
+    if current {
+        return;
+    }
+    if let Some((other, _)) = session.messages.get(&*id) {
+        let message = match *other == voice {
+            true => format!("the messageId {id:?} comes back for another message of the replay"),
+            false => format!("the messageId {id:?} is used for two kinds of messages in the replay"),
+        };
+        let breach = cx.breach(Rule::ReplayMessageId, Side::Agent, message).at("/params/update/messageId");
+        // chunks of one message may be interrupted by something else
+        if *other == voice {
+            breach.warn();
+        }
+    }
+    session.add_message(&id, voice);
+    session.replayed_message = Some(((*id).into(), voice));
+}
+
+/// A piece of a message.
+fn chunk(session: &mut Session, cx: &mut Cx<'_>, update: Json<'_>, voice: Voice, verdict: Verdict) {
+    if verdict == Verdict::Bad {
+        return;
+    }
+    if let Some(content) = update.get("content") {
+        match content.get("text") {
+            Some(text) if content.get("type").is_some_and(|kind| kind.is("text")) => {
+                if voice == Voice::Agent
+                    && !session.live.cut
+                    && let Some(text) = text.str()
+                {
+                    session.live.add(voice, &text);
+                }
+            }
+            _ => content::block(cx, content, "/params/update/content"),
+        }
+    }
+    let Some(id) = update.some("messageId").and_then(Json::str) else { return };
+    cx.saw(Rule::MessageIdMixed, Side::Agent);
+    if session.last_message.as_ref().is_some_and(|(last, other)| **last == *id && *other == voice) {
+        return;
+    }
+    let known = session.messages.get(&*id).copied();
+    if let Some((other, turn)) = known {
+        let later = turn != session.turn_count;
+        if other != voice || later {
+            let message = match later {
+                true => format!("the messageId {id:?} was used in an earlier turn"),
+                false => format!("the messageId {id:?} is used for two kinds of messages"),
+            };
+            cx.breach(Rule::MessageIdMixed, Side::Agent, message).at("/params/update/messageId");
+        }
+    }
+    session.add_message(&id, voice);
+}

@@ -1,0 +1,306 @@
+//! What the judge remembers of a conversation. Everything has a bound.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::time::Duration;
+
+use acp_rpc::Id;
+
+use crate::caps::{AgentCaps, ClientCaps};
+use crate::cx::Mark;
+use crate::registry::Side;
+use crate::schema::Edition;
+use crate::session::Session;
+
+/// The most open requests remembered per side.
+const OPEN: usize = 16_384;
+/// The most answered ids remembered per side.
+const ANSWERED: usize = 4_096;
+/// The most sessions remembered.
+const SESSIONS: usize = 4_096;
+/// The most terminals remembered.
+const TERMINALS: usize = 4_096;
+
+/// A request whose answer is awaited.
+#[derive(Debug)]
+pub(crate) struct Open {
+    pub(crate) method: Box<str>,
+    pub(crate) mark: Mark,
+    pub(crate) session: Option<Box<str>>,
+    pub(crate) ask: Ask,
+    /// The params broke the schema.
+    pub(crate) bad_params: bool,
+    /// The request itself was broken: any answer will do.
+    pub(crate) lenient: bool,
+    /// `$/cancel_request` named it.
+    pub(crate) cancelled: bool,
+    /// It named a session that this connection does not know.
+    pub(crate) unknown_session: bool,
+    /// initialize had not been answered yet.
+    pub(crate) early: bool,
+}
+
+impl Open {
+    /// A request that was broken itself.
+    pub(crate) fn lenient(method: &str, mark: Mark) -> Self {
+        Self { lenient: true, ..Self::new(method, mark) }
+    }
+
+    pub(crate) fn new(method: &str, mark: Mark) -> Self {
+        Self {
+            method: method.into(),
+            mark,
+            session: None,
+            ask: Ask::Other,
+            bad_params: false,
+            lenient: false,
+            cancelled: false,
+            unknown_session: false,
+            early: false,
+        }
+    }
+}
+
+/// What was asked, as far as the answer is judged by it.
+#[derive(Debug)]
+pub(crate) enum Ask {
+    Other,
+    Initialize { requested: Option<i64>, second: bool, odd_capability: bool },
+    Authenticate { offered: bool },
+    New { cwd: Box<str>, relative: bool, bad_roots: bool, empty_servers: bool },
+    Load { relative: bool, bad_roots: bool, deleted: bool },
+    Resume { deleted: bool },
+    List { cwd: Option<Box<str>>, cursor: Option<Box<str>>, odd_cursor: bool },
+    Close,
+    Delete { again: bool },
+    SetMode { mode: Box<str>, known: Option<bool>, in_turn: bool },
+    SetOption { id: Box<str>, value: Box<str>, known: Option<bool>, in_turn: bool, boolean: bool },
+    Prompt { content: Content, command: bool, after_cancel: bool, loaded: bool, closed: bool },
+    Permission { tool: Option<Box<str>>, options: Vec<(Box<str>, bool)>, cancelled: bool },
+    Read { relative: bool, limit: Option<i64> },
+    Write { relative: bool },
+    TerminalCreate { limit: Option<i64> },
+    Terminal { id: Box<str>, released: bool },
+    Elicit { form: Option<Box<str>>, known_mode: bool, advertised: bool },
+}
+
+/// What a prompt is made of.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Content {
+    pub(crate) link: bool,
+    pub(crate) image: bool,
+    pub(crate) audio: bool,
+    pub(crate) embedded: bool,
+}
+
+/// One side's requests.
+#[derive(Debug, Default)]
+pub(crate) struct Asked {
+    pub(crate) open: HashMap<Id, Open>,
+    answered: HashSet<Id>,
+    order: VecDeque<Id>,
+    /// Some ids were forgotten because there were too many.
+    pub(crate) forgotten: bool,
+    /// The side ever sent a notification.
+    pub(crate) notified: Option<Mark>,
+    /// Bad lines of this side that the other may answer with id null, with the code it should use.
+    pub(crate) garbage: VecDeque<(Mark, i64)>,
+    /// The side ever sent such a line.
+    pub(crate) had_garbage: bool,
+    /// The beginning of a message that goes on over lines.
+    pub(crate) fragment: String,
+}
+
+impl Asked {
+    pub(crate) fn ask(&mut self, id: Id, open: Open) {
+        if self.open.len() >= OPEN {
+            self.forgotten = true;
+            let oldest = self.open.iter().min_by_key(|(_, open)| open.mark.index).map(|(id, _)| id.clone());
+            if let Some(oldest) = oldest {
+                self.open.remove(&oldest);
+            }
+        }
+        self.open.insert(id, open);
+    }
+
+    pub(crate) fn answer(&mut self, id: &Id) -> Option<Open> {
+        let open = self.open.remove(id)?;
+        if self.answered.insert(id.clone()) {
+            self.order.push_back(id.clone());
+        }
+        if self.order.len() > ANSWERED {
+            self.forgotten = true;
+            if let Some(old) = self.order.pop_front() {
+                self.answered.remove(&old);
+            }
+        }
+        Some(open)
+    }
+
+    pub(crate) fn was_answered(&self, id: &Id) -> bool {
+        self.answered.contains(id)
+    }
+
+    /// A bad line that the other side may answer.
+    pub(crate) fn bad_line(&mut self, mark: Mark, code: i64) {
+        self.had_garbage = true;
+        if self.garbage.len() < 256 {
+            self.garbage.push_back((mark, code));
+        }
+    }
+}
+
+/// A terminal of the client.
+#[derive(Debug)]
+pub(crate) struct Terminal {
+    pub(crate) mark: Mark,
+    pub(crate) session: Box<str>,
+    pub(crate) limit: Option<i64>,
+    pub(crate) released: bool,
+    pub(crate) killed: bool,
+    /// An answer carried the exit status, with this much output.
+    pub(crate) exited: Option<Option<u64>>,
+}
+
+/// How far the handshake is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Nothing was sent.
+    Fresh,
+    /// The client asked.
+    Asked,
+    /// The agent answered with this version.
+    Agreed(i64),
+    /// The agent refused.
+    Refused,
+}
+
+/// Everything remembered.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) phase: Phase,
+    pub(crate) requested: Option<i64>,
+    pub(crate) client: ClientCaps,
+    pub(crate) agent: AgentCaps,
+    pub(crate) asked: [Asked; 2],
+    pub(crate) authenticated: bool,
+    pub(crate) cursors: HashSet<Box<str>>,
+    /// Ids of the list that is being walked through.
+    pub(crate) listed: HashSet<Box<str>>,
+    pub(crate) deleted: HashSet<Box<str>>,
+    pub(crate) closed: HashSet<Box<str>>,
+    pub(crate) terminals: HashMap<Box<str>, Terminal>,
+    pub(crate) terminals_forgotten: bool,
+    pub(crate) elicitations: HashMap<Box<str>, bool>,
+    pub(crate) last_cancel: Option<(Box<str>, Mark)>,
+    sessions: Vec<Session>,
+    by_id: HashMap<Box<str>, usize>,
+    last: usize,
+    pub(crate) sessions_forgotten: bool,
+}
+
+impl State {
+    pub(crate) fn new() -> Self {
+        Self {
+            phase: Phase::Fresh,
+            requested: None,
+            client: ClientCaps::default(),
+            agent: AgentCaps::default(),
+            asked: Default::default(),
+            authenticated: false,
+            cursors: HashSet::new(),
+            listed: HashSet::new(),
+            deleted: HashSet::new(),
+            closed: HashSet::new(),
+            terminals: HashMap::new(),
+            terminals_forgotten: false,
+            elicitations: HashMap::new(),
+            last_cancel: None,
+            sessions: Vec::new(),
+            by_id: HashMap::new(),
+            last: 0,
+            sessions_forgotten: false,
+        }
+    }
+
+    /// The schema that judges the connection now.
+    #[inline]
+    pub(crate) fn edition(&self) -> Edition {
+        match self.phase {
+            Phase::Agreed(2) => Edition::V2,
+            _ => Edition::V1,
+        }
+    }
+
+    /// Whether the v1 history rules apply.
+    #[inline]
+    pub(crate) fn is_v1(&self) -> bool {
+        self.edition() == Edition::V1
+    }
+
+    pub(crate) fn asked(&mut self, side: Side) -> &mut Asked {
+        &mut self.asked[side as usize]
+    }
+
+    /// The session of that id, if it was created, loaded or resumed here.
+    #[inline]
+    pub(crate) fn session(&mut self, id: &str) -> Option<&mut Session> {
+        let place = self.session_place(id)?;
+        self.sessions.get_mut(place)
+    }
+
+    #[inline]
+    pub(crate) fn session_place(&mut self, id: &str) -> Option<usize> {
+        if self.sessions.get(self.last).is_some_and(|session| &*session.id == id) {
+            return Some(self.last);
+        }
+        let place = *self.by_id.get(id)?;
+        self.last = place;
+        Some(place)
+    }
+
+    pub(crate) fn sessions(&self) -> &[Session] {
+        &self.sessions
+    }
+
+    pub(crate) fn sessions_mut(&mut self) -> &mut [Session] {
+        &mut self.sessions
+    }
+
+    /// Remembers a session, or gives the one that is there already.
+    pub(crate) fn open_session(&mut self, id: &str, mark: Mark) -> &mut Session {
+        if self.session_place(id).is_none() {
+            if self.sessions.len() >= SESSIONS {
+                self.sessions.clear();
+                self.by_id.clear();
+                self.sessions_forgotten = true;
+            }
+            self.by_id.insert(id.into(), self.sessions.len());
+            self.last = self.sessions.len();
+            self.sessions.push(Session::new(id.into(), mark));
+        }
+        &mut self.sessions[self.last]
+    }
+
+    pub(crate) fn add_terminal(&mut self, id: &str, terminal: Terminal) {
+        if self.terminals.len() >= TERMINALS {
+            self.terminals_forgotten = true;
+            self.terminals.retain(|_, terminal| !terminal.released);
+            if self.terminals.len() >= TERMINALS {
+                self.terminals.clear();
+            }
+        }
+        self.terminals.insert(id.into(), terminal);
+    }
+}
+
+/// Adds to a set that stays small.
+pub(crate) fn remember(set: &mut HashSet<Box<str>>, value: &str) {
+    if set.len() < 8_192 {
+        set.insert(value.into());
+    }
+}
+
+/// Since a mark.
+pub(crate) fn since(mark: Mark, now: Duration) -> Duration {
+    now.saturating_sub(mark.at)
+}
