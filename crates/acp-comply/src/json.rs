@@ -291,11 +291,13 @@ impl Reader<'_> {
                         self.error("a comma stands before the closing brace", Some("remove the comma"))
                     );
                 }
-                _ => {
-                    return Err(self.error(
-                        "expected a key in double quotes",
-                        Some("is a comma too many or a quote missing?"),
-                    ));
+                found => {
+                    let hint = match found {
+                        Some(b'\'') => "strings stand in double quotes",
+                        Some(b'/' | b'#') => "JSON has no comments",
+                        _ => "is a comma too many or a quote missing?",
+                    };
+                    return Err(self.error("expected a key in double quotes", Some(hint)));
                 }
             }
             let start = self.at;

@@ -134,18 +134,25 @@ impl Reader<'_> {
         let preconditions = self.preconditions(json);
         let exercised = self.exercised(json);
         let steps = self.top_steps(json);
+        let docs = self.texts(json, "docs");
+        let requirements = self.texts(json, "requirements");
+        let aliases = self.texts(json, "aliases");
+        let protocol_versions = self.versions(json);
+        let model = self.list_at(json, "model").iter().map(Json::to_value).collect();
+        let dialect = self.text_at(json, "dialect").map(|(text, _)| text);
+        let area = self.text_at(json, "area").map_or_else(|| area_of(&id), |(text, _)| text);
         Some(Program {
-            area: self.text_at(json, "area").map_or_else(|| area_of(&id), |(text, _)| text),
+            area,
             file: self.file.to_owned(),
             title: title?,
             description,
             severity: severity?,
-            docs: self.texts(json, "docs"),
-            requirements: self.texts(json, "requirements"),
-            aliases: self.texts(json, "aliases"),
-            model: self.list_at(json, "model").iter().map(Json::to_value).collect(),
-            dialect: self.text_at(json, "dialect").map(|(text, _)| text),
-            protocol_versions: self.versions(json),
+            docs,
+            requirements,
+            aliases,
+            model,
+            dialect,
+            protocol_versions,
             preconditions,
             sandbox,
             client_capabilities,

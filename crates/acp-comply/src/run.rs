@@ -344,6 +344,8 @@ struct Wire {
 struct Progress {
     met: usize,
     asserts: bool,
+    /// A session was opened.
+    opened: bool,
     /// A watch ended over a turn that ran to its end and did something.
     watched: bool,
     /// The latest notification or request that an `expect` took since the last `send`.
@@ -359,8 +361,8 @@ struct Progress {
 enum Ending {
     Completed,
     Unmet { reason: String, difference: Option<Explanation> },
+    Gone { reason: String, difference: Option<Explanation> },
     Forbidden(String),
-    Exited(String),
     NotApplicable { reason: String, blocked: bool },
     Fault(String),
 }

@@ -1,5 +1,6 @@
 //! Why a value did not match, in words.
 
+use std::cmp::Reverse;
 use std::fmt;
 
 /// How many differences a printed explanation shows before it only counts the rest.
@@ -28,9 +29,14 @@ pub struct Difference {
 }
 
 impl Mismatch {
-    /// Whether this value came nearer to the expectation than the other.
+    /// Whether this value came nearer to the expectation than the other: more of it met, fewer differences, and
+    /// rather a wrong value than none.
     pub fn is_closer_than(&self, other: &Mismatch) -> bool {
-        (self.met, other.differences.len()) > (other.met, self.differences.len())
+        let key = |mismatch: &Mismatch| {
+            let missing = mismatch.differences.iter().filter(|difference| difference.found.is_none()).count();
+            (mismatch.met, Reverse(mismatch.differences.len()), Reverse(missing))
+        };
+        key(self) > key(other)
     }
 }
 

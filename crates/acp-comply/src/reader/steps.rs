@@ -28,6 +28,16 @@ const KINDS: [&str; 14] = [
 /// An hour: a longer wait is a mistake in the file.
 const LONGEST_MS: f64 = 3_600_000.0;
 const MOST_REPEATS: u64 = 100_000;
+const MOST_STEPS: u64 = 500_000;
+
+/// How many steps these come to when repetitions are written out.
+fn written_out(steps: &[Step]) -> u64 {
+    let count = |step: &Step| match &step.kind {
+        StepKind::Repeat { times, steps } => u64::from(*times).saturating_mul(written_out(steps)),
+        _ => 1,
+    };
+    steps.iter().map(count).fold(0, u64::saturating_add)
+}
 
 impl Reader<'_> {
     pub(super) fn steps(&mut self, list: &Json) -> Vec<Step> {
@@ -292,6 +302,10 @@ impl Reader<'_> {
         };
         let outer = self.vars.insert("iteration".to_owned());
         let steps = self.steps(list);
+        if times.saturating_mul(written_out(&steps)) > MOST_STEPS {
+            self.error(value.span.clone(), format!("this repeats to more than {MOST_STEPS} steps"));
+            return None;
+        }
         if outer {
             self.vars.remove("iteration");
         }

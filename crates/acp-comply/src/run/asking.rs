@@ -162,6 +162,7 @@ impl Run {
             return self.end(Ending::Unmet { reason, difference: None });
         };
         self.session = Some(result.clone());
+        self.tally.opened = true;
         self.vars.set("sessionId", id.clone());
         if let StepKind::NewSession { capture: Some(name), .. } = &self.arena[self.order[self.at].step].kind {
             self.vars.set(name.as_str(), id.clone());
@@ -215,7 +216,7 @@ impl Run {
         let method = self.own_method(own.purpose).to_owned();
         if self.is_gone() {
             let reason = format!("{} before it answered {method}", self.gone_words());
-            self.end(Ending::Exited(reason));
+            self.end(Ending::Gone { reason, difference: None });
             return true;
         }
         if self.now >= own.until {

@@ -355,7 +355,13 @@ impl Run {
                 difference.differences.push(words);
             }
         }
-        self.end(Ending::Unmet { reason, difference: Some(difference) });
+        let difference = Some(difference);
+        let is_unasked = is_gone && !self.wire.exit_wanted && !self.wire.input_closed;
+        self.end(if is_unasked {
+            Ending::Gone { reason, difference }
+        } else {
+            Ending::Unmet { reason, difference }
+        });
     }
 
     /// The message that comes nearest to what is unmet. A response with the right id is nearest of all.
@@ -365,22 +371,30 @@ impl Run {
             if expecting.fits.contains_key(&index) {
                 continue;
             }
+            if message.consumed {
+                continue;
+            }
+            let mut is_answer = false;
+            let mut nearest: Option<Mismatch> = None;
             for choice in item.choices.iter().filter(|choice| choice.kind == message.kind) {
                 let Err(mismatch) = choice.pattern.check(&message.value) else { continue };
-                let is_answer = match &choice.bound {
+                is_answer |= match &choice.bound {
                     Bound::Id(id) => message.id.as_ref() == Some(id),
                     Bound::Last => {
                         message.kind == MessageKind::Response && message.id == self.wire.last_request
                     }
                     Bound::Pattern => false,
                 };
-                if is_answer && !message.consumed {
-                    return Some((index, mismatch));
+                if nearest.as_ref().is_none_or(|other| mismatch.is_closer_than(other)) {
+                    nearest = Some(mismatch);
                 }
-                let nearer = best.as_ref().is_none_or(|(_, other)| mismatch.is_closer_than(other));
-                if nearer && !message.consumed {
-                    best = Some((index, mismatch));
-                }
+            }
+            let Some(mismatch) = nearest else { continue };
+            if is_answer {
+                return Some((index, mismatch));
+            }
+            if best.as_ref().is_none_or(|(_, other)| mismatch.is_closer_than(other)) {
+                best = Some((index, mismatch));
             }
         }
         best

@@ -2,7 +2,7 @@
 
 use super::inbox::millis;
 use super::{Action, Ending, Run, State};
-use crate::program::{MessageKind, Program, Severity};
+use crate::program::{MessageKind, Program, Severity, StepKind};
 use crate::results::{Outcome, StepRecord, StepState, Verdict};
 use acp_match::Pattern;
 use serde_json::Value;
@@ -36,7 +36,8 @@ impl Run {
                 let is_unasked =
                     self.wire.closed.is_some() && !self.wire.exit_wanted && !self.wire.input_closed;
                 if is_unasked {
-                    return Ending::Exited(format!("{} before the test was over", self.gone_words()));
+                    let reason = format!("{} before the test was over", self.gone_words());
+                    return Ending::Gone { reason, difference: None };
                 }
                 Ending::Completed
             }
@@ -77,7 +78,7 @@ impl Run {
         outcome.exit.clone_from(&self.wire.exit);
         outcome.duration_ms = millis(self.now);
         outcome.met = self.tally.met;
-        outcome.asserts = self.tally.asserts;
+        outcome.asserts = self.tally.asserts || self.only_opens();
         let (transcript, elided) = self.inbox.transcript();
         outcome.transcript = transcript;
         outcome.elided = elided;
@@ -97,7 +98,11 @@ impl Run {
                 let is_part = severity == Severity::Optional && self.tally.met > 0;
                 (if is_part { Verdict::Partial } else { failed }, Some(reason))
             }
-            Ending::Forbidden(reason) | Ending::Exited(reason) => (failed, Some(reason)),
+            Ending::Gone { reason, difference } => {
+                outcome.difference = difference;
+                (failed, Some(reason))
+            }
+            Ending::Forbidden(reason) => (failed, Some(reason)),
             Ending::NotApplicable { reason, blocked } => {
                 outcome.blocked = blocked;
                 (Verdict::Na, Some(reason))
@@ -109,8 +114,14 @@ impl Run {
     }
 
     fn is_vacuous(&self) -> bool {
-        let showed_nothing = self.tally.met == 0 && !self.tally.watched;
+        let showed_nothing = self.tally.met == 0 && !self.tally.watched && !self.only_opens();
         showed_nothing || !self.was_exercised()
+    }
+
+    /// A test that opens sessions and does nothing else shows that sessions can be opened.
+    fn only_opens(&self) -> bool {
+        let quiet = |kind: &StepKind| matches!(kind, StepKind::NewSession { .. } | StepKind::Delay(_));
+        self.tally.opened && self.order.iter().all(|turn| quiet(&self.arena[turn.step].kind))
     }
 
     fn was_exercised(&self) -> bool {

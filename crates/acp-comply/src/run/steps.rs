@@ -115,7 +115,7 @@ impl Run {
         let is_gone = self.wire.closed.is_some();
         if is_gone {
             let reason = format!("{} before {before}", self.gone_words());
-            self.end(Ending::Exited(reason));
+            self.end(Ending::Gone { reason, difference: None });
         }
         is_gone
     }

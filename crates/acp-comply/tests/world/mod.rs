@@ -39,6 +39,8 @@ struct World {
     next: u32,
     now: Duration,
     log: Vec<String>,
+    /// Bytes that do not make a line yet.
+    partial: String,
 }
 
 struct Rule {
@@ -74,6 +76,7 @@ impl World {
             next: 0,
             now: Duration::ZERO,
             log: Vec::new(),
+            partial: String::new(),
         };
         for line in script.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
             world.rule(line, &mut setup);
@@ -160,7 +163,11 @@ impl World {
             Action::WriteRaw(bytes) => {
                 let text = String::from_utf8_lossy(&bytes).into_owned();
                 self.note(&format!("raw {text:?}"));
-                text.lines().for_each(|line| self.written(line.as_bytes()));
+                self.partial.push_str(&text);
+                while let Some(end) = self.partial.find('\n') {
+                    let line: String = self.partial.drain(..=end).collect();
+                    self.written(line.trim_end().as_bytes());
+                }
             }
             Action::Offer(caps) => self.note(&format!("offer {caps}")),
             Action::CloseInput => {
