@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::core::Core;
 use crate::dialect::Dialect;
-use crate::json::Map;
+use crate::json::{Map, object};
 use crate::note::NoteKind;
 
 /// v1: authentication is needed first.
@@ -51,13 +51,16 @@ pub(crate) fn decode(core: &mut Core, method: &str, session: Option<&str>, error
         (Dialect::Go, -32000) => (RpcError::INTERNAL_ERROR, "connection_closed"),
         (Dialect::Go, -32001) => (RpcError::INTERNAL_ERROR, "timeout"),
         (Dialect::Go, -32003) => (NOT_FOUND, "session_expired"),
+        // The same number, but on the way back it would be read as a state or a missing capability.
+        (Dialect::V2025_1, RpcError::INVALID_REQUEST | RpcError::METHOD_NOT_FOUND) => {
+            return with_original(core.dialect, error.clone(), error.code, Map::new());
+        }
         _ => return error,
     };
-    let mut data = json!({ "reason": reason });
+    let mut data = object([("reason", reason.into())]);
     if code == NOT_FOUND
         && let Some(session) = session
         && !method.starts_with("fs/")
-        && let Some(data) = data.as_object_mut()
     {
         data.insert("sessionId".to_owned(), Value::from(session));
     }
@@ -74,7 +77,7 @@ pub(crate) fn encode(core: &mut Core, method: &str, session: Option<&str>, error
     if code == error.code {
         return error;
     }
-    renumbered(core, Dialect::V1, method, error, code, Value::Object(Map::new()))
+    renumbered(core, Dialect::V1, method, error, code, Map::new())
 }
 
 /// The number of `connection closed` towards the foreign peer.
@@ -161,27 +164,32 @@ fn renumbered(
     method: &str,
     error: RpcError,
     code: i64,
-    extra: Value,
+    extra: Map,
 ) -> RpcError {
-    core.note(
-        NoteKind::Lossy,
-        method.to_owned(),
-        "error.code",
-        format!("{} became {code}: the numbers mean different things in the two forms", error.code),
-    );
-    let mut data = match error.data.clone() {
-        Some(Value::Object(map)) => map,
+    if error.code != code {
+        let message =
+            format!("{} became {code}: the numbers mean different things in the two forms", error.code);
+        core.note(NoteKind::Lossy, method.to_owned(), "error.code", message);
+    }
+    with_original(from, error, code, extra)
+}
+
+fn with_original(from: Dialect, error: RpcError, code: i64, extra: Map) -> RpcError {
+    let mut data = match &error.data {
+        Some(Value::Object(map)) => map.clone(),
         _ => Map::new(),
     };
     data.shift_remove("original");
-    if let Value::Object(extra) = extra {
-        data.extend(extra);
-    }
-    let mut original = json!({ "dialect": from.as_str(), "code": error.code, "message": error.message });
-    if let (Some(original), Some(data)) = (original.as_object_mut(), error.data) {
+    data.extend(extra);
+    let mut original = object([
+        ("dialect", from.as_str().into()),
+        ("code", error.code.into()),
+        ("message", error.message.clone().into()),
+    ]);
+    if let Some(data) = error.data {
         original.insert("data".to_owned(), data);
     }
-    data.insert("original".to_owned(), original);
+    data.insert("original".to_owned(), original.into());
     RpcError { code, message: error.message, data: Some(Value::Object(data)) }
 }
 

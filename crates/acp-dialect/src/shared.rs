@@ -193,6 +193,7 @@ pub(crate) fn session_made(core: &mut Core, id: &Id, asked: &Asked, result: Valu
         core.note(NoteKind::Lossy, "session/new", "mode", message);
         return Some(result);
     }
+    session.mode = Some(wanted.clone());
     let params = crate::json::object([("sessionId", canonical.clone().into()), ("modeId", wanted.into())]);
     let job = Job::ModeAfterNew { reply_to: id.clone(), result };
     let set = core.invent_id();

@@ -231,7 +231,13 @@ fn encode_call(core: &mut Core, session: Option<&str>, update: Map) -> Map {
     if let Some(kind) = re.take("kind") {
         encode_kind(&mut re, "toolKind", kind);
     }
-    re.keep(&["status"]);
+    match re.take_restored("status") {
+        Some(status) => {
+            re.take("status");
+            re.set("status", status);
+        }
+        None => re.keep(&["status"]),
+    }
     re.invent("status", known.status, "go wants a status each time; the last known one was given");
     re.rename("rawInput", "input");
     if let Some(blocks) = re.take_list("content") {

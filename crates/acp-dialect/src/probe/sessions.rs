@@ -27,6 +27,11 @@ pub(super) fn decode_new(core: &mut Core, id: &Id, params: Map) -> Result<(), Re
         return Err(Refusal { kind: NoteKind::DuplicateSession, field: "sessionId", error: Box::new(error) });
     }
     place(&mut re);
+    for (name, value) in [("sessionId", &chosen), ("mode", &mode)] {
+        if let Some(value) = value {
+            re.carry_quietly(name, value.clone().into());
+        }
+    }
     let params = re.finish();
     core.request(
         Wire::Canonical,

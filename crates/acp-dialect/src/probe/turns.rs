@@ -61,6 +61,9 @@ pub(super) fn encode_prompted(core: &mut Core, id: &Id, asked: &Asked, result: V
     let reason = shared::stop_reason(core, PROMPT, &result);
     result.shift_remove("stopReason");
     let mut re = Recast::new(core, PROMPT, "result", result);
+    if let Some(error) = re.take_restored("error").and_then(|error| serde_json::from_value(error).ok()) {
+        return core.fail(Wire::Foreign, id, &error);
+    }
     re.set("sessionId", foreign);
     if turn.truncated {
         re.note(NoteKind::Lossy, "content", "the text was longer than the limit; the chunks had all of it");
@@ -155,8 +158,7 @@ pub(super) fn tool_failed(core: &mut Core, id: &Id, asked: &Asked, error: &RpcEr
     }
     core.session(&session).end_turn();
     let mut result = object([("stopReason", "end_turn".into())]);
-    let original = json!({ "code": error.code, "message": error.message, "data": error.data });
-    put_meta(&mut result, core.carry_key(), "error", original);
+    put_meta(&mut result, core.carry_key(), "error", json!(error));
     core.answer(Wire::Canonical, id, result);
     true
 }

@@ -12,6 +12,8 @@ use crate::shared;
 const CHUNK: &str = "messageChunk";
 const PROGRESS: &str = "toolCallProgress";
 const UPDATED: &str = "sessionUpdated";
+/// Marks the second half of a `sessionUpdated` that became two updates.
+const TOLD: &str = "toldWithMode";
 
 pub(super) fn decode_chunk(core: &mut Core, params: Map) {
     let mut re = Recast::new(core, CHUNK, "", params);
@@ -149,9 +151,14 @@ pub(super) fn decode_updated(core: &mut Core, params: Map) {
     if let Some(Value::Object(update)) = whole {
         return shared::tell_update(core, &session, update);
     }
+    let key = core.carry_key();
+    let both = mode.is_some() && at.is_some();
     if let Some(mode) = mode {
-        let update =
+        let mut update =
             object([("sessionUpdate", "current_mode_update".into()), ("currentModeId", mode.into())]);
+        if let Some(at) = &at {
+            put_meta(&mut update, key, "updatedAt", at.clone());
+        }
         shared::tell_update(core, &session, update);
     }
     let mut info = object([("sessionUpdate", "session_info_update".into())]);
@@ -162,6 +169,9 @@ pub(super) fn decode_updated(core: &mut Core, params: Map) {
         info.insert("updatedAt".to_owned(), at);
     }
     if info.len() > 1 {
+        if both {
+            put_meta(&mut info, key, TOLD, true.into());
+        }
         shared::tell_update(core, &session, info);
     }
 }
@@ -202,6 +212,10 @@ pub(super) fn encode(core: &mut Core, mut params: Map) {
     let kind = text(&update, "sessionUpdate").unwrap_or_default().to_owned();
     if core.session(&session).replay.is_some() {
         return collect(core, &session, &kind, update);
+    }
+    let mark = || update.get("_meta")?.get(core.target_key())?.get(TOLD);
+    if mark().is_some() {
+        return;
     }
     let method = match kind.as_str() {
         "agent_message_chunk" => encode_chunk(core, &session, update, &mut envelope),

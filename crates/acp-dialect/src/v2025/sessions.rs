@@ -34,6 +34,11 @@ pub(super) fn decode_new(core: &mut Core, id: &Id, params: Map) -> Result<(), Re
         return Err(Refusal { kind: NoteKind::DuplicateSession, field: "session_id", error });
     }
     place_session(&mut re);
+    for (name, value) in [("session_id", &chosen), ("mode", &mode)] {
+        if let Some(value) = value {
+            re.carry_quietly(name, value.clone().into());
+        }
+    }
     let params = re.finish();
     core.request(Wire::Canonical, id, NEW, params, Asked::new(NEW, None).with(Job::New { chosen, mode }));
     Ok(())
