@@ -6,8 +6,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use acp_mock::{Listener, Server, Settings};
+use acp_mock::{Ending, Listener, Server, Settings};
 use acp_script::agent::{AgentConfig, Auth};
+use acp_script::faults::{Time, parse_spec};
 use anyhow::Context;
 
 /// Arguments of `acp mock`.
@@ -67,40 +68,79 @@ pub struct Args {
     /// Make ids and chance the same in every run
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
+    /// Be wrong in this way (several are allowed); --list-defects names them
+    #[arg(long, value_name = "NAME")]
+    defect: Vec<String>,
+    /// List the known defects and the requirements that they break
+    #[arg(long)]
+    list_defects: bool,
+    /// With --list-defects: as JSON
+    #[arg(long, requires = "list_defects")]
+    json: bool,
+    /// Do this to the frames: ACTION[=VALUE][@METHOD][#N], for instance drop@session/update#3, or JSON
+    #[arg(long, value_name = "SPEC")]
+    fault: Vec<String>,
+    /// The form of the protocol: of the client's first frame, or this one
+    #[arg(long, value_name = "DIALECT", default_value = "v1")]
+    dialect: Dialect,
+}
+
+/// A form of the protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Dialect {
+    V1,
 }
 
 /// Serves the mock agent until its input ends, or for ever on a port.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let server = Server::new(settings(args))?;
-    match args.port {
+    if args.list_defects {
+        return list_defects(args.json);
+    }
+    let server = Server::new(settings(args)?)?;
+    let code = match args.port {
         None => {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            runtime.block_on(server.serve_stdio())?;
+            match runtime.block_on(server.serve_stdio())? {
+                Ending::Gone => 0,
+                Ending::Exit(code) => code,
+            }
         }
         Some(port) => {
             let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-            runtime.block_on(listen(args, SocketAddr::new(args.bind, port), Arc::new(server)))?;
+            runtime.block_on(listen(args, SocketAddr::new(args.bind, port), Arc::new(server)))?
         }
+    };
+    Ok(ExitCode::from(u8::try_from(code).unwrap_or(1)))
+}
+
+fn list_defects(json: bool) -> anyhow::Result<ExitCode> {
+    let catalogue = acp_script::defects::catalogue();
+    if json {
+        println!("{}", serde_json::to_string_pretty(catalogue)?);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let width = catalogue.iter().map(|defect| defect.id.len()).max().unwrap_or(0);
+    for defect in catalogue {
+        println!("{:width$}  {:16}  {}", defect.id, defect.requirements.join(","), defect.title);
     }
     Ok(ExitCode::SUCCESS)
 }
 
-async fn listen(args: &Args, address: SocketAddr, server: Arc<Server>) -> anyhow::Result<()> {
+async fn listen(args: &Args, address: SocketAddr, server: Arc<Server>) -> anyhow::Result<i32> {
     let listener =
         if args.websocket { Listener::web_socket(address).await? } else { Listener::tcp(address).await? };
     let address = listener.address().context("cannot tell which port was taken")?;
     println!("{}", serde_json::json!({ "listening": address.to_string() }));
     eprintln!("acp mock: listening on {address}");
-    listener.run(server).await;
-    Ok(())
+    Ok(listener.run(server).await)
 }
 
-fn settings(args: &Args) -> Settings {
+fn settings(args: &Args) -> anyhow::Result<Settings> {
     let auth = match &args.require_auth {
         None => Auth::SignedIn,
         Some(token) => Auth::Required((!token.is_empty()).then(|| token.clone())),
     };
-    Settings {
+    let mut settings = Settings {
         agent: AgentConfig {
             streaming_delay: args.streaming_delay.unwrap_or_default(),
             response_delay: args.response_delay.unwrap_or_default(),
@@ -117,19 +157,19 @@ fn settings(args: &Args) -> Settings {
         state_dir: args.state_dir.clone(),
         seed: args.seed,
         record: args.record.clone(),
+        faults: Vec::new(),
+    };
+    for name in &args.defect {
+        let defect = acp_script::defects::find(name)
+            .with_context(|| format!("there is no defect {name:?}; `acp mock --list-defects` names them"))?;
+        settings.add_defect(defect);
     }
+    for spec in &args.fault {
+        settings.faults.push(parse_spec(spec).with_context(|| format!("cannot use --fault {spec:?}"))?);
+    }
+    Ok(settings)
 }
 
-/// `250ms`, `2s`, `1.5s`, `1m`, or a bare number of milliseconds.
 fn duration(text: &str) -> Result<Duration, String> {
-    let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let (number, unit) = text.split_at(split);
-    let scale = match unit.trim() {
-        "" | "ms" => 0.001,
-        "s" => 1.0,
-        "m" | "min" => 60.0,
-        other => return Err(format!("{other:?} is not a unit of time; use ms, s or m")),
-    };
-    let number: f64 = number.parse().map_err(|_| format!("{text:?} is not a time; try 250ms or 2s"))?;
-    Duration::try_from_secs_f64(number * scale).map_err(|error| error.to_string())
+    Time::parse(text).map(|time| time.0)
 }

@@ -1,0 +1,212 @@
+//! A run: every target, every test, many at once.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use acp_comply::{AgentRun, Defaults, FindingRef, Header, Outcome, Program, Severity, Table, Verdict};
+use futures_util::StreamExt;
+use serde_json::Value;
+use tokio::sync::watch;
+
+use crate::drive::{Conditions, Driven, Watch, drive};
+use crate::target::Target;
+
+/// The probe of an agent, written as a test: introduce, open a session, listen for a moment.
+const PROBE: &str = r#"{
+  "title": "Probe",
+  "description": "Learns what the report's header says about the agent.",
+  "severity": "advice",
+  "docs": [],
+  "sandbox": { "files": [] },
+  "steps": [{ "newSession": {} }, { "delayMs": 60 }]
+}"#;
+
+/// What is to be run and how.
+#[derive(Clone)]
+pub struct Campaign {
+    /// The tests, in the order of the report.
+    pub programs: Vec<Arc<Program>>,
+    /// How each is driven.
+    pub conditions: Conditions,
+    /// How many tests run at once.
+    pub jobs: usize,
+    /// How often each test is run.
+    pub repeat: usize,
+    /// Stop after the first required test that fails.
+    pub fail_fast: bool,
+    /// Shows frames as they pass.
+    pub watch: Option<Watch>,
+    /// Set to true from outside to stop: running tests are dropped with their agents, no further one starts.
+    pub stop: watch::Receiver<bool>,
+}
+
+/// What happens during a run.
+#[derive(Debug)]
+pub enum Progress<'a> {
+    /// An agent's turn begins; so many tests.
+    Agent(&'a str, usize),
+    /// A test begins.
+    Began(&'a str, &'a Program),
+    /// A test ended.
+    Ended(&'a str, &'a Outcome),
+}
+
+/// Called for everything that happens during a run, from any thread.
+pub type Listener = Arc<dyn Fn(&Progress<'_>) + Send + Sync>;
+
+impl Campaign {
+    /// Runs every test against one target.
+    pub async fn run(&self, target: &Target, listener: &Listener) -> AgentRun {
+        let mut run = AgentRun {
+            name: target.name.clone(),
+            target: target.describe(),
+            dialect: None,
+            header: None,
+            fault: None,
+            tests: Vec::new(),
+            findings: Vec::new(),
+            exercised: BTreeMap::new(),
+        };
+        let probe = self.probe(target, &mut run).await;
+        listener(&Progress::Agent(&target.name, self.programs.len()));
+        if run.fault.is_some() {
+            let reason = run.fault.clone().unwrap_or_default();
+            run.tests = self.programs.iter().map(|program| Outcome::fault(program, reason.clone())).collect();
+            return run;
+        }
+        let failed = AtomicBool::new(false);
+        let tests = self.programs.iter().map(|program| self.one(program, target, &probe, &failed, listener));
+        let driven: Vec<Option<Driven>> = futures_util::stream::iter(tests).buffered(self.jobs.max(1)).collect().await;
+        for driven in driven.into_iter().flatten() {
+            take(&mut run, driven);
+        }
+        run
+    }
+
+    async fn one(
+        &self,
+        program: &Arc<Program>,
+        target: &Target,
+        probe: &(Option<Value>, Option<Value>),
+        failed: &AtomicBool,
+        listener: &Listener,
+    ) -> Option<Driven> {
+        if *self.stop.borrow() || failed.load(Ordering::Relaxed) {
+            return None;
+        }
+        listener(&Progress::Began(&target.name, program));
+        let mut driven = self.drive_unless_stopped(program, target, probe).await?;
+        for _ in 1..self.repeat.max(1) {
+            let again = self.drive_unless_stopped(program, target, probe).await?;
+            driven = fold(driven, again);
+        }
+        if self.fail_fast && driven.outcome.severity == Severity::Required && driven.outcome.verdict == Verdict::Fail {
+            failed.store(true, Ordering::Relaxed);
+        }
+        listener(&Progress::Ended(&target.name, &driven.outcome));
+        Some(driven)
+    }
+
+    async fn drive_unless_stopped(
+        &self,
+        program: &Arc<Program>,
+        target: &Target,
+        probe: &(Option<Value>, Option<Value>),
+    ) -> Option<Driven> {
+        let mut stop = self.stop.clone();
+        tokio::select! {
+            driven = self.drive_once(program, target, probe) => Some(driven),
+            Ok(_) = stop.wait_for(|stop| *stop) => None,
+        }
+    }
+
+    /// One attempt, on the runtime's own terms so that tests really run side by side.
+    async fn drive_once(
+        &self,
+        program: &Arc<Program>,
+        target: &Target,
+        probe: &(Option<Value>, Option<Value>),
+    ) -> Driven {
+        let (program, target, probe) = (Arc::clone(program), target.clone(), probe.clone());
+        let (conditions, watch) = (self.conditions.clone(), self.watch.clone());
+        let name = Arc::clone(&program);
+        let task =
+            tokio::spawn(async move { drive(&program, &target, &conditions, Some(&probe), watch.as_ref()).await });
+        let _abort = AbortOnDrop(task.abort_handle());
+        match task.await {
+            Ok(driven) => driven,
+            Err(error) => Driven::fault(&name, format!("the runner failed: {error}")),
+        }
+    }
+
+    /// Learns the agent's header. An agent that cannot be reached is the run's fault; one that answers badly is not.
+    async fn probe(&self, target: &Target, run: &mut AgentRun) -> (Option<Value>, Option<Value>) {
+        let reading = Program::read("probe.jsont", PROBE, &Defaults::default());
+        let Some(program) = reading.program.map(Arc::new) else {
+            run.fault = Some("the built-in probe cannot be read".to_owned());
+            return (None, None);
+        };
+        let driven = drive(&program, target, &self.conditions, None, None).await;
+        if driven.unreachable.is_some() {
+            run.fault = driven.unreachable;
+            return (None, None);
+        }
+        if let Some(introduction) = &driven.introduction {
+            let offered = &Defaults::default().client_capabilities;
+            let mut header =
+                Header::new(&Table::v1(), offered, introduction, driven.session.as_ref(), driven.messages.iter());
+            header.blocked = driven.outcome.reason.clone().filter(|_| driven.session.is_none());
+            run.header = Some(header);
+        }
+        (driven.introduction, driven.session)
+    }
+}
+
+struct AbortOnDrop(tokio::task::AbortHandle);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Of several attempts the worst one stays, with all verdicts beside it.
+fn fold(first: Driven, again: Driven) -> Driven {
+    let mut attempts = first.outcome.attempts.clone();
+    if attempts.is_empty() {
+        attempts.push(first.outcome.verdict);
+    }
+    attempts.push(again.outcome.verdict);
+    let mut kept = if badness(again.outcome.verdict) > badness(first.outcome.verdict) { again } else { first };
+    kept.outcome.attempts = attempts;
+    kept
+}
+
+fn badness(verdict: Verdict) -> u8 {
+    match verdict {
+        Verdict::Pass => 0,
+        Verdict::Na => 1,
+        Verdict::Warn => 2,
+        Verdict::Partial => 3,
+        Verdict::Fail => 4,
+        Verdict::Error => 5,
+    }
+}
+
+/// Adds a test to the agent's part of the results; one finding outside the claims is kept per rule and requirement.
+fn take(run: &mut AgentRun, driven: Driven) {
+    for requirement in driven.exercised {
+        *run.exercised.entry(requirement).or_default() += 1;
+    }
+    for finding in driven.others {
+        if !run.findings.iter().any(|known| same(known, &finding)) {
+            run.findings.push(finding);
+        }
+    }
+    run.tests.push(driven.outcome);
+}
+
+fn same(a: &FindingRef, b: &FindingRef) -> bool {
+    a.rule == b.rule && a.requirement == b.requirement && a.blame == b.blame
+}

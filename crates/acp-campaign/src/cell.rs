@@ -1,0 +1,118 @@
+//! A fresh place for one test: its sandbox, the agent's private home and temporary folder, and the stub's log.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The folders of one test. They are removed when the cell is dropped, unless it was kept.
+#[derive(Debug)]
+pub struct Cell {
+    root: PathBuf,
+    kept: Option<tempfile::TempDir>,
+    /// The workspace that the agent sees.
+    pub sandbox: PathBuf,
+    /// The agent's home.
+    pub home: PathBuf,
+    /// The agent's temporary folder.
+    pub temp: PathBuf,
+    /// What the stub MCP server writes down.
+    pub mcp_log: PathBuf,
+}
+
+impl Cell {
+    /// Makes the folders, under `keep` with the test's name when the user wants to look at them afterwards.
+    pub fn make(name: &str, keep: Option<&Path>) -> io::Result<Cell> {
+        let (root, kept) = match keep {
+            Some(folder) => {
+                let root = folder.join(name);
+                if root.exists() {
+                    std::fs::remove_dir_all(&root)?;
+                }
+                std::fs::create_dir_all(&root)?;
+                (root.canonicalize()?, None)
+            }
+            None => {
+                let temp = tempfile::Builder::new().prefix("acp-").tempdir()?;
+                (temp.path().canonicalize()?, Some(temp))
+            }
+        };
+        let cell = Cell {
+            sandbox: root.join("sandbox"),
+            home: root.join("home"),
+            temp: root.join("tmp"),
+            mcp_log: root.join("mcp.log"),
+            root,
+            kept,
+        };
+        for folder in [&cell.sandbox, &cell.home, &cell.temp] {
+            std::fs::create_dir_all(folder)?;
+        }
+        Ok(cell)
+    }
+
+    /// Writes the files that a test declares. The paths were checked when the test was parsed.
+    pub fn fill(&self, files: &[acp_comply::SandboxFile]) -> io::Result<()> {
+        for file in files {
+            let path = self.sandbox.join(&file.path);
+            if let Some(parent) = path.parent() {
+                std::fs::create_dir_all(parent)?;
+            }
+            std::fs::write(path, &file.contents)?;
+        }
+        Ok(())
+    }
+
+    /// Puts the cell's folders in place of `${sandbox}`, `${home}` and `${temp}`.
+    pub fn fill_in(&self, text: &str) -> String {
+        text.replace("${sandbox}", &self.sandbox.to_string_lossy())
+            .replace("${home}", &self.home.to_string_lossy())
+            .replace("${temp}", &self.temp.to_string_lossy())
+    }
+
+    /// The folder that holds everything.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Whether the folders stay after the run.
+    pub fn is_kept(&self) -> bool {
+        self.kept.is_none()
+    }
+
+    /// What stands outside the sandbox now, by size and time of change.
+    pub fn outside(&self) -> Snapshot {
+        let mut snapshot = Snapshot::default();
+        snapshot.visit(&self.root, &self.root, &self.sandbox);
+        snapshot
+    }
+}
+
+/// Files and folders with their size and time of change, relative to the cell's root.
+#[derive(Debug, Default, Clone)]
+pub struct Snapshot(BTreeMap<PathBuf, (u64, Option<std::time::SystemTime>)>);
+
+impl Snapshot {
+    fn visit(&mut self, root: &Path, folder: &Path, except: &Path) {
+        let Ok(entries) = std::fs::read_dir(folder) else { return };
+        for entry in entries.flatten() {
+            let path = entry.path();
+            if path == except || self.0.len() > 10_000 {
+                continue;
+            }
+            let Ok(meta) = entry.metadata() else { continue };
+            let name = path.strip_prefix(root).unwrap_or(&path).to_path_buf();
+            if meta.is_dir() {
+                self.0.insert(name, (0, None));
+                self.visit(root, &path, except);
+            } else {
+                self.0.insert(name, (meta.len(), meta.modified().ok()));
+            }
+        }
+    }
+
+    /// What appeared or changed since `before`.
+    pub fn changes_since(&self, before: &Snapshot) -> Vec<PathBuf> {
+        self.0.iter().filter(|(path, stamp)| before.0.get(*path) != Some(stamp)).map(|(path, _)| path.clone()).collect()
+    }
+}
+

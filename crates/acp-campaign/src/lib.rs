@@ -1,0 +1,24 @@
+//! Compliance runs against real agents.
+//!
+//! A [`Campaign`] runs programs of `acp-comply` against [`Target`]s: each test in a fresh process, home and sandbox
+//! ([`cell::Cell`]), many at once, with the judge reading every frame. It holds no verdict logic (that is the
+//! interpreter's and the results model's) and renders nothing.
+//!
+//! Read first: [`Campaign`], [`Target`], [`drive::drive`].
+
+pub mod campaign;
+pub mod cell;
+pub mod drive;
+pub mod select;
+pub mod suite;
+pub mod target;
+mod wire;
+
+pub use campaign::{Campaign, Progress};
+pub use drive::{Conditions, Driven, Watch, drive};
+pub use select::Selection;
+pub use suite::SuiteError;
+pub use target::{OpenError, Target, Way};
+
+/// The requirement that a process left behind speaks to: closing the agent's input ends it.
+pub(crate) const SURVIVOR_REQUIREMENT: &str = "TRN-09";

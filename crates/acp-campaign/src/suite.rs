@@ -1,0 +1,129 @@
+//! Where test files come from: the suites in the binary, or the user's own files and folders.
+
+use std::path::{Path, PathBuf};
+
+
+use acp_comply::Source;
+use include_dir::{Dir, include_dir};
+
+static EMBEDDED: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../suites");
+
+/// Why test files could not be gathered.
+#[derive(Debug, thiserror::Error)]
+pub enum SuiteError {
+    /// A path that the user gave cannot be read.
+    #[error("cannot read {path}: {source}; give a .jsont file or a folder that holds some")]
+    Unreadable {
+        /// The path as given.
+        path: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A folder without a single test file.
+    #[error("{path} holds no .jsont file")]
+    Empty {
+        /// The path as given.
+        path: String,
+    },
+    /// No embedded suite has this name.
+    #[error("there is no built-in suite {name:?}; the built-in ones are {known}")]
+    Unknown {
+        /// The name as given.
+        name: String,
+        /// What there is.
+        known: String,
+    },
+    /// A file could not be written by `copy`.
+    #[error("cannot write {path}: {source}")]
+    Unwritable {
+        /// Where.
+        path: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+}
+
+/// The names of the suites in the binary.
+pub fn names() -> Vec<String> {
+    let mut names: Vec<String> =
+        EMBEDDED.dirs().map(|dir| dir.path().display().to_string()).collect();
+    names.sort();
+    names
+}
+
+/// The test files of one embedded suite, in order of their paths.
+pub fn embedded(name: &str) -> Result<Vec<Source>, SuiteError> {
+    let Some(dir) = EMBEDDED.get_dir(name) else {
+        return Err(SuiteError::Unknown { name: name.to_owned(), known: names().join(", ") });
+    };
+    let mut found = Vec::new();
+    gather_embedded(dir, &mut found);
+    found.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(found)
+}
+
+fn gather_embedded(dir: &Dir<'_>, found: &mut Vec<Source>) {
+    for file in dir.files() {
+        if file.path().extension().is_some_and(|extension| extension == "jsont") {
+            let text = String::from_utf8_lossy(file.contents()).into_owned();
+            found.push(Source::new(format!("suites/{}", file.path().display()), text));
+        }
+    }
+    for inner in dir.dirs() {
+        gather_embedded(inner, found);
+    }
+}
+
+/// The test files that the user named, folders searched to their depths, in order of their paths.
+pub fn from_paths(paths: &[PathBuf]) -> Result<Vec<Source>, SuiteError> {
+    let mut found = Vec::new();
+    for path in paths {
+        let before = found.len();
+        gather(path, true, &mut found)?;
+        if found.len() == before {
+            return Err(SuiteError::Empty { path: path.display().to_string() });
+        }
+    }
+    found.sort_by(|a, b| a.name.cmp(&b.name));
+    found.dedup_by(|a, b| a.name == b.name);
+    Ok(found)
+}
+
+fn gather(path: &Path, named: bool, found: &mut Vec<Source>) -> Result<(), SuiteError> {
+    let unreadable = |source| SuiteError::Unreadable { path: path.display().to_string(), source };
+    if path.is_dir() {
+        for entry in std::fs::read_dir(path).map_err(unreadable)? {
+            gather(&entry.map_err(unreadable)?.path(), false, found)?;
+        }
+        return Ok(());
+    }
+    if named || path.extension().is_some_and(|extension| extension == "jsont") {
+        let bytes = std::fs::read(path).map_err(unreadable)?;
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        found.push(Source::new(path.display().to_string(), text));
+    }
+    Ok(())
+}
+
+/// Writes every embedded suite into `into`; returns how many files were written.
+pub fn copy(into: &Path) -> Result<usize, SuiteError> {
+    let mut written = 0;
+    copy_dir(&EMBEDDED, into, &mut written)?;
+    Ok(written)
+}
+
+fn copy_dir(dir: &Dir<'_>, into: &Path, written: &mut usize) -> Result<(), SuiteError> {
+    for file in dir.files() {
+        let target = into.join(file.path());
+        let unwritable = |source| SuiteError::Unwritable { path: target.display().to_string(), source };
+        if let Some(parent) = target.parent() {
+            std::fs::create_dir_all(parent).map_err(unwritable)?;
+        }
+        std::fs::write(&target, file.contents()).map_err(unwritable)?;
+        *written += 1;
+    }
+    for inner in dir.dirs() {
+        copy_dir(inner, into, written)?;
+    }
+    Ok(())
+}

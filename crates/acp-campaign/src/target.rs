@@ -1,0 +1,174 @@
+//! What is under test, and how a test gets a connection of its own to it.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use acp_link::child::{self, Child, Exit, SpawnError};
+use acp_link::{Link, Wire, tcp, ws};
+
+use crate::cell::Cell;
+
+/// An agent under test.
+#[derive(Debug, Clone)]
+pub struct Target {
+    /// The column's name in reports.
+    pub name: String,
+    /// How to reach it.
+    pub way: Way,
+    /// The version that is known beforehand, for instance from a profile.
+    pub version: Option<String>,
+}
+
+/// How to reach an agent.
+#[derive(Debug, Clone)]
+pub enum Way {
+    /// Start it as a child process. Arguments and values may name `${sandbox}`, `${home}` and `${temp}`.
+    Start {
+        /// The program.
+        program: String,
+        /// Its arguments.
+        args: Vec<String>,
+        /// Further environment variables.
+        env: BTreeMap<String, String>,
+    },
+    /// Connect to `tcp://HOST:PORT` or `ws://HOST:PORT/PATH`.
+    Connect(String),
+}
+
+/// A connection that belongs to one test.
+pub struct Connection {
+    /// The wire.
+    pub link: Link,
+    /// The process, when we started it.
+    pub child: Option<Child>,
+}
+
+/// The agent could not be reached.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// It did not start.
+    #[error(transparent)]
+    Spawn(#[from] SpawnError),
+    /// It did not accept the connection.
+    #[error("cannot connect to {url}: {source}; is the agent listening there?")]
+    Connect {
+        /// Where.
+        url: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The address has a form we do not know.
+    #[error("{url:?} is no address of an agent; use tcp://HOST:PORT or ws://HOST:PORT/PATH")]
+    Address {
+        /// As given.
+        url: String,
+    },
+}
+
+/// Variables of ours that an agent under test must not see: they would reach into the user's own settings.
+const HIDDEN: &[&str] = &["XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR"];
+
+impl Target {
+    /// An agent that is started by a command line.
+    pub fn start(name: impl Into<String>, program: impl Into<String>, args: impl IntoIterator<Item = String>) -> Target {
+        Target {
+            name: name.into(),
+            way: Way::Start { program: program.into(), args: args.into_iter().collect(), env: BTreeMap::new() },
+            version: None,
+        }
+    }
+
+    /// An agent that listens.
+    pub fn connect(name: impl Into<String>, url: impl Into<String>) -> Target {
+        Target { name: name.into(), way: Way::Connect(url.into()), version: None }
+    }
+
+    /// Whether the agent's process is ours to stop and start.
+    pub fn is_ours(&self) -> bool {
+        matches!(self.way, Way::Start { .. })
+    }
+
+    /// How reports describe it.
+    pub fn describe(&self) -> String {
+        match &self.way {
+            Way::Start { program, args, .. } => {
+                let mut line = program.clone();
+                for arg in args {
+                    line.push(' ');
+                    line.push_str(arg);
+                }
+                line
+            }
+            Way::Connect(url) => url.clone(),
+        }
+    }
+
+    /// Opens a fresh connection for a test that lives in `cell`.
+    pub async fn open(&self, cell: &Cell, supervisor: Option<&Path>, wire: &Wire) -> Result<Connection, OpenError> {
+        match &self.way {
+            Way::Start { program, args, env } => {
+                let options = start_options(program, args, env, cell, supervisor, wire);
+                let (link, child) = child::spawn(&options)?;
+                Ok(Connection { link, child: Some(child) })
+            }
+            Way::Connect(url) => {
+                let failed = |source| OpenError::Connect { url: url.clone(), source };
+                let link = if let Some(address) = url.strip_prefix("tcp://") {
+                    tcp::connect(address, wire).await.map_err(failed)?
+                } else if url.starts_with("ws://") {
+                    ws::connect(url, wire).await.map_err(|error| failed(std::io::Error::other(error.to_string())))?
+                } else {
+                    return Err(OpenError::Address { url: url.clone() });
+                };
+                Ok(Connection { link, child: None })
+            }
+        }
+    }
+}
+
+fn start_options(
+    program: &str,
+    args: &[String],
+    env: &BTreeMap<String, String>,
+    cell: &Cell,
+    supervisor: Option<&Path>,
+    wire: &Wire,
+) -> child::Options {
+    let fill = |text: &str| cell.fill_in(text);
+    let mut options = child::Options::new(fill(program)).args(args.iter().map(|arg| fill(arg)));
+    options.env = vec![
+        ("HOME".into(), cell.home.clone().into_os_string()),
+        ("TMPDIR".into(), cell.temp.clone().into_os_string()),
+        ("ACP_COMPLY".into(), "1".into()),
+    ];
+    options.env.extend(env.iter().map(|(key, value)| (OsString::from(key), OsString::from(fill(value)))));
+    options.env_remove = HIDDEN.iter().map(OsString::from).collect();
+    options.cwd = Some(cell.home.clone());
+    options.supervisor = supervisor.map(PathBuf::from);
+    options.wire = wire.clone();
+    options
+}
+
+impl Connection {
+    /// Ends the connection, and the process if it is ours, and says how that went.
+    pub async fn end(self, grace: Duration) -> Option<Ended> {
+        let Connection { link, child } = self;
+        let mut child = child?;
+        let Link { tx, rx } = link;
+        tx.close();
+        drop(rx);
+        let exit = child.shutdown(grace).await;
+        Some(Ended { stderr: child.stderr_tail(), exit })
+    }
+}
+
+/// How an agent's process ended.
+#[derive(Debug, Clone)]
+pub struct Ended {
+    /// The exit, with what survived it.
+    pub exit: Exit,
+    /// The end of its standard error.
+    pub stderr: String,
+}

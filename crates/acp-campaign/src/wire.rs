@@ -1,0 +1,162 @@
+//! One connection of one test: the link, its writer, and the judge that reads along.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use acp_comply::{EvidenceRef, FindingRef};
+use acp_link::child::Child;
+use acp_link::{Receiver, Sender};
+use acp_rpc::{Direction, Frame, Line, Splitter};
+use acp_rules::{Ending, Judge, JudgeConfig};
+use bytes::Bytes;
+use tokio::sync::mpsc;
+
+use crate::target::{Connection, Ended};
+
+/// What to write: a line, or bytes as they are.
+enum Out {
+    Line(Bytes),
+    Raw(Bytes),
+    End,
+}
+
+/// A live connection.
+pub(crate) struct Wire {
+    out: mpsc::UnboundedSender<Out>,
+    pub rx: Receiver,
+    pub child: Option<Child>,
+    tx: Sender,
+    judge: Judge,
+    /// Our own bytes, put together to lines again for the judge.
+    sent: Splitter,
+    began: Instant,
+}
+
+/// What the judge of one connection has to say.
+#[derive(Default)]
+pub(crate) struct Judged {
+    pub findings: Vec<FindingRef>,
+    pub exercised: BTreeSet<String>,
+}
+
+impl Wire {
+    pub fn new(connection: Connection, began: Instant) -> Wire {
+        let Connection { link, child } = connection;
+        let (out, queue) = mpsc::unbounded_channel();
+        tokio::spawn(write(link.tx.clone(), queue));
+        Wire {
+            out,
+            rx: link.rx,
+            child,
+            tx: link.tx,
+            judge: Judge::new(JudgeConfig::default()),
+            sent: Splitter::new(acp_rpc::DEFAULT_LINE_LIMIT),
+            began,
+        }
+    }
+
+    /// Queues a line. An agent that does not read never stops the test.
+    pub fn write_line(&mut self, line: Bytes) {
+        self.sent.push(&line);
+        self.sent.push(b"\n");
+        self.show_sent();
+        let _ = self.out.send(Out::Line(line));
+    }
+
+    /// Queues bytes as they are.
+    pub fn write_raw(&mut self, bytes: Bytes) {
+        self.sent.push(&bytes);
+        self.show_sent();
+        let _ = self.out.send(Out::Raw(bytes));
+    }
+
+    /// Ends the agent's input after what is queued.
+    pub fn close_input(&mut self) {
+        let _ = self.out.send(Out::End);
+    }
+
+    /// Takes note of a line from the agent and gives it back as a frame.
+    pub fn heard(&mut self, at: Instant, line: Line) -> Frame {
+        let frame = Frame::from(line);
+        self.judge.observe(at.saturating_duration_since(self.began), Direction::AgentToClient, &frame);
+        frame
+    }
+
+    fn show_sent(&mut self) {
+        let at = self.began.elapsed();
+        while let Some(line) = self.sent.next_line() {
+            self.judge.observe(at, Direction::ClientToAgent, &Frame::from(line));
+        }
+    }
+
+    /// Ends the connection and the process behind it, and collects the judge's findings.
+    pub async fn end(mut self, agent_went: bool, grace: Duration) -> (Judged, Option<Ended>) {
+        self.judge.set_ending(if agent_went { Ending::AgentExited } else { Ending::ClientClosed });
+        self.judge.close(self.began.elapsed());
+        let judged = judged(&self.judge);
+        let Wire { rx, child, tx, .. } = self;
+        let Some(mut child) = child else { return (judged, None) };
+        tx.close();
+        let drain = tokio::spawn(drain(rx));
+        let exit = child.shutdown(grace).await;
+        drain.abort();
+        (judged, Some(Ended { stderr: child.stderr_tail(), exit }))
+    }
+}
+
+/// An agent that still has output can end only while somebody reads it.
+async fn drain(mut rx: Receiver) {
+    while rx.recv().await.is_some() {}
+}
+
+async fn write(tx: Sender, mut queue: mpsc::UnboundedReceiver<Out>) {
+    while let Some(out) = queue.recv().await {
+        let sent = match out {
+            Out::Line(line) => tx.send(line).await,
+            Out::Raw(bytes) => tx.send_raw(bytes).await,
+            Out::End => {
+                tx.close();
+                return;
+            }
+        };
+        if sent.is_err() {
+            return;
+        }
+    }
+}
+
+fn judged(judge: &Judge) -> Judged {
+    let findings = judge
+        .findings()
+        .iter()
+        .map(|finding| FindingRef {
+            rule: finding.rule.to_owned(),
+            requirement: finding.requirement.to_owned(),
+            severity: match finding.severity {
+                acp_rules::Severity::Error => "must".to_owned(),
+                acp_rules::Severity::Warning => "should".to_owned(),
+            },
+            blame: match finding.blame {
+                acp_rules::Side::Agent => "agent".to_owned(),
+                acp_rules::Side::Client => "client".to_owned(),
+            },
+            message: finding.message.clone(),
+            hint: (!finding.hint.is_empty()).then(|| finding.hint.to_owned()),
+            evidence: finding
+                .evidence
+                .iter()
+                .map(|evidence| EvidenceRef {
+                    index: usize::try_from(evidence.index).unwrap_or(usize::MAX),
+                    at_ms: evidence.at.as_secs_f64() * 1000.0,
+                    dir: evidence.dir.as_str().to_owned(),
+                    excerpt: evidence.excerpt.clone(),
+                    pointer: (!evidence.pointer.is_empty()).then(|| evidence.pointer.clone()),
+                })
+                .collect(),
+            test: None,
+        })
+        .collect();
+    let exercised =
+        judge.coverage().rows.iter().filter(|row| row.exercised()).map(|row| row.requirement.to_owned()).collect();
+    Judged { findings, exercised }
+}

@@ -1,0 +1,345 @@
+//! `acp comply`: the compliance runner (also installed as `acpcomply`).
+
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use acp_campaign::{Campaign, Conditions, Selection, Target, suite};
+use acp_comply::{Defaults, ExpectedFailures, Program, RESULTS_VERSION, Results, Severity, Source, Standing, Tool};
+use acp_report::{Format, Options};
+use anyhow::Context;
+use tokio::sync::watch;
+
+use crate::exit;
+use crate::outputs::Outputs;
+use crate::progress;
+
+/// Arguments of `acp comply`.
+#[derive(clap::Args)]
+#[command(
+    after_long_help = "EXIT CODES:\n  0  every required test holds\n  1  a required test failed\n  2  wrong usage, or a broken test file\n  3  something could not run: an agent that did not start, a fault of the machine\n  4  the list of expected failures is stale"
+)]
+pub struct Args {
+    /// Test files or folders to run instead of the built-in suite
+    #[arg(value_name = "FILE|DIR")]
+    tests: Vec<PathBuf>,
+    /// A folder of test files (the same as naming it)
+    #[arg(long, value_name = "DIR")]
+    suite: Vec<PathBuf>,
+
+    /// An agent by name: `mock`, or an entry of --settings (several allowed)
+    #[arg(long, value_name = "NAME", help_heading = "Targets")]
+    agent: Vec<String>,
+    /// Settings file with `agent_servers`, as editors use it
+    #[arg(long, value_name = "FILE", help_heading = "Targets")]
+    settings: Option<PathBuf>,
+    /// Start this command line as the agent (several allowed)
+    #[arg(long, value_name = "COMMAND", help_heading = "Targets")]
+    command: Vec<String>,
+    /// Connect to a running agent: tcp://HOST:PORT or ws://HOST:PORT/PATH (several allowed)
+    #[arg(long, value_name = "URL", help_heading = "Targets")]
+    connect: Vec<String>,
+    /// Authenticate with this method when the agent asks for it
+    #[arg(long, value_name = "METHOD", help_heading = "Targets")]
+    auth: Option<String>,
+
+    /// Only tests whose id matches this glob (several allowed)
+    #[arg(long, value_name = "GLOB", help_heading = "Selection")]
+    test: Vec<String>,
+    /// Only tests of this compliance area (several allowed)
+    #[arg(long, help_heading = "Selection")]
+    area: Vec<String>,
+    /// Only tests that claim this requirement (several allowed)
+    #[arg(long, value_name = "ID", help_heading = "Selection")]
+    requirement: Vec<String>,
+    /// Only tests of this severity (several allowed)
+    #[arg(long, help_heading = "Selection", value_parser = ["required", "optional", "advice"])]
+    severity: Vec<String>,
+    /// Run one part of the tests, for instance 2/4
+    #[arg(long, value_name = "I/N", help_heading = "Selection")]
+    shard: Option<String>,
+    /// List the tests and stop
+    #[arg(long, help_heading = "Selection")]
+    list_tests: bool,
+
+    /// How many tests run at once
+    #[arg(short, long, value_name = "N", help_heading = "Running")]
+    jobs: Option<usize>,
+    /// Run each test this often; different verdicts mean that it is flaky
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Running")]
+    repeat: usize,
+    /// Stop after the first required test that fails
+    #[arg(long, help_heading = "Running")]
+    fail_fast: bool,
+    /// Multiply every timeout, for slow agents
+    #[arg(long, value_name = "X", default_value_t = 1.0, help_heading = "Running")]
+    timeout_factor: f64,
+    /// Show frames as they pass, on standard error
+    #[arg(short, long, help_heading = "Running")]
+    verbose: bool,
+    /// Keep sandboxes and transcripts in this folder
+    #[arg(long, value_name = "DIR", help_heading = "Running")]
+    keep: Option<PathBuf>,
+
+    /// Let the judge's MUST findings outside the tests' claims fail the run
+    #[arg(long, help_heading = "Verdicts")]
+    strict: bool,
+    /// Count a pass whose behaviour never happened as NA
+    #[arg(long, help_heading = "Verdicts")]
+    require_exercised: bool,
+    /// Do not fail because a required test could not be judged
+    #[arg(long, help_heading = "Verdicts")]
+    allow_incomplete: bool,
+    /// Known failures with their reasons, one per line; a stale entry fails the run
+    #[arg(long, value_name = "FILE", help_heading = "Verdicts")]
+    expected: Option<PathBuf>,
+
+    #[command(flatten)]
+    outputs: Outputs,
+    /// Show secrets and home folders in reports
+    #[arg(long, help_heading = "Reports")]
+    no_redact: bool,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let (sources, name) = match sources(args) {
+        Ok(found) => found,
+        Err(error) => {
+            eprintln!("acp comply: {error}");
+            return Ok(ExitCode::from(exit::USAGE));
+        }
+    };
+    let Some((programs, warnings)) = read(&sources) else { return Ok(ExitCode::from(exit::USAGE)) };
+    let expected = match expected(args, &programs) {
+        Ok(expected) => expected,
+        Err(error) => {
+            eprintln!("acp comply: {error:#}");
+            return Ok(ExitCode::from(exit::USAGE));
+        }
+    };
+    let selection = match selection(args) {
+        Ok(selection) => selection,
+        Err(error) => {
+            eprintln!("acp comply: {error}");
+            return Ok(ExitCode::from(exit::USAGE));
+        }
+    };
+    let chosen = selection.choose(&programs);
+    if args.list_tests {
+        list(&chosen)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if chosen.is_empty() {
+        eprintln!("acp comply: no test is left by the selection; `acp comply --list-tests` shows what there is");
+        return Ok(ExitCode::from(exit::USAGE));
+    }
+    let targets = match targets(args) {
+        Ok(targets) => targets,
+        Err(error) => {
+            eprintln!("acp comply: {error:#}");
+            return Ok(ExitCode::from(exit::USAGE));
+        }
+    };
+    let suite = acp_comply::Suite { name, files: programs.len(), filtered: programs.len() - chosen.len() };
+    let mut results = run_campaign(args, chosen, &targets, suite)?;
+    results.warnings = warnings;
+    if args.require_exercised {
+        results.agents.iter_mut().flat_map(|agent| &mut agent.tests).for_each(acp_comply::Outcome::require_exercised);
+    }
+    if let Some(expected) = expected {
+        expected.apply(&mut results);
+    }
+    write_reports(args, &results)?;
+    Ok(ExitCode::from(match results.standing(args.strict, args.allow_incomplete) {
+        Standing::Holds => exit::OK,
+        Standing::Failed => exit::FAILED,
+        Standing::Incomplete => exit::FAULT,
+        Standing::Stale => exit::STALE,
+    }))
+}
+
+fn sources(args: &Args) -> Result<(Vec<Source>, String), acp_campaign::SuiteError> {
+    let paths: Vec<PathBuf> = args.tests.iter().chain(&args.suite).cloned().collect();
+    if paths.is_empty() {
+        return Ok((suite::embedded("v1")?, "v1".to_owned()));
+    }
+    let name = paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" ");
+    Ok((suite::from_paths(&paths)?, name))
+}
+
+/// Reads all test files; what is wrong with any of them is said at once.
+fn read(sources: &[Source]) -> Option<(Vec<Arc<Program>>, Vec<String>)> {
+    let (programs, diagnostics) = acp_comply::read_all(sources, &defaults());
+    let errors: Vec<acp_comply::Diagnostic> =
+        diagnostics.iter().filter(|diagnostic| diagnostic.is_error()).cloned().collect();
+    if !errors.is_empty() {
+        let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+        eprint!("{}", acp_comply::render_all(&errors, sources, colour));
+        return None;
+    }
+    let warnings = diagnostics.iter().map(|diagnostic| format!("{}: {}", diagnostic.file, diagnostic.message)).collect();
+    Some((programs.into_iter().map(Arc::new).collect(), warnings))
+}
+
+/// What test files may rely on.
+pub fn defaults() -> Defaults {
+    let mut defaults = Defaults {
+        mcp_stub_args: ["mcp-stub", "--log", "${mcpLog}"].map(str::to_owned).to_vec(),
+        ..Defaults::default()
+    };
+    defaults.variables.push("mcpLog".to_owned());
+    defaults
+}
+
+fn expected(args: &Args, programs: &[Arc<Program>]) -> anyhow::Result<Option<ExpectedFailures>> {
+    let Some(path) = &args.expected else { return Ok(None) };
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let list = ExpectedFailures::parse(&text).with_context(|| path.display().to_string())?;
+    if let Some(gone) = list.unknown(|id| programs.iter().any(|program| program.id == id)).first() {
+        anyhow::bail!("{} line {}: {}: {}", path.display(), gone.line, gone.entry, gone.why);
+    }
+    Ok(Some(list))
+}
+
+fn selection(args: &Args) -> Result<Selection, acp_campaign::select::SelectError> {
+    let severities: Vec<Severity> = args
+        .severity
+        .iter()
+        .map(|word| match word.as_str() {
+            "required" => Severity::Required,
+            "optional" => Severity::Optional,
+            _ => Severity::Advice,
+        })
+        .collect();
+    Selection::default()
+        .areas(&args.area)
+        .requirements(&args.requirement)
+        .severities(&severities)
+        .ids(&args.test)?
+        .shard(args.shard.as_deref())
+}
+
+fn list(programs: &[Arc<Program>]) -> std::io::Result<()> {
+    let width = programs.iter().map(|program| program.id.len()).max().unwrap_or(0);
+    let mut out = std::io::stdout().lock();
+    for program in programs {
+        let line = writeln!(out, "{:<width$}  {:<8}  {}", program.id, program.severity.as_str(), program.title);
+        if line.is_err() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn targets(args: &Args) -> anyhow::Result<Vec<Target>> {
+    let mut targets = Vec::new();
+    for name in &args.agent {
+        targets.push(crate::builtin::target(name, args.settings.as_deref())?);
+    }
+    for line in &args.command {
+        let words = shlex::split(line).with_context(|| format!("--command {line:?}: a quote is not closed"))?;
+        let (program, rest) = words.split_first().context("--command is empty")?;
+        let name = std::path::Path::new(program).file_name().map_or(program.as_str().into(), |name| name.to_string_lossy());
+        targets.push(Target::start(name, program, rest.to_vec()));
+    }
+    for url in &args.connect {
+        targets.push(Target::connect(url, url));
+    }
+    if targets.is_empty() {
+        for name in crate::builtin::DEFAULT {
+            targets.push(crate::builtin::target(name, None)?);
+        }
+    }
+    Ok(targets)
+}
+
+fn run_campaign(
+    args: &Args,
+    programs: Vec<Arc<Program>>,
+    targets: &[Target],
+    suite: acp_comply::Suite,
+) -> anyhow::Result<Results> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let (stop, stopped) = watch::channel(false);
+    let campaign = Campaign {
+        programs,
+        conditions: conditions(args)?,
+        jobs: args.jobs.unwrap_or_else(default_jobs),
+        repeat: args.repeat,
+        fail_fast: args.fail_fast,
+        watch: args.verbose.then(progress::frames),
+        stop: stopped,
+    };
+    let started = jiff::Timestamp::now().to_string();
+    let began = Instant::now();
+    let shown = progress::Shown::new(args.verbose);
+    let listener = shown.listener();
+    let (agents, interrupted) = runtime.block_on(async {
+        tokio::spawn(progress::interrupt(stop));
+        let mut agents = Vec::new();
+        for target in targets {
+            if *campaign.stop.borrow() {
+                break;
+            }
+            agents.push(campaign.run(target, &listener).await);
+        }
+        (agents, *campaign.stop.borrow())
+    });
+    shown.finish();
+    runtime.shutdown_timeout(Duration::from_secs(2));
+    Ok(Results {
+        version: RESULTS_VERSION,
+        tool: Tool { name: "acp".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() },
+        started,
+        duration_ms: began.elapsed().as_secs_f64() * 1000.0,
+        suite,
+        agents,
+        interrupted,
+        warnings: Vec::new(),
+        stale: Vec::new(),
+    })
+}
+
+fn conditions(args: &Args) -> anyhow::Result<Conditions> {
+    let own = std::env::current_exe().context("cannot find the program's own file")?;
+    Ok(Conditions {
+        supervisor: Some(own.clone()),
+        wire: acp_link::Wire { line_limit: 16 << 20, ..acp_link::Wire::default() },
+        timeout_factor: args.timeout_factor,
+        grace: Duration::from_millis(500),
+        auth_method: args.auth.clone(),
+        mcp_stub: Some(own),
+        keep: args.keep.clone(),
+    })
+}
+
+/// Tests mostly wait, so more of them run at once than there are cores.
+pub fn default_jobs() -> usize {
+    std::thread::available_parallelism().map_or(8, |cores| cores.get() * 8)
+}
+
+fn write_reports(args: &Args, results: &Results) -> anyhow::Result<()> {
+    for (format, file) in args.outputs.or_markdown() {
+        let colour = file.is_none() && format == Format::Terminal && progress::colour(&std::io::stdout());
+        let text = acp_report::render(results, format, Options { redact: !args.no_redact, colour })?;
+        match file {
+            None => print_out(&text)?,
+            Some(path) => std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?,
+        }
+    }
+    let colour = progress::colour(&std::io::stderr());
+    let summary = acp_report::render(results, Format::Terminal, Options { redact: !args.no_redact, colour })?;
+    eprint!("{summary}");
+    Ok(())
+}
+
+/// A reader that went away (`| head`) is no error.
+fn print_out(text: &str) -> anyhow::Result<()> {
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        other => Ok(other?),
+    }
+}

@@ -1,0 +1,100 @@
+//! What a run shows on standard error while it goes on.
+
+use std::collections::BTreeSet;
+use std::io::IsTerminal;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use acp_campaign::campaign::Listener;
+use acp_campaign::{Progress, Watch};
+use acp_comply::Verdict;
+use indicatif::{ProgressBar, ProgressStyle};
+use tokio::sync::watch;
+
+/// Whether to use colours on this stream.
+pub fn colour(stream: &impl IsTerminal) -> bool {
+    stream.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
+/// The live display: a bar on a terminal, plain lines otherwise.
+pub struct Shown {
+    bar: Option<ProgressBar>,
+    running: Arc<Mutex<BTreeSet<String>>>,
+}
+
+impl Shown {
+    /// Begins the display. Frames on the screen and a bar do not go together.
+    pub fn new(frames: bool) -> Shown {
+        let bar = (std::io::stderr().is_terminal() && !frames).then(|| {
+            let bar = ProgressBar::new(0);
+            let style = ProgressStyle::with_template("{prefix} {bar:30} {pos}/{len} {elapsed_precise} {wide_msg}");
+            bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+            bar.enable_steady_tick(Duration::from_millis(120));
+            bar
+        });
+        Shown { bar, running: Arc::default() }
+    }
+
+    /// What the campaign tells its progress to.
+    pub fn listener(&self) -> Listener {
+        let (bar, running) = (self.bar.clone(), Arc::clone(&self.running));
+        Arc::new(move |progress| match (&bar, progress) {
+            (Some(bar), progress) => on_bar(bar, &running, progress),
+            (None, Progress::Ended(agent, outcome)) => {
+                let reason = outcome.reason.as_deref().map(|reason| format!("  {reason}")).unwrap_or_default();
+                eprintln!("{agent}  {:<7} {}{reason}", outcome.verdict.as_str(), outcome.id);
+            }
+            (None, _) => {}
+        })
+    }
+
+    /// Takes the display away.
+    pub fn finish(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+fn on_bar(bar: &ProgressBar, running: &Mutex<BTreeSet<String>>, progress: &Progress<'_>) {
+    let Ok(mut running) = running.lock() else { return };
+    match progress {
+        Progress::Agent(agent, tests) => {
+            bar.reset();
+            bar.set_length(u64::try_from(*tests).unwrap_or(u64::MAX));
+            bar.set_prefix((*agent).to_owned());
+        }
+        Progress::Began(_, program) => {
+            running.insert(program.id.clone());
+        }
+        Progress::Ended(_, outcome) => {
+            running.remove(&outcome.id);
+            bar.inc(1);
+            if matches!(outcome.verdict, Verdict::Fail | Verdict::Error) {
+                let reason = outcome.reason.as_deref().unwrap_or_default();
+                bar.suspend(|| eprintln!("{} {}  {reason}", outcome.verdict, outcome.id));
+            }
+        }
+    }
+    bar.set_message(running.iter().take(4).cloned().collect::<Vec<_>>().join(" "));
+}
+
+/// Shows every frame on standard error.
+pub fn frames() -> Watch {
+    Arc::new(|test, arrow, bytes| {
+        let text = String::from_utf8_lossy(bytes);
+        eprintln!("{test} {arrow} {}", text.trim_end());
+    })
+}
+
+/// Ctrl-C once stops the run and reports what is known; twice leaves at once.
+pub async fn interrupt(stop: watch::Sender<bool>) {
+    if tokio::signal::ctrl_c().await.is_err() {
+        return;
+    }
+    eprintln!("stopping; what is known follows (Ctrl-C again leaves at once)");
+    let _ = stop.send(true);
+    if tokio::signal::ctrl_c().await.is_ok() {
+        std::process::exit(130);
+    }
+}

@@ -1,0 +1,111 @@
+//! The flags that `acp prompt` and `acp chat` share.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use acp_policy::{Policy, Rules, ToolPatterns};
+
+use crate::target::TargetArgs;
+
+/// Which agent, where, with what, under which rules.
+#[derive(clap::Args, Debug)]
+pub struct TalkArgs {
+    /// Which agent.
+    #[command(flatten)]
+    pub target: TargetArgs,
+
+    /// The session's working folder
+    #[arg(long, value_name = "DIR", default_value = ".", help_heading = "Session")]
+    pub cwd: PathBuf,
+    /// A further folder that the session may use
+    #[arg(long, value_name = "DIR", help_heading = "Session")]
+    pub add_dir: Vec<PathBuf>,
+    /// Load this session, or resume it when the agent can only do that
+    #[arg(long, value_name = "ID", help_heading = "Session")]
+    pub session: Option<String>,
+    /// The session's mode
+    #[arg(long, value_name = "MODE", help_heading = "Session")]
+    pub mode: Option<String>,
+    /// An MCP server for the agent: NAME=COMMAND ARGS…, NAME=http://…, NAME=sse+http://…, or a JSON file with mcpServers
+    #[arg(long, value_name = "SERVER", help_heading = "Session")]
+    pub mcp: Vec<String>,
+    /// Log in with this method of the agent first
+    #[arg(long, value_name = "METHOD", help_heading = "Session")]
+    pub auth: Option<String>,
+
+    /// Mention a file (as a link that the agent may follow)
+    #[arg(long, value_name = "FILE", help_heading = "Content")]
+    pub file: Vec<PathBuf>,
+    /// Send a file's content along
+    #[arg(long, value_name = "FILE", help_heading = "Content")]
+    pub embed: Vec<PathBuf>,
+    /// Send an image along
+    #[arg(long, value_name = "FILE", help_heading = "Content")]
+    pub image: Vec<PathBuf>,
+    /// Send a sound along
+    #[arg(long, value_name = "FILE", help_heading = "Content")]
+    pub audio: Vec<PathBuf>,
+
+    /// What the agent may do: none, read, write, yolo, default (ask), acceptEdits, bypassPermissions, plan
+    #[arg(long, value_name = "POLICY", default_value = "default", help_heading = "Permissions")]
+    pub policy: Policy,
+    /// Allow a tool without asking, for instance 'Bash(git *)' or Read
+    #[arg(long, value_name = "PATTERN", help_heading = "Permissions")]
+    pub allow: Vec<String>,
+    /// Never allow a tool; stronger than everything else
+    #[arg(long, value_name = "PATTERN", help_heading = "Permissions")]
+    pub deny: Vec<String>,
+
+    /// Give up a turn after this long, for instance 90s or 5m
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub timeout: Option<Duration>,
+    /// Try this often to connect and open the session, with growing pauses
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=5))]
+    pub attempts: u32,
+    /// Write a transcript to this file
+    #[arg(long, value_name = "FILE")]
+    pub record: Option<PathBuf>,
+    /// Updates as lines of JSON on standard output
+    #[arg(long)]
+    pub json: bool,
+    /// Also show what is usually left out: every decision, usage, noise on the wire
+    #[arg(long, short)]
+    pub verbose: bool,
+}
+
+impl TalkArgs {
+    /// The rules for the agent.
+    pub fn rules(&self) -> anyhow::Result<Rules> {
+        let allow = ToolPatterns::parse(&self.allow)?;
+        let deny = ToolPatterns::parse(&self.deny)?;
+        Ok(Rules { policy: self.policy, allow, deny })
+    }
+}
+
+/// Reads a length of time; a bare number is seconds.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let scale = match unit.trim() {
+        "ms" => 0.001,
+        "" | "s" => 1.0,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        other => return Err(format!("{other:?} is not a unit of time; use ms, s, m or h")),
+    };
+    let number: f64 = number.parse().map_err(|_| format!("{text:?} is not a time; try 90s or 5m"))?;
+    Duration::try_from_secs_f64(number * scale).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_read_with_their_unit() {
+        for (text, millis) in [("250ms", 250), ("2", 2000), ("1.5s", 1500), ("2m", 120_000), ("1h", 3_600_000)] {
+            assert_eq!(duration(text), Ok(Duration::from_millis(millis)), "{text}");
+        }
+        assert!(duration("soon").is_err() && duration("3 weeks").is_err() && duration("-1s").is_err());
+    }
+}

@@ -1,0 +1,139 @@
+//! Questions to the person at the terminal.
+
+mod form;
+
+use std::io::Write;
+
+use acp_host::{Ask, Asked, Elicited, PermissionChoice, Question};
+use acp_policy::ChoiceKind;
+use anstyle::{AnsiColor, Style};
+use serde_json::{Map, Value};
+
+use super::keys::typed_line;
+use super::render::clean;
+
+const BOLD: Style = Style::new().bold();
+const WARN: Style = AnsiColor::Yellow.on_default();
+
+/// Puts a question on standard error and answers it with what the person types. Ends without an answer when nobody
+/// waits for it any more.
+pub async fn put(mut question: Question, agent: &str) {
+    let asked = tokio::select! {
+        asked = answer(&question.ask.clone(), agent) => asked,
+        () = question.stale() => {
+            say("(no longer needed)\n");
+            return;
+        }
+    };
+    question.answer(asked);
+}
+
+async fn answer(ask: &Ask, agent: &str) -> Asked {
+    match ask {
+        Ask::Permission { title, kind, options, params } => {
+            say(&format!("\n{WARN}?{WARN:#} {BOLD}{}{BOLD:#} asks for permission: {} ({kind})\n", clean(agent), clean(title)));
+            for detail in details(params, title) {
+                say(&format!("  {detail}\n"));
+            }
+            choose(options).await
+        }
+        Ask::Access { method, subject } => {
+            say(&format!("\n{WARN}?{WARN:#} {BOLD}{}{BOLD:#} wants {method} on {}\n", clean(agent), clean(subject)));
+            if yes("  allow it? [y/N] ").await { Asked::Yes } else { Asked::No }
+        }
+        Ask::Form { message, schema } => {
+            say(&format!("\n{WARN}?{WARN:#} {BOLD}{}{BOLD:#} asks: {}\n", clean(agent), clean(message)));
+            Asked::Elicited(form::fill(schema).await)
+        }
+        Ask::Url { message, url } => {
+            let host = url.split_once("://").map_or(url.as_str(), |(_, rest)| rest.split(['/', '?', '#']).next().unwrap_or(rest));
+            say(&format!("\n{WARN}?{WARN:#} {BOLD}{}{BOLD:#} wants you to open a page: {}\n", clean(agent), clean(message)));
+            say(&format!("  host {BOLD}{}{BOLD:#}\n  {}\n", clean(host), clean(url)));
+            if host.contains("xn--") || !host.is_ascii() {
+                say("  careful: the host's name is not plain ASCII and may imitate another\n");
+            }
+            let agreed = yes("  will you open it yourself? [y/N] ").await;
+            Asked::Elicited(if agreed { Elicited::Accept(Map::new()) } else { Elicited::Decline })
+        }
+    }
+}
+
+/// The agent's own options, chosen by number or by a word's beginning.
+async fn choose(options: &[PermissionChoice]) -> Asked {
+    if options.is_empty() {
+        return Asked::Cancelled;
+    }
+    for (index, option) in options.iter().enumerate() {
+        say(&format!("  {}) {} {}\n", index + 1, clean(&option.name), meaning(option.kind)));
+    }
+    loop {
+        say("  which? ");
+        let Some(line) = typed_line().await else { return Asked::Cancelled };
+        match pick(line.trim(), options) {
+            Some(option) => return Asked::Option(option.id.clone()),
+            None => say(&format!("  please type a number from 1 to {}, or y or n\n", options.len())),
+        }
+    }
+}
+
+fn pick<'a>(word: &str, options: &'a [PermissionChoice]) -> Option<&'a PermissionChoice> {
+    if let Ok(number) = word.parse::<usize>() {
+        return options.get(number.checked_sub(1)?);
+    }
+    let of_kind = |kind: ChoiceKind| options.iter().find(|option| option.kind == kind);
+    match word.to_lowercase().as_str() {
+        "y" | "yes" => of_kind(ChoiceKind::AllowOnce),
+        "n" | "no" => of_kind(ChoiceKind::RejectOnce),
+        "a" | "always" => of_kind(ChoiceKind::AllowAlways),
+        _ => None,
+    }
+}
+
+fn meaning(kind: ChoiceKind) -> &'static str {
+    match kind {
+        ChoiceKind::AllowOnce => "(allow once)",
+        ChoiceKind::AllowAlways => "(allow always)",
+        ChoiceKind::RejectOnce => "(reject once)",
+        ChoiceKind::RejectAlways => "(reject always)",
+        ChoiceKind::Other => "",
+    }
+}
+
+/// What the request shows of the call: its command, its file.
+fn details(params: &Value, title: &str) -> Vec<String> {
+    let input = &params["toolCall"]["rawInput"];
+    let mut lines = Vec::new();
+    for key in ["command", "cmd", "path", "file_path", "url"] {
+        match &input[key] {
+            Value::String(text) if !title.contains(text.as_str()) => lines.push(format!("{key}: {}", clean(text))),
+            Value::Array(words) => lines.push(format!("{key}: {}", clean(&Value::Array(words.clone()).to_string()))),
+            _ => {}
+        }
+    }
+    lines
+}
+
+async fn yes(question: &str) -> bool {
+    say(question);
+    typed_line().await.is_some_and(|line| matches!(line.trim().to_lowercase().as_str(), "y" | "yes"))
+}
+
+fn say(text: &str) {
+    let mut err = anstream::stderr();
+    let _ = write!(err, "{text}");
+    let _ = err.flush();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_picked_by_number_or_word() {
+        let option = |id: &str, kind| PermissionChoice { id: id.to_owned(), name: id.to_owned(), kind };
+        let options = [option("go", ChoiceKind::AllowOnce), option("stop", ChoiceKind::RejectOnce)];
+        let picked = |word| pick(word, &options).map(|option| option.id.as_str());
+        assert_eq!((picked("1"), picked("2"), picked("Y"), picked("no")), (Some("go"), Some("stop"), Some("go"), Some("stop")));
+        assert_eq!((picked("0"), picked("3"), picked("a"), picked("")), (None, None, None, None));
+    }
+}

@@ -1,0 +1,114 @@
+//! The person's side: lines from the terminal, Ctrl-C, and a terminal that is left as it was found.
+
+use std::io::IsTerminal;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::termios::{OptionalActions, Termios};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::oneshot;
+
+/// Whether a person can be asked: both ends of the conversation with them are a terminal.
+pub fn person_present() -> bool {
+    std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
+}
+
+/// Puts the terminal back on drop, whatever a line editor or a killed agent did to it.
+#[derive(Debug)]
+pub struct SaneTerminal(Option<Termios>);
+
+impl SaneTerminal {
+    /// Remembers how it is now.
+    pub fn remember() -> SaneTerminal {
+        SaneTerminal(rustix::termios::tcgetattr(rustix::stdio::stdin()).ok())
+    }
+}
+
+impl Drop for SaneTerminal {
+    fn drop(&mut self) {
+        if let Some(termios) = &self.0 {
+            let _ = rustix::termios::tcsetattr(rustix::stdio::stdin(), OptionalActions::Now, termios);
+        }
+    }
+}
+
+/// The signals that end things.
+#[derive(Debug)]
+pub struct Interrupts {
+    interrupt: Signal,
+    terminate: Signal,
+    hangup: Signal,
+}
+
+/// What a signal asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Interrupt {
+    /// Ctrl-C: cancel, and quit the second time.
+    Cancel,
+    /// End now.
+    Quit,
+}
+
+impl Interrupts {
+    /// From now on signals do not end the program by themselves.
+    pub fn listen() -> std::io::Result<Interrupts> {
+        Ok(Interrupts {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            hangup: signal(SignalKind::hangup())?,
+        })
+    }
+
+    /// The next one.
+    pub async fn next(&mut self) -> Interrupt {
+        tokio::select! {
+            _ = self.interrupt.recv() => Interrupt::Cancel,
+            _ = self.terminate.recv() => Interrupt::Quit,
+            _ = self.hangup.recv() => Interrupt::Quit,
+        }
+    }
+}
+
+/// One line typed at the terminal; `None` at its end. Dropping the future gives the input back: nothing is read that
+/// nobody waits for.
+pub async fn typed_line() -> Option<String> {
+    struct Stop(Arc<AtomicBool>);
+    impl Drop for Stop {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+    let stop = Stop(Arc::default());
+    let stopped = Arc::clone(&stop.0);
+    let (tell, line) = oneshot::channel();
+    std::thread::spawn(move || {
+        let _ = tell.send(wait_for_line(&stopped));
+    });
+    line.await.ok().flatten()
+}
+
+fn wait_for_line(stopped: &AtomicBool) -> Option<String> {
+    let stdin = rustix::stdio::stdin();
+    let patience = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+    let mut line = Vec::new();
+    while !stopped.load(Ordering::Relaxed) {
+        let mut ready = [PollFd::new(&stdin, PollFlags::IN)];
+        match rustix::event::poll(&mut ready, Some(&patience)) {
+            Ok(0) | Err(rustix::io::Errno::INTR) => continue,
+            Err(_) => return None,
+            Ok(_) => {}
+        }
+        // A terminal in its usual mode hands over one line at a time.
+        let mut buffer = [0_u8; 4096];
+        let count = rustix::io::read(stdin, &mut buffer).ok()?;
+        line.extend_from_slice(&buffer[..count]);
+        if count == 0 && line.is_empty() {
+            return None;
+        }
+        if count == 0 || line.ends_with(b"\n") {
+            return Some(String::from_utf8_lossy(&line).trim_end_matches(['\r', '\n']).to_owned());
+        }
+    }
+    None
+}

@@ -1,0 +1,11 @@
+//! What `acp prompt` and `acp chat` share: flags, content, the session, rendering, questions to the person.
+
+pub mod args;
+pub mod ask;
+pub mod content;
+mod diff;
+pub mod json;
+pub mod keys;
+pub mod mcp;
+pub mod render;
+pub mod session;

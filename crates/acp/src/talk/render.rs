@@ -1,0 +1,335 @@
+//! Updates for people.
+
+use std::collections::HashMap;
+use std::io::{self, Write};
+
+use acp_host::{Record, Update};
+use acp_policy::Verdict;
+use agent_client_protocol_schema::v1::{
+    ContentBlock, PlanEntryStatus, SessionUpdate, StopReason, ToolCall, ToolCallContent, ToolCallStatus,
+    ToolCallUpdate, ToolKind,
+};
+use anstyle::{AnsiColor, Style};
+
+use super::diff;
+
+const BOLD: Style = Style::new().bold();
+const DIM: Style = Style::new().dimmed();
+const GOOD: Style = AnsiColor::Green.on_default();
+const BAD: Style = AnsiColor::Red.on_default();
+const BUSY: Style = AnsiColor::Yellow.on_default();
+
+/// Writes updates as they come: text as a stream, everything else as lines of its own.
+#[derive(Debug)]
+pub struct Renderer<W> {
+    out: W,
+    verbose: bool,
+    fresh_line: bool,
+    block: Block,
+    calls: HashMap<String, Shown>,
+}
+
+/// What the last text belonged to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Block {
+    None,
+    Agent,
+    Thought,
+    User,
+}
+
+#[derive(Debug)]
+struct Shown {
+    title: String,
+    kind: ToolKind,
+    status: Option<ToolCallStatus>,
+}
+
+impl<W: Write> Renderer<W> {
+    /// Writes to `out`, which takes care of colour.
+    pub fn new(out: W, verbose: bool) -> Renderer<W> {
+        Renderer { out, verbose, fresh_line: true, block: Block::None, calls: HashMap::new() }
+    }
+
+    /// One update.
+    pub fn update(&mut self, update: &Update) -> io::Result<()> {
+        let Some(known) = update.update.as_deref() else {
+            return self.aside(&format!("update not understood: {}", update.frame));
+        };
+        match known {
+            SessionUpdate::AgentMessageChunk(chunk) => self.chunk(Block::Agent, &chunk.content),
+            SessionUpdate::AgentThoughtChunk(chunk) => self.chunk(Block::Thought, &chunk.content),
+            SessionUpdate::UserMessageChunk(chunk) => self.chunk(Block::User, &chunk.content),
+            SessionUpdate::ToolCall(call) => self.call(call),
+            SessionUpdate::ToolCallUpdate(update) => self.call_update(update),
+            SessionUpdate::Plan(plan) => {
+                self.line(&format!("{BOLD}Plan{BOLD:#}"))?;
+                for entry in &plan.entries {
+                    let (mark, style) = match entry.status {
+                        PlanEntryStatus::Completed => ("[x]", GOOD),
+                        PlanEntryStatus::InProgress => ("[>]", BUSY),
+                        _ => ("[ ]", Style::new()),
+                    };
+                    self.line(&format!("  {style}{mark}{style:#} {}", clean(&entry.content)))?;
+                }
+                Ok(())
+            }
+            SessionUpdate::CurrentModeUpdate(mode) => self.line(&format!("{DIM}mode: {}{DIM:#}", mode.current_mode_id.0)),
+            SessionUpdate::Notice(notice) => {
+                let text = notice.description.as_deref().map(|text| format!(": {text}")).unwrap_or_default();
+                self.line(&format!("{BUSY}notice{BUSY:#} {}{}", clean(&notice.title), clean(&text)))
+            }
+            SessionUpdate::UsageUpdate(usage) => self.aside(&format!("context: {} of {} tokens", usage.used, usage.size)),
+            SessionUpdate::AvailableCommandsUpdate(commands) => {
+                let names: Vec<String> =
+                    commands.available_commands.iter().map(|command| format!("/{}", command.name)).collect();
+                self.aside(&format!("commands: {}", names.join(" ")))
+            }
+            _ => self.aside(&format!("update: {}", update.frame)),
+        }
+    }
+
+    /// A decision of the client: refusals always, the rest when verbose.
+    pub fn decision(&mut self, record: &Record) -> io::Result<()> {
+        match record.verdict {
+            Verdict::Deny => self.line(&format!("{BAD}refused{BAD:#} {}: {}", clean(&record.subject), record.reason)),
+            _ => self.aside(&record.to_string()),
+        }
+    }
+
+    /// The end of a turn; the usual one needs no words.
+    pub fn end(&mut self, reason: StopReason) -> io::Result<()> {
+        self.block = Block::None;
+        self.fresh()?;
+        match reason {
+            StopReason::EndTurn => Ok(()),
+            StopReason::Cancelled => self.line(&format!("{DIM}(cancelled){DIM:#}")),
+            StopReason::MaxTokens => self.line(&format!("{BUSY}(stopped: token limit reached){BUSY:#}")),
+            StopReason::MaxTurnRequests => self.line(&format!("{BUSY}(stopped: request limit reached){BUSY:#}")),
+            StopReason::Refusal => self.line(&format!("{BAD}(the agent refused to go on){BAD:#}")),
+            other => self.line(&format!("({other:?})")),
+        }
+    }
+
+    /// A line of the program's own.
+    pub fn note(&mut self, text: &str) -> io::Result<()> {
+        self.line(&format!("{DIM}{text}{DIM:#}"))
+    }
+
+    /// Begins a new line unless one has just begun.
+    pub fn fresh(&mut self) -> io::Result<()> {
+        if !self.fresh_line {
+            self.fresh_line = true;
+            writeln!(self.out)?;
+        }
+        self.out.flush()
+    }
+
+    fn chunk(&mut self, block: Block, content: &ContentBlock) -> io::Result<()> {
+        if self.block != block {
+            self.fresh()?;
+            self.block = block;
+            match block {
+                Block::Thought => write!(self.out, "{DIM}thinking: {DIM:#}")?,
+                Block::User => write!(self.out, "{BOLD}> {BOLD:#}")?,
+                Block::Agent | Block::None => {}
+            }
+        }
+        let ContentBlock::Text(text) = content else {
+            return self.line(&format!("{DIM}{}{DIM:#}", describe(content)));
+        };
+        if text.text.is_empty() {
+            return Ok(());
+        }
+        let shown = clean(&text.text);
+        match block {
+            Block::Thought => write!(self.out, "{DIM}{shown}{DIM:#}")?,
+            _ => write!(self.out, "{shown}")?,
+        }
+        self.fresh_line = shown.ends_with('\n');
+        self.out.flush()
+    }
+
+    fn call(&mut self, call: &ToolCall) -> io::Result<()> {
+        let shown = Shown { title: call.title.clone(), kind: call.kind, status: None };
+        self.calls.insert(call.tool_call_id.0.to_string(), shown);
+        self.state(&call.tool_call_id.0, Some(call.status))?;
+        self.contents(&call.content)
+    }
+
+    fn call_update(&mut self, update: &ToolCallUpdate) -> io::Result<()> {
+        let id = &update.tool_call_id.0;
+        let fields = &update.fields;
+        let shown = self.calls.entry(id.to_string()).or_insert_with(|| Shown {
+            title: id.to_string(),
+            kind: ToolKind::Other,
+            status: None,
+        });
+        if let Some(title) = &fields.title {
+            shown.title.clone_from(title);
+        }
+        shown.kind = fields.kind.unwrap_or(shown.kind);
+        self.state(id, fields.status)?;
+        fields.content.as_deref().map_or(Ok(()), |content| self.contents(content))
+    }
+
+    /// One line whenever a call's state changes.
+    fn state(&mut self, id: &str, status: Option<ToolCallStatus>) -> io::Result<()> {
+        let Some(shown) = self.calls.get_mut(id) else { return Ok(()) };
+        if status.is_none() || shown.status == status {
+            return Ok(());
+        }
+        shown.status = status;
+        let (word, style) = match status {
+            Some(ToolCallStatus::Pending) => ("pending", DIM),
+            Some(ToolCallStatus::InProgress) => ("running", BUSY),
+            Some(ToolCallStatus::Completed) => ("done", GOOD),
+            Some(ToolCallStatus::Failed) => ("failed", BAD),
+            _ => ("?", DIM),
+        };
+        let line = format!("{style}* {word:7}{style:#} {} {DIM}({}){DIM:#}", clean(&shown.title), kind_word(shown.kind));
+        self.line(&line)
+    }
+
+    fn contents(&mut self, contents: &[ToolCallContent]) -> io::Result<()> {
+        const MOST: usize = 12;
+        for content in contents {
+            match content {
+                ToolCallContent::Diff(change) => {
+                    let path = change.path.display();
+                    let word = if change.old_text.is_some() { "changed" } else { "new file" };
+                    self.line(&format!("  {BOLD}{path}{BOLD:#} {DIM}({word}){DIM:#}"))?;
+                    let diff = diff::lines(change.old_text.as_deref().unwrap_or_default(), &change.new_text);
+                    for line in diff.lines() {
+                        self.line(&format!("  {line}"))?;
+                    }
+                }
+                ToolCallContent::Content(content) => {
+                    let text = match &content.content {
+                        ContentBlock::Text(text) => clean(&text.text),
+                        other => describe(other),
+                    };
+                    for line in text.lines().take(MOST) {
+                        self.line(&format!("  {DIM}|{DIM:#} {line}"))?;
+                    }
+                    let rest = text.lines().count().saturating_sub(MOST);
+                    if rest > 0 {
+                        self.line(&format!("  {DIM}| … {rest} more lines{DIM:#}"))?;
+                    }
+                }
+                ToolCallContent::Terminal(terminal) => {
+                    self.line(&format!("  {DIM}terminal {}{DIM:#}", terminal.terminal_id.0))?;
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn aside(&mut self, text: &str) -> io::Result<()> {
+        if self.verbose { self.note(&clean(text)) } else { Ok(()) }
+    }
+
+    fn line(&mut self, text: &str) -> io::Result<()> {
+        self.block = Block::None;
+        self.fresh()?;
+        writeln!(self.out, "{text}")?;
+        self.out.flush()
+    }
+}
+
+/// Text from outside without what would steer the terminal.
+pub fn clean(text: &str) -> String {
+    let steers = |c: char| c.is_control() && c != '\n' && c != '\t';
+    if !text.contains(steers) {
+        return text.to_owned();
+    }
+    let text = text.replace("\r\n", "\n");
+    text.chars().map(|c| if steers(c) { '\u{FFFD}' } else { c }).collect()
+}
+
+fn describe(content: &ContentBlock) -> String {
+    match content {
+        ContentBlock::Text(text) => clean(&text.text),
+        ContentBlock::Image(image) => format!("[image {}, {} bytes of base64]", clean(&image.mime_type), image.data.len()),
+        ContentBlock::Audio(audio) => format!("[audio {}, {} bytes of base64]", clean(&audio.mime_type), audio.data.len()),
+        ContentBlock::ResourceLink(link) => format!("[{}]({})", clean(&link.name), clean(&link.uri)),
+        ContentBlock::Resource(_) => "[an embedded file]".to_owned(),
+        _ => "[content of a kind not known here]".to_owned(),
+    }
+}
+
+fn kind_word(kind: ToolKind) -> &'static str {
+    match kind {
+        ToolKind::Read => "read",
+        ToolKind::Edit => "edit",
+        ToolKind::Delete => "delete",
+        ToolKind::Move => "move",
+        ToolKind::Search => "search",
+        ToolKind::Execute => "execute",
+        ToolKind::Think => "think",
+        ToolKind::Fetch => "fetch",
+        ToolKind::SwitchMode => "switch mode",
+        _ => "other",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use acp_rpc::Frame;
+    use serde_json::{Value, json};
+
+    fn shown(updates: &[Value]) -> String {
+        let mut renderer = Renderer::new(Vec::new(), false);
+        for update in updates {
+            let frame = Frame::notification("session/update", &json!({"sessionId": "s", "update": update}));
+            let known = serde_json::from_value(update.clone()).ok().map(Box::new);
+            renderer.update(&Update { session: "s".to_owned(), update: known, frame }).expect("written");
+        }
+        renderer.end(StopReason::EndTurn).expect("written");
+        let text = String::from_utf8(renderer.out).expect("text");
+        anstream::adapter::strip_str(&text).to_string()
+    }
+
+    fn say(kind: &str, text: &str) -> Value {
+        json!({"sessionUpdate": kind, "content": {"type": "text", "text": text}})
+    }
+
+    #[test]
+    fn text_streams_and_other_things_get_lines_of_their_own() {
+        let text = shown(&[
+            say("agent_thought_chunk", "hm"),
+            say("agent_thought_chunk", "m"),
+            say("agent_message_chunk", "Hel"),
+            say("agent_message_chunk", "lo"),
+            json!({"sessionUpdate": "tool_call", "toolCallId": "1", "title": "Read a", "kind": "read", "status": "pending"}),
+            json!({"sessionUpdate": "tool_call_update", "toolCallId": "1", "status": "pending"}),
+            json!({"sessionUpdate": "tool_call_update", "toolCallId": "1", "status": "completed",
+                "content": [{"type": "content", "content": {"type": "text", "text": "1\n2"}}]}),
+            say("agent_message_chunk", "Done.\n"),
+        ]);
+        let expected = "thinking: hmm\nHello\n* pending Read a (read)\n* done    Read a (read)\n  | 1\n  | 2\nDone.\n";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn plans_are_checklists_and_diffs_are_readable() {
+        let text = shown(&[
+            json!({"sessionUpdate": "plan", "entries": [
+                {"content": "look", "priority": "high", "status": "completed"},
+                {"content": "change", "priority": "high", "status": "in_progress"},
+                {"content": "test", "priority": "low", "status": "pending"}]}),
+            json!({"sessionUpdate": "tool_call", "toolCallId": "1", "title": "Edit", "kind": "edit", "status": "in_progress",
+                "content": [{"type": "diff", "path": "/w/a", "oldText": "x\n", "newText": "y\n"}]}),
+        ]);
+        let expected = "Plan\n  [x] look\n  [>] change\n  [ ] test\n* running Edit (edit)\n  /w/a (changed)\n  @@ line 1 → 1 @@\n  - x\n  + y\n";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn an_agent_cannot_steer_the_terminal() {
+        let text = shown(&[say("agent_message_chunk", "a\u{1b}[2Jb\rc\u{9b}d\n")]);
+        assert_eq!(text, "a\u{FFFD}[2Jb\u{FFFD}c\u{FFFD}d\n");
+    }
+}

@@ -1,0 +1,264 @@
+//! Which agent to talk to: `--agent`, `--settings`, `--command`, `--connect`.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use acp_link::child::{self, Child, Options};
+use acp_link::{Link, Tap, Wire, tcp, ws};
+use acp_profile::{Catalogue, Profile};
+use acp_rpc::Direction;
+use anyhow::{Context, bail};
+
+/// The flags that name one agent.
+#[derive(clap::Args, Debug, Default)]
+pub struct TargetArgs {
+    /// An agent by name: mock, reference, an entry of --settings, or a known agent that is installed
+    #[arg(long, value_name = "NAME", help_heading = "Which agent", conflicts_with_all = ["command", "connect"])]
+    pub agent: Option<String>,
+    /// An editor's settings file with an agent_servers table
+    #[arg(long, value_name = "FILE", help_heading = "Which agent")]
+    pub settings: Option<PathBuf>,
+    /// The agent as a command line
+    #[arg(long, value_name = "COMMAND", help_heading = "Which agent", conflicts_with = "connect")]
+    pub command: Option<String>,
+    /// An agent that listens: tcp://HOST:PORT, ws://HOST:PORT/acp
+    #[arg(long, value_name = "ADDRESS", help_heading = "Which agent")]
+    pub connect: Option<String>,
+}
+
+/// The agents in the box: their names, and the arguments under which this program plays them.
+const BUILT_IN: &[(&str, &[&str])] = &[("mock", &["mock", "--stdio", "--dialect", "v1"]), ("reference", &["agent"])];
+
+/// An agent that can be reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// A process to start.
+    Process {
+        /// How to call it in messages.
+        name: String,
+        /// The program.
+        program: OsString,
+        /// Its arguments.
+        args: Vec<OsString>,
+        /// Variables set for it.
+        env: Vec<(OsString, OsString)>,
+    },
+    /// A TCP address.
+    Tcp(String),
+    /// A WebSocket address.
+    Ws(String),
+}
+
+/// An open connection.
+#[derive(Debug)]
+pub struct Connection {
+    /// The lines.
+    pub link: Link,
+    /// The process, if we started one.
+    pub child: Option<Child>,
+}
+
+impl TargetArgs {
+    /// Finds out which agent is meant. Errors are the person's to mend: exit code 2.
+    pub fn resolve(&self) -> anyhow::Result<Target> {
+        if let Some(line) = &self.command {
+            return command_line(line);
+        }
+        if let Some(address) = &self.connect {
+            return address_of(address);
+        }
+        match (&self.agent, &self.settings) {
+            (Some(name), settings) => named(name, settings.as_deref()),
+            (None, Some(settings)) => only_one(settings),
+            (None, None) => {
+                bail!("which agent? use --agent NAME (for instance mock), --command \"…\" or --connect tcp://HOST:PORT")
+            }
+        }
+    }
+}
+
+impl Target {
+    /// The agent in words.
+    pub fn describe(&self) -> String {
+        match self {
+            Target::Process { name, .. } => name.clone(),
+            Target::Tcp(address) => format!("tcp://{address}"),
+            Target::Ws(url) => url.clone(),
+        }
+    }
+
+    /// Starts or connects to it. A process is started in `cwd` under a supervisor, so that nothing of it outlives us.
+    pub async fn open(&self, cwd: &Path, tap: Option<&Tap>) -> anyhow::Result<Connection> {
+        let wire = Wire::default();
+        let (link, child) = match self {
+            Target::Process { program, args, env, .. } => {
+                let options = Options {
+                    args: args.clone(),
+                    env: env.clone(),
+                    cwd: Some(cwd.to_owned()),
+                    supervisor: std::env::current_exe().ok(),
+                    ..Options::new(program)
+                };
+                let (link, child) = child::spawn(&options)?;
+                (link, Some(child))
+            }
+            Target::Tcp(address) => {
+                let connected = tcp::connect(address.as_str(), &wire).await;
+                let words = || format!("cannot connect to tcp://{address}; does an agent listen there?");
+                (connected.with_context(words)?, None)
+            }
+            Target::Ws(url) => (ws::connect(url, &wire).await?, None),
+        };
+        let link = match tap {
+            Some(tap) => link.tapped(tap, Direction::AgentToClient),
+            None => link,
+        };
+        Ok(Connection { link, child })
+    }
+}
+
+fn command_line(line: &str) -> anyhow::Result<Target> {
+    let words = shlex::split(line).with_context(|| format!("--command {line:?} has a quote that does not end"))?;
+    let Some((program, args)) = words.split_first() else { bail!("--command is empty") };
+    Ok(Target::Process {
+        name: program.clone(),
+        program: program.into(),
+        args: args.iter().map(OsString::from).collect(),
+        env: Vec::new(),
+    })
+}
+
+fn address_of(address: &str) -> anyhow::Result<Target> {
+    if let Some(rest) = address.strip_prefix("tcp://") {
+        return Ok(Target::Tcp(rest.trim_end_matches('/').to_owned()));
+    }
+    if address.starts_with("ws://") {
+        return Ok(Target::Ws(address.to_owned()));
+    }
+    bail!("--connect {address:?}: write tcp://HOST:PORT or ws://HOST:PORT/acp")
+}
+
+fn named(name: &str, settings: Option<&Path>) -> anyhow::Result<Target> {
+    if let Some(path) = settings {
+        let catalogue = read_settings(path)?;
+        return process_of(catalogue.find(name)?);
+    }
+    if let Some((_, args)) = BUILT_IN.iter().find(|(built_in, _)| *built_in == name) {
+        let own = std::env::current_exe().context("cannot find the program's own file")?;
+        return Ok(Target::Process {
+            name: name.to_owned(),
+            program: own.into(),
+            args: args.iter().map(OsString::from).collect(),
+            env: Vec::new(),
+        });
+    }
+    let catalogue = Catalogue::built_in();
+    let Ok(profile) = catalogue.find(name) else {
+        let built_in = BUILT_IN.iter().map(|(name, _)| *name);
+        let names: Vec<&str> =
+            built_in.chain(catalogue.profiles().iter().map(|profile| profile.name.as_str())).collect();
+        bail!(
+            "there is no agent {name:?}; there are {}; agents of your editor need --settings FILE",
+            names.join(", ")
+        );
+    };
+    process_of(profile)
+}
+
+fn only_one(settings: &Path) -> anyhow::Result<Target> {
+    let catalogue = read_settings(settings)?;
+    match catalogue.profiles() {
+        [profile] => process_of(profile),
+        [] => bail!("{} has no agent that can be started", settings.display()),
+        several => {
+            let names: Vec<&str> = several.iter().map(|profile| profile.name.as_str()).collect();
+            bail!("{} has several agents; choose with --agent: {}", settings.display(), names.join(", "))
+        }
+    }
+}
+
+fn read_settings(path: &Path) -> anyhow::Result<Catalogue> {
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    Ok(acp_profile::parse_settings(&path.display().to_string(), &text)?.into_iter().collect())
+}
+
+/// The person's own installation of a known agent: its program from `PATH` and its arguments. What a profile sets up
+/// for offline tests (a private home, a scripted model) is left out.
+fn process_of(profile: &Profile) -> anyhow::Result<Target> {
+    let foreign = profile.source != acp_profile::Source::Profile;
+    let plain = |text: &str| -> anyhow::Result<OsString> {
+        let text = text.strip_prefix("${bin}/").unwrap_or(text);
+        if text.replace("$${", "").contains("${") {
+            bail!(
+                "agent {:?} cannot be started by its name alone ({text:?}); install it and use --command",
+                profile.name
+            );
+        }
+        Ok(text.replace("$${", "${").into())
+    };
+    let env = if foreign {
+        let pairs = profile.env.iter().map(|(name, value)| anyhow::Ok((OsString::from(name), plain(value)?)));
+        pairs.collect::<anyhow::Result<Vec<_>>>()?
+    } else {
+        Vec::new()
+    };
+    Ok(Target::Process {
+        name: profile.name.clone(),
+        program: plain(&profile.command)?,
+        args: profile.args.iter().map(|arg| plain(arg)).collect::<anyhow::Result<_>>()?,
+        env,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resolve(change: impl FnOnce(&mut TargetArgs)) -> Result<Target, String> {
+        let mut args = TargetArgs::default();
+        change(&mut args);
+        args.resolve().map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_command_line_is_split_as_a_shell_would() {
+        let target = resolve(|a| a.command = Some("my-agent --flag 'two words'".to_owned()));
+        let Ok(Target::Process { program, args, .. }) = target else { panic!("{target:?}") };
+        assert_eq!((program, args), ("my-agent".into(), vec!["--flag".into(), "two words".into()]));
+        assert!(resolve(|a| a.command = Some("a 'b".to_owned())).is_err());
+        assert!(resolve(|a| a.command = Some(" ".to_owned())).is_err());
+    }
+
+    #[test]
+    fn addresses_are_told_apart() {
+        assert_eq!(resolve(|a| a.connect = Some("tcp://h:1".to_owned())), Ok(Target::Tcp("h:1".to_owned())));
+        assert_eq!(resolve(|a| a.connect = Some("ws://h:1/acp".to_owned())), Ok(Target::Ws("ws://h:1/acp".to_owned())));
+        assert!(resolve(|a| a.connect = Some("h:1".to_owned())).is_err_and(|e| e.contains("tcp://HOST:PORT")));
+    }
+
+    #[test]
+    fn names_are_built_in_or_known_or_explained() {
+        let target = resolve(|a| a.agent = Some("mock".to_owned()));
+        assert!(matches!(target, Ok(Target::Process { .. })), "{target:?}");
+        let target = resolve(|a| a.agent = Some("gemini".to_owned()));
+        let Ok(Target::Process { program, .. }) = target else { panic!("{target:?}") };
+        assert_eq!(program, "gemini");
+        let error = resolve(|a| a.agent = Some("nobody".to_owned())).expect_err("nobody");
+        assert!(error.contains("mock") && error.contains("gemini"), "{error}");
+        assert!(resolve(|_| {}).is_err_and(|error| error.contains("which agent?")));
+    }
+
+    #[test]
+    fn an_editors_settings_name_agents() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("settings.json");
+        let text = r#"{ /* mine */ "agent_servers": {"A": {"command": "a", "args": ["${x}"], "env": {"K": "V"}}} }"#;
+        std::fs::write(&path, text).expect("a file");
+        for name in [None, Some("A".to_owned())] {
+            let target = resolve(|a| (a.settings, a.agent) = (Some(path.clone()), name));
+            let Ok(Target::Process { program, args, env, .. }) = target else { panic!("{target:?}") };
+            assert_eq!((program, args, env), ("a".into(), vec!["${x}".into()], vec![("K".into(), "V".into())]));
+        }
+        assert!(resolve(|a| (a.settings, a.agent) = (Some(path), Some("B".to_owned()))).is_err());
+    }
+}
