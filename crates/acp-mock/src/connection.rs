@@ -5,27 +5,34 @@ use std::time::{Duration, Instant};
 
 use acp_link::{Link, TrySendError};
 use acp_rpc::Frame;
-use acp_script::agent::{Agent, AgentConfig, Effect};
+use acp_script::Player;
+use acp_script::agent::Effect;
 use tokio::sync::mpsc;
 
 use crate::mcp::{Hub, McpEvent};
+use crate::process;
 use crate::store::Store;
 
 /// How many effects are carried out before the other side is heard again.
 const BURST: usize = 256;
 
+/// How long an agent goes on that does not notice the end of its input.
+const UNDYING: Duration = Duration::from_secs(600);
+
 /// How a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ending {
-    /// The client went away.
+pub enum Ending {
+    /// The client went away, or we did.
     Gone,
+    /// The whole process shall end with this code.
+    Exit(i32),
 }
 
 /// Serves one connection until the client goes away.
-pub(crate) async fn converse(link: Link, config: AgentConfig, store: Arc<Store>) -> Ending {
+pub(crate) async fn converse(link: Link, player: Player, store: Arc<Store>) -> Ending {
     let (events, heard) = mpsc::unbounded_channel();
     let conversation = Conversation {
-        agent: Agent::new(config),
+        player,
         store,
         began: Instant::now(),
         hub: Hub::new(events),
@@ -36,7 +43,7 @@ pub(crate) async fn converse(link: Link, config: AgentConfig, store: Arc<Store>)
 }
 
 struct Conversation {
-    agent: Agent,
+    player: Player,
     store: Arc<Store>,
     began: Instant,
     hub: Hub,
@@ -51,37 +58,38 @@ enum Progress {
     Idle,
     More,
     Full,
-    Closed,
+    Over(Ending),
 }
 
 impl Conversation {
     async fn run(mut self, mut heard: mpsc::UnboundedReceiver<McpEvent>) -> Ending {
-        loop {
-            let progress = self.act();
-            if progress == Progress::Closed {
-                break;
+        let ending = loop {
+            let progress = self.act().await;
+            if let Progress::Over(ending) = progress {
+                break ending;
             }
-            let deadline = self.agent.next_deadline().map(|at| self.began + at);
+            let deadline = self.player.next_deadline().map(|at| self.began + at);
             tokio::select! {
                 biased;
                 arrival = self.link.rx.recv() => match arrival {
                     Some(arrival) => {
                         let now = self.now();
-                        self.agent.receive(now, &Frame::from(arrival.line));
+                        self.player.receive(now, &Frame::from(arrival.line));
                     }
-                    None => break,
+                    None => break self.input_ended().await,
                 },
                 Some(event) = heard.recv() => self.mcp(event),
                 () = sleep_until(deadline), if deadline.is_some() && progress != Progress::Full => {
                     let now = self.now();
-                    self.agent.tick(now);
+                    self.player.tick(now);
                 }
                 _ = self.link.tx.ready(), if progress == Progress::Full => {}
                 () = std::future::ready(()), if progress == Progress::More => tokio::task::yield_now().await,
             }
-        }
-        self.wind_up().await;
-        Ending::Gone
+        };
+        let _ = self.link.tx.finish().await;
+        self.hub.close().await;
+        ending
     }
 
     fn now(&self) -> Duration {
@@ -89,16 +97,16 @@ impl Conversation {
     }
 
     /// Carries out effects until there are none, the link is full, or others must have their turn.
-    fn act(&mut self) -> Progress {
+    async fn act(&mut self) -> Progress {
         for _ in 0..BURST {
             let effect = match self.held.take() {
                 Some(frame) => Effect::Send(frame),
-                None => match self.agent.poll_effect() {
+                None => match self.player.poll_effect() {
                     Some(effect) => effect,
                     None => return Progress::Idle,
                 },
             };
-            match self.perform(effect) {
+            match self.perform(effect).await {
                 Progress::Idle => {}
                 other => return other,
             }
@@ -106,7 +114,7 @@ impl Conversation {
         Progress::More
     }
 
-    fn perform(&mut self, effect: Effect) -> Progress {
+    async fn perform(&mut self, effect: Effect) -> Progress {
         match effect {
             Effect::Send(frame) => match self.link.tx.try_send(frame.raw()) {
                 Ok(()) => {}
@@ -114,8 +122,19 @@ impl Conversation {
                     self.held = Some(frame);
                     return Progress::Full;
                 }
-                Err(_) => return Progress::Closed,
+                Err(_) => return Progress::Over(Ending::Gone),
             },
+            Effect::SendRaw(bytes) => {
+                // One write each, so that pieces arrive as pieces.
+                if self.link.tx.send_raw(bytes).await.is_err() || self.link.tx.flush().await.is_err() {
+                    return Progress::Over(Ending::Gone);
+                }
+            }
+            Effect::Stderr(line) => eprintln!("{}", String::from_utf8_lossy(&line)),
+            Effect::Exit(code) => return Progress::Over(Ending::Exit(code)),
+            Effect::Hangup => return Progress::Over(Ending::Gone),
+            Effect::LeaveChild => process::leave_child(),
+            Effect::Grandchild(text) => process::grandchild(&text),
             Effect::McpConnect { key, server, cwd } => self.hub.connect(key, &server, &cwd),
             Effect::McpDisconnect { key } => self.hub.disconnect(key),
             Effect::McpCall { key, token, tool, arguments } => self.hub.call(key, token, tool, arguments),
@@ -123,9 +142,12 @@ impl Conversation {
             Effect::DeleteSession(id) => complain(self.store.remove(&id)),
             Effect::FetchSession { token, id } => {
                 let record = self.store.fetch(&id);
-                self.agent.session_fetched(token, &id, record);
+                self.player.agent().session_fetched(token, &id, record);
             }
-            Effect::ListSessions { token } => self.agent.sessions_listed(token, self.store.list()),
+            Effect::ListSessions { token } => {
+                let sessions = self.store.list();
+                self.player.agent().sessions_listed(token, sessions);
+            }
         }
         Progress::Idle
     }
@@ -137,17 +159,20 @@ impl Conversation {
                     self.hub.keep(key, client);
                     tools
                 });
-                self.agent.mcp_connected(key, outcome);
+                self.player.agent().mcp_connected(key, outcome);
             }
-            McpEvent::Answered { token, answer } => self.agent.mcp_answered(token, answer),
+            McpEvent::Answered { token, answer } => self.player.agent().mcp_answered(token, answer),
         }
     }
 
     /// The client has ended its output: what can be answered at once still is.
-    async fn wind_up(mut self) {
+    async fn input_ended(&mut self) -> Ending {
+        let now = self.now();
+        let survives = self.player.end(now);
         loop {
-            match self.act() {
-                Progress::Idle | Progress::Closed => break,
+            match self.act().await {
+                Progress::Idle => break,
+                Progress::Over(ending) => return ending,
                 Progress::More => {}
                 Progress::Full => {
                     if self.link.tx.ready().await.is_err() {
@@ -156,8 +181,10 @@ impl Conversation {
                 }
             }
         }
-        let _ = self.link.tx.finish().await;
-        self.hub.close().await;
+        if survives {
+            tokio::time::sleep(UNDYING).await;
+        }
+        Ending::Gone
     }
 }
 

@@ -6,8 +6,10 @@
 
 mod connection;
 mod mcp;
+mod process;
 mod server;
 mod store;
 
+pub use connection::Ending;
 pub use server::{Listener, ServeError, Server, Settings};
 pub use store::{Store, StoreError};

@@ -9,9 +9,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use acp_link::{Link, Tap, Wire};
 use acp_rpc::Direction;
+use acp_script::Player;
 use acp_script::agent::AgentConfig;
+use acp_script::defects::Defect;
+use acp_script::faults::Fault;
 
-use crate::connection::converse;
+use crate::connection::{Ending, converse};
 use crate::store::{Store, StoreError};
 
 /// What to serve.
@@ -19,12 +22,22 @@ use crate::store::{Store, StoreError};
 pub struct Settings {
     /// How each agent shall be. Its `id_prefix` and `started` are set for each connection.
     pub agent: AgentConfig,
+    /// What goes wrong between the agent and its client.
+    pub faults: Vec<Fault>,
     /// Where sessions are kept; without it, in memory.
     pub state_dir: Option<PathBuf>,
     /// The same ids in every run.
     pub seed: Option<u64>,
     /// Records the conversation (of stdio, or of the first connection) as a transcript.
     pub record: Option<PathBuf>,
+}
+
+impl Settings {
+    /// Makes the agent wrong in this way too.
+    pub fn add_defect(&mut self, defect: &Defect) {
+        self.faults.extend(defect.faults.iter().cloned());
+        self.agent.switches.extend(defect.switch);
+    }
 }
 
 /// Why a server cannot serve.
@@ -80,7 +93,7 @@ impl Server {
     }
 
     /// Serves one link until the client goes away.
-    pub async fn serve(&self, link: Link) {
+    pub async fn serve(&self, link: Link) -> Ending {
         let number = self.connections.fetch_add(1, Ordering::Relaxed);
         let link = match &self.tap {
             Some(tap) if number == 0 => link.tapped(tap, Direction::ClientToAgent),
@@ -89,19 +102,21 @@ impl Server {
         let mut agent = self.settings.agent.clone();
         agent.id_prefix = format!("{:x}{number:x}", self.base % 0xff_ffff_ffff);
         agent.started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        converse(link, agent, self.store.clone()).await;
+        let seed = self.settings.seed.unwrap_or(self.base).wrapping_add(number);
+        let player = Player::new(agent, &self.settings.faults, seed);
+        let ending = converse(link, player, self.store.clone()).await;
         if let Some(tap) = self.tap.as_ref().filter(|_| number == 0)
             && let Err(error) = tap.finish()
         {
             eprintln!("acp mock: {error}");
         }
+        ending
     }
 
     /// Serves own standard input and output.
-    pub async fn serve_stdio(&self) -> Result<(), ServeError> {
+    pub async fn serve_stdio(&self) -> Result<Ending, ServeError> {
         let link = acp_link::stdio::own(&Wire::default()).map_err(ServeError::Stdio)?;
-        self.serve(link).await;
-        Ok(())
+        Ok(self.serve(link).await)
     }
 }
 
@@ -134,17 +149,28 @@ impl Listener {
         }
     }
 
-    /// Serves every connection that comes, for ever.
-    pub async fn run(mut self, server: Arc<Server>) {
+    /// Serves every connection that comes, until one of them ends the process: with which code.
+    pub async fn run(mut self, server: Arc<Server>) -> i32 {
+        let (exits, mut exit) = tokio::sync::mpsc::unbounded_channel();
         loop {
-            let accepted = match &mut self {
-                Self::Tcp(listener) => listener.accept().await,
-                Self::WebSocket(listener) => listener.accept().await,
+            let accept = async {
+                match &mut self {
+                    Self::Tcp(listener) => listener.accept().await,
+                    Self::WebSocket(listener) => listener.accept().await,
+                }
+            };
+            let accepted = tokio::select! {
+                accepted = accept => accepted,
+                Some(code) = exit.recv() => return code,
             };
             match accepted {
                 Ok((link, _)) => {
-                    let server = server.clone();
-                    tokio::spawn(async move { server.serve(link).await });
+                    let (server, exits) = (server.clone(), exits.clone());
+                    tokio::spawn(async move {
+                        if let Ending::Exit(code) = server.serve(link).await {
+                            let _ = exits.send(code);
+                        }
+                    });
                 }
                 Err(error) => {
                     // Out of descriptors, most likely: wait for some to come back.

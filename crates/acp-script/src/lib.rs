@@ -6,5 +6,11 @@
 #![deny(clippy::disallowed_methods)]
 
 pub mod agent;
+pub mod defects;
 pub mod faults;
+mod player;
+mod switch;
 pub mod wishes;
+
+pub use player::Player;
+pub use switch::Switch;

@@ -1,6 +1,9 @@
 //! How an agent shall be.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
+
+use crate::switch::Switch;
 
 /// Settings of one agent. The default is a well-behaved agent that answers at once.
 #[derive(Clone, Debug)]
@@ -35,6 +38,8 @@ pub struct AgentConfig {
     pub permission_timeout: Option<Duration>,
     /// How many sessions a page of `session/list` has.
     pub page_size: usize,
+    /// What it does wrong on purpose.
+    pub switches: BTreeSet<Switch>,
 }
 
 /// Whether one must sign in before the first session.
@@ -64,6 +69,7 @@ impl Default for AgentConfig {
             fail_on_prompt: None,
             permission_timeout: None,
             page_size: 20,
+            switches: BTreeSet::new(),
         }
     }
 }

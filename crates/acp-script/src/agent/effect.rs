@@ -1,6 +1,7 @@
 //! What an agent wants done.
 
 use acp_rpc::Frame;
+use bytes::Bytes;
 use serde_json::Value;
 
 use super::Record;
@@ -16,6 +17,18 @@ pub type Token = u64;
 pub enum Effect {
     /// Send this frame to the client.
     Send(Frame),
+    /// Send these bytes to the client as they are.
+    SendRaw(Bytes),
+    /// Write this line to standard error.
+    Stderr(Bytes),
+    /// End the process with this code.
+    Exit(i32),
+    /// End the connection.
+    Hangup,
+    /// Start a child process that outlives the agent.
+    LeaveChild,
+    /// Let a grandchild write this line to standard output.
+    Grandchild(String),
     /// Connect to an MCP server (an entry of `mcpServers`), list its tools and call [`super::Agent::mcp_connected`].
     McpConnect {
         /// The new connection's name.

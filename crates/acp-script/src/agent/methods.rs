@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::offers::{self, Offer};
 use super::params::Params;
 use super::{Agent, Auth, ClientCaps, invalid_request};
+use crate::switch::Switch;
 
 /// The protocol version this agent speaks.
 const VERSION: u64 = 1;
@@ -64,6 +65,12 @@ impl Agent {
             return Err(RpcError::invalid_params(
                 "params.protocolVersion must be an integer from 0 to 65535",
             ));
+        }
+        if self.wrong(Switch::StrictCapabilities)
+            && let Some(Value::Object(given)) = params.value().get("clientCapabilities")
+            && let Some(unknown) = given.keys().find(|key| !offers::CLIENT_CAPABILITIES.contains(&key.as_str()))
+        {
+            return Err(RpcError::invalid_params(format!("params.clientCapabilities.{unknown} is unknown")));
         }
         // Version 1 is the only one, so it is the answer to every other version too.
         let caps = ClientCaps::read(params.value().get("clientCapabilities"));

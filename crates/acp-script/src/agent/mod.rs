@@ -31,6 +31,7 @@ pub use effect::{Effect, McpKey, McpTool, Token};
 pub use journal::{Journal, JournalEntry};
 pub use record::Record;
 
+use crate::switch::Switch;
 use params::Params;
 use session::Session;
 use sessions::Parked;
@@ -57,6 +58,8 @@ pub struct Agent {
     next_request: i64,
     next_number: u64,
     journal: Journal,
+    /// The word that an agent with a shared memory tells everyone.
+    gossip: Option<String>,
 }
 
 impl Agent {
@@ -77,6 +80,7 @@ impl Agent {
             next_request: 0,
             next_number: 0,
             journal: Journal::default(),
+            gossip: None,
         }
     }
 
@@ -138,7 +142,7 @@ impl Agent {
         let outcome = match Params::parse(params) {
             _ if !methods::is_request(method) => Err(RpcError::method_not_found(method)),
             Err(error) => Err(error),
-            Ok(_) if self.client.is_none() && method != "initialize" => {
+            Ok(_) if self.client.is_none() && method != "initialize" && !self.wrong(Switch::NoHandshake) => {
                 Err(invalid_request("not initialized: send initialize first"))
             }
             Ok(params) => self.serve(id, method, &params),
@@ -199,6 +203,11 @@ impl Agent {
     /// What the client can do; nothing before `initialize`.
     fn caps(&self) -> ClientCaps {
         self.client.unwrap_or_default()
+    }
+
+    /// Whether this wrong behaviour is wished.
+    fn wrong(&self, switch: Switch) -> bool {
+        self.config.switches.contains(&switch)
     }
 
     /// A number that this agent never gave before.

@@ -9,6 +9,9 @@ pub(super) const AUTH_METHOD: &str = "mock-login";
 /// The config option that mirrors the mode.
 pub(super) const MODE_OPTION: &str = "mode";
 
+/// The top-level keys of `clientCapabilities` that stable version 1 knows.
+pub(super) const CLIENT_CAPABILITIES: [&str; 6] = ["fs", "terminal", "auth", "elicitation", "session", "_meta"];
+
 /// Modes: id, name, description.
 pub(super) const MODES: [(&str, &str, &str); 3] = [
     ("code", "Code", "Reads, and asks before it writes or runs anything"),

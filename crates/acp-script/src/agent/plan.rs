@@ -12,6 +12,7 @@ use super::step::{Step, Stop, Stream, Voice};
 use super::tools::{Change, Job, Old};
 use super::turn::Await;
 use super::{Agent, ClientCaps};
+use crate::switch::Switch;
 use crate::wishes::{self, Intent};
 
 /// Between two chunks of an answer that shall take its time.
@@ -78,7 +79,7 @@ impl Agent {
         match intent {
             Intent::Read { path, line, limit } => {
                 steps.push_back(Step::Begin(Job::Read {
-                    path: open.resolve(&path),
+                    path: self.resolve(open, &path),
                     line,
                     limit,
                     search: None,
@@ -86,23 +87,23 @@ impl Agent {
             }
             Intent::ReadLink => match linked_file(blocks) {
                 Some(path) => steps.push_back(Step::Begin(Job::Read {
-                    path: open.resolve(&path),
+                    path: self.resolve(open, &path),
                     line: None,
                     limit: None,
                     search: None,
                 })),
                 None => steps.push_back(Step::Stream(self.plain_answer(blocks, &prompt_text(blocks)))),
             },
-            Intent::Write { path, text } => steps.push_back(change(open, &path, Change::Whole(text))),
+            Intent::Write { path, text } => steps.push_back(self.change(open, &path, Change::Whole(text))),
             Intent::Edit { path, old, new } => {
-                steps.push_back(change(open, &path, Change::Replace { old, new }))
+                steps.push_back(self.change(open, &path, Change::Replace { old, new }))
             }
-            Intent::Append { path, text } => steps.push_back(change(open, &path, Change::Append(text))),
+            Intent::Append { path, text } => steps.push_back(self.change(open, &path, Change::Append(text))),
             Intent::Run { command, kill_after } => {
                 steps.push_back(Step::Begin(Job::run(command, kill_after)))
             }
             Intent::Search { text, path: Some(path) } => steps.push_back(Step::Begin(Job::Read {
-                path: open.resolve(&path),
+                path: self.resolve(open, &path),
                 line: None,
                 limit: None,
                 search: Some(text),
@@ -135,7 +136,7 @@ impl Agent {
                 steps.push_back(Step::Remember(word));
                 steps.push_back(self.speak(said));
             }
-            Intent::Recall => steps.push_back(self.speak(match &open.record.word {
+            Intent::Recall => steps.push_back(self.speak(match open.record.word.as_ref().or(self.gossip.as_ref()) {
                 Some(word) => format!("The word was {word}."),
                 None => "You have not told me a word in this session.".to_owned(),
             })),
@@ -216,6 +217,18 @@ impl Agent {
         }
     }
 
+    fn change(&self, open: &Session, path: &str, change: Change) -> Step {
+        Step::Begin(Job::Write { path: self.resolve(open, path), change, old: Old::Unknown })
+    }
+
+    /// A path of a wish as an absolute one.
+    fn resolve(&self, open: &Session, path: &str) -> String {
+        match open.record.roots.first() {
+            Some(root) if self.wrong(Switch::RelativeToRoots) && !path.starts_with('/') => format!("{root}/{path}"),
+            _ => open.resolve(path),
+        }
+    }
+
     fn slash(&self, open: &Session, name: &str, input: String, blocks: &[Value], steps: &mut VecDeque<Step>) {
         match name {
             "help" => {
@@ -268,7 +281,8 @@ impl Agent {
     pub(super) fn ask_form(&mut self, session: &str, what: Option<&str>) {
         let what = what.unwrap_or("answer");
         let secret = ["password", "token", "secret", "api key", "credential", "passphrase"];
-        if secret.iter().any(|word| what.to_lowercase().contains(word)) {
+        let asks_secret = secret.iter().any(|word| what.to_lowercase().contains(word));
+        if asks_secret && !self.wrong(Switch::SecretsInForms) {
             // A form must never ask for a secret; a page may.
             return self.ask_page(session);
         }
@@ -294,6 +308,9 @@ impl Agent {
 
     pub(super) fn form_answered(&mut self, session: &str, key: &str, answer: Result<Value, RpcError>) {
         let said = match outcome(&answer) {
+            Outcome::Accepted(content) if self.wrong(Switch::SkipsValidation) => {
+                format!("You answered: {}", content.get(key).unwrap_or(content))
+            }
             Outcome::Accepted(content) => match content.get(key).and_then(Value::as_str) {
                 Some(text) if (1..=200).contains(&text.chars().count()) => format!("You answered: {text}"),
                 _ => format!("The form came back without a usable {key}, so I go on without it."),
@@ -363,10 +380,6 @@ fn outcome(answer: &Result<Value, RpcError>) -> Outcome<'_> {
             other => Outcome::Failed(format!("the action {:?} is unknown", other.unwrap_or_default())),
         },
     }
-}
-
-fn change(open: &Session, path: &str, change: Change) -> Step {
-    Step::Begin(Job::Write { path: open.resolve(path), change, old: Old::Unknown })
 }
 
 fn think(time: Duration, steps: &mut VecDeque<Step>) {

@@ -64,8 +64,8 @@ impl Session {
     }
 
     /// Whether an absolute path lies in the working folder or in a further root.
-    pub(super) fn contains(&self, path: &str) -> bool {
-        std::iter::once(&self.record.cwd).chain(&self.record.roots).any(|root| {
+    pub(super) fn contains(&self, path: &str, cwd: bool) -> bool {
+        Some(&self.record.cwd).filter(|_| cwd).into_iter().chain(&self.record.roots).any(|root| {
             let root = normal(root);
             path == root
                 || path.strip_prefix(root.trim_end_matches('/')).is_some_and(|rest| rest.starts_with('/'))

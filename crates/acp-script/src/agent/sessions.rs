@@ -11,6 +11,7 @@ use super::record::Record;
 use super::session::{Ending, Server, ServerState, Session};
 use super::turn::Cancel;
 use super::{Agent, invalid_request};
+use crate::switch::Switch;
 
 /// A request that waits for the session store.
 pub(super) enum Parked {
@@ -30,7 +31,10 @@ impl Agent {
         let place = self.place(params, true)?;
         self.gate()?;
         self.room()?;
-        let session = self.fresh_id("sess");
+        let session = match self.wrong(Switch::SameSessionId) {
+            false => self.fresh_id("sess"),
+            true => "session".to_owned(),
+        };
         let now = self.wall_clock();
         let record = Record {
             id: session.clone(),
@@ -84,7 +88,16 @@ impl Agent {
             return;
         };
         record.cwd.clone_from(&place.cwd);
-        record.roots.clone_from(&place.roots);
+        if !place.roots.is_empty() || !self.wrong(Switch::KeepsRoots) {
+            record.roots.clone_from(&place.roots);
+        }
+        if replay && self.wrong(Switch::EraseOnLoad) {
+            record.history.clear();
+            self.outbox.push_back(Effect::StoreSession(Box::new(record.clone())));
+        }
+        if !replay && self.wrong(Switch::ResumeForgets) {
+            record.word = None;
+        }
         let history = if replay { record.history.clone() } else { Vec::new() };
         self.shut(id);
         self.open(record, &place);
@@ -114,11 +127,16 @@ impl Agent {
         if let Some((created, id)) = after {
             records.retain(|record| (record.created, &record.id) < (created, &id));
         }
-        let more = records.len() > self.config.page_size;
-        records.truncate(self.config.page_size);
+        let size = if self.wrong(Switch::NoPages) { usize::MAX } else { self.config.page_size };
+        let more = records.len() > size;
+        records.truncate(size);
         let mut result = json!({ "sessions": records.iter().map(Record::info).collect::<Vec<_>>() });
         if let Some(last) = records.last().filter(|_| more) {
             result["nextCursor"] = json!(format!("{:x}.{}", last.created, last.id));
+        }
+        if self.wrong(Switch::ListTouches) {
+            let open: Vec<String> = self.sessions.keys().cloned().collect();
+            open.iter().for_each(|session| self.touch(session));
         }
         self.respond(&request, &result);
     }
@@ -132,6 +150,9 @@ impl Agent {
 
     pub(super) fn delete(&mut self, id: &Id, params: &Params) -> Result<(), RpcError> {
         let session = params.text("sessionId")?.to_owned();
+        if self.wrong(Switch::StrictDelete) {
+            self.known(&session)?;
+        }
         if self.sessions.contains_key(&session) {
             self.end_session(&session, Ending::Delete(id.clone()));
         } else {
@@ -172,6 +193,9 @@ impl Agent {
     fn shut(&mut self, id: &str) {
         let Some(session) = self.sessions.remove(id) else { return };
         for server in session.servers {
+            if self.wrong(Switch::CloseKeepsServers) {
+                break;
+            }
             self.outbox.push_back(Effect::McpDisconnect { key: server.key });
         }
     }

@@ -10,8 +10,9 @@ use serde_json::{Value, json};
 use super::effect::{Effect, Token};
 use super::params::{self, Params};
 use super::step::{Step, Stop, Stream, Voice};
-use super::tools::{Stage, Work};
+use super::tools::{Job, Stage, Work};
 use super::{Agent, record};
+use crate::switch::Switch;
 
 /// A running turn.
 ///
@@ -185,7 +186,11 @@ impl Agent {
                 self.notify("elicitation/complete", &json!({ "elicitationId": elicitation }));
             }
             Step::Remember(word) => {
-                if let Some(open) = self.sessions.get_mut(session) {
+                let forgets = self.wrong(Switch::ForgetsTurns);
+                if self.wrong(Switch::SharedMemory) {
+                    self.sessions.values_mut().for_each(|open| open.record.word = Some(word.clone()));
+                    self.gossip = Some(word);
+                } else if let Some(open) = self.sessions.get_mut(session).filter(|_| !forgets) {
                     open.record.word = Some(word);
                 }
             }
@@ -361,6 +366,14 @@ impl Agent {
 
     /// Cancels the session's turn, if one is running.
     pub(super) fn cancel(&mut self, session: &str, how: Cancel) {
+        if self.wrong(Switch::CancelsAll) {
+            let others: Vec<String> = self.sessions.keys().filter(|other| *other != session).cloned().collect();
+            others.iter().for_each(|other| self.cancel_turn(other, how));
+        }
+        self.cancel_turn(session, how);
+    }
+
+    fn cancel_turn(&mut self, session: &str, how: Cancel) {
         let now = self.now;
         let Some(turn) = self.turn(session) else { return };
         if turn.cancel.is_some() {
@@ -403,9 +416,13 @@ impl Agent {
 
     /// Replaces what is left of the turn by what must still be done.
     pub(super) fn wind_down(&mut self, session: &str) {
+        let keeps_working = self.wrong(Switch::KeepsWorking);
         let Some(turn) = self.turn(session) else { return };
         let left = std::mem::take(&mut turn.steps);
         let mut steps: VecDeque<Step> = VecDeque::new();
+        if keeps_working {
+            steps.push_back(Step::Begin(Job::run("true", None)));
+        }
         for terminal in &turn.terminals {
             steps.push_back(Step::Kill(terminal.clone()));
             steps.push_back(Step::Release(terminal.clone()));

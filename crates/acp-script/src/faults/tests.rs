@@ -2,7 +2,7 @@ use super::*;
 use acp_rpc::Frame;
 use serde_json::json;
 
-fn engine(faults: serde_json::Value) -> Faults {
+fn engine(faults: Value) -> Faults {
     let faults: Vec<Fault> = serde_json::from_value(faults).unwrap();
     Faults::new(&faults, 1)
 }

@@ -1,0 +1,62 @@
+//! Behaviours that no change of a frame can imitate.
+
+use serde::Deserialize;
+
+/// A wrong behaviour of the agent itself. Whatever can be said as a [`crate::faults::Fault`] is not in this list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Switch {
+    /// Serves sessions before `initialize`.
+    NoHandshake,
+    /// Refuses client capabilities that it does not know.
+    StrictCapabilities,
+    /// Gives every session the same id.
+    SameSessionId,
+    /// Keeps one remembered word for all sessions.
+    SharedMemory,
+    /// Empties a session's history when it is loaded.
+    EraseOnLoad,
+    /// A resumed session has forgotten what was said.
+    ResumeForgets,
+    /// A loaded session has forgotten what was said, though it replays it.
+    ForgetsTurns,
+    /// Leaves the MCP servers of a closed session running.
+    CloseKeepsServers,
+    /// Lists all sessions on one page.
+    NoPages,
+    /// `session/list` counts as activity of every session it lists.
+    ListTouches,
+    /// Deleting a session that is not there is an error.
+    StrictDelete,
+    /// Resolves relative paths against the first additional root.
+    RelativeToRoots,
+    /// Takes only the additional roots as places where it may read and write.
+    RefusesCwd,
+    /// Reads and writes anywhere, and asks nobody.
+    NoBoundary,
+    /// Keeps additional roots that a later load or resume does not list.
+    KeepsRoots,
+    /// Says that it called an MCP tool, but did not.
+    PretendsMcpCalls,
+    /// Offers the MCP tools of every session in every session.
+    SharesMcpTools,
+    /// Cancels the turns of all sessions when one is cancelled.
+    CancelsAll,
+    /// Begins another command after it was cancelled.
+    KeepsWorking,
+    /// Writes first and asks for permission afterwards.
+    AsksAfterwards,
+    /// Believes whatever a form brings back.
+    SkipsValidation,
+    /// Asks for secrets with a form.
+    SecretsInForms,
+    /// The process goes on when its input has ended.
+    SurvivesEnd,
+}
+
+impl Switch {
+    /// Reads the name used in defect files.
+    pub fn parse(name: &str) -> Option<Self> {
+        serde_json::from_value(serde_json::Value::String(name.to_owned())).ok()
+    }
+}
