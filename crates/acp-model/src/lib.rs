@@ -1,0 +1,30 @@
+//! The vendors' model wire formats, both ways, and a scripted model endpoint that real agents accept in place
+//! of a vendor's.
+//!
+//! There is no ACP here. The endpoint never calls a real model and never needs a key; the wire formats never
+//! touch a socket, so that a client of real models can use them too.
+//!
+//! Read first: [`talk::Request`] and [`talk::Reply`] (what every vendor says, in one shape), [`wire`] (the
+//! vendors' shapes), [`Script`] (what the endpoint answers), [`Endpoint`] (the server).
+
+mod body;
+mod exchange;
+mod fill;
+mod journal;
+mod play;
+mod script;
+mod serve;
+pub mod sse;
+pub mod talk;
+mod tools;
+mod wanted;
+pub mod wire;
+mod wishes;
+
+pub use exchange::Exchange;
+pub use journal::Journal;
+pub use play::{Beat, Hints, Memory, Play, decide};
+pub use script::{Action, Rule, Script, ScriptError, When};
+pub use serve::{Endpoint, Settings};
+pub use tools::{Unfit, choose};
+pub use wanted::Wanted;

@@ -1,0 +1,306 @@
+//! What is said to a model and by a model, in one shape for all vendors.
+
+use serde_json::Value;
+
+/// A request to a model.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Request {
+    /// The model's name.
+    pub model: String,
+    /// Whether the answer shall be streamed.
+    pub stream: bool,
+    /// Chat completions: whether usage shall come in a chunk of its own.
+    pub usage_chunk: bool,
+    /// Everything said as system or developer.
+    pub system: String,
+    /// The conversation, oldest first.
+    pub turns: Vec<Turn>,
+    /// The tools offered.
+    pub tools: Vec<Tool>,
+    /// The form that the answer must have.
+    pub answer: AnswerForm,
+    /// The limit of tokens in the answer.
+    pub max_tokens: Option<u64>,
+}
+
+/// The form that an answer must have.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum AnswerForm {
+    /// Any text.
+    #[default]
+    Free,
+    /// JSON, of a schema when there is one.
+    Json(Option<Value>),
+}
+
+/// One turn of the conversation.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Turn {
+    /// The person (or what the agent says in the person's name).
+    User(Vec<UserPart>),
+    /// The model.
+    Assistant(Vec<Part>),
+    /// What a tool gave back.
+    Result(ToolResult),
+}
+
+/// A piece of a user's turn.
+#[derive(Clone, Debug, PartialEq)]
+pub enum UserPart {
+    /// Text.
+    Text(String),
+    /// An image, as base64, or by its address.
+    Image {
+        /// Its media type.
+        mime: String,
+        /// Base64 data, or an address.
+        data: String,
+    },
+    /// Something else, by its kind.
+    Other(String),
+}
+
+/// What a tool gave back.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ToolResult {
+    /// The call it answers.
+    pub id: String,
+    /// The tool's name, where the wire tells.
+    pub name: String,
+    /// Its text.
+    pub text: String,
+    /// Whether the tool says that it failed.
+    pub is_error: bool,
+}
+
+/// A tool offered to the model.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Tool {
+    /// Its name.
+    pub name: String,
+    /// The group it stands in (responses only).
+    pub namespace: Option<String>,
+    /// What it does.
+    pub description: String,
+    /// The JSON Schema of its arguments.
+    pub schema: Value,
+    /// Whether it takes free text instead of JSON arguments.
+    pub free_text: bool,
+}
+
+/// A piece of the model's turn.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Part {
+    /// Reasoning.
+    Think(String),
+    /// Text for the person.
+    Text(String),
+    /// A call of a tool.
+    Call(Call),
+}
+
+/// A call of a tool.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Call {
+    /// The call's id.
+    pub id: String,
+    /// The tool.
+    pub name: String,
+    /// The group it stands in (responses only).
+    pub namespace: Option<String>,
+    /// What it is given.
+    pub input: Input,
+}
+
+/// What a tool is given.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Input {
+    /// JSON arguments.
+    Json(Value),
+    /// Free text, or arguments that are not JSON.
+    Text(String),
+}
+
+impl Input {
+    /// The text that goes over the wire.
+    pub fn text(&self) -> String {
+        match self {
+            Self::Json(value) => value.to_string(),
+            Self::Text(text) => text.clone(),
+        }
+    }
+
+    /// Reads arguments that came as text; what is not JSON stays text.
+    pub fn read(text: &str) -> Self {
+        if text.trim().is_empty() {
+            return Self::Json(Value::Object(serde_json::Map::new()));
+        }
+        serde_json::from_str(text).map_or_else(|_| Self::Text(text.to_owned()), Self::Json)
+    }
+}
+
+/// A whole answer.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Reply {
+    /// The answer's id.
+    pub id: String,
+    /// The model's name.
+    pub model: String,
+    /// What it says.
+    pub parts: Vec<Part>,
+    /// Why it stopped.
+    pub stop: Stop,
+    /// What it cost.
+    pub usage: Usage,
+}
+
+/// Why a model stopped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Stop {
+    /// It was done.
+    #[default]
+    End,
+    /// It waits for its tools.
+    Tools,
+    /// The token limit.
+    Length,
+    /// It would not answer.
+    Refusal,
+}
+
+/// What an answer cost, in tokens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Of the request.
+    pub input: u64,
+    /// Of the answer.
+    pub output: u64,
+    /// Of the request, taken from a cache.
+    pub cached: u64,
+    /// Of the answer, spent on reasoning.
+    pub reasoning: u64,
+}
+
+/// A piece of a streamed answer.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Delta {
+    /// More reasoning.
+    Think(String),
+    /// More text.
+    Text(String),
+    /// A call begins.
+    Call {
+        /// Its place among the calls of this answer, from 0.
+        index: usize,
+        /// Its id.
+        id: String,
+        /// The tool.
+        name: String,
+        /// The group it stands in (responses only).
+        namespace: Option<String>,
+        /// Whether free text follows instead of JSON.
+        free_text: bool,
+    },
+    /// More of a call's arguments.
+    Args {
+        /// Which call.
+        index: usize,
+        /// A piece of their text.
+        text: String,
+    },
+    /// The answer ends.
+    End {
+        /// Why.
+        stop: Stop,
+        /// At what cost.
+        usage: Usage,
+    },
+    /// The answer broke off with an error.
+    Failed {
+        /// The vendor's word for it.
+        kind: String,
+        /// The message.
+        message: String,
+    },
+}
+
+/// Puts the pieces of a streamed answer together.
+#[derive(Debug, Default)]
+pub struct Collector {
+    parts: Vec<Part>,
+    calls: Vec<(usize, usize, String, bool)>,
+    /// Why it stopped, once it did.
+    pub stop: Option<Stop>,
+    /// What it cost.
+    pub usage: Usage,
+    /// The error it broke off with.
+    pub failed: Option<(String, String)>,
+}
+
+impl Collector {
+    /// Takes the next piece.
+    pub fn push(&mut self, delta: Delta) {
+        match delta {
+            Delta::Think(more) => match self.parts.last_mut() {
+                Some(Part::Think(text)) => text.push_str(&more),
+                _ => self.parts.push(Part::Think(more)),
+            },
+            Delta::Text(more) => match self.parts.last_mut() {
+                Some(Part::Text(text)) => text.push_str(&more),
+                _ => self.parts.push(Part::Text(more)),
+            },
+            Delta::Call { index, id, name, namespace, free_text } => {
+                self.calls.push((index, self.parts.len(), String::new(), free_text));
+                self.parts.push(Part::Call(Call { id, name, namespace, input: Input::Text(String::new()) }));
+            }
+            Delta::Args { index, text } => {
+                if let Some((_, _, whole, _)) = self.calls.iter_mut().rev().find(|(of, ..)| *of == index) {
+                    whole.push_str(&text);
+                }
+            }
+            Delta::End { stop, usage } => {
+                self.stop = Some(stop);
+                self.usage = usage;
+            }
+            Delta::Failed { kind, message } => self.failed = Some((kind, message)),
+        }
+    }
+
+    /// The parts, with the calls' arguments read.
+    pub fn finish(mut self) -> Vec<Part> {
+        for (_, place, text, free_text) in std::mem::take(&mut self.calls) {
+            if let Some(Part::Call(call)) = self.parts.get_mut(place) {
+                call.input = if free_text { Input::Text(text) } else { Input::read(&text) };
+            }
+        }
+        self.parts
+    }
+}
+
+impl Request {
+    /// The texts of the person's turns, joined per turn.
+    pub fn user_texts(&self) -> impl Iterator<Item = (usize, String)> + '_ {
+        self.turns.iter().enumerate().filter_map(|(index, turn)| match turn {
+            Turn::User(parts) => Some((index, user_text(parts))),
+            _ => None,
+        })
+    }
+
+    /// How many images the person's turns hold.
+    pub fn images(&self) -> usize {
+        let parts = self.turns.iter().filter_map(|turn| match turn {
+            Turn::User(parts) => Some(parts),
+            _ => None,
+        });
+        parts.flatten().filter(|part| matches!(part, UserPart::Image { .. })).count()
+    }
+}
+
+/// The text of a user's turn.
+pub fn user_text(parts: &[UserPart]) -> String {
+    let texts = parts.iter().filter_map(|part| match part {
+        UserPart::Text(text) => Some(text.as_str()),
+        _ => None,
+    });
+    texts.collect::<Vec<_>>().join("\n")
+}

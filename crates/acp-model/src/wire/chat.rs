@@ -1,0 +1,404 @@
+//! OpenAI chat completions, and the many servers that copy them.
+
+use serde_json::{Map, Value, json};
+
+use super::{flat, join, text_of};
+use crate::sse::Event;
+use crate::talk::{
+    AnswerForm, Call, Delta, Input, Part, Reply, Request, Stop, Tool, ToolResult, Turn, Usage, UserPart,
+};
+
+pub(super) fn read_request(body: &Value) -> Result<Request, String> {
+    let messages = body["messages"].as_array().ok_or("\"messages\" is not a list")?;
+    let mut request = Request {
+        model: text_of(body, "model").to_owned(),
+        stream: body["stream"].as_bool().unwrap_or(false),
+        usage_chunk: body["stream_options"]["include_usage"].as_bool().unwrap_or(false),
+        tools: read_tools(&body["tools"]),
+        answer: read_form(&body["response_format"]),
+        max_tokens: body["max_completion_tokens"].as_u64().or_else(|| body["max_tokens"].as_u64()),
+        ..Request::default()
+    };
+    for message in messages {
+        match text_of(message, "role") {
+            "system" | "developer" => join(&mut request.system, &flat(&message["content"])),
+            "assistant" => request.turns.push(Turn::Assistant(read_parts(message))),
+            "tool" | "function" => request.turns.push(Turn::Result(ToolResult {
+                id: text_of(message, "tool_call_id").to_owned(),
+                name: text_of(message, "name").to_owned(),
+                text: flat(&message["content"]),
+                is_error: false,
+            })),
+            _ => request.turns.push(Turn::User(read_content(&message["content"]))),
+        }
+    }
+    Ok(request)
+}
+
+fn read_content(content: &Value) -> Vec<UserPart> {
+    let Some(list) = content.as_array() else { return vec![UserPart::Text(flat(content))] };
+    let parts = list.iter().map(|part| match text_of(part, "type") {
+        "text" => UserPart::Text(text_of(part, "text").to_owned()),
+        "image_url" => image(text_of(&part["image_url"], "url")),
+        other => UserPart::Other(other.to_owned()),
+    });
+    parts.collect()
+}
+
+/// An image given as a data address or a plain one.
+pub(super) fn image(url: &str) -> UserPart {
+    match url.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,")) {
+        Some((mime, data)) => UserPart::Image { mime: mime.to_owned(), data: data.to_owned() },
+        None => UserPart::Image { mime: String::new(), data: url.to_owned() },
+    }
+}
+
+/// The other way round.
+pub(super) fn image_url(mime: &str, data: &str) -> String {
+    if mime.is_empty() { data.to_owned() } else { format!("data:{mime};base64,{data}") }
+}
+
+fn read_parts(message: &Value) -> Vec<Part> {
+    let mut parts = Vec::new();
+    let thought = ["reasoning_content", "reasoning"]
+        .iter()
+        .map(|name| text_of(message, name))
+        .find(|text| !text.is_empty());
+    parts.extend(thought.map(|text| Part::Think(text.to_owned())));
+    let text = flat(&message["content"]);
+    if !text.is_empty() {
+        parts.push(Part::Text(text));
+    }
+    for call in message["tool_calls"].as_array().into_iter().flatten() {
+        parts.push(Part::Call(read_call(call)));
+    }
+    parts
+}
+
+fn read_call(call: &Value) -> Call {
+    let custom = &call["custom"];
+    let (name, input) = if custom.is_object() {
+        (text_of(custom, "name"), Input::Text(text_of(custom, "input").to_owned()))
+    } else {
+        let function = &call["function"];
+        (text_of(function, "name"), Input::read(text_of(function, "arguments")))
+    };
+    Call { id: text_of(call, "id").to_owned(), name: name.to_owned(), namespace: None, input }
+}
+
+fn read_tools(tools: &Value) -> Vec<Tool> {
+    let read = |tool: &Value| {
+        let function = tool.get("function").or_else(|| tool.get("custom"))?;
+        Some(Tool {
+            name: function["name"].as_str()?.to_owned(),
+            namespace: None,
+            description: text_of(function, "description").to_owned(),
+            schema: function["parameters"].clone(),
+            free_text: tool.get("custom").is_some(),
+        })
+    };
+    tools.as_array().into_iter().flatten().filter_map(read).collect()
+}
+
+fn read_form(format: &Value) -> AnswerForm {
+    match text_of(format, "type") {
+        "json_object" => AnswerForm::Json(None),
+        "json_schema" => AnswerForm::Json(Some(format["json_schema"]["schema"].clone())),
+        _ => AnswerForm::Free,
+    }
+}
+
+pub(super) fn write_request(request: &Request) -> Value {
+    let mut messages = Vec::new();
+    if !request.system.is_empty() {
+        messages.push(json!({"role": "system", "content": request.system}));
+    }
+    messages.extend(request.turns.iter().map(write_turn));
+    let mut body = json!({"model": request.model, "messages": messages});
+    if request.stream {
+        body["stream"] = true.into();
+        if request.usage_chunk {
+            body["stream_options"] = json!({"include_usage": true});
+        }
+    }
+    if !request.tools.is_empty() {
+        body["tools"] = request.tools.iter().map(write_tool).collect();
+    }
+    match &request.answer {
+        AnswerForm::Free => {}
+        AnswerForm::Json(None) => body["response_format"] = json!({"type": "json_object"}),
+        AnswerForm::Json(Some(schema)) => {
+            body["response_format"] =
+                json!({"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}});
+        }
+    }
+    if let Some(limit) = request.max_tokens {
+        body["max_completion_tokens"] = limit.into();
+    }
+    body
+}
+
+fn write_tool(tool: &Tool) -> Value {
+    if tool.free_text {
+        return json!({"type": "custom", "custom": {"name": tool.name, "description": tool.description}});
+    }
+    json!({"type": "function", "function": {"name": tool.name, "description": tool.description, "parameters": tool.schema}})
+}
+
+fn write_turn(turn: &Turn) -> Value {
+    match turn {
+        Turn::User(parts) => match parts.as_slice() {
+            [UserPart::Text(text)] => json!({"role": "user", "content": text}),
+            parts => {
+                json!({"role": "user", "content": parts.iter().map(write_user_part).collect::<Vec<_>>()})
+            }
+        },
+        Turn::Assistant(parts) => write_message(parts),
+        Turn::Result(result) => {
+            json!({"role": "tool", "tool_call_id": result.id, "name": result.name, "content": result.text})
+        }
+    }
+}
+
+fn write_user_part(part: &UserPart) -> Value {
+    match part {
+        UserPart::Text(text) => json!({"type": "text", "text": text}),
+        UserPart::Image { mime, data } => {
+            json!({"type": "image_url", "image_url": {"url": image_url(mime, data)}})
+        }
+        UserPart::Other(kind) => json!({"type": kind}),
+    }
+}
+
+fn write_message(parts: &[Part]) -> Value {
+    let mut text = None::<String>;
+    let mut thought = String::new();
+    let mut calls = Vec::new();
+    for part in parts {
+        match part {
+            Part::Think(more) => thought.push_str(more),
+            Part::Text(more) => text.get_or_insert_default().push_str(more),
+            Part::Call(call) => calls.push(write_call(call)),
+        }
+    }
+    let mut message = json!({"role": "assistant", "content": text, "refusal": null});
+    if !thought.is_empty() {
+        message["reasoning_content"] = thought.into();
+    }
+    if !calls.is_empty() {
+        message["tool_calls"] = calls.into();
+    }
+    message
+}
+
+fn write_call(call: &Call) -> Value {
+    match &call.input {
+        Input::Json(args) => {
+            json!({"id": call.id, "type": "function", "function": {"name": call.name, "arguments": args.to_string()}})
+        }
+        Input::Text(text) => {
+            json!({"id": call.id, "type": "custom", "custom": {"name": call.name, "input": text}})
+        }
+    }
+}
+
+fn stop_word(stop: Stop) -> &'static str {
+    match stop {
+        Stop::End => "stop",
+        Stop::Tools => "tool_calls",
+        Stop::Length => "length",
+        Stop::Refusal => "content_filter",
+    }
+}
+
+fn read_stop(word: &str) -> Stop {
+    match word {
+        "tool_calls" | "function_call" => Stop::Tools,
+        "length" => Stop::Length,
+        "content_filter" => Stop::Refusal,
+        _ => Stop::End,
+    }
+}
+
+fn write_usage(usage: &Usage) -> Value {
+    json!({
+        "prompt_tokens": usage.input, "completion_tokens": usage.output, "total_tokens": usage.input + usage.output,
+        "prompt_tokens_details": {"cached_tokens": usage.cached},
+        "completion_tokens_details": {"reasoning_tokens": usage.reasoning},
+    })
+}
+
+fn read_usage(usage: &Value) -> Usage {
+    Usage {
+        input: usage["prompt_tokens"].as_u64().unwrap_or(0),
+        output: usage["completion_tokens"].as_u64().unwrap_or(0),
+        cached: usage["prompt_tokens_details"]["cached_tokens"].as_u64().unwrap_or(0),
+        reasoning: usage["completion_tokens_details"]["reasoning_tokens"].as_u64().unwrap_or(0),
+    }
+}
+
+pub(super) fn write_reply(reply: &Reply) -> Value {
+    json!({
+        "id": reply.id, "object": "chat.completion", "created": super::responses::CREATED, "model": reply.model,
+        "choices": [{"index": 0, "message": write_message(&reply.parts), "logprobs": null, "finish_reason": stop_word(reply.stop)}],
+        "usage": write_usage(&reply.usage), "system_fingerprint": "fp_scripted",
+    })
+}
+
+pub(super) fn read_reply(body: &Value) -> Result<Reply, String> {
+    let choice = body["choices"].get(0).ok_or("there is no choice")?;
+    Ok(Reply {
+        id: text_of(body, "id").to_owned(),
+        model: text_of(body, "model").to_owned(),
+        parts: read_parts(&choice["message"]),
+        stop: read_stop(text_of(choice, "finish_reason")),
+        usage: read_usage(&body["usage"]),
+    })
+}
+
+/// Writes chunks.
+pub struct Writer {
+    base: Map<String, Value>,
+    started: bool,
+    usage_chunk: bool,
+}
+
+impl Writer {
+    pub(super) fn new(id: &str, request: &Request) -> Self {
+        let base = json!({"id": id, "object": "chat.completion.chunk", "created": super::responses::CREATED, "model": request.model, "system_fingerprint": "fp_scripted"});
+        let base = base.as_object().cloned().unwrap_or_default();
+        Self { base, started: false, usage_chunk: request.usage_chunk }
+    }
+
+    pub(super) fn push(&mut self, delta: &Delta) -> Vec<Event> {
+        let mut events = Vec::new();
+        if let Delta::Failed { kind, message } = delta {
+            return vec![Event::data(
+                json!({"error": {"message": message, "type": kind, "code": kind}}).to_string(),
+            )];
+        }
+        if !std::mem::replace(&mut self.started, true) {
+            events.push(self.chunk(&json!({"role": "assistant", "content": ""}), None));
+        }
+        match delta {
+            Delta::Think(text) => events.push(self.chunk(&json!({"reasoning_content": text}), None)),
+            Delta::Text(text) => events.push(self.chunk(&json!({"content": text}), None)),
+            Delta::Call { index, id, name, free_text: false, .. } => events.push(self.chunk(
+                &json!({"tool_calls": [{"index": index, "id": id, "type": "function", "function": {"name": name, "arguments": ""}}]}),
+                None,
+            )),
+            Delta::Call { index, id, name, .. } => events.push(self.chunk(
+                &json!({"tool_calls": [{"index": index, "id": id, "type": "custom", "custom": {"name": name, "input": ""}}]}),
+                None,
+            )),
+            Delta::Args { index, text } => events.push(
+                self.chunk(&json!({"tool_calls": [{"index": index, "function": {"arguments": text}}]}), None),
+            ),
+            Delta::End { stop, usage } => events.extend(self.end(*stop, usage)),
+            Delta::Failed { .. } => {}
+        }
+        events
+    }
+
+    fn end(&self, stop: Stop, usage: &Usage) -> Vec<Event> {
+        let word = Value::from(stop_word(stop));
+        let mut last = self.base.clone();
+        last.insert(
+            "choices".to_owned(),
+            json!([{"index": 0, "delta": {}, "logprobs": null, "finish_reason": word}]),
+        );
+        let mut events = Vec::new();
+        if self.usage_chunk {
+            let mut cost = self.base.clone();
+            cost.insert("choices".to_owned(), json!([]));
+            cost.insert("usage".to_owned(), write_usage(usage));
+            events.push(Event::data(Value::Object(last).to_string()));
+            events.push(Event::data(Value::Object(cost).to_string()));
+        } else {
+            last.insert("usage".to_owned(), write_usage(usage));
+            events.push(Event::data(Value::Object(last).to_string()));
+        }
+        events.push(Event::data("[DONE]"));
+        events
+    }
+
+    fn chunk(&self, delta: &Value, finish: Option<&str>) -> Event {
+        let mut chunk = self.base.clone();
+        chunk.insert(
+            "choices".to_owned(),
+            json!([{"index": 0, "delta": delta, "logprobs": null, "finish_reason": finish}]),
+        );
+        Event::data(Value::Object(chunk).to_string())
+    }
+}
+
+/// Reads chunks. Usage may come after the finish reason, so the end is told at `[DONE]` or the stream's end.
+#[derive(Default)]
+pub struct Reader {
+    stop: Option<Stop>,
+    usage: Usage,
+    ended: bool,
+}
+
+impl Reader {
+    pub(super) fn push(&mut self, event: &Event) -> Result<Vec<Delta>, String> {
+        if event.data.trim() == "[DONE]" {
+            return Ok(self.finish());
+        }
+        let chunk: Value =
+            serde_json::from_str(&event.data).map_err(|error| format!("a chunk is not JSON: {error}"))?;
+        if let Some((kind, message)) = super::read_error(&chunk) {
+            return Ok(vec![Delta::Failed { kind, message }]);
+        }
+        if chunk["usage"].is_object() {
+            self.usage = read_usage(&chunk["usage"]);
+        }
+        let Some(choice) = chunk["choices"].get(0) else { return Ok(Vec::new()) };
+        let delta = &choice["delta"];
+        let mut deltas = Vec::new();
+        for name in ["reasoning_content", "reasoning"] {
+            if let Some(text) = delta[name].as_str().filter(|text| !text.is_empty()) {
+                deltas.push(Delta::Think(text.to_owned()));
+                break;
+            }
+        }
+        if let Some(text) = delta["content"].as_str().filter(|text| !text.is_empty()) {
+            deltas.push(Delta::Text(text.to_owned()));
+        }
+        for call in delta["tool_calls"].as_array().into_iter().flatten() {
+            read_call_delta(call, &mut deltas);
+        }
+        if let Some(word) = choice["finish_reason"].as_str() {
+            self.stop = Some(read_stop(word));
+        }
+        Ok(deltas)
+    }
+
+    pub(super) fn finish(&mut self) -> Vec<Delta> {
+        match self.stop {
+            Some(stop) if !std::mem::replace(&mut self.ended, true) => {
+                vec![Delta::End { stop, usage: self.usage }]
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+fn read_call_delta(call: &Value, deltas: &mut Vec<Delta>) {
+    let index = call["index"].as_u64().map_or(0, |index| usize::try_from(index).unwrap_or(0));
+    let custom = call.get("custom");
+    let inner = custom.unwrap_or(&call["function"]);
+    if let Some(name) = inner["name"].as_str().filter(|name| !name.is_empty()) {
+        deltas.push(Delta::Call {
+            index,
+            id: text_of(call, "id").to_owned(),
+            name: name.to_owned(),
+            namespace: None,
+            free_text: custom.is_some(),
+        });
+    }
+    let text = if custom.is_some() { text_of(inner, "input") } else { text_of(inner, "arguments") };
+    if !text.is_empty() {
+        deltas.push(Delta::Args { index, text: text.to_owned() });
+    }
+}

@@ -1,0 +1,378 @@
+//! Gemini generateContent and streamGenerateContent.
+
+use serde_json::{Value, json};
+
+use super::{flat, text_of};
+use crate::sse::Event;
+use crate::talk::{
+    AnswerForm, Call, Delta, Input, Part, Reply, Request, Stop, Tool, ToolResult, Turn, Usage, UserPart,
+};
+
+/// A field under its camel-case or snake-case name: the vendor's libraries use both.
+fn field<'v>(value: &'v Value, camel: &str, snake: &str) -> &'v Value {
+    value.get(camel).unwrap_or(&value[snake])
+}
+
+pub(super) fn read_request(body: &Value) -> Result<Request, String> {
+    let contents = match &body["contents"] {
+        Value::Array(list) => list.clone(),
+        single @ Value::Object(_) => vec![single.clone()],
+        _ => return Err("\"contents\" is not a list".to_owned()),
+    };
+    let config = field(body, "generationConfig", "generation_config");
+    let mut request = Request {
+        system: flat(&field(body, "systemInstruction", "system_instruction")["parts"]),
+        tools: read_tools(&body["tools"]),
+        answer: read_form(config),
+        max_tokens: field(config, "maxOutputTokens", "max_output_tokens").as_u64(),
+        ..Request::default()
+    };
+    for content in &contents {
+        let parts = content["parts"].as_array().map(Vec::as_slice).unwrap_or_default();
+        if text_of(content, "role") == "model" {
+            request.turns.push(Turn::Assistant(read_parts(parts)));
+        } else {
+            read_user(parts, &mut request.turns);
+        }
+    }
+    Ok(request)
+}
+
+fn read_user(parts: &[Value], turns: &mut Vec<Turn>) {
+    let mut words = Vec::new();
+    for part in parts {
+        let response = field(part, "functionResponse", "function_response");
+        let inline = field(part, "inlineData", "inline_data");
+        if response.is_object() {
+            if !words.is_empty() {
+                turns.push(Turn::User(std::mem::take(&mut words)));
+            }
+            turns.push(Turn::Result(read_result(response)));
+        } else if inline.is_object() {
+            words.push(UserPart::Image {
+                mime: field(inline, "mimeType", "mime_type").as_str().unwrap_or_default().to_owned(),
+                data: text_of(inline, "data").to_owned(),
+            });
+        } else if let Some(text) = part["text"].as_str() {
+            words.push(UserPart::Text(text.to_owned()));
+        } else {
+            words.push(UserPart::Other(
+                part.as_object().and_then(|map| map.keys().next()).cloned().unwrap_or_default(),
+            ));
+        }
+    }
+    if !words.is_empty() {
+        turns.push(Turn::User(words));
+    }
+}
+
+fn read_result(response: &Value) -> ToolResult {
+    let answer = &response["response"];
+    let told = ["output", "result", "content"].iter().find_map(|name| answer[*name].as_str());
+    let error = answer["error"].as_str();
+    ToolResult {
+        id: text_of(response, "id").to_owned(),
+        name: text_of(response, "name").to_owned(),
+        text: told.or(error).map_or_else(|| answer.to_string(), str::to_owned),
+        is_error: error.is_some(),
+    }
+}
+
+fn read_parts(parts: &[Value]) -> Vec<Part> {
+    let mut read: Vec<Part> = Vec::new();
+    for part in parts {
+        let call = field(part, "functionCall", "function_call");
+        if call.is_object() {
+            read.push(Part::Call(Call {
+                id: text_of(call, "id").to_owned(),
+                name: text_of(call, "name").to_owned(),
+                namespace: None,
+                input: Input::Json(call.get("args").cloned().unwrap_or_else(|| json!({}))),
+            }));
+            continue;
+        }
+        let Some(text) = part["text"].as_str() else { continue };
+        let thought = part["thought"].as_bool().unwrap_or(false);
+        match (read.last_mut(), thought) {
+            (Some(Part::Think(whole)), true) | (Some(Part::Text(whole)), false) => whole.push_str(text),
+            (_, true) => read.push(Part::Think(text.to_owned())),
+            (_, false) => read.push(Part::Text(text.to_owned())),
+        }
+    }
+    read
+}
+
+fn read_tools(tools: &Value) -> Vec<Tool> {
+    let groups = tools.as_array().into_iter().flatten();
+    let declared = groups
+        .filter_map(|group| field(group, "functionDeclarations", "function_declarations").as_array())
+        .flatten();
+    let read = |tool: &Value| {
+        let schema = tool
+            .get("parametersJsonSchema")
+            .or_else(|| tool.get("parameters_json_schema"))
+            .or_else(|| tool.get("parameters"));
+        Some(Tool {
+            name: tool["name"].as_str()?.to_owned(),
+            description: text_of(tool, "description").to_owned(),
+            schema: schema.cloned().unwrap_or(Value::Null),
+            ..Tool::default()
+        })
+    };
+    declared.filter_map(read).collect()
+}
+
+fn read_form(config: &Value) -> AnswerForm {
+    let schema = config
+        .get("responseJsonSchema")
+        .or_else(|| config.get("responseSchema"))
+        .or_else(|| config.get("response_schema"));
+    let json = field(config, "responseMimeType", "response_mime_type") == "application/json";
+    match schema {
+        Some(schema) => AnswerForm::Json(Some(schema.clone())),
+        None if json => AnswerForm::Json(None),
+        None => AnswerForm::Free,
+    }
+}
+
+pub(super) fn write_request(request: &Request) -> Value {
+    let mut contents: Vec<Value> = Vec::new();
+    for turn in &request.turns {
+        let (role, parts) = match turn {
+            Turn::User(parts) => ("user", parts.iter().map(write_user_part).collect()),
+            Turn::Assistant(parts) => ("model", parts.iter().map(write_part).collect()),
+            Turn::Result(result) => ("user", vec![write_result(result)]),
+        };
+        match contents
+            .last_mut()
+            .filter(|last| last["role"] == role)
+            .and_then(|last| last["parts"].as_array_mut())
+        {
+            Some(before) => before.extend(parts),
+            None => contents.push(json!({"role": role, "parts": parts})),
+        }
+    }
+    let mut body = json!({"contents": contents});
+    if !request.system.is_empty() {
+        body["systemInstruction"] = json!({"parts": [{"text": request.system}]});
+    }
+    if !request.tools.is_empty() {
+        let tools = request.tools.iter().map(|tool| {
+            json!({"name": tool.name, "description": tool.description, "parametersJsonSchema": tool.schema})
+        });
+        body["tools"] = json!([{"functionDeclarations": tools.collect::<Vec<_>>()}]);
+    }
+    let mut config = serde_json::Map::new();
+    if let AnswerForm::Json(schema) = &request.answer {
+        config.insert("responseMimeType".to_owned(), "application/json".into());
+        config.extend(schema.clone().map(|schema| ("responseJsonSchema".to_owned(), schema)));
+    }
+    config.extend(request.max_tokens.map(|limit| ("maxOutputTokens".to_owned(), limit.into())));
+    if !config.is_empty() {
+        body["generationConfig"] = config.into();
+    }
+    body
+}
+
+fn write_result(result: &ToolResult) -> Value {
+    let word = if result.is_error { "error" } else { "output" };
+    json!({"functionResponse": {"id": result.id, "name": result.name, "response": {word: result.text}}})
+}
+
+fn write_user_part(part: &UserPart) -> Value {
+    match part {
+        UserPart::Text(text) => json!({"text": text}),
+        UserPart::Image { mime, data } => json!({"inlineData": {"mimeType": mime, "data": data}}),
+        UserPart::Other(kind) => json!({kind: {}}),
+    }
+}
+
+fn write_part(part: &Part) -> Value {
+    match part {
+        Part::Think(text) => json!({"text": text, "thought": true}),
+        Part::Text(text) => json!({"text": text}),
+        Part::Call(call) => {
+            let args = match &call.input {
+                Input::Json(value) => value.clone(),
+                Input::Text(text) => json!({"input": text}),
+            };
+            json!({"functionCall": {"id": call.id, "name": call.name, "args": args}})
+        }
+    }
+}
+
+/// Gemini has no finish reason of its own for tool calls.
+fn stop_word(stop: Stop) -> &'static str {
+    match stop {
+        Stop::End | Stop::Tools => "STOP",
+        Stop::Length => "MAX_TOKENS",
+        Stop::Refusal => "SAFETY",
+    }
+}
+
+fn read_stop(word: &str, called: bool) -> Stop {
+    match word {
+        "MAX_TOKENS" => Stop::Length,
+        "SAFETY" | "PROHIBITED_CONTENT" | "BLOCKLIST" | "RECITATION" => Stop::Refusal,
+        _ if called => Stop::Tools,
+        _ => Stop::End,
+    }
+}
+
+fn write_usage(usage: &Usage) -> Value {
+    json!({
+        "promptTokenCount": usage.input, "candidatesTokenCount": usage.output - usage.reasoning.min(usage.output),
+        "thoughtsTokenCount": usage.reasoning, "cachedContentTokenCount": usage.cached,
+        "totalTokenCount": usage.input + usage.output,
+    })
+}
+
+fn read_usage(usage: &Value) -> Usage {
+    let count = |name: &str| usage[name].as_u64().unwrap_or(0);
+    let reasoning = count("thoughtsTokenCount");
+    Usage {
+        input: count("promptTokenCount"),
+        output: count("candidatesTokenCount") + reasoning,
+        cached: count("cachedContentTokenCount"),
+        reasoning,
+    }
+}
+
+fn frame(id: &str, model: &str, parts: &[Value], end: Option<(Stop, &Usage)>) -> Value {
+    let mut candidate = json!({"content": {"role": "model", "parts": parts}, "index": 0});
+    let mut frame = json!({"modelVersion": model, "responseId": id});
+    if let Some((stop, usage)) = end {
+        candidate["finishReason"] = stop_word(stop).into();
+        frame["usageMetadata"] = write_usage(usage);
+    }
+    frame["candidates"] = json!([candidate]);
+    frame
+}
+
+pub(super) fn write_reply(reply: &Reply) -> Value {
+    let parts: Vec<_> = reply.parts.iter().map(write_part).collect();
+    frame(&reply.id, &reply.model, &parts, Some((reply.stop, &reply.usage)))
+}
+
+pub(super) fn read_reply(body: &Value) -> Result<Reply, String> {
+    let candidate = body["candidates"].get(0).ok_or("there is no candidate")?;
+    let parts = read_parts(candidate["content"]["parts"].as_array().map(Vec::as_slice).unwrap_or_default());
+    let called = parts.iter().any(|part| matches!(part, Part::Call(_)));
+    Ok(Reply {
+        id: text_of(body, "responseId").to_owned(),
+        model: text_of(body, "modelVersion").to_owned(),
+        stop: read_stop(text_of(candidate, "finishReason"), called),
+        parts,
+        usage: read_usage(&body["usageMetadata"]),
+    })
+}
+
+/// Writes one frame per piece. Arguments go out whole, so they wait until the call is over.
+pub struct Writer {
+    id: String,
+    model: String,
+    call: Option<(String, String, String, bool)>,
+}
+
+impl Writer {
+    pub(super) fn new(id: &str, request: &Request) -> Self {
+        Self { id: id.to_owned(), model: request.model.clone(), call: None }
+    }
+
+    pub(super) fn push(&mut self, delta: &Delta) -> Vec<Event> {
+        let mut events = Vec::new();
+        if !matches!(delta, Delta::Args { .. }) {
+            events.extend(self.flush());
+        }
+        match delta {
+            Delta::Think(text) => events.push(self.frame(json!({"text": text, "thought": true}), None)),
+            Delta::Text(text) => events.push(self.frame(json!({"text": text}), None)),
+            Delta::Call { id, name, free_text, .. } => {
+                self.call = Some((id.clone(), name.clone(), String::new(), *free_text));
+            }
+            Delta::Args { text, .. } => {
+                if let Some((_, _, whole, _)) = &mut self.call {
+                    whole.push_str(text);
+                }
+            }
+            Delta::End { stop, usage } => {
+                events.push(self.frame(json!({"text": ""}), Some((*stop, usage))));
+            }
+            Delta::Failed { kind, message } => {
+                let error = json!({"error": {"code": 500, "message": message, "status": kind}});
+                events.push(Event::data(error.to_string()));
+            }
+        }
+        events
+    }
+
+    fn flush(&mut self) -> Option<Event> {
+        let (id, name, text, free_text) = self.call.take()?;
+        let input = if free_text { Input::Text(text) } else { Input::read(&text) };
+        let call = Part::Call(Call { id, name, namespace: None, input });
+        Some(self.frame(write_part(&call), None))
+    }
+
+    fn frame(&self, part: Value, end: Option<(Stop, &Usage)>) -> Event {
+        Event::data(frame(&self.id, &self.model, &[part], end).to_string())
+    }
+}
+
+/// Reads frames.
+#[derive(Default)]
+pub struct Reader {
+    calls: usize,
+    usage: Usage,
+    stop: Option<Stop>,
+    ended: bool,
+}
+
+impl Reader {
+    pub(super) fn push(&mut self, event: &Event) -> Result<Vec<Delta>, String> {
+        let frame: Value =
+            serde_json::from_str(&event.data).map_err(|error| format!("a frame is not JSON: {error}"))?;
+        if let Some((kind, message)) = super::read_error(&frame) {
+            return Ok(vec![Delta::Failed { kind, message }]);
+        }
+        if frame["usageMetadata"].is_object() {
+            self.usage = read_usage(&frame["usageMetadata"]);
+        }
+        let Some(candidate) = frame["candidates"].get(0) else { return Ok(Vec::new()) };
+        let mut deltas = Vec::new();
+        for part in
+            read_parts(candidate["content"]["parts"].as_array().map(Vec::as_slice).unwrap_or_default())
+        {
+            match part {
+                Part::Think(text) if !text.is_empty() => deltas.push(Delta::Think(text)),
+                Part::Text(text) if !text.is_empty() => deltas.push(Delta::Text(text)),
+                Part::Call(call) => {
+                    let index = self.calls;
+                    self.calls += 1;
+                    let text = call.input.text();
+                    deltas.push(Delta::Call {
+                        index,
+                        id: call.id,
+                        name: call.name,
+                        namespace: None,
+                        free_text: false,
+                    });
+                    deltas.push(Delta::Args { index, text });
+                }
+                _ => {}
+            }
+        }
+        if let Some(word) = candidate["finishReason"].as_str() {
+            self.stop = Some(read_stop(word, self.calls > 0));
+        }
+        Ok(deltas)
+    }
+
+    pub(super) fn finish(&mut self) -> Vec<Delta> {
+        match self.stop {
+            Some(stop) if !std::mem::replace(&mut self.ended, true) => {
+                vec![Delta::End { stop, usage: self.usage }]
+            }
+            _ => Vec::new(),
+        }
+    }
+}

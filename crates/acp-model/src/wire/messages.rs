@@ -1,0 +1,417 @@
+//! Anthropic messages.
+
+use serde_json::{Value, json};
+
+use super::{flat, join, text_of};
+use crate::sse::Event;
+use crate::talk::{
+    AnswerForm, Call, Delta, Input, Part, Reply, Request, Stop, Tool, ToolResult, Turn, Usage, UserPart,
+};
+
+/// A thinking block must be signed; the endpoint's own signature is the base64 of a word.
+const SIGNATURE: &str = "c2NyaXB0ZWQ=";
+
+pub(super) fn read_request(body: &Value) -> Result<Request, String> {
+    let messages = body["messages"].as_array().ok_or("\"messages\" is not a list")?;
+    let mut request = Request {
+        model: text_of(body, "model").to_owned(),
+        stream: body["stream"].as_bool().unwrap_or(false),
+        system: flat(&body["system"]),
+        tools: read_tools(&body["tools"]),
+        answer: read_form(body),
+        max_tokens: body["max_tokens"].as_u64(),
+        ..Request::default()
+    };
+    for message in messages {
+        match text_of(message, "role") {
+            "assistant" => request.turns.push(Turn::Assistant(read_parts(&message["content"]))),
+            "system" => join(&mut request.system, &flat(&message["content"])),
+            _ => read_user(&message["content"], &mut request.turns),
+        }
+    }
+    Ok(request)
+}
+
+/// A user message holds tool results and words; each run of words is a turn of its own.
+fn read_user(content: &Value, turns: &mut Vec<Turn>) {
+    let Some(blocks) = content.as_array() else {
+        turns.push(Turn::User(vec![UserPart::Text(flat(content))]));
+        return;
+    };
+    let mut words = Vec::new();
+    for block in blocks {
+        match text_of(block, "type") {
+            "tool_result" => {
+                if !words.is_empty() {
+                    turns.push(Turn::User(std::mem::take(&mut words)));
+                }
+                turns.push(Turn::Result(ToolResult {
+                    id: text_of(block, "tool_use_id").to_owned(),
+                    name: String::new(),
+                    text: flat(&block["content"]),
+                    is_error: block["is_error"].as_bool().unwrap_or(false),
+                }));
+            }
+            "text" => words.push(UserPart::Text(text_of(block, "text").to_owned())),
+            "image" => {
+                let source = &block["source"];
+                let data = source.get("data").or_else(|| source.get("url")).and_then(Value::as_str);
+                words.push(UserPart::Image {
+                    mime: text_of(source, "media_type").to_owned(),
+                    data: data.unwrap_or_default().to_owned(),
+                });
+            }
+            other => words.push(UserPart::Other(other.to_owned())),
+        }
+    }
+    if !words.is_empty() {
+        turns.push(Turn::User(words));
+    }
+}
+
+fn read_parts(content: &Value) -> Vec<Part> {
+    let Some(blocks) = content.as_array() else {
+        let text = flat(content);
+        return if text.is_empty() { Vec::new() } else { vec![Part::Text(text)] };
+    };
+    let read = |block: &Value| match text_of(block, "type") {
+        "thinking" => Some(Part::Think(text_of(block, "thinking").to_owned())),
+        "text" => Some(Part::Text(text_of(block, "text").to_owned())),
+        "tool_use" => Some(Part::Call(Call {
+            id: text_of(block, "id").to_owned(),
+            name: text_of(block, "name").to_owned(),
+            namespace: None,
+            input: Input::Json(block["input"].clone()),
+        })),
+        _ => None,
+    };
+    blocks.iter().filter_map(read).collect()
+}
+
+fn read_tools(tools: &Value) -> Vec<Tool> {
+    let read = |tool: &Value| {
+        Some(Tool {
+            name: tool["name"].as_str()?.to_owned(),
+            description: text_of(tool, "description").to_owned(),
+            schema: tool.get("input_schema")?.clone(),
+            ..Tool::default()
+        })
+    };
+    tools.as_array().into_iter().flatten().filter_map(read).collect()
+}
+
+fn read_form(body: &Value) -> AnswerForm {
+    let format = body.get("output_format").unwrap_or(&body["output_config"]["format"]);
+    match text_of(format, "type") {
+        "json_schema" => AnswerForm::Json(Some(format["schema"].clone())),
+        "json" | "json_object" => AnswerForm::Json(None),
+        _ => AnswerForm::Free,
+    }
+}
+
+pub(super) fn write_request(request: &Request) -> Value {
+    let mut messages: Vec<Value> = Vec::new();
+    for turn in &request.turns {
+        let (role, blocks) = match turn {
+            Turn::User(parts) => ("user", parts.iter().map(write_user_part).collect()),
+            Turn::Assistant(parts) => ("assistant", parts.iter().map(write_part).collect()),
+            Turn::Result(result) => ("user", vec![write_result(result)]),
+        };
+        // Results and words of one side stand in one message: the vendor wants the roles to alternate.
+        match messages
+            .last_mut()
+            .filter(|last| last["role"] == role)
+            .and_then(|last| last["content"].as_array_mut())
+        {
+            Some(content) => content.extend(blocks),
+            None => messages.push(json!({"role": role, "content": blocks})),
+        }
+    }
+    let mut body = json!({"model": request.model, "max_tokens": request.max_tokens.unwrap_or(8192), "messages": messages});
+    if !request.system.is_empty() {
+        body["system"] = request.system.clone().into();
+    }
+    if request.stream {
+        body["stream"] = true.into();
+    }
+    if !request.tools.is_empty() {
+        let tools = request.tools.iter().map(
+            |tool| json!({"name": tool.name, "description": tool.description, "input_schema": tool.schema}),
+        );
+        body["tools"] = tools.collect();
+    }
+    if let AnswerForm::Json(Some(schema)) = &request.answer {
+        body["output_format"] = json!({"type": "json_schema", "schema": schema});
+    }
+    body
+}
+
+fn write_result(result: &ToolResult) -> Value {
+    let mut block = json!({"type": "tool_result", "tool_use_id": result.id, "content": result.text});
+    if result.is_error {
+        block["is_error"] = true.into();
+    }
+    block
+}
+
+fn write_user_part(part: &UserPart) -> Value {
+    match part {
+        UserPart::Text(text) => json!({"type": "text", "text": text}),
+        UserPart::Image { mime, data } if mime.is_empty() => {
+            json!({"type": "image", "source": {"type": "url", "url": data}})
+        }
+        UserPart::Image { mime, data } => {
+            json!({"type": "image", "source": {"type": "base64", "media_type": mime, "data": data}})
+        }
+        UserPart::Other(kind) => json!({"type": kind}),
+    }
+}
+
+fn write_part(part: &Part) -> Value {
+    match part {
+        Part::Think(text) => json!({"type": "thinking", "thinking": text, "signature": SIGNATURE}),
+        Part::Text(text) => json!({"type": "text", "text": text}),
+        Part::Call(call) => {
+            let input = match &call.input {
+                Input::Json(value) => value.clone(),
+                Input::Text(text) => json!({"input": text}),
+            };
+            json!({"type": "tool_use", "id": call.id, "name": call.name, "input": input})
+        }
+    }
+}
+
+fn stop_word(stop: Stop) -> &'static str {
+    match stop {
+        Stop::End => "end_turn",
+        Stop::Tools => "tool_use",
+        Stop::Length => "max_tokens",
+        Stop::Refusal => "refusal",
+    }
+}
+
+fn read_stop(word: &str) -> Stop {
+    match word {
+        "tool_use" => Stop::Tools,
+        "max_tokens" | "model_context_window_exceeded" => Stop::Length,
+        "refusal" => Stop::Refusal,
+        _ => Stop::End,
+    }
+}
+
+fn write_usage(usage: &Usage) -> Value {
+    json!({
+        "input_tokens": usage.input - usage.cached.min(usage.input), "output_tokens": usage.output,
+        "cache_creation_input_tokens": 0, "cache_read_input_tokens": usage.cached,
+    })
+}
+
+fn read_usage(usage: &Value, into: &mut Usage) {
+    let count = |name: &str| usage[name].as_u64();
+    if let Some(cached) = count("cache_read_input_tokens") {
+        into.cached = cached;
+    }
+    if let Some(input) = count("input_tokens") {
+        into.input = input + into.cached + count("cache_creation_input_tokens").unwrap_or(0);
+    }
+    if let Some(output) = count("output_tokens") {
+        into.output = output;
+    }
+}
+
+pub(super) fn write_reply(reply: &Reply) -> Value {
+    json!({
+        "id": reply.id, "type": "message", "role": "assistant", "model": reply.model,
+        "content": reply.parts.iter().map(write_part).collect::<Vec<_>>(),
+        "stop_reason": stop_word(reply.stop), "stop_sequence": null, "usage": write_usage(&reply.usage),
+    })
+}
+
+pub(super) fn read_reply(body: &Value) -> Result<Reply, String> {
+    if !body["content"].is_array() {
+        return Err("\"content\" is not a list".to_owned());
+    }
+    let mut usage = Usage::default();
+    read_usage(&body["usage"], &mut usage);
+    Ok(Reply {
+        id: text_of(body, "id").to_owned(),
+        model: text_of(body, "model").to_owned(),
+        parts: read_parts(&body["content"]),
+        stop: read_stop(text_of(body, "stop_reason")),
+        usage,
+    })
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Block {
+    Think,
+    Text,
+    Call,
+}
+
+/// Writes named events: blocks are opened and closed as the kind of piece changes.
+pub struct Writer {
+    id: String,
+    model: String,
+    started: bool,
+    open: Option<Block>,
+    index: usize,
+}
+
+impl Writer {
+    pub(super) fn new(id: &str, request: &Request) -> Self {
+        Self { id: id.to_owned(), model: request.model.clone(), started: false, open: None, index: 0 }
+    }
+
+    pub(super) fn push(&mut self, delta: &Delta) -> Vec<Event> {
+        let mut events = Vec::new();
+        if let Delta::Failed { kind, message } = delta {
+            return vec![event("error", json!({"error": {"type": kind, "message": message}}))];
+        }
+        if !std::mem::replace(&mut self.started, true) {
+            events.push(self.start());
+            events.push(event("ping", json!({})));
+        }
+        match delta {
+            Delta::Think(text) => {
+                self.open(
+                    Block::Think,
+                    || json!({"type": "thinking", "thinking": "", "signature": ""}),
+                    &mut events,
+                );
+                events.push(self.delta(&json!({"type": "thinking_delta", "thinking": text})));
+            }
+            Delta::Text(text) => {
+                self.open(Block::Text, || json!({"type": "text", "text": ""}), &mut events);
+                events.push(self.delta(&json!({"type": "text_delta", "text": text})));
+            }
+            Delta::Call { id, name, .. } => {
+                self.close(&mut events);
+                self.open(
+                    Block::Call,
+                    || json!({"type": "tool_use", "id": id, "name": name, "input": {}}),
+                    &mut events,
+                );
+            }
+            Delta::Args { text, .. } => {
+                events.push(self.delta(&json!({"type": "input_json_delta", "partial_json": text})));
+            }
+            Delta::End { stop, usage } => {
+                self.close(&mut events);
+                let why = json!({"stop_reason": stop_word(*stop), "stop_sequence": null});
+                events.push(event("message_delta", json!({"delta": why, "usage": write_usage(usage)})));
+                events.push(event("message_stop", json!({})));
+            }
+            Delta::Failed { .. } => {}
+        }
+        events
+    }
+
+    fn start(&self) -> Event {
+        let usage = write_usage(&Usage { output: 1, ..Usage::default() });
+        let message = json!({
+            "id": self.id, "type": "message", "role": "assistant", "model": self.model, "content": [],
+            "stop_reason": null, "stop_sequence": null, "usage": usage,
+        });
+        event("message_start", json!({"message": message}))
+    }
+
+    fn open(&mut self, kind: Block, content: impl FnOnce() -> Value, events: &mut Vec<Event>) {
+        if self.open == Some(kind) && kind != Block::Call {
+            return;
+        }
+        self.close(events);
+        self.open = Some(kind);
+        events.push(event("content_block_start", json!({"index": self.index, "content_block": content()})));
+    }
+
+    fn close(&mut self, events: &mut Vec<Event>) {
+        let Some(kind) = self.open.take() else { return };
+        if kind == Block::Think {
+            events.push(self.delta(&json!({"type": "signature_delta", "signature": SIGNATURE})));
+        }
+        events.push(event("content_block_stop", json!({"index": self.index})));
+        self.index += 1;
+    }
+
+    fn delta(&self, delta: &Value) -> Event {
+        event("content_block_delta", json!({"index": self.index, "delta": delta}))
+    }
+}
+
+/// A named event, whose name is also its `type`.
+fn event(name: &str, fields: Value) -> Event {
+    let mut data = serde_json::Map::new();
+    data.insert("type".to_owned(), name.into());
+    if let Value::Object(fields) = fields {
+        data.extend(fields);
+    }
+    Event::named(name, Value::Object(data).to_string())
+}
+
+/// Reads named events.
+#[derive(Default)]
+pub struct Reader {
+    usage: Usage,
+    stop: Stop,
+    calls: usize,
+    call_of_block: std::collections::HashMap<u64, usize>,
+}
+
+impl Reader {
+    pub(super) fn push(&mut self, event: &Event) -> Result<Vec<Delta>, String> {
+        let data: Value =
+            serde_json::from_str(&event.data).map_err(|error| format!("an event is not JSON: {error}"))?;
+        let block = data["index"].as_u64().unwrap_or(0);
+        let one = |delta| Ok(vec![delta]);
+        match text_of(&data, "type") {
+            "message_start" => read_usage(&data["message"]["usage"], &mut self.usage),
+            "content_block_start" => {
+                let content = &data["content_block"];
+                if text_of(content, "type") == "tool_use" {
+                    let index = self.calls;
+                    self.calls += 1;
+                    self.call_of_block.insert(block, index);
+                    return one(Delta::Call {
+                        index,
+                        id: text_of(content, "id").to_owned(),
+                        name: text_of(content, "name").to_owned(),
+                        namespace: None,
+                        free_text: false,
+                    });
+                }
+                let text = text_of(content, "text");
+                if !text.is_empty() {
+                    return one(Delta::Text(text.to_owned()));
+                }
+            }
+            "content_block_delta" => {
+                let delta = &data["delta"];
+                match text_of(delta, "type") {
+                    "text_delta" => return one(Delta::Text(text_of(delta, "text").to_owned())),
+                    "thinking_delta" => return one(Delta::Think(text_of(delta, "thinking").to_owned())),
+                    "input_json_delta" => {
+                        let index = self
+                            .call_of_block
+                            .get(&block)
+                            .copied()
+                            .ok_or("arguments outside a tool_use block")?;
+                        return one(Delta::Args { index, text: text_of(delta, "partial_json").to_owned() });
+                    }
+                    _ => {}
+                }
+            }
+            "message_delta" => {
+                self.stop = read_stop(text_of(&data["delta"], "stop_reason"));
+                read_usage(&data["usage"], &mut self.usage);
+            }
+            "message_stop" => return one(Delta::End { stop: self.stop, usage: self.usage }),
+            "error" => {
+                let (kind, message) = super::read_error(&data).unwrap_or_default();
+                return one(Delta::Failed { kind, message });
+            }
+            _ => {}
+        }
+        Ok(Vec::new())
+    }
+}

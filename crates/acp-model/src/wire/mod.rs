@@ -1,0 +1,257 @@
+//! The vendors' wire formats: requests, whole answers, streamed answers and errors, each both ways.
+//!
+//! Reading is lenient: unknown fields and kinds are passed over, because agents and vendors add them freely.
+//! Writing keeps to what the vendors' own client libraries check.
+
+mod chat;
+mod gemini;
+mod messages;
+mod responses;
+
+pub use acp_profile::Wire;
+use serde_json::{Value, json};
+
+use crate::sse::Event;
+use crate::talk::{Delta, Reply, Request};
+
+/// Something that is not what the wire format wants.
+#[derive(Debug, thiserror::Error)]
+#[error("not a {} message: {reason}", .wire.as_str())]
+pub struct WireError {
+    /// The format.
+    pub wire: Wire,
+    /// What is wrong.
+    pub reason: String,
+}
+
+/// Reads a request's body. `model` is the model named by the address, where the wire does so (Gemini).
+pub fn read_request(wire: Wire, body: &Value, model: Option<&str>) -> Result<Request, WireError> {
+    if !body.is_object() {
+        return Err(WireError { wire, reason: "the body is not a JSON object".to_owned() });
+    }
+    let mut request = match wire {
+        Wire::Chat => chat::read_request(body),
+        Wire::Responses => responses::read_request(body),
+        Wire::Messages => messages::read_request(body),
+        Wire::Gemini => gemini::read_request(body),
+    }
+    .map_err(|reason| WireError { wire, reason })?;
+    if let Some(model) = model {
+        request.model = model.to_owned();
+    }
+    Ok(request)
+}
+
+/// Writes a request's body.
+pub fn write_request(wire: Wire, request: &Request) -> Value {
+    match wire {
+        Wire::Chat => chat::write_request(request),
+        Wire::Responses => responses::write_request(request),
+        Wire::Messages => messages::write_request(request),
+        Wire::Gemini => gemini::write_request(request),
+    }
+}
+
+/// Writes a whole answer.
+pub fn write_reply(wire: Wire, reply: &Reply) -> Value {
+    match wire {
+        Wire::Chat => chat::write_reply(reply),
+        Wire::Responses => responses::write_reply(reply),
+        Wire::Messages => messages::write_reply(reply),
+        Wire::Gemini => gemini::write_reply(reply),
+    }
+}
+
+/// Reads a whole answer.
+pub fn read_reply(wire: Wire, body: &Value) -> Result<Reply, WireError> {
+    match wire {
+        Wire::Chat => chat::read_reply(body),
+        Wire::Responses => responses::read_reply(body),
+        Wire::Messages => messages::read_reply(body),
+        Wire::Gemini => gemini::read_reply(body),
+    }
+    .map_err(|reason| WireError { wire, reason })
+}
+
+/// The path of a request below the vendor's base address.
+pub fn path(wire: Wire, request: &Request) -> String {
+    match wire {
+        Wire::Chat => "/v1/chat/completions".to_owned(),
+        Wire::Responses => "/v1/responses".to_owned(),
+        Wire::Messages => "/v1/messages".to_owned(),
+        Wire::Gemini if request.stream => {
+            format!("/v1beta/models/{}:streamGenerateContent?alt=sse", request.model)
+        }
+        Wire::Gemini => format!("/v1beta/models/{}:generateContent", request.model),
+    }
+}
+
+/// Turns the pieces of an answer into events, in the order in which they are pushed.
+pub enum StreamWriter {
+    /// OpenAI chat completions.
+    Chat(chat::Writer),
+    /// OpenAI responses.
+    Responses(responses::Writer),
+    /// Anthropic messages.
+    Messages(messages::Writer),
+    /// Gemini.
+    Gemini(gemini::Writer),
+}
+
+impl StreamWriter {
+    /// A stream that answers `request` under this id.
+    pub fn new(wire: Wire, id: &str, request: &Request) -> Self {
+        match wire {
+            Wire::Chat => Self::Chat(chat::Writer::new(id, request)),
+            Wire::Responses => Self::Responses(responses::Writer::new(id, request)),
+            Wire::Messages => Self::Messages(messages::Writer::new(id, request)),
+            Wire::Gemini => Self::Gemini(gemini::Writer::new(id, request)),
+        }
+    }
+
+    /// The events for one more piece. After [`Delta::End`] or [`Delta::Failed`] nothing may follow.
+    pub fn push(&mut self, delta: &Delta) -> Vec<Event> {
+        match self {
+            Self::Chat(writer) => writer.push(delta),
+            Self::Responses(writer) => writer.push(delta),
+            Self::Messages(writer) => writer.push(delta),
+            Self::Gemini(writer) => writer.push(delta),
+        }
+    }
+
+    /// Bytes that keep a silent stream alive.
+    pub fn keep_alive(&self) -> String {
+        match self {
+            Self::Messages(_) => Event::named("ping", "{\"type\":\"ping\"}").encode(),
+            _ => ": keep-alive\n\n".to_owned(),
+        }
+    }
+}
+
+/// Turns events back into the pieces of an answer.
+pub enum StreamReader {
+    /// OpenAI chat completions.
+    Chat(chat::Reader),
+    /// OpenAI responses.
+    Responses(responses::Reader),
+    /// Anthropic messages.
+    Messages(messages::Reader),
+    /// Gemini.
+    Gemini(gemini::Reader),
+}
+
+impl StreamReader {
+    /// A reader of one answer.
+    pub fn new(wire: Wire) -> Self {
+        match wire {
+            Wire::Chat => Self::Chat(chat::Reader::default()),
+            Wire::Responses => Self::Responses(responses::Reader::default()),
+            Wire::Messages => Self::Messages(messages::Reader::default()),
+            Wire::Gemini => Self::Gemini(gemini::Reader::default()),
+        }
+    }
+
+    /// The pieces of one more event.
+    pub fn push(&mut self, event: &Event) -> Result<Vec<Delta>, WireError> {
+        let (wire, read) = match self {
+            Self::Chat(reader) => (Wire::Chat, reader.push(event)),
+            Self::Responses(reader) => (Wire::Responses, reader.push(event)),
+            Self::Messages(reader) => (Wire::Messages, reader.push(event)),
+            Self::Gemini(reader) => (Wire::Gemini, reader.push(event)),
+        };
+        read.map_err(|reason| WireError { wire, reason })
+    }
+
+    /// The stream ended: what is still owed, for wires that do not announce their end.
+    pub fn finish(&mut self) -> Vec<Delta> {
+        match self {
+            Self::Chat(reader) => reader.finish(),
+            Self::Gemini(reader) => reader.finish(),
+            Self::Responses(_) | Self::Messages(_) => Vec::new(),
+        }
+    }
+}
+
+/// The body of an error answer.
+pub fn write_error(wire: Wire, status: u16, kind: Option<&str>, message: &str) -> Value {
+    match wire {
+        Wire::Chat | Wire::Responses => {
+            let kind = kind.unwrap_or(match status {
+                401 | 403 => "authentication_error",
+                429 => "rate_limit_error",
+                500.. => "server_error",
+                _ => "invalid_request_error",
+            });
+            json!({"error": {"message": message, "type": kind, "param": null, "code": kind}})
+        }
+        Wire::Messages => {
+            let kind = kind.unwrap_or(match status {
+                401 => "authentication_error",
+                403 => "permission_error",
+                404 => "not_found_error",
+                413 => "request_too_large",
+                429 => "rate_limit_error",
+                529 => "overloaded_error",
+                500.. => "api_error",
+                _ => "invalid_request_error",
+            });
+            json!({"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_scripted"})
+        }
+        Wire::Gemini => {
+            let kind = kind.unwrap_or(match status {
+                401 => "UNAUTHENTICATED",
+                403 => "PERMISSION_DENIED",
+                404 => "NOT_FOUND",
+                429 => "RESOURCE_EXHAUSTED",
+                503 => "UNAVAILABLE",
+                500.. => "INTERNAL",
+                _ => "INVALID_ARGUMENT",
+            });
+            json!({"error": {"code": status, "message": message, "status": kind}})
+        }
+    }
+}
+
+/// The kind and message of an error answer, of any vendor.
+pub fn read_error(body: &Value) -> Option<(String, String)> {
+    let body = body.as_array().and_then(|list| list.first()).unwrap_or(body);
+    let error = body.get("error")?;
+    if let Some(text) = error.as_str() {
+        return Some((String::new(), text.to_owned()));
+    }
+    let kind = ["type", "status", "code"].iter().find_map(|name| error[*name].as_str()).unwrap_or_default();
+    Some((kind.to_owned(), error["message"].as_str().unwrap_or_default().to_owned()))
+}
+
+/// The text of any content shape: a string, a list of parts, a part.
+fn flat(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Array(list) => {
+            let texts = list.iter().map(flat).filter(|text| !text.is_empty());
+            texts.collect::<Vec<_>>().join("\n")
+        }
+        Value::Object(map) => match map.get("text").and_then(Value::as_str) {
+            Some(text) => text.to_owned(),
+            None => ["content", "output", "parts"]
+                .iter()
+                .find_map(|name| map.get(*name))
+                .map(flat)
+                .unwrap_or_default(),
+        },
+        _ => String::new(),
+    }
+}
+
+fn text_of<'v>(value: &'v Value, name: &str) -> &'v str {
+    value.get(name).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn join(into: &mut String, more: &str) {
+    if !more.is_empty() {
+        if !into.is_empty() {
+            into.push('\n');
+        }
+        into.push_str(more);
+    }
+}

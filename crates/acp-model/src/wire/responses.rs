@@ -1,0 +1,557 @@
+//! OpenAI responses.
+
+use serde_json::{Value, json};
+
+use super::chat::{image, image_url};
+use super::{flat, join, text_of};
+use crate::sse::Event;
+use crate::talk::{
+    AnswerForm, Call, Delta, Input, Part, Reply, Request, Stop, Tool, ToolResult, Turn, Usage, UserPart,
+};
+
+/// Every answer says that it was made at this time: the same run gives the same bytes.
+pub(super) const CREATED: u64 = 1_700_000_000;
+
+pub(super) fn read_request(body: &Value) -> Result<Request, String> {
+    let mut request = Request {
+        model: text_of(body, "model").to_owned(),
+        stream: body["stream"].as_bool().unwrap_or(false),
+        system: flat(&body["instructions"]),
+        tools: read_tools(&body["tools"]),
+        answer: read_form(&body["text"]["format"]),
+        max_tokens: body["max_output_tokens"].as_u64(),
+        ..Request::default()
+    };
+    match &body["input"] {
+        Value::String(text) => request.turns.push(Turn::User(vec![UserPart::Text(text.clone())])),
+        Value::Array(items) => items.iter().for_each(|item| read_item(item, &mut request)),
+        _ => return Err("\"input\" is neither a text nor a list".to_owned()),
+    }
+    Ok(request)
+}
+
+fn read_item(item: &Value, request: &mut Request) {
+    let kind = item["type"].as_str().unwrap_or("message");
+    match kind {
+        "message" => match text_of(item, "role") {
+            "system" | "developer" => join(&mut request.system, &flat(&item["content"])),
+            "assistant" => assistant(request).push(Part::Text(flat(&item["content"]))),
+            _ => request.turns.push(Turn::User(read_content(&item["content"]))),
+        },
+        "reasoning" => assistant(request).push(Part::Think(flat(&item["summary"]))),
+        "function_call" | "custom_tool_call" | "local_shell_call" => {
+            let input = match kind {
+                "custom_tool_call" => Input::Text(text_of(item, "input").to_owned()),
+                "function_call" => Input::read(text_of(item, "arguments")),
+                _ => Input::Json(item["action"].clone()),
+            };
+            let name = item["name"].as_str().unwrap_or("local_shell");
+            assistant(request).push(Part::Call(Call {
+                id: text_of(item, "call_id").to_owned(),
+                name: name.to_owned(),
+                namespace: item["namespace"].as_str().map(str::to_owned),
+                input,
+            }));
+        }
+        kind if kind.ends_with("_output") => request.turns.push(Turn::Result(ToolResult {
+            id: text_of(item, "call_id").to_owned(),
+            name: String::new(),
+            text: flat(&item["output"]),
+            is_error: false,
+        })),
+        _ => {}
+    }
+}
+
+/// What the model said and called stands in items of its own; together they are one turn.
+fn assistant(request: &mut Request) -> &mut Vec<Part> {
+    if !matches!(request.turns.last(), Some(Turn::Assistant(_))) {
+        request.turns.push(Turn::Assistant(Vec::new()));
+    }
+    match request.turns.last_mut() {
+        Some(Turn::Assistant(parts)) => parts,
+        _ => unreachable!("an assistant turn was just pushed"),
+    }
+}
+
+fn read_content(content: &Value) -> Vec<UserPart> {
+    let Some(list) = content.as_array() else { return vec![UserPart::Text(flat(content))] };
+    let parts = list.iter().map(|part| match text_of(part, "type") {
+        "input_text" | "text" | "output_text" => UserPart::Text(text_of(part, "text").to_owned()),
+        "input_image" => image(text_of(part, "image_url")),
+        other => UserPart::Other(other.to_owned()),
+    });
+    parts.collect()
+}
+
+fn read_tools(tools: &Value) -> Vec<Tool> {
+    let mut read = Vec::new();
+    for tool in tools.as_array().into_iter().flatten() {
+        if text_of(tool, "type") == "namespace" {
+            let group = text_of(tool, "name");
+            let inner = tool["tools"].as_array().into_iter().flatten();
+            read.extend(inner.filter_map(|tool| read_tool(tool, Some(group))));
+        } else {
+            read.extend(read_tool(tool, None));
+        }
+    }
+    read
+}
+
+fn read_tool(tool: &Value, namespace: Option<&str>) -> Option<Tool> {
+    let free_text = text_of(tool, "type") == "custom";
+    let known = free_text || text_of(tool, "type") == "function";
+    known.then(|| tool["name"].as_str()).flatten().map(|name| Tool {
+        name: name.to_owned(),
+        namespace: namespace.map(str::to_owned),
+        description: text_of(tool, "description").to_owned(),
+        schema: tool["parameters"].clone(),
+        free_text,
+    })
+}
+
+fn read_form(format: &Value) -> AnswerForm {
+    match text_of(format, "type") {
+        "json_object" => AnswerForm::Json(None),
+        "json_schema" => AnswerForm::Json(Some(format["schema"].clone())),
+        _ => AnswerForm::Free,
+    }
+}
+
+pub(super) fn write_request(request: &Request) -> Value {
+    let input: Vec<Value> = request.turns.iter().flat_map(write_turn).collect();
+    let mut body = json!({"model": request.model, "input": input, "store": false});
+    if !request.system.is_empty() {
+        body["instructions"] = request.system.clone().into();
+    }
+    if request.stream {
+        body["stream"] = true.into();
+    }
+    if !request.tools.is_empty() {
+        body["tools"] = request.tools.iter().map(write_tool).collect();
+    }
+    match &request.answer {
+        AnswerForm::Free => {}
+        AnswerForm::Json(None) => body["text"] = json!({"format": {"type": "json_object"}}),
+        AnswerForm::Json(Some(schema)) => {
+            body["text"] = json!({"format": {"type": "json_schema", "name": "answer", "schema": schema}});
+        }
+    }
+    if let Some(limit) = request.max_tokens {
+        body["max_output_tokens"] = limit.into();
+    }
+    body
+}
+
+fn write_tool(tool: &Tool) -> Value {
+    let inner = if tool.free_text {
+        json!({"type": "custom", "name": tool.name, "description": tool.description})
+    } else {
+        json!({"type": "function", "name": tool.name, "description": tool.description, "parameters": tool.schema, "strict": false})
+    };
+    match &tool.namespace {
+        None => inner,
+        Some(group) => json!({"type": "namespace", "name": group, "description": "", "tools": [inner]}),
+    }
+}
+
+fn write_turn(turn: &Turn) -> Vec<Value> {
+    match turn {
+        Turn::User(parts) => {
+            vec![
+                json!({"type": "message", "role": "user", "content": parts.iter().map(write_user_part).collect::<Vec<_>>()}),
+            ]
+        }
+        Turn::Assistant(parts) => {
+            parts.iter().enumerate().map(|(n, part)| write_item(part, "in", n)).collect()
+        }
+        Turn::Result(result) => {
+            vec![json!({"type": "function_call_output", "call_id": result.id, "output": result.text})]
+        }
+    }
+}
+
+fn write_user_part(part: &UserPart) -> Value {
+    match part {
+        UserPart::Text(text) => json!({"type": "input_text", "text": text}),
+        UserPart::Image { mime, data } => {
+            json!({"type": "input_image", "detail": "auto", "image_url": image_url(mime, data)})
+        }
+        UserPart::Other(kind) => json!({"type": kind}),
+    }
+}
+
+fn write_item(part: &Part, id: &str, n: usize) -> Value {
+    match part {
+        Part::Think(text) => {
+            json!({"type": "reasoning", "id": format!("rs_{id}_{n}"), "summary": [{"type": "summary_text", "text": text}]})
+        }
+        Part::Text(text) => json!({
+            "type": "message", "id": format!("msg_{id}_{n}"), "role": "assistant", "status": "completed",
+            "content": [{"type": "output_text", "text": text, "annotations": [], "logprobs": []}],
+        }),
+        Part::Call(call) => {
+            let mut item = match &call.input {
+                Input::Json(args) => json!({
+                    "type": "function_call", "id": format!("fc_{id}_{n}"), "call_id": call.id, "name": call.name,
+                    "arguments": args.to_string(), "status": "completed",
+                }),
+                Input::Text(text) => json!({
+                    "type": "custom_tool_call", "id": format!("ctc_{id}_{n}"), "call_id": call.id, "name": call.name,
+                    "input": text, "status": "completed",
+                }),
+            };
+            if let Some(group) = &call.namespace {
+                item["namespace"] = group.clone().into();
+            }
+            item
+        }
+    }
+}
+
+fn write_usage(usage: &Usage) -> Value {
+    json!({
+        "input_tokens": usage.input, "input_tokens_details": {"cached_tokens": usage.cached},
+        "output_tokens": usage.output, "output_tokens_details": {"reasoning_tokens": usage.reasoning},
+        "total_tokens": usage.input + usage.output,
+    })
+}
+
+fn read_usage(usage: &Value) -> Usage {
+    Usage {
+        input: usage["input_tokens"].as_u64().unwrap_or(0),
+        output: usage["output_tokens"].as_u64().unwrap_or(0),
+        cached: usage["input_tokens_details"]["cached_tokens"].as_u64().unwrap_or(0),
+        reasoning: usage["output_tokens_details"]["reasoning_tokens"].as_u64().unwrap_or(0),
+    }
+}
+
+fn base(id: &str, model: &str) -> Value {
+    json!({
+        "id": id, "object": "response", "created_at": CREATED, "model": model, "status": "in_progress", "output": [],
+        "error": null, "incomplete_details": null, "instructions": null, "metadata": {}, "parallel_tool_calls": true,
+        "tool_choice": "auto", "tools": [], "temperature": 1, "top_p": 1, "usage": null,
+    })
+}
+
+fn ended(id: &str, model: &str, output: &[Value], stop: Stop, usage: &Usage) -> Value {
+    let mut response = base(id, model);
+    response["output"] = output.into();
+    response["usage"] = write_usage(usage);
+    let reason = match stop {
+        Stop::End | Stop::Tools => None,
+        Stop::Length => Some("max_output_tokens"),
+        Stop::Refusal => Some("content_filter"),
+    };
+    response["status"] = if reason.is_some() { "incomplete" } else { "completed" }.into();
+    response["incomplete_details"] = reason.map_or(Value::Null, |reason| json!({"reason": reason}));
+    response
+}
+
+fn read_stop(response: &Value, called: bool) -> Stop {
+    match text_of(&response["incomplete_details"], "reason") {
+        "max_output_tokens" => Stop::Length,
+        "content_filter" => Stop::Refusal,
+        _ if called => Stop::Tools,
+        _ => Stop::End,
+    }
+}
+
+pub(super) fn write_reply(reply: &Reply) -> Value {
+    let items: Vec<_> =
+        reply.parts.iter().enumerate().map(|(n, part)| write_item(part, &reply.id, n)).collect();
+    ended(&reply.id, &reply.model, &items, reply.stop, &reply.usage)
+}
+
+pub(super) fn read_reply(body: &Value) -> Result<Reply, String> {
+    let items = body["output"].as_array().ok_or("\"output\" is not a list")?;
+    let mut request = Request::default();
+    items.iter().for_each(|item| read_item(item, &mut request));
+    let parts = match request.turns.pop() {
+        Some(Turn::Assistant(parts)) => parts,
+        _ => Vec::new(),
+    };
+    let called = parts.iter().any(|part| matches!(part, Part::Call(_)));
+    Ok(Reply {
+        id: text_of(body, "id").to_owned(),
+        model: text_of(body, "model").to_owned(),
+        stop: read_stop(body, called),
+        parts,
+        usage: read_usage(&body["usage"]),
+    })
+}
+
+/// Writes numbered events: items are opened and closed as the kind of piece changes.
+pub struct Writer {
+    id: String,
+    model: String,
+    number: u64,
+    open: Option<Part>,
+    done: Vec<Value>,
+}
+
+impl Writer {
+    pub(super) fn new(id: &str, request: &Request) -> Self {
+        Self { id: id.to_owned(), model: request.model.clone(), number: 0, open: None, done: Vec::new() }
+    }
+
+    pub(super) fn push(&mut self, delta: &Delta) -> Vec<Event> {
+        let mut events = Vec::new();
+        if self.number == 0 {
+            let response = base(&self.id, &self.model);
+            self.event("response.created", json!({"response": response}), &mut events);
+            self.event("response.in_progress", json!({"response": response}), &mut events);
+        }
+        match delta {
+            Delta::Think(text) => {
+                if !matches!(self.open, Some(Part::Think(_))) {
+                    self.open(Part::Think(String::new()), &mut events);
+                }
+                self.more("response.reasoning_summary_text.delta", "summary_index", text, &mut events);
+            }
+            Delta::Text(text) => {
+                if !matches!(self.open, Some(Part::Text(_))) {
+                    self.open(Part::Text(String::new()), &mut events);
+                }
+                self.more("response.output_text.delta", "content_index", text, &mut events);
+            }
+            Delta::Call { id, name, namespace, free_text, .. } => {
+                let empty = String::new();
+                let input = if *free_text { Input::Text(empty) } else { Input::Json(Value::String(empty)) };
+                let call = Call { id: id.clone(), name: name.clone(), namespace: namespace.clone(), input };
+                self.open(Part::Call(call), &mut events);
+            }
+            Delta::Args { text, .. } => self.args(text, &mut events),
+            Delta::End { stop, usage } => {
+                self.close(&mut events);
+                let response = ended(&self.id, &self.model, &self.done, *stop, usage);
+                let name = if response["status"] == "completed" {
+                    "response.completed"
+                } else {
+                    "response.incomplete"
+                };
+                self.event(name, json!({"response": response}), &mut events);
+            }
+            Delta::Failed { kind, message } => {
+                let mut response = base(&self.id, &self.model);
+                response["status"] = "failed".into();
+                response["error"] = json!({"code": kind, "message": message});
+                self.event("response.failed", json!({"response": response}), &mut events);
+            }
+        }
+        events
+    }
+
+    fn event(&mut self, name: &str, fields: Value, events: &mut Vec<Event>) {
+        let mut data = serde_json::Map::new();
+        data.insert("type".to_owned(), name.into());
+        data.insert("sequence_number".to_owned(), self.number.into());
+        if let Value::Object(fields) = fields {
+            data.extend(fields);
+        }
+        self.number += 1;
+        events.push(Event::named(name, Value::Object(data).to_string()));
+    }
+
+    fn item_id(&self) -> String {
+        let prefix = match &self.open {
+            Some(Part::Think(_)) => "rs",
+            Some(Part::Call(Call { input: Input::Json(_), .. })) => "fc",
+            Some(Part::Call(_)) => "ctc",
+            _ => "msg",
+        };
+        format!("{prefix}_{}_{}", self.id, self.done.len())
+    }
+
+    fn open(&mut self, part: Part, events: &mut Vec<Event>) {
+        self.close(events);
+        let mut item = write_item(&part, &self.id, self.done.len());
+        match &part {
+            Part::Think(_) => item["summary"] = json!([]),
+            Part::Text(_) => item["content"] = json!([]),
+            Part::Call(Call { input: Input::Json(_), .. }) => item["arguments"] = "".into(),
+            Part::Call(_) => {}
+        }
+        if item.get("status").is_some() {
+            item["status"] = "in_progress".into();
+        }
+        let index = self.done.len();
+        self.event("response.output_item.added", json!({"output_index": index, "item": item}), events);
+        self.open = Some(part);
+        let id = self.item_id();
+        match &self.open {
+            Some(Part::Think(_)) => {
+                let part = json!({"type": "summary_text", "text": ""});
+                self.event(
+                    "response.reasoning_summary_part.added",
+                    json!({"item_id": id, "output_index": index, "summary_index": 0, "part": part}),
+                    events,
+                );
+            }
+            Some(Part::Text(_)) => {
+                let part = json!({"type": "output_text", "text": "", "annotations": [], "logprobs": []});
+                self.event(
+                    "response.content_part.added",
+                    json!({"item_id": id, "output_index": index, "content_index": 0, "part": part}),
+                    events,
+                );
+            }
+            _ => {}
+        }
+    }
+
+    fn more(&mut self, name: &str, place: &str, text: &str, events: &mut Vec<Event>) {
+        if let Some(Part::Think(whole) | Part::Text(whole)) = &mut self.open {
+            whole.push_str(text);
+        }
+        let mut fields =
+            json!({"item_id": self.item_id(), "output_index": self.done.len(), place: 0, "delta": text});
+        if name == "response.output_text.delta" {
+            fields["logprobs"] = json!([]);
+        }
+        self.event(name, fields, events);
+    }
+
+    fn args(&mut self, text: &str, events: &mut Vec<Event>) {
+        let name = match &mut self.open {
+            Some(Part::Call(Call { input: Input::Json(Value::String(whole)), .. })) => {
+                whole.push_str(text);
+                "response.function_call_arguments.delta"
+            }
+            Some(Part::Call(Call { input: Input::Text(whole), .. })) => {
+                whole.push_str(text);
+                "response.custom_tool_call_input.delta"
+            }
+            _ => return,
+        };
+        let fields = json!({"item_id": self.item_id(), "output_index": self.done.len(), "delta": text});
+        self.event(name, fields, events);
+    }
+
+    fn close(&mut self, events: &mut Vec<Event>) {
+        let id = self.item_id();
+        let Some(part) = self.open.take() else { return };
+        let index = self.done.len();
+        let at = json!({"item_id": id, "output_index": index});
+        let with = |more: Value| {
+            let mut fields = at.clone();
+            for (name, value) in more.as_object().into_iter().flatten() {
+                fields[name] = value.clone();
+            }
+            fields
+        };
+        let mut item = write_item(&part, &self.id, index);
+        match &part {
+            Part::Think(text) => {
+                self.event(
+                    "response.reasoning_summary_text.done",
+                    with(json!({"summary_index": 0, "text": text})),
+                    events,
+                );
+                let part = item["summary"][0].clone();
+                self.event(
+                    "response.reasoning_summary_part.done",
+                    with(json!({"summary_index": 0, "part": part})),
+                    events,
+                );
+            }
+            Part::Text(text) => {
+                self.event(
+                    "response.output_text.done",
+                    with(json!({"content_index": 0, "text": text, "logprobs": []})),
+                    events,
+                );
+                let part = item["content"][0].clone();
+                self.event(
+                    "response.content_part.done",
+                    with(json!({"content_index": 0, "part": part})),
+                    events,
+                );
+            }
+            Part::Call(Call { input: Input::Json(Value::String(args)), name, .. }) => {
+                item["arguments"] = args.clone().into();
+                self.event(
+                    "response.function_call_arguments.done",
+                    with(json!({"arguments": args, "name": name})),
+                    events,
+                );
+            }
+            Part::Call(call) => {
+                self.event(
+                    "response.custom_tool_call_input.done",
+                    with(json!({"input": call.input.text()})),
+                    events,
+                );
+            }
+        }
+        self.event("response.output_item.done", json!({"output_index": index, "item": item}), events);
+        self.done.push(item);
+    }
+}
+
+/// Reads numbered events.
+#[derive(Default)]
+pub struct Reader {
+    calls: usize,
+    call_of_item: std::collections::HashMap<u64, usize>,
+}
+
+impl Reader {
+    pub(super) fn push(&mut self, event: &Event) -> Result<Vec<Delta>, String> {
+        if event.data.trim() == "[DONE]" {
+            return Ok(Vec::new());
+        }
+        let data: Value =
+            serde_json::from_str(&event.data).map_err(|error| format!("an event is not JSON: {error}"))?;
+        let place = data["output_index"].as_u64().unwrap_or(0);
+        let delta = || text_of(&data, "delta").to_owned();
+        let deltas = match text_of(&data, "type") {
+            "response.output_text.delta" | "response.refusal.delta" => vec![Delta::Text(delta())],
+            "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
+                vec![Delta::Think(delta())]
+            }
+            "response.output_item.added" => self.begin(place, &data["item"]),
+            "response.function_call_arguments.delta" | "response.custom_tool_call_input.delta" => {
+                let index = *self.call_of_item.get(&place).ok_or("arguments outside a call")?;
+                vec![Delta::Args { index, text: delta() }]
+            }
+            "response.completed" | "response.incomplete" => {
+                let response = &data["response"];
+                vec![Delta::End {
+                    stop: read_stop(response, self.calls > 0),
+                    usage: read_usage(&response["usage"]),
+                }]
+            }
+            "response.failed" => {
+                let error = &data["response"]["error"];
+                vec![Delta::Failed {
+                    kind: text_of(error, "code").to_owned(),
+                    message: text_of(error, "message").to_owned(),
+                }]
+            }
+            "error" => vec![Delta::Failed {
+                kind: text_of(&data, "code").to_owned(),
+                message: text_of(&data, "message").to_owned(),
+            }],
+            _ => Vec::new(),
+        };
+        Ok(deltas)
+    }
+
+    fn begin(&mut self, place: u64, item: &Value) -> Vec<Delta> {
+        let kind = text_of(item, "type");
+        if kind != "function_call" && kind != "custom_tool_call" {
+            return Vec::new();
+        }
+        let index = self.calls;
+        self.calls += 1;
+        self.call_of_item.insert(place, index);
+        vec![Delta::Call {
+            index,
+            id: text_of(item, "call_id").to_owned(),
+            name: text_of(item, "name").to_owned(),
+            namespace: item["namespace"].as_str().map(str::to_owned),
+            free_text: kind == "custom_tool_call",
+        }]
+    }
+}
