@@ -1,0 +1,102 @@
+//! What one client process does with one agent, and what it measured.
+
+use serde::{Deserialize, Serialize};
+
+/// Who moves the messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Kind {
+    /// `write` and `read` on a pipe, one flush per message: the floor.
+    Bare,
+    /// The same through a buffer.
+    BareBuffered,
+    /// Our wire: link, parse, peer.
+    Ours,
+    /// Our wire, with a transcript being written.
+    OursTapped,
+    /// Our wire, and the client decodes every update into the official types.
+    OursTyped,
+    /// Our wire, and the agent runs under the supervisor.
+    OursSupervised,
+    /// The official SDK, both ends on non-blocking descriptors.
+    Sdk,
+    /// The official SDK as its documentation shows it.
+    SdkDocumented,
+}
+
+impl Kind {
+    pub(crate) fn label(self) -> &'static str {
+        match self {
+            Self::Bare => "bare, flushed per message",
+            Self::BareBuffered => "bare, buffered",
+            Self::Ours => "ours",
+            Self::OursTapped => "ours, tap on",
+            Self::OursTyped => "ours, updates decoded",
+            Self::OursSupervised => "ours, supervised",
+            Self::Sdk => "official SDK, at its best",
+            Self::SdkDocumented => "official SDK, as documented",
+        }
+    }
+
+    pub(crate) fn is_sdk(self) -> bool {
+        matches!(self, Self::Sdk | Self::SdkDocumented)
+    }
+}
+
+/// What the bytes travel over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Over {
+    /// The agent's standard input and output.
+    Pipes,
+    /// A socket on the loopback address; the agent connects to this port.
+    Tcp(u16),
+}
+
+/// One client process with its agents.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Job {
+    pub(crate) kind: Kind,
+    pub(crate) over: Over,
+    /// Agents, one after another.
+    pub(crate) cycles: usize,
+    /// Prompts per agent.
+    pub(crate) prompts: usize,
+    /// Updates per prompt.
+    pub(crate) updates: usize,
+    /// The length of one update's line.
+    pub(crate) size: usize,
+    /// Both ends on one core.
+    pub(crate) pinned: bool,
+    /// The client rests for a millisecond after so many updates; zero is never.
+    pub(crate) rest_after: usize,
+}
+
+impl Job {
+    pub(crate) fn new(kind: Kind) -> Self {
+        Self {
+            kind,
+            over: Over::Pipes,
+            cycles: 1,
+            prompts: 1,
+            updates: 0,
+            size: 200,
+            pinned: false,
+            rest_after: 0,
+        }
+    }
+}
+
+/// What a client process measured.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(crate) struct Sample {
+    /// From the first prompt to the last answer, over all cycles.
+    pub(crate) seconds: f64,
+    /// The median time of one prompt.
+    pub(crate) prompt_seconds: f64,
+    /// The median time of one cycle, from the start of the agent to its end.
+    pub(crate) cycle_seconds: f64,
+    /// Updates that arrived.
+    pub(crate) updates: usize,
+    /// Peak resident memory in KiB.
+    pub(crate) client_kib: u64,
+    pub(crate) agent_kib: u64,
+}
