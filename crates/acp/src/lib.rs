@@ -11,8 +11,11 @@ use clap::{Parser, Subcommand};
 pub mod builtin;
 pub mod commands;
 pub mod exit;
+pub mod install;
 pub mod outputs;
 pub mod progress;
+pub mod talk;
+pub mod target;
 
 /// One toolbox for the Agent Client Protocol (ACP): learn what an agent really does on the wire, mock it,
 /// bridge it and run it at scale.
@@ -29,10 +32,18 @@ pub struct Cli {
 pub enum Command {
     /// Does an agent keep the protocol? Run the compliance suite and report
     Comply(commands::comply::Args),
+    /// Ask an agent one thing and show the answer
+    Prompt(commands::prompt::Args),
+    /// Talk with an agent
+    Chat(commands::chat::Args),
     /// An agent that does exactly what it is told, well or badly, over stdio, TCP or WebSocket
     Mock(commands::mock::Args),
     /// A small MCP server with five tools that records what it saw
     McpStub(commands::mcp_stub::Args),
+    /// A scripted model that real agents accept in place of a vendor's
+    Model(commands::model::Args),
+    /// The agents that are known by name, and how to install them
+    Profiles(commands::profiles::Args),
     /// Print a shell completion script, for instance `acp completions bash`
     Completions(commands::completions::Args),
     /// Print the manual page in roff form (`acp man | man -l -`)
@@ -57,8 +68,12 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     let outcome = match cli.command {
         Command::Comply(args) => commands::comply::run(&args),
+        Command::Prompt(args) => commands::prompt::run(&args),
+        Command::Chat(args) => commands::chat::run(&args),
         Command::Mock(args) => commands::mock::run(&args),
         Command::McpStub(args) => commands::mcp_stub::run(&args),
+        Command::Model(args) => commands::model::run(&args),
+        Command::Profiles(args) => commands::profiles::run(&args),
         Command::Completions(args) => commands::completions::run(&args),
         Command::Man(args) => commands::man::run(&args),
     };

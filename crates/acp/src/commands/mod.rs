@@ -1,7 +1,11 @@
 //! One module per command: its arguments and the call it makes.
 
+pub mod chat;
 pub mod completions;
 pub mod comply;
 pub mod man;
 pub mod mcp_stub;
 pub mod mock;
+pub mod model;
+pub mod profiles;
+pub mod prompt;

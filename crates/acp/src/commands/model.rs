@@ -1,0 +1,90 @@
+//! `acp model`
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use acp_model::{Endpoint, Hints, Script, Settings};
+use acp_profile::Catalogue;
+use anyhow::Context;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::exit;
+
+/// Arguments of `acp model`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The rules to answer by; without it, plain wishes are understood
+    #[arg(long, value_name = "FILE")]
+    script: Option<PathBuf>,
+    /// The loopback port; 0 takes any free one
+    #[arg(long, default_value_t = 0)]
+    port: u16,
+    /// Append every request and what was done with it to this file, one JSON object per line
+    #[arg(long, value_name = "FILE")]
+    journal: Option<PathBuf>,
+    /// The profile of the agent that will call: it says how the agent names its tools
+    #[arg(long, value_name = "NAME")]
+    profile: Option<String>,
+    /// The pause between two words of a streamed answer, in milliseconds
+    #[arg(long, value_name = "MS", default_value_t = 5)]
+    pace: u64,
+    /// The longest stall, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
+    stall_limit: u64,
+}
+
+/// Serves until SIGINT or SIGTERM.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let settings = match settings(args) {
+        Ok(settings) => settings,
+        Err(error) => {
+            eprintln!("acp: {error:#}");
+            return Ok(ExitCode::from(exit::USAGE));
+        }
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    runtime.block_on(async {
+        let port = settings.port;
+        let endpoint = Endpoint::start(settings).await.with_context(|| {
+            format!("cannot serve on 127.0.0.1 port {port}; is it taken, and can the journal be written?")
+        })?;
+        println!(
+            "{}",
+            serde_json::json!({"event": "listening", "url": endpoint.url(), "port": endpoint.port()})
+        );
+        let mut terminated = signal(SignalKind::terminate())?;
+        let mut interrupted = signal(SignalKind::interrupt())?;
+        tokio::select! {
+            _ = terminated.recv() => {}
+            _ = interrupted.recv() => {}
+        }
+        anyhow::Ok(())
+    })?;
+    runtime.shutdown_background();
+    Ok(ExitCode::SUCCESS)
+}
+
+fn settings(args: &Args) -> anyhow::Result<Settings> {
+    let script = match &args.script {
+        None => Script::default(),
+        Some(path) => {
+            let text =
+                std::fs::read_to_string(path).with_context(|| format!("cannot read the script {path:?}"))?;
+            Script::parse(&text).with_context(|| format!("in the script {}", path.display()))?
+        }
+    };
+    let hints = match &args.profile {
+        None => Hints::default(),
+        Some(name) => Hints::from(Catalogue::built_in().find(name)?),
+    };
+    Ok(Settings {
+        port: args.port,
+        script,
+        hints,
+        journal: args.journal.clone(),
+        pace: Duration::from_millis(args.pace),
+        stall_limit: Duration::from_secs(args.stall_limit),
+        ..Settings::default()
+    })
+}
