@@ -158,8 +158,6 @@ rules! {
         "an advertised capability whose method is not there" "implement the method or do not advertise the capability";
     UnadvertisedServed "unadvertised-served" ["INIT-14"] [] AsLevel
         "an optional method that was not advertised answers otherwise than -32601" "advertise the capability, or answer -32601";
-    UnadvertisedCalled "unadvertised-called" [] ["C-INIT-07"] AsLevel
-        "a call that needs a capability which the agent did not advertise" "look at agentCapabilities before calling an optional method";
     VersionUnsupported "version-unsupported" [] ["C-INIT-05", "C-INIT-02"] AsLevel
         "the client goes on with a protocol version it did not offer" "close the connection when the agent's version is not supported";
     HttpUnsupported "mcp-http-unsupported" ["MCP-05"] [] AsLevel

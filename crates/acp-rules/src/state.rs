@@ -85,11 +85,14 @@ pub(crate) enum Ask {
 
 /// What a prompt is made of.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "one flag per kind of block")]
 pub(crate) struct Content {
     pub(crate) link: bool,
     pub(crate) image: bool,
     pub(crate) audio: bool,
     pub(crate) embedded: bool,
+    /// Something that the agent did not advertise.
+    pub(crate) other: bool,
 }
 
 /// One side's requests.

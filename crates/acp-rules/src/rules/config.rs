@@ -110,7 +110,7 @@ fn choices(option: Json<'_>) -> Vec<Box<str>> {
     for choice in option.get("options").into_iter().flat_map(Json::items) {
         match choice.get("options") {
             Some(group) => {
-                out.extend(group.items().filter_map(|choice| choice.get_str("value")).map(Into::into))
+                out.extend(group.items().filter_map(|choice| choice.get_str("value")).map(Into::into));
             }
             None => out.extend(choice.get_str("value").map(Into::into)),
         }

@@ -56,6 +56,7 @@ pub(crate) fn prompt(state: &State, cx: &mut Cx<'_>, params: Json<'_>) -> Conten
         };
         cx.saw(Rule::ContentUnadvertised, side);
         if !advertised {
+            content.other = true;
             let message = format!(
                 "the prompt has content that needs promptCapabilities.{word}, which the agent did not advertise"
             );

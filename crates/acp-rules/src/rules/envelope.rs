@@ -37,8 +37,10 @@ pub(crate) fn malformed(state: &mut State, cx: &mut Cx<'_>, frame: &Frame, flaw:
         return;
     }
     if !matches!(flaw, Flaw::Blank) {
-        state.asked(side).bad_line(mark, flaw.code());
-        settle(state, cx, frame);
+        // a bad answer is not answered itself
+        if !settle(state, cx, frame) {
+            state.asked(side).bad_line(mark, flaw.code());
+        }
     }
     let text = flaw.to_string();
     match flaw {
@@ -108,19 +110,21 @@ fn is_unfinished(text: &str) -> bool {
 }
 
 /// What a malformed frame still says about requests: one that has an id may be answered, and one that carries an
-/// answer has answered, however badly.
-fn settle(state: &mut State, cx: &mut Cx<'_>, frame: &Frame) {
+/// answer has answered, however badly. Gives whether it was an answer.
+fn settle(state: &mut State, cx: &mut Cx<'_>, frame: &Frame) -> bool {
     let side = cx.sender();
     let mark = cx.mark();
-    let Some(id) = frame.id().filter(|id| **id != Id::Null) else { return };
+    let Some(id) = frame.id().filter(|id| **id != Id::Null) else { return false };
     if let Some(method) = frame.method() {
         state.asked(side).ask(id.clone(), Open::lenient(method, mark));
     } else if let Some(open) = state.asked(side.other()).answer(id) {
         crate::rules::turns::forget(state, &open, id);
+        return true;
     } else {
         // an id alone: the other side may answer it
         state.asked(side).ask(id.clone(), Open::lenient("", mark));
     }
+    false
 }
 
 /// An array of messages.

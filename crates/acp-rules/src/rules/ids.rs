@@ -93,6 +93,7 @@ fn null_answer(state: &mut State, cx: &mut Cx<'_>, reply: Reply<'_>) {
         Reply::Result(_) => None,
     };
     if let Some((mark, expected)) = garbage {
+        asker.open.retain(|_, open| !(open.lenient && open.mark == mark));
         if side == Side::Agent {
             let rule = if expected == -32700 { Rule::ParseErrorCode } else { Rule::InvalidRequestCode };
             cx.saw(rule, side);

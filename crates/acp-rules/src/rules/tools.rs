@@ -25,13 +25,24 @@ pub(crate) fn create(state: &mut State, cx: &mut Cx<'_>, place: usize, update: J
     if let Some(tool) = session.tools.get_mut(&*id) {
         if tool.created && !tool.replayed && !replaying {
             let message = format!("the tool call {id:?} was created before");
-            cx.breach(Rule::ToolTwice, side, message).at("/params/update/toolCallId").with(tool.mark);
+            let breach =
+                cx.breach(Rule::ToolTwice, side, message).at("/params/update/toolCallId").with(tool.mark);
+            // taking up the id of a call that ended in an earlier turn confuses nobody who looks at the present
+            if tool.turn != turn {
+                breach.warn();
+            }
         }
+        let again = tool.turn != turn;
         tool.created = true;
         tool.turn = turn;
         tool.replayed = replaying;
-        if replaying {
+        if replaying || again {
             tool.status = status;
+            tool.mark = mark;
+            tool.name = name;
+            tool.permission = Permission::Unasked;
+            tool.progressed = status == Status::InProgress;
+            session.turn_tools.push((*id).into());
         } else {
             advance(tool, cx, &id, status);
         }
@@ -111,8 +122,11 @@ fn stray(state: &mut State, cx: &mut Cx<'_>, place: usize, id: &str) {
     }
 }
 
+/// The reported status. One that cannot be read was reported by the schema already, and ends the call for us.
 fn status(update: Json<'_>) -> Option<Status> {
-    update.some("status").and_then(Json::str).and_then(|text| Status::read(&text))
+    update
+        .some("status")
+        .map(|status| status.str().and_then(|text| Status::read(&text)).unwrap_or(Status::Failed))
 }
 
 /// Statuses only go forward, and not while the permission is pending or refused.
@@ -137,7 +151,7 @@ fn advance(tool: &mut Tool, cx: &mut Cx<'_>, id: &str, to: Status) {
             let message = format!("the tool call {id:?} was rejected, but is reported as {}", to.word());
             cx.breach(Rule::RejectedRuns, side, message).at(at).with(tool.mark);
         }
-        Permission::Pending if to.is_final() && !from.is_final() => {
+        Permission::Pending if to == Status::Completed && !from.is_final() => {
             let message =
                 format!("the tool call {id:?} is reported as {} while its permission is pending", to.word());
             cx.breach(Rule::RunsWhilePending, side, message).at(at).with(tool.mark);
@@ -271,7 +285,11 @@ pub(crate) fn turn_ended(
             _ => "",
         };
         let message = format!("the turn ended, but the tool call {id:?} is still {}{why}", status.word());
-        cx.breach(Rule::ToolUnfinished, side, message).with(mark).with(turn.mark);
+        let breach = cx.breach(Rule::ToolUnfinished, side, message).with(mark).with(turn.mark);
+        // the protocol does not say in so many words how a refused call ends
+        if permission == Permission::Rejected {
+            breach.warn();
+        }
     }
 }
 

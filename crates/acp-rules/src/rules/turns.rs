@@ -10,7 +10,7 @@ use crate::judge::Answer;
 use crate::registry::Side;
 use crate::rule::Rule;
 use crate::rules::{content, plans, tools};
-use crate::session::{Ended, Session, Stage, Turn, Voice};
+use crate::session::{Ended, Permission, Session, Stage, Turn, Voice};
 use crate::state::{Ask, Content, Open, State, since};
 
 /// An answer this long after a cancel did not cross it on the way.
@@ -81,8 +81,12 @@ pub(crate) fn bad_prompt(state: &mut State, cx: &mut Cx<'_>, open: &Open, id: &I
 
 /// Whatever a turn was, it is over, and nothing is said about it.
 pub(crate) fn forget(state: &mut State, open: &Open, id: &Id) {
-    if let Some(session) = open.session.as_deref().and_then(|id| state.session(id)) {
-        session.turns.retain(|turn| turn.id != *id);
+    let Some(session) = open.session.as_deref().and_then(|id| state.session(id)) else { return };
+    session.turns.retain(|turn| turn.id != *id);
+    if let Ask::Permission { tool: Some(tool), .. } = &open.ask
+        && let Some(tool) = session.tools.get_mut(tool)
+    {
+        tool.permission = Permission::Unasked;
     }
 }
 
@@ -232,7 +236,7 @@ fn refused(cx: &mut Cx<'_>, open: &Open, answer: Answer<'_>, content: Content, c
         (content.audio, "CNT-04", "audio"),
         (content.embedded, "CNT-05", "resource"),
     ];
-    if optional.iter().all(|(there, _, _)| !there) {
+    if !content.other && optional.iter().all(|(there, _, _)| !there) {
         let id = if content.link { "CNT-02" } else { "CNT-01" };
         cx.saw_id(id);
         if invalid && !open.unknown_session && !turn.output {

@@ -11,7 +11,9 @@ use crate::state::{State, since};
 
 /// An update for a session that exists. This runs on every chunk.
 pub(crate) fn update(state: &mut State, cx: &mut Cx<'_>, params: Json<'_>, verdict: Verdict) {
-    handshake::gate(state, cx, "session/update");
+    if handshake::gate(state, cx, "session/update") {
+        return;
+    }
     extension::meta(cx, params, "/params");
     let Some(update) = params.get("update") else { return };
     let Some(kind) = update.get_str("sessionUpdate") else { return };
@@ -132,19 +134,24 @@ fn timing(
         }
         return false;
     }
-    late(session, cx, kind, voice);
+    late(session, cx, kind, update, voice);
     false
 }
 
 /// Output although no turn runs.
-fn late(session: &mut Session, cx: &mut Cx<'_>, kind: &str, voice: Option<Voice>) {
+fn late(session: &mut Session, cx: &mut Cx<'_>, kind: &str, update: Json<'_>, voice: Option<Voice>) {
     let side = Side::Agent;
     let Some(ended) = session.ended else {
-        if session.loaded && (voice == Some(Voice::User) || session.turn_count == 0) {
+        if session.loaded {
             let message = format!("a {kind} is sent after session/load was answered, and no turn runs");
-            cx.breach(Rule::ReplayAfterLoad, side, message)
-                .at("/params/update/sessionUpdate")
-                .with(session.mark);
+            let said = update.get("content").and_then(|content| content.get_str("text"));
+            let known = said.is_some_and(|text| !text.is_empty() && session.replay.agent.contains(&*text));
+            let breach = cx.breach(Rule::ReplayAfterLoad, side, message).at("/params/update/sessionUpdate");
+            let breach = breach.with(session.mark);
+            // an agent may have something new to say
+            if voice.is_some_and(|voice| voice != Voice::User) && !known {
+                breach.warn();
+            }
         }
         return;
     };

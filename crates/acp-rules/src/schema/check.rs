@@ -308,7 +308,7 @@ impl<S: Sink> Walk<'_, S> {
                 clean |= probe.clean;
                 seen.known |= probe.seen.known;
                 seen.free |= probe.seen.free;
-                if !union.exactly_one && clean {
+                if !union.exactly_one && clean && !value.is_object() {
                     return true;
                 }
             }

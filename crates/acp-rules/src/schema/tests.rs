@@ -213,10 +213,10 @@ fn places(value: &Value, here: &str, out: &mut Vec<String>) {
     out.push(here.to_owned());
     match value {
         Value::Object(map) => {
-            map.iter().for_each(|(key, value)| places(value, &format!("{here}/{key}"), out))
+            map.iter().for_each(|(key, value)| places(value, &format!("{here}/{key}"), out));
         }
         Value::Array(list) => {
-            list.iter().enumerate().for_each(|(i, value)| places(value, &format!("{here}/{i}"), out))
+            list.iter().enumerate().for_each(|(i, value)| places(value, &format!("{here}/{i}"), out));
         }
         _ => {}
     }
