@@ -92,6 +92,15 @@ enum Shape {
     Malformed(Arc<Flaw>),
 }
 
+/// A frame by its kind alone: what [`View`] says without reading the text of the members.
+pub(crate) enum Sort<'a> {
+    Request(&'a Id),
+    Notification,
+    Response(&'a Id),
+    Batch(&'a [Frame]),
+    Malformed(&'a Flaw),
+}
+
 /// Where a member's value lies in the raw bytes; a value is never empty, so an empty span is "not there".
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Span {
@@ -124,6 +133,17 @@ impl Frame {
     #[must_use]
     pub fn text(&self) -> Option<&str> {
         std::str::from_utf8(&self.raw).ok()
+    }
+
+    pub(crate) fn sort(&self) -> Sort<'_> {
+        let id = self.id.as_ref().unwrap_or(&Id::Null);
+        match &self.shape {
+            Shape::Request => Sort::Request(id),
+            Shape::Notification => Sort::Notification,
+            Shape::Result | Shape::Error => Sort::Response(id),
+            Shape::Batch(frames) => Sort::Batch(frames),
+            Shape::Malformed(flaw) => Sort::Malformed(flaw),
+        }
     }
 
     /// What the frame is.

@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use crate::frame::Sort;
 use crate::scan::Scanner;
-use crate::{Frame, Id, RpcError, View};
+use crate::{Frame, Id, RpcError};
 use recent::Recent;
 pub use violation::Violation;
 
@@ -220,7 +221,6 @@ impl Peer {
             Entry::Occupied(_) => return Err(RequestError::IdInUse(id.clone())),
             Entry::Vacant(slot) => slot.insert(Pending { method: method.into(), sent: now, deadline }),
         };
-        self.settled.forget(id);
         if let Some(deadline) = deadline {
             self.drop_stale_deadlines();
             self.deadlines.push(Reverse((deadline, id.clone())));
@@ -267,28 +267,24 @@ impl Peer {
 
     /// Sorts an incoming frame. Constant time, whatever came before.
     pub fn receive(&mut self, now: Duration, frame: Frame) -> Received {
-        match frame.view() {
-            View::Notification { method, params } => {
-                if method != CANCEL_REQUEST {
-                    return Received::Told { frame };
-                }
-                match params.and_then(cancelled_id) {
-                    Some(id) => Received::CancelAsked { owed: self.owed.contains_key(&id), id, frame },
-                    None => Received::Violation(Violation::BadCancel, frame),
-                }
-            }
-            View::Request { id, .. } => match self.owe(now, id) {
+        match frame.sort() {
+            Sort::Notification if frame.method() != Some(CANCEL_REQUEST) => Received::Told { frame },
+            Sort::Notification => match frame.params().and_then(cancelled_id) {
+                Some(id) => Received::CancelAsked { owed: self.owed.contains_key(&id), id, frame },
+                None => Received::Violation(Violation::BadCancel, frame),
+            },
+            Sort::Request(id) => match self.owe(now, id) {
                 Ok(id) => Received::Asked { id, frame },
                 Err(violation) => Received::Violation(violation, frame),
             },
-            View::Response { id, .. } => match self.settle(id) {
+            Sort::Response(id) => match self.settle(id) {
                 Ok((id, method)) => Received::Answered { id, method, frame },
                 Err(violation) => Received::Violation(violation, frame),
             },
-            View::Batch(frames) => {
+            Sort::Batch(frames) => {
                 Received::Batch(frames.iter().map(|frame| self.receive(now, frame.clone())).collect())
             }
-            View::Malformed(flaw) => Received::Violation(Violation::Malformed(flaw.clone()), frame),
+            Sort::Malformed(flaw) => Received::Violation(Violation::Malformed(flaw.clone()), frame),
         }
     }
 
@@ -373,15 +369,15 @@ impl Peer {
         if id.text_len() > self.limits.id_len {
             return Err(Violation::IdTooLong { len: id.text_len() });
         }
-        if self.owed.contains_key(id) {
-            return Err(Violation::IdInUse { id: id.clone() });
+        let full = self.owed.len() >= self.limits.owed;
+        match self.owed.entry(id.clone()) {
+            Entry::Occupied(_) => Err(Violation::IdInUse { id: id.clone() }),
+            Entry::Vacant(_) if full => Err(Violation::TooManyRequests { limit: self.limits.owed }),
+            Entry::Vacant(slot) => {
+                slot.insert(now);
+                Ok(id.clone())
+            }
         }
-        if self.owed.len() >= self.limits.owed {
-            return Err(Violation::TooManyRequests { limit: self.limits.owed });
-        }
-        self.owed.insert(id.clone(), now);
-        self.replied.forget(id);
-        Ok(id.clone())
     }
 
     fn settle(&mut self, id: &Id) -> Result<(Id, Box<str>), Violation> {

@@ -26,7 +26,10 @@ struct Envelope {
 
 pub(super) fn frame(raw: Bytes) -> Frame {
     match read(&raw) {
-        Ok(Read::Object(envelope, surrogate)) => classify(raw, &envelope, surrogate),
+        Ok(Read::Object(Parts { id, method, envelope, shape })) => {
+            let Envelope { params, result, error, extra, .. } = envelope;
+            Frame { raw, id, method, params, result, error, shape, extra }
+        }
         Ok(Read::Array(_, 0)) => Frame::malformed(raw, Flaw::EmptyBatch),
         Ok(Read::Array(elements, 1..=MAX_BATCH)) => batch(raw, &elements),
         Ok(Read::Array(_, len)) => Frame::malformed(raw, Flaw::BatchTooLong { len }),
@@ -51,8 +54,16 @@ pub(super) fn unknown_members(raw: &[u8]) -> Vec<String> {
     found
 }
 
+/// An object's envelope, decoded as far as it goes.
+struct Parts {
+    id: Option<Id>,
+    method: Name,
+    envelope: Envelope,
+    shape: Shape,
+}
+
 enum Read {
-    Object(Envelope, Option<usize>),
+    Object(Parts),
     /// The first elements, and how many there are.
     Array(Vec<(usize, usize)>, usize),
     Scalar,
@@ -73,7 +84,7 @@ fn read(raw: &[u8]) -> Result<Read, Flaw> {
         Some(b'{') => {
             let mut envelope = Envelope::default();
             scanner.object(|scanner, key| envelope.take(text, scanner, key))?;
-            Read::Object(envelope, scanner.lone_surrogate)
+            Read::Object(classify(text, envelope, scanner.lone_surrogate))
         }
         Some(b'[') => elements(&mut scanner)?,
         Some(_) => {
@@ -170,8 +181,7 @@ impl Envelope {
     }
 }
 
-fn classify(raw: Bytes, envelope: &Envelope, surrogate: Option<usize>) -> Frame {
-    let text = std::str::from_utf8(&raw).unwrap_or_default();
+fn classify(text: &str, envelope: Envelope, surrogate: Option<usize>) -> Parts {
     let id = Id::from_scanned(envelope.id.of(text));
     let method = method_name(text, envelope.method);
     let shape = envelope
@@ -179,8 +189,7 @@ fn classify(raw: Bytes, envelope: &Envelope, surrogate: Option<usize>) -> Frame 
         .and_then(|shape| envelope.version(text).map(|()| shape))
         .and_then(|shape| surrogate.map_or(Ok(shape), |at| Err(Flaw::LoneSurrogate { at })))
         .unwrap_or_else(|flaw| Shape::Malformed(Arc::new(flaw)));
-    let Envelope { params, result, error, extra, .. } = *envelope;
-    Frame { raw, id, method, params, result, error, shape, extra }
+    Parts { id, method, envelope, shape }
 }
 
 fn batch(raw: Bytes, elements: &[(usize, usize)]) -> Frame {
