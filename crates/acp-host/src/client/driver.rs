@@ -369,7 +369,7 @@ impl Driver {
         for open in self.peer.close() {
             self.settle(&open.id, Err(Failure::Gone(how.clone(), words.clone())));
         }
-        self.backlog.push_back((self.out.clone(), Note::Closed));
+        self.backlog.push_back((self.out.clone(), Note::Closed(how.clone(), words)));
     }
 
     /// Ends the connection, and the agent if we started it.

@@ -3,7 +3,7 @@ use agent_client_protocol_schema::v1::{PromptResponse, SessionUpdate};
 use tokio::sync::mpsc;
 
 use super::driver::Failure;
-use super::{ClientError, Typed, typed};
+use super::{ClientError, Gone, LastWords, Typed, typed};
 use crate::Record;
 
 /// One prompt and what comes of it: updates, then the end.
@@ -37,8 +37,8 @@ pub enum Event {
     Violation(Violation, Frame),
     /// The agent sent a notification that is no session update.
     Notification(Frame),
-    /// The connection is over.
-    Closed,
+    /// The connection is over: how it went, and the agent's last words.
+    Closed(Gone, LastWords),
 }
 
 /// A `session/update`.
@@ -70,7 +70,7 @@ impl Turn {
                         Err(error) => TurnEvent::Failed(error),
                     }
                 }
-                Some(Note::Violation(..) | Note::Notification(_) | Note::Closed) => continue,
+                Some(Note::Violation(..) | Note::Notification(_) | Note::Closed(..)) => continue,
                 None => {
                     self.over = true;
                     TurnEvent::Failed(Failure::closed().explain("session/prompt"))
@@ -108,7 +108,7 @@ impl Events {
                 Note::Decision(record) => Event::Decision(record),
                 Note::Violation(violation, frame) => Event::Violation(violation, frame),
                 Note::Notification(frame) => Event::Notification(frame),
-                Note::Closed => Event::Closed,
+                Note::Closed(how, words) => Event::Closed(how, words),
                 Note::Answer(_) => continue,
             });
         }
@@ -123,5 +123,5 @@ pub(super) enum Note {
     Violation(Violation, Frame),
     Notification(Frame),
     Answer(Result<Frame, Failure>),
-    Closed,
+    Closed(Gone, LastWords),
 }

@@ -18,8 +18,9 @@ const WARN: Style = AnsiColor::Yellow.on_default();
 /// Puts a question on standard error and answers it with what the person types. Ends without an answer when nobody
 /// waits for it any more.
 pub async fn put(mut question: Question, agent: &str) {
+    let ask = question.ask.clone();
     let asked = tokio::select! {
-        asked = answer(&question.ask.clone(), agent) => asked,
+        asked = answer(&ask, agent) => asked,
         () = question.stale() => {
             say("(no longer needed)\n");
             return;

@@ -9,3 +9,4 @@ pub mod keys;
 pub mod mcp;
 pub mod render;
 pub mod session;
+pub mod turn;

@@ -1,0 +1,157 @@
+//! Lines from the person: a line editor at a terminal, plain lines otherwise.
+
+use std::io::{BufRead, IsTerminal};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use acp_host::Event;
+use rustyline::completion::{Completer, Pair};
+use rustyline::error::ReadlineError;
+use rustyline::highlight::Highlighter;
+use rustyline::hint::Hinter;
+use rustyline::history::MemHistory;
+use rustyline::validate::Validator;
+use rustyline::{CompletionType, Config, Context, ExternalPrinter, Helper};
+use tokio::sync::mpsc;
+
+use crate::talk::render::Renderer;
+use crate::talk::turn::Commands;
+
+/// What the person did.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Typed {
+    Line(String),
+    Interrupted,
+    End,
+}
+
+/// Reads lines on a thread of its own, one whenever asked, so that the terminal is in its usual mode during a turn.
+pub(super) struct Editor {
+    interactive: bool,
+    commands: Arc<Mutex<Commands>>,
+    asks: std::sync::mpsc::Sender<()>,
+    typed: mpsc::Receiver<Typed>,
+    printer: Option<Box<dyn ExternalPrinter + Send>>,
+}
+
+impl Editor {
+    pub(super) fn new() -> Editor {
+        let commands = Arc::<Mutex<Commands>>::default();
+        let (asks, asked) = std::sync::mpsc::channel();
+        let (tell, typed) = mpsc::channel(1);
+        let terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
+        let made = terminal.then(|| line_editor(Arc::clone(&commands))).flatten();
+        let interactive = made.is_some();
+        let mut printer: Option<Box<dyn ExternalPrinter + Send>> = None;
+        match made {
+            Some(mut editor) => {
+                if let Ok(made) = editor.create_external_printer() {
+                    printer = Some(Box::new(made));
+                }
+                std::thread::spawn(move || {
+                    while asked.recv().is_ok() && tell.blocking_send(edited(&mut editor)).is_ok() {}
+                });
+            }
+            None => {
+                std::thread::spawn(move || {
+                    while asked.recv().is_ok() && tell.blocking_send(plain()).is_ok() {}
+                });
+            }
+        }
+        Editor { interactive, commands, asks, typed, printer }
+    }
+
+    /// Whether a person edits the lines.
+    pub(super) fn is_interactive(&self) -> bool {
+        self.interactive
+    }
+
+    /// Begins to read a line.
+    pub(super) fn ask(&self) {
+        let _ = self.asks.send(());
+    }
+
+    /// The line that was asked for.
+    pub(super) async fn typed(&mut self) -> Typed {
+        self.typed.recv().await.unwrap_or(Typed::End)
+    }
+
+    /// Sets what Tab completes.
+    pub(super) fn complete(&self, commands: Commands) {
+        *self.commands.lock().unwrap_or_else(PoisonError::into_inner) = commands;
+    }
+
+    /// Shows a line above the one being typed.
+    pub(super) fn show(&mut self, text: &str) {
+        if let Some(printer) = &mut self.printer {
+            let _ = printer.print(format!("{text}\n"));
+        }
+    }
+
+    /// Shows what happens outside a turn above the line being typed.
+    pub(super) fn show_event(&mut self, event: &Event) {
+        let mut text = Vec::new();
+        let mut renderer = Renderer::new(&mut text, false);
+        let shown = match event {
+            Event::Update(update) => renderer.update(update),
+            Event::Decision(record) => renderer.decision(record),
+            _ => Ok(()),
+        };
+        if shown.and_then(|()| renderer.fresh()).is_ok() && !text.is_empty() {
+            let text = String::from_utf8_lossy(&text).into_owned();
+            self.show(anstream::adapter::strip_str(&text).to_string().trim_end());
+        }
+    }
+}
+
+type LineEditor = rustyline::Editor<Slash, MemHistory>;
+
+fn line_editor(commands: Arc<Mutex<Commands>>) -> Option<LineEditor> {
+    let config = Config::builder().completion_type(CompletionType::List).auto_add_history(true).build();
+    let mut editor = LineEditor::with_history(config, MemHistory::new()).ok()?;
+    editor.set_helper(Some(Slash(commands)));
+    Some(editor)
+}
+
+fn edited(editor: &mut LineEditor) -> Typed {
+    match editor.readline("> ") {
+        Ok(line) => Typed::Line(line),
+        Err(ReadlineError::Interrupted) => Typed::Interrupted,
+        Err(_) => Typed::End,
+    }
+}
+
+fn plain() -> Typed {
+    let mut line = String::new();
+    match std::io::stdin().lock().read_line(&mut line) {
+        Ok(0) | Err(_) => Typed::End,
+        Ok(_) => Typed::Line(line),
+    }
+}
+
+/// Completes the agent's slash commands at the start of a line.
+struct Slash(Arc<Mutex<Commands>>);
+
+impl Completer for Slash {
+    type Candidate = Pair;
+
+    fn complete(&self, line: &str, at: usize, _: &Context<'_>) -> rustyline::Result<(usize, Vec<Pair>)> {
+        let begun = &line[..at];
+        if !begun.starts_with('/') || begun.contains(' ') {
+            return Ok((at, Vec::new()));
+        }
+        let commands = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let fits = commands.iter().filter(|(name, _)| name.starts_with(begun));
+        let pair = |(name, about): &(String, String)| Pair {
+            display: format!("{name}  {about}"),
+            replacement: format!("{name} "),
+        };
+        Ok((0, fits.map(pair).collect()))
+    }
+}
+
+impl Hinter for Slash {
+    type Hint = String;
+}
+impl Highlighter for Slash {}
+impl Validator for Slash {}
+impl Helper for Slash {}

@@ -1,0 +1,85 @@
+//! `acp prompt TEXT`
+
+use std::io::{IsTerminal, Read};
+use std::process::ExitCode;
+
+use acp_host::ClientError;
+use agent_client_protocol_schema::v1::{ContentBlock, StopReason};
+
+use crate::exit;
+use crate::talk::args::TalkArgs;
+use crate::talk::keys::{Interrupts, SaneTerminal, person_present};
+use crate::talk::session::{Talk, Trouble};
+use crate::talk::turn::{self, Outcome, View};
+use crate::talk::{content, json};
+
+/// Arguments of `acp prompt`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// What to ask; `-` reads it from standard input
+    text: String,
+    #[command(flatten)]
+    talk: TalkArgs,
+}
+
+/// Asks one thing, shows the answer, and ends.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+    let sane = SaneTerminal::remember();
+    let code = match runtime.block_on(talk(args)) {
+        Ok(code) => code,
+        Err(trouble) => {
+            if args.talk.json {
+                json::line(&mut std::io::stdout().lock(), &json::error(&format!("{:#}", trouble.error)))?;
+            }
+            eprintln!("acp: {:#}", trouble.error);
+            trouble.code
+        }
+    };
+    drop(sane);
+    runtime.shutdown_background();
+    Ok(ExitCode::from(code))
+}
+
+async fn talk(args: &Args) -> Result<u8, Trouble> {
+    let mut prompt = vec![ContentBlock::from(text(&args.text).map_err(Trouble::usage)?)];
+    prompt.extend(content::from_flags(&args.talk).map_err(Trouble::usage)?);
+    let mut interrupts = Interrupts::listen().map_err(Trouble::fault)?;
+    let mut view = View::new(args.talk.json, args.talk.verbose);
+    let mut history = Vec::new();
+    let mut seen = |event| history.push(event);
+    let mut talk = tokio::select! {
+        talk = Talk::open(&args.talk, person_present(), &mut seen) => talk?,
+        _ = interrupts.next() => return Ok(exit::FAILED),
+    };
+    view.object(&json::session(&talk.session)).map_err(Trouble::fault)?;
+    for event in &history {
+        view.event(event).map_err(Trouble::fault)?;
+    }
+    let outcome = turn::run(&mut talk, prompt, &mut view, &mut interrupts, &mut |_| {}).await;
+    talk.close().await;
+    match outcome.map_err(Trouble::fault)? {
+        Outcome::Ended(StopReason::EndTurn) => Ok(exit::OK),
+        Outcome::Ended(_) | Outcome::Quit => Ok(exit::FAILED),
+        Outcome::Failed(error @ ClientError::NotOffered { .. }) => Err(Trouble::usage(error)),
+        Outcome::Failed(error) => {
+            let trouble = Trouble::client(error);
+            if args.talk.json {
+                // The view has already told the program.
+                eprintln!("acp: {:#}", trouble.error);
+                return Ok(trouble.code);
+            }
+            Err(trouble)
+        }
+    }
+}
+
+fn text(argument: &str) -> anyhow::Result<String> {
+    if argument != "-" {
+        return Ok(argument.to_owned());
+    }
+    anyhow::ensure!(!std::io::stdin().is_terminal(), "standard input is a terminal; pipe the prompt into it");
+    let mut text = String::new();
+    std::io::stdin().lock().read_to_string(&mut text)?;
+    Ok(text)
+}

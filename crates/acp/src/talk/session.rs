@@ -1,0 +1,334 @@
+//! From flags to an open session.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use acp_host::retry::{Effect, Meaning, Retry};
+use acp_host::{AcpClient, ClientError, ClientOptions, Event, Events, Question, Timeouts, Workspace};
+use acp_link::Tap;
+use agent_client_protocol_schema::v1::{
+    AuthMethod, SessionConfigKind, SessionConfigOption, SessionConfigOptionCategory, SessionConfigValueId,
+    SessionModeState,
+};
+use anyhow::{Context, anyhow};
+use tokio::sync::mpsc;
+
+use super::args::TalkArgs;
+use super::mcp;
+use crate::exit;
+use crate::target::{Connection, Target};
+
+/// How long an agent may take to end by itself.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// An open session with everything around it.
+#[derive(Debug)]
+pub struct Talk {
+    /// The connection.
+    pub client: AcpClient,
+    /// What happens outside turns.
+    pub events: Events,
+    /// What the person is asked.
+    pub questions: mpsc::Receiver<Question>,
+    /// The session's id.
+    pub session: String,
+    /// The agent in words.
+    pub agent: String,
+    modes: Modes,
+    tap: Option<Tap>,
+}
+
+/// Something went wrong, and which exit code says so.
+#[derive(Debug)]
+pub struct Trouble {
+    /// The exit code.
+    pub code: u8,
+    /// What happened.
+    pub error: anyhow::Error,
+}
+
+impl Trouble {
+    /// Wrong usage.
+    pub fn usage(error: impl Into<anyhow::Error>) -> Trouble {
+        Trouble { code: exit::USAGE, error: error.into() }
+    }
+
+    /// The agent said no.
+    pub fn failed(error: impl Into<anyhow::Error>) -> Trouble {
+        Trouble { code: exit::FAILED, error: error.into() }
+    }
+
+    /// Something could not run.
+    pub fn fault(error: impl Into<anyhow::Error>) -> Trouble {
+        Trouble { code: exit::FAULT, error: error.into() }
+    }
+
+    /// Whatever befell the client.
+    pub fn client(error: ClientError) -> Trouble {
+        match error {
+            ClientError::Refused { .. } | ClientError::NotOffered { .. } => Trouble::failed(error),
+            ClientError::Folder(_) => Trouble::usage(error),
+            error => Trouble::fault(error),
+        }
+    }
+}
+
+/// The ways in which an agent lets its mode be set.
+#[derive(Debug, Default)]
+struct Modes {
+    state: Option<SessionModeState>,
+    options: Vec<SessionConfigOption>,
+}
+
+impl Talk {
+    /// Connects, negotiates, logs in, opens or loads the session and sets its mode. What happens meanwhile (the history
+    /// of a loaded session, for one) goes to `seen`.
+    pub async fn open(args: &TalkArgs, person: bool, seen: &mut dyn FnMut(Event)) -> Result<Talk, Trouble> {
+        let target = args.target.resolve().map_err(Trouble::usage)?;
+        let plan = Plan::new(args).map_err(Trouble::usage)?;
+        let retry = Retry { attempts: args.attempts, ..Retry::default() };
+        for attempt in 1.. {
+            let error = match Talk::try_open(args, &target, &plan, person, seen).await {
+                Ok(talk) => return Ok(talk),
+                Err(trouble) => trouble,
+            };
+            let meaning = match error.error.downcast_ref::<ClientError>() {
+                Some(error) => Meaning::of_failure(error),
+                None if matches!(target, Target::Tcp(_) | Target::Ws(_)) => Meaning::ConnectionClosed,
+                None => Meaning::Other,
+            };
+            let chance = f64::from(std::process::id() % 1000) / 1000.0;
+            let Some((pause, _)) = retry.next(attempt, meaning, Effect::Repeatable, chance) else {
+                return Err(error);
+            };
+            eprintln!("acp: {:#}; trying again in {:.1} s", error.error, pause.as_secs_f64());
+            tokio::time::sleep(pause).await;
+        }
+        unreachable!("the loop above ends by returning")
+    }
+
+    async fn try_open(
+        args: &TalkArgs,
+        target: &Target,
+        plan: &Plan,
+        person: bool,
+        seen: &mut dyn FnMut(Event),
+    ) -> Result<Talk, Trouble> {
+        let tap = match &args.record {
+            Some(path) => Some(Tap::create(path).map_err(Trouble::fault)?),
+            None => None,
+        };
+        let (ask, questions) = mpsc::channel(16);
+        let options = ClientOptions {
+            rules: args.rules().map_err(Trouble::usage)?,
+            person: person.then_some(ask),
+            timeouts: Timeouts { prompt: args.timeout, ..Timeouts::default() },
+            ..ClientOptions::default()
+        };
+        let Connection { link, child } =
+            target.open(&plan.workspace.cwd, tap.as_ref()).await.map_err(Trouble::fault)?;
+        let (client, events) = AcpClient::connect(link, child, options);
+        let talk = Talk {
+            client,
+            events,
+            questions,
+            session: String::new(),
+            agent: target.describe(),
+            modes: Modes::default(),
+            tap,
+        };
+        talk.set_up(args, plan, seen).await
+    }
+
+    async fn set_up(mut self, args: &TalkArgs, plan: &Plan, seen: &mut dyn FnMut(Event)) -> Result<Talk, Trouble> {
+        let outcome = self.steps(args, plan, seen).await;
+        match outcome {
+            Ok(()) => Ok(self),
+            Err(trouble) => {
+                self.close().await;
+                Err(trouble)
+            }
+        }
+    }
+
+    async fn steps(&mut self, args: &TalkArgs, plan: &Plan, seen: &mut dyn FnMut(Event)) -> Result<(), Trouble> {
+        let agent = self.client.initialize().await.map_err(Trouble::client)?;
+        if let Some(info) = &agent.agent_info {
+            self.agent = info.title.clone().unwrap_or_else(|| info.name.clone());
+        }
+        if let Some(method) = &args.auth {
+            self.log_in(method).await?;
+        }
+        let opened = match &args.session {
+            Some(id) => self.reopen(id, plan, seen).await,
+            None => self.begin(plan).await,
+        };
+        opened.map_err(|error| self.explain(error))?;
+        if let Some(mode) = &args.mode {
+            self.set_mode(mode).await?;
+        }
+        Ok(())
+    }
+
+    async fn begin(&mut self, plan: &Plan) -> Result<(), ClientError> {
+        let opened = self.client.new_session(&plan.workspace).await?;
+        self.session = opened.session_id.0.to_string();
+        self.modes =
+            Modes { state: opened.modes.clone(), options: opened.config_options.clone().unwrap_or_default() };
+        Ok(())
+    }
+
+    /// Loads a session with its history, or resumes it without when the agent offers only that.
+    async fn reopen(&mut self, id: &str, plan: &Plan, seen: &mut dyn FnMut(Event)) -> Result<(), ClientError> {
+        let capabilities = self.client.agent().map(|agent| &agent.agent_capabilities);
+        let loads = capabilities.is_some_and(|c| c.load_session);
+        let resumes = capabilities.is_some_and(|c| c.session_capabilities.resume.is_some());
+        self.session = id.to_owned();
+        let client = self.client.clone();
+        let opening = async {
+            if loads || !resumes {
+                let opened = client.load_session(id, &plan.workspace).await?;
+                Ok::<_, ClientError>((opened.modes.clone(), opened.config_options.clone()))
+            } else {
+                let opened = client.resume_session(id, &plan.workspace).await?;
+                Ok((opened.modes.clone(), opened.config_options.clone()))
+            }
+        };
+        tokio::pin!(opening);
+        let (state, options) = loop {
+            tokio::select! {
+                biased;
+                Some(event) = self.events.next() => seen(event),
+                opened = &mut opening => break opened?,
+            }
+        };
+        self.modes = Modes { state, options: options.unwrap_or_default() };
+        Ok(())
+    }
+
+    async fn log_in(&self, method: &str) -> Result<(), Trouble> {
+        let offered = self.auth_methods();
+        match offered.iter().find(|(id, _, _)| id == method) {
+            Some((_, _, false)) => {}
+            Some((id, _, true)) => {
+                return Err(Trouble::usage(anyhow!("the login {id:?} happens in a terminal: start the agent's own login")));
+            }
+            None => {
+                let names: Vec<&str> = offered.iter().map(|(id, _, _)| id.as_str()).collect();
+                let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+                return Err(Trouble::usage(anyhow!("the agent has no login {method:?}; it offers {names}")));
+            }
+        }
+        self.client.authenticate(method).await.map_err(Trouble::client)?;
+        Ok(())
+    }
+
+    /// The agent's logins: id, name, whether it needs a terminal.
+    fn auth_methods(&self) -> Vec<(String, String, bool)> {
+        let methods = self.client.agent().map(|agent| agent.auth_methods.as_slice()).unwrap_or_default();
+        let method = |method: &AuthMethod| match method {
+            AuthMethod::Terminal(it) => Some((it.id.0.to_string(), it.name.clone(), true)),
+            AuthMethod::Agent(it) => Some((it.id.0.to_string(), it.name.clone(), false)),
+            _ => None,
+        };
+        methods.iter().filter_map(method).collect()
+    }
+
+    fn explain(&self, error: ClientError) -> Trouble {
+        if error.refusal().is_some_and(|refusal| Meaning::of(refusal) == Meaning::AuthRequired) {
+            let methods: Vec<String> = self
+                .auth_methods()
+                .iter()
+                .map(|(id, name, terminal)| format!("{id} ({name}{})", if *terminal { ", in a terminal" } else { "" }))
+                .collect();
+            let hint = format!("log in first with --auth METHOD; the agent offers {}", methods.join(", "));
+            return Trouble::failed(anyhow::Error::new(error).context(hint));
+        }
+        Trouble::client(error)
+    }
+
+    /// Sets the session's mode by the agent's config option for it, or by its list of modes.
+    pub async fn set_mode(&mut self, mode: &str) -> Result<(), Trouble> {
+        let names = self.mode_names();
+        if !names.iter().any(|(id, _)| id == mode) {
+            let names: Vec<&str> = names.iter().map(|(id, _)| id.as_str()).collect();
+            let words = if names.is_empty() { "has no modes".to_owned() } else { format!("has {}", names.join(", ")) };
+            return Err(Trouble::usage(anyhow!("there is no mode {mode:?}: the agent {words}")));
+        }
+        match self.modes.option() {
+            Some((option, _)) => {
+                let option = option.id.0.to_string();
+                let value = SessionConfigValueId::new(mode).into();
+                let set = self.client.set_config_option(&self.session, &option, value).await;
+                self.modes.options = set.map_err(Trouble::client)?.value.config_options;
+            }
+            None => {
+                self.client.set_mode(&self.session, mode).await.map_err(Trouble::client)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The modes that can be set: id and name.
+    pub fn mode_names(&self) -> Vec<(String, String)> {
+        if let Some((_, values)) = self.modes.option() {
+            return values;
+        }
+        let modes = self.modes.state.iter().flat_map(|state| &state.available_modes);
+        modes.map(|mode| (mode.id.0.to_string(), mode.name.clone())).collect()
+    }
+
+    /// Ends the session, the agent and the transcript.
+    pub async fn close(self) {
+        let closes = self.client.agent().is_some_and(|a| a.agent_capabilities.session_capabilities.close.is_some());
+        if closes && !self.session.is_empty() {
+            let _ = tokio::time::timeout(GRACE, self.client.close_session(&self.session)).await;
+        }
+        self.client.close(GRACE).await;
+        if let Some(Err(error)) = self.tap.map(|tap| tap.finish()) {
+            eprintln!("acp: {error}");
+        }
+    }
+}
+
+impl Modes {
+    /// The config option that stands for the mode, with its values.
+    fn option(&self) -> Option<(&SessionConfigOption, Vec<(String, String)>)> {
+        use agent_client_protocol_schema::v1::SessionConfigSelectOptions as Choices;
+        self.options.iter().find_map(|option| {
+            if !matches!(option.category, Some(SessionConfigOptionCategory::Mode)) {
+                return None;
+            }
+            let SessionConfigKind::Select(select) = &option.kind else { return None };
+            let values = match &select.options {
+                Choices::Ungrouped(values) => values.iter().collect::<Vec<_>>(),
+                Choices::Grouped(groups) => groups.iter().flat_map(|group| &group.options).collect(),
+                _ => return None,
+            };
+            let names = values.iter().map(|value| (value.value.0.to_string(), value.name.clone())).collect();
+            Some((option, names))
+        })
+    }
+}
+
+/// What to ask the agent for.
+#[derive(Debug)]
+struct Plan {
+    workspace: Workspace,
+}
+
+impl Plan {
+    fn new(args: &TalkArgs) -> anyhow::Result<Plan> {
+        args.rules()?;
+        let additional = args.add_dir.iter().map(|path| folder(path)).collect::<anyhow::Result<_>>()?;
+        let workspace =
+            Workspace { cwd: folder(&args.cwd)?, additional, mcp_servers: mcp::servers(&args.mcp)? };
+        Ok(Plan { workspace })
+    }
+}
+
+fn folder(path: &Path) -> anyhow::Result<PathBuf> {
+    let real = path.canonicalize().with_context(|| format!("cannot use the folder {}", path.display()))?;
+    anyhow::ensure!(real.is_dir(), "{} is not a folder", path.display());
+    Ok(real)
+}
