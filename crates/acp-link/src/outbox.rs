@@ -54,6 +54,8 @@ struct State {
     /// Why nothing more can be written, once the writer has ended.
     ended: Option<Arc<str>>,
     writer: Option<Waker>,
+    /// How many wait for `moved`; nobody is told when nobody waits.
+    waiting: usize,
     recorder: Option<Recorder>,
 }
 
@@ -86,6 +88,7 @@ impl Outbox {
                 closing: false,
                 ended: None,
                 writer: None,
+                waiting: 0,
                 recorder: None,
             }),
             framing,
@@ -167,10 +170,18 @@ impl Outbox {
     }
 
     async fn until<T>(&self, mut check: impl FnMut(&State, Bound) -> Option<T>) -> T {
+        let mut waiting = Waiting { outbox: self, counted: false };
         loop {
             let moved = self.moved.notified();
-            if let Some(value) = check(&self.lock(), self.bound) {
-                return value;
+            {
+                let mut state = self.lock();
+                if let Some(value) = check(&state, self.bound) {
+                    return value;
+                }
+                if !waiting.counted {
+                    state.waiting += 1;
+                    waiting.counted = true;
+                }
             }
             moved.await;
         }
@@ -210,41 +221,68 @@ impl Outbox {
         self.moved.notify_waiters();
     }
 
-    /// Swaps everything that waits into the (empty) batch. `None`: closed and empty.
+    /// The batch has been written: empties it and swaps everything that waits meanwhile into it.
+    /// `None`: closed and empty.
     pub(crate) fn poll_take(&self, cx: &mut Context<'_>, batch: &mut Batch) -> Poll<Option<()>> {
-        {
-            let mut state = self.lock();
-            if state.frames == 0 {
-                if state.closing || state.ended.is_some() {
-                    return Poll::Ready(None);
-                }
-                match &mut state.writer {
-                    Some(waker) => waker.clone_from(cx.waker()),
-                    empty => *empty = Some(cx.waker().clone()),
-                }
-                return Poll::Pending;
-            }
-            if batch.buf.capacity() > KEEP_CAPACITY {
-                batch.buf = BytesMut::new();
-            }
-            std::mem::swap(&mut state.buf, &mut batch.buf);
-            std::mem::swap(&mut state.lengths, &mut batch.lengths);
-            batch.frames = std::mem::take(&mut state.frames) as u64;
-        }
-        self.moved.notify_waiters();
-        Poll::Ready(Some(()))
-    }
-
-    /// The batch has been written: empties it and lets `flush` return.
-    pub(crate) fn wrote(&self, batch: &mut Batch) {
         batch.buf.clear();
         batch.lengths.clear();
-        self.lock().written += std::mem::take(&mut batch.frames);
-        self.moved.notify_waiters();
+        if batch.buf.capacity() > KEEP_CAPACITY {
+            batch.buf = BytesMut::new();
+        }
+        let mut state = self.lock();
+        let written = std::mem::take(&mut batch.frames);
+        state.written += written;
+        let taken = state.take(cx, batch);
+        if state.waiting > 0 && (written > 0 || taken.is_ready()) {
+            drop(state);
+            self.moved.notify_waiters();
+        }
+        taken
+    }
+
+    /// The batch has arrived, though nothing more is taken yet.
+    pub(crate) fn wrote(&self, batch: &mut Batch) {
+        let mut state = self.lock();
+        state.written += std::mem::take(&mut batch.frames);
+        if state.waiting > 0 {
+            drop(state);
+            self.moved.notify_waiters();
+        }
+    }
+}
+
+/// Counts one who waits, also when the waiting is given up.
+struct Waiting<'a> {
+    outbox: &'a Outbox,
+    counted: bool,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if self.counted {
+            self.outbox.lock().waiting -= 1;
+        }
     }
 }
 
 impl State {
+    fn take(&mut self, cx: &mut Context<'_>, batch: &mut Batch) -> Poll<Option<()>> {
+        if self.frames > 0 {
+            std::mem::swap(&mut self.buf, &mut batch.buf);
+            std::mem::swap(&mut self.lengths, &mut batch.lengths);
+            batch.frames = std::mem::take(&mut self.frames) as u64;
+            return Poll::Ready(Some(()));
+        }
+        if self.closing || self.ended.is_some() {
+            return Poll::Ready(None);
+        }
+        match &mut self.writer {
+            Some(waker) => waker.clone_from(cx.waker()),
+            empty => *empty = Some(cx.waker().clone()),
+        }
+        Poll::Pending
+    }
+
     fn push(&mut self, frame: &[u8], newline: bool, framing: Framing) {
         let newline = newline && framing != Framing::Messages;
         if let Some(recorder) = &mut self.recorder {

@@ -35,7 +35,6 @@ async fn write_all<W: AsyncWrite + Unpin>(mut writer: W, outbox: Arc<Outbox>) {
         if let Err(error) = write_batch(&mut writer, &batch).await {
             break Err(error);
         }
-        outbox.wrote(&mut batch);
     };
     drop(writer);
     match outcome {

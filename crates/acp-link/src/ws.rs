@@ -187,7 +187,6 @@ async fn write_all(mut sink: SplitSink<Socket, Message>, outbox: Arc<Outbox>, fl
         if let Err(error) = write_batch(&mut sink, &mut batch, flush_each).await {
             break Err(error);
         }
-        outbox.wrote(&mut batch);
     };
     match outcome {
         Ok(()) => outbox.end(CLOSED_BY_US),

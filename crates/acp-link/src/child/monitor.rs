@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_process_group};
 use tokio::io::unix::AsyncFd;
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -25,6 +26,8 @@ const SUPERVISOR_PATIENCE: Duration = Duration::from_secs(10);
 #[derive(Clone, Debug)]
 pub(super) struct Target {
     state: Arc<Mutex<State>>,
+    /// Told when the supervisor has been asked to kill.
+    killing: Arc<Notify>,
 }
 
 #[derive(Debug)]
@@ -41,7 +44,7 @@ struct State {
 impl Target {
     pub(super) fn new(process: std::process::Child, agent: Pid, lifeline: Option<OwnedFd>) -> Target {
         let state = State { process, agent, supervised: lifeline.is_some(), lifeline, reaped: false };
-        Target { state: Arc::new(Mutex::new(state)) }
+        Target { state: Arc::new(Mutex::new(state)), killing: Arc::default() }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -69,6 +72,7 @@ impl Target {
         match state.lifeline.take() {
             Some(lifeline) => {
                 let _ = rustix::io::write(&lifeline, report::KILL_NOW);
+                self.killing.notify_one();
             }
             None => {
                 let _ = kill_process_group(state.agent, Signal::KILL);
@@ -86,11 +90,6 @@ impl Target {
 
     fn pid(&self) -> Pid {
         Pid::from_child(&self.lock().process)
-    }
-
-    fn asked_to_kill(&self) -> bool {
-        let state = self.lock();
-        state.supervised && state.lifeline.is_none()
     }
 
     /// The status, if the process has ended; reaps it.
@@ -134,9 +133,21 @@ impl Monitor {
     }
 
     async fn wait(&self) -> Option<ExitStatus> {
+        // No timer until a kill has been asked for: one that is pending makes every wait of the runtime dearer.
+        let disobeyed = async {
+            self.target.killing.notified().await;
+            sleep(SUPERVISOR_PATIENCE).await;
+        };
+        tokio::select! {
+            status = self.ended() => return status,
+            () = disobeyed => self.target.kill_supervisor(),
+        }
+        self.ended().await
+    }
+
+    async fn ended(&self) -> Option<ExitStatus> {
         let pidfd = open_pidfd(self.target.pid());
         let mut pause = Duration::from_millis(1);
-        let mut killed_at = None;
         loop {
             match self.target.try_reap() {
                 Ok(None) => {}
@@ -144,18 +155,9 @@ impl Monitor {
                 // Someone else reaped it; how it ended is not to be known.
                 Err(_) => return None,
             }
-            if self.target.asked_to_kill() {
-                let since = *killed_at.get_or_insert_with(Instant::now);
-                if since.elapsed() > SUPERVISOR_PATIENCE {
-                    self.target.kill_supervisor();
-                }
-            }
             match &pidfd {
-                Some(pidfd) => {
-                    // Wakes up now and then only to notice a supervisor that does not obey.
-                    let _ = timeout(Duration::from_secs(1), pidfd.readable()).await;
-                }
-                None => {
+                Some(pidfd) if pidfd.readable().await.is_ok() => {}
+                _ => {
                     sleep(pause).await;
                     pause = (pause * 2).min(Duration::from_millis(50));
                 }
