@@ -5,16 +5,22 @@ use serde_json::json;
 
 pub(crate) fn render(results: &Results) -> Result<String, serde_json::Error> {
     let required = || {
-        results.agents.iter().flat_map(|agent| &agent.tests).filter(|test| test.severity == Severity::Required)
+        results
+            .agents
+            .iter()
+            .flat_map(|agent| &agent.tests)
+            .filter(|test| test.severity == Severity::Required)
     };
     let judged = required().filter(|test| test.verdict != Verdict::Na).count();
     let held = required().filter(|test| test.verdict == Verdict::Pass).count();
     let broken = results.agents.iter().any(|agent| agent.fault.is_some()) || judged == 0;
     let failed = required().any(Outcome::fails_run);
-    let (message, colour) = match (broken, failed) {
-        (true, _) => ("not run".to_owned(), "lightgrey"),
-        (_, true) => (format!("{held}/{judged} required"), "red"),
-        (_, false) => (format!("{held}/{judged} required"), "brightgreen"),
+    let unjudged = required().any(|test| test.blocked || test.verdict == Verdict::Error);
+    let (message, colour) = match (broken, failed, unjudged) {
+        (true, ..) => ("not run".to_owned(), "lightgrey"),
+        (_, true, _) => (format!("{held}/{judged} required"), "red"),
+        (_, _, true) => (format!("{held}/{judged} required, incomplete"), "yellow"),
+        _ => (format!("{held}/{judged} required"), "brightgreen"),
     };
     let badge = json!({ "schemaVersion": 1, "label": "ACP v1", "message": message, "color": colour });
     let mut text = serde_json::to_string_pretty(&badge)?;

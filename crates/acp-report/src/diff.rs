@@ -60,8 +60,12 @@ impl Diff {
     /// Compares two runs, agent by agent and test by test.
     pub fn between(old: &Results, new: &Results) -> Diff {
         let (before, after) = (index(old), index(new));
-        let mut diff =
-            Diff { changed: Vec::new(), added: Vec::new(), removed: Vec::new(), capabilities: capabilities(old, new) };
+        let mut diff = Diff {
+            changed: Vec::new(),
+            added: Vec::new(),
+            removed: Vec::new(),
+            capabilities: capabilities(old, new),
+        };
         for ((agent, test), (verdict, reason)) in &after {
             match before.get(&(agent.clone(), test.clone())) {
                 None => diff.added.push(format!("{agent} {test}")),
@@ -88,7 +92,8 @@ impl Diff {
     /// The difference for people.
     pub fn to_text(&self) -> String {
         let mut out = String::new();
-        let width = self.changed.iter().map(|change| change.agent.len() + change.test.len() + 1).max().unwrap_or(0);
+        let width =
+            self.changed.iter().map(|change| change.agent.len() + change.test.len() + 1).max().unwrap_or(0);
         for change in &self.changed {
             let mark = if change.is_worse() { "worse " } else { "better" };
             let name = format!("{} {}", change.agent, change.test);
@@ -125,7 +130,8 @@ fn capabilities(old: &Results, new: &Results) -> Vec<String> {
     let declared = |results: &Results| -> BTreeMap<(String, String), bool> {
         let mut found = BTreeMap::new();
         for agent in &results.agents {
-            let capabilities = agent.header.as_ref().map_or(&Value::Null, |header| &header.agent_capabilities);
+            let capabilities =
+                agent.header.as_ref().map_or(&Value::Null, |header| &header.agent_capabilities);
             for (path, on) in summary::declared(capabilities) {
                 found.insert((agent.name.clone(), path), on);
             }

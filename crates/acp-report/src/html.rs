@@ -14,7 +14,8 @@ pub(crate) fn render(results: &Results) -> Result<String, minijinja::Error> {
     let mut environment = Environment::new();
     environment.set_auto_escape_callback(|_| AutoEscape::Html);
     environment.add_template("report", TEMPLATE)?;
-    let agents: Vec<Agent> = results.agents.iter().enumerate().map(|(n, agent)| Agent::new(n, agent)).collect();
+    let agents: Vec<Agent> =
+        results.agents.iter().enumerate().map(|(n, agent)| Agent::new(n, agent)).collect();
     let areas = areas(results);
     environment.get_template("report")?.render(context! {
         started => results.started.as_str(),
@@ -49,7 +50,8 @@ struct Agent {
     caps: String,
     modes: String,
     counts: String,
-    compliant: bool,
+    holds: bool,
+    standing: &'static str,
     bars: Vec<Bar>,
     tests: Vec<Test>,
     findings: Vec<Finding>,
@@ -146,7 +148,11 @@ impl Agent {
         ]
         .into_iter()
         .filter(|(_, count)| *count > 0)
-        .map(|(word, count)| Bar { word, count, percent: format!("{:.2}", 100.0 * count as f64 / total as f64) })
+        .map(|(word, count)| Bar {
+            word,
+            count,
+            percent: format!("{:.2}", 100.0 * count as f64 / total as f64),
+        })
         .collect();
         Agent {
             key: format!("a{n}"),
@@ -157,18 +163,28 @@ impl Agent {
             caps: summary::caps(agent),
             modes: summary::modes(agent),
             counts: summary::counts(&tally),
-            compliant: summary::compliant(agent),
+            holds: summary::stand(agent) == summary::Stand::Holds,
+            standing: summary::stand(agent).words(),
             bars,
             tests: agent.tests.iter().map(|test| Test::new(n, test)).collect(),
-            findings: agent.findings.iter().filter(|finding| finding.blame == "agent").map(Finding::new).collect(),
+            findings: agent
+                .findings
+                .iter()
+                .filter(|finding| finding.blame == "agent")
+                .map(Finding::new)
+                .collect(),
         }
     }
 }
 
 impl Test {
     fn new(n: usize, test: &Outcome) -> Test {
-        let marked: Vec<f64> =
-            test.findings.iter().flat_map(|finding| &finding.evidence).map(|evidence| evidence.at_ms).collect();
+        let marked: Vec<f64> = test
+            .findings
+            .iter()
+            .flat_map(|finding| &finding.evidence)
+            .map(|evidence| evidence.at_ms)
+            .collect();
         Test {
             key: format!("a{n}-{}", test.id),
             id: test.id.clone(),

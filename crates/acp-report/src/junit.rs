@@ -45,12 +45,17 @@ fn case(test: &Outcome) -> TestCase {
             skipped(&format!("expected failure: {}", test.expected.as_deref().unwrap_or_default()))
         }
         Verdict::Warn | Verdict::Partial => skipped(&format!("{}: {reason}", test.verdict)),
-        Verdict::Fail if test.severity != Severity::Required => skipped(&format!("optional, failed: {reason}")),
+        Verdict::Fail if test.severity != Severity::Required => {
+            skipped(&format!("optional, failed: {reason}"))
+        }
         Verdict::Fail | Verdict::Error => {
             let kind =
                 if test.verdict == Verdict::Error { NonSuccessKind::Error } else { NonSuccessKind::Failure };
             let mut status = TestCaseStatus::non_success(kind);
-            status.set_message(reason.as_str()).set_type(test.verdict.as_str()).set_description(details(test));
+            status
+                .set_message(reason.as_str())
+                .set_type(test.verdict.as_str())
+                .set_description(details(test));
             status
         }
     };
@@ -64,7 +69,10 @@ fn details(test: &Outcome) -> String {
     let mut lines = vec![test.reason.clone().unwrap_or_default()];
     if let Some(difference) = &test.difference {
         lines.push(format!("expected: {}", difference.expected));
-        lines.push(format!("closest: {}", difference.closest.as_deref().unwrap_or("nothing of that kind was heard")));
+        lines.push(format!(
+            "closest: {}",
+            difference.closest.as_deref().unwrap_or("nothing of that kind was heard")
+        ));
         lines.extend(difference.differences.iter().cloned());
     }
     for finding in &test.findings {

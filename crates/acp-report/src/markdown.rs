@@ -47,8 +47,21 @@ fn write_test(out: &mut String, test: &Outcome) {
         summary::severity(test.severity),
         summary::millis(test.duration_ms)
     );
+    if let Some(description) = &test.description {
+        let _ = write!(out, "\n{description}\n");
+    }
     if let Some(reason) = &test.reason {
-        let _ = write!(out, "\n{}: {reason}\n", if test.verdict == Verdict::Na { "Not applicable" } else { "Why" });
+        let word = match test.verdict {
+            Verdict::Na if test.blocked => "Not judged",
+            Verdict::Na => "Not applicable",
+            Verdict::Pass => "Note",
+            _ => "Why",
+        };
+        let _ = write!(out, "\n{word}: {}\n", one_line(reason));
+    }
+    if test.is_flaky() {
+        let attempts: Vec<&str> = test.attempts.iter().map(|verdict| verdict.as_str()).collect();
+        let _ = write!(out, "\nFlaky: {}\n", attempts.join(", "));
     }
     if let Some(expected) = &test.expected {
         let _ = write!(out, "\nExpected failure: {expected}\n");
@@ -66,7 +79,7 @@ fn write_details(out: &mut String, test: &Outcome) {
             Some(closest) => {
                 let _ = write!(out, "\nClosest message heard: `{}`\n\n", one_line(closest));
             }
-            None => out.push_str("\nNothing of that kind was heard.\n"),
+            None => out.push('\n'),
         }
         for line in &difference.differences {
             let _ = writeln!(out, "- {}", one_line(line));
@@ -75,7 +88,13 @@ fn write_details(out: &mut String, test: &Outcome) {
     for finding in &test.findings {
         let _ = write!(out, "\n- {}", finding_line(finding));
         for evidence in &finding.evidence {
-            let _ = write!(out, "\n  - at {:.0} ms, {}: `{}`", evidence.at_ms, evidence.dir, one_line(&evidence.excerpt));
+            let _ = write!(
+                out,
+                "\n  - at {:.0} ms, {}: `{}`",
+                evidence.at_ms,
+                evidence.dir,
+                one_line(&evidence.excerpt)
+            );
         }
         out.push('\n');
     }
@@ -87,6 +106,9 @@ fn write_details(out: &mut String, test: &Outcome) {
     }
     for note in &test.notes {
         let _ = write!(out, "\nNote: {note}\n");
+    }
+    if !test.unanswered.is_empty() {
+        let _ = write!(out, "\nRequests without an answer: {}\n", test.unanswered.join(", "));
     }
     if !test.requirements.is_empty() {
         let _ = write!(out, "\nRequirements: {}\n", test.requirements.join(", "));
@@ -113,7 +135,13 @@ fn write_findings(out: &mut String, findings: &[FindingRef]) {
 
 fn finding_line(finding: &FindingRef) -> String {
     let hint = finding.hint.as_deref().map(|hint| format!("; {hint}")).unwrap_or_default();
-    format!("{} {} [{}]: {}{hint}", finding.severity.to_uppercase(), finding.requirement, finding.rule, finding.message)
+    format!(
+        "{} {} [{}]: {}{hint}",
+        finding.severity.to_uppercase(),
+        finding.requirement,
+        finding.rule,
+        finding.message
+    )
 }
 
 fn write_lists(out: &mut String, results: &Results) {
@@ -121,7 +149,8 @@ fn write_lists(out: &mut String, results: &Results) {
         let _ = write!(out, "\nWarning: {warning}\n");
     }
     for stale in &results.stale {
-        let _ = write!(out, "\nStale expected failure (line {}): {}: {}\n", stale.line, stale.entry, stale.why);
+        let _ =
+            write!(out, "\nStale expected failure (line {}): {}: {}\n", stale.line, stale.entry, stale.why);
     }
 }
 

@@ -21,17 +21,22 @@ static SECRETS: LazyLock<Vec<(Regex, &'static str)>> = LazyLock::new(|| {
         (r"(?i)\b(bearer|basic)\s+[A-Za-z0-9+/_.=-]{8,}", "$1 [redacted]"),
         // Members and headers whose name says that the value is secret, quotes escaped or not.
         (
-            r#"(?i)(\\?"[a-z0-9_.-]*(?:api[_-]?key|access[_-]?key|token|secret|password|passwd|authorization|credential)s?\\?"\s*:\s*\\?")[^"\\]{4,}"#,
+            r#"(?i)(\\*"[a-z0-9_.-]*(?:api[_-]?key|access[_-]?key|token|secret|password|passwd|authorization|credential)s?\\*"\s*:\s*\\*"(?:(?:bearer|basic)\s+)?)[^"\\]{4,}"#,
             "$1[redacted]",
         ),
         (
-            r#"(?i)\b((?:[a-z0-9_]*(?:api_?key|token|secret|password)|authorization)\s*[=:]\s*)[^\s"'\\,;}]{6,}"#,
+            r#"(?i)(\\*"name\\*"\s*:\s*\\*"[a-z0-9_]*(?:key|token|secret|password|passwd|credential)[a-z0-9_]*\\*"\s*,\s*\\*"value\\*"\s*:\s*\\*")[^"\\]+"#,
             "$1[redacted]",
         ),
-        // Home folders.
-        (r"(?:/home|/Users)/[A-Za-z0-9._-]+", "~"),
-        (r"/root\b", "~"),
-        (r"(?i)[A-Z]:\\{1,2}Users\\{1,2}[A-Za-z0-9._ -]+", "~"),
+        (
+            r#"(?i)\b((?:[a-z0-9_]*(?:api_?key|token|secret|password)|authorization)\s*[=:]\s*(?:(?:bearer|basic)\s+)?)[^\s"'\\,;}]{6,}"#,
+            "$1[redacted]",
+        ),
+        (r"(?i)(--?[a-z0-9-]*(?:api-?key|token|secret|password)[= ]+)[^\s-][^\s]{3,}", "$1[redacted]"),
+        // Home folders, where a path begins.
+        (r"(^|[^A-Za-z0-9._~/-]|://)(?:/home|/Users)/[A-Za-z0-9._-]+", "$1~"),
+        (r"(^|[^A-Za-z0-9._~/-]|://)/root\b", "$1~"),
+        (r"(?i)[A-Z]:\\{1,4}Users\\{1,4}[A-Za-z0-9._ -]+", "~"),
     ]
     .into_iter()
     .filter_map(|(pattern, with)| Regex::new(pattern).ok().map(|regex| (regex, with)))
@@ -60,9 +65,28 @@ fn redact_value(value: &mut Value) {
     match value {
         Value::String(text) => *text = redact_text(text),
         Value::Array(items) => items.iter_mut().for_each(redact_value),
-        Value::Object(members) => members.iter_mut().for_each(|(_, member)| redact_value(member)),
+        Value::Object(members) => {
+            let names_a_secret = members.get("name").and_then(Value::as_str).is_some_and(is_secret_name);
+            for (key, member) in members.iter_mut() {
+                match member {
+                    Value::String(text) if is_secret_name(key) || (names_a_secret && key == "value") => {
+                        HIDDEN.clone_into(text);
+                    }
+                    _ => redact_value(member),
+                }
+            }
+        }
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
+}
+
+/// Whether a member or a variable of this name holds a secret.
+fn is_secret_name(name: &str) -> bool {
+    let name: String =
+        name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
+    ["apikey", "accesskey", "token", "secret", "password", "passwd", "authorization", "credential"]
+        .into_iter()
+        .any(|word| name.ends_with(word))
 }
 
 #[cfg(test)]
@@ -71,7 +95,7 @@ mod tests {
 
     #[test]
     fn every_pattern_compiles() {
-        assert_eq!(SECRETS.len(), 13);
+        assert_eq!(SECRETS.len(), 15);
     }
 
     #[test]
@@ -84,9 +108,26 @@ mod tests {
             ("OPENAI_API_KEY=abcdef123456", "OPENAI_API_KEY=[redacted]"),
             ("/home/alice/project/a.txt", "~/project/a.txt"),
             ("/Users/bob/x", "~/x"),
+            ("file:///home/alice/x", "file://~/x"),
+            ("agent --token abcdef123456 --port 3", "agent --token [redacted] --port 3"),
+            (r#"{"name":"MY_TOKEN","value":"plain"}"#, r#"{"name":"MY_TOKEN","value":"[redacted]"}"#),
         ] {
             assert_eq!(redact_text(text), shown);
         }
+    }
+
+    #[test]
+    fn members_with_a_secret_name_are_taken_out_of_values() {
+        let mut value = serde_json::json!({
+            "apiKey": "abc", "env": [{ "name": "X_TOKEN", "value": "abc" }, { "name": "LANG", "value": "C" }], "token": 5
+        });
+        redact_value(&mut value);
+        assert_eq!(
+            value,
+            serde_json::json!({
+                "apiKey": HIDDEN, "env": [{ "name": "X_TOKEN", "value": HIDDEN }, { "name": "LANG", "value": "C" }], "token": 5
+            })
+        );
     }
 
     #[test]

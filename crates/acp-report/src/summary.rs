@@ -44,7 +44,9 @@ pub(crate) fn declared(capabilities: &Value) -> Vec<(String, bool)> {
 fn walk(prefix: &str, value: &Value, found: &mut Vec<(String, bool)>) {
     match value {
         Value::Bool(on) => found.push((prefix.to_owned(), *on)),
-        Value::Object(members) if members.is_empty() && !prefix.is_empty() => found.push((prefix.to_owned(), true)),
+        Value::Object(members) if members.is_empty() && !prefix.is_empty() => {
+            found.push((prefix.to_owned(), true));
+        }
         Value::Object(members) => {
             for (key, member) in members.iter().filter(|(key, _)| *key != "_meta") {
                 let path = if prefix.is_empty() { key.clone() } else { format!("{prefix}.{key}") };
@@ -85,9 +87,45 @@ pub(crate) fn counts(tally: &Tally) -> String {
     line
 }
 
-/// Whether every required test of the agent holds.
-pub(crate) fn compliant(agent: &AgentRun) -> bool {
-    agent.fault.is_none() && !agent.tests.iter().any(Outcome::fails_run)
+/// How an agent stands as a whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stand {
+    Holds,
+    Failed,
+    Unjudged,
+    NotRun,
+}
+
+impl Stand {
+    /// In words.
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Stand::Holds => "every required test holds",
+            Stand::Failed => "a required test failed",
+            Stand::Unjudged => "not every required test could be judged",
+            Stand::NotRun => "the agent could not be run",
+        }
+    }
+}
+
+pub(crate) fn stand(agent: &AgentRun) -> Stand {
+    let unjudged = |test: &Outcome| {
+        test.verdict == Verdict::Error || (test.blocked && test.severity == Severity::Required)
+    };
+    if agent.fault.is_some() {
+        Stand::NotRun
+    } else if agent.tests.iter().any(Outcome::fails_run) {
+        Stand::Failed
+    } else if agent.tests.iter().any(unjudged) {
+        Stand::Unjudged
+    } else {
+        Stand::Holds
+    }
+}
+
+/// The text on one line.
+pub(crate) fn one_line(text: &str) -> String {
+    text.replace(['\n', '\r'], " ")
 }
 
 /// The last part of a documentation link, for short lists of links.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use acp_comply::{AgentRun, Outcome, Results, Verdict};
+use acp_comply::{AgentRun, Outcome, Results, Severity, Verdict};
 
 use crate::summary;
 
@@ -12,13 +12,13 @@ pub(crate) fn render(results: &Results) -> String {
     let rows: Vec<Vec<String>> = areas
         .iter()
         .map(|area| {
-            let mut row = vec![area.clone()];
+            let mut row = vec![summary::one_line(area).replace('|', "\\|")];
             row.extend(results.agents.iter().map(|agent| cell(agent, area, &mut notes)));
             row
         })
         .collect();
     let mut heading = vec!["Compliance Area".to_owned()];
-    heading.extend(results.agents.iter().map(|agent| agent.name.clone()));
+    heading.extend(results.agents.iter().map(|agent| summary::one_line(&agent.name).replace('|', "\\|")));
 
     let mut out = format!("# ACP Compliance Report\n\n{}\n\n", summary::METHODOLOGY);
     write_grid(&mut out, &heading, &rows);
@@ -38,7 +38,7 @@ pub(crate) fn render(results: &Results) -> String {
 fn areas(results: &Results) -> Vec<String> {
     let mut areas: Vec<String> = Vec::new();
     let tests = || results.agents.iter().flat_map(|agent| &agent.tests);
-    let required = tests().filter(|test| test.severity == acp_comply::Severity::Required);
+    let required = tests().filter(|test| test.severity == Severity::Required);
     for test in required.chain(tests()) {
         if !areas.contains(&test.area) {
             areas.push(test.area.clone());
@@ -56,8 +56,12 @@ fn cell(agent: &AgentRun, area: &str, notes: &mut Vec<String>) -> String {
     }
     for test in tests.iter().filter(|test| test.verdict == verdict) {
         let reason = test.reason.as_deref().unwrap_or("no reason was recorded");
-        let optional = if test.severity == acp_comply::Severity::Required { "" } else { " (optional)" };
-        notes.push(format!("{}: {}: {reason}{optional}", agent.name, test.title));
+        let mark = match test.severity {
+            Severity::Required => String::new(),
+            other => format!(" ({})", other.as_str()),
+        };
+        let known = test.expected.as_ref().map(|why| format!(" (expected: {why})")).unwrap_or_default();
+        notes.push(summary::one_line(&format!("{}: {}: {reason}{mark}{known}", agent.name, test.title)));
         let _ = write!(text, " [{}]", notes.len());
     }
     text
@@ -117,7 +121,7 @@ fn links(agent: &AgentRun) -> String {
     let bad: Vec<&Outcome> =
         agent.tests.iter().filter(|test| !matches!(test.verdict, Verdict::Pass | Verdict::Na)).collect();
     let chosen: Vec<&Outcome> = if bad.is_empty() {
-        agent.tests.iter().filter(|test| test.severity == acp_comply::Severity::Required).collect()
+        agent.tests.iter().filter(|test| test.severity == Severity::Required).collect()
     } else {
         bad
     };

@@ -5,12 +5,19 @@ use std::fmt::Write;
 use acp_comply::{Outcome, Results, Severity, Verdict};
 
 pub(crate) fn render(results: &Results) -> String {
-    let total: usize = results.agents.iter().map(|agent| agent.tests.len()).sum();
+    let total: usize =
+        results.agents.iter().map(|agent| agent.tests.len() + usize::from(agent.fault.is_some())).sum();
     let mut out = format!("TAP version 14\n1..{total}\n");
     let mut number = 0;
     for agent in &results.agents {
         if let Some(fault) = &agent.fault {
-            let _ = writeln!(out, "# {}: {}", agent.name, one_line(fault));
+            number += 1;
+            let _ = writeln!(
+                out,
+                "not ok {number} - {} starts\n  ---\n  reason: {}\n  ...",
+                agent.name,
+                quoted(fault)
+            );
         }
         for test in &agent.tests {
             number += 1;

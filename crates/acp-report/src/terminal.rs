@@ -30,16 +30,25 @@ fn write_agent(out: &mut String, agent: &AgentRun, colour: bool) {
     let width = agent.tests.iter().filter(|test| shown(test)).map(|test| test.id.len()).max().unwrap_or(0);
     for test in agent.tests.iter().filter(|test| shown(test)) {
         let word = paint(&format!("{:<7}", test.verdict.as_str()), style(test.verdict), colour);
-        let _ = writeln!(out, "  {word} {:<width$}  {}", test.id, test.reason.as_deref().unwrap_or_default());
+        let _ = writeln!(
+            out,
+            "  {word} {:<width$}  {}",
+            test.id,
+            summary::one_line(test.reason.as_deref().unwrap_or_default())
+        );
         if let Some(reason) = &test.expected {
             let _ = writeln!(out, "          {:<width$}  expected: {reason}", "");
         }
     }
     let findings = agent.findings.iter().filter(|finding| finding.blame == "agent").count();
     if findings > 0 {
-        let _ = writeln!(out, "  {findings} findings outside the tests' claims; --format markdown lists them");
+        let _ = writeln!(
+            out,
+            "  {findings} finding{} outside the tests' claims; --format markdown lists them",
+            if findings == 1 { "" } else { "s" }
+        );
     }
-    let held = if summary::compliant(agent) { "every required test holds" } else { "a required test failed" };
+    let held = summary::stand(agent).words();
     let _ = writeln!(out, "  {}: {held}", summary::counts(&agent.tally()));
 }
 

@@ -1,0 +1,81 @@
+//! Golden reports: results in, every format out.
+
+use acp_comply::Results;
+use acp_report::diff::Diff;
+use acp_report::{Format, Options, render};
+use acp_testkit::golden;
+use std::path::Path;
+
+fn read(path: &Path) -> Results {
+    Results::from_json(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+#[test]
+fn every_format_comes_out_as_written() {
+    golden::check("tests/reports", |case| {
+        let results = read(&case.join("results.json"));
+        let files = [
+            ("report.md", Format::Markdown),
+            ("table.md", Format::Table),
+            ("shown.json", Format::Json),
+            ("junit.xml", Format::Junit),
+            ("report.tap", Format::Tap),
+            ("report.html", Format::Html),
+            ("terminal.txt", Format::Terminal),
+            ("badge.json", Format::Badge),
+        ];
+        let text = |format| render(&results, format, Options::default()).unwrap();
+        files.into_iter().map(|(name, format)| (name.to_owned(), text(format))).collect()
+    });
+}
+
+#[test]
+fn a_difference_comes_out_as_written() {
+    golden::check("tests/diffs", |case| {
+        let diff = Diff::between(&read(&case.join("old.json")), &read(&case.join("new.json")));
+        let verdict = if diff.has_regressions() { "worse\n" } else { "no worse\n" };
+        vec![("diff.txt".to_owned(), format!("{}{verdict}", diff.to_text()))]
+    });
+}
+
+#[test]
+fn nothing_secret_is_in_any_report_unless_asked_for() {
+    let results = read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/reports/secrets/results.json"));
+    let secrets = [
+        "sk-abcdef",
+        "ghp_abc",
+        "abcdef123456",
+        "plainvalue99",
+        "0123456789",
+        "abcdefghij",
+        "/home/alice",
+        "/Users/bob",
+        "/root",
+    ];
+    let mut shown = 0;
+    for (name, format) in Format::ALL {
+        let hidden = render(&results, format, Options::default()).unwrap();
+        let found: Vec<&str> = secrets.into_iter().filter(|secret| hidden.contains(secret)).collect();
+        assert!(found.is_empty(), "{name} shows {found:?}");
+        let open = render(&results, format, Options { redact: false, ..Options::default() }).unwrap();
+        shown += secrets.iter().filter(|secret| open.contains(*secret)).count();
+    }
+    assert!(shown > 10, "the fixture holds secrets that a report without redaction shows");
+}
+
+#[test]
+fn the_page_needs_nothing_from_outside() {
+    let results = read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/reports/two-agents/results.json"));
+    let page = render(&results, Format::Html, Options::default()).unwrap();
+    for outside in ["<link", "src=", "@import", "url(", "fetch("] {
+        assert!(!page.contains(outside), "the page has {outside}");
+    }
+    assert!(!page.contains("<greeting>"), "text of a frame is escaped");
+}
+
+#[test]
+fn json_comes_back_whole() {
+    let results = read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/reports/two-agents/results.json"));
+    let text = render(&results, Format::Json, Options { redact: false, ..Options::default() }).unwrap();
+    assert_eq!(Results::from_json(&text).unwrap(), results);
+}
