@@ -9,12 +9,14 @@
 pub mod campaign;
 pub mod cell;
 pub mod drive;
+pub mod proof;
 pub mod select;
 pub mod suite;
 pub mod target;
 mod wire;
 
 pub use campaign::{Campaign, Progress};
+pub use proof::Proof;
 pub use drive::{Conditions, Driven, Watch, drive};
 pub use select::Selection;
 pub use suite::SuiteError;

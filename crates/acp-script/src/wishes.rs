@@ -175,16 +175,19 @@ fn slash(text: &str) -> Option<Intent> {
 }
 
 fn next_wish(text: &str, from: usize) -> Option<(Intent, usize)> {
-    let mut hits: Vec<(usize, usize, &Compiled)> = COMPILED
+    let lower = text.to_lowercase();
+    let mut hits: Vec<(usize, usize, &Compiled, &Regex)> = COMPILED
         .iter()
+        .filter(|compiled| compiled.may_match(&lower))
         .filter_map(|compiled| {
-            let hit = compiled.regex.find_at(text, from)?;
-            Some((hit.start(), hit.end(), compiled))
+            let regex = compiled.regex.as_ref()?;
+            let hit = regex.find_at(text, from)?;
+            Some((hit.start(), hit.end(), compiled, regex))
         })
         .collect();
-    hits.sort_by_key(|(start, _, _)| *start);
-    hits.into_iter().find_map(|(start, end, compiled)| {
-        let captures = compiled.regex.captures_at(text, from)?;
+    hits.sort_by_key(|(start, ..)| *start);
+    hits.into_iter().find_map(|(start, end, compiled, regex)| {
+        let captures = regex.captures_at(text, from)?;
         let intent = (compiled.wish.build)(&Found { captures: &captures })?;
         Some((intent, end.max(start + 1)))
     })
@@ -236,18 +239,85 @@ const NUMBERS: [&str; 13] = [
 /// Opening and closing quotes.
 const QUOTES: [(char, char); 6] = [('\'', '\''), ('"', '"'), ('`', '`'), ('“', '”'), ('‘', '’'), ('«', '»')];
 
+/// A phrase of the table. Its expression is compiled when a text first has one of the words it begins with: an
+/// agent that starts for one prompt must not pay for all phrases.
 struct Compiled {
     wish: &'static Wish,
-    regex: Regex,
+    heads: Option<Vec<String>>,
+    regex: LazyLock<Option<Regex>, Box<dyn FnOnce() -> Option<Regex> + Send>>,
+}
+
+impl Compiled {
+    fn may_match(&self, lower: &str) -> bool {
+        self.heads.as_ref().is_none_or(|heads| heads.iter().any(|head| lower.contains(head.as_str())))
+    }
 }
 
 static COMPILED: LazyLock<Vec<Compiled>> = LazyLock::new(|| {
     TABLE
         .iter()
-        .flat_map(|wish| wish.phrases.iter().map(move |phrase| (wish, phrase)))
-        .filter_map(|(wish, phrase)| Some(Compiled { wish, regex: compile(phrase).ok()? }))
+        .flat_map(|wish| wish.phrases.iter().map(move |phrase| (wish, *phrase)))
+        .map(|(wish, phrase)| Compiled {
+            wish,
+            heads: heads(phrase),
+            regex: LazyLock::new(Box::new(move || compile(phrase).ok())),
+        })
         .collect()
 });
+
+/// The words one of which a text must hold for the phrase to match; `None` when that cannot be told.
+fn heads(phrase: &str) -> Option<Vec<String>> {
+    let mut found = Vec::new();
+    for alternative in alternatives(phrase) {
+        match alternative.strip_prefix("(?:").and_then(|rest| Some((rest, closing(rest)?))) {
+            Some((rest, close)) if !rest[close + 1..].starts_with(['?', '*', '{']) => {
+                found.extend(heads(&rest[..close])?);
+            }
+            Some(_) => return None,
+            None => found.push(head(alternative)?),
+        }
+    }
+    Some(found)
+}
+
+/// The literal letters at the beginning, without a last one that may be left out.
+fn head(text: &str) -> Option<String> {
+    let end = text.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(text.len());
+    let optional = text[end..].starts_with(['?', '*', '{']);
+    let word = &text[..if optional { end.saturating_sub(1) } else { end }];
+    (!word.is_empty()).then(|| word.to_lowercase())
+}
+
+/// Splits at the `|` that stand outside of all groups.
+fn alternatives(phrase: &str) -> Vec<&str> {
+    let (mut depth, mut from, mut parts) = (0_i32, 0, Vec::new());
+    for (at, c) in phrase.char_indices() {
+        match c {
+            '(' | '[' => depth += 1,
+            ')' | ']' => depth -= 1,
+            '|' if depth == 0 => {
+                parts.push(&phrase[from..at]);
+                from = at + 1;
+            }
+            _ => {}
+        }
+    }
+    parts.push(&phrase[from..]);
+    parts
+}
+
+/// Where the group that is open at the beginning closes.
+fn closing(text: &str) -> Option<usize> {
+    let mut depth = 1_i32;
+    text.char_indices().find_map(|(at, c)| {
+        depth += match c {
+            '(' => 1,
+            ')' => -1,
+            _ => 0,
+        };
+        (depth == 0).then_some(at)
+    })
+}
 
 /// Turns a phrase of the table into a regular expression.
 fn compile(phrase: &str) -> Result<Regex, regex::Error> {

@@ -13,7 +13,7 @@ pub fn target(name: &str, settings: Option<&Path>) -> anyhow::Result<Target> {
     let own = std::env::current_exe().context("cannot find the program's own file")?.display().to_string();
     match name {
         "mock" => {
-            let args = ["mock", "--stdio", "--state-dir", "${home}/sessions"];
+            let args = ["mock", "--stdio", "--dialect", "v1", "--state-dir", "${home}/sessions"];
             Ok(Target::start("mock", own, args.map(str::to_owned)))
         }
         other => match settings {

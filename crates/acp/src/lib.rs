@@ -32,6 +32,10 @@ pub struct Cli {
 pub enum Command {
     /// Does an agent keep the protocol? Run the compliance suite and report
     Comply(commands::comply::Args),
+    /// What changed between two compliance runs
+    Diff(commands::diff::Args),
+    /// List, check or copy the test suites in the box
+    Suites(commands::suites::Args),
     /// Ask an agent one thing and show the answer
     Prompt(commands::prompt::Args),
     /// Talk with an agent
@@ -68,6 +72,8 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     let outcome = match cli.command {
         Command::Comply(args) => commands::comply::run(&args),
+        Command::Diff(args) => commands::diff::run(&args),
+        Command::Suites(args) => commands::suites::run(&args),
         Command::Prompt(args) => commands::prompt::run(&args),
         Command::Chat(args) => commands::chat::run(&args),
         Command::Mock(args) => commands::mock::run(&args),

@@ -19,6 +19,7 @@ pub fn colour(stream: &impl IsTerminal) -> bool {
 /// The live display: a bar on a terminal, plain lines otherwise.
 pub struct Shown {
     bar: Option<ProgressBar>,
+    lines: bool,
     running: Arc<Mutex<BTreeSet<String>>>,
 }
 
@@ -32,15 +33,20 @@ impl Shown {
             bar.enable_steady_tick(Duration::from_millis(120));
             bar
         });
-        Shown { bar, running: Arc::default() }
+        Shown { bar, lines: true, running: Arc::default() }
+    }
+
+    /// A bar on a terminal, nothing otherwise.
+    pub fn quiet() -> Shown {
+        Shown { lines: false, ..Shown::new(false) }
     }
 
     /// What the campaign tells its progress to.
     pub fn listener(&self) -> Listener {
-        let (bar, running) = (self.bar.clone(), Arc::clone(&self.running));
+        let (bar, lines, running) = (self.bar.clone(), self.lines, Arc::clone(&self.running));
         Arc::new(move |progress| match (&bar, progress) {
             (Some(bar), progress) => on_bar(bar, &running, progress),
-            (None, Progress::Ended(agent, outcome)) => {
+            (None, Progress::Ended(agent, outcome)) if lines => {
                 let reason = outcome.reason.as_deref().map(|reason| format!("  {reason}")).unwrap_or_default();
                 eprintln!("{agent}  {:<7} {}{reason}", outcome.verdict.as_str(), outcome.id);
             }

@@ -27,7 +27,8 @@ pub struct TargetArgs {
 }
 
 /// The agents in the box: their names, and the arguments under which this program plays them.
-const BUILT_IN: &[(&str, &[&str])] = &[("mock", &["mock", "--stdio", "--dialect", "v1"]), ("reference", &["agent"])];
+const BUILT_IN: &[(&str, &[&str])] =
+    &[("mock", &["mock", "--stdio", "--dialect", "v1"]), ("reference", &["agent"])];
 
 /// An agent that can be reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,7 +72,9 @@ impl TargetArgs {
             (Some(name), settings) => named(name, settings.as_deref()),
             (None, Some(settings)) => only_one(settings),
             (None, None) => {
-                bail!("which agent? use --agent NAME (for instance mock), --command \"…\" or --connect tcp://HOST:PORT")
+                bail!(
+                    "which agent? use --agent NAME (for instance mock), --command \"…\" or --connect tcp://HOST:PORT"
+                )
             }
         }
     }
@@ -118,7 +121,8 @@ impl Target {
 }
 
 fn command_line(line: &str) -> anyhow::Result<Target> {
-    let words = shlex::split(line).with_context(|| format!("--command {line:?} has a quote that does not end"))?;
+    let words =
+        shlex::split(line).with_context(|| format!("--command {line:?} has a quote that does not end"))?;
     let Some((program, args)) = words.split_first() else { bail!("--command is empty") };
     Ok(Target::Process {
         name: program.clone(),
@@ -232,8 +236,13 @@ mod tests {
     #[test]
     fn addresses_are_told_apart() {
         assert_eq!(resolve(|a| a.connect = Some("tcp://h:1".to_owned())), Ok(Target::Tcp("h:1".to_owned())));
-        assert_eq!(resolve(|a| a.connect = Some("ws://h:1/acp".to_owned())), Ok(Target::Ws("ws://h:1/acp".to_owned())));
-        assert!(resolve(|a| a.connect = Some("h:1".to_owned())).is_err_and(|e| e.contains("tcp://HOST:PORT")));
+        assert_eq!(
+            resolve(|a| a.connect = Some("ws://h:1/acp".to_owned())),
+            Ok(Target::Ws("ws://h:1/acp".to_owned()))
+        );
+        assert!(
+            resolve(|a| a.connect = Some("h:1".to_owned())).is_err_and(|e| e.contains("tcp://HOST:PORT"))
+        );
     }
 
     #[test]
@@ -252,12 +261,16 @@ mod tests {
     fn an_editors_settings_name_agents() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("settings.json");
-        let text = r#"{ /* mine */ "agent_servers": {"A": {"command": "a", "args": ["${x}"], "env": {"K": "V"}}} }"#;
+        let text =
+            r#"{ /* mine */ "agent_servers": {"A": {"command": "a", "args": ["${x}"], "env": {"K": "V"}}} }"#;
         std::fs::write(&path, text).expect("a file");
         for name in [None, Some("A".to_owned())] {
             let target = resolve(|a| (a.settings, a.agent) = (Some(path.clone()), name));
             let Ok(Target::Process { program, args, env, .. }) = target else { panic!("{target:?}") };
-            assert_eq!((program, args, env), ("a".into(), vec!["${x}".into()], vec![("K".into(), "V".into())]));
+            assert_eq!(
+                (program, args, env),
+                ("a".into(), vec!["${x}".into()], vec![("K".into(), "V".into())])
+            );
         }
         assert!(resolve(|a| (a.settings, a.agent) = (Some(path), Some("B".to_owned()))).is_err());
     }

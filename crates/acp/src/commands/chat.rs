@@ -91,7 +91,8 @@ impl Chat {
             self.view.event(event)?;
         }
         if self.editor.is_interactive() {
-            self.view.note(&format!("{} · session {} · :help for help", self.talk.agent, self.talk.session))?;
+            self.view
+                .note(&format!("{} · session {} · :help for help", self.talk.agent, self.talk.session))?;
         }
         Ok(())
     }

@@ -96,6 +96,13 @@ pub struct Args {
     #[arg(long, value_name = "FILE", help_heading = "Verdicts")]
     expected: Option<PathBuf>,
 
+    /// Prove the suite: the built-in agent passes it, and every defect of the catalogue is caught
+    #[arg(long, help_heading = "The suite itself")]
+    self_test: bool,
+    /// List each requirement with the tests that claim it and the defects that break it
+    #[arg(long, help_heading = "The suite itself")]
+    coverage: bool,
+
     #[command(flatten)]
     outputs: Outputs,
     /// Show secrets and home folders in reports
@@ -132,9 +139,16 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         list(&chosen)?;
         return Ok(ExitCode::SUCCESS);
     }
+    if args.coverage {
+        return super::proof::coverage(&chosen);
+    }
     if chosen.is_empty() {
         eprintln!("acp comply: no test is left by the selection; `acp comply --list-tests` shows what there is");
         return Ok(ExitCode::from(exit::USAGE));
+    }
+    if args.self_test {
+        let campaign = campaign(args, chosen)?;
+        return super::proof::self_test(campaign);
     }
     let targets = match targets(args) {
         Ok(targets) => targets,
@@ -264,15 +278,7 @@ fn run_campaign(
 ) -> anyhow::Result<Results> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let (stop, stopped) = watch::channel(false);
-    let campaign = Campaign {
-        programs,
-        conditions: conditions(args)?,
-        jobs: args.jobs.unwrap_or_else(default_jobs),
-        repeat: args.repeat,
-        fail_fast: args.fail_fast,
-        watch: args.verbose.then(progress::frames),
-        stop: stopped,
-    };
+    let campaign = Campaign { stop: stopped, ..campaign(args, programs)? };
     let started = jiff::Timestamp::now().to_string();
     let began = Instant::now();
     let shown = progress::Shown::new(args.verbose);
@@ -300,6 +306,18 @@ fn run_campaign(
         interrupted,
         warnings: Vec::new(),
         stale: Vec::new(),
+    })
+}
+
+fn campaign(args: &Args, programs: Vec<Arc<Program>>) -> anyhow::Result<Campaign> {
+    Ok(Campaign {
+        programs,
+        conditions: conditions(args)?,
+        jobs: args.jobs.unwrap_or_else(default_jobs),
+        repeat: args.repeat,
+        fail_fast: args.fail_fast,
+        watch: args.verbose.then(progress::frames),
+        stop: watch::channel(false).1,
     })
 }
 

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use acp_mock::{Ending, Listener, Server, Settings};
+use acp_mock::{Ending, Listener, Server, Settings, Speak};
 use acp_script::agent::{AgentConfig, Auth};
 use acp_script::faults::{Time, parse_spec};
 use anyhow::Context;
@@ -80,15 +80,9 @@ pub struct Args {
     /// Do this to the frames: ACTION[=VALUE][@METHOD][#N], for instance drop@session/update#3, or JSON
     #[arg(long, value_name = "SPEC")]
     fault: Vec<String>,
-    /// The form of the protocol: of the client's first frame, or this one
-    #[arg(long, value_name = "DIALECT", default_value = "v1")]
-    dialect: Dialect,
-}
-
-/// A form of the protocol.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Dialect {
-    V1,
+    /// The form of the protocol to speak: auto (that of the client's first frame), v1, 2025.1, probe, go or delta
+    #[arg(long, value_name = "DIALECT", default_value = "auto", value_parser = speak)]
+    dialect: Speak,
 }
 
 /// Serves the mock agent until its input ends, or for ever on a port.
@@ -158,6 +152,7 @@ fn settings(args: &Args) -> anyhow::Result<Settings> {
         seed: args.seed,
         record: args.record.clone(),
         faults: Vec::new(),
+        speak: args.dialect,
     };
     for name in &args.defect {
         let defect = acp_script::defects::find(name)
@@ -168,6 +163,13 @@ fn settings(args: &Args) -> anyhow::Result<Settings> {
         settings.faults.push(parse_spec(spec).with_context(|| format!("cannot use --fault {spec:?}"))?);
     }
     Ok(settings)
+}
+
+fn speak(name: &str) -> Result<Speak, String> {
+    match name {
+        "auto" => Ok(Speak::Auto),
+        name => name.parse().map(Speak::Only).map_err(|error: acp_dialect::UnknownDialect| error.to_string()),
+    }
 }
 
 fn duration(text: &str) -> Result<Duration, String> {

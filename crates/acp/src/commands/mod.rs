@@ -3,9 +3,12 @@
 pub mod chat;
 pub mod completions;
 pub mod comply;
+pub mod diff;
 pub mod man;
 pub mod mcp_stub;
 pub mod mock;
+pub mod proof;
 pub mod model;
 pub mod profiles;
 pub mod prompt;
+pub mod suites;

@@ -103,7 +103,9 @@ mod tests {
 
     #[test]
     fn times_are_read_with_their_unit() {
-        for (text, millis) in [("250ms", 250), ("2", 2000), ("1.5s", 1500), ("2m", 120_000), ("1h", 3_600_000)] {
+        for (text, millis) in
+            [("250ms", 250), ("2", 2000), ("1.5s", 1500), ("2m", 120_000), ("1h", 3_600_000)]
+        {
             assert_eq!(duration(text), Ok(Duration::from_millis(millis)), "{text}");
         }
         assert!(duration("soon").is_err() && duration("3 weeks").is_err() && duration("-1s").is_err());

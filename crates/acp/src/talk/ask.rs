@@ -32,14 +32,22 @@ pub async fn put(mut question: Question, agent: &str) {
 async fn answer(ask: &Ask, agent: &str) -> Asked {
     match ask {
         Ask::Permission { title, kind, options, params } => {
-            say(&format!("\n{WARN}?{WARN:#} {BOLD}{}{BOLD:#} asks for permission: {} ({kind})\n", clean(agent), clean(title)));
+            say(&format!(
+                "\n{WARN}?{WARN:#} {BOLD}{}{BOLD:#} asks for permission: {} ({kind})\n",
+                clean(agent),
+                clean(title)
+            ));
             for detail in details(params, title) {
                 say(&format!("  {detail}\n"));
             }
             choose(options).await
         }
         Ask::Access { method, subject } => {
-            say(&format!("\n{WARN}?{WARN:#} {BOLD}{}{BOLD:#} wants {method} on {}\n", clean(agent), clean(subject)));
+            say(&format!(
+                "\n{WARN}?{WARN:#} {BOLD}{}{BOLD:#} wants {method} on {}\n",
+                clean(agent),
+                clean(subject)
+            ));
             if yes("  allow it? [y/N] ").await { Asked::Yes } else { Asked::No }
         }
         Ask::Form { message, schema } => {
@@ -47,8 +55,14 @@ async fn answer(ask: &Ask, agent: &str) -> Asked {
             Asked::Elicited(form::fill(schema).await)
         }
         Ask::Url { message, url } => {
-            let host = url.split_once("://").map_or(url.as_str(), |(_, rest)| rest.split(['/', '?', '#']).next().unwrap_or(rest));
-            say(&format!("\n{WARN}?{WARN:#} {BOLD}{}{BOLD:#} wants you to open a page: {}\n", clean(agent), clean(message)));
+            let host = url
+                .split_once("://")
+                .map_or(url.as_str(), |(_, rest)| rest.split(['/', '?', '#']).next().unwrap_or(rest));
+            say(&format!(
+                "\n{WARN}?{WARN:#} {BOLD}{}{BOLD:#} wants you to open a page: {}\n",
+                clean(agent),
+                clean(message)
+            ));
             say(&format!("  host {BOLD}{}{BOLD:#}\n  {}\n", clean(host), clean(url)));
             if host.contains("xn--") || !host.is_ascii() {
                 say("  careful: the host's name is not plain ASCII and may imitate another\n");
@@ -106,8 +120,12 @@ fn details(params: &Value, title: &str) -> Vec<String> {
     let mut lines = Vec::new();
     for key in ["command", "cmd", "path", "file_path", "url"] {
         match &input[key] {
-            Value::String(text) if !title.contains(text.as_str()) => lines.push(format!("{key}: {}", clean(text))),
-            Value::Array(words) => lines.push(format!("{key}: {}", clean(&Value::Array(words.clone()).to_string()))),
+            Value::String(text) if !title.contains(text.as_str()) => {
+                lines.push(format!("{key}: {}", clean(text)))
+            }
+            Value::Array(words) => {
+                lines.push(format!("{key}: {}", clean(&Value::Array(words.clone()).to_string())))
+            }
             _ => {}
         }
     }
@@ -134,7 +152,10 @@ mod tests {
         let option = |id: &str, kind| PermissionChoice { id: id.to_owned(), name: id.to_owned(), kind };
         let options = [option("go", ChoiceKind::AllowOnce), option("stop", ChoiceKind::RejectOnce)];
         let picked = |word| pick(word, &options).map(|option| option.id.as_str());
-        assert_eq!((picked("1"), picked("2"), picked("Y"), picked("no")), (Some("go"), Some("stop"), Some("go"), Some("stop")));
+        assert_eq!(
+            (picked("1"), picked("2"), picked("Y"), picked("no")),
+            (Some("go"), Some("stop"), Some("go"), Some("stop"))
+        );
         assert_eq!((picked("0"), picked("3"), picked("a"), picked("")), (None, None, None, None));
     }
 }

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use agent_client_protocol_schema::v1::{
-    AudioContent, BlobResourceContents, ContentBlock, EmbeddedResource, EmbeddedResourceResource, ImageContent,
-    ResourceLink, TextResourceContents,
+    AudioContent, BlobResourceContents, ContentBlock, EmbeddedResource, EmbeddedResourceResource,
+    ImageContent, ResourceLink, TextResourceContents,
 };
 use anyhow::{Context, bail};
 use base64::Engine;
@@ -33,7 +33,9 @@ pub fn from_flags(args: &TalkArgs) -> anyhow::Result<Vec<ContentBlock>> {
 /// A link to a file.
 pub fn link(path: &Path) -> anyhow::Result<ContentBlock> {
     let real = path.canonicalize().with_context(|| format!("cannot find {}", path.display()))?;
-    let name = real.file_name().map_or_else(|| real.display().to_string(), |name| name.to_string_lossy().into_owned());
+    let name = real
+        .file_name()
+        .map_or_else(|| real.display().to_string(), |name| name.to_string_lossy().into_owned());
     let size = std::fs::metadata(&real).ok().filter(std::fs::Metadata::is_file);
     let link = ResourceLink::new(name, uri(&real))
         .size(size.and_then(|meta| i64::try_from(meta.len()).ok()))
@@ -46,12 +48,14 @@ pub fn embedded(path: &Path) -> anyhow::Result<ContentBlock> {
     let uri = uri(&path.canonicalize().with_context(|| format!("cannot find {}", path.display()))?);
     let mime = kind_of(path).map(str::to_owned);
     let resource = match String::from_utf8(read(path)?) {
-        Ok(text) => {
-            EmbeddedResourceResource::TextResourceContents(TextResourceContents::new(text, uri).mime_type(mime))
-        }
+        Ok(text) => EmbeddedResourceResource::TextResourceContents(
+            TextResourceContents::new(text, uri).mime_type(mime),
+        ),
         Err(error) => {
             let blob = BASE64_STANDARD.encode(error.as_bytes());
-            EmbeddedResourceResource::BlobResourceContents(BlobResourceContents::new(blob, uri).mime_type(mime))
+            EmbeddedResourceResource::BlobResourceContents(
+                BlobResourceContents::new(blob, uri).mime_type(mime),
+            )
         }
     };
     Ok(ContentBlock::Resource(EmbeddedResource::new(resource)))
@@ -84,7 +88,9 @@ fn uri(path: &Path) -> String {
     let mut uri = String::from("file://");
     for byte in path.as_os_str().as_encoded_bytes() {
         match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'-' | b'_' | b'.' | b'~' => uri.push(char::from(*byte)),
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'-' | b'_' | b'.' | b'~' => {
+                uri.push(char::from(*byte))
+            }
             byte => uri.push_str(&format!("%{byte:02X}")),
         }
     }
@@ -142,7 +148,9 @@ mod tests {
             std::fs::write(&path, bytes).expect("a file");
             path
         };
-        let value = |block: anyhow::Result<ContentBlock>| serde_json::to_value(block.expect("content")).expect("JSON");
+        let value = |block: anyhow::Result<ContentBlock>| {
+            serde_json::to_value(block.expect("content")).expect("JSON")
+        };
         let note = file("a note.md", b"hi");
         let uri = format!("file://{}/a%20note.md", base.display());
         assert_eq!(
@@ -152,8 +160,14 @@ mod tests {
         let resource = json!({"uri": uri, "text": "hi", "mimeType": "text/markdown"});
         assert_eq!(value(embedded(&note)), json!({"type": "resource", "resource": resource}));
         assert_eq!(value(embedded(&file("raw", b"\xFF")))["resource"]["blob"], "/w==");
-        assert_eq!(value(image(&file("x.PNG", b"\x89"))), json!({"type": "image", "data": "iQ==", "mimeType": "image/png"}));
-        assert_eq!(value(audio(&file("x.wav", b"a"))), json!({"type": "audio", "data": "YQ==", "mimeType": "audio/wav"}));
+        assert_eq!(
+            value(image(&file("x.PNG", b"\x89"))),
+            json!({"type": "image", "data": "iQ==", "mimeType": "image/png"})
+        );
+        assert_eq!(
+            value(audio(&file("x.wav", b"a"))),
+            json!({"type": "audio", "data": "YQ==", "mimeType": "audio/wav"})
+        );
         assert!(image(&note).is_err() && audio(&note).is_err() && link(&base.join("none")).is_err());
     }
 }

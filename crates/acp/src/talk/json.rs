@@ -4,7 +4,6 @@ use std::io::{self, Write};
 
 use acp_host::{Record, Update};
 use acp_rpc::Frame;
-use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 /// Writes one object as a line and flushes it.
@@ -20,9 +19,7 @@ pub fn session(id: &str) -> Value {
 
 /// An update, as the agent sent it.
 pub fn update(update: &Update) -> Value {
-    let mut value = params(&update.frame);
-    value["type"] = json!("update");
-    value
+    typed("update", params(&update.frame))
 }
 
 /// A decision of the client.
@@ -39,12 +36,9 @@ pub fn decision(record: &Record) -> Value {
 
 /// The end of a turn: the whole result of the prompt.
 pub fn end(response: &Frame) -> Value {
-    let result = response.result().and_then(|text| serde_json::from_str::<Value>(text).ok()).unwrap_or_default();
-    let mut value = json!({"type": "end"});
-    if let (Value::Object(all), Value::Object(result)) = (&mut value, result) {
-        all.extend(result);
-    }
-    value
+    let result =
+        response.result().and_then(|text| serde_json::from_str::<Value>(text).ok()).unwrap_or_default();
+    typed("end", result)
 }
 
 /// What went wrong.
@@ -52,7 +46,15 @@ pub fn error(message: &str) -> Value {
     json!({"type": "error", "message": message})
 }
 
+/// An object that says first what it is.
+fn typed(kind: &str, members: Value) -> Value {
+    let mut value = json!({"type": kind});
+    if let (Value::Object(all), Value::Object(members)) = (&mut value, members) {
+        all.extend(members);
+    }
+    value
+}
+
 fn params(frame: &Frame) -> Value {
-    let raw = frame.params().and_then(|text| serde_json::from_str::<Box<RawValue>>(text).ok());
-    raw.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_else(|| json!({}))
+    frame.params().and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
 }

@@ -13,7 +13,9 @@ pub fn servers(values: &[String]) -> anyhow::Result<Vec<McpServer>> {
     let mut servers = Vec::new();
     for value in values {
         match value.split_once('=') {
-            Some((name, rest)) if !name.is_empty() && !name.contains('/') => servers.push(inline(name, rest)?),
+            Some((name, rest)) if !name.is_empty() && !name.contains('/') => {
+                servers.push(inline(name, rest)?)
+            }
             _ => servers.extend(file(Path::new(value))?),
         }
     }
@@ -43,7 +45,9 @@ fn file(path: &Path) -> anyhow::Result<Vec<McpServer>> {
             let list = value.get("mcpServers").unwrap_or(&value).clone();
             serde_json::from_value(list).with_context(|| format!("{place} is not a list of MCP servers"))
         }
-        Value::Object(table) => table.iter().map(|(name, entry)| entry_of(&place.to_string(), name, entry)).collect(),
+        Value::Object(table) => {
+            table.iter().map(|(name, entry)| entry_of(&place.to_string(), name, entry)).collect()
+        }
         _ => bail!("{place} has no mcpServers"),
     }
 }
@@ -61,7 +65,8 @@ fn entry_of(place: &str, name: &str, entry: &Value) -> anyhow::Result<McpServer>
     };
     let args = entry["args"].as_array().into_iter().flatten();
     let args = args.filter_map(Value::as_str).map(str::to_owned).collect();
-    let server = McpServerStdio::new(name, absolute(command)).args(args).env(pairs(&entry["env"], EnvVariable::new));
+    let server =
+        McpServerStdio::new(name, absolute(command)).args(args).env(pairs(&entry["env"], EnvVariable::new));
     Ok(McpServer::Stdio(server))
 }
 
@@ -93,10 +98,16 @@ mod tests {
 
     #[test]
     fn servers_are_read_from_the_flag() {
-        assert_eq!(read("web=https://x/y"), json!([{"type": "http", "name": "web", "url": "https://x/y", "headers": []}]));
+        assert_eq!(
+            read("web=https://x/y"),
+            json!([{"type": "http", "name": "web", "url": "https://x/y", "headers": []}])
+        );
         assert_eq!(read("old=sse+http://x")[0]["type"], "sse");
         let stdio = read("files=/bin/echo --root 'a b'");
-        assert_eq!(stdio, json!([{"name": "files", "command": "/bin/echo", "args": ["--root", "a b"], "env": []}]));
+        assert_eq!(
+            stdio,
+            json!([{"name": "files", "command": "/bin/echo", "args": ["--root", "a b"], "env": []}])
+        );
         assert!(read("sh=sh -c true")[0]["command"].as_str().is_some_and(|path| path.starts_with('/')));
     }
 

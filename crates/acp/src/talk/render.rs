@@ -43,6 +43,7 @@ struct Shown {
     title: String,
     kind: ToolKind,
     status: Option<ToolCallStatus>,
+    content: Vec<ToolCallContent>,
 }
 
 impl<W: Write> Renderer<W> {
@@ -74,12 +75,16 @@ impl<W: Write> Renderer<W> {
                 }
                 Ok(())
             }
-            SessionUpdate::CurrentModeUpdate(mode) => self.line(&format!("{DIM}mode: {}{DIM:#}", mode.current_mode_id.0)),
+            SessionUpdate::CurrentModeUpdate(mode) => {
+                self.line(&format!("{DIM}mode: {}{DIM:#}", mode.current_mode_id.0))
+            }
             SessionUpdate::Notice(notice) => {
                 let text = notice.description.as_deref().map(|text| format!(": {text}")).unwrap_or_default();
                 self.line(&format!("{BUSY}notice{BUSY:#} {}{}", clean(&notice.title), clean(&text)))
             }
-            SessionUpdate::UsageUpdate(usage) => self.aside(&format!("context: {} of {} tokens", usage.used, usage.size)),
+            SessionUpdate::UsageUpdate(usage) => {
+                self.aside(&format!("context: {} of {} tokens", usage.used, usage.size))
+            }
             SessionUpdate::AvailableCommandsUpdate(commands) => {
                 let names: Vec<String> =
                     commands.available_commands.iter().map(|command| format!("/{}", command.name)).collect();
@@ -92,7 +97,9 @@ impl<W: Write> Renderer<W> {
     /// A decision of the client: refusals always, the rest when verbose.
     pub fn decision(&mut self, record: &Record) -> io::Result<()> {
         match record.verdict {
-            Verdict::Deny => self.line(&format!("{BAD}refused{BAD:#} {}: {}", clean(&record.subject), record.reason)),
+            Verdict::Deny => {
+                self.line(&format!("{BAD}refused{BAD:#} {}: {}", clean(&record.subject), record.reason))
+            }
             _ => self.aside(&record.to_string()),
         }
     }
@@ -105,7 +112,9 @@ impl<W: Write> Renderer<W> {
             StopReason::EndTurn => Ok(()),
             StopReason::Cancelled => self.line(&format!("{DIM}(cancelled){DIM:#}")),
             StopReason::MaxTokens => self.line(&format!("{BUSY}(stopped: token limit reached){BUSY:#}")),
-            StopReason::MaxTurnRequests => self.line(&format!("{BUSY}(stopped: request limit reached){BUSY:#}")),
+            StopReason::MaxTurnRequests => {
+                self.line(&format!("{BUSY}(stopped: request limit reached){BUSY:#}"))
+            }
             StopReason::Refusal => self.line(&format!("{BAD}(the agent refused to go on){BAD:#}")),
             other => self.line(&format!("({other:?})")),
         }
@@ -126,7 +135,8 @@ impl<W: Write> Renderer<W> {
     }
 
     fn chunk(&mut self, block: Block, content: &ContentBlock) -> io::Result<()> {
-        if self.block != block {
+        let begins = self.block != block;
+        if begins {
             self.fresh()?;
             self.block = block;
             match block {
@@ -142,6 +152,11 @@ impl<W: Write> Renderer<W> {
             return Ok(());
         }
         let shown = clean(&text.text);
+        // Text goes on after a tool call as if nothing had come between; its first line starts at the margin.
+        let shown = if begins { shown.trim_start_matches([' ', '\n']) } else { shown.as_str() };
+        if shown.is_empty() {
+            return Ok(());
+        }
         match block {
             Block::Thought => write!(self.out, "{DIM}{shown}{DIM:#}")?,
             _ => write!(self.out, "{shown}")?,
@@ -151,10 +166,10 @@ impl<W: Write> Renderer<W> {
     }
 
     fn call(&mut self, call: &ToolCall) -> io::Result<()> {
-        let shown = Shown { title: call.title.clone(), kind: call.kind, status: None };
+        let shown = Shown { title: call.title.clone(), kind: call.kind, status: None, content: Vec::new() };
         self.calls.insert(call.tool_call_id.0.to_string(), shown);
         self.state(&call.tool_call_id.0, Some(call.status))?;
-        self.contents(&call.content)
+        self.contents(&call.tool_call_id.0, &call.content)
     }
 
     fn call_update(&mut self, update: &ToolCallUpdate) -> io::Result<()> {
@@ -164,13 +179,14 @@ impl<W: Write> Renderer<W> {
             title: id.to_string(),
             kind: ToolKind::Other,
             status: None,
+            content: Vec::new(),
         });
         if let Some(title) = &fields.title {
             shown.title.clone_from(title);
         }
         shown.kind = fields.kind.unwrap_or(shown.kind);
         self.state(id, fields.status)?;
-        fields.content.as_deref().map_or(Ok(()), |content| self.contents(content))
+        fields.content.as_deref().map_or(Ok(()), |content| self.contents(id, content))
     }
 
     /// One line whenever a call's state changes.
@@ -187,13 +203,23 @@ impl<W: Write> Renderer<W> {
             Some(ToolCallStatus::Failed) => ("failed", BAD),
             _ => ("?", DIM),
         };
-        let line = format!("{style}* {word:7}{style:#} {} {DIM}({}){DIM:#}", clean(&shown.title), kind_word(shown.kind));
+        let line = format!(
+            "{style}* {word:7}{style:#} {} {DIM}({}){DIM:#}",
+            clean(&shown.title),
+            kind_word(shown.kind)
+        );
         self.line(&line)
     }
 
-    fn contents(&mut self, contents: &[ToolCallContent]) -> io::Result<()> {
+    /// What a call has produced, each piece once.
+    fn contents(&mut self, id: &str, contents: &[ToolCallContent]) -> io::Result<()> {
         const MOST: usize = 12;
         for content in contents {
+            let Some(shown) = self.calls.get_mut(id) else { return Ok(()) };
+            if shown.content.contains(content) {
+                continue;
+            }
+            shown.content.push(content.clone());
             match content {
                 ToolCallContent::Diff(change) => {
                     let path = change.path.display();
@@ -251,8 +277,12 @@ pub fn clean(text: &str) -> String {
 fn describe(content: &ContentBlock) -> String {
     match content {
         ContentBlock::Text(text) => clean(&text.text),
-        ContentBlock::Image(image) => format!("[image {}, {} bytes of base64]", clean(&image.mime_type), image.data.len()),
-        ContentBlock::Audio(audio) => format!("[audio {}, {} bytes of base64]", clean(&audio.mime_type), audio.data.len()),
+        ContentBlock::Image(image) => {
+            format!("[image {}, {} bytes of base64]", clean(&image.mime_type), image.data.len())
+        }
+        ContentBlock::Audio(audio) => {
+            format!("[audio {}, {} bytes of base64]", clean(&audio.mime_type), audio.data.len())
+        }
         ContentBlock::ResourceLink(link) => format!("[{}]({})", clean(&link.name), clean(&link.uri)),
         ContentBlock::Resource(_) => "[an embedded file]".to_owned(),
         _ => "[content of a kind not known here]".to_owned(),
@@ -309,7 +339,8 @@ mod tests {
                 "content": [{"type": "content", "content": {"type": "text", "text": "1\n2"}}]}),
             say("agent_message_chunk", "Done.\n"),
         ]);
-        let expected = "thinking: hmm\nHello\n* pending Read a (read)\n* done    Read a (read)\n  | 1\n  | 2\nDone.\n";
+        let expected =
+            "thinking: hmm\nHello\n* pending Read a (read)\n* done    Read a (read)\n  | 1\n  | 2\nDone.\n";
         assert_eq!(text, expected);
     }
 

@@ -140,7 +140,12 @@ impl Talk {
         talk.set_up(args, plan, seen).await
     }
 
-    async fn set_up(mut self, args: &TalkArgs, plan: &Plan, seen: &mut dyn FnMut(Event)) -> Result<Talk, Trouble> {
+    async fn set_up(
+        mut self,
+        args: &TalkArgs,
+        plan: &Plan,
+        seen: &mut dyn FnMut(Event),
+    ) -> Result<Talk, Trouble> {
         let outcome = self.steps(args, plan, seen).await;
         match outcome {
             Ok(()) => Ok(self),
@@ -151,7 +156,12 @@ impl Talk {
         }
     }
 
-    async fn steps(&mut self, args: &TalkArgs, plan: &Plan, seen: &mut dyn FnMut(Event)) -> Result<(), Trouble> {
+    async fn steps(
+        &mut self,
+        args: &TalkArgs,
+        plan: &Plan,
+        seen: &mut dyn FnMut(Event),
+    ) -> Result<(), Trouble> {
         let agent = self.client.initialize().await.map_err(Trouble::client)?;
         if let Some(info) = &agent.agent_info {
             self.agent = info.title.clone().unwrap_or_else(|| info.name.clone());
@@ -179,7 +189,12 @@ impl Talk {
     }
 
     /// Loads a session with its history, or resumes it without when the agent offers only that.
-    async fn reopen(&mut self, id: &str, plan: &Plan, seen: &mut dyn FnMut(Event)) -> Result<(), ClientError> {
+    async fn reopen(
+        &mut self,
+        id: &str,
+        plan: &Plan,
+        seen: &mut dyn FnMut(Event),
+    ) -> Result<(), ClientError> {
         let capabilities = self.client.agent().map(|agent| &agent.agent_capabilities);
         let loads = capabilities.is_some_and(|c| c.load_session);
         let resumes = capabilities.is_some_and(|c| c.session_capabilities.resume.is_some());
@@ -211,7 +226,9 @@ impl Talk {
         match offered.iter().find(|(id, _, _)| id == method) {
             Some((_, _, false)) => {}
             Some((id, _, true)) => {
-                return Err(Trouble::usage(anyhow!("the login {id:?} happens in a terminal: start the agent's own login")));
+                return Err(Trouble::usage(anyhow!(
+                    "the login {id:?} happens in a terminal: start the agent's own login"
+                )));
             }
             None => {
                 let names: Vec<&str> = offered.iter().map(|(id, _, _)| id.as_str()).collect();
@@ -239,7 +256,9 @@ impl Talk {
             let methods: Vec<String> = self
                 .auth_methods()
                 .iter()
-                .map(|(id, name, terminal)| format!("{id} ({name}{})", if *terminal { ", in a terminal" } else { "" }))
+                .map(|(id, name, terminal)| {
+                    format!("{id} ({name}{})", if *terminal { ", in a terminal" } else { "" })
+                })
                 .collect();
             let hint = format!("log in first with --auth METHOD; the agent offers {}", methods.join(", "));
             return Trouble::failed(anyhow::Error::new(error).context(hint));
@@ -252,7 +271,11 @@ impl Talk {
         let names = self.mode_names();
         if !names.iter().any(|(id, _)| id == mode) {
             let names: Vec<&str> = names.iter().map(|(id, _)| id.as_str()).collect();
-            let words = if names.is_empty() { "has no modes".to_owned() } else { format!("has {}", names.join(", ")) };
+            let words = if names.is_empty() {
+                "has no modes".to_owned()
+            } else {
+                format!("has {}", names.join(", "))
+            };
             return Err(Trouble::usage(anyhow!("there is no mode {mode:?}: the agent {words}")));
         }
         match self.modes.option() {
@@ -280,7 +303,8 @@ impl Talk {
 
     /// Ends the session, the agent and the transcript.
     pub async fn close(self) {
-        let closes = self.client.agent().is_some_and(|a| a.agent_capabilities.session_capabilities.close.is_some());
+        let closes =
+            self.client.agent().is_some_and(|a| a.agent_capabilities.session_capabilities.close.is_some());
         if closes && !self.session.is_empty() {
             let _ = tokio::time::timeout(GRACE, self.client.close_session(&self.session)).await;
         }

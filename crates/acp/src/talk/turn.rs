@@ -60,8 +60,12 @@ impl View {
         match (self, event) {
             (View::Human(renderer), Event::Update(update)) => renderer.update(update),
             (View::Human(renderer), Event::Decision(record)) => renderer.decision(record),
-            (View::Json, Event::Update(update)) => json::line(&mut io::stdout().lock(), &json::update(update)),
-            (View::Json, Event::Decision(record)) => json::line(&mut io::stdout().lock(), &json::decision(record)),
+            (View::Json, Event::Update(update)) => {
+                json::line(&mut io::stdout().lock(), &json::update(update))
+            }
+            (View::Json, Event::Decision(record)) => {
+                json::line(&mut io::stdout().lock(), &json::decision(record))
+            }
             (_, Event::Violation(..) | Event::Notification(_) | Event::Closed(..)) => Ok(()),
         }
     }

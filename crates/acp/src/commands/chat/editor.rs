@@ -52,9 +52,11 @@ impl Editor {
                 });
             }
             None => {
-                std::thread::spawn(move || {
-                    while asked.recv().is_ok() && tell.blocking_send(plain()).is_ok() {}
-                });
+                std::thread::spawn(
+                    move || {
+                        while asked.recv().is_ok() && tell.blocking_send(plain()).is_ok() {}
+                    },
+                );
             }
         }
         Editor { interactive, commands, asks, typed, printer }

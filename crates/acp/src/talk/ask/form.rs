@@ -8,7 +8,8 @@ use crate::talk::keys::typed_line;
 
 /// Asks for every field, shows the answers, and asks whether to send them.
 pub(super) async fn fill(schema: &Value) -> Elicited {
-    let required: Vec<&str> = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let required: Vec<&str> =
+        schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let mut content = Map::new();
     for (name, field) in schema["properties"].as_object().into_iter().flatten() {
         match ask(name, field, required.contains(&name.as_str())).await {

@@ -1,0 +1,8 @@
+//! `acpcomply` is `acp comply`.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let own = std::env::args_os().skip(1);
+    acp_workbench::run(["acp".into(), "comply".into()].into_iter().chain(own))
+}

@@ -1,0 +1,93 @@
+//! `acp suites list|check|copy`
+
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use acp_campaign::suite;
+
+use crate::exit;
+
+/// Arguments of `acp suites`.
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(clap::Subcommand)]
+enum Action {
+    /// List the built-in suites
+    List,
+    /// Check test files without running them
+    Check {
+        /// Files or folders; the built-in suites when none is given
+        #[arg(value_name = "FILE|DIR")]
+        paths: Vec<PathBuf>,
+    },
+    /// Write the built-in suites into a folder, to read or to change them
+    Copy {
+        /// The folder
+        dir: PathBuf,
+    },
+    /// Print the JSON Schema of test files, for editors
+    Schema,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let outcome = match &args.action {
+        Action::List => list(),
+        Action::Check { paths } => check(paths),
+        Action::Copy { dir } => suite::copy(dir).map(|written| {
+            eprintln!("wrote {written} test files into {}", dir.display());
+            exit::OK
+        }),
+        Action::Schema => {
+            print!("{}", include_str!("../../../../schemas/jsont.schema.json"));
+            Ok(exit::OK)
+        }
+    };
+    Ok(ExitCode::from(outcome.unwrap_or_else(|error| {
+        eprintln!("acp suites: {error}");
+        exit::USAGE
+    })))
+}
+
+fn list() -> Result<u8, acp_campaign::SuiteError> {
+    for name in suite::names() {
+        println!("{name:<10} {} tests", suite::embedded(&name)?.len());
+    }
+    Ok(exit::OK)
+}
+
+fn check(paths: &[PathBuf]) -> Result<u8, acp_campaign::SuiteError> {
+    let sources = if paths.is_empty() {
+        let mut all = Vec::new();
+        for name in suite::names() {
+            all.extend(suite::embedded(&name)?);
+        }
+        all
+    } else {
+        suite::from_paths(paths)?
+    };
+    let (programs, diagnostics) = acp_comply::read_all(&sources, &super::comply::defaults());
+    let unknown: Vec<String> = programs
+        .iter()
+        .flat_map(|program| program.requirements.iter().map(move |id| (program, id)))
+        .filter(|(_, id)| acp_rules::registry().get(id).is_none())
+        .map(|(program, id)| format!("{}: there is no requirement {id}; `acp requirements` lists them", program.file))
+        .collect();
+    let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    if !diagnostics.is_empty() {
+        eprint!("{}", acp_comply::render_all(&diagnostics, &sources, colour));
+    }
+    for line in &unknown {
+        eprintln!("error: {line}");
+    }
+    let bad = diagnostics.iter().any(acp_comply::Diagnostic::is_error) || !unknown.is_empty();
+    if !bad {
+        println!("{} test files are sound", programs.len());
+    }
+    Ok(if bad { exit::USAGE } else { exit::OK })
+}

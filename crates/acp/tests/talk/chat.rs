@@ -1,0 +1,195 @@
+//! Interactive: `acp chat` under a pseudo-terminal, and with lines from a pipe.
+
+use std::io::Write;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use crate::processes::{all_gone, descendant_named, descendants, signal};
+use crate::terminal::Terminal;
+use crate::{acp, texts, workspace};
+
+fn chat(folder: &std::path::Path, more: &[&str]) -> Terminal {
+    let args: Vec<&str> = ["chat", "--agent", "mock"].iter().chain(more).copied().collect();
+    let mut terminal = Terminal::start(folder, &args, &[]);
+    terminal.wait_for(":help for help");
+    terminal.wait_for("> ");
+    terminal
+}
+
+#[test]
+fn a_person_talks_is_asked_for_permission_and_leaves() {
+    let (_temp, folder) = workspace();
+    let mut terminal = chat(&folder, &[]);
+    let family = descendants(terminal.child.id());
+    terminal.press("Write 'typed' to note.txt\r");
+    terminal.wait_for("asks for permission");
+    terminal.wait_for("which? ");
+    assert!(terminal.is_sane(), "a question is answered in the usual mode");
+    terminal.press("what\r");
+    terminal.wait_for("please type a number");
+    terminal.press("y\r");
+    terminal.wait_for("done");
+    terminal.wait_for("> ");
+    assert!(folder.join("note.txt").exists());
+    terminal.press("Write 'no' to other.txt\r");
+    terminal.wait_for("which? ");
+    terminal.press("n\r");
+    terminal.wait_for("nothing was done");
+    terminal.wait_for("> ");
+    assert!(!folder.join("other.txt").exists());
+    terminal.press(":quit\r");
+    assert_eq!(terminal.end(), 0);
+    assert!(terminal.is_sane());
+    assert!(terminal.screen().contains("\u{1b}["), "colour at a terminal");
+    all_gone(&family);
+}
+
+#[test]
+fn ctrl_c_cancels_a_turn_and_twice_quits() {
+    let (_temp, folder) = workspace();
+    let mut terminal = chat(&folder, &[]);
+    terminal.press("Wait 50 seconds\r");
+    std::thread::sleep(Duration::from_millis(500));
+    terminal.press("\u{3}");
+    terminal.wait_for("(cancelled)");
+    terminal.wait_for("> ");
+    terminal.press("Say exactly: still here\r");
+    terminal.wait_for("still here");
+    terminal.wait_for("still here");
+    terminal.wait_for("> ");
+    terminal.press("\u{3}");
+    terminal.wait_for("Ctrl-C again quits");
+    terminal.wait_for("> ");
+    let family = descendants(terminal.child.id());
+    terminal.press("\u{3}");
+    assert_eq!(terminal.end(), 0);
+    assert!(terminal.is_sane());
+    all_gone(&family);
+}
+
+#[test]
+fn a_turn_that_does_not_end_is_left_by_a_second_ctrl_c() {
+    let (_temp, folder) = workspace();
+    let agent = crate::script("{}", "cat >/dev/null; sleep 60");
+    let mut terminal = Terminal::start(&folder, &["chat", "--command", &agent], &[]);
+    terminal.wait_for("> ");
+    terminal.press("hi\r");
+    std::thread::sleep(Duration::from_millis(300));
+    terminal.press("\u{3}");
+    terminal.wait_for("cancelling");
+    let family = descendants(terminal.child.id());
+    terminal.press("\u{3}");
+    assert_eq!(terminal.end(), 0);
+    assert!(terminal.is_sane());
+    all_gone(&family);
+}
+
+#[test]
+fn an_agent_killed_in_mid_turn_is_a_clear_error_and_the_terminal_stays_sane() {
+    let (_temp, folder) = workspace();
+    let mut terminal = chat(&folder, &[]);
+    let agent = descendant_named(terminal.child.id(), "mock");
+    terminal.press("Wait 50 seconds\r");
+    std::thread::sleep(Duration::from_millis(500));
+    let began = Instant::now();
+    signal(agent, "KILL");
+    terminal.wait_for("killed by signal 9");
+    assert_eq!(terminal.end(), 3);
+    assert!(began.elapsed() < Duration::from_secs(5), "it took {:?}", began.elapsed());
+    assert!(terminal.is_sane());
+}
+
+#[test]
+fn an_agent_killed_while_the_person_types_leaves_the_terminal_sane() {
+    let (_temp, folder) = workspace();
+    let mut terminal = chat(&folder, &[]);
+    let agent = descendant_named(terminal.child.id(), "mock");
+    terminal.press("half a li");
+    std::thread::sleep(Duration::from_millis(200));
+    assert!(!terminal.is_sane(), "the line editor is at work");
+    signal(agent, "KILL");
+    terminal.wait_for("killed by signal 9");
+    assert_eq!(terminal.end(), 3);
+    assert!(terminal.is_sane());
+}
+
+#[test]
+fn tab_completes_the_agents_commands() {
+    let (_temp, folder) = workspace();
+    let mut terminal = chat(&folder, &[]);
+    terminal.press("Say exactly: ready\r");
+    terminal.wait_for("ready");
+    terminal.wait_for("ready");
+    terminal.wait_for("> ");
+    terminal.press("/stat\t");
+    terminal.wait_for("/status ");
+    terminal.press("\u{3}\u{4}");
+    terminal.end();
+    assert!(terminal.is_sane());
+}
+
+#[test]
+fn a_form_is_filled_in_and_reviewed() {
+    let (_temp, folder) = workspace();
+    let mut terminal = chat(&folder, &[]);
+    terminal.press("Ask me a question with a form\r");
+    terminal.wait_for("asks:");
+    // However many fields the form has: an answer that fits any of them, until the review.
+    let began = Instant::now();
+    while !terminal.screen().contains("send them?") {
+        assert!(began.elapsed() < crate::PATIENCE, "{}", terminal.screen());
+        terminal.press("1\r");
+        std::thread::sleep(Duration::from_millis(300));
+    }
+    terminal.wait_for("send them?");
+    terminal.press("y\r");
+    terminal.wait_for("> ");
+    assert!(!terminal.screen().contains("declined"), "{}", terminal.screen());
+    terminal.press(":quit\r");
+    assert_eq!(terminal.end(), 0);
+}
+
+#[test]
+fn no_color_is_respected() {
+    let (_temp, folder) = workspace();
+    let mut terminal =
+        Terminal::start(&folder, &["prompt", "--agent", "mock", "Read greeting.txt"], &[("NO_COLOR", "1")]);
+    terminal.wait_for("hello");
+    assert_eq!(terminal.end(), 0);
+    assert!(!terminal.screen().contains('\u{1b}'), "{:?}", terminal.screen());
+}
+
+#[test]
+fn the_chats_own_commands_work() {
+    let (_temp, folder) = workspace();
+    let mut terminal = chat(&folder, &[]);
+    terminal.press(":help\r");
+    terminal.wait_for(":embed PATH");
+    terminal.press(":modes\r");
+    terminal.press(":mode no-such\r");
+    terminal.wait_for("there is no mode");
+    terminal.press(":file nowhere.txt\r");
+    terminal.wait_for("cannot find nowhere.txt");
+    terminal.press(":nonsense\r");
+    terminal.wait_for("there is no :nonsense");
+    terminal.press("\u{4}");
+    assert_eq!(terminal.end(), 0);
+}
+
+#[test]
+fn lines_from_a_pipe_are_prompts() {
+    let (_temp, folder) = workspace();
+    let mut command = acp(&folder, &["chat", "--agent", "mock"], &[]);
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("acp starts");
+    let mut keys = child.stdin.take().expect("input");
+    keys.write_all(b"Say exactly: one\n\nSay exactly: two\n").expect("written");
+    drop(keys);
+    let (code, out, err) = texts(&child.wait_with_output().expect("it ends"));
+    assert_eq!((code, err.as_str()), (0, ""), "{out}");
+    assert_eq!(out, "one\ntwo\n");
+}
