@@ -44,8 +44,8 @@ pub(crate) enum Job {
     Read { line: Option<u64>, limit: Option<u64> },
     /// A cancel request that the canonical side never made: its answer goes nowhere.
     Cancel,
-    /// A permission request that the foreign agent made as a notification.
-    Told,
+    /// A permission request that the foreign agent made as a notification, and the options that mean yes.
+    Told { allow: Vec<String> },
     /// The frame went through as it was; so does its answer.
     Through,
 }

@@ -125,7 +125,7 @@ impl Translator {
         open.sort_by(|a, b| a.0.cmp(&b.0));
         for (id, asked) in open {
             let id = match asked.job {
-                Job::Told => continue,
+                Job::Told { .. } => continue,
                 Job::ModeAfterNew { reply_to, .. } => reply_to,
                 _ => id,
             };
@@ -292,7 +292,7 @@ impl Translator {
                 let message = format!("the agent refused to cancel: {error}");
                 return core.note(NoteKind::Lossy, "session/cancel", "error", message);
             }
-            Job::Told => return delta::permission_failed(core, session.as_deref(), &error),
+            Job::Told { .. } => return delta::permission_failed(core, session.as_deref(), &error),
             _ => {}
         }
         let (wire, reply_to, translated) = if core.is_decoding() {

@@ -114,7 +114,7 @@ pub(crate) fn encode_result(core: &mut Core, id: &Id, asked: Asked, result: Valu
         ("session/new", _) => made(core, id, result, Wire::Foreign),
         ("session/load", _) => turns::encode_loaded(core, id, &asked, result),
         ("session/prompt", _) => turns::encode_prompted(core, id, &asked, result),
-        (_, Job::Told) => permission::decided(core, &asked, &result),
+        (_, Job::Told { .. }) => permission::decided(core, &asked, &result),
         _ => core.answer(Wire::Foreign, id, result),
     }
 }

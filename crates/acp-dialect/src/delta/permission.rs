@@ -48,8 +48,21 @@ pub(super) fn told(core: &mut Core, params: Map) {
         "delta gives no options; allow and reject were offered",
     );
     let params = re.finish();
+    let allow = params
+        .get("options")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter(|option| says_yes(option));
+    let allow = allow
+        .filter_map(|option| option.get("optionId").and_then(Value::as_str).map(str::to_owned))
+        .collect();
     let id = core.invent_id();
-    core.request(Wire::Canonical, &id, ASK, params, Asked::new(ASK, session).with(Job::Told));
+    core.request(Wire::Canonical, &id, ASK, params, Asked::new(ASK, session).with(Job::Told { allow }));
+}
+
+fn says_yes(option: &Value) -> bool {
+    matches!(option.get("kind").and_then(Value::as_str), Some("allow_once" | "allow_always"))
 }
 
 fn kind_of(tool: &str) -> &'static str {
@@ -72,7 +85,8 @@ pub(super) fn decided(core: &mut Core, asked: &Asked, result: &Value) {
     if word.is_none() {
         core.note(NoteKind::WrongShape, ASK, "result.outcome", "the outcome is missing; taken as a denial");
     }
-    let approved = word == Some("selected") && option.starts_with("allow");
+    let approved = word == Some("selected")
+        && matches!(&asked.job, Job::Told { allow } if allow.iter().any(|allowed| allowed == option));
     if word == Some("cancelled") {
         core.note(NoteKind::Lossy, ANSWER, "approved", "delta knows yes and no; cancelled was told as no");
     }

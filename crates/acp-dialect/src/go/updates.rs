@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::content;
 use crate::core::{Core, Wire};
-use crate::json::{Map, text};
+use crate::json::{Map, object, text};
 use crate::note::NoteKind;
 use crate::recast::Recast;
 use crate::shared;
@@ -159,15 +159,15 @@ fn decode_plan(core: &mut Core, update: Map) -> Map {
     re.take("sessionUpdate");
     re.set("sessionUpdate", "plan");
     let mut plan = re.take_map("plan").unwrap_or_default();
-    if let Some(description) = plan.shift_remove("description") {
+    let steps = plan.shift_remove("steps").and_then(|steps| steps.as_array().cloned()).unwrap_or_default();
+    if !plan.is_empty() {
         re.carry(
-            "plan.description",
-            description,
+            "plan",
+            plan.into(),
             NoteKind::Carried,
-            "v1 plans have no description; kept in _meta",
+            "v1 plans have entries only; the rest is kept in _meta",
         );
     }
-    let steps = plan.shift_remove("steps").and_then(|steps| steps.as_array().cloned()).unwrap_or_default();
     re.note(
         NoteKind::Invented,
         "plan.steps",
@@ -179,9 +179,6 @@ fn decode_plan(core: &mut Core, update: Map) -> Map {
         .collect();
     if re.restored("entries").is_none() {
         re.set("entries", entries);
-    }
-    for (name, value) in plan {
-        re.carry(&format!("plan.{name}"), value, NoteKind::Carried, "v1 has no field for it; kept in _meta");
     }
     re.finish()
 }
@@ -294,9 +291,12 @@ fn encode_plan(core: &mut Core, update: Map) -> Map {
     let entries = re.take_list("entries").unwrap_or_default();
     let steps: Vec<Value> =
         entries.iter().map(|entry| entry.get("content").cloned().unwrap_or_default()).collect();
-    let description = re.take_restored("plan.description").unwrap_or_else(|| "Plan".into());
-    re.set("sessionUpdate", "plan");
-    re.set("plan", json!({ "description": description, "steps": steps }));
+    let mut plan = match re.take_restored("plan") {
+        Some(Value::Object(plan)) => plan,
+        _ => object([("description", "Plan".into())]),
+    };
+    plan.insert("steps".to_owned(), steps.into());
+    re.set("plan", plan);
     let usual = |entry: &Value| {
         entry.get("priority").and_then(Value::as_str) == Some("medium")
             && entry.get("status").and_then(Value::as_str) == Some("pending")
