@@ -32,7 +32,8 @@ fn every_shipped_test_file_can_be_read_without_complaint() {
 fn the_first_test_of_the_manual_can_be_read() {
     let manual = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/jsont.md");
     let manual = std::fs::read_to_string(manual).unwrap();
-    let examples: Vec<&str> = manual.split("```json\n").skip(1).filter_map(|part| part.split("```").next()).collect();
+    let examples: Vec<&str> =
+        manual.split("```json\n").skip(1).filter_map(|part| part.split("```").next()).collect();
     assert!(!examples.is_empty());
     for example in examples {
         let files = [Source::new("my.says-something.jsont", example)];

@@ -95,7 +95,7 @@ impl Run {
     }
 
     fn own_params(&self, request: &OwnRequest) -> Result<Value, String> {
-        let servers = match self.order.get(self.at).map(|turn| &self.arena[turn.step].kind) {
+        let servers = match self.kind() {
             Some(StepKind::NewSession { mcp_servers: Some(servers), .. }) => {
                 let text = servers.render(&self.vars).map_err(|error| self.missing_words(&error))?;
                 serde_json::from_str(&text).unwrap_or(Value::Null)
@@ -164,8 +164,9 @@ impl Run {
         self.session = Some(result.clone());
         self.tally.opened = true;
         self.vars.set("sessionId", id.clone());
-        if let StepKind::NewSession { capture: Some(name), .. } = &self.arena[self.order[self.at].step].kind {
-            self.vars.set(name.as_str(), id.clone());
+        if let Some(StepKind::NewSession { capture: Some(name), .. }) = self.kind() {
+            let name = name.clone();
+            self.vars.set(name, id.clone());
         }
         self.state = State::Ready;
         self.step_done(id.as_str().map(|id| format!("session {id}")));
@@ -233,11 +234,19 @@ fn list(versions: &[u64]) -> String {
     versions.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// True and objects count as true; false, null and nothing as false; any other wish compares by value.
+/// True, objects and lists with something in them count as true; false, null and nothing as false; any other wish
+/// compares by value.
 fn holds(condition: &Precondition, value: &Value) -> Result<(), String> {
     let found = condition.path.find(value);
     let is_met = match &condition.must_be {
-        Value::Bool(wanted) => matches!(found, Some(Value::Bool(true) | Value::Object(_))) == *wanted,
+        Value::Bool(wanted) => {
+            let is_true = match found {
+                Some(Value::Array(list)) => !list.is_empty(),
+                Some(Value::Bool(true) | Value::Object(_)) => true,
+                _ => false,
+            };
+            is_true == *wanted
+        }
         wanted => found.unwrap_or(&Value::Null) == wanted,
     };
     if is_met {

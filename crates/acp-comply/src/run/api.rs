@@ -1,0 +1,160 @@
+//! What an edge hands to a run and what it gets back.
+
+use crate::results::{ExitRecord, Outcome};
+use crate::table::Table;
+use acp_match::Vars;
+use acp_rpc::Frame;
+use bytes::Bytes;
+use serde_json::Value;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What the edge knows about the agent and the place where the test runs.
+#[derive(Debug, Clone)]
+pub struct Setup {
+    /// Real path of the sandbox folder.
+    pub sandbox: String,
+    /// Further variables: `home`, and `mcpStub`, `modelUrl` where there are such things.
+    pub variables: Vars,
+    /// The protocol's words.
+    pub table: Arc<Table>,
+    /// The version that the runner introduces itself with.
+    pub protocol_version: u64,
+    /// Version text of the tool, for the introduction.
+    pub tool_version: String,
+    /// Multiplies every timeout.
+    pub timeout_factor: f64,
+    /// How long the runner's own requests may take, before the factor.
+    pub own_timeout: Duration,
+    /// The probe's answer to the introduction, for preconditions.
+    pub introduction: Option<Value>,
+    /// The probe's answer to the session request, for preconditions.
+    pub session: Option<Value>,
+    /// How to log in when the agent wants it.
+    pub auth_method: Option<String>,
+    /// The edge started the agent and can do it again.
+    pub restartable: bool,
+    /// The edge can open a second connection to the target.
+    pub reconnectable: bool,
+    /// Bounds on what is kept.
+    pub limits: Limits,
+}
+
+impl Setup {
+    /// A setup with the usual values for a process that the edge started.
+    pub fn new(sandbox: impl Into<String>) -> Setup {
+        Setup {
+            sandbox: sandbox.into(),
+            variables: Vars::new(),
+            table: Table::v1(),
+            protocol_version: 1,
+            tool_version: env!("CARGO_PKG_VERSION").to_owned(),
+            timeout_factor: 1.0,
+            own_timeout: Duration::from_secs(30),
+            introduction: None,
+            session: None,
+            auth_method: None,
+            restartable: true,
+            reconnectable: false,
+            limits: Limits::default(),
+        }
+    }
+}
+
+/// Bounds on memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Messages kept for expectations.
+    pub messages: usize,
+    /// Bytes of messages kept for expectations.
+    pub bytes: usize,
+    /// Lines kept at each end of the transcript.
+    pub transcript: usize,
+    /// Characters kept of a transcript line.
+    pub line: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { messages: 200_000, bytes: 64 << 20, transcript: 200, line: 4_000 }
+    }
+}
+
+/// What happened.
+#[derive(Debug, Clone)]
+pub enum Event {
+    /// The agent runs, or runs again after [`Action::Restart`] or [`Action::Reconnect`].
+    Started,
+    /// The agent sent a line.
+    Heard(Frame),
+    /// A provider's answer to [`Action::AskProvider`], to be written to the agent.
+    ProviderAnswered(Frame),
+    /// The agent's output ended.
+    Closed,
+    /// The agent ended. A target without a process reports only [`Event::Closed`].
+    Exited(ExitRecord),
+    /// The answer to [`Action::CheckFile`].
+    File(FileState),
+    /// The answer to [`Action::CheckMcp`]: everything the stub MCP server saw so far.
+    Mcp(Vec<McpCall>),
+    /// The environment cannot do what the test needs: NA.
+    Blocked(String),
+    /// The runner or the machine failed: ERROR.
+    Fault(String),
+    /// Nothing; time has passed.
+    Tick,
+}
+
+/// What the edge must do, in order.
+#[derive(Debug, Clone)]
+pub enum Action {
+    /// The providers behind these client capabilities are on, all others answer "method not found".
+    Offer(Value),
+    /// Write this line and a newline.
+    Write(Bytes),
+    /// Write these bytes and nothing else.
+    WriteRaw(Bytes),
+    /// End the agent's input.
+    CloseInput,
+    /// Stop the agent, start it again on the same sandbox and state, then report [`Event::Started`].
+    Restart,
+    /// Drop the connection, open a new one, then report [`Event::Started`].
+    Reconnect,
+    /// Read nothing from the agent for this long.
+    PauseRead(Duration),
+    /// The agent asks this of the client; report [`Event::ProviderAnswered`].
+    AskProvider(Frame),
+    /// The test cancelled what runs: permission requests that wait are answered `cancelled`.
+    CancelPending {
+        /// The session, when the frame names one.
+        session: Option<String>,
+    },
+    /// Look at this file, relative to the sandbox; report [`Event::File`].
+    CheckFile(String),
+    /// Look at the stub MCP server's log; report [`Event::Mcp`].
+    CheckMcp,
+    /// The test is over. No action follows.
+    Done(Box<Outcome>),
+}
+
+/// What a file is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FileState {
+    /// Not there.
+    Absent,
+    /// There, with these bytes.
+    Present(Vec<u8>),
+    /// Could not be looked at.
+    Unreadable(String),
+}
+
+/// One thing that the stub MCP server saw.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct McpCall {
+    /// The method.
+    pub method: String,
+    /// The tool, for a tool call.
+    pub tool: Option<String>,
+    /// The tool's arguments.
+    pub arguments: Option<Value>,
+}

@@ -1,0 +1,122 @@
+//! Whatever an agent does, a run ends: no crash, no hang, one outcome.
+
+use acp_comply::{Action, Defaults, Event, ExitRecord, FileState, Limits, Program, Run, Setup};
+use acp_rpc::Frame;
+use proptest::prelude::*;
+use std::path::Path;
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+/// Every program of the golden runs.
+static PROGRAMS: LazyLock<Vec<Arc<Program>>> = LazyLock::new(|| {
+    let runs = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/runs");
+    let mut folders: Vec<_> = std::fs::read_dir(runs).unwrap().map(|entry| entry.unwrap().path()).collect();
+    folders.sort();
+    let read = |folder: &std::path::PathBuf| {
+        let text = std::fs::read_to_string(folder.join("test.jsont")).unwrap();
+        Program::read("x.jsont", &text, &Defaults::default()).program.map(Arc::new)
+    };
+    folders.iter().filter_map(read).collect()
+});
+
+fn line() -> impl Strategy<Value = String> {
+    let id = prop_oneof![
+        Just("0"),
+        Just("2"),
+        Just("3"),
+        Just("5"),
+        Just("1000000"),
+        Just("1000001"),
+        Just("1000002"),
+        Just("null"),
+        Just("\"x\""),
+        Just("1.0")
+    ];
+    let body = prop_oneof![
+        Just("\"result\":{\"sessionId\":\"s1\",\"protocolVersion\":1}"),
+        Just("\"result\":null"),
+        Just("\"error\":{\"code\":-32000,\"message\":\"m\"}"),
+        Just("\"error\":7"),
+        Just("\"method\":\"session/update\",\"params\":{\"update\":{\"sessionUpdate\":\"plan\"}}"),
+        Just("\"method\":\"fs/read_text_file\",\"params\":{}"),
+        Just("\"method\":5"),
+    ];
+    let frame = (id, body, any::<bool>()).prop_map(|(id, body, with_id)| {
+        if with_id {
+            format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},{body}}}")
+        } else {
+            format!("{{\"jsonrpc\":\"2.0\",{body}}}")
+        }
+    });
+    prop_oneof![8 => frame.clone(), 1 => Just("noise".to_owned()), 1 => frame.prop_map(|frame| format!("[{frame},42]"))]
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        20 => line().prop_map(|line| Event::Heard(Frame::parse(line))),
+        1 => Just(Event::Started),
+        1 => Just(Event::Closed),
+        1 => Just(Event::Exited(ExitRecord { code: Some(1), signal: None, stderr: String::new() })),
+        1 => line().prop_map(|line| Event::ProviderAnswered(Frame::parse(line))),
+        1 => Just(Event::File(FileState::Absent)),
+        1 => Just(Event::Mcp(Vec::new())),
+        2 => Just(Event::Tick),
+    ]
+}
+
+/// Plays events, then lets time pass; how many outcomes came.
+fn play(program: &Arc<Program>, events: Vec<(u64, Event)>) -> usize {
+    let mut setup = Setup::new("/box");
+    setup.reconnectable = true;
+    setup.limits = Limits { messages: 40, ..Limits::default() };
+    let mut run = Run::new(Arc::clone(program), setup);
+    let mut now = Duration::ZERO;
+    let mut outcomes = 0;
+    let mut drain = |run: &mut Run, now: Duration| {
+        for _ in 0..10_000 {
+            match run.poll() {
+                None => return,
+                Some(Action::Done(_)) => outcomes += 1,
+                Some(Action::Restart | Action::Reconnect) => run.handle(now, Event::Started),
+                Some(Action::CheckFile(_)) => run.handle(now, Event::File(FileState::Absent)),
+                Some(Action::CheckMcp) => run.handle(now, Event::Mcp(Vec::new())),
+                Some(_) => {}
+            }
+        }
+        panic!("the run never stops acting");
+    };
+    run.handle(now, Event::Started);
+    drain(&mut run, now);
+    for (pause, event) in events {
+        now += Duration::from_millis(pause);
+        run.handle(now, event);
+        drain(&mut run, now);
+    }
+    for _ in 0..5_000 {
+        let Some(next) = run.next_deadline() else { break };
+        now = now.max(next);
+        run.handle(now, Event::Tick);
+        drain(&mut run, now);
+    }
+    drop(drain);
+    outcomes
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+    #[test]
+    fn every_run_ends_with_one_outcome(
+        which in any::<prop::sample::Index>(),
+        events in prop::collection::vec((0u64..400, event()), 0..60),
+    ) {
+        let program = &PROGRAMS[which.index(PROGRAMS.len())];
+        prop_assert_eq!(play(program, events), 1, "{}", program.title);
+    }
+}
+
+#[test]
+fn a_silent_agent_ends_every_run() {
+    for program in PROGRAMS.iter() {
+        assert_eq!(play(program, Vec::new()), 1, "{}", program.title);
+    }
+}
