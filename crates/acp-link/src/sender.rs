@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-
 use crate::outbox::{Offer, Outbox};
 
 /// Sends frames. Clones share one bounded queue; when the last one is dropped, the output ends as after
@@ -56,14 +54,14 @@ impl Sender {
     ///
     /// A loop that both receives and sends should not wait here between two receives: when both sides burst,
     /// each would wait for the other to read. Make [`ready`](Sender::ready) an arm of its `select!` instead.
-    pub async fn send(&self, line: impl Into<Bytes>) -> Result<(), Closed> {
-        self.put(&line.into(), true).await
+    pub async fn send(&self, line: impl AsRef<[u8]>) -> Result<(), Closed> {
+        self.put(line.as_ref(), true).await
     }
 
     /// Queues bytes exactly as they are: nothing is added, no newline either. On a WebSocket they are one message
     /// (a binary one if they are not UTF-8).
-    pub async fn send_raw(&self, bytes: impl Into<Bytes>) -> Result<(), Closed> {
-        self.put(&bytes.into(), false).await
+    pub async fn send_raw(&self, bytes: impl AsRef<[u8]>) -> Result<(), Closed> {
+        self.put(bytes.as_ref(), false).await
     }
 
     /// Like [`send`](Sender::send), but never waits.

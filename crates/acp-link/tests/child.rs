@@ -64,7 +64,7 @@ async fn environment_and_folder_are_as_asked() {
 async fn who_ignores_the_end_of_input_is_terminated() {
     let (mut link, mut child) = spawn(&sh("echo up; exec sleep 1000")).unwrap();
     assert_eq!(next(&mut link).await, "up");
-    let exit = child.shutdown(SHORT).await;
+    let exit = child.shutdown(Duration::from_millis(500)).await;
     assert_eq!((exit.signal, exit.stage), (Some(15), Stage::Term));
 }
 

@@ -46,6 +46,15 @@ async fn its_signal_is_passed_on_as_a_signal() {
 }
 
 #[tokio::test]
+async fn an_agent_that_ends_at_once_still_says_how() {
+    for _ in 0..50 {
+        let (_link, mut child) = spawn(&supervised(Options::new("false"))).unwrap();
+        let exit = child.wait().await;
+        assert_eq!((exit.code, exit.signal), (Some(1), None));
+    }
+}
+
+#[tokio::test]
 async fn what_cannot_be_started_is_named() {
     let error = spawn(&supervised(Options::new("no-such-agent-anywhere"))).unwrap_err();
     assert!(matches!(error, SpawnError::Program { .. }), "{error}");
@@ -94,8 +103,9 @@ async fn termination_reaches_the_agent_through_the_supervisor() {
     let script = "trap 'echo told; exit 4' TERM; echo up; while :; do sleep 0.01; done";
     let (mut link, mut child) = spawn(&supervised(sh(script))).unwrap();
     assert_eq!(next(&mut link).await, "up");
-    let exit = child.shutdown(Duration::from_millis(100)).await;
+    child.terminate();
     assert_eq!(next(&mut link).await, "told");
+    let exit = child.wait().await;
     assert_eq!((exit.code, exit.stage), (Some(4), Stage::Term));
 }
 
@@ -167,6 +177,19 @@ impl Parent {
         assert_gone(self.agent, "the agent");
         assert_gone(self.runaway, "the runaway");
     }
+}
+
+#[tokio::test]
+async fn an_agent_whose_supervisor_is_killed_is_killed_too() {
+    let (mut link, mut child) = spawn(&supervised(sh("echo up; exec sleep 1000"))).unwrap();
+    assert_eq!(next(&mut link).await, "up");
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.pid())).unwrap();
+    let supervisor: i32 =
+        stat.rsplit_once(')').unwrap().1.split_whitespace().nth(1).unwrap().parse().unwrap();
+    kill_process(Pid::from_raw(supervisor).unwrap(), Signal::KILL).unwrap();
+    let exit = child.wait().await;
+    assert_eq!(exit.signal, Some(9), "the supervisor's own end is all that is known");
+    assert_gone(child.pid(), "the agent");
 }
 
 #[test]

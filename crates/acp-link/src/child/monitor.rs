@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::report;
+use super::report::{self, Report};
 use super::{Exit, Survivor, stage_from};
 use crate::supervisor::processes;
 
@@ -106,14 +106,14 @@ pub(super) struct Monitor {
     pub(super) stderr: Option<JoinHandle<()>>,
     pub(super) stage: Arc<AtomicU8>,
     pub(super) linger: Duration,
-    pub(super) report: Option<OwnedFd>,
+    pub(super) report: Option<Report>,
 }
 
 impl Monitor {
-    pub(super) async fn run(self) -> Exit {
+    pub(super) async fn run(mut self) -> Exit {
         let status = self.wait().await;
         let agent = self.target.lock().agent;
-        let mut exit = match self.report.as_ref().map(report::read_exit) {
+        let mut exit = match self.report.as_mut().map(Report::exit) {
             Some(Some(exit)) => exit,
             // The supervisor was killed: what it can no longer do, the group kill does in part.
             Some(None) => {

@@ -26,7 +26,13 @@ const START_PATIENCE: Duration = Duration::from_secs(20);
 /// Our ends of the two pipes.
 pub(super) struct Supervised {
     pub(super) lifeline: OwnedFd,
-    pub(super) report: OwnedFd,
+    pub(super) report: Report,
+}
+
+/// Our end of the report, and what was read of it.
+pub(super) struct Report {
+    fd: OwnedFd,
+    said: Vec<u8>,
 }
 
 /// All ends, until the supervisor has opened its own.
@@ -43,7 +49,7 @@ pub(super) enum Failure {
 /// The command that starts the supervisor, which starts the agent.
 pub(super) fn command(options: &Options, supervisor: &Path) -> io::Result<(Command, Starting)> {
     let (life_read, lifeline) = pipe_with(PipeFlags::CLOEXEC)?;
-    let (report, report_write) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
+    let (fd, report_write) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
     let mut command = Command::new(supervisor);
     command
         .arg(ARGUMENT)
@@ -53,12 +59,13 @@ pub(super) fn command(options: &Options, supervisor: &Path) -> io::Result<(Comma
         .arg(options.linger.as_millis().to_string())
         .arg(&options.program)
         .args(&options.args);
+    let report = Report { fd, said: Vec::new() };
     Ok((command, Starting { ours: Supervised { lifeline, report }, _theirs: (life_read, report_write) }))
 }
 
 impl Starting {
     /// Waits until the supervisor says that the agent runs, or that it cannot.
-    pub(super) fn wait(self, supervisor: Pid) -> Result<(Pid, Supervised), Failure> {
+    pub(super) fn wait(mut self, supervisor: Pid) -> Result<(Pid, Supervised), Failure> {
         let line = self.first_line(supervisor).map_err(Failure::Supervisor)?;
         let (word, rest) = line.split_once(' ').unwrap_or((&line, ""));
         match (word, rest.parse::<i32>().ok()) {
@@ -68,15 +75,17 @@ impl Starting {
         }
     }
 
-    fn first_line(&self, supervisor: Pid) -> io::Result<String> {
+    fn first_line(&mut self, supervisor: Pid) -> io::Result<String> {
         let deadline = Instant::now() + START_PATIENCE;
-        let mut said = Vec::new();
+        let report = &mut self.ours.report;
         loop {
             // Before reading: what it said before it ended must not be missed.
             let ended = ended(supervisor);
-            read_available(&self.ours.report, &mut said)?;
-            if let Some(end) = said.iter().position(|&byte| byte == b'\n') {
-                return Ok(String::from_utf8_lossy(&said[..end]).into_owned());
+            report.read_available()?;
+            if let Some(end) = report.said.iter().position(|&byte| byte == b'\n') {
+                // What follows is for later: an agent may end before we have read that it runs.
+                let line: Vec<u8> = report.said.drain(..=end).collect();
+                return Ok(String::from_utf8_lossy(&line[..end]).into_owned());
             }
             if ended {
                 return Err(io::Error::other("it ended at once; is it a program with a supervisor in it?"));
@@ -84,7 +93,7 @@ impl Starting {
             if Instant::now() > deadline {
                 return Err(io::Error::other("it did not answer; is it a program with a supervisor in it?"));
             }
-            let mut fds = [PollFd::new(&self.ours.report, PollFlags::IN)];
+            let mut fds = [PollFd::new(&report.fd, PollFlags::IN)];
             // Short, because the end of the supervisor does not wake us.
             let patience = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
             match poll(&mut fds, Some(&patience)) {
@@ -102,37 +111,39 @@ fn ended(pid: Pid) -> bool {
     matches!(waitid(WaitId::Pid(pid), options), Ok(Some(_)) | Err(rustix::io::Errno::CHILD))
 }
 
-fn read_available(fd: &OwnedFd, into: &mut Vec<u8>) -> io::Result<()> {
-    let mut buf = [0; 4096];
-    loop {
-        match rustix::io::read(fd, &mut buf) {
-            Ok(0) | Err(rustix::io::Errno::AGAIN) => return Ok(()),
-            Ok(count) => into.extend_from_slice(&buf[..count]),
-            Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-}
-
-/// How the agent ended as the report says; `None` when the supervisor did not live to say it.
-pub(super) fn read_exit(report: &OwnedFd) -> Option<Exit> {
-    let mut said = Vec::new();
-    let _ = read_available(report, &mut said);
-    let mut exit = Exit { code: None, signal: None, stage: Stage::Unasked, survivors: Vec::new() };
-    for line in String::from_utf8_lossy(&said).lines() {
-        let mut words = line.splitn(3, ' ');
-        let (word, number, name) = (words.next(), words.next().and_then(|it| it.parse().ok()), words.next());
-        match (word, number) {
-            (Some("code"), Some(code)) => exit.code = Some(code),
-            (Some("signal"), Some(signal)) => exit.signal = Some(signal),
-            (Some("survivor"), Some(pid)) => {
-                let name = name.unwrap_or_default().to_owned();
-                exit.survivors.push(Survivor { pid: pid.unsigned_abs(), name });
+impl Report {
+    fn read_available(&mut self) -> io::Result<()> {
+        let mut buf = [0; 4096];
+        loop {
+            match rustix::io::read(&self.fd, &mut buf) {
+                Ok(0) | Err(rustix::io::Errno::AGAIN) => return Ok(()),
+                Ok(count) => self.said.extend_from_slice(&buf[..count]),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
             }
-            _ => {}
         }
     }
-    (exit.code.is_some() || exit.signal.is_some()).then_some(exit)
+
+    /// How the agent ended; `None` when the supervisor did not live to say it.
+    pub(super) fn exit(&mut self) -> Option<Exit> {
+        let _ = self.read_available();
+        let mut exit = Exit { code: None, signal: None, stage: Stage::Unasked, survivors: Vec::new() };
+        for line in String::from_utf8_lossy(&self.said).lines() {
+            let mut words = line.splitn(3, ' ');
+            let (word, number, name) =
+                (words.next(), words.next().and_then(|it| it.parse().ok()), words.next());
+            match (word, number) {
+                (Some("code"), Some(code)) => exit.code = Some(code),
+                (Some("signal"), Some(signal)) => exit.signal = Some(signal),
+                (Some("survivor"), Some(pid)) => {
+                    let name = name.unwrap_or_default().to_owned();
+                    exit.survivors.push(Survivor { pid: pid.unsigned_abs(), name });
+                }
+                _ => {}
+            }
+        }
+        (exit.code.is_some() || exit.signal.is_some()).then_some(exit)
+    }
 }
 
 pub(super) fn exit_of(status: Option<ExitStatus>) -> Exit {
