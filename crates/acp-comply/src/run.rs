@@ -176,6 +176,10 @@ struct Wire {
     /// Requests of the test without an answer.
     outstanding: Vec<Id>,
     last_request: Option<Id>,
+    /// Requests of the test that were answered.
+    answered: BTreeSet<Id>,
+    /// Something went out that is no good frame; it may be answered with any id.
+    unruly: bool,
     /// Answers to these must be errors.
     must_fail: BTreeSet<Id>,
     /// Requests of the agent that a provider works on.

@@ -98,7 +98,6 @@ fn play(program: &Arc<Program>, events: Vec<(u64, Event)>) -> usize {
         run.handle(now, Event::Tick);
         drain(&mut run, now);
     }
-    drop(drain);
     outcomes
 }
 

@@ -169,10 +169,11 @@ impl Expecting {
             item.choices.iter().all(|choice| {
                 choice.kind == MessageKind::Response
                     && match &choice.bound {
-                        Bound::Id(id) => {
-                            !wire.outstanding.contains(id) && wire.asked && wire.partial.is_empty()
+                        Bound::Id(id) => wire.answered.contains(id) && !wire.outstanding.contains(id),
+                        Bound::Last => {
+                            let is_plain = !wire.unruly && wire.partial.is_empty();
+                            is_plain && wire.asked && wire.outstanding.is_empty()
                         }
-                        Bound::Last => wire.asked && wire.outstanding.is_empty() && wire.partial.is_empty(),
                         Bound::Pattern => false,
                     }
             })

@@ -84,6 +84,7 @@ impl Run {
     /// A request of the test has its answer.
     fn answered(&mut self, value: &Value, id: Option<&acp_rpc::Id>) {
         let Some(id) = id else { return };
+        self.wire.answered.insert(id.clone());
         if let Some(found) = self.wire.outstanding.iter().position(|open| open == id) {
             self.wire.outstanding.remove(found);
         }

@@ -180,13 +180,15 @@ impl Run {
         if let View::Batch(frames) = frame.view() {
             return frames.iter().for_each(|frame| self.register(frame));
         }
-        let Some(method) = frame.method() else { return };
-        let table = self.setup.table.clone();
-        if let Some(id) = frame.id() {
+        self.wire.unruly |= matches!(frame.view(), View::Malformed(_));
+        let is_answer = frame.result().is_some() || frame.error().is_some();
+        if let (Some(id), false) = (frame.id(), is_answer) {
             self.wire.outstanding.push(id.clone());
             self.wire.last_request = Some(id.clone());
             self.wire.asked = true;
         }
+        let Some(method) = frame.method() else { return };
+        let table = self.setup.table.clone();
         let value =
             || frame.text().and_then(|text| serde_json::from_str::<Value>(text).ok()).unwrap_or(Value::Null);
         if method == table.introduction.method {
