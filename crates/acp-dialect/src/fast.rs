@@ -2,49 +2,55 @@
 //! copied as it was written.
 
 use acp_rpc::{Frame, View};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::core::Core;
 use crate::dialect::Dialect;
+use crate::session::Session;
 
 /// Translates a plain text chunk of the foreign peer; `None` sends the frame the long way.
 pub(crate) fn decode(core: &mut Core, frame: &Frame) -> Option<Frame> {
     let View::Notification { method, params: Some(params) } = frame.view() else { return None };
-    let (session, kind, text, index) = match (core.dialect, method) {
-        (Dialect::V2025_1, "session/update") => {
-            let chunk: SnakeChunk<'_> = serde_json::from_str(params).ok()?;
-            (chunk.session_id, chunk.kind, chunk.data.text, None)
-        }
-        (Dialect::Probe, "messageChunk") => {
-            let chunk: ProbeChunk<'_> = serde_json::from_str(params).ok()?;
-            (chunk.session_id, ChunkKind::Agent, chunk.chunk, chunk.index)
-        }
-        (Dialect::Delta, "assistant.message_delta") => {
-            let chunk: DeltaChunk<'_> = serde_json::from_str(params).ok()?;
-            (chunk.session_id, ChunkKind::Agent, chunk.content, None)
-        }
-        (Dialect::Go, "session/update") => {
-            // The shape is v1's: the bytes go through.
-            let chunk: V1Chunk<'_> = serde_json::from_str(params).ok()?;
-            return chunk.is_plain().then(|| frame.clone());
-        }
+    let chunk = match (core.dialect, method) {
+        (Dialect::V2025_1, "session/update") => usual_snake(params).or_else(|| any_snake(params))?,
+        (Dialect::Probe, "messageChunk") => usual_probe(params).or_else(|| any_probe(params))?,
+        (Dialect::Delta, "assistant.message_delta") => usual_delta(params).or_else(|| any_delta(params))?,
+        // The shape is v1's: the bytes go through.
+        (Dialect::Go, "session/update") => return any_v1(params).map(|_| frame.clone()),
         _ => return None,
     };
-    let id = bare(session)?;
-    let said = bare_len(text)?;
-    let state = core.sessions.get_mut(core_id(&core.to_canonical, id))?;
-    if let (ChunkKind::Agent, Some(turn)) = (kind, state.turn.as_mut()) {
-        turn.streamed += said;
+    let id = bare(chunk.session)?;
+    let mapped = core.to_canonical.get(id).map(String::as_str);
+    let state = core.sessions.get_mut(mapped.unwrap_or(id))?;
+    if let (ChunkKind::Agent, Some(turn)) = (chunk.kind, state.turn.as_mut()) {
+        turn.streamed += text_len(chunk.text);
         turn.failed_tool = false;
     }
-    let mapped = core.to_canonical.get(id).map(String::as_str);
-    let params = V1Out {
-        session_id: Session { raw: session, mapped },
-        update: V1Update { session_update: kind, content: TextBlock { kind: "text", text } },
-        meta: index.map(|index| ProbeMeta { probe: Index { index } }),
-    };
-    Some(Frame::notification("session/update", &params))
+    let mut out = begin("session/update", params.len() + 160);
+    out.push_str("{\"sessionId\":");
+    push_id(&mut out, chunk.session, mapped);
+    out.push_str(",\"update\":{\"sessionUpdate\":\"");
+    out.push_str(chunk.kind.as_str());
+    out.push_str("\",\"content\":{\"type\":\"text\",\"text\":");
+    out.push_str(chunk.text);
+    out.push_str("}}");
+    if let Some(index) = chunk.index {
+        out.push_str(",\"_meta\":{\"acp-dialect/probe\":{\"index\":");
+        out.push_str(index);
+        out.push_str("}}");
+    }
+    out.push_str("}}");
+    Some(Frame::parse(out))
+}
+
+/// The beginning of a notification, up to its params.
+fn begin(method: &str, room: usize) -> String {
+    let mut out = String::with_capacity(room);
+    out.push_str("{\"jsonrpc\":\"2.0\",\"method\":\"");
+    out.push_str(method);
+    out.push_str("\",\"params\":");
+    out
 }
 
 /// Translates a plain v1 text chunk; `None` sends the frame the long way.
@@ -52,92 +58,246 @@ pub(crate) fn encode(core: &mut Core, frame: &Frame) -> Option<Frame> {
     let View::Notification { method: "session/update", params: Some(params) } = frame.view() else {
         return None;
     };
-    let chunk: V1Chunk<'_> = serde_json::from_str(params).ok()?;
-    if !chunk.is_plain() {
-        return None;
-    }
+    let chunk = usual_v1(params).or_else(|| any_v1(params))?;
     if core.dialect == Dialect::Go {
         return Some(frame.clone());
     }
-    let kind = chunk.update.session_update;
-    if core.dialect != Dialect::V2025_1 && kind != ChunkKind::Agent || kind == ChunkKind::User {
+    if core.dialect != Dialect::V2025_1 && chunk.kind != ChunkKind::Agent || chunk.kind == ChunkKind::User {
         return None;
     }
-    let text = chunk.update.content.text;
-    let id = bare(chunk.session_id)?;
-    let foreign = core.to_foreign.get(id).map(String::as_str);
+    let id = bare(chunk.session)?;
+    let mapped = core.to_foreign.get(id).map(String::as_str);
     let limit = core.options.reply_limit;
     let state = core.sessions.get_mut(id)?;
     if state.replay.is_some() {
         return None;
     }
-    let session = Session { raw: chunk.session_id, mapped: foreign };
+    let room = params.len() + 100;
     match core.dialect {
         Dialect::V2025_1 => {
-            state.said_raw(kind, bare_len(text)?);
-            let params = SnakeOut { session_id: session, kind, data: Data { text } };
-            Some(Frame::notification("session/update", &params))
+            if let (ChunkKind::Agent, Some(turn)) = (chunk.kind, state.turn.as_mut()) {
+                turn.streamed += text_len(chunk.text);
+                turn.failed_tool = false;
+            }
+            let mut out = begin("session/update", room);
+            out.push_str("{\"session_id\":");
+            push_id(&mut out, chunk.session, mapped);
+            out.push_str(",\"type\":\"");
+            out.push_str(chunk.kind.as_str());
+            out.push_str("\",\"data\":{\"text\":");
+            out.push_str(chunk.text);
+            out.push_str("}}}");
+            Some(Frame::parse(out))
         }
         Dialect::Probe => {
-            keep(state, text, limit)?;
-            let index = state.index;
+            keep(state, chunk.text, limit)?;
+            let mut out = begin("messageChunk", room);
+            out.push_str("{\"sessionId\":");
+            push_id(&mut out, chunk.session, mapped);
+            out.push_str(",\"chunk\":");
+            out.push_str(chunk.text);
+            out.push_str(",\"index\":");
+            out.push_str(&state.index.to_string());
+            out.push_str("}}");
             state.index += 1;
-            Some(Frame::notification("messageChunk", &ProbeOut { session_id: session, chunk: text, index }))
+            Some(Frame::parse(out))
         }
         Dialect::Delta => {
-            keep(state, text, limit)?;
-            Some(Frame::notification(
-                "assistant.message_delta",
-                &DeltaOut { session_id: session, content: text },
-            ))
+            keep(state, chunk.text, limit)?;
+            let mut out = begin("assistant.message_delta", room);
+            out.push_str("{\"sessionId\":");
+            push_id(&mut out, chunk.session, mapped);
+            out.push_str(",\"content\":");
+            out.push_str(chunk.text);
+            out.push_str("}}");
+            Some(Frame::parse(out))
         }
         Dialect::V1 | Dialect::Go => None,
     }
 }
 
+/// A text chunk; strings are JSON text with their quotes.
+struct Chunk<'a> {
+    session: &'a str,
+    kind: ChunkKind,
+    text: &'a str,
+    index: Option<&'a str>,
+}
+
+impl<'a> Chunk<'a> {
+    fn agent(session: &'a str, text: &'a str, index: Option<&'a str>) -> Self {
+        Self { session, kind: ChunkKind::Agent, text, index }
+    }
+}
+
+fn push_id(out: &mut String, raw: &str, mapped: Option<&str>) {
+    match mapped {
+        Some(id) => out.push_str(&serde_json::Value::from(id).to_string()),
+        None => out.push_str(raw),
+    }
+}
+
 /// Keeps the text for the answer that repeats it.
-fn keep(state: &mut crate::session::Session, raw: &RawValue, limit: usize) -> Option<()> {
+fn keep(state: &mut Session, raw: &str, limit: usize) -> Option<()> {
     if state.turn.is_none() {
         return Some(());
     }
     match bare(raw) {
         Some(text) => state.said(text, Some(limit)),
         None => {
-            let text: String = serde_json::from_str(raw.get()).ok()?;
+            let text: String = serde_json::from_str(raw).ok()?;
             state.said(&text, Some(limit));
         }
     }
     Some(())
 }
 
-impl crate::session::Session {
-    fn said_raw(&mut self, kind: ChunkKind, len: usize) {
-        if let (ChunkKind::Agent, Some(turn)) = (kind, self.turn.as_mut()) {
-            turn.streamed += len;
-            turn.failed_tool = false;
-        }
-    }
-}
-
-fn core_id<'a>(map: &'a std::collections::HashMap<String, String>, id: &'a str) -> &'a str {
-    map.get(id).map_or(id, String::as_str)
-}
-
 /// The inside of a JSON string that has no escapes.
-fn bare(raw: &RawValue) -> Option<&str> {
-    let inner = raw.get().strip_prefix('"')?.strip_suffix('"')?;
+fn bare(raw: &str) -> Option<&str> {
+    let inner = raw.strip_prefix('"')?.strip_suffix('"')?;
     (!inner.contains('\\')).then_some(inner)
 }
 
-/// How many bytes the text of a JSON string has.
-fn bare_len(raw: &RawValue) -> Option<usize> {
-    match bare(raw) {
-        Some(text) => Some(text.len()),
-        None => serde_json::from_str::<String>(raw.get()).ok().map(|text| text.len()),
+/// How many bytes the text of a JSON string has when its escapes are resolved.
+fn text_len(raw: &str) -> usize {
+    let inner = raw.strip_prefix('"').and_then(|raw| raw.strip_suffix('"')).unwrap_or_default();
+    if !inner.contains('\\') {
+        return inner.len();
+    }
+    serde_json::from_str::<String>(raw).map_or(0, |text| text.len())
+}
+
+/// Reads JSON that is written in the usual order and without spaces; the envelope vouches that it is JSON.
+struct Cursor<'a>(&'a str);
+
+impl<'a> Cursor<'a> {
+    fn word(&mut self, word: &str) -> Option<()> {
+        self.0 = self.0.strip_prefix(word)?;
+        Some(())
+    }
+
+    /// A string, with its quotes.
+    fn string(&mut self) -> Option<&'a str> {
+        let bytes = self.0.as_bytes();
+        let mut at = 1;
+        if bytes.first() != Some(&b'"') {
+            return None;
+        }
+        loop {
+            at += memchr::memchr2(b'"', b'\\', bytes.get(at..)?)?;
+            if bytes[at] == b'"' {
+                let (string, rest) = self.0.split_at(at + 1);
+                self.0 = rest;
+                return Some(string);
+            }
+            at += 2;
+        }
+    }
+
+    fn digits(&mut self) -> Option<&'a str> {
+        let end = self.0.bytes().take_while(u8::is_ascii_digit).count();
+        let (digits, rest) = self.0.split_at(end);
+        self.0 = rest;
+        (!digits.is_empty()).then_some(digits)
+    }
+
+    fn kind(&mut self) -> Option<ChunkKind> {
+        let word = self.string()?;
+        [ChunkKind::Agent, ChunkKind::Thought, ChunkKind::User]
+            .into_iter()
+            .find(|kind| word.trim_matches('"') == kind.as_str())
+    }
+
+    fn end(&mut self, word: &str) -> Option<()> {
+        (self.0 == word).then_some(())
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+fn usual_v1(params: &str) -> Option<Chunk<'_>> {
+    let mut at = Cursor(params);
+    at.word("{\"sessionId\":")?;
+    let session = at.string()?;
+    at.word(",\"update\":{\"sessionUpdate\":")?;
+    let kind = at.kind()?;
+    at.word(",\"content\":{\"type\":\"text\",\"text\":")?;
+    let text = at.string()?;
+    at.end("}}}")?;
+    Some(Chunk { session, kind, text, index: None })
+}
+
+fn usual_snake(params: &str) -> Option<Chunk<'_>> {
+    let mut at = Cursor(params);
+    at.word("{\"session_id\":")?;
+    let session = at.string()?;
+    at.word(",\"type\":")?;
+    let kind = at.kind()?;
+    at.word(",\"data\":{\"text\":")?;
+    let text = at.string()?;
+    at.end("}}")?;
+    Some(Chunk { session, kind, text, index: None })
+}
+
+fn usual_probe(params: &str) -> Option<Chunk<'_>> {
+    let mut at = Cursor(params);
+    at.word("{\"sessionId\":")?;
+    let session = at.string()?;
+    at.word(",\"chunk\":")?;
+    let text = at.string()?;
+    at.word(",\"index\":")?;
+    let index = at.digits()?;
+    at.end("}")?;
+    Some(Chunk::agent(session, text, Some(index)))
+}
+
+fn usual_delta(params: &str) -> Option<Chunk<'_>> {
+    let mut at = Cursor(params);
+    at.word("{\"sessionId\":")?;
+    let session = at.string()?;
+    at.word(",\"content\":")?;
+    let text = at.string()?;
+    at.end("}")?;
+    Some(Chunk::agent(session, text, None))
+}
+
+fn any_v1(params: &str) -> Option<Chunk<'_>> {
+    if let Some(chunk) = usual_v1(params) {
+        return Some(chunk);
+    }
+    let chunk: V1Chunk<'_> = serde_json::from_str(params).ok()?;
+    let V1Update { session_update: kind, content } = chunk.update;
+    let (session, text) = (chunk.session_id.get(), content.text.get());
+    (content.kind == "text" && is_text(session) && is_text(text)).then_some(Chunk {
+        session,
+        kind,
+        text,
+        index: None,
+    })
+}
+
+fn any_snake(params: &str) -> Option<Chunk<'_>> {
+    let chunk: SnakeChunk<'_> = serde_json::from_str(params).ok()?;
+    let (session, text) = (chunk.session_id.get(), chunk.data.text.get());
+    is_text(text).then_some(Chunk { session, kind: chunk.kind, text, index: None })
+}
+
+fn any_probe(params: &str) -> Option<Chunk<'_>> {
+    let chunk: ProbeChunk<'_> = serde_json::from_str(params).ok()?;
+    let index = chunk.index.map(RawValue::get);
+    let whole = |index: &str| index.bytes().all(|byte| byte.is_ascii_digit());
+    let fits = is_text(chunk.chunk.get()) && index.is_none_or(whole);
+    fits.then_some(Chunk::agent(chunk.session_id.get(), chunk.chunk.get(), index))
+}
+
+fn any_delta(params: &str) -> Option<Chunk<'_>> {
+    let chunk: DeltaChunk<'_> = serde_json::from_str(params).ok()?;
+    is_text(chunk.content.get()).then_some(Chunk::agent(chunk.session_id.get(), chunk.content.get(), None))
+}
+
+fn is_text(raw: &str) -> bool {
+    raw.starts_with('"')
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 enum ChunkKind {
     #[serde(rename = "agent_message_chunk")]
     Agent,
@@ -147,18 +307,28 @@ enum ChunkKind {
     User,
 }
 
+impl ChunkKind {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Agent => "agent_message_chunk",
+            Self::Thought => "agent_thought_chunk",
+            Self::User => "user_message_chunk",
+        }
+    }
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct V1Chunk<'a> {
     #[serde(rename = "sessionId", borrow)]
     session_id: &'a RawValue,
     #[serde(borrow)]
-    update: V1In<'a>,
+    update: V1Update<'a>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct V1In<'a> {
+struct V1Update<'a> {
     #[serde(rename = "sessionUpdate")]
     session_update: ChunkKind,
     #[serde(borrow)]
@@ -172,13 +342,6 @@ struct V1Text<'a> {
     kind: &'a str,
     #[serde(borrow)]
     text: &'a RawValue,
-}
-
-impl V1Chunk<'_> {
-    fn is_plain(&self) -> bool {
-        let is_text = |raw: &RawValue| raw.get().starts_with('"');
-        self.update.content.kind == "text" && is_text(self.update.content.text) && is_text(self.session_id)
-    }
 }
 
 #[derive(Deserialize)]
@@ -206,8 +369,8 @@ struct ProbeChunk<'a> {
     session_id: &'a RawValue,
     #[serde(borrow)]
     chunk: &'a RawValue,
-    #[serde(default)]
-    index: Option<u64>,
+    #[serde(default, borrow)]
+    index: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -216,82 +379,5 @@ struct DeltaChunk<'a> {
     #[serde(rename = "sessionId", borrow)]
     session_id: &'a RawValue,
     #[serde(borrow)]
-    content: &'a RawValue,
-}
-
-/// A session id: the one that was written, or its counterpart.
-struct Session<'a> {
-    raw: &'a RawValue,
-    mapped: Option<&'a str>,
-}
-
-impl Serialize for Session<'_> {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self.mapped {
-            Some(id) => serializer.serialize_str(id),
-            None => self.raw.serialize(serializer),
-        }
-    }
-}
-
-#[derive(Serialize)]
-struct V1Out<'a> {
-    #[serde(rename = "sessionId")]
-    session_id: Session<'a>,
-    update: V1Update<'a>,
-    #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
-    meta: Option<ProbeMeta>,
-}
-
-#[derive(Serialize)]
-struct V1Update<'a> {
-    #[serde(rename = "sessionUpdate")]
-    session_update: ChunkKind,
-    content: TextBlock<'a>,
-}
-
-#[derive(Serialize)]
-struct TextBlock<'a> {
-    #[serde(rename = "type")]
-    kind: &'static str,
-    text: &'a RawValue,
-}
-
-#[derive(Serialize)]
-struct ProbeMeta {
-    #[serde(rename = "acp-dialect/probe")]
-    probe: Index,
-}
-
-#[derive(Serialize)]
-struct Index {
-    index: u64,
-}
-
-#[derive(Serialize)]
-struct SnakeOut<'a> {
-    session_id: Session<'a>,
-    #[serde(rename = "type")]
-    kind: ChunkKind,
-    data: Data<'a>,
-}
-
-#[derive(Serialize)]
-struct Data<'a> {
-    text: &'a RawValue,
-}
-
-#[derive(Serialize)]
-struct ProbeOut<'a> {
-    #[serde(rename = "sessionId")]
-    session_id: Session<'a>,
-    chunk: &'a RawValue,
-    index: u64,
-}
-
-#[derive(Serialize)]
-struct DeltaOut<'a> {
-    #[serde(rename = "sessionId")]
-    session_id: Session<'a>,
     content: &'a RawValue,
 }

@@ -214,7 +214,7 @@ fn check(dialect: Dialect) {
         match met.get(item.as_str()) {
             None => problems.push(format!("{item}: no example has it")),
             Some(false) if row.verdict != "lossless" => {
-                problems.push(format!("{item} is {}, but no note says {:?}", row.verdict, row.note))
+                problems.push(format!("{item} is {}, but no note says {:?}", row.verdict, row.note));
             }
             Some(_) => {}
         }
@@ -306,14 +306,14 @@ const FREE: [&str; 24] = [
 ];
 
 /// The same conversation with other values in its free fields; equal values stay equal, so that ids still fit.
-fn vary(value: &mut Value, name: &str, free: bool, known: &mut HashMap<String, Value>, rng: &mut Rng) {
+fn vary(value: &mut Value, free: bool, known: &mut HashMap<String, Value>, rng: &mut Rng) {
     match value {
         Value::Object(map) => {
             for (key, value) in map.iter_mut() {
-                vary(value, key, FREE.contains(&key.as_str()), known, rng);
+                vary(value, FREE.contains(&key.as_str()), known, rng);
             }
         }
-        Value::Array(list) => list.iter_mut().for_each(|value| vary(value, name, false, known, rng)),
+        Value::Array(list) => list.iter_mut().for_each(|value| vary(value, false, known, rng)),
         Value::String(text) if free => {
             let other = known.entry(text.clone()).or_insert_with(|| any_text(rng).into()).clone();
             *value = other;
@@ -333,6 +333,7 @@ fn any_text(rng: &mut Rng) -> String {
 fn check_any_values(dialect: Dialect, seed: u64) {
     let rows = rows(dialect);
     let mut rng = Rng::new(seed);
+    let mut varied = 0;
     for (case, path) in
         cases(dialect).into_iter().filter(|(case, _)| !OTHER.iter().any(|other| case.contains(other)))
     {
@@ -343,12 +344,12 @@ fn check_any_values(dialect: Dialect, seed: u64) {
                 let mut frame = said.line.value();
                 for part in ["params", "result"] {
                     if let Some(part) = frame.get_mut(part) {
-                        vary(part, "", false, &mut known, &mut rng);
+                        vary(part, false, &mut known, &mut rng);
                     }
                 }
                 said.line.frame = Frame::parse(frame.to_string());
             }
-            assert!(!known.is_empty(), "{case}: nothing was varied");
+            varied += known.len();
             let seen = play(dialect, &said, &options());
             let mut methods = Methods::default();
             said.iter().for_each(|said| methods.learn(&said.line));
@@ -369,6 +370,7 @@ fn check_any_values(dialect: Dialect, seed: u64) {
             }
         }
     }
+    assert!(varied > 100, "{dialect}: only {varied} values were varied");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Two tiny scripted peers that speak any of the forms, each in its own words only.
 
-#![allow(dead_code, reason = "each test file uses its part")]
+#![expect(clippy::needless_pass_by_value, reason = "values are written in place")]
 
 mod agent;
 mod client;
