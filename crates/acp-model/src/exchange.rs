@@ -115,20 +115,28 @@ fn without_reminders(text: &str, more: &[String]) -> String {
     text
 }
 
-/// The working folder, in the words that agents use for it.
+/// The working folder, in the words that agents use for it: the plain ones first, because agents also tell of
+/// other folders.
 fn find_cwd(request: &Request) -> Option<String> {
-    static TOLD: LazyLock<Option<Regex>> = LazyLock::new(|| {
-        Regex::new(
-            r#"(?i)(?:<cwd>|\b(?:working directory|working folder|current directory|current working dir(?:ectory)?|directories|directory|cwd|workspace(?: root| folder| path| directory)?|project root)\b(?:\s+(?:is|path))?[^\w/\n]{0,8}\s*(?:-\s*)?)(/[^\s<>"'`,;)]+)"#,
-        )
-        .ok()
+    static TOLD: LazyLock<Vec<Regex>> = LazyLock::new(|| {
+        let plain = "working directory|working folder|current working dir(?:ectory)?|cwd|workspace directories|workspace(?: root| folder| path| directory)|project root";
+        let vague = "working in the directory|current directory|workspace|directories|directory";
+        let told = |words: &str| {
+            let path = r#"(/[^\s<>"'`,;)]+)"#;
+            Regex::new(&format!(
+                r"(?i)(?:<cwd>|\b(?:{words})\b(?:\s+(?:is|path))?[^\w/\n]{{0,8}}\s*(?:-\s*)?){path}"
+            ))
+            .ok()
+        };
+        [told(plain), told(vague)].into_iter().flatten().collect()
     });
-    let told = TOLD.as_ref()?;
-    let find = |text: &str| {
+    let find = |told: &Regex, text: &str| {
         let path = told.captures(text)?.get(1)?.as_str().trim_end_matches(['.', ':', '/', '*', '\\']);
         (!path.is_empty()).then(|| path.to_owned())
     };
-    find(&request.system).or_else(|| request.user_texts().find_map(|(_, text)| find(&text)))
+    TOLD.iter().find_map(|told| {
+        find(told, &request.system).or_else(|| request.user_texts().find_map(|(_, text)| find(told, &text)))
+    })
 }
 
 #[cfg(test)]

@@ -342,9 +342,13 @@ fn plan(steps: &[String], schema: &Value) -> Value {
             let known = words.is_none_or(|words| words.iter().any(|word| word == wanted));
             entry.extend(known.then(|| ("status".to_owned(), wanted.into())));
         }
-        for name in ["id", "activeForm"].iter().filter(|name| all.contains_key(**name)) {
-            let value = if *name == "id" { json!((n + 1).to_string()) } else { json!(step) };
-            entry.insert((*name).to_owned(), value);
+        let more =
+            [("id", (n + 1).to_string()), ("activeForm", step.clone()), ("priority", "medium".to_owned())];
+        for (name, value) in more {
+            let words = all.get(name).filter(|schema| type_of(schema) != "integer");
+            if words.is_some_and(|schema| schema.get("enum").is_none()) {
+                entry.insert(name.to_owned(), value.into());
+            }
         }
         complete(&mut entry, items);
         Value::Object(entry)
