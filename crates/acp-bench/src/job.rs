@@ -9,11 +9,13 @@ pub(crate) enum Kind {
     Bare,
     /// The same through a buffer.
     BareBuffered,
+    /// Bare lines through the asynchronous runtime that our wire and the SDK stand on: a floor with its cost.
+    BareAsync,
     /// Our wire: link, parse, peer.
     Ours,
     /// Our wire, with a transcript being written.
     OursTapped,
-    /// Our wire, and the client decodes every update into the official types.
+    /// Our wire, and both sides decode what they receive into the official types.
     OursTyped,
     /// Our wire, and the agent runs under the supervisor.
     OursSupervised,
@@ -28,9 +30,10 @@ impl Kind {
         match self {
             Self::Bare => "bare, flushed per message",
             Self::BareBuffered => "bare, buffered",
+            Self::BareAsync => "bare, on the async runtime",
             Self::Ours => "ours",
             Self::OursTapped => "ours, tap on",
-            Self::OursTyped => "ours, updates decoded",
+            Self::OursTyped => "ours, everything decoded",
             Self::OursSupervised => "ours, supervised",
             Self::Sdk => "official SDK, at its best",
             Self::SdkDocumented => "official SDK, as documented",

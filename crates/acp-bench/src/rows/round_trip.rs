@@ -8,7 +8,7 @@ use crate::table::{self, ratio};
 const PROMPTS: usize = 20_000;
 
 pub(super) fn run(plan: &Plan) -> anyhow::Result<Vec<Bar>> {
-    let kinds = [Kind::Bare, Kind::Ours, Kind::Sdk, Kind::SdkDocumented];
+    let kinds = [Kind::Bare, Kind::BareAsync, Kind::Ours, Kind::OursTyped, Kind::Sdk, Kind::SdkDocumented];
     let prompts = PROMPTS / plan.scale;
     let jobs: Vec<_> = kinds.iter().map(|&kind| Job { prompts, pinned: true, ..Job::new(kind) }).collect();
     let results = plan.run(&jobs)?;
@@ -17,10 +17,26 @@ pub(super) fn run(plan: &Plan) -> anyhow::Result<Vec<Bar>> {
         .kinds()
         .map(|kind| {
             let micros = results.median(kind, figure).unwrap_or_default() * 1e6;
-            vec![kind.label().into(), format!("{micros:.1}"), ratio(results.ratio(kind, Kind::Bare, figure))]
+            vec![
+                kind.label().into(),
+                format!("{micros:.1}"),
+                ratio(results.ratio(kind, Kind::Bare, figure)),
+                ratio(results.ratio(kind, Kind::BareAsync, figure)),
+            ]
         })
         .collect();
-    table::print(&format!("Round trip: median of {prompts} on one core"), &["", "µs", "× bare"], &rows);
-    let found = results.ratio(Kind::Ours, Kind::Bare, figure);
-    Ok(vec![Bar::new("round trip, times the bare pipe's", Wanted::AtMost(1.7), found)])
+    table::print(
+        &format!("Round trip: median of {prompts} on one core"),
+        &["", "µs", "× bare", "× async bare"],
+        &rows,
+    );
+    let to = |floor| results.ratio(Kind::Ours, floor, figure);
+    Ok(vec![
+        Bar::new("round trip, times the bare pipe's", Wanted::AtMost(1.7), to(Kind::Bare)),
+        Bar::new(
+            "round trip, times the bare pipe's on the async runtime",
+            Wanted::AtMost(1.7),
+            to(Kind::BareAsync),
+        ),
+    ])
 }

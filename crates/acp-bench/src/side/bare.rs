@@ -11,8 +11,8 @@ use super::{agent_command, text, update};
 use crate::job::{Job, Kind, Over, Sample};
 use crate::probe::Probe;
 
-const ASK: &[u8] = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"session/prompt\",\"params\":{\"sessionId\":\"sess_0123456789abcdef\",\"prompt\":[{\"type\":\"text\",\"text\":\"go\"}]}}\n";
-const ANSWER: &[u8] = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"stopReason\":\"end_turn\"}}\n";
+pub(super) const ASK: &[u8] = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"session/prompt\",\"params\":{\"sessionId\":\"sess_0123456789abcdef\",\"prompt\":[{\"type\":\"text\",\"text\":\"go\"}]}}\n";
+pub(super) const ANSWER: &[u8] = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"stopReason\":\"end_turn\"}}\n";
 
 pub(super) fn client(job: &Job) -> anyhow::Result<Sample> {
     let mut probe = Probe::default();

@@ -1,6 +1,7 @@
 //! The contestants: each plays the client and the agent of a [`Job`].
 
 mod bare;
+mod bare_async;
 mod ours;
 mod sdk;
 
@@ -17,6 +18,7 @@ pub(crate) fn client(job: &Job) -> anyhow::Result<Sample> {
     probe::pin(job)?;
     match job.kind {
         Kind::Bare | Kind::BareBuffered => bare::client(job),
+        Kind::BareAsync => bare_async::client(job),
         Kind::Ours | Kind::OursTapped | Kind::OursTyped | Kind::OursSupervised => ours::client(job),
         Kind::Sdk | Kind::SdkDocumented => sdk::client(job),
     }
@@ -25,6 +27,7 @@ pub(crate) fn client(job: &Job) -> anyhow::Result<Sample> {
 pub(crate) fn agent(job: &Job) -> anyhow::Result<()> {
     match job.kind {
         Kind::Bare | Kind::BareBuffered => bare::agent(job),
+        Kind::BareAsync => bare_async::agent(job),
         Kind::Ours | Kind::OursTapped | Kind::OursTyped | Kind::OursSupervised => ours::agent(job),
         Kind::Sdk | Kind::SdkDocumented => sdk::agent(job),
     }

@@ -51,15 +51,17 @@ async fn cycle(job: &Job, probe: &mut Probe) -> anyhow::Result<()> {
         options.supervisor = Some(program.into());
     }
     let (mut link, mut agent) = child::spawn(&options)?;
-    let scratch = tempfile::NamedTempFile::new()?;
-    let tap = if job.kind == Kind::OursTapped { Some(Tap::create(scratch.path())?) } else { None };
-    if let Some(tap) = &tap {
-        link = link.tapped(tap, Direction::AgentToClient);
+    let mut recording = None;
+    if job.kind == Kind::OursTapped {
+        let scratch = tempfile::NamedTempFile::new()?;
+        let tap = Tap::create(scratch.path())?;
+        link = link.tapped(&tap, Direction::AgentToClient);
+        recording = Some((tap, scratch));
     }
     Client::new(job, link).converse(probe).await?;
     let exit = agent.wait().await;
     anyhow::ensure!(exit.success(), "the agent ended with {exit}");
-    if let Some(tap) = tap {
+    if let Some((tap, _scratch)) = recording {
         tap.finish()?;
         let expected = 2 * (2 + job.prompts) + job.prompts * job.updates;
         anyhow::ensure!(tap.entries() == expected as u64, "{} entries of {expected}", tap.entries());
@@ -102,7 +104,7 @@ impl<'a> Client<'a> {
     /// Sends a request and takes what comes until its answer.
     async fn ask(&mut self, method: &str, params: &impl Serialize) -> anyhow::Result<()> {
         let (wanted, frame) = self.peer.request(self.began.elapsed(), method, params, None)?;
-        self.link.tx.send(frame.raw().clone()).await?;
+        self.link.tx.send(frame.raw()).await?;
         loop {
             let mut burst = std::mem::take(&mut self.burst);
             anyhow::ensure!(self.link.rx.recv_many(&mut burst, BURST).await > 0, "the agent went away");
@@ -163,15 +165,17 @@ async fn answer(job: &Job, mut link: Link) -> anyhow::Result<()> {
                 peer.respond(&id, &NewSessionResponse::new(SESSION))?
             }
             _ => {
-                let _: PromptRequest = serde_json::from_str(params)?;
+                if job.kind == Kind::OursTyped {
+                    let _: PromptRequest = serde_json::from_str(params)?;
+                }
                 for _ in 0..job.updates {
                     let frame = peer.notify("session/update", &update(&text));
-                    link.tx.send(frame.raw().clone()).await?;
+                    link.tx.send(frame.raw()).await?;
                 }
                 peer.respond(&id, &PromptResponse::new(StopReason::EndTurn))?
             }
         };
-        link.tx.send(answer.raw().clone()).await?;
+        link.tx.send(answer.raw()).await?;
     }
     link.tx.finish().await?;
     Ok(())
