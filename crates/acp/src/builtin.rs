@@ -1,24 +1,42 @@
-//! The agents in the box.
+//! Agents under test by name: the ones in the box, and the entries of a settings file.
 
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::Path;
 
-use acp_campaign::Target;
+use acp_campaign::{Target, Way};
 use anyhow::Context;
+
+use crate::target::{self, TargetArgs};
 
 /// What `acp comply` examines when nothing is named.
 pub const DEFAULT: &[&str] = &["mock"];
 
-/// The target of this name: built in, or an entry of the settings file.
+/// The target of this name. The built-in agent keeps its sessions in its private home, so that a restart can load
+/// them.
 pub fn target(name: &str, settings: Option<&Path>) -> anyhow::Result<Target> {
-    let own = std::env::current_exe().context("cannot find the program's own file")?.display().to_string();
-    match name {
-        "mock" => {
-            let args = ["mock", "--stdio", "--dialect", "v1", "--state-dir", "${home}/sessions"];
-            Ok(Target::start("mock", own, args.map(str::to_owned)))
-        }
-        other => match settings {
-            Some(_) => anyhow::bail!("the settings have no agent {other:?}"),
-            None => anyhow::bail!("there is no built-in agent {other:?} (there is: mock); for an agent of your editor add --settings FILE"),
-        },
+    if name == "mock" && settings.is_none() {
+        let own = std::env::current_exe().context("cannot find the program's own file")?.display().to_string();
+        let args = ["mock", "--stdio", "--dialect", "v1", "--state-dir", "${home}/sessions"];
+        return Ok(Target::start("mock", own, args.map(str::to_owned)));
     }
+    let named = TargetArgs {
+        agent: Some(name.to_owned()),
+        settings: settings.map(Path::to_path_buf),
+        ..TargetArgs::default()
+    };
+    let text = |word: &OsString| word.to_string_lossy().into_owned();
+    Ok(match named.resolve()? {
+        target::Target::Process { program, args, env, .. } => Target {
+            name: name.to_owned(),
+            way: Way::Start {
+                program: text(&program),
+                args: args.iter().map(text).collect(),
+                env: env.iter().map(|(key, value)| (text(key), text(value))).collect::<BTreeMap<_, _>>(),
+            },
+            version: None,
+        },
+        target::Target::Tcp(address) => Target::connect(name, format!("tcp://{address}")),
+        target::Target::Ws(url) => Target::connect(name, url),
+    })
 }

@@ -1,0 +1,135 @@
+//! Agents that behave badly: a clear verdict in bounded time, and nothing left running.
+
+use std::time::{Duration, Instant};
+
+use crate::{acp, comply, script, stderr, stdout};
+
+fn results(args: &[&str]) -> (Option<i32>, serde_json::Value, String) {
+    let mut all = vec!["--format", "json"];
+    all.extend(args);
+    let output = comply(&all);
+    let text = stdout(&output);
+    let value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}\n{}", stderr(&output)));
+    (output.status.code(), value, stderr(&output))
+}
+
+/// Processes whose command line holds this mark.
+fn running(mark: &str) -> Vec<String> {
+    let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
+    entries
+        .flatten()
+        .filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok())
+        .map(|bytes| String::from_utf8_lossy(&bytes).replace('\0', " "))
+        .filter(|line| line.contains(mark) && !line.contains("comply"))
+        .collect()
+}
+
+fn assert_gone(mark: &str) {
+    let until = Instant::now() + Duration::from_secs(10);
+    while !running(mark).is_empty() {
+        assert!(Instant::now() < until, "left running: {:?}", running(mark));
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn an_agent_that_does_not_start_is_no_failure_of_the_protocol() {
+    let (code, results, err) = results(&["--test", "trn.stdio", "--command", "/no/such/agent"]);
+    assert_eq!(code, Some(3), "{err}");
+    let fault = results["agents"][0]["fault"].as_str().unwrap_or_default();
+    assert!(fault.contains("cannot start agent") && fault.contains("is it installed"), "{fault}");
+}
+
+#[test]
+fn an_agent_that_exits_at_once_fails_with_its_last_words() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let agent = script(dir.path(), "quit.sh", "echo 'no license key' >&2; exit 7");
+    let (code, results, _) = results(&["--test", "trn.stdio", "--command", &agent]);
+    assert_eq!(code, Some(1));
+    let test = &results["agents"][0]["tests"][0];
+    assert_eq!(test["verdict"], "FAIL");
+    assert_eq!(test["exit"]["code"], 7, "{test}");
+    assert!(test["exit"]["stderr"].as_str().unwrap_or_default().contains("no license key"), "{test}");
+}
+
+#[test]
+fn an_agent_that_floods_its_output_is_bounded_and_caught() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let agent = script(dir.path(), "flood.sh", "exec yes 'not a message'");
+    let (code, results, _) =
+        results(&["--test", "trn.stdio", "--test", "trn.clean-stdout", "--timeout-factor", "0.1", "--command", &agent]);
+    assert_eq!(code, Some(1));
+    for test in results["agents"][0]["tests"].as_array().expect("tests") {
+        assert_eq!(test["verdict"], "FAIL", "{}", test["reason"]);
+    }
+    assert_gone("not a message");
+}
+
+#[test]
+fn an_agent_that_never_answers_costs_the_timeout_and_no_more() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let agent = script(dir.path(), "mute.sh", "exec cat > /dev/null");
+    let (code, results, _) = results(&["--test", "init.*", "--timeout-factor", "0.02", "--command", &agent]);
+    assert_eq!(code, Some(1));
+    assert!(results["durationMs"].as_f64().unwrap_or(f64::MAX) < 60_000.0, "{}", results["durationMs"]);
+}
+
+#[test]
+fn an_endless_line_is_skipped_in_bounded_memory() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let agent = script(dir.path(), "endless.sh", "exec tr '\\0' 'x' < /dev/zero");
+    let (code, _, err) = results(&["--test", "trn.stdio", "--timeout-factor", "0.1", "--command", &agent]);
+    assert_eq!(code, Some(1), "{err}");
+}
+
+#[test]
+fn thirty_two_children_are_ended_with_their_agent_and_reported() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let mark = format!("3123.{}", std::process::id());
+    let body = format!(
+        "i=0; while [ $i -lt 32 ]; do setsid sleep {mark} >/dev/null 2>&1 & i=$((i+1)); done\n\
+         exec {} mock --stdio",
+        env!("CARGO_BIN_EXE_acp")
+    );
+    let agent = script(dir.path(), "parent.sh", &body);
+    let (_, results, _) = results(&["--test", "trn.exit-on-eof", "--command", &agent]);
+    let test = &results["agents"][0]["tests"][0];
+    let findings = test["findings"].to_string();
+    assert!(findings.contains("processes were left behind"), "{test}");
+    assert_gone(&mark);
+}
+
+#[test]
+fn one_bad_test_leaves_the_others_alone() {
+    let (code, results, err) = results(&["--test", "rpc.*"]);
+    assert_eq!(code, Some(0), "{err}");
+    let tests = results["agents"][0]["tests"].as_array().expect("tests");
+    assert!(tests.iter().all(|test| test["verdict"] == "PASS"), "{err}");
+}
+
+#[test]
+fn an_interrupted_run_says_what_it_knows_and_leaves_nothing_behind() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let mark = format!("3124.{}", std::process::id());
+    let agent = script(dir.path(), "slow.sh", &format!("sleep {mark} & exec sleep {mark}"));
+    let out = dir.path().join("out.txt");
+    let child = acp()
+        .args(["comply", "--test", "trn.stdio", "--test", "init.*", "--command", &agent])
+        .stdout(std::fs::File::create(&out).expect("a file"))
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .expect("acp starts");
+    let until = Instant::now() + Duration::from_secs(20);
+    while running(&mark).is_empty() {
+        assert!(Instant::now() < until, "the agent never started");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let kill = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill");
+    assert!(kill.success());
+    let mut child = child;
+    let status = child.wait().expect("it ends");
+    assert_eq!(status.code(), Some(3));
+    let text = std::fs::read_to_string(&out).expect("the report");
+    assert!(text.contains("interrupted"), "{text}");
+    assert_gone(&mark);
+}

@@ -1,0 +1,56 @@
+//! Reports: several at once, each readable by its reader.
+
+use crate::{acp, comply, stderr, stdout};
+
+#[test]
+fn several_formats_are_written_in_one_run() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| dir.path().join(name).display().to_string();
+    let (json, junit, html, badge) = (path("r.json"), path("r.xml"), path("r.html"), path("b.json"));
+    let output = comply(&[
+        "--test", "trn.*", "--format", "table", "--format", "json", "--out", &json, "--format", "junit", "--out", &junit,
+        "--format", "html", "--out", &html, "--format", "badge", "--out", &badge,
+    ]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let table = stdout(&output);
+    assert!(table.contains("| Compliance Area | mock |") || table.contains("| Compliance Area "), "{table}");
+    assert!(table.contains("## mock Summary\n- Caps: "), "{table}");
+    let read = |file: &str| std::fs::read_to_string(file).expect("a report");
+    assert!(read(&junit).contains("<testsuite name=\"mock\""));
+    assert!(read(&html).contains("<!doctype html>"));
+    assert!(read(&badge).contains("\"brightgreen\""));
+    let same = acp().args(["diff", &json, &json]).output().expect("acp starts");
+    assert_eq!((same.status.code(), stdout(&same).as_str()), (Some(0), "no difference\n"));
+}
+
+#[test]
+fn a_run_that_got_worse_shows_in_the_difference() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| dir.path().join(name).display().to_string();
+    let (old, new) = (path("old.json"), path("new.json"));
+    let right = format!("{} mock --stdio", env!("CARGO_BIN_EXE_acp"));
+    let wrong = format!("{right} --defect cancel-ends-turn-normally");
+    let base = ["--test", "cancel.after-first-chunk", "--format", "json", "--out"];
+    let run = |file: &str, agent: &str| {
+        let mut args = base.to_vec();
+        args.extend([file, "--command", agent]);
+        comply(&args)
+    };
+    let good = run(&old, &right);
+    assert_eq!(good.status.code(), Some(0), "{}", stderr(&good));
+    let bad = run(&new, &wrong);
+    assert_eq!(bad.status.code(), Some(1), "{}", stderr(&bad));
+    let diff = acp().args(["diff", &old, &new]).output().expect("acp starts");
+    assert_eq!(diff.status.code(), Some(1), "{}", stdout(&diff));
+    assert!(stdout(&diff).contains("PASS → FAIL"), "{}", stdout(&diff));
+}
+
+#[test]
+fn results_of_a_later_version_are_refused_by_name() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let file = dir.path().join("later.json");
+    std::fs::write(&file, "{\"version\": 99}").expect("written");
+    let output = acp().arg("diff").arg(&file).arg(&file).output().expect("acp starts");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("version 99"), "{}", stderr(&output));
+}

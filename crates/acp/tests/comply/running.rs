@@ -1,0 +1,123 @@
+//! Choosing, running and stopping.
+
+use crate::{acp, comply, script, stderr, stdout};
+
+#[test]
+fn the_seed_examples_pass_against_the_built_in_agent() {
+    let output = comply(&["--test", "required.*"]);
+    let (out, err) = (stdout(&output), stderr(&output));
+    assert_eq!(output.status.code(), Some(0), "{out}\n{err}");
+    assert!(out.starts_with("# ACP Compliance Report\n\nMethodology: "), "{out}");
+    for test in [
+        "required.initialize",
+        "required.prompt.cancel",
+        "required.error.method-not-found",
+        "required.capabilities.respect-fs-disabled",
+    ] {
+        assert!(out.contains(&format!("\n### {test}: PASS\n")), "{out}");
+    }
+    assert!(!out.contains('|'), "the default report has no table\n{out}");
+    assert!(err.contains("every required test holds"), "{err}");
+}
+
+#[test]
+fn own_tests_run_from_a_file() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let file = dir.path().join("mine.jsont");
+    let text = r#"{ "title": "mine", "description": "d", "severity": "required", "docs": [], "sandbox": { "files": [] },
+      "steps": [{ "newSession": {} }, { "expect": { "timeoutMs": 300, "messages": [{ "notification": { "method": "^never$" } }] } }] }"#;
+    std::fs::write(&file, text).expect("written");
+    let output = comply(&[&file.display().to_string()]);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert!(stdout(&output).contains("### mine: FAIL"), "{}", stdout(&output));
+}
+
+#[test]
+fn what_is_wrong_with_test_files_is_said_at_once_with_its_place() {
+    let dir = tempfile::tempdir().expect("a folder");
+    std::fs::write(dir.path().join("one.jsont"), "{ \"title\": \"x\",\n  \"steps\": [ { \"send\": 3 } ] }").expect("written");
+    std::fs::write(dir.path().join("two.jsont"), "{ \"title\": ").expect("written");
+    let output = comply(&[&dir.path().display().to_string()]);
+    let err = stderr(&output);
+    assert_eq!(output.status.code(), Some(2), "{err}");
+    assert!(err.contains("one.jsont:2:") && err.contains("two.jsont:1:"), "{err}");
+    assert!(stdout(&output).is_empty());
+    let checked = acp().args(["suites", "check"]).arg(dir.path()).output().expect("acp starts");
+    assert_eq!(checked.status.code(), Some(2), "{}", stderr(&checked));
+}
+
+#[test]
+fn the_built_in_suites_are_sound() {
+    let output = acp().args(["suites", "check"]).output().expect("acp starts");
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+}
+
+#[test]
+fn tests_are_chosen_by_id_area_requirement_severity_and_shard() {
+    let list = |args: &[&str]| {
+        let mut all = vec!["--list-tests"];
+        all.extend(args);
+        stdout(&comply(&all)).lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let all = list(&[]);
+    assert!(all.len() >= 150, "{} tests", all.len());
+    assert_eq!(list(&["--test", "rpc.id-*"]).len(), 5);
+    assert!(list(&["--requirement", "can-01"]).iter().any(|line| line.starts_with("cancel.after-first-chunk")));
+    assert!(list(&["--area", "plans"]).iter().all(|line| line.starts_with("plan.")));
+    assert!(list(&["--severity", "advice"]).iter().all(|line| line.contains(" advice ")));
+    let shards: usize = ["1/3", "2/3", "3/3"].iter().map(|shard| list(&["--shard", shard]).len()).sum();
+    assert_eq!(shards, all.len());
+    assert_eq!(comply(&["--shard", "4/3"]).status.code(), Some(2));
+    let none = comply(&["--test", "no-such-*"]);
+    assert_eq!(none.status.code(), Some(2));
+    assert!(stderr(&none).contains("--list-tests"), "{}", stderr(&none));
+}
+
+#[test]
+fn a_list_of_expected_failures_forgives_and_goes_stale() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let agent = script(dir.path(), "mute.sh", "exec cat > /dev/null");
+    let list = dir.path().join("known.txt");
+    std::fs::write(&list, "trn.stdio  it says nothing at all\n").expect("written");
+    let known = list.display().to_string();
+    let base = ["--test", "trn.stdio", "--timeout-factor", "0.05", "--format", "terminal", "--expected"];
+    let mut args = base.to_vec();
+    args.extend([known.as_str(), "--command", &agent]);
+    let forgiven = comply(&args);
+    assert_eq!(forgiven.status.code(), Some(0), "{}", stderr(&forgiven));
+    assert!(stdout(&forgiven).contains("expected: it says nothing at all"));
+
+    let mut args = base.to_vec();
+    args.push(&known);
+    let stale = comply(&args);
+    assert_eq!(stale.status.code(), Some(4), "{}", stderr(&stale));
+    assert!(stdout(&stale).contains("the test passes now; remove the entry"), "{}", stdout(&stale));
+
+    std::fs::write(&list, "no-such-test  why\n").expect("written");
+    assert_eq!(comply(&args).status.code(), Some(2));
+}
+
+#[test]
+fn repeated_runs_give_the_same_verdicts() {
+    let output = comply(&["--test", "cancel.*", "--repeat", "3", "--format", "json"]);
+    let results: serde_json::Value = serde_json::from_slice(&output.stdout).expect("json");
+    let tests = results["agents"][0]["tests"].as_array().expect("tests");
+    assert!(!tests.is_empty());
+    for test in tests {
+        let attempts = test["attempts"].as_array().expect("attempts");
+        assert_eq!(attempts.len(), 3, "{test}");
+        assert!(attempts.windows(2).all(|pair| pair[0] == pair[1]), "{}: {attempts:?}", test["id"]);
+    }
+}
+
+#[test]
+fn kept_sandboxes_hold_the_transcript_which_lints_clean() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let keep = dir.path().display().to_string();
+    let output = comply(&["--test", "fs.write", "--keep", &keep]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let cell = dir.path().join("mock.fs.write");
+    assert_eq!(std::fs::read_to_string(cell.join("sandbox/output.txt")).expect("the file").trim_end(), "done");
+    let linted = acp().arg("lint").arg(cell.join("transcript.ndjson")).output().expect("acp starts");
+    assert_eq!(linted.status.code(), Some(0), "{}", stdout(&linted));
+}
