@@ -53,7 +53,7 @@ fn ctrl_c_cancels_a_turn_and_twice_quits() {
     terminal.press("\u{3}");
     terminal.wait_for("(cancelled)");
     terminal.wait_for("> ");
-    terminal.press("Say exactly: still here\r");
+    terminal.press("Say 'still here'\r");
     terminal.wait_for("still here");
     terminal.wait_for("still here");
     terminal.wait_for("> ");
@@ -117,14 +117,16 @@ fn an_agent_killed_while_the_person_types_leaves_the_terminal_sane() {
 fn tab_completes_the_agents_commands() {
     let (_temp, folder) = workspace();
     let mut terminal = chat(&folder, &[]);
-    terminal.press("Say exactly: ready\r");
+    terminal.press("Say 'ready'\r");
     terminal.wait_for("ready");
     terminal.wait_for("ready");
     terminal.wait_for("> ");
     terminal.press("/stat\t");
     terminal.wait_for("/status ");
-    terminal.press("\u{3}\u{4}");
-    terminal.end();
+    terminal.press("\u{3}");
+    terminal.wait_for("> ");
+    terminal.press("\u{4}");
+    assert_eq!(terminal.end(), 0);
     assert!(terminal.is_sane());
 }
 
@@ -163,15 +165,17 @@ fn no_color_is_respected() {
 fn the_chats_own_commands_work() {
     let (_temp, folder) = workspace();
     let mut terminal = chat(&folder, &[]);
-    terminal.press(":help\r");
-    terminal.wait_for(":embed PATH");
-    terminal.press(":modes\r");
-    terminal.press(":mode no-such\r");
-    terminal.wait_for("there is no mode");
-    terminal.press(":file nowhere.txt\r");
-    terminal.wait_for("cannot find nowhere.txt");
-    terminal.press(":nonsense\r");
-    terminal.wait_for("there is no :nonsense");
+    for (typed, shown) in [
+        (":help", ":embed PATH"),
+        (":modes", "plan"),
+        (":mode no-such", "there is no mode"),
+        (":file nowhere.txt", "cannot find nowhere.txt"),
+        (":nonsense", "there is no :nonsense"),
+    ] {
+        terminal.press(&format!("{typed}\r"));
+        terminal.wait_for(shown);
+        terminal.wait_for("> ");
+    }
     terminal.press("\u{4}");
     assert_eq!(terminal.end(), 0);
 }
@@ -187,7 +191,7 @@ fn lines_from_a_pipe_are_prompts() {
         .spawn()
         .expect("acp starts");
     let mut keys = child.stdin.take().expect("input");
-    keys.write_all(b"Say exactly: one\n\nSay exactly: two\n").expect("written");
+    keys.write_all(b"Say 'one'\n\nSay 'two'\n").expect("written");
     drop(keys);
     let (code, out, err) = texts(&child.wait_with_output().expect("it ends"));
     assert_eq!((code, err.as_str()), (0, ""), "{out}");

@@ -48,7 +48,7 @@ fn permission_is_given_or_refused_by_policy_and_pattern() {
         (&["--policy", "yolo"][..], true),
         (&["--policy", "write"], true),
         (&["--policy", "acceptEdits"], true),
-        (&["--policy", "none", "--allow", "Edit"], true),
+        (&["--policy", "none", "--allow", "Edit,Read"], true),
         (&["--policy", "read"], false),
         (&["--policy", "plan"], false),
         (&["--policy", "default"], false),
@@ -98,11 +98,11 @@ fn a_transcript_is_recorded() {
 fn a_session_is_loaded_with_its_history() {
     let (_temp, folder) = workspace();
     let command = format!("{ACP} mock --stdio --dialect v1 --state-dir {}/state", folder.display());
-    let first = prompt(&folder, &["--command", &command, "--json", "Say exactly: first answer"]);
+    let first = prompt(&folder, &["--command", &command, "--json", "Say 'first answer'"]);
     let id: Value = serde_json::from_str(first.1.lines().next().expect("a line")).expect("JSON");
     let id = id["sessionId"].as_str().expect("an id");
     let (code, out, err) =
-        prompt(&folder, &["--command", &command, "--session", id, "Say exactly: second answer"]);
+        prompt(&folder, &["--command", &command, "--session", id, "Say 'second answer'"]);
     assert_eq!((code, err.as_str()), (0, ""), "{out}");
     let place = |text: &str| out.find(text).unwrap_or_else(|| panic!("{text:?} is missing in {out}"));
     assert!(place("first answer") < place("second answer"), "{out}");
@@ -242,7 +242,7 @@ fn an_agent_that_listens_is_reached() {
             line.rsplit(':').next().expect("a port").chars().filter(char::is_ascii_digit).collect();
         let port = if port.is_empty() { panic!("{line}") } else { port };
         let address = format!("{scheme}://127.0.0.1:{port}{path}");
-        let (code, out, err) = prompt(&folder, &["--connect", &address, "Say exactly: over the wire"]);
+        let (code, out, err) = prompt(&folder, &["--connect", &address, "Say 'over the wire'"]);
         let _ = mock.kill();
         let _ = mock.wait();
         assert_eq!((code, err.as_str()), (0, ""), "{line}{out}");
