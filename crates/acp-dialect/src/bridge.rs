@@ -48,6 +48,20 @@ impl Bridge {
         }
     }
 
+    /// Joins two translators that were set up apart, each with its own options.
+    ///
+    /// ```
+    /// # use acp_dialect::{Bridge, Dialect, Options, Side, Translator};
+    /// let client = Translator::new(Dialect::Probe, Side::Client, Options::default());
+    /// let agent = Translator::new(Dialect::V1, Side::Agent, Options::default());
+    /// assert!(!Bridge::of(client, agent).is_identity());
+    /// ```
+    #[must_use]
+    pub fn of(client: Translator, agent: Translator) -> Self {
+        debug_assert_eq!((client.foreign_side(), agent.foreign_side()), (Side::Client, Side::Agent));
+        Self { same: client.dialect() == agent.dialect(), client, agent }
+    }
+
     /// Whether frames go through as their original bytes.
     #[must_use]
     pub fn is_identity(&self) -> bool {
@@ -64,13 +78,22 @@ impl Bridge {
 
     /// Takes a frame that the peer at `from` sent.
     pub fn receive(&mut self, from: Side, frame: &Frame) -> Routed {
+        self.receive_seen(from, frame, &mut |_, _| {})
+    }
+
+    /// Like [`receive`](Self::receive), and shows each frame of the canonical conversation in the middle, with the side
+    /// that it comes from. Between two peers of the same foreign form nothing is canonical, and nothing is shown.
+    pub fn receive_seen(&mut self, from: Side, frame: &Frame, seen: &mut dyn FnMut(Side, &Frame)) -> Routed {
         let mut routed = Routed::default();
         if self.same {
+            if self.client.dialect() == Dialect::V1 {
+                seen(from, frame);
+            }
             routed.frames.push((from.flip(), frame.clone()));
             return routed;
         }
         let first = self.at(from).to_canonical(frame);
-        self.settle(from, first, &mut routed);
+        self.settle(from, first, &mut routed, seen);
         routed
     }
 
@@ -86,7 +109,13 @@ impl Bridge {
 
     /// Carries frames between the two translators until all of them are on a wire. `first` came from `to_canonical` of
     /// the translator at `from`.
-    fn settle(&mut self, from: Side, first: Translated, routed: &mut Routed) {
+    fn settle(
+        &mut self,
+        from: Side,
+        first: Translated,
+        routed: &mut Routed,
+        seen: &mut dyn FnMut(Side, &Frame),
+    ) {
         let mut between = VecDeque::new();
         routed.notes.extend(first.notes.into_iter().map(|note| (from, note)));
         for out in first.frames {
@@ -96,6 +125,7 @@ impl Bridge {
             }
         }
         while let Some((to, frame)) = between.pop_front() {
+            seen(to.flip(), &frame);
             let out = self.at(to).from_canonical(&frame);
             routed.notes.extend(out.notes.into_iter().map(|note| (to, note)));
             for out in out.frames {

@@ -27,7 +27,7 @@ pub(crate) fn decode(core: &mut Core, frame: &Frame) -> Option<Frame> {
         turn.streamed += text_len(chunk.text);
         turn.failed_tool = false;
     }
-    let mut out = begin("session/update", params.len() + 160);
+    let mut out = String::with_capacity(params.len() + 120);
     out.push_str("{\"sessionId\":");
     push_id(&mut out, chunk.session, mapped);
     out.push_str(",\"update\":{\"sessionUpdate\":\"");
@@ -40,17 +40,8 @@ pub(crate) fn decode(core: &mut Core, frame: &Frame) -> Option<Frame> {
         out.push_str(index);
         out.push_str("}}");
     }
-    out.push_str("}}");
-    Some(Frame::parse(out))
-}
-
-/// The beginning of a notification, up to its params.
-fn begin(method: &str, room: usize) -> String {
-    let mut out = String::with_capacity(room);
-    out.push_str("{\"jsonrpc\":\"2.0\",\"method\":\"");
-    out.push_str(method);
-    out.push_str("\",\"params\":");
-    out
+    out.push('}');
+    Some(Frame::notification_text("session/update", &out))
 }
 
 /// Translates a plain v1 text chunk; `None` sends the frame the long way.
@@ -72,45 +63,42 @@ pub(crate) fn encode(core: &mut Core, frame: &Frame) -> Option<Frame> {
     if state.replay.is_some() {
         return None;
     }
-    let room = params.len() + 100;
+    let mut out = String::with_capacity(params.len() + 32);
     match core.dialect {
         Dialect::V2025_1 => {
             if let (ChunkKind::Agent, Some(turn)) = (chunk.kind, state.turn.as_mut()) {
                 turn.streamed += text_len(chunk.text);
                 turn.failed_tool = false;
             }
-            let mut out = begin("session/update", room);
             out.push_str("{\"session_id\":");
             push_id(&mut out, chunk.session, mapped);
             out.push_str(",\"type\":\"");
             out.push_str(chunk.kind.as_str());
             out.push_str("\",\"data\":{\"text\":");
             out.push_str(chunk.text);
-            out.push_str("}}}");
-            Some(Frame::parse(out))
+            out.push_str("}}");
+            Some(Frame::notification_text("session/update", &out))
         }
         Dialect::Probe => {
             keep(state, chunk.text, limit)?;
-            let mut out = begin("messageChunk", room);
             out.push_str("{\"sessionId\":");
             push_id(&mut out, chunk.session, mapped);
             out.push_str(",\"chunk\":");
             out.push_str(chunk.text);
             out.push_str(",\"index\":");
             out.push_str(&state.index.to_string());
-            out.push_str("}}");
+            out.push('}');
             state.index += 1;
-            Some(Frame::parse(out))
+            Some(Frame::notification_text("messageChunk", &out))
         }
         Dialect::Delta => {
             keep(state, chunk.text, limit)?;
-            let mut out = begin("assistant.message_delta", room);
             out.push_str("{\"sessionId\":");
             push_id(&mut out, chunk.session, mapped);
             out.push_str(",\"content\":");
             out.push_str(chunk.text);
-            out.push_str("}}");
-            Some(Frame::parse(out))
+            out.push('}');
+            Some(Frame::notification_text("assistant.message_delta", &out))
         }
         Dialect::V1 | Dialect::Go => None,
     }
@@ -160,11 +148,27 @@ fn bare(raw: &str) -> Option<&str> {
 
 /// How many bytes the text of a JSON string has when its escapes are resolved.
 fn text_len(raw: &str) -> usize {
-    let inner = raw.strip_prefix('"').and_then(|raw| raw.strip_suffix('"')).unwrap_or_default();
-    if !inner.contains('\\') {
-        return inner.len();
+    let bytes = raw.as_bytes();
+    let mut len = bytes.len().saturating_sub(2);
+    let mut at = 0;
+    while let Some(found) = memchr::memchr(b'\\', bytes.get(at..).unwrap_or_default()) {
+        at += found;
+        if bytes.get(at + 1) != Some(&b'u') {
+            len -= 1;
+            at += 2;
+            continue;
+        }
+        let unit =
+            raw.get(at + 2..at + 6).and_then(|hex| u32::from_str_radix(hex, 16).ok()).unwrap_or_default();
+        // Six characters for one to three bytes; half of a surrogate pair stands for two of four bytes.
+        len -= match unit {
+            0..=0x7f => 5,
+            0x80..=0x7ff | 0xd800..=0xdfff => 4,
+            _ => 3,
+        };
+        at += 6;
     }
-    serde_json::from_str::<String>(raw).map_or(0, |text| text.len())
+    len
 }
 
 /// Reads JSON that is written in the usual order and without spaces; the envelope vouches that it is JSON.
@@ -380,4 +384,33 @@ struct DeltaChunk<'a> {
     session_id: &'a RawValue,
     #[serde(borrow)]
     content: &'a RawValue,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_length_of_a_string_is_that_of_its_text() {
+        for text in ["", "plain", "a\nb\"c\\", "é漢🦀", "\u{1}\u{7f}"] {
+            let plain = serde_json::to_string(text).unwrap();
+            let escaped: String = text.encode_utf16().map(|unit| format!("\\u{unit:04x}")).collect();
+            assert_eq!(text_len(&plain), text.len(), "{plain}");
+            assert_eq!(text_len(&format!("\"{escaped}\"")), text.len(), "{escaped}");
+        }
+    }
+
+    #[test]
+    fn the_usual_and_the_unusual_spelling_are_read_alike() {
+        let usual = r#"{"sessionId":"s","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"a\"b"}}}"#;
+        let other = r#"{ "update": {"content": {"text": "a\"b", "type": "text"}, "sessionUpdate": "agent_message_chunk"}, "sessionId": "s" }"#;
+        assert!(usual_v1(other).is_none());
+        for params in [usual, other] {
+            let chunk = any_v1(params).unwrap();
+            assert_eq!((chunk.session, chunk.text, chunk.kind), ("\"s\"", r#""a\"b""#, ChunkKind::Agent));
+        }
+        for more in [r#","_meta":{}}"#, r#","messageId":"m"}"#] {
+            assert!(any_v1(&usual.replacen("}}}", &format!("}}}}{more}"), 1)).is_none(), "{more}");
+        }
+    }
 }

@@ -4,7 +4,7 @@
 //! frames into v1 and v1 frames into the peer's form, remembering what the forms need remembered (who asked what,
 //! session ids chosen by the client, a working directory given too early, a history given in one piece). Two of them
 //! back to back are a [`Bridge`], so any client form reaches any agent form. What a form cannot say travels in `_meta`,
-//! is refused by name, or is answered by the translator itself; each such step is a [`Note`]. [`detect`] names the form
+//! is refused by name, or is answered by the translator itself; each such step is a [`Note`]. [`detect()`] names the form
 //! of a peer from its first frame.
 //!
 //! **What it will never do.** Read or write anything, read a clock, decide a permission by more than the answer it was

@@ -21,6 +21,27 @@ impl Frame {
         Self::call(None, method, params)
     }
 
+    /// A notification whose params are already JSON text, on one line. The caller vouches for the text: it is copied,
+    /// not checked.
+    #[must_use]
+    pub fn notification_text(method: &str, params: &str) -> Self {
+        let mut out = Vec::with_capacity(method.len() + params.len() + 48);
+        out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"method\":");
+        let start = out.len();
+        scan::write_string(method, &mut out);
+        let inner = Span::new(start + 1, out.len() - 1);
+        let plain = out.len() - start == method.len() + 2;
+        let method = if plain { Name::Raw(inner) } else { Name::Decoded(method.into()) };
+        out.extend_from_slice(b",\"params\":");
+        let start = out.len();
+        out.extend_from_slice(params.as_bytes());
+        if u32::try_from(out.len()).is_err() {
+            return Self::malformed(Bytes::new(), Flaw::Oversized { len: out.len() as u64 });
+        }
+        let params = Span::new(start, out.len());
+        Self { method, params, ..Self::built(out, None, Shape::Notification) }
+    }
+
     /// The answer to a request that went well.
     pub fn response(id: &Id, result: &(impl Serialize + ?Sized)) -> Self {
         Self::reply(id, b",\"result\":", Shape::Result, result)
