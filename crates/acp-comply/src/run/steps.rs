@@ -160,10 +160,14 @@ impl Run {
         self.open_window();
         self.inbox.record(self.now, Direction::ClientToAgent, &bytes);
         self.wire.last_activity = self.now;
+        // What was there before has no line ending, so only the new bytes are searched.
+        let mut searched = self.wire.partial.len();
         self.wire.partial.extend_from_slice(&bytes);
-        while let Some(end) = self.wire.partial.iter().position(|byte| *byte == b'\n') {
+        while let Some(offset) = self.wire.partial[searched..].iter().position(|byte| *byte == b'\n') {
+            let end = searched + offset;
             let line: Vec<u8> = self.wire.partial.drain(..=end).collect();
             self.register(&Frame::parse(line[..end].to_vec()));
+            searched = 0;
         }
         self.actions.push_back(Action::WriteRaw(Bytes::from(bytes)));
         self.step_done(None);
