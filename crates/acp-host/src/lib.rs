@@ -53,6 +53,7 @@ mod client;
 mod elicitation;
 mod files;
 mod jail;
+mod joint;
 mod offer;
 mod permission;
 mod providers;
@@ -69,6 +70,7 @@ pub use client::{
 pub use elicitation::Elicited;
 pub use files::FileLimits;
 pub use jail::{Roots, RootsError};
+pub use joint::{Ended, Joint, Watch, translated};
 pub use offer::Offer;
 pub use providers::{Answer, Limits, Providers, Settings};
 pub use question::{Ask, Asked, PermissionChoice, Question};

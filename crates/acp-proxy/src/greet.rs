@@ -1,0 +1,123 @@
+//! Which form a client speaks, from what it says first.
+
+use std::fmt;
+use std::str::FromStr;
+
+use acp_dialect::{Detection, Dialect, UnknownDialect, detect};
+use acp_link::{Arrival, Receiver};
+use acp_rpc::{Frame, Id, RpcError, View};
+
+/// The form of the protocol that clients speak.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ClientForm {
+    /// That of their first frame.
+    #[default]
+    Auto,
+    /// This one.
+    Only(Dialect),
+}
+
+impl FromStr for ClientForm {
+    type Err = UnknownDialect;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        match name {
+            "auto" => Ok(Self::Auto),
+            name => name.parse().map(Self::Only),
+        }
+    }
+}
+
+impl fmt::Display for ClientForm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Auto => f.write_str("auto"),
+            Self::Only(dialect) => dialect.fmt(f),
+        }
+    }
+}
+
+/// How many notifications a client may send before it says what it speaks.
+const FIRST: usize = 8;
+
+/// What the first frames told.
+#[derive(Debug)]
+pub(crate) enum Greeting {
+    /// The client speaks this form. What made us unsure, if anything did.
+    Speaks { dialect: Dialect, first: Vec<Arrival>, remark: Option<String> },
+    /// No form that we know: what to answer, and why.
+    Unknown { answer: Frame, reason: String },
+    /// It went away without a word.
+    Silent,
+}
+
+/// Reads until the client's form is known, or known to be none of ours.
+pub(crate) async fn greet(rx: &mut Receiver) -> Greeting {
+    let mut first = Vec::new();
+    while let Some(arrival) = rx.recv().await {
+        let frame = Frame::from(arrival.line.clone());
+        first.push(arrival);
+        let (dialect, remark) = match detect([&frame]) {
+            Detection::Sure(dialect) => (Some(dialect), None),
+            Detection::Unsure { candidates, message } => (candidates.first().copied(), Some(message)),
+        };
+        if let Some(dialect) = dialect {
+            return Greeting::Speaks { dialect, first, remark };
+        }
+        let id = match frame.view() {
+            View::Notification { .. } if first.len() < FIRST => continue,
+            View::Request { id, .. } => id.clone(),
+            _ => Id::Null,
+        };
+        let code = match frame.view() {
+            View::Malformed(_) if frame.text().is_none_or(|text| !text.starts_with('{')) => RpcError::PARSE_ERROR,
+            _ => RpcError::INVALID_REQUEST,
+        };
+        let seen = remark.unwrap_or_default();
+        let reason = format!("cannot tell which form of the protocol this client speaks: {seen}");
+        let answer = Frame::failure(&id, &RpcError::new(code, reason.clone()));
+        return Greeting::Unknown { answer, reason };
+    }
+    Greeting::Silent
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn hear(lines: &[&str]) -> Greeting {
+        let (ours, mut theirs) = acp_link::memory(16);
+        for line in lines {
+            ours.tx.send(line).await.expect("room");
+        }
+        ours.tx.close();
+        greet(&mut theirs.rx).await
+    }
+
+    #[tokio::test]
+    async fn a_client_is_known_by_its_first_telling_frame() {
+        let initialize = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"1"}}"#;
+        let note = r#"{"jsonrpc":"2.0","method":"$/hello"}"#;
+        let Greeting::Speaks { dialect, first, remark } = hear(&[note, initialize]).await else { panic!() };
+        assert_eq!((dialect, first.len(), remark), (Dialect::Probe, 2, None));
+    }
+
+    #[tokio::test]
+    async fn what_fits_two_forms_is_v1_and_says_so() {
+        let line = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}"#;
+        let Greeting::Speaks { dialect, remark, .. } = hear(&[line]).await else { panic!() };
+        assert_eq!(dialect, Dialect::V1);
+        assert!(remark.is_some_and(|remark| remark.contains("go")));
+    }
+
+    #[tokio::test]
+    async fn what_fits_no_form_is_answered_with_a_reason() {
+        let line = r#"{"jsonrpc":"2.0","id":7,"method":"initialize","params":{"protocolVersion":"9.9"}}"#;
+        let Greeting::Unknown { answer, reason } = hear(&[line]).await else { panic!() };
+        assert_eq!(answer.id(), Some(&Id::Int(7)));
+        assert!(reason.contains("9.9") && reason.contains("name the dialect"), "{reason}");
+        let Greeting::Unknown { answer, .. } = hear(&["GET / HTTP/1.1"]).await else { panic!() };
+        assert!(answer.error().is_some_and(|error| error.contains("-32700")), "{answer}");
+        assert!(matches!(hear(&[]).await, Greeting::Silent));
+    }
+}

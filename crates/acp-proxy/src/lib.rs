@@ -1,0 +1,23 @@
+//! The relay between clients and agents.
+//!
+//! **What it is.** A [`Proxy`] takes clients (over standard streams, TCP or WebSocket, in any form of the protocol), opens
+//! an agent for each of them (a process or a connection, in any form) and joins the two until one of them is gone. Where
+//! both speak the same form the lines pass as they are, unread; where not, they are translated, and each step that is
+//! more than renaming is told once. What a client did not get to hear because its agent is gone, it is told.
+//!
+//! **What it will never do.** Drop a line, queue without a bound, re-write what needs no translation, leave a process
+//! behind, or guess a client's form without saying so.
+//!
+//! **Read first:** [`Proxy`], [`Settings`], [`Listener`].
+
+mod greet;
+mod lint;
+mod proxy;
+mod record;
+mod serve;
+mod talk;
+
+pub use greet::ClientForm;
+pub use proxy::{Opened, Opener, Outcome, Proxy, Settings};
+pub use serve::{ListenError, Listener};
+pub use talk::Say;

@@ -1,0 +1,53 @@
+//! The judge reads along and speaks at once.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use acp_dialect::Side;
+use acp_rpc::{Direction, Frame};
+use acp_rules::{Ending, Finding, Judge, JudgeConfig};
+
+use crate::talk::Talk;
+
+/// The judge of one conversation.
+#[derive(Clone)]
+pub(crate) struct Lint {
+    judge: Arc<Mutex<Judge>>,
+    began: Instant,
+    talk: Talk,
+    number: u64,
+}
+
+impl Lint {
+    pub(crate) fn new(talk: Talk, number: u64) -> Lint {
+        let judge = Arc::new(Mutex::new(Judge::new(JudgeConfig::default())));
+        Lint { judge, began: Instant::now(), talk, number }
+    }
+
+    pub(crate) fn seen(&self, from: Side, at: Instant, frame: &Frame) {
+        let dir = match from {
+            Side::Client => Direction::ClientToAgent,
+            Side::Agent => Direction::AgentToClient,
+        };
+        let mut judge = self.judge.lock().unwrap_or_else(PoisonError::into_inner);
+        judge.observe(at.saturating_duration_since(self.began), dir, frame);
+        judge.news().iter().for_each(|finding| self.tell(finding));
+    }
+
+    pub(crate) fn close(&self, ending: Ending) {
+        let mut judge = self.judge.lock().unwrap_or_else(PoisonError::into_inner);
+        judge.set_ending(ending);
+        judge.close(self.began.elapsed());
+        judge.news().iter().for_each(|finding| self.tell(finding));
+    }
+
+    fn tell(&self, finding: &Finding) {
+        let (severity, rule) = (finding.severity.as_str(), finding.rule);
+        let blame = match finding.blame {
+            acp_rules::Side::Agent => "agent",
+            acp_rules::Side::Client => "client",
+        };
+        let words = format!("{severity} {} {rule}: {blame}: {}", finding.requirement, finding.message);
+        self.talk.about(self.number, &words);
+    }
+}

@@ -1,0 +1,68 @@
+//! What a proxy says about its work: one line each, and what is the same for every conversation only once.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use acp_dialect::{Note, Side};
+
+/// Says one line to whoever runs the proxy.
+pub type Say = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// At most so many different notes are told.
+const MOST: usize = 1000;
+
+/// Shared by all conversations of a proxy.
+#[derive(Clone)]
+pub(crate) struct Talk {
+    say: Say,
+    told: Arc<Mutex<HashSet<String>>>,
+}
+
+impl Talk {
+    pub(crate) fn new(say: Say) -> Talk {
+        Talk { say, told: Arc::default() }
+    }
+
+    /// Something about one conversation.
+    pub(crate) fn about(&self, number: u64, words: &str) {
+        (self.say)(&format!("[{number}] {words}"));
+    }
+
+    /// A step of a translation. What lies in the nature of two forms is told once; what a peer did wrong, each time.
+    pub(crate) fn note(&self, number: u64, side: Side, note: &Note) {
+        let kind = format!("{side} {} {} {}", note.kind, note.method, note.field);
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = if note.kind.is_misbehaviour() { format!("{number} {note}") } else { kind };
+        if told.len() < MOST && told.insert(key) {
+            drop(told);
+            self.about(number, &format!("{side}: {note}"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use acp_dialect::NoteKind;
+
+    #[test]
+    fn a_lossy_step_is_told_once_and_a_broken_rule_for_each_client() {
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let kept = lines.clone();
+        let talk = Talk::new(Arc::new(move |line| kept.lock().expect("whole").push(line.to_owned())));
+        let note = |kind| Note { kind, method: "prompt".into(), field: "x".into(), message: "gone".into() };
+        for number in [1, 2] {
+            talk.note(number, Side::Client, &note(NoteKind::Lossy));
+            talk.note(number, Side::Client, &note(NoteKind::WrongShape));
+        }
+        let lines = lines.lock().expect("whole");
+        assert_eq!(
+            *lines,
+            [
+                "[1] client: lossy prompt x: gone",
+                "[1] client: wrong-shape prompt x: gone",
+                "[2] client: wrong-shape prompt x: gone"
+            ]
+        );
+    }
+}
