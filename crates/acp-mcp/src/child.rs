@@ -14,6 +14,7 @@ pub(crate) struct Process {
     child: Child,
     group: Option<Pid>,
     stderr: Tail,
+    following: tokio::task::JoinHandle<()>,
 }
 
 impl Process {
@@ -39,9 +40,9 @@ impl Process {
             return Err(std::io::Error::other("its standard streams are missing"));
         };
         let stderr = Tail::new(stderr_limit);
-        tokio::spawn(stderr.clone().follow(err));
+        let following = tokio::spawn(stderr.clone().follow(err));
         let group = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
-        Ok((Self { child, group, stderr }, stdout, stdin))
+        Ok((Self { child, group, stderr, following }, stdout, stdin))
     }
 
     pub(crate) fn id(&self) -> Option<u32> {
@@ -63,9 +64,14 @@ impl Process {
         }
     }
 
-    /// The exit status, if the process has ended or does so shortly.
+    /// The exit status, if the process has ended or does so shortly. Its last words are then read too, unless
+    /// something that it left behind holds them open.
     pub(crate) async fn ended_within(&mut self, grace: Duration) -> Option<ExitStatus> {
-        tokio::time::timeout(grace, self.child.wait()).await.ok()?.ok()
+        let status = tokio::time::timeout(grace, self.child.wait()).await.ok()?.ok();
+        if !self.following.is_finished() {
+            let _ = tokio::time::timeout(grace, &mut self.following).await;
+        }
+        status
     }
 
     fn kill_group(&mut self) {
