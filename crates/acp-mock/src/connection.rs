@@ -1,17 +1,20 @@
 //! One connection: an agent on one side, a link on the other.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use acp_link::{Link, TrySendError};
 use acp_rpc::Frame;
 use acp_script::Player;
-use acp_script::agent::Effect;
+use acp_script::agent::{Effect, timestamp};
 use tokio::sync::mpsc;
 
 use crate::mcp::{Hub, McpEvent};
 use crate::process;
 use crate::store::Store;
+use crate::tongue::{Heading, Tongue};
+use crate::watch::Watch;
 
 /// How many effects are carried out before the other side is heard again.
 const BURST: usize = 256;
@@ -24,19 +27,29 @@ const UNDYING: Duration = Duration::from_secs(600);
 pub enum Ending {
     /// The client went away, or we did.
     Gone,
+    /// The same, and the client did not do what the script's `verify` says.
+    Unverified,
     /// The whole process shall end with this code.
     Exit(i32),
 }
 
 /// Serves one connection until the client goes away.
-pub(crate) async fn converse(link: Link, player: Player, store: Arc<Store>) -> Ending {
+pub(crate) async fn converse(
+    link: Link,
+    player: Player,
+    tongue: Tongue,
+    store: Arc<Store>,
+    watch: Watch,
+) -> Ending {
     let (events, heard) = mpsc::unbounded_channel();
     let conversation = Conversation {
         player,
         store,
         began: Instant::now(),
         hub: Hub::new(events),
-        held: None,
+        held: VecDeque::new(),
+        tongue,
+        watch,
         link,
     };
     conversation.run(heard).await
@@ -47,8 +60,10 @@ struct Conversation {
     store: Arc<Store>,
     began: Instant,
     hub: Hub,
-    /// A frame for which the link had no room.
-    held: Option<Frame>,
+    /// Frames for which the link had no room yet.
+    held: VecDeque<Frame>,
+    tongue: Tongue,
+    watch: Watch,
     link: Link,
 }
 
@@ -73,8 +88,7 @@ impl Conversation {
                 biased;
                 arrival = self.link.rx.recv() => match arrival {
                     Some(arrival) => {
-                        let now = self.now();
-                        self.player.receive(now, &Frame::from(arrival.line));
+                        self.hear(&Frame::from(arrival.line));
                     }
                     None => break self.input_ended().await,
                 },
@@ -87,9 +101,35 @@ impl Conversation {
                 () = std::future::ready(()), if progress == Progress::More => tokio::task::yield_now().await,
             }
         };
+        self.store.add_aliases(self.tongue.session_ids());
         let _ = self.link.tx.finish().await;
         self.hub.close().await;
-        ending
+        self.watch.keep(self.player.agent().journal());
+        let complaints = self.player.agent().complaints();
+        complaints.iter().for_each(|complaint| eprintln!("acp mock: not as the script says: {complaint}"));
+        if ending == Ending::Gone && !complaints.is_empty() { Ending::Unverified } else { ending }
+    }
+
+    /// Takes a frame from the client, whatever form it has.
+    fn hear(&mut self, frame: &Frame) {
+        self.watch.saw("<-", frame);
+        if self.tongue.is_canonical() {
+            let now = self.now();
+            self.player.receive(now, frame);
+        } else {
+            let headings = self.tongue.from_client(frame, wall_clock);
+            self.head(headings);
+        }
+    }
+
+    fn head(&mut self, headings: Vec<Heading>) {
+        let now = self.now();
+        for heading in headings {
+            match heading {
+                Heading::ToAgent(frame) => self.player.receive(now, &frame),
+                Heading::ToClient(frame) => self.held.push_back(frame),
+            }
+        }
     }
 
     fn now(&self) -> Duration {
@@ -99,16 +139,23 @@ impl Conversation {
     /// Carries out effects until there are none, the link is full, or others must have their turn.
     async fn act(&mut self) -> Progress {
         for _ in 0..BURST {
-            let effect = match self.held.take() {
-                Some(frame) => Effect::Send(frame),
-                None => match self.player.poll_effect() {
-                    Some(effect) => effect,
-                    None => return Progress::Idle,
+            while let Some(frame) = self.held.front() {
+                match self.link.tx.try_send(frame.raw()) {
+                    Ok(()) => {
+                        self.watch.saw("->", frame);
+                        self.held.pop_front();
+                    }
+                    Err(TrySendError::Full) => return Progress::Full,
+                    Err(_) => return Progress::Over(Ending::Gone),
+                }
+            }
+            match self.player.poll_effect() {
+                None if self.held.is_empty() => return Progress::Idle,
+                None => {}
+                Some(effect) => match self.perform(effect).await {
+                    Progress::Idle => {}
+                    other => return other,
                 },
-            };
-            match self.perform(effect).await {
-                Progress::Idle => {}
-                other => return other,
             }
         }
         Progress::More
@@ -116,23 +163,25 @@ impl Conversation {
 
     async fn perform(&mut self, effect: Effect) -> Progress {
         match effect {
-            Effect::Send(frame) => match self.link.tx.try_send(frame.raw()) {
-                Ok(()) => {}
-                Err(TrySendError::Full) => {
-                    self.held = Some(frame);
-                    return Progress::Full;
-                }
-                Err(_) => return Progress::Over(Ending::Gone),
-            },
+            Effect::Send(frame) if self.tongue.is_canonical() => self.held.push_back(frame),
+            Effect::Send(frame) => {
+                let headings = self.tongue.from_agent(frame);
+                self.head(headings);
+            }
             Effect::SendRaw(bytes) => {
+                while let Some(frame) = self.held.pop_front() {
+                    if self.link.tx.send(frame.raw().clone()).await.is_err() {
+                        return Progress::Over(Ending::Gone);
+                    }
+                }
                 // One write each, so that pieces arrive as pieces.
                 if self.link.tx.send_raw(bytes).await.is_err() || self.link.tx.flush().await.is_err() {
                     return Progress::Over(Ending::Gone);
                 }
             }
             Effect::Stderr(line) => eprintln!("{}", String::from_utf8_lossy(&line)),
-            Effect::Exit(code) => return Progress::Over(Ending::Exit(code)),
-            Effect::Hangup => return Progress::Over(Ending::Gone),
+            Effect::Exit(code) => return self.over(Ending::Exit(code)).await,
+            Effect::Hangup => return self.over(Ending::Gone).await,
             Effect::LeaveChild => process::leave_child(),
             Effect::Grandchild(text) => process::grandchild(&text),
             Effect::McpConnect { key, server, cwd } => self.hub.connect(key, &server, &cwd),
@@ -150,6 +199,16 @@ impl Conversation {
             }
         }
         Progress::Idle
+    }
+
+    /// The end, after what was said before it.
+    async fn over(&mut self, ending: Ending) -> Progress {
+        while let Some(frame) = self.held.pop_front() {
+            if self.link.tx.send(frame.raw().clone()).await.is_err() {
+                break;
+            }
+        }
+        Progress::Over(ending)
     }
 
     fn mcp(&mut self, event: McpEvent) {
@@ -186,6 +245,12 @@ impl Conversation {
         }
         Ending::Gone
     }
+}
+
+/// The time as RFC 3339 text.
+fn wall_clock() -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    timestamp(u64::try_from(now.as_millis()).unwrap_or_default())
 }
 
 async fn sleep_until(deadline: Option<Instant>) {

@@ -9,7 +9,10 @@ mod mcp;
 mod process;
 mod server;
 mod store;
+mod tongue;
+mod watch;
 
 pub use connection::Ending;
 pub use server::{Listener, ServeError, Server, Settings};
 pub use store::{Store, StoreError};
+pub use tongue::Speak;

@@ -18,7 +18,8 @@ pub(crate) fn leave_child() {
 /// A grandchild that writes a line to our standard output, a moment later.
 pub(crate) fn grandchild(text: &str) {
     let line = "(sleep 0.1; printf '%s\\n' \"$0\") &";
-    let child = Command::new("sh").args(["-c", line, text]).stdin(Stdio::null()).stderr(Stdio::null()).spawn();
+    let child =
+        Command::new("sh").args(["-c", line, text]).stdin(Stdio::null()).stderr(Stdio::null()).spawn();
     report("start a grandchild", child.and_then(|mut child| child.wait().map(drop)));
 }
 

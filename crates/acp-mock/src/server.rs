@@ -10,12 +10,14 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use acp_link::{Link, Tap, Wire};
 use acp_rpc::Direction;
 use acp_script::Player;
-use acp_script::agent::AgentConfig;
+use acp_script::agent::{AgentConfig, Auth};
 use acp_script::defects::Defect;
 use acp_script::faults::Fault;
 
 use crate::connection::{Ending, converse};
 use crate::store::{Store, StoreError};
+use crate::tongue::{Speak, Tongue};
+use crate::watch::Watch;
 
 /// What to serve.
 #[derive(Clone, Debug, Default)]
@@ -24,10 +26,16 @@ pub struct Settings {
     pub agent: AgentConfig,
     /// What goes wrong between the agent and its client.
     pub faults: Vec<Fault>,
+    /// Which form of the protocol to speak.
+    pub speak: Speak,
     /// Where sessions are kept; without it, in memory.
     pub state_dir: Option<PathBuf>,
     /// The same ids in every run.
     pub seed: Option<u64>,
+    /// Appends what each client did to this file.
+    pub journal: Option<PathBuf>,
+    /// Tells every frame on standard error.
+    pub verbose: bool,
     /// Records the conversation (of stdio, or of the first connection) as a transcript.
     pub record: Option<PathBuf>,
 }
@@ -100,17 +108,38 @@ impl Server {
             _ => link,
         };
         let mut agent = self.settings.agent.clone();
-        agent.id_prefix = format!("{:x}{number:x}", self.base % 0xff_ffff_ffff);
+        let agent_prefix = format!("{:x}{number:x}", self.base % 0xff_ffff_ffff);
+        agent.id_prefix.clone_from(&agent_prefix);
         agent.started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let seed = self.settings.seed.unwrap_or(self.base).wrapping_add(number);
         let player = Player::new(agent, &self.settings.faults, seed);
-        let ending = converse(link, player, self.store.clone()).await;
+        let watch = Watch { verbose: self.settings.verbose, journal: self.settings.journal.clone() };
+        let tongue = Tongue::new(self.settings.speak, self.options(&agent_prefix));
+        let ending = converse(link, player, tongue, self.store.clone(), watch).await;
         if let Some(tap) = self.tap.as_ref().filter(|_| number == 0)
             && let Err(error) = tap.finish()
         {
             eprintln!("acp mock: {error}");
         }
         ending
+    }
+
+    /// What a translation must be told.
+    fn options(&self, prefix: &str) -> acp_dialect::Options {
+        let token = match &self.settings.agent.auth {
+            Auth::Required(token) => token.clone(),
+            Auth::SignedIn => None,
+        };
+        let work_dir = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
+        acp_dialect::Options {
+            work_dir: work_dir.to_string_lossy().into_owned(),
+            client_files: true,
+            load_session: self.settings.agent.load_session,
+            token,
+            session_prefix: format!("session_{prefix}"),
+            sessions: self.store.aliases(),
+            ..acp_dialect::Options::default()
+        }
     }
 
     /// Serves own standard input and output.

@@ -7,10 +7,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use acp_script::agent::Record;
 
+/// Where session ids that clients chose are kept.
+const ALIASES: &str = "aliases.json";
+
 /// The sessions of all connections.
 #[derive(Debug, Default)]
 pub struct Store {
     sessions: Mutex<BTreeMap<String, Record>>,
+    aliases: Mutex<Vec<(String, String)>>,
     folder: Option<PathBuf>,
 }
 
@@ -36,7 +40,7 @@ impl Store {
         let mut sessions = BTreeMap::new();
         for entry in std::fs::read_dir(&folder).map_err(fail("read", &folder))? {
             let path = entry.map_err(fail("read", &folder))?.path();
-            if path.extension().is_none_or(|extension| extension != "json") {
+            if path.extension().is_none_or(|extension| extension != "json") || path.ends_with(ALIASES) {
                 continue;
             }
             let text = std::fs::read_to_string(&path).map_err(fail("read", &path))?;
@@ -45,7 +49,11 @@ impl Store {
                 Err(error) => eprintln!("acp mock: {path:?} is no session of this mock: {error}"),
             }
         }
-        Ok(Self { sessions: Mutex::new(sessions), folder: Some(folder) })
+        let aliases = std::fs::read_to_string(folder.join(ALIASES))
+            .ok()
+            .and_then(|text| serde_json::from_str(&text).ok())
+            .unwrap_or_default();
+        Ok(Self { sessions: Mutex::new(sessions), aliases: Mutex::new(aliases), folder: Some(folder) })
     }
 
     /// How many sessions there are.
@@ -90,6 +98,30 @@ impl Store {
         match std::fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(fail("remove", &path)(error)),
             _ => Ok(()),
+        }
+    }
+
+    /// Session ids that clients of other forms of the protocol chose, with ours.
+    pub fn aliases(&self) -> Vec<(String, String)> {
+        self.aliases.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Keeps more of them.
+    pub(crate) fn add_aliases(&self, pairs: Vec<(String, String)>) {
+        if pairs.is_empty() {
+            return;
+        }
+        let mut aliases = self.aliases.lock().unwrap_or_else(PoisonError::into_inner);
+        for pair in pairs {
+            if !aliases.contains(&pair) {
+                aliases.push(pair);
+            }
+        }
+        if let Some(folder) = &self.folder {
+            let text = serde_json::to_string(&*aliases).unwrap_or_default();
+            if let Err(error) = std::fs::write(folder.join(ALIASES), text) {
+                eprintln!("acp mock: cannot keep session ids in {folder:?}: {error}");
+            }
         }
     }
 

@@ -69,7 +69,8 @@ impl Defect {
 /// Every defect in the box, by id. Files that cannot be read are left out here and fail the tests.
 pub fn catalogue() -> &'static [Defect] {
     static CATALOGUE: LazyLock<Vec<Defect>> = LazyLock::new(|| {
-        let mut defects: Vec<Defect> = files().filter_map(|(name, text)| Defect::parse(name, text).ok()).collect();
+        let mut defects: Vec<Defect> =
+            files().filter_map(|(name, text)| Defect::parse(name, text).ok()).collect();
         defects.sort_by(|a, b| a.id.cmp(&b.id));
         defects
     });

@@ -11,16 +11,17 @@ use acp_match::Pattern;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-mod garble;
 mod chance;
 mod edit;
 mod engine;
+mod garble;
 mod select;
 mod spec;
 #[cfg(test)]
 mod tests;
 
 pub use engine::{Faults, Passage};
+pub(crate) use select::Seen;
 pub use spec::{SpecError, parse_spec};
 
 /// One fault.

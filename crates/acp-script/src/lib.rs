@@ -9,6 +9,7 @@ pub mod agent;
 pub mod defects;
 pub mod faults;
 mod player;
+pub mod script;
 mod switch;
 pub mod wishes;
 

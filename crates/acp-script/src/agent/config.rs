@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use crate::script::Script;
 use crate::switch::Switch;
 
 /// Settings of one agent. The default is a well-behaved agent that answers at once.
@@ -38,6 +39,8 @@ pub struct AgentConfig {
     pub permission_timeout: Option<Duration>,
     /// How many sessions a page of `session/list` has.
     pub page_size: usize,
+    /// What it does instead of understanding wishes.
+    pub script: Option<Script>,
     /// What it does wrong on purpose.
     pub switches: BTreeSet<Switch>,
 }
@@ -69,6 +72,7 @@ impl Default for AgentConfig {
             fail_on_prompt: None,
             permission_timeout: None,
             page_size: 20,
+            script: None,
             switches: BTreeSet::new(),
         }
     }

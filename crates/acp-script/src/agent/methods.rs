@@ -68,7 +68,8 @@ impl Agent {
         }
         if self.wrong(Switch::StrictCapabilities)
             && let Some(Value::Object(given)) = params.value().get("clientCapabilities")
-            && let Some(unknown) = given.keys().find(|key| !offers::CLIENT_CAPABILITIES.contains(&key.as_str()))
+            && let Some(unknown) =
+                given.keys().find(|key| !offers::CLIENT_CAPABILITIES.contains(&key.as_str()))
         {
             return Err(RpcError::invalid_params(format!("params.clientCapabilities.{unknown} is unknown")));
         }

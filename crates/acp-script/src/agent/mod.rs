@@ -19,6 +19,7 @@ mod offers;
 mod params;
 mod plan;
 mod record;
+mod scripted;
 mod session;
 mod sessions;
 mod step;
@@ -29,8 +30,9 @@ pub use client::ClientCaps;
 pub use config::{AgentConfig, Auth};
 pub use effect::{Effect, McpKey, McpTool, Token};
 pub use journal::{Journal, JournalEntry};
-pub use record::Record;
+pub use record::{Record, timestamp};
 
+use crate::script::ScriptState;
 use crate::switch::Switch;
 use params::Params;
 use session::Session;
@@ -58,6 +60,7 @@ pub struct Agent {
     next_request: i64,
     next_number: u64,
     journal: Journal,
+    script: Option<ScriptState>,
     /// The word that an agent with a shared memory tells everyone.
     gossip: Option<String>,
 }
@@ -66,6 +69,7 @@ impl Agent {
     /// An agent that has heard nothing yet.
     pub fn new(config: AgentConfig) -> Self {
         let signed_in = config.auth == Auth::SignedIn;
+        let script = config.script.clone().map(ScriptState::new);
         Self {
             config,
             now: Duration::ZERO,
@@ -80,6 +84,7 @@ impl Agent {
             next_request: 0,
             next_number: 0,
             journal: Journal::default(),
+            script,
             gossip: None,
         }
     }
@@ -88,6 +93,9 @@ impl Agent {
     pub fn receive(&mut self, now: Duration, frame: &Frame) {
         self.now = self.now.max(now);
         self.journal.note(self.now, frame);
+        if self.script.is_some() && self.follow_script(frame) {
+            return;
+        }
         match frame.view() {
             View::Request { id, method, params } => self.asked(id, method, params),
             View::Notification { method, params } => self.told(method, params),
@@ -124,6 +132,11 @@ impl Agent {
     /// What the client did so far.
     pub fn journal(&self) -> &Journal {
         &self.journal
+    }
+
+    /// What the client did not do as the script's `verify` says.
+    pub fn complaints(&self) -> Vec<String> {
+        self.script.as_ref().map(ScriptState::complaints).unwrap_or_default()
     }
 
     /// Whether a turn is running in any session.

@@ -10,7 +10,8 @@ pub(super) const AUTH_METHOD: &str = "mock-login";
 pub(super) const MODE_OPTION: &str = "mode";
 
 /// The top-level keys of `clientCapabilities` that stable version 1 knows.
-pub(super) const CLIENT_CAPABILITIES: [&str; 6] = ["fs", "terminal", "auth", "elicitation", "session", "_meta"];
+pub(super) const CLIENT_CAPABILITIES: [&str; 6] =
+    ["fs", "terminal", "auth", "elicitation", "session", "_meta"];
 
 /// Modes: id, name, description.
 pub(super) const MODES: [(&str, &str, &str); 3] = [

@@ -53,6 +53,17 @@ impl Agent {
         steps
     }
 
+    /// What a wish of a script brings about.
+    pub(super) fn wish_steps(&self, session: &str, text: &str) -> VecDeque<Step> {
+        let mut steps = VecDeque::new();
+        if let Some(open) = self.sessions.get(session) {
+            for intent in wishes::parse(text) {
+                self.steps(open, intent, &[], &mut steps);
+            }
+        }
+        steps
+    }
+
     fn plain_answer(&self, blocks: &[Value], text: &str) -> Stream {
         if let Some(chunks) = self.config.chunks {
             return Stream::words(chunks, self.config.chunk_size.unwrap_or(0));
@@ -70,7 +81,7 @@ impl Agent {
         Stream::text(Voice::Agent, answer, Some(size))
     }
 
-    fn speak(&self, text: impl Into<String>) -> Step {
+    pub(super) fn speak(&self, text: impl Into<String>) -> Step {
         Step::Stream(Stream::text(Voice::Agent, text, self.config.chunk_size))
     }
 
@@ -132,14 +143,16 @@ impl Agent {
             }
             Intent::Say(text) => steps.push_back(self.speak(text)),
             Intent::Remember(word) => {
-                let said = format!("I shall remember the word {word}.");
+                let said = "I shall remember it.";
                 steps.push_back(Step::Remember(word));
                 steps.push_back(self.speak(said));
             }
-            Intent::Recall => steps.push_back(self.speak(match open.record.word.as_ref().or(self.gossip.as_ref()) {
-                Some(word) => format!("The word was {word}."),
-                None => "You have not told me a word in this session.".to_owned(),
-            })),
+            Intent::Recall => {
+                steps.push_back(self.speak(match open.record.word.as_ref().or(self.gossip.as_ref()) {
+                    Some(word) => format!("The word was {word}."),
+                    None => "You have not told me a word in this session.".to_owned(),
+                }))
+            }
             Intent::Mcp { server, tool, arguments } => steps.push_back(Step::Mcp { server, tool, arguments }),
             Intent::McpList => steps.push_back(Step::McpList),
             Intent::ElicitForm(what) => steps.push_back(Step::Form(what)),
@@ -224,7 +237,9 @@ impl Agent {
     /// A path of a wish as an absolute one.
     fn resolve(&self, open: &Session, path: &str) -> String {
         match open.record.roots.first() {
-            Some(root) if self.wrong(Switch::RelativeToRoots) && !path.starts_with('/') => format!("{root}/{path}"),
+            Some(root) if self.wrong(Switch::RelativeToRoots) && !path.starts_with('/') => {
+                format!("{root}/{path}")
+            }
             _ => open.resolve(path),
         }
     }
@@ -414,7 +429,7 @@ fn plan_updates(number: u32, topic: Option<&str>, steps: &mut VecDeque<Step>) {
     }
 }
 
-fn prompt_text(blocks: &[Value]) -> String {
+pub(super) fn prompt_text(blocks: &[Value]) -> String {
     let texts: Vec<&str> = blocks
         .iter()
         .filter(|block| block["type"] == "text")

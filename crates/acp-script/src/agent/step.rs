@@ -6,6 +6,7 @@ use acp_rpc::RpcError;
 use serde_json::Value;
 
 use super::tools::{Job, Work};
+use crate::script::Act;
 
 /// One step of a turn.
 pub(super) enum Step {
@@ -49,8 +50,12 @@ pub(super) enum Step {
     Finish(Box<Work>),
     /// Report every open tool call as failed.
     CloseTools,
+    /// Something that a script says.
+    Act(Act),
     /// End the turn.
     End(Stop),
+    /// End the turn with this result.
+    Respond(Value),
     /// End the turn with an error.
     Fail(RpcError),
 }
@@ -66,6 +71,13 @@ pub(super) enum Stop {
 }
 
 impl Stop {
+    /// The stop reason of that name.
+    pub(super) fn parse(name: &str) -> Option<Self> {
+        [Self::EndTurn, Self::MaxTokens, Self::MaxTurnRequests, Self::Refusal, Self::Cancelled]
+            .into_iter()
+            .find(|stop| stop.as_str() == name)
+    }
+
     pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::EndTurn => "end_turn",

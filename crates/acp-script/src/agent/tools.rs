@@ -214,7 +214,8 @@ impl Agent {
 
     fn inside(&self, session: &str, path: &str) -> bool {
         let cwd = !self.wrong(Switch::RefusesCwd);
-        self.wrong(Switch::NoBoundary) || self.sessions.get(session).is_some_and(|open| open.contains(path, cwd))
+        self.wrong(Switch::NoBoundary)
+            || self.sessions.get(session).is_some_and(|open| open.contains(path, cwd))
     }
 
     /// Why the job cannot even be tried, in words for the person.

@@ -32,14 +32,26 @@ pub(super) struct Turn {
     pub(super) terminals: Vec<String>,
     pub(super) cancel: Option<Cancel>,
     pub(super) waited_for_servers: bool,
+    /// Whether it has begun something new after it was cancelled.
+    pub(super) encore: bool,
 }
 
 /// What a turn waits for.
 pub(super) enum Wait {
     Until(Duration),
-    Reply { id: i64, until: Option<Duration> },
-    Mcp { token: Token, work: Box<Work> },
-    Servers { until: Duration },
+    Reply {
+        id: i64,
+        until: Option<Duration>,
+    },
+    Mcp {
+        token: Token,
+        work: Box<Work>,
+    },
+    Servers {
+        until: Duration,
+    },
+    /// Until it is cancelled.
+    Forever,
 }
 
 /// A tool call of the turn, as the client knows it.
@@ -69,7 +81,14 @@ pub(super) enum Await {
     Work(Box<Work>, Stage),
     Form { key: String },
     Page { elicitation: String },
+    Script { r#as: Option<String> },
     Cleanup,
+}
+
+/// What a prompt is answered with.
+enum Outcome {
+    Stop(Stop),
+    Result(Value),
 }
 
 /// How long a cancelled turn waits for answers that the client owes it.
@@ -80,7 +99,7 @@ impl Turn {
         match self.wait.as_ref()? {
             Wait::Until(at) | Wait::Servers { until: at } => Some(*at),
             Wait::Reply { until, .. } => *until,
-            Wait::Mcp { .. } => None,
+            Wait::Mcp { .. } | Wait::Forever => None,
         }
     }
 }
@@ -97,10 +116,15 @@ impl Agent {
         if let Some(code) = self.config.fail_on_prompt {
             return Err(RpcError::new(code, "this agent was started to fail on every prompt"));
         }
-        let message = self.fresh_id("msg");
         let steps = self.plan_turn(&session, blocks);
+        self.begin_turn(id, &session, blocks, steps);
+        Ok(())
+    }
+
+    pub(super) fn begin_turn(&mut self, id: &Id, session: &str, blocks: &[Value], steps: VecDeque<Step>) {
+        let message = self.fresh_id("msg");
         let serial = self.number();
-        let Some(open) = self.sessions.get_mut(&session) else { return Ok(()) };
+        let Some(open) = self.sessions.get_mut(session) else { return };
         for block in blocks {
             open.remember(
                 json!({ "sessionUpdate": "user_message_chunk", "content": block, "messageId": message }),
@@ -115,9 +139,9 @@ impl Agent {
             terminals: Vec::new(),
             cancel: None,
             waited_for_servers: false,
+            encore: false,
         });
-        self.schedule(&session);
-        Ok(())
+        self.schedule(session);
     }
 
     pub(super) fn turn(&mut self, session: &str) -> Option<&mut Turn> {
@@ -203,7 +227,9 @@ impl Agent {
             Step::Release(terminal) => self.release_terminal(session, &terminal),
             Step::Finish(work) => self.finish_run(session, *work),
             Step::CloseTools => self.close_tools(session),
-            Step::End(stop) => self.finish(session, Ok(stop)),
+            Step::Act(act) => self.act(session, act),
+            Step::Respond(result) => self.finish(session, Ok(Outcome::Result(result))),
+            Step::End(stop) => self.finish(session, Ok(Outcome::Stop(stop))),
             Step::Fail(error) => self.finish(session, Err(error)),
         }
     }
@@ -275,6 +301,9 @@ impl Agent {
         let id = self.next_request;
         self.next_request += 1;
         self.outbox.push_back(Effect::Send(Frame::request(&Id::Int(id), method, params)));
+        if let Some(script) = &mut self.script {
+            script.asks(Id::Int(id), method);
+        }
         self.pending.insert(id, Pending { session: session.to_owned(), serial, then });
         let until = patience.map(|time| self.now + time);
         self.wait(session, Wait::Reply { id, until });
@@ -293,6 +322,7 @@ impl Agent {
                 self.wind_down(&session);
             }
             Await::Work(work, stage) => self.work(&session, *work, stage, answer),
+            Await::Script { r#as } => self.script_answered(r#as, answer),
             Await::Form { key } => self.form_answered(&session, &key, answer),
             Await::Page { elicitation } => self.page_answered(&session, elicitation, answer),
         }
@@ -367,7 +397,8 @@ impl Agent {
     /// Cancels the session's turn, if one is running.
     pub(super) fn cancel(&mut self, session: &str, how: Cancel) {
         if self.wrong(Switch::CancelsAll) {
-            let others: Vec<String> = self.sessions.keys().filter(|other| *other != session).cloned().collect();
+            let others: Vec<String> =
+                self.sessions.keys().filter(|other| *other != session).cloned().collect();
             others.iter().for_each(|other| self.cancel_turn(other, how));
         }
         self.cancel_turn(session, how);
@@ -420,7 +451,7 @@ impl Agent {
         let Some(turn) = self.turn(session) else { return };
         let left = std::mem::take(&mut turn.steps);
         let mut steps: VecDeque<Step> = VecDeque::new();
-        if keeps_working {
+        if keeps_working && !std::mem::replace(&mut turn.encore, true) {
             steps.push_back(Step::Begin(Job::run("true", None)));
         }
         for terminal in &turn.terminals {
@@ -436,7 +467,7 @@ impl Agent {
         }
     }
 
-    fn finish(&mut self, session: &str, outcome: Result<Stop, RpcError>) {
+    fn finish(&mut self, session: &str, outcome: Result<Outcome, RpcError>) {
         let Some(turn) = self.sessions.get_mut(session).and_then(|open| open.turn.take()) else { return };
         self.pending.retain(|_, pending| pending.session != session || pending.serial != turn.serial);
         self.touch(session);
@@ -444,7 +475,10 @@ impl Agent {
             (Ok(_), Some(Cancel::Request)) => {
                 self.refuse(&turn.request, &RpcError::new(RpcError::CANCELLED, "request cancelled"));
             }
-            (Ok(stop), _) => self.respond(&turn.request, &json!({ "stopReason": stop.as_str() })),
+            (Ok(Outcome::Stop(stop)), _) => {
+                self.respond(&turn.request, &json!({ "stopReason": stop.as_str() }))
+            }
+            (Ok(Outcome::Result(result)), _) => self.respond(&turn.request, &result),
             (Err(error), _) => self.refuse(&turn.request, &error),
         }
         self.ended(session);

@@ -193,8 +193,11 @@ impl Faults {
                 patient.settle();
             }
         }
-        let swapped =
-            if matches!(patient.fate, Fate::Swapped) { Vec::new() } else { std::mem::take(&mut self.swapped) };
+        let swapped = if matches!(patient.fate, Fate::Swapped) {
+            Vec::new()
+        } else {
+            std::mem::take(&mut self.swapped)
+        };
         self.discharge(patient);
         for passage in released.into_iter().chain(swapped) {
             self.emit(passage);
@@ -423,7 +426,9 @@ impl Faults {
                 }
             }
             Fate::Later(at) => self.later.extend(written.into_iter().map(|passage| Later { at, passage })),
-            Fate::Held(select) => self.held.extend(written.into_iter().map(|passage| (select.clone(), passage))),
+            Fate::Held(select) => {
+                self.held.extend(written.into_iter().map(|passage| (select.clone(), passage)))
+            }
             Fate::Swapped => self.swapped.extend(written),
         }
         for passage in patient.after {

@@ -7,29 +7,32 @@ use serde_json::Value;
 use super::{Kind, Select, Side};
 
 /// A frame on its way, as selectors see it.
-pub(super) struct Seen<'a> {
-    pub(super) side: Side,
-    pub(super) frame: &'a Frame,
+pub(crate) struct Seen<'a> {
+    pub(crate) side: Side,
+    pub(crate) frame: &'a Frame,
     /// The method of the request that a response answers.
-    pub(super) answers: Option<&'a str>,
-    pub(super) value: &'a Value,
+    pub(crate) answers: Option<&'a str>,
+    pub(crate) value: &'a Value,
 }
 
 impl Select {
     /// Whether the frame is meant, counts and chance aside.
-    pub(super) fn means(&self, seen: &Seen<'_>, vars: &Vars) -> bool {
+    pub(crate) fn means(&self, seen: &Seen<'_>, vars: &Vars) -> bool {
         self.at.is_none()
             && self.on == seen.side
             && self.kind.is_none_or(|kind| is(kind, seen.frame))
-            && (self.method.is_empty() || seen.frame.method().is_some_and(|method| among(&self.method, method)))
+            && (self.method.is_empty()
+                || seen.frame.method().is_some_and(|method| among(&self.method, method)))
             && (self.to.is_empty() || seen.answers.is_some_and(|method| among(&self.to, method)))
-            && (self.update.is_empty() || update_kind(seen.value).is_some_and(|kind| among(&self.update, kind)))
+            && (self.update.is_empty()
+                || update_kind(seen.value).is_some_and(|kind| among(&self.update, kind)))
             && self.longer.is_none_or(|len| seen.frame.raw().len() > len)
             && self.lacks.iter().all(|pointer| seen.value.pointer(pointer).is_none())
             && self.has.iter().all(|name| is_set(vars, name))
             && !self.has_not.iter().any(|name| is_set(vars, name))
             && self.same.iter().all(|(pointer, name)| {
-                is_set(vars, name) && seen.value.pointer(pointer).is_some_and(|found| vars.get(name) == Some(found))
+                is_set(vars, name)
+                    && seen.value.pointer(pointer).is_some_and(|found| vars.get(name) == Some(found))
             })
             && self.when.as_ref().is_none_or(|pattern| pattern.matches(seen.value))
     }

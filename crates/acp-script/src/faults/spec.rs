@@ -28,7 +28,9 @@ pub fn parse_spec(text: &str) -> Result<Fault, SpecError> {
     }
     let short = || SpecError::Short(text.to_owned());
     let (rest, number) = match text.rsplit_once('#') {
-        Some((rest, number)) => (rest, Some(number.parse::<u64>().ok().filter(|n| *n > 0).ok_or_else(short)?)),
+        Some((rest, number)) => {
+            (rest, Some(number.parse::<u64>().ok().filter(|n| *n > 0).ok_or_else(short)?))
+        }
         None => (text, None),
     };
     let (action, method) = match rest.split_once('@') {
@@ -62,5 +64,6 @@ pub fn parse_spec(text: &str) -> Result<Fault, SpecError> {
 /// Whether an agent only ever answers this method.
 fn is_client_request(method: &str) -> bool {
     matches!(method, "initialize" | "authenticate" | "logout")
-        || (method.starts_with("session/") && !matches!(method, "session/update" | "session/request_permission"))
+        || (method.starts_with("session/")
+            && !matches!(method, "session/update" | "session/request_permission"))
 }

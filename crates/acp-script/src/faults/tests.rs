@@ -47,7 +47,8 @@ fn only_the_counted_frames_are_dropped() {
 
 #[test]
 fn a_response_is_selected_by_what_it_answers() {
-    let mut faults = engine(json!([{ "to": "session/prompt", "do": [{ "set": { "/result/stopReason": "done" } }] }]));
+    let mut faults =
+        engine(json!([{ "to": "session/prompt", "do": [{ "set": { "/result/stopReason": "done" } }] }]));
     faults.incoming(Duration::ZERO, Frame::request(&1.into(), "session/new", &json!({})));
     faults.incoming(Duration::ZERO, Frame::request(&2.into(), "session/prompt", &json!({})));
     faults.outgoing(Duration::ZERO, Frame::response(&1.into(), &json!({ "stopReason": "end_turn" })));
@@ -92,7 +93,8 @@ fn a_delayed_frame_is_overtaken_and_comes_when_its_time_has_come() {
 
 #[test]
 fn an_answer_never_reaches_the_agent() {
-    let mut faults = engine(json!([{ "on": "in", "method": "logout", "do": [{ "answer": { "result": {} } }] }]));
+    let mut faults =
+        engine(json!([{ "on": "in", "method": "logout", "do": [{ "answer": { "result": {} } }] }]));
     faults.incoming(Duration::ZERO, Frame::request(&7.into(), "logout", &json!({})));
     assert_eq!(drain(&mut faults), [r#"> {"jsonrpc":"2.0","result":{},"id":7}"#]);
 }
@@ -152,6 +154,8 @@ fn a_short_spec_is_a_fault() {
     assert_eq!((fault.select.skip, fault.select.times), (2, Some(1)));
     assert_eq!(parse_spec("exit=7@session/prompt").unwrap().select.to, ["session/prompt"]);
     assert_eq!(parse_spec("drop@<session/cancel").unwrap().select.on, Side::In);
-    assert!(matches!(parse_spec("delay=200ms").unwrap().r#do[0], Action::Delay(Time(time)) if time.as_millis() == 200));
+    assert!(
+        matches!(parse_spec("delay=200ms").unwrap().r#do[0], Action::Delay(Time(time)) if time.as_millis() == 200)
+    );
     assert!(parse_spec("dance").is_err());
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use acp_mock::{Ending, Listener, Server, Settings, Speak};
 use acp_script::agent::{AgentConfig, Auth};
 use acp_script::faults::{Time, parse_spec};
+use acp_script::script::Script;
 use anyhow::Context;
 
 /// Arguments of `acp mock`.
@@ -80,6 +81,15 @@ pub struct Args {
     /// Do this to the frames: ACTION[=VALUE][@METHOD][#N], for instance drop@session/update#3, or JSON
     #[arg(long, value_name = "SPEC")]
     fault: Vec<String>,
+    /// Do what this script says; what it says nothing about is done as usual
+    #[arg(long, value_name = "FILE")]
+    script: Option<PathBuf>,
+    /// Append what the client did to this file, one line of JSON per frame
+    #[arg(long, value_name = "FILE")]
+    journal: Option<PathBuf>,
+    /// Tell every frame on standard error
+    #[arg(long)]
+    verbose: bool,
     /// The form of the protocol to speak: auto (that of the client's first frame), v1, 2025.1, probe, go or delta
     #[arg(long, value_name = "DIALECT", default_value = "auto", value_parser = speak)]
     dialect: Speak,
@@ -96,6 +106,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             match runtime.block_on(server.serve_stdio())? {
                 Ending::Gone => 0,
+                Ending::Unverified => 1,
                 Ending::Exit(code) => code,
             }
         }
@@ -153,7 +164,14 @@ fn settings(args: &Args) -> anyhow::Result<Settings> {
         record: args.record.clone(),
         faults: Vec::new(),
         speak: args.dialect,
+        journal: args.journal.clone(),
+        verbose: args.verbose,
     };
+    if let Some(path) = &args.script {
+        let text =
+            std::fs::read_to_string(path).with_context(|| format!("cannot read the script {path:?}"))?;
+        settings.agent.script = Some(Script::parse(&text).with_context(|| format!("cannot use {path:?}"))?);
+    }
     for name in &args.defect {
         let defect = acp_script::defects::find(name)
             .with_context(|| format!("there is no defect {name:?}; `acp mock --list-defects` names them"))?;
