@@ -299,7 +299,7 @@ impl Joint {
         } else if let Some(reason) = self.stranger(from, &frame) {
             return self.refuse(from, reason, None);
         } else if frame.id().is_some() {
-            let now = jiff::Timestamp::now().to_string();
+            let now = format!("{:.3}", jiff::Timestamp::now());
             self.bridge.at(Side::Client).set_wall_clock(now.clone());
             self.bridge.at(Side::Agent).set_wall_clock(now);
         }

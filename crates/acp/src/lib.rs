@@ -42,6 +42,8 @@ pub enum Command {
     Chat(commands::chat::Args),
     /// An agent that does exactly what it is told, well or badly, over stdio, TCP or WebSocket
     Mock(commands::mock::Args),
+    /// Join clients to agents, over any transport and in any form of the protocol
+    Proxy(commands::proxy::Args),
     /// A small MCP server with five tools that records what it saw
     McpStub(commands::mcp_stub::Args),
     /// A scripted model that real agents accept in place of a vendor's
@@ -77,6 +79,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Prompt(args) => commands::prompt::run(&args),
         Command::Chat(args) => commands::chat::run(&args),
         Command::Mock(args) => commands::mock::run(&args),
+        Command::Proxy(args) => commands::proxy::run(&args),
         Command::McpStub(args) => commands::mcp_stub::run(&args),
         Command::Model(args) => commands::model::run(&args),
         Command::Profiles(args) => commands::profiles::run(&args),

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use acp_dialect::{Dialect, Note, Options as Translation, Side};
 use acp_link::child::{self, Child, Options};
 use acp_link::{Link, Tap, Wire, tcp, ws};
 use acp_profile::{Catalogue, Profile};
@@ -24,6 +25,9 @@ pub struct TargetArgs {
     /// An agent that listens: tcp://HOST:PORT, ws://HOST:PORT/acp
     #[arg(long, value_name = "ADDRESS", help_heading = "Which agent")]
     pub connect: Option<String>,
+    /// The form of the protocol that the agent speaks: v1, 2025.1, probe, go or delta (v1 if it is not given)
+    #[arg(long, value_name = "DIALECT", help_heading = "Which agent")]
+    pub dialect: Option<Dialect>,
 }
 
 /// The agents in the box: their names, and the arguments under which this program plays them.
@@ -117,6 +121,30 @@ impl Target {
             None => link,
         };
         Ok(Connection { link, child })
+    }
+}
+
+impl Connection {
+    /// The connection as one to an agent that speaks v1, whatever it speaks. `note` is told of each step of the
+    /// translation that is more than renaming.
+    #[must_use]
+    pub fn translated(
+        mut self,
+        dialect: Option<Dialect>,
+        work_dir: &Path,
+        note: impl FnMut(Side, &Note) + Send + 'static,
+    ) -> Connection {
+        if let Some(dialect) = dialect {
+            let options = Translation {
+                work_dir: work_dir.to_string_lossy().into_owned(),
+                load_session: true,
+                session_prefix: format!("session_{:x}", std::process::id()),
+                ..Translation::default()
+            };
+            let watch = acp_host::Watch::notes(note);
+            self.link = acp_host::translated(self.link, dialect, options, watch);
+        }
+        self
     }
 }
 

@@ -11,4 +11,5 @@ pub mod proof;
 pub mod model;
 pub mod profiles;
 pub mod prompt;
+pub mod proxy;
 pub mod suites;

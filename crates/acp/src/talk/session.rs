@@ -1,8 +1,10 @@
 //! From flags to an open session.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use acp_dialect::{Note, Side};
 use acp_host::retry::{Effect, Meaning, Retry};
 use acp_host::{AcpClient, ClientError, ClientOptions, Event, Events, Question, Timeouts, Workspace};
 use acp_link::Tap;
@@ -126,7 +128,11 @@ impl Talk {
             ..ClientOptions::default()
         };
         let Connection { link, child } =
-            target.open(&plan.workspace.cwd, tap.as_ref()).await.map_err(Trouble::fault)?;
+            target.open(&plan.workspace.cwd, tap.as_ref()).await.map_err(Trouble::fault)?.translated(
+                args.target.dialect,
+                &plan.workspace.cwd,
+                notes(args.verbose),
+            );
         let (client, events) = AcpClient::connect(link, child, options);
         let talk = Talk {
             client,
@@ -348,6 +354,16 @@ impl Plan {
         let workspace =
             Workspace { cwd: folder(&args.cwd)?, additional, mcp_servers: mcp::servers(&args.mcp)? };
         Ok(Plan { workspace })
+    }
+}
+
+/// Tells each sort of step of a translation once, to those who want to know.
+fn notes(verbose: bool) -> impl FnMut(Side, &Note) {
+    let mut told = HashSet::new();
+    move |side, note| {
+        if verbose && told.insert(note.to_string()) {
+            eprintln!("acp: {side}: {note}");
+        }
     }
 }
 

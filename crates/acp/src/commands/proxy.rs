@@ -1,0 +1,226 @@
+//! `acp proxy`
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use acp_dialect::{Dialect, Options, Unasked};
+use acp_proxy::{ClientForm, Listener, Opener, Outcome, Proxy, Settings};
+use anyhow::Context;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+
+use crate::exit;
+use crate::talk::args::duration;
+use crate::target::{Connection, Target, TargetArgs};
+
+/// Arguments of `acp proxy`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Where clients come from: stdio, tcp://127.0.0.1:PORT or ws://127.0.0.1:PORT/acp; port 0 takes any free one, and
+    /// the address is printed as a line of JSON
+    #[arg(long, value_name = "WHERE", default_value = "stdio")]
+    listen: Listen,
+    /// Which agent.
+    #[command(flatten)]
+    target: TargetArgs,
+    /// The form that clients speak: auto (that of their first frame), v1, 2025.1, probe, go or delta
+    #[arg(long, value_name = "DIALECT", default_value = "auto", help_heading = "Translation")]
+    client_dialect: ClientForm,
+    /// Where agents work when the client's form does not say
+    #[arg(long, value_name = "DIR", default_value = ".", help_heading = "Translation")]
+    work_dir: PathBuf,
+    /// The answer to a permission request when the client's form cannot be asked: reject, allow or cancel
+    #[arg(long, value_name = "ANSWER", default_value = "reject", value_parser = unasked, help_heading = "Translation")]
+    permission: Unasked,
+    /// A probe client serves readTextFile and writeTextFile (its form cannot say so)
+    #[arg(long, help_heading = "Translation")]
+    client_files: bool,
+    /// A 2025.1 agent can load sessions (its form cannot say so)
+    #[arg(long, help_heading = "Translation")]
+    load_session: bool,
+    /// The token for a 2025.1 agent that asks for one
+    #[arg(long, value_name = "TOKEN", env = "ACP_TOKEN", hide_env_values = true, help_heading = "Translation")]
+    token: Option<String>,
+    /// Write transcripts: the first client's to this file, the others' with their number in the name
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
+    /// Judge the conversation while it passes; findings go to standard error
+    #[arg(long)]
+    lint: bool,
+    /// How long an agent may take to end by itself before it is told to, and again before it is killed
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration)]
+    grace: Duration,
+    /// Say less: no notes on the translation
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+/// Where clients come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Listen {
+    Stdio,
+    Tcp(SocketAddr),
+    WebSocket(SocketAddr),
+}
+
+impl FromStr for Listen {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text == "stdio" {
+            return Ok(Listen::Stdio);
+        }
+        if let Some(rest) = text.strip_prefix("tcp://") {
+            return address(rest.trim_end_matches('/')).map(Listen::Tcp);
+        }
+        if let Some(rest) = text.strip_prefix("ws://") {
+            let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
+            if !matches!(path, "" | "acp") {
+                return Err(format!("agents are served under /acp, not under /{path}"));
+            }
+            return address(host).map(Listen::WebSocket);
+        }
+        Err("write stdio, tcp://127.0.0.1:PORT or ws://127.0.0.1:PORT/acp".to_owned())
+    }
+}
+
+/// A loopback address: whoever can connect gets an agent that acts in this person's name.
+fn address(text: &str) -> Result<SocketAddr, String> {
+    let mut found = text.to_socket_addrs().map_err(|error| format!("{text:?} is not HOST:PORT: {error}"))?;
+    let address = found.next().ok_or_else(|| format!("{text:?} is no address"))?;
+    if !address.ip().is_loopback() {
+        return Err(format!("{address} can be reached from other machines; only loopback addresses are served"));
+    }
+    Ok(address)
+}
+
+/// Joins clients to agents until the client on standard input leaves, or for ever on a port.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let prepared = args.target.resolve().and_then(|target| Ok((target, settings(args)?)));
+    let (target, settings) = match prepared {
+        Ok(prepared) => prepared,
+        Err(error) => {
+            eprintln!("acp proxy: {error:#}");
+            return Ok(ExitCode::from(exit::USAGE));
+        }
+    };
+    let mut builder = match args.listen {
+        Listen::Stdio => tokio::runtime::Builder::new_current_thread(),
+        _ => tokio::runtime::Builder::new_multi_thread(),
+    };
+    let runtime = builder.enable_all().build()?;
+    let outcome = runtime.block_on(serve(args, target, settings));
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    Ok(ExitCode::from(match outcome? {
+        Outcome::Left | Outcome::Stopped => exit::OK,
+        Outcome::Refused(_) => exit::FAILED,
+        Outcome::AgentFailed(_) => exit::FAULT,
+    }))
+}
+
+async fn serve(args: &Args, target: Target, settings: Settings) -> anyhow::Result<Outcome> {
+    let stop = on_signal()?;
+    let listener = match args.listen {
+        Listen::Stdio => Listener::Stdio,
+        Listen::Tcp(address) => Listener::tcp(address).await?,
+        Listen::WebSocket(address) => Listener::web_socket(address).await?,
+    };
+    if let Some(address) = listener.address() {
+        println!("{}", serde_json::json!({ "listening": address.to_string() }));
+        eprintln!("acp proxy: listening on {address} for {}", target.describe());
+    }
+    let quiet = args.quiet;
+    let say = Arc::new(move |words: &str| {
+        if !quiet {
+            eprintln!("acp proxy: {words}");
+        }
+    });
+    let proxy = Proxy::new(settings, opener(target, PathBuf::from(".")), say);
+    Ok(listener.run(Arc::new(proxy), stop).await?)
+}
+
+fn opener(target: Target, cwd: PathBuf) -> Opener {
+    let target = Arc::new((target, cwd));
+    Arc::new(move || {
+        let target = target.clone();
+        Box::pin(async move {
+            let (target, cwd) = &*target;
+            let opened = target.open(cwd, None).await;
+            opened.map(|Connection { link, child }| (link, child)).map_err(|error| format!("{error:#}"))
+        })
+    })
+}
+
+/// Turns true at the first SIGTERM, SIGINT or SIGHUP.
+fn on_signal() -> anyhow::Result<watch::Receiver<bool>> {
+    let (tell, stop) = watch::channel(false);
+    let mut signals = [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()]
+        .into_iter()
+        .map(signal)
+        .collect::<std::io::Result<Vec<_>>>()
+        .context("cannot listen for signals")?;
+    tokio::spawn(async move {
+        let any = signals.iter_mut().map(|signal| Box::pin(signal.recv()));
+        futures_util::future::select_all(any).await;
+        let _ = tell.send(true);
+        // Nobody may think that we can no longer be told.
+        std::future::pending::<()>().await;
+    });
+    Ok(stop)
+}
+
+fn settings(args: &Args) -> anyhow::Result<Settings> {
+    let folder = args.work_dir.canonicalize();
+    let folder = folder.with_context(|| format!("cannot use the folder {}", args.work_dir.display()))?;
+    let agent = args.target.dialect.unwrap_or(Dialect::V1);
+    anyhow::ensure!(
+        !args.lint || agent == Dialect::V1 || args.client_dialect != ClientForm::Only(agent),
+        "--lint judges v1, and between two peers of the form {agent} nothing is v1"
+    );
+    Ok(Settings {
+        client: args.client_dialect,
+        agent,
+        options: Options {
+            work_dir: folder.to_string_lossy().into_owned(),
+            permission: args.permission,
+            client_files: args.client_files,
+            load_session: args.load_session,
+            token: args.token.clone(),
+            ..Options::default()
+        },
+        record: args.record.clone(),
+        lint: args.lint,
+        grace: args.grace,
+        ..Settings::default()
+    })
+}
+
+fn unasked(word: &str) -> Result<Unasked, String> {
+    match word {
+        "reject" => Ok(Unasked::Reject),
+        "allow" => Ok(Unasked::Allow),
+        "cancel" => Ok(Unasked::Cancel),
+        _ => Err("use reject, allow or cancel".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn listeners_are_told_apart_and_stay_at_home() {
+        assert_eq!("stdio".parse(), Ok(Listen::Stdio));
+        let local = |port| SocketAddr::from(([127, 0, 0, 1], port));
+        assert_eq!("tcp://127.0.0.1:0".parse(), Ok(Listen::Tcp(local(0))));
+        assert_eq!("ws://127.0.0.1:3001/acp".parse(), Ok(Listen::WebSocket(local(3001))));
+        assert_eq!("ws://127.0.0.1:3001".parse(), Ok(Listen::WebSocket(local(3001))));
+        for wrong in ["", "127.0.0.1:1", "tcp://127.0.0.1", "tcp://0.0.0.0:1", "ws://127.0.0.1:1/other"] {
+            assert!(wrong.parse::<Listen>().is_err(), "{wrong}");
+        }
+    }
+}
