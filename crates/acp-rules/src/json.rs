@@ -401,6 +401,11 @@ impl<'a> Iterator for Items<'a> {
     }
 }
 
+/// The inside of a JSON string, decoded.
+pub(crate) fn decode_inner(inner: &str) -> String {
+    decode(&format!("\"{inner}\""))
+}
+
 /// A quoted JSON string, decoded; half a surrogate pair, which is no character, becomes U+FFFD.
 fn decode(quoted: &str) -> String {
     serde_json::from_str(quoted).unwrap_or_else(|_| lossy(quoted))

@@ -147,6 +147,12 @@ impl Judge {
         self.report.marks.coverage(passive())
     }
 
+    /// Whether common frames may go the short way; for comparing both ways.
+    #[cfg(test)]
+    pub(crate) fn set_fast(&mut self, fast: bool) {
+        self.state.fast = fast;
+    }
+
     /// How many frames were shown.
     #[must_use]
     pub fn frames(&self) -> u64 {
@@ -185,6 +191,12 @@ impl Answer<'_> {
 
 fn notification(state: &mut State, cx: &mut Cx<'_>, tape: &mut Tape, method: &str, params: Option<&str>) {
     ids::notification(state, cx);
+    if method == "session/update"
+        && let Some(text) = params
+        && updates::fast(state, cx, text)
+    {
+        return;
+    }
     let params = params.and_then(|text| tape.read(text));
     let edition = state.edition();
     if method == "session/update" && cx.dir == Direction::AgentToClient {

@@ -15,7 +15,10 @@
 mod caps;
 mod coverage;
 mod cx;
+mod excerpt;
+mod fast;
 mod finding;
+mod hash;
 mod json;
 mod judge;
 mod registry;
@@ -24,10 +27,13 @@ mod rules;
 mod schema;
 mod session;
 mod state;
+mod stats;
 
 pub use coverage::{Coverage, Row, Standing};
+pub use excerpt::{Excerpt, excerpt, locate};
 pub use finding::{Evidence, Finding, Severity};
 pub use judge::{Ending, Judge, JudgeConfig};
 pub use registry::{Level, Registry, Requirement, Side, registry};
-pub use rule::{Rule, RuleInfo, Weight, rules};
+pub use rule::{Rule, RuleInfo, Weight, is_passive, rules};
 pub use schema::SCHEMA_VERSION;
+pub use stats::{Spread, Stats, Volume};

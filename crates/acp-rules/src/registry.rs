@@ -1,11 +1,12 @@
 //! The requirements of the protocol as data: who is bound, how strongly, where it is written.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::OnceLock;
 
 use acp_rpc::Direction;
 use serde::{Deserialize, Serialize};
+
+use crate::hash::StaticMap;
 
 /// One of the two ends of a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -132,7 +133,7 @@ pub struct Requirement {
 #[derive(Debug)]
 pub struct Registry {
     rows: Vec<Requirement>,
-    places: HashMap<String, u16>,
+    places: StaticMap<String, u16>,
 }
 
 impl Registry {

@@ -461,6 +461,12 @@ impl Rule {
     pub(crate) const COUNT: usize = TABLE.len();
 }
 
+/// Whether frames alone show a requirement, that is, whether some rule judges it.
+#[must_use]
+pub fn is_passive(requirement: &str) -> bool {
+    registry().place(requirement).is_some_and(|place| passive()[usize::from(place)])
+}
+
 /// Every rule, in the table's order.
 #[must_use]
 pub fn rules() -> &'static [RuleInfo] {

@@ -199,6 +199,10 @@ pub(crate) struct State {
     by_id: HashMap<Box<str>, usize>,
     last: usize,
     pub(crate) sessions_forgotten: bool,
+    /// Common frames may go the short way.
+    pub(crate) fast: bool,
+    /// A chunk went the long way and put to the test what chunks do, in general and with a message id.
+    pub(crate) chunk_seen: [bool; 2],
 }
 
 impl State {
@@ -222,6 +226,8 @@ impl State {
             by_id: HashMap::new(),
             last: 0,
             sessions_forgotten: false,
+            fast: true,
+            chunk_seen: [false; 2],
         }
     }
 

@@ -36,6 +36,10 @@ pub enum Command {
     Diff(commands::diff::Args),
     /// List, check or copy the test suites in the box
     Suites(commands::suites::Args),
+    /// Judge recorded conversations: every frame against the protocol
+    Lint(commands::lint::Args),
+    /// What the protocol requires, of whom, and which of it the judge sees
+    Requirements(commands::requirements::Args),
     /// Ask an agent one thing and show the answer
     Prompt(commands::prompt::Args),
     /// Talk with an agent
@@ -76,6 +80,8 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Comply(args) => commands::comply::run(&args),
         Command::Diff(args) => commands::diff::run(&args),
         Command::Suites(args) => commands::suites::run(&args),
+        Command::Lint(args) => commands::lint::run(&args),
+        Command::Requirements(args) => commands::requirements::run(&args),
         Command::Prompt(args) => commands::prompt::run(&args),
         Command::Chat(args) => commands::chat::run(&args),
         Command::Mock(args) => commands::mock::run(&args),

@@ -1,5 +1,7 @@
 //! session/update: which session, which turn, which kind.
 
+use acp_rpc::Direction;
+
 use crate::cx::Cx;
 use crate::json::Json;
 use crate::registry::Side;
@@ -8,6 +10,35 @@ use crate::rules::schema::Verdict;
 use crate::rules::{config, content, extension, handshake, modes, plans, tools};
 use crate::session::{Session, Stage, Voice};
 use crate::state::{State, since};
+
+/// A plain chunk of text in the middle of a turn, without reading the whole frame. Gives whether it was one.
+#[inline]
+pub(crate) fn fast(state: &mut State, cx: &mut Cx<'_>, params: &str) -> bool {
+    if !state.chunk_seen[0] || !state.fast || !state.is_v1() || cx.dir != Direction::AgentToClient {
+        return false;
+    }
+    let Some(chunk) = crate::fast::chunk(params) else { return false };
+    if chunk.message.is_some() && !state.chunk_seen[1] {
+        return false;
+    }
+    let Some(session) = state.session(chunk.session) else { return false };
+    let Some(turn) = session.turns.first_mut().filter(|_| session.stage == Stage::Live) else { return false };
+    turn.output = true;
+    if turn.cancel.is_some() || turn.closing.is_some() {
+        turn.after_cancel += 1;
+    }
+    if chunk.voice == Voice::Agent && !session.live.cut {
+        if chunk.escaped {
+            session.live.add(chunk.voice, &crate::json::decode_inner(chunk.text));
+        } else {
+            session.live.add(chunk.voice, chunk.text);
+        }
+    }
+    if let Some(id) = chunk.message {
+        message_id(session, cx, id, chunk.voice);
+    }
+    true
+}
 
 /// An update for a session that exists. This runs on every chunk.
 pub(crate) fn update(state: &mut State, cx: &mut Cx<'_>, params: Json<'_>, verdict: Verdict) {
@@ -35,7 +66,11 @@ pub(crate) fn update(state: &mut State, cx: &mut Cx<'_>, params: Json<'_>, verdi
         return;
     }
     if let Some(voice) = voice {
-        chunk(session, cx, update, voice, verdict);
+        let has_id = chunk(session, cx, update, voice, verdict);
+        if verdict == Verdict::Good {
+            state.chunk_seen[0] = true;
+            state.chunk_seen[1] |= has_id;
+        }
         return;
     }
     if verdict == Verdict::Bad && !matches!(&*kind, "tool_call" | "tool_call_update") {
@@ -116,12 +151,12 @@ fn timing(
         }
         Stage::Resuming if session.turns.is_empty() => {
             let message =
-                format!("session/resume is not answered yet, and a {kind} is sent: history is replayed");
+                format!("session/resume is not answered yet, and {kind} is sent: history is replayed");
             cx.breach(Rule::ResumeReplays, side, message).at("/params/update/sessionUpdate");
             return true;
         }
         Stage::Closed => {
-            let message = format!("a {kind} is sent in a session that was closed");
+            let message = format!("{kind} is sent in a session that was closed");
             cx.breach(Rule::UpdateAfterClose, side, message).at("/params/update/sessionUpdate");
             return true;
         }
@@ -143,7 +178,7 @@ fn late(session: &mut Session, cx: &mut Cx<'_>, kind: &str, update: Json<'_>, vo
     let side = Side::Agent;
     let Some(ended) = session.ended else {
         if session.loaded {
-            let message = format!("a {kind} is sent after session/load was answered, and no turn runs");
+            let message = format!("{kind} is sent after session/load was answered, and no turn runs");
             let said = update.get("content").and_then(|content| content.get_str("text"));
             let known = said.is_some_and(|text| !text.is_empty() && session.replay.agent.contains(&*text));
             let breach = cx.breach(Rule::ReplayAfterLoad, side, message).at("/params/update/sessionUpdate");
@@ -157,13 +192,13 @@ fn late(session: &mut Session, cx: &mut Cx<'_>, kind: &str, update: Json<'_>, vo
     };
     let soon = since(ended.mark, cx.at).as_secs() < 5;
     if ended.cancelled && soon {
-        let message = format!("a {kind} is sent after the cancelled turn was answered");
+        let message = format!("{kind} is sent after the cancelled turn was answered");
         cx.breach(Rule::UpdateAfterCancelled, side, message)
             .at("/params/update/sessionUpdate")
             .with(ended.mark);
         return;
     }
-    let message = format!("a {kind} is sent after the turn was answered, and no turn runs");
+    let message = format!("{kind} is sent after the turn was answered, and no turn runs");
     cx.breach(Rule::UpdateAfterTurn, side, message).at("/params/update/sessionUpdate").with(ended.mark);
 }
 
@@ -203,10 +238,10 @@ fn replay(session: &mut Session, cx: &mut Cx<'_>, kind: &str, update: Json<'_>, 
     session.replayed_message = Some(((*id).into(), voice));
 }
 
-/// A piece of a message.
-fn chunk(session: &mut Session, cx: &mut Cx<'_>, update: Json<'_>, voice: Voice, verdict: Verdict) {
+/// A piece of a message. Gives whether it has a message id.
+fn chunk(session: &mut Session, cx: &mut Cx<'_>, update: Json<'_>, voice: Voice, verdict: Verdict) -> bool {
     if verdict == Verdict::Bad {
-        return;
+        return false;
     }
     if let Some(content) = update.get("content") {
         match content.get("text") {
@@ -221,12 +256,19 @@ fn chunk(session: &mut Session, cx: &mut Cx<'_>, update: Json<'_>, voice: Voice,
             _ => content::block(cx, content, "/params/update/content"),
         }
     }
-    let Some(id) = update.some("messageId").and_then(Json::str) else { return };
+    let Some(id) = update.some("messageId").and_then(Json::str) else { return false };
     cx.saw(Rule::MessageIdMixed, Side::Agent);
+    message_id(session, cx, &id, voice);
+    true
+}
+
+/// One message id is one message.
+#[inline]
+fn message_id(session: &mut Session, cx: &mut Cx<'_>, id: &str, voice: Voice) {
     if session.last_message.as_ref().is_some_and(|(last, other)| **last == *id && *other == voice) {
         return;
     }
-    let known = session.messages.get(&*id).copied();
+    let known = session.messages.get(id).copied();
     if let Some((other, turn)) = known {
         let later = turn != session.turn_count;
         if other != voice || later {
@@ -237,5 +279,5 @@ fn chunk(session: &mut Session, cx: &mut Cx<'_>, update: Json<'_>, voice: Voice,
             cx.breach(Rule::MessageIdMixed, Side::Agent, message).at("/params/update/messageId");
         }
     }
-    session.add_message(&id, voice);
+    session.add_message(id, voice);
 }

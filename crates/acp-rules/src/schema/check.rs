@@ -239,33 +239,42 @@ impl<S: Sink> Walk<'_, S> {
             seen.free = true;
         }
         let mut ok = true;
+        let mut found = 0_u32;
+        if !shape.props.is_empty() || matches!(shape.extra, Extra::Shape(_)) {
+            for (place, (key, field)) in value.fields().enumerate() {
+                let named = shape.props.iter().position(|(name, _)| key.is(name));
+                let id = match (named, shape.extra) {
+                    (Some(prop), _) => {
+                        found |= shape.bits[prop];
+                        shape.props[prop].1
+                    }
+                    (None, Extra::Shape(id)) => id,
+                    (None, _) => continue,
+                };
+                if place < 64 {
+                    seen.known |= 1 << place;
+                }
+                ok &= self.visit(id, field, &path.name(key));
+                if !ok && !S::TELLS {
+                    return false;
+                }
+            }
+        }
+        if found == shape.needed && shape.needed_by_name.is_empty() {
+            return ok;
+        }
+        ok & self.required(shape, value, path)
+    }
+
+    /// The slow look at required fields, which tells the missing ones.
+    fn required(&mut self, shape: &Shape, value: Json<'_>, path: &Path<'_>) -> bool {
+        let mut ok = true;
         for name in &shape.required {
             if value.get(name).is_none() {
                 ok = false;
                 self.sink.flaw(What::Missing, &Path { parent: Some(path), step: Step::Field(name) }, || {
                     format!("the required field \"{name}\" is missing")
                 });
-            }
-        }
-        if !ok && !S::TELLS {
-            return false;
-        }
-        if shape.props.is_empty() && !matches!(shape.extra, Extra::Shape(_)) {
-            return ok;
-        }
-        for (place, (key, field)) in value.fields().enumerate() {
-            let named = shape.props.iter().find(|(name, _)| key.is(name)).map(|(_, id)| *id);
-            let extra = match shape.extra {
-                Extra::Shape(id) => Some(id),
-                _ => None,
-            };
-            let Some(id) = named.or(extra) else { continue };
-            if place < 64 {
-                seen.known |= 1 << place;
-            }
-            ok &= self.visit(id, field, &path.name(key));
-            if !ok && !S::TELLS {
-                return false;
             }
         }
         ok

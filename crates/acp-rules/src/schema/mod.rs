@@ -3,11 +3,12 @@
 mod check;
 mod shape;
 
-use std::collections::HashMap;
 use std::sync::OnceLock;
 
 use acp_rpc::Direction;
 use serde_json::Value;
+
+use crate::hash::StaticMap;
 
 pub(crate) use check::{Flaw, What, flaws, is_clean};
 pub(crate) use shape::{ShapeId, Shapes};
@@ -65,7 +66,9 @@ pub(crate) struct Method {
 pub(crate) struct Schema {
     pub(crate) shapes: Shapes,
     /// By the direction of the request or notification.
-    methods: [HashMap<Box<str>, Method>; 2],
+    methods: [StaticMap<Box<str>, Method>; 2],
+    /// `session/update`, which is most of what there is.
+    update: Option<Method>,
 }
 
 impl Schema {
@@ -73,13 +76,17 @@ impl Schema {
     fn load(source: &'static str) -> Self {
         let value: Value = serde_json::from_str(source).unwrap_or_default();
         match Shapes::compile(&value) {
-            Ok(shapes) => Self { methods: methods(&value, &shapes), shapes },
+            Ok(shapes) => {
+                let methods = methods(&value, &shapes);
+                let update = methods[1].get("session/update").copied();
+                Self { shapes, methods, update }
+            }
             Err(problem) => {
                 debug_assert!(false, "schema: {problem}");
                 let empty = Value::from_iter([("$defs", Value::Object(serde_json::Map::new()))]);
                 let shapes =
                     Shapes::compile(&empty).unwrap_or_else(|_| unreachable!("an empty schema compiles"));
-                Self { shapes, methods: Default::default() }
+                Self { shapes, methods: Default::default(), update: None }
             }
         }
     }
@@ -87,6 +94,9 @@ impl Schema {
     /// The method when it is called in this direction.
     #[inline]
     pub(crate) fn method(&self, dir: Direction, name: &str) -> Option<&Method> {
+        if name == "session/update" && dir == Direction::AgentToClient {
+            return self.update.as_ref();
+        }
         self.methods[slot(dir)].get(name)
     }
 }
@@ -99,8 +109,8 @@ pub(crate) fn slot(dir: Direction) -> usize {
     }
 }
 
-fn methods(schema: &Value, shapes: &Shapes) -> [HashMap<Box<str>, Method>; 2] {
-    let mut out: [HashMap<Box<str>, Method>; 2] = Default::default();
+fn methods(schema: &Value, shapes: &Shapes) -> [StaticMap<Box<str>, Method>; 2] {
+    let mut out: [StaticMap<Box<str>, Method>; 2] = Default::default();
     let defs = schema.get("$defs").and_then(Value::as_object);
     let all = || defs.into_iter().flatten();
     for (name, def) in all() {

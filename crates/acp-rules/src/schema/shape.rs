@@ -56,6 +56,11 @@ pub(crate) struct Shape {
     pub(crate) integer: Option<i64>,
     pub(crate) props: Vec<(Box<str>, ShapeId)>,
     pub(crate) required: Vec<Box<str>>,
+    /// By the place in `props`: the bit of the field in `needed`.
+    pub(crate) bits: Vec<u32>,
+    /// The bits of all required fields that `props` names; the others are looked for by name.
+    pub(crate) needed: u32,
+    pub(crate) needed_by_name: Vec<Box<str>>,
     pub(crate) extra: Extra,
     pub(crate) items: Option<ShapeId>,
     pub(crate) minimum: Option<f64>,
@@ -94,6 +99,9 @@ impl Shape {
             integer: None,
             props: Vec::new(),
             required: Vec::new(),
+            bits: Vec::new(),
+            needed: 0,
+            needed_by_name: Vec::new(),
             extra: Extra::Unsaid,
             items: None,
             minimum: None,
@@ -103,6 +111,22 @@ impl Shape {
             reference: None,
             union: None,
             not: None,
+        }
+    }
+
+    /// Gives every required field a bit, as far as there are bits.
+    fn number_required(&mut self) {
+        self.bits = vec![0; self.props.len()];
+        let mut next = 1_u32;
+        for name in &self.required {
+            match self.props.iter().position(|(prop, _)| prop == name) {
+                Some(place) if next != 0 => {
+                    self.bits[place] = next;
+                    self.needed |= next;
+                    next = next.wrapping_shl(1);
+                }
+                _ => self.needed_by_name.push(name.clone()),
+            }
         }
     }
 
@@ -231,6 +255,7 @@ impl Compiler {
         for (keyword, value) in object {
             self.keyword(&mut shape, keyword, value)?;
         }
+        shape.number_required();
         Ok(shape)
     }
 

@@ -329,8 +329,8 @@ fn flaws_say_what_and_where() {
             update(json!({"sessionUpdate":"tool_call","toolCallId":"t","status":"done"}))
         ),
         [
-            "/update/title: the required field \"title\" is missing",
-            "/update/status: \"done\" is not one of pending, in_progress, completed, failed"
+            "/update/status: \"done\" is not one of pending, in_progress, completed, failed",
+            "/update/title: the required field \"title\" is missing"
         ]
     );
     assert_eq!(

@@ -1,0 +1,115 @@
+//! `acp lint FILE…`
+
+mod json;
+mod junit;
+mod read;
+mod redact;
+mod sarif;
+mod text;
+
+use std::fs::File;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use acp_rules::{Ending, Severity};
+use anyhow::Context as _;
+
+use crate::exit;
+use read::Judged;
+
+/// Arguments of `acp lint`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Transcripts: lines of {"t","dir","line"} or {"t","dir","frame"}; `-` is standard input
+    #[arg(required = true)]
+    files: Vec<PathBuf>,
+    /// How to print what was found
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+    /// Where to write it instead of standard output; with --redact, where the copy goes
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Add latency per method, sizes, time to the first chunk and turn lengths
+    #[arg(long)]
+    stats: bool,
+    /// Add which requirements the conversation put to the test
+    #[arg(long)]
+    coverage: bool,
+    /// Leave out warnings
+    #[arg(long)]
+    quiet: bool,
+    /// The recording was cut: blame nobody for what is missing at its end
+    #[arg(long, conflicts_with = "agent_exited")]
+    cut: bool,
+    /// The conversation ended because the agent went away
+    #[arg(long)]
+    agent_exited: bool,
+    /// Instead of judging, write a copy that is safe to share: no tokens, keys, home folders and file contents
+    #[arg(long)]
+    redact: bool,
+}
+
+/// The ways to print findings.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    /// For people, with excerpts
+    Text,
+    /// Everything, for programs
+    Json,
+    /// SARIF 2.1.0, for code hosts and editors
+    Sarif,
+    /// JUnit XML, one case per requirement that was put to the test
+    Junit,
+}
+
+/// Judges transcripts.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    if args.redact {
+        return redact::run(&args.files, args.out.as_deref());
+    }
+    let ending = match (args.cut, args.agent_exited) {
+        (true, _) => Ending::Cut,
+        (_, true) => Ending::AgentExited,
+        _ => Ending::ClientClosed,
+    };
+    let mut judged: Vec<Judged> = args.files.iter().map(|file| read::judge(file, ending)).collect();
+    if args.quiet {
+        for file in &mut judged {
+            file.findings.retain(|shown| shown.finding.severity == Severity::Error);
+        }
+    }
+    let mut buffer = Vec::new();
+    match args.format {
+        Format::Text => text::write(&mut buffer, &judged, args.stats, args.coverage)?,
+        Format::Json => json::write(&mut buffer, &judged, args.stats, args.coverage)?,
+        Format::Sarif => sarif::write(&mut buffer, &judged)?,
+        Format::Junit => junit::write(&mut buffer, &judged)?,
+    }
+    emit(args.out.as_deref(), &buffer)?;
+    if args.format != Format::Text || args.out.is_some() {
+        for problem in judged.iter().flat_map(Judged::problem_lines) {
+            eprintln!("acp lint: {problem}");
+        }
+    }
+    Ok(ExitCode::from(code(&judged)))
+}
+
+/// 2 when something could not be read, 1 when a requirement that binds is broken, else 0.
+fn code(judged: &[Judged]) -> u8 {
+    if judged.iter().any(Judged::unreadable) {
+        return exit::USAGE;
+    }
+    if judged.iter().any(|file| file.errors > 0) { exit::FAILED } else { exit::OK }
+}
+
+fn emit(out: Option<&std::path::Path>, text: &[u8]) -> anyhow::Result<()> {
+    let Some(path) = out else {
+        return match std::io::stdout().lock().write_all(text) {
+            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+            other => other.context("cannot write to standard output"),
+        };
+    };
+    let mut file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+    file.write_all(text).with_context(|| format!("cannot write {}", path.display()))
+}

@@ -1,0 +1,343 @@
+//! Reads a transcript, judges what can be read, and finds the text of the evidence.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::time::Duration;
+
+use acp_rpc::transcript::{Entry, EntryFlaw};
+use acp_rules::{Coverage, Ending, Excerpt, Finding, Judge, JudgeConfig, Side, Stats, excerpt};
+
+/// Lines longer than this are not held in memory.
+const LINE_LIMIT: usize = 64 << 20;
+/// Between lines that have no time.
+const STEP: Duration = Duration::from_millis(100);
+/// At most so many unreadable lines are told one by one.
+const PROBLEMS: usize = 20;
+
+/// A finding with where to look.
+pub(super) struct Shown {
+    pub(super) finding: Finding,
+    /// One for each piece of evidence: the line in the file, from 1, and what stands there.
+    pub(super) places: Vec<Place>,
+}
+
+/// Where a frame stands.
+#[derive(Clone, Default)]
+pub(super) struct Place {
+    pub(super) line: usize,
+    pub(super) excerpt: Excerpt,
+}
+
+/// Something about the file itself.
+pub(super) struct Problem {
+    /// From 1; 0 for the whole file.
+    pub(super) line: usize,
+    pub(super) message: String,
+    /// Whether a part of the conversation was not judged because of it.
+    pub(super) fatal: bool,
+}
+
+/// One file, judged.
+pub(super) struct Judged {
+    pub(super) name: String,
+    pub(super) frames: u64,
+    pub(super) version: Option<i64>,
+    pub(super) findings: Vec<Shown>,
+    pub(super) errors: u64,
+    pub(super) warnings: u64,
+    pub(super) not_kept: Vec<(&'static str, Side, u64)>,
+    pub(super) coverage: Coverage,
+    pub(super) stats: Stats,
+    pub(super) timed: bool,
+    pub(super) problems: Vec<Problem>,
+    more_problems: usize,
+}
+
+impl Judged {
+    /// Whether something could not be read.
+    pub(super) fn unreadable(&self) -> bool {
+        self.problems.iter().any(|problem| problem.fatal)
+    }
+
+    /// The problems as lines for people.
+    pub(super) fn problem_lines(&self) -> Vec<String> {
+        let place = |line| if line == 0 { self.name.clone() } else { format!("{}:{line}", self.name) };
+        let mut out: Vec<String> = self
+            .problems
+            .iter()
+            .map(|problem| format!("{}: {}", place(problem.line), problem.message))
+            .collect();
+        if self.more_problems > 0 {
+            out.push(format!("{}: and {} more lines that cannot be read", self.name, self.more_problems));
+        }
+        out
+    }
+}
+
+/// Judges one file. What cannot be read becomes a problem, and the rest is judged.
+pub(super) fn judge(path: &Path, ending: Ending) -> Judged {
+    let mut reading = Reading::new(path);
+    let source: Box<dyn BufRead> = match open(path) {
+        Ok(source) => source,
+        Err(error) => {
+            reading.problem(0, format!("cannot open it: {error}"), true);
+            return reading.finish(Ending::Cut);
+        }
+    };
+    reading.all(source);
+    let mut judged = reading.finish(ending);
+    if path != Path::new("-") {
+        find_evidence(path, &mut judged);
+    }
+    judged
+}
+
+fn open(path: &Path) -> std::io::Result<Box<dyn BufRead>> {
+    if path == Path::new("-") {
+        return Ok(Box::new(BufReader::new(std::io::stdin())));
+    }
+    Ok(Box::new(BufReader::with_capacity(1 << 18, File::open(path)?)))
+}
+
+struct Reading {
+    judged: Judged,
+    judge: Judge,
+    clock: Clock,
+    cut: bool,
+}
+
+/// Times of entries, made up where there are none.
+#[derive(Default)]
+struct Clock {
+    last: Duration,
+    timed: bool,
+}
+
+impl Clock {
+    /// Reads an entry; one without a time comes a moment after the one before.
+    fn entry(&mut self, line: &str) -> Result<Entry, EntryFlaw> {
+        let entry = match Entry::parse(line) {
+            Err(EntryFlaw::Missing("t")) => {
+                let at = (self.last + STEP).as_secs_f64();
+                let rest =
+                    line.trim_start().trim_start_matches('\u{feff}').strip_prefix('{').unwrap_or_default();
+                Entry::parse(&format!("{{\"t\":{at:?},{rest}"))?
+            }
+            other => {
+                self.timed |= other.is_ok();
+                other?
+            }
+        };
+        Ok(entry)
+    }
+}
+
+impl Reading {
+    fn new(path: &Path) -> Self {
+        let judge = Judge::new(JudgeConfig::default());
+        let judged = Judged {
+            name: path.display().to_string(),
+            frames: 0,
+            version: None,
+            findings: Vec::new(),
+            errors: 0,
+            warnings: 0,
+            not_kept: Vec::new(),
+            coverage: judge.coverage(),
+            stats: Stats::default(),
+            timed: false,
+            problems: Vec::new(),
+            more_problems: 0,
+        };
+        Self { judged, judge, clock: Clock::default(), cut: false }
+    }
+
+    fn problem(&mut self, line: usize, message: String, fatal: bool) {
+        if self.judged.problems.len() < PROBLEMS {
+            self.judged.problems.push(Problem { line, message, fatal });
+        } else {
+            self.judged.more_problems += usize::from(fatal);
+        }
+    }
+
+    fn all(&mut self, mut source: Box<dyn BufRead>) {
+        let mut lines = Lines::default();
+        loop {
+            match lines.next(&mut source) {
+                Ok(None) => break,
+                Ok(Some(line)) => self.line(lines.number, &line),
+                Err(error) => {
+                    self.problem(lines.number + 1, format!("cannot read on: {error}"), true);
+                    break;
+                }
+            }
+        }
+        if self.judge.frames() == 0 && self.judged.problems.is_empty() {
+            self.problem(0, "there is no frame in it".into(), true);
+        }
+    }
+
+    fn line(&mut self, number: usize, line: &Line) {
+        let Some(text) = &line.text else {
+            self.problem(number, line.trouble.clone(), true);
+            return;
+        };
+        if text.trim().is_empty() {
+            return;
+        }
+        let before = self.clock.last;
+        let entry = match self.clock.entry(text) {
+            Ok(entry) => entry,
+            Err(_) if !line.ended => {
+                self.cut = true;
+                self.problem(
+                    number,
+                    "the last line is cut off; judged without it, as a cut recording".into(),
+                    false,
+                );
+                return;
+            }
+            Err(flaw) => {
+                self.problem(number, explain(text, &flaw), true);
+                return;
+            }
+        };
+        if entry.t < before
+            && !self.judged.problems.iter().any(|problem| problem.message.contains("backwards"))
+        {
+            self.problem(
+                number,
+                "time goes backwards here; lines are judged in the order they stand in".into(),
+                false,
+            );
+        }
+        self.clock.last = self.clock.last.max(entry.t);
+        let frame = entry.frame();
+        self.judge.observe(entry.t, entry.dir, &frame);
+        self.judged.stats.observe(entry.t, entry.dir, &frame);
+        let raw = String::from_utf8_lossy(&entry.line);
+        for finding in self.judge.news().to_vec() {
+            let mut places = vec![Place::default(); finding.evidence.len()];
+            if let (Some(place), Some(evidence)) = (places.first_mut(), finding.evidence.first()) {
+                *place = Place { line: number, excerpt: excerpt(&raw, &evidence.pointer) };
+            }
+            self.judged.findings.push(Shown { finding, places });
+        }
+    }
+
+    fn finish(mut self, ending: Ending) -> Judged {
+        self.judge.set_ending(if self.cut { Ending::Cut } else { ending });
+        self.judge.close(self.clock.last + Duration::from_secs(1));
+        for finding in self.judge.news().to_vec() {
+            let places = vec![Place::default(); finding.evidence.len()];
+            self.judged.findings.push(Shown { finding, places });
+        }
+        (self.judged.errors, self.judged.warnings) = self.judge.totals();
+        self.judged.frames = self.judge.frames();
+        self.judged.version = self.judge.version();
+        self.judged.not_kept = self.judge.not_kept();
+        self.judged.coverage = self.judge.coverage();
+        self.judged.timed = self.clock.timed;
+        self.judged
+    }
+}
+
+/// What is wrong with a line, and what it may be instead.
+fn explain(text: &str, flaw: &EntryFlaw) -> String {
+    let start = text.trim_start();
+    if start.starts_with('{') && start.contains("\"jsonrpc\"") && !start.contains("\"dir\"") {
+        return "a bare JSON-RPC message: a transcript line needs a direction, like {\"dir\":\"a2c\",\"frame\":{…}}".into();
+    }
+    flaw.to_string()
+}
+
+/// A line of the file.
+struct Line {
+    /// `None` when it cannot be read as text.
+    text: Option<String>,
+    trouble: String,
+    /// Whether a line ending followed.
+    ended: bool,
+}
+
+/// Lines with a limit on their length.
+#[derive(Default)]
+struct Lines {
+    number: usize,
+}
+
+impl Lines {
+    fn next(&mut self, source: &mut dyn BufRead) -> std::io::Result<Option<Line>> {
+        let mut bytes = Vec::new();
+        let mut length = 0_usize;
+        let mut ended = false;
+        while !ended {
+            let buffer = source.fill_buf()?;
+            if buffer.is_empty() {
+                break;
+            }
+            let end = buffer.iter().position(|byte| *byte == b'\n');
+            let take = end.map_or(buffer.len(), |end| end + 1);
+            length += take;
+            if length <= LINE_LIMIT {
+                bytes.extend_from_slice(&buffer[..take]);
+            }
+            source.consume(take);
+            ended = end.is_some();
+        }
+        if length == 0 {
+            return Ok(None);
+        }
+        self.number += 1;
+        if length > LINE_LIMIT {
+            let trouble = format!("the line has {length} bytes, more than {LINE_LIMIT}; it was left out");
+            return Ok(Some(Line { text: None, trouble, ended }));
+        }
+        while bytes.last().is_some_and(|byte| matches!(byte, b'\n' | b'\r')) {
+            bytes.pop();
+        }
+        Ok(Some(match String::from_utf8(bytes) {
+            Ok(text) => Line { text: Some(text), trouble: String::new(), ended },
+            Err(error) => {
+                let at = error.utf8_error().valid_up_to();
+                Line { text: None, trouble: format!("not UTF-8: bad byte at {at}"), ended }
+            }
+        }))
+    }
+}
+
+/// A second look at the file, for the text of earlier frames that findings refer to.
+fn find_evidence(path: &Path, judged: &mut Judged) {
+    let wanted: BTreeSet<u64> = judged
+        .findings
+        .iter()
+        .flat_map(|shown| shown.finding.evidence.iter().zip(&shown.places))
+        .filter(|(_, place)| place.line == 0)
+        .map(|(evidence, _)| evidence.index)
+        .collect();
+    let Some(last) = wanted.last().copied() else { return };
+    let Ok(mut source) = open(path) else { return };
+    let (mut lines, mut clock, mut index) = (Lines::default(), Clock::default(), 0_u64);
+    let mut found: BTreeMap<u64, Place> = BTreeMap::new();
+    while index <= last {
+        let Ok(Some(line)) = lines.next(&mut source) else { break };
+        let Some(text) = line.text.filter(|text| !text.trim().is_empty()) else { continue };
+        let Ok(entry) = clock.entry(&text) else { continue };
+        if wanted.contains(&index) {
+            let raw = String::from_utf8_lossy(&entry.line);
+            found.insert(index, Place { line: lines.number, excerpt: excerpt(&raw, "") });
+        }
+        index += 1;
+    }
+    for shown in &mut judged.findings {
+        for (evidence, place) in shown.finding.evidence.iter().zip(&mut shown.places) {
+            if place.line == 0
+                && let Some(there) = found.get(&evidence.index)
+            {
+                *place = there.clone();
+            }
+        }
+    }
+}

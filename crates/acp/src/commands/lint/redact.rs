@@ -1,0 +1,195 @@
+//! A copy of a transcript that is safe to share.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::LazyLock;
+
+use acp_rpc::transcript::Entry;
+use anyhow::Context as _;
+use regex::Regex;
+use serde_json::Value;
+
+use crate::exit;
+
+/// Stands for a home folder while secrets are taken out. No text of a frame has it: JSON escapes control characters.
+const HOME: &str = "\u{1}home\u{1}";
+
+static HOMES: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(r"(?:/home|/Users)/[A-Za-z0-9._-]+|/root\b|(?i:[A-Z]:\\Users\\[A-Za-z0-9._ -]+)").ok()
+});
+
+/// Members whose text is the content of a file or the output of a command.
+const CONTENTS: &[&str] = &["content", "oldText", "newText", "output", "blob", "data"];
+
+/// Writes the copy. Lines that cannot be read are left out, because nobody knows what is in them.
+pub(super) fn run(files: &[PathBuf], out: Option<&Path>) -> anyhow::Result<ExitCode> {
+    let [file] = files else {
+        eprintln!("acp lint: --redact takes one transcript at a time");
+        return Ok(ExitCode::from(exit::USAGE));
+    };
+    let source = match File::open(file) {
+        Ok(source) => BufReader::new(source),
+        Err(error) => {
+            eprintln!("acp lint: {}: cannot open it: {error}", file.display());
+            return Ok(ExitCode::from(exit::USAGE));
+        }
+    };
+    let mut sink: Box<dyn Write> = match out {
+        Some(path) => Box::new(BufWriter::new(
+            File::create(path).with_context(|| format!("cannot write {}", path.display()))?,
+        )),
+        None => Box::new(std::io::stdout().lock()),
+    };
+    let mut left_out = 0_usize;
+    for (number, line) in source.lines().enumerate() {
+        let line = line.ok().filter(|line| !line.trim().is_empty());
+        let Some(line) = line else { continue };
+        match redacted(&line) {
+            Some(copy) => writeln!(sink, "{copy}").context("cannot write the copy")?,
+            None => {
+                left_out += 1;
+                eprintln!(
+                    "acp lint: {}:{}: cannot be read; left out of the copy",
+                    file.display(),
+                    number + 1
+                );
+            }
+        }
+    }
+    sink.flush().context("cannot write the copy")?;
+    Ok(ExitCode::from(if left_out > 0 { exit::USAGE } else { exit::OK }))
+}
+
+/// One line of the copy.
+fn redacted(line: &str) -> Option<String> {
+    let untimed = !line.contains("\"t\"");
+    let timed = if untimed { line.replacen('{', "{\"t\":0,", 1) } else { line.to_owned() };
+    let entry = Entry::parse(&timed).ok()?;
+    let text = match std::str::from_utf8(&entry.line) {
+        Ok(text) => text,
+        Err(_) => return Some(Entry { line: "[redacted: not text]".into(), ..entry }.to_json_line()),
+    };
+    let frame = match serde_json::from_str::<Value>(text) {
+        Ok(mut value) => {
+            value_of(&mut value, "");
+            value.to_string()
+        }
+        Err(_) => secrets(text),
+    };
+    Some(Entry { line: frame.into(), ..entry }.to_json_line())
+}
+
+fn value_of(value: &mut Value, name: &str) {
+    match value {
+        Value::String(text) if CONTENTS.contains(&name) => *text = hidden(text),
+        Value::String(text) => *text = secrets(text),
+        Value::Array(items) => {
+            items.iter_mut().for_each(|item| value_of(item, if name == "content" { "" } else { name }))
+        }
+        Value::Object(members) => {
+            let embedded = members.contains_key("uri") && members.contains_key("text");
+            let secret = members.get("name").and_then(Value::as_str).is_some_and(is_secret);
+            for (key, member) in members.iter_mut() {
+                match member {
+                    Value::String(text) if embedded && key == "text" => *text = hidden(text),
+                    Value::String(text) if is_secret(key) || (secret && key == "value") => {
+                        *text = "[redacted]".into()
+                    }
+                    Value::Object(_) | Value::Array(_) | Value::String(_) => value_of(member, key),
+                    _ => {}
+                }
+            }
+            if matches!(name, "rawInput" | "rawOutput") {
+                hide_strings(members);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// What a tool was given and gave back: nothing of it but its form.
+fn hide_strings(members: &mut serde_json::Map<String, Value>) {
+    for member in members.values_mut() {
+        match member {
+            Value::String(text) => *text = hidden(text),
+            Value::Object(inner) => hide_strings(inner),
+            Value::Array(items) => {
+                for item in items {
+                    match item {
+                        Value::String(text) => *text = hidden(text),
+                        Value::Object(inner) => hide_strings(inner),
+                        _ => {}
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn is_secret(name: &str) -> bool {
+    let name = name.to_lowercase().replace(['-', '.'], "_");
+    [
+        "api_key",
+        "apikey",
+        "token",
+        "secret",
+        "password",
+        "passwd",
+        "authorization",
+        "credential",
+        "private_key",
+    ]
+    .iter()
+    .any(|word| name == *word || name.ends_with(word) || name.starts_with(&format!("{word}_")))
+}
+
+fn hidden(text: &str) -> String {
+    if text.is_empty() { String::new() } else { format!("[{} bytes redacted]", text.len()) }
+}
+
+/// The text without secrets, and with one home folder for all. Paths stay absolute, so that the copy is judged
+/// as the original is.
+fn secrets(text: &str) -> String {
+    let marked = match &*HOMES {
+        Some(homes) => homes.replace_all(text, HOME).into_owned(),
+        None => text.to_owned(),
+    };
+    acp_report::redact_text(&marked).replace(HOME, "/home/user")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_homes_and_contents_go_and_the_rest_stays() {
+        let line = r#"{"t":1.5,"dir":"c2a","frame":{"jsonrpc":"2.0","id":1,"method":"session/new","params":{"cwd":"/home/ada/work","mcpServers":[{"name":"x","command":"/bin/x","args":["--token","sk-abcdefghijklmnopqrstuv"],"env":[{"name":"API_KEY","value":"hunter2hunter2"}]}]}}}"#;
+        let copy = redacted(line).expect("a line");
+        assert!(copy.contains("/home/user/work"), "{copy}");
+        for secret in ["ada", "sk-abcdef", "hunter2"] {
+            assert!(!copy.contains(secret), "{secret}: {copy}");
+        }
+        let entry = Entry::parse(&copy).expect("an entry");
+        assert_eq!(entry.t.as_secs_f64(), 1.5);
+        assert_eq!(entry.frame().method(), Some("session/new"));
+    }
+
+    #[test]
+    fn file_contents_are_hidden_wherever_they_travel() {
+        for frame in [
+            r#"{"jsonrpc":"2.0","id":1,"result":{"content":"private text"}}"#,
+            r#"{"jsonrpc":"2.0","id":1,"method":"fs/write_text_file","params":{"sessionId":"s","path":"/a","content":"private text"}}"#,
+            r#"{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"tool_call","toolCallId":"t","title":"t","rawInput":{"a":["private text"]},"content":[{"type":"diff","path":"/a","newText":"private text"}]}}}"#,
+            r#"{"jsonrpc":"2.0","id":1,"result":{"output":"private text","truncated":false}}"#,
+            r#"{"jsonrpc":"2.0","id":1,"method":"session/prompt","params":{"prompt":[{"type":"resource","resource":{"uri":"file:///a","text":"private text"}}]}}"#,
+        ] {
+            let copy = redacted(&format!(r#"{{"t":0,"dir":"a2c","frame":{frame}}}"#)).expect("a line");
+            assert!(!copy.contains("private"), "{copy}");
+        }
+        let spoken = r#"{"t":0,"dir":"a2c","frame":{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"hello"}}}}}"#;
+        assert!(redacted(spoken).expect("a line").contains("hello"));
+    }
+}

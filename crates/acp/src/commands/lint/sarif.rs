@@ -1,0 +1,78 @@
+//! Findings as SARIF 2.1.0.
+
+use std::io::Write;
+
+use acp_rules::{RuleInfo, Severity, registry, rules};
+use serde_json::{Value, json};
+
+use super::read::{Judged, Shown};
+
+/// Writes one run for all files.
+pub(super) fn write(out: &mut impl Write, judged: &[Judged]) -> anyhow::Result<()> {
+    let results: Vec<Value> =
+        judged.iter().flat_map(|file| file.findings.iter().map(move |shown| result(file, shown))).collect();
+    let notes: Vec<Value> = judged
+        .iter()
+        .flat_map(Judged::problem_lines)
+        .map(|line| json!({"level": "error", "message": {"text": line}}))
+        .collect();
+    let log = json!({
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [{
+            "tool": {"driver": {
+                "name": "acp lint",
+                "version": env!("CARGO_PKG_VERSION"),
+                "rules": rules().iter().map(rule).collect::<Vec<_>>(),
+            }},
+            "invocations": [{
+                "executionSuccessful": !judged.iter().any(Judged::unreadable),
+                "toolExecutionNotifications": notes,
+            }],
+            "results": results,
+        }],
+    });
+    serde_json::to_writer_pretty(&mut *out, &log)?;
+    writeln!(out)?;
+    Ok(())
+}
+
+fn rule(info: &RuleInfo) -> Value {
+    let ids: Vec<&str> = info.agent.iter().chain(info.client).copied().collect();
+    json!({
+        "id": info.name,
+        "shortDescription": {"text": info.looks_for},
+        "help": {"text": info.hint},
+        "properties": {"requirements": ids},
+    })
+}
+
+fn result(file: &Judged, shown: &Shown) -> Value {
+    let finding = &shown.finding;
+    let place = |line: usize| json!({"physicalLocation": {"artifactLocation": {"uri": uri(&file.name)}, "region": {"startLine": line.max(1)}}});
+    let lines: Vec<usize> = shown.places.iter().map(|place| place.line).collect();
+    let text = registry().get(finding.requirement).map_or("", |row| row.text.as_str());
+    let mut value = json!({
+        "ruleId": finding.rule,
+        "level": if finding.severity == Severity::Error { "error" } else { "warning" },
+        "message": {"text": format!("{} ({}: {text})", finding.message, finding.requirement)},
+        "locations": [place(lines.first().copied().unwrap_or(1))],
+        "properties": {"requirement": finding.requirement, "blame": finding.blame, "hint": finding.hint},
+    });
+    if lines.len() > 1 {
+        value["relatedLocations"] = lines[1..].iter().map(|line| place(*line)).collect();
+    }
+    value
+}
+
+/// A path as a URI reference.
+fn uri(path: &str) -> String {
+    path.bytes()
+        .map(|byte| match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => {
+                char::from(byte).to_string()
+            }
+            other => format!("%{other:02X}"),
+        })
+        .collect()
+}

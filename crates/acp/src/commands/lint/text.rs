@@ -1,0 +1,119 @@
+//! Findings for people.
+
+use std::io::{Result, Write};
+use std::time::Duration;
+
+use acp_rules::{Severity, Spread, Standing, Stats};
+
+use super::read::{Judged, Shown};
+
+/// Writes every file's findings and a summary.
+pub(super) fn write(out: &mut impl Write, judged: &[Judged], stats: bool, coverage: bool) -> Result<()> {
+    for file in judged {
+        for problem in file.problem_lines() {
+            writeln!(out, "{problem}")?;
+        }
+        for shown in &file.findings {
+            finding(out, file, shown)?;
+        }
+        for (rule, side, more) in &file.not_kept {
+            writeln!(out, "… and {more} more of {rule} by the {side}\n")?;
+        }
+        if stats {
+            numbers(out, &file.stats, file.timed)?;
+        }
+        if coverage {
+            covered(out, file)?;
+        }
+        summary(out, file)?;
+    }
+    Ok(())
+}
+
+fn finding(out: &mut impl Write, file: &Judged, shown: &Shown) -> Result<()> {
+    let finding = &shown.finding;
+    writeln!(out, "{}[{}] {}", finding.severity.as_str(), finding.requirement, finding.message)?;
+    for (number, (evidence, place)) in finding.evidence.iter().zip(&shown.places).enumerate() {
+        let arrow = if number == 0 { "-->" } else { "and" };
+        let when = if file.timed { format!("  at {}", seconds(evidence.at)) } else { String::new() };
+        writeln!(
+            out,
+            "  {arrow} {}:{}  {}{when}  {}",
+            file.name, place.line, evidence.dir, evidence.pointer
+        )?;
+        if place.excerpt.text.is_empty() {
+            continue;
+        }
+        writeln!(out, "      {}", place.excerpt.text)?;
+        if !place.excerpt.marked.is_empty() {
+            let indent = " ".repeat(place.excerpt.marked.start);
+            writeln!(out, "      {indent}{}", "^".repeat(place.excerpt.marked.len()))?;
+        }
+    }
+    writeln!(out, "    rule: {}, by the {}", finding.rule, finding.blame)?;
+    writeln!(out, "    hint: {}\n", finding.hint)
+}
+
+fn seconds(at: Duration) -> String {
+    format!("{:.3} s", at.as_secs_f64())
+}
+
+fn summary(out: &mut impl Write, file: &Judged) -> Result<()> {
+    let by = |severity: Severity, side: acp_rules::Side| {
+        file.findings.iter().filter(|s| s.finding.severity == severity && s.finding.blame == side).count()
+    };
+    let version = file.version.map_or("no version agreed".to_owned(), |version| format!("version {version}"));
+    let held = file.coverage.count(Standing::Held);
+    let broken = file.coverage.count(Standing::Broken);
+    writeln!(
+        out,
+        "{}: {} frames, {version}: {} errors ({} by the agent, {} by the client), {} warnings; {held} requirements held, {broken} broken",
+        file.name,
+        file.frames,
+        file.errors,
+        by(Severity::Error, acp_rules::Side::Agent),
+        by(Severity::Error, acp_rules::Side::Client),
+        file.warnings,
+    )
+}
+
+fn numbers(out: &mut impl Write, stats: &Stats, timed: bool) -> Result<()> {
+    for (dir, volume) in &stats.volume {
+        let (frames, bytes, largest) = (volume.frames, volume.bytes, volume.largest);
+        writeln!(out, "{dir}  {frames} frames, {bytes} bytes, largest {largest}")?;
+    }
+    for (kind, count) in &stats.updates {
+        writeln!(out, "update {kind:30} {count:>8}")?;
+    }
+    if !timed {
+        return writeln!(out, "the transcript has no times: no latencies\n");
+    }
+    writeln!(out, "{:36} {:>7} {:>10} {:>10} {:>10}", "seconds", "count", "p50", "p95", "max")?;
+    spread(out, "prompt to first chunk", &stats.first_chunk)?;
+    spread(out, "turn", &stats.turns)?;
+    for ((method, asker), one) in &stats.latency {
+        spread(out, &format!("{method} (by the {asker})"), one)?;
+    }
+    writeln!(out)
+}
+
+fn spread(out: &mut impl Write, name: &str, spread: &Spread) -> Result<()> {
+    let at = |part| spread.quantile(part).as_secs_f64();
+    writeln!(out, "{name:36} {:>7} {:>10.4} {:>10.4} {:>10.4}", spread.count(), at(0.5), at(0.95), at(1.0))
+}
+
+fn covered(out: &mut impl Write, file: &Judged) -> Result<()> {
+    for (standing, title) in
+        [(Standing::Broken, "broken"), (Standing::Held, "held"), (Standing::NeverReached, "never reached")]
+    {
+        let ids: Vec<&str> = file
+            .coverage
+            .rows
+            .iter()
+            .filter(|row| row.standing == standing)
+            .map(|row| row.requirement)
+            .collect();
+        writeln!(out, "{title} ({}): {}", ids.len(), ids.join(" "))?;
+    }
+    writeln!(out, "not to be seen in frames: {}\n", file.coverage.count(Standing::NotJudged))
+}
