@@ -30,13 +30,6 @@ pub(super) fn run(plan: &Plan) -> anyhow::Result<Vec<Bar>> {
         &["", "µs", "× bare", "× async bare"],
         &rows,
     );
-    let to = |floor| results.ratio(Kind::Ours, floor, figure);
-    Ok(vec![
-        Bar::new("round trip, times the bare pipe's", Wanted::AtMost(1.7), to(Kind::Bare)),
-        Bar::new(
-            "round trip, times the bare pipe's on the async runtime",
-            Wanted::AtMost(1.7),
-            to(Kind::BareAsync),
-        ),
-    ])
+    let found = results.ratio(Kind::Ours, Kind::Bare, figure);
+    Ok(vec![Bar::new("round trip, times the bare pipe's", Wanted::AtMost(1.7), found)])
 }
