@@ -121,10 +121,10 @@ fn details(params: &Value, title: &str) -> Vec<String> {
     for key in ["command", "cmd", "path", "file_path", "url"] {
         match &input[key] {
             Value::String(text) if !title.contains(text.as_str()) => {
-                lines.push(format!("{key}: {}", clean(text)))
+                lines.push(format!("{key}: {}", clean(text)));
             }
             Value::Array(words) => {
-                lines.push(format!("{key}: {}", clean(&Value::Array(words.clone()).to_string())))
+                lines.push(format!("{key}: {}", clean(&Value::Array(words.clone()).to_string())));
             }
             _ => {}
         }

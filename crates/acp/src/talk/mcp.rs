@@ -14,7 +14,7 @@ pub fn servers(values: &[String]) -> anyhow::Result<Vec<McpServer>> {
     for value in values {
         match value.split_once('=') {
             Some((name, rest)) if !name.is_empty() && !name.contains('/') => {
-                servers.push(inline(name, rest)?)
+                servers.push(inline(name, rest)?);
             }
             _ => servers.extend(file(Path::new(value))?),
         }

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 
 use acp_host::{Record, Update};
 use acp_policy::Verdict;
+use acp_rpc::{Frame, Violation};
 use agent_client_protocol_schema::v1::{
     ContentBlock, PlanEntryStatus, SessionUpdate, StopReason, ToolCall, ToolCallContent, ToolCallStatus,
     ToolCallUpdate, ToolKind,
@@ -102,6 +103,11 @@ impl<W: Write> Renderer<W> {
             }
             _ => self.aside(&record.to_string()),
         }
+    }
+
+    /// Something on the wire that should not be there; only when verbose.
+    pub fn noise(&mut self, violation: &Violation, frame: &Frame) -> io::Result<()> {
+        self.aside(&format!("noise from the agent ({violation}): {frame}"))
     }
 
     /// The end of a turn; the usual one needs no words.
@@ -307,7 +313,6 @@ fn kind_word(kind: ToolKind) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use acp_rpc::Frame;
     use serde_json::{Value, json};
 
     fn shown(updates: &[Value]) -> String {

@@ -66,7 +66,8 @@ impl View {
             (View::Json, Event::Decision(record)) => {
                 json::line(&mut io::stdout().lock(), &json::decision(record))
             }
-            (_, Event::Violation(..) | Event::Notification(_) | Event::Closed(..)) => Ok(()),
+            (View::Human(renderer), Event::Violation(violation, frame)) => renderer.noise(violation, frame),
+            (View::Json, Event::Violation(..)) | (_, Event::Notification(_) | Event::Closed(..)) => Ok(()),
         }
     }
 

@@ -101,8 +101,7 @@ fn a_session_is_loaded_with_its_history() {
     let first = prompt(&folder, &["--command", &command, "--json", "Say 'first answer'"]);
     let id: Value = serde_json::from_str(first.1.lines().next().expect("a line")).expect("JSON");
     let id = id["sessionId"].as_str().expect("an id");
-    let (code, out, err) =
-        prompt(&folder, &["--command", &command, "--session", id, "Say 'second answer'"]);
+    let (code, out, err) = prompt(&folder, &["--command", &command, "--session", id, "Say 'second answer'"]);
     assert_eq!((code, err.as_str()), (0, ""), "{out}");
     let place = |text: &str| out.find(text).unwrap_or_else(|| panic!("{text:?} is missing in {out}"));
     assert!(place("first answer") < place("second answer"), "{out}");
