@@ -19,6 +19,9 @@ use crate::watch::Watch;
 /// How many effects are carried out before the other side is heard again.
 const BURST: usize = 256;
 
+/// The rest after each frame to a client that takes one read for one message.
+const PACE: Duration = Duration::from_millis(2);
+
 /// How long an agent goes on that does not notice the end of its input.
 const UNDYING: Duration = Duration::from_secs(600);
 
@@ -144,6 +147,10 @@ impl Conversation {
                     Ok(()) => {
                         self.watch.saw("->", frame);
                         self.held.pop_front();
+                        if self.tongue.is_one_by_one() {
+                            let _ = self.link.tx.flush().await;
+                            tokio::time::sleep(PACE).await;
+                        }
                     }
                     Err(TrySendError::Full) => return Progress::Full,
                     Err(_) => return Progress::Over(Ending::Gone),

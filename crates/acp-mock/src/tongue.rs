@@ -49,6 +49,11 @@ impl Tongue {
         matches!(self, Self::Canonical)
     }
 
+    /// Whether the client takes one read for one message, as the `probe` form's own client does.
+    pub(crate) fn is_one_by_one(&self) -> bool {
+        matches!(self, Self::Foreign(translator) if translator.dialect() == Dialect::Probe)
+    }
+
     /// A frame of the client, in canonical form; some are answered here.
     pub(crate) fn from_client(&mut self, frame: &Frame, clock: impl FnOnce() -> String) -> Vec<Heading> {
         if let Self::Unknown(options) = self {

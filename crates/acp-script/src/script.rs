@@ -128,7 +128,13 @@ pub struct ScriptError(String);
 impl Script {
     /// Reads a script.
     pub fn parse(text: &str) -> Result<Self, ScriptError> {
-        let script: Self = serde_json::from_str(text).map_err(|error| ScriptError(error.to_string()))?;
+        let mut script: Self = serde_json::from_str(text).map_err(|error| ScriptError(error.to_string()))?;
+        // A script is about what the client sends.
+        let checks =
+            script.verify.iter_mut().flat_map(|check| check.frame.iter_mut().chain(&mut check.order));
+        for select in script.rules.iter_mut().map(|rule| &mut rule.select).chain(checks) {
+            select.on = Side::In;
+        }
         for rule in &script.rules {
             if let Some(wish) = &rule.wish {
                 Regex::new(wish).map_err(|error| ScriptError(format!("wish {wish:?}: {error}")))?;

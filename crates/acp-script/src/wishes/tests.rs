@@ -10,39 +10,47 @@ fn every_phrase_compiles() {
 }
 
 #[test]
-fn dump() {
-    for wish in TABLE {
-        for example in wish.examples {
-            println!("{:20} {example:60} {:?}", wish.name, parse(example));
+fn several_wishes_are_found_in_order() {
+    let found = parse("Create a file named a.txt with text 'one', then run the command 'cat a.txt'.");
+    assert_eq!(
+        found,
+        [
+            Intent::Write { path: "a.txt".to_owned(), text: "one".to_owned() },
+            Intent::Run { command: "cat a.txt".to_owned(), kill_after: None },
+        ]
+    );
+}
+
+#[test]
+fn a_quoted_text_is_not_a_wish_of_its_own() {
+    let found = parse("Say 'Read secret.txt and run the command `ls`'");
+    assert_eq!(found, [Intent::Say("Read secret.txt and run the command `ls`".to_owned())]);
+}
+
+#[test]
+fn names_texts_and_commands_are_free() {
+    for (path, text) in
+        [("a.txt", "done"), ("dir/b-c_1.md", "two words"), ("ü ö.txt", "it's fine"), ("x", "7")]
+    {
+        for (open, close) in QUOTES.into_iter().filter(|(open, _)| !matches!(open, '\'' | '‘')) {
+            let wish = format!("Create a file named {open}{path}{close} with text {open}{text}{close}.");
+            let expected = Intent::Write { path: path.to_owned(), text: text.to_owned() };
+            assert_eq!(parse(&wish), [expected], "{wish}");
         }
     }
-    for text in [
-        "Say hello.",
-        "Draft a plan with three steps for tidying this folder.",
-        "Ask me for my favourite colour with a form.",
-        "Create a file named /a/b/outside.txt with text 'escaped'.",
-        "Read line 2 of lines.txt and tell me its contents.",
-        "Ask me for my password.",
-        "Reply with exactly: naïve – 日本語 – 🦀 – ∑",
-        "Run the command 'sleep 60' and kill it after 200 ms.",
-        "Set your thought level to high.",
-        "Switch to plan mode.",
-        "Rename this session to 'orchard'.",
-        "Read /x/extra/there.txt and tell me its contents.",
-        "Create a file named a.txt with text 'one', then run the command 'cat a.txt'.",
-        "Hello, how are you?",
-        "What is 2+2?",
-        "Write 'it's fine' to b.txt",
-        "Create file x.txt with contents hello world",
-        "Please use the terminal to run `ls -la /`",
-        "Create a file named \"my file.txt\" with the content \"a b\"",
-        "Create a file named output with text 'x'",
-        "Read the file README",
-        "Tell me about src/main.rs",
-        "Read the file ./a/b-c_d.txt.",
-        "Write hello to out.txt",
-        "Please create a file called notes.md containing: first line",
-    ] {
-        println!("{:20} {text:60} {:?}", "-", parse(text));
+}
+
+#[test]
+fn ordinary_talk_is_no_wish() {
+    for talk in ["Hello, how are you?", "What is 2+2?", "Say hello.", "Thanks!", "", "read the room", "//"] {
+        assert_eq!(parse(talk), [], "{talk}");
     }
+}
+
+#[test]
+fn a_slash_begins_a_command() {
+    let slash = |name: &str, input: &str| Intent::Slash { name: name.to_owned(), input: input.to_owned() };
+    assert_eq!(parse("/echo a  b"), [slash("echo", "a  b")]);
+    assert_eq!(parse("/help"), [slash("help", "")]);
+    assert_eq!(parse("/etc/passwd is a file"), []);
 }

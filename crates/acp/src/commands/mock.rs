@@ -12,6 +12,8 @@ use acp_script::faults::{Time, parse_spec};
 use acp_script::script::Script;
 use anyhow::Context;
 
+use crate::exit;
+
 /// Arguments of `acp mock`.
 #[derive(clap::Args)]
 pub struct Args {
@@ -100,7 +102,14 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.list_defects {
         return list_defects(args.json);
     }
-    let server = Server::new(settings(args)?)?;
+    let settings = match settings(args) {
+        Ok(settings) => settings,
+        Err(error) => {
+            eprintln!("acp mock: {error:#}");
+            return Ok(ExitCode::from(exit::USAGE));
+        }
+    };
+    let server = Server::new(settings)?;
     let code = match args.port {
         None => {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

@@ -1,0 +1,201 @@
+//! The real `acp mock` and `mock-acp-server`.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+struct Mock {
+    child: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+}
+
+impl Mock {
+    fn start(args: &[&str]) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_acp"))
+            .arg("mock")
+            .args(args)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let (input, output) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));
+        Self { child, input, output }
+    }
+
+    fn send(&mut self, frame: &Value) {
+        writeln!(self.input.as_mut().unwrap(), "{frame}").unwrap();
+    }
+
+    /// Asks and gives back everything up to the answer.
+    fn ask(&mut self, id: i64, method: &str, params: Value) -> Vec<Value> {
+        self.send(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }));
+        read_until(&mut self.output, id)
+    }
+}
+
+impl Drop for Mock {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn read_until(output: &mut impl BufRead, id: i64) -> Vec<Value> {
+    let mut frames = Vec::new();
+    loop {
+        let mut line = String::new();
+        assert_ne!(output.read_line(&mut line).unwrap(), 0, "the agent went away after {frames:?}");
+        let frame: Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("not JSON: {line}"));
+        let answered = frame["id"] == id && frame.get("method").is_none();
+        frames.push(frame);
+        if answered {
+            return frames;
+        }
+    }
+}
+
+#[test]
+fn a_turn_over_stdio_ends_with_the_input() {
+    let mut mock = Mock::start(&["--stdio", "--dialect", "v1"]);
+    mock.ask(1, "initialize", json!({ "protocolVersion": 1 }));
+    let session = mock.ask(2, "session/new", json!({ "cwd": "/", "mcpServers": [] })).pop().unwrap();
+    let session = session["result"]["sessionId"].clone();
+    let prompt =
+        json!({ "sessionId": session, "prompt": [{ "type": "text", "text": "Say 'quince jelly'" }] });
+    let frames = mock.ask(3, "session/prompt", prompt);
+    assert!(
+        frames.iter().any(|frame| frame["params"]["update"]["content"]["text"] == "quince jelly"),
+        "{frames:?}"
+    );
+    assert_eq!(frames.last().unwrap()["result"]["stopReason"], "end_turn");
+    drop(mock.input.take());
+    assert!(mock.child.wait().unwrap().success());
+}
+
+#[test]
+fn the_alias_prints_its_port_and_serves_the_seeds_flags() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_mock-acp-server"))
+        .args(["--port", "0", "--fail-on-prompt"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let line: Value = serde_json::from_str(&line).unwrap();
+    let stream = TcpStream::connect(line["listening"].as_str().unwrap()).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let mut output = BufReader::new(stream.try_clone().unwrap());
+    let mut ask = |id: i64, method: &str, params: Value| {
+        let frame = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
+        writeln!(&stream, "{frame}").unwrap();
+        read_until(&mut output, id).pop().unwrap()
+    };
+    ask(1, "initialize", json!({ "protocolVersion": 1 }));
+    let session =
+        ask(2, "session/new", json!({ "cwd": "/", "mcpServers": [] }))["result"]["sessionId"].clone();
+    let failed = ask(3, "session/prompt", json!({ "sessionId": session, "prompt": [] }));
+    assert_eq!(failed["error"]["code"], -32603);
+    let again = ask(4, "session/list", json!({}));
+    assert_eq!(again["result"]["sessions"].as_array().unwrap().len(), 1, "still usable");
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn send_permissions_asks_before_every_answer() {
+    let mut mock = Mock::start(&["--send-permissions"]);
+    mock.ask(1, "initialize", json!({ "protocolVersion": 1 }));
+    let session = mock.ask(2, "session/new", json!({ "cwd": "/", "mcpServers": [] })).pop().unwrap();
+    let prompt =
+        json!({ "sessionId": session["result"]["sessionId"], "prompt": [{ "type": "text", "text": "Hi" }] });
+    mock.send(&json!({ "jsonrpc": "2.0", "id": 3, "method": "session/prompt", "params": prompt }));
+    let mut line = String::new();
+    while !line.contains("session/request_permission") {
+        line.clear();
+        mock.output.read_line(&mut line).unwrap();
+    }
+    let id = serde_json::from_str::<Value>(&line).unwrap()["id"].clone();
+    let outcome = json!({ "outcome": { "outcome": "selected", "optionId": "allow-once" } });
+    mock.send(&json!({ "jsonrpc": "2.0", "id": id, "result": outcome }));
+    assert_eq!(read_until(&mut mock.output, 3).last().unwrap()["result"]["stopReason"], "end_turn");
+}
+
+#[test]
+fn a_client_of_another_dialect_is_understood() {
+    let mut mock = Mock::start(&[]);
+    let answer = mock.ask(1, "initialize", json!({ "protocolVersion": "2025-01-01", "capabilities": {} }));
+    assert_eq!(answer[0]["result"]["protocolVersion"], "2025-01-01", "{answer:?}");
+    let session =
+        mock.ask(2, "session/new", json!({ "workDir": "/" })).pop().unwrap()["result"]["sessionId"].clone();
+    let frames = mock.ask(3, "session/prompt", json!({ "sessionId": session, "prompt": "Hello there" }));
+    assert!(frames.iter().any(|frame| frame["method"] == "assistant.message_delta"), "{frames:?}");
+}
+
+#[test]
+fn defects_end_the_process_and_leave_the_stream_as_they_say() {
+    let mut mock = Mock::start(&["--defect", "dies-on-bad-json"]);
+    writeln!(mock.input.as_mut().unwrap(), "{{oops").unwrap();
+    assert_eq!(mock.child.wait().unwrap().code(), Some(1));
+
+    let mut mock = Mock::start(&["--defect", "banner", "--defect", "goodbye-line"]);
+    drop(mock.input.take());
+    let mut all = String::new();
+    mock.output.read_to_string(&mut all).unwrap();
+    assert_eq!(all, "Welcome to the agent, version 1.0\nGoodbye!\n");
+}
+
+#[test]
+fn a_grandchild_writes_into_the_stream() {
+    let mut mock = Mock::start(&["--defect", "grandchild-writes-stdout"]);
+    mock.ask(1, "initialize", json!({ "protocolVersion": 1 }));
+    let mut line = String::new();
+    mock.output.read_line(&mut line).unwrap();
+    assert_eq!(line, "installing dependencies...\n");
+}
+
+#[test]
+fn unknown_names_are_usage_errors() {
+    for args in [["--defect", "no-such"], ["--fault", "dance"], ["--dialect", "klingon"]] {
+        let out = Command::new(env!("CARGO_BIN_EXE_acp")).arg("mock").args(args).output().unwrap();
+        assert_eq!(out.status.code(), Some(2), "{args:?}");
+        assert!(!out.stderr.is_empty());
+    }
+}
+
+#[test]
+fn defects_are_listed_with_their_requirements() {
+    let out = Command::new(env!("CARGO_BIN_EXE_acp")).args(["mock", "--list-defects"]).output().unwrap();
+    let text = String::from_utf8(out.stdout).unwrap();
+    assert!(text.lines().count() > 250 && text.contains("CAN-01"), "{text}");
+    let out =
+        Command::new(env!("CARGO_BIN_EXE_acp")).args(["mock", "--list-defects", "--json"]).output().unwrap();
+    let list: Value = serde_json::from_slice(&out.stdout).unwrap();
+    assert!(
+        list.as_array().unwrap().iter().all(|defect| !defect["requirements"].as_array().unwrap().is_empty())
+    );
+}
+
+#[test]
+fn a_script_is_followed_and_verified() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("script.json");
+    let script = json!({
+        "rules": [{ "method": "session/prompt", "do": [{ "say": "scripted" }, { "end": "refusal" }] }],
+        "verify": [{ "say": "prompts", "frame": { "method": "session/prompt" }, "times": 2 }],
+    });
+    std::fs::write(&file, script.to_string()).unwrap();
+    let mut mock = Mock::start(&["--script", file.to_str().unwrap()]);
+    mock.ask(1, "initialize", json!({ "protocolVersion": 1 }));
+    let session = mock.ask(2, "session/new", json!({ "cwd": "/", "mcpServers": [] })).pop().unwrap();
+    let prompt =
+        json!({ "sessionId": session["result"]["sessionId"], "prompt": [{ "type": "text", "text": "Hi" }] });
+    assert_eq!(mock.ask(3, "session/prompt", prompt).last().unwrap()["result"]["stopReason"], "refusal");
+    drop(mock.input.take());
+    assert_eq!(mock.child.wait().unwrap().code(), Some(1), "the client prompted once instead of twice");
+}
