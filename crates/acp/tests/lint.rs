@@ -1,0 +1,179 @@
+//! `acp lint` and `acp requirements` as they are run.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn acp(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_acp")).args(args).output().expect("acp starts")
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).expect("UTF-8")
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).expect("UTF-8")
+}
+
+fn data(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../acp-rules/tests").join(name);
+    path.to_str().expect("a path").to_owned()
+}
+
+fn broken() -> String {
+    data("rules/final-status-left/breaks.ndjson")
+}
+
+fn recording() -> String {
+    data("recordings/typescript-sdk-0.28.1-allow.ndjson")
+}
+
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    fn new() -> Self {
+        Self(tempfile::tempdir().expect("a folder"))
+    }
+
+    fn write(&self, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.0.path().join(name);
+        std::fs::write(&path, text).expect("a file");
+        path
+    }
+}
+
+fn lint(path: &Path, more: &[&str]) -> Output {
+    let mut args = vec!["lint", path.to_str().expect("a path")];
+    args.extend(more);
+    acp(&args)
+}
+
+#[test]
+fn a_conforming_recording_exits_with_0_and_a_broken_one_with_1() {
+    let good = acp(&["lint", &recording()]);
+    assert_eq!(good.status.code(), Some(0), "{}", stdout(&good));
+    assert!(stdout(&good).contains(" 0 errors"), "{}", stdout(&good));
+    let bad = acp(&["lint", &broken()]);
+    assert_eq!(bad.status.code(), Some(1));
+    let text = stdout(&bad);
+    assert!(text.contains("error[TC-07] the tool call \"t1\" goes from completed to in_progress"), "{text}");
+    assert!(text.contains("breaks.ndjson:8  a2c  /params/update/status"), "{text}");
+    assert!(text.contains("\"in_progress\"") && text.contains("^^^^^^^^^^^^^"), "{text}");
+    assert!(text.contains("hint: let completed and failed be final"), "{text}");
+}
+
+#[test]
+fn what_cannot_be_read_is_named_with_its_line_and_the_rest_is_judged() {
+    let folder = Folder::new();
+    let good = std::fs::read_to_string(broken()).expect("a case");
+    let mut lines: Vec<&str> = good.lines().collect();
+    lines.insert(2, "this is not JSON");
+    lines.insert(5, r#"{"jsonrpc":"2.0","method":"session/update","params":{}}"#);
+    lines.push(r#"{"t":1,"dir":"sideways","frame":{}}"#);
+    let path = folder.write("mixed.ndjson", lines.join("\n") + "\n");
+    let output = lint(&path, &[]);
+    assert_eq!(output.status.code(), Some(2));
+    let text = stdout(&output);
+    assert!(text.contains("mixed.ndjson:3: cannot read the transcript entry: not a JSON object"), "{text}");
+    assert!(text.contains("mixed.ndjson:6: a bare JSON-RPC message"), "{text}");
+    assert!(text.contains("mixed.ndjson:12: ") && text.contains("\"dir\""), "{text}");
+    assert!(text.contains("error[TC-07]"), "the rest is judged: {text}");
+}
+
+#[test]
+fn a_cut_recording_blames_nobody_for_its_missing_end() {
+    let folder = Folder::new();
+    let text = std::fs::read_to_string(data("rules/prompt-unanswered/near-miss.ndjson")).expect("a case");
+    let lines: Vec<&str> = text.lines().filter(|line| !line.contains("ending")).collect();
+    let whole = folder.write("whole.ndjson", lines.join("\n") + "\n");
+    assert_eq!(lint(&whole, &[]).status.code(), Some(1), "a prompt that is never answered");
+    assert_eq!(lint(&whole, &["--cut"]).status.code(), Some(0));
+    let cut = folder.write("cut.ndjson", lines.join("\n") + "\n{\"dir\":\"a2c\",\"fra");
+    let output = lint(&cut, &[]);
+    assert_eq!(output.status.code(), Some(0), "{}", stdout(&output));
+    assert!(stdout(&output).contains("the last line is cut off"), "{}", stdout(&output));
+}
+
+#[test]
+fn files_that_are_not_there_empty_or_not_text_exit_with_2() {
+    let folder = Folder::new();
+    let missing = acp(&["lint", "no-such-file.ndjson"]);
+    assert_eq!(missing.status.code(), Some(2));
+    assert!(stdout(&missing).contains("no-such-file.ndjson: cannot open it"), "{}", stdout(&missing));
+    let empty = lint(&folder.write("empty.ndjson", ""), &[]);
+    assert_eq!(empty.status.code(), Some(2));
+    assert!(stdout(&empty).contains("there is no frame in it"));
+    let binary = lint(&folder.write("binary", [0xff, 0xfe, b'\n', 0, 1, b'\n']), &[]);
+    assert_eq!(binary.status.code(), Some(2));
+    assert!(stdout(&binary).contains("binary:1: not UTF-8"), "{}", stdout(&binary));
+}
+
+#[test]
+fn json_sarif_and_junit_carry_the_same_findings() {
+    let json: serde_json::Value =
+        serde_json::from_slice(&acp(&["lint", "--format", "json", "--stats", "--coverage", &broken()]).stdout).expect("JSON");
+    let file = &json["files"][0];
+    let finding = file["findings"].as_array().expect("a list").iter().find(|f| f["requirement"] == "TC-07").expect("TC-07");
+    assert_eq!((&finding["rule"], &finding["blame"], &finding["severity"]), (&"final-status-left".into(), &"agent".into(), &"error".into()));
+    assert_eq!(finding["evidence"][0]["line"], 8);
+    assert_eq!(finding["evidence"][1]["line"], 6);
+    assert_eq!(file["stats"]["updates"]["tool_call"], 1);
+    let row = file["coverage"].as_array().expect("a list").iter().find(|row| row["requirement"] == "TC-07").expect("a row");
+    assert_eq!(row["standing"], "broken");
+
+    let sarif: serde_json::Value =
+        serde_json::from_slice(&acp(&["lint", "--format", "sarif", &broken()]).stdout).expect("JSON");
+    assert_eq!(sarif["version"], "2.1.0");
+    let results = sarif["runs"][0]["results"].as_array().expect("a list");
+    let result = results.iter().find(|result| result["ruleId"] == "final-status-left").expect("the finding");
+    assert_eq!(result["level"], "error");
+    assert_eq!(result["locations"][0]["physicalLocation"]["region"]["startLine"], 8);
+
+    let junit = stdout(&acp(&["lint", "--format", "junit", &broken()]));
+    assert!(junit.contains("<testsuites name=\"acp lint\""), "{junit}");
+    assert!(junit.contains("type=\"final-status-left\""), "{junit}");
+}
+
+#[test]
+fn a_redacted_copy_has_no_secret_and_is_judged_alike() {
+    let folder = Folder::new();
+    let line = |dir: &str, frame: &str| format!("{{\"t\":0.5,\"dir\":\"{dir}\",\"frame\":{frame}}}\n");
+    let mut text = std::fs::read_to_string(recording()).expect("a recording");
+    text.push_str(&line("c2a", r#"{"jsonrpc":"2.0","id":77,"method":"session/new","params":{"cwd":"/home/ada/secret-project","mcpServers":[{"name":"m","command":"/bin/m","args":[],"env":[{"name":"MY_TOKEN","value":"correct horse battery"}]}]}}"#));
+    text.push_str(&line("a2c", r#"{"jsonrpc":"2.0","id":77,"result":{"sessionId":"other"}}"#));
+    let path = folder.write("in.ndjson", &text);
+    let copy = folder.0.path().join("copy.ndjson");
+    let output = lint(&path, &["--redact", "--out", copy.to_str().expect("a path")]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let copied = std::fs::read_to_string(&copy).expect("the copy");
+    assert_eq!(copied.lines().count(), text.lines().count());
+    for secret in ["ada", "horse", "new-host"] {
+        assert!(text.contains(secret) && !copied.contains(secret), "{secret}");
+    }
+    let errors = |path: &Path| {
+        let json: serde_json::Value = serde_json::from_slice(&lint(path, &["--format", "json"]).stdout).expect("JSON");
+        (json["files"][0]["errors"].clone(), json["files"][0]["warnings"].clone())
+    };
+    assert_eq!(errors(&path), errors(&copy));
+}
+
+#[test]
+fn stats_have_latencies_and_sizes() {
+    let text = stdout(&acp(&["lint", "--stats", &recording()]));
+    for words in ["prompt to first chunk", "session/new (by the client)", "session/request_permission (by the agent)", "a2c  "] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+}
+
+#[test]
+fn requirements_are_listed_filtered_and_explained() {
+    let all: serde_json::Value = serde_json::from_slice(&acp(&["requirements", "--json"]).stdout).expect("JSON");
+    assert_eq!(all.as_array().map(Vec::len), Some(324));
+    let area = stdout(&acp(&["requirements", "--area", "term"]));
+    assert!(area.contains("TERM-06") && !area.contains("FS-01"), "{area}");
+    let one = stdout(&acp(&["requirements", "tc-03"]));
+    assert!(one.contains("toolCallId unique within the session") && one.contains("tool-call-created-twice"), "{one}");
+    let wrong = acp(&["requirements", "--area", "NOPE"]);
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(stderr(&wrong).contains("there is no area"), "{}", stderr(&wrong));
+}
