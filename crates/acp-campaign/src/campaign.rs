@@ -84,6 +84,12 @@ impl Campaign {
         run
     }
 
+    /// The dialect that all tests are written in, when it is one and not the canonical form.
+    fn dialect(&self) -> Option<&str> {
+        let first = self.programs.first()?.dialect.as_deref()?;
+        self.programs.iter().all(|program| program.dialect.as_deref() == Some(first)).then_some(first)
+    }
+
     async fn one(
         &self,
         program: &Arc<Program>,
@@ -143,10 +149,17 @@ impl Campaign {
     /// Learns the agent's header. An agent that cannot be reached is the run's fault; one that answers badly is not.
     async fn probe(&self, target: &Target, run: &mut AgentRun) -> (Option<Value>, Option<Value>) {
         let reading = Program::read("probe.jsont", PROBE, &Defaults::default());
-        let Some(program) = reading.program.map(Arc::new) else {
+        let Some(mut program) = reading.program else {
             run.fault = Some("the built-in probe cannot be read".to_owned());
             return (None, None);
         };
+        let table = self.dialect().and_then(Table::of_dialect).unwrap_or_else(Table::v1);
+        program.dialect = self.dialect().map(str::to_owned);
+        run.dialect.clone_from(&program.dialect);
+        if run.dialect.is_none() && target.dialect != acp_dialect::Dialect::V1 {
+            run.dialect = Some(target.dialect.as_str().to_owned());
+        }
+        let program = Arc::new(program);
         let driven = drive(&program, target, &self.conditions, None, None).await;
         if driven.unreachable.is_some() {
             run.fault = driven.unreachable;
@@ -155,7 +168,7 @@ impl Campaign {
         if let Some(introduction) = &driven.introduction {
             let offered = &Defaults::default().client_capabilities;
             let mut header =
-                Header::new(&Table::v1(), offered, introduction, driven.session.as_ref(), driven.messages.iter());
+                Header::new(&table, offered, introduction, driven.session.as_ref(), driven.messages.iter());
             header.blocked = driven.outcome.reason.clone().filter(|_| driven.session.is_none());
             run.header = Some(header);
         }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use acp_comply::{Action, Event, ExitRecord, FileState, FindingRef, McpCall, Outcome, Program, Run, Setup};
+use acp_comply::{Action, Event, ExitRecord, FileState, FindingRef, McpCall, Outcome, Program, Run, Setup, Table};
 use acp_host::{Offer, Providers, Roots, Settings};
 use acp_link::child::Exit;
 use acp_policy::Rules;
@@ -75,7 +75,13 @@ pub async fn drive(
     if let Err(error) = cell.fill(&program.sandbox) {
         return Driven::fault(program, format!("cannot write the sandbox's files: {error}"));
     }
-    let setup = setup(&cell, target, conditions, probe);
+    let mut setup = setup(&cell, target, conditions, probe);
+    if let Some(dialect) = &program.dialect {
+        let Some(table) = Table::of_dialect(dialect) else {
+            return Driven::fault(program, format!("the test is written in {dialect:?}, which is no known dialect"));
+        };
+        setup.table = table;
+    }
     let mut test = Test::new(program, setup, &cell, target, conditions, watch.cloned());
     let before = cell.outside();
     if let Err(error) = test.open().await {
@@ -179,12 +185,19 @@ impl<'a> Test<'a> {
     async fn open(&mut self) -> Result<(), OpenError> {
         let supervisor = self.conditions.supervisor.as_deref();
         let connection = self.target.open(self.cell, supervisor, &self.conditions.wire).await?;
-        self.wire = Some(Wire::new(connection, self.began));
+        let connection =
+            if self.is_judged() { connection.translated(self.target.dialect, self.cell) } else { connection };
+        self.wire = Some(Wire::new(connection, self.began, self.is_judged()));
         self.connection += 1;
         self.output_ended = false;
         self.exit = None;
         self.run.handle(self.began.elapsed(), Event::Started);
         Ok(())
+    }
+
+    /// The judge knows the canonical protocol alone.
+    fn is_judged(&self) -> bool {
+        self.program.dialect.as_deref().is_none_or(|dialect| dialect == "v1")
     }
 
     async fn run(&mut self) -> Outcome {

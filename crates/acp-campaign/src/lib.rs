@@ -10,6 +10,7 @@ pub mod campaign;
 pub mod cell;
 pub mod drive;
 pub mod proof;
+pub mod scenario;
 pub mod select;
 pub mod suite;
 pub mod target;

@@ -51,6 +51,11 @@ pub fn names() -> Vec<String> {
     names
 }
 
+/// The text of any embedded file, by its path below `suites`.
+pub fn embedded_text(path: &str) -> Option<&'static str> {
+    EMBEDDED.get_file(path)?.contents_utf8()
+}
+
 /// The test files of one embedded suite, in order of their paths.
 pub fn embedded(name: &str) -> Result<Vec<Source>, SuiteError> {
     let Some(dir) = EMBEDDED.get_dir(name) else {

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use acp_dialect::{Dialect, Options, Unasked};
 use acp_link::child::{self, Child, Exit, SpawnError};
 use acp_link::{Link, Wire, tcp, ws};
 
@@ -19,6 +21,8 @@ pub struct Target {
     pub way: Way,
     /// The version that is known beforehand, for instance from a profile.
     pub version: Option<String>,
+    /// The form of the protocol that it speaks. Tests in v1 are translated; tests in a form's own words are not.
+    pub dialect: Dialect,
 }
 
 /// How to reach an agent.
@@ -77,12 +81,13 @@ impl Target {
             name: name.into(),
             way: Way::Start { program: program.into(), args: args.into_iter().collect(), env: BTreeMap::new() },
             version: None,
+            dialect: Dialect::V1,
         }
     }
 
     /// An agent that listens.
     pub fn connect(name: impl Into<String>, url: impl Into<String>) -> Target {
-        Target { name: name.into(), way: Way::Connect(url.into()), version: None }
+        Target { name: name.into(), way: Way::Connect(url.into()), version: None, dialect: Dialect::V1 }
     }
 
     /// Whether the agent's process is ours to stop and start.
@@ -152,6 +157,22 @@ fn start_options(
 }
 
 impl Connection {
+    /// The connection as one to an agent that speaks v1, whatever it speaks.
+    #[must_use]
+    pub fn translated(mut self, dialect: Dialect, cell: &Cell) -> Connection {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let options = Options {
+            work_dir: cell.sandbox.to_string_lossy().into_owned(),
+            permission: Unasked::Allow,
+            load_session: true,
+            session_prefix: format!("session_{:x}_{count:x}", std::process::id()),
+            ..Options::default()
+        };
+        self.link = acp_host::translated(self.link, dialect, options, acp_host::Watch::nobody());
+        self
+    }
+
     /// Ends the connection, and the process if it is ours, and says how that went.
     pub async fn end(self, grace: Duration) -> Option<Ended> {
         let Connection { link, child } = self;

@@ -27,6 +27,8 @@ pub(crate) struct Wire {
     pub child: Option<Child>,
     tx: Sender,
     judge: Judge,
+    /// Whether the frames are in the judge's own form of the protocol.
+    is_judged: bool,
     /// Our own bytes, put together to lines again for the judge.
     sent: Splitter,
     began: Instant,
@@ -40,7 +42,7 @@ pub(crate) struct Judged {
 }
 
 impl Wire {
-    pub fn new(connection: Connection, began: Instant) -> Wire {
+    pub fn new(connection: Connection, began: Instant, is_judged: bool) -> Wire {
         let Connection { link, child } = connection;
         let (out, queue) = mpsc::unbounded_channel();
         tokio::spawn(write(link.tx.clone(), queue));
@@ -50,6 +52,7 @@ impl Wire {
             child,
             tx: link.tx,
             judge: Judge::new(JudgeConfig::default()),
+            is_judged,
             sent: Splitter::new(acp_rpc::DEFAULT_LINE_LIMIT),
             began,
         }
@@ -78,14 +81,18 @@ impl Wire {
     /// Takes note of a line from the agent and gives it back as a frame.
     pub fn heard(&mut self, at: Instant, line: Line) -> Frame {
         let frame = Frame::from(line);
-        self.judge.observe(at.saturating_duration_since(self.began), Direction::AgentToClient, &frame);
+        if self.is_judged {
+            self.judge.observe(at.saturating_duration_since(self.began), Direction::AgentToClient, &frame);
+        }
         frame
     }
 
     fn show_sent(&mut self) {
         let at = self.began.elapsed();
         while let Some(line) = self.sent.next_line() {
-            self.judge.observe(at, Direction::ClientToAgent, &Frame::from(line));
+            if self.is_judged {
+                self.judge.observe(at, Direction::ClientToAgent, &Frame::from(line));
+            }
         }
     }
 

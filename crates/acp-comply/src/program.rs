@@ -164,6 +164,8 @@ pub enum StepKind {
         timeout: Duration,
         /// Method names, `*` allowed.
         methods: Vec<String>,
+        /// Messages that must not come.
+        messages: Vec<Envelope>,
     },
     /// Waits.
     Delay(Duration),
@@ -268,6 +270,9 @@ pub struct Expect {
     /// Whether the messages must come after those of the `expect` before; `None` is the usual: after its
     /// notifications and requests, wherever its responses stand.
     pub ordered: Option<bool>,
+    /// What it means when the messages do not come although everything the test asked is answered: the test does
+    /// not apply, for this reason. Without it the expectation is unmet.
+    pub otherwise_na: Option<String>,
 }
 
 /// One expected message.
@@ -292,6 +297,8 @@ pub struct Envelope {
     pub pattern: Value,
     /// A canned answer to a request.
     pub reply: Option<Json>,
+    /// The request is left without an answer.
+    pub no_reply: bool,
     /// Line in the file, from 1.
     pub line: usize,
 }
@@ -325,6 +332,8 @@ pub struct Capture {
     pub path: Path,
     /// The variable that holds it from then on.
     pub var: String,
+    /// What to call the value in the outcome's notes, when it shall stand there.
+    pub note: Option<String>,
 }
 
 /// What test files may rely on before anything runs.

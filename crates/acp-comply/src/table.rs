@@ -38,6 +38,9 @@ pub struct Table {
     pub cancels: Vec<Cancel>,
     /// The error code of an agent that wants a login first.
     pub auth_required: i64,
+    /// The version that the runner introduces itself with, where it is not the number of the protocol version.
+    #[serde(default)]
+    pub version: Option<Value>,
 }
 
 /// A request that the runner makes by itself: a method and params with `${…}` leaves.
@@ -82,6 +85,20 @@ impl Table {
         Arc::clone(&V1)
     }
 
+    /// The table of a dialect by its name; `None` when there is none. The dialects' own words, for tests that are
+    /// written in them.
+    pub fn of_dialect(name: &str) -> Option<Arc<Table>> {
+        let text = match name {
+            "v1" => return Some(Table::v1()),
+            "2025.1" => include_str!("../data/2025.1.json"),
+            "probe" => include_str!("../data/probe.json"),
+            "go" => include_str!("../data/go.json"),
+            "delta" => include_str!("../data/delta.json"),
+            _ => return None,
+        };
+        Table::parse(text).ok().map(Arc::new)
+    }
+
     /// Reads a table and checks its paths.
     pub fn parse(text: &str) -> Result<Table, TableError> {
         let table: Table = serde_json::from_str(text)?;
@@ -123,5 +140,13 @@ mod tests {
     #[test]
     fn the_built_in_table_can_be_read() {
         Table::parse(include_str!("../data/v1.json")).unwrap();
+    }
+
+    #[test]
+    fn every_dialect_has_a_table() {
+        for name in ["v1", "2025.1", "probe", "go", "delta"] {
+            assert!(Table::of_dialect(name).is_some(), "{name}");
+        }
+        assert!(Table::of_dialect("klingon").is_none());
     }
 }

@@ -34,6 +34,8 @@ pub enum Command {
     Comply(commands::comply::Args),
     /// What changed between two compliance runs
     Diff(commands::diff::Args),
+    /// Put a running agent through named scenarios
+    Harness(commands::harness::Args),
     /// List, check or copy the test suites in the box
     Suites(commands::suites::Args),
     /// Judge recorded conversations: every frame against the protocol
@@ -79,6 +81,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let outcome = match cli.command {
         Command::Comply(args) => commands::comply::run(&args),
         Command::Diff(args) => commands::diff::run(&args),
+        Command::Harness(args) => commands::harness::run(&args),
         Command::Suites(args) => commands::suites::run(&args),
         Command::Lint(args) => commands::lint::run(&args),
         Command::Requirements(args) => commands::requirements::run(&args),

@@ -161,10 +161,11 @@ impl Reader<'_> {
             self.list_at(value, "messages").iter().filter_map(|item| self.expected(item)).collect();
         let captures = self.captures(value);
         let ordered = value.get("ordered").is_some().then(|| self.flag(value, "ordered"));
+        let otherwise_na = self.text_at(value, "otherwiseNa").map(|(text, _)| text);
         let names = messages.iter().flat_map(|message| &message.captures).chain(&captures);
         let names: Vec<String> = names.map(|capture| capture.var.clone()).collect();
         self.vars.extend(names);
-        Some(StepKind::Expect(Expect { timeout, messages, captures, ordered }))
+        Some(StepKind::Expect(Expect { timeout, messages, captures, ordered, otherwise_na }))
     }
 
     fn expected(&mut self, item: &Json) -> Option<Expected> {
@@ -240,8 +241,9 @@ impl Reader<'_> {
             }
         }
         self.check_pattern(&pattern_json);
+        let no_reply = self.flag(item, "noReply");
         let line = self.line_of(body.span.start);
-        Some(Envelope { kind, pattern: pattern_json.to_value(), reply, line })
+        Some(Envelope { kind, pattern: pattern_json.to_value(), reply, no_reply, line })
     }
 
     fn captures(&mut self, value: &Json) -> Vec<Capture> {
@@ -253,8 +255,9 @@ impl Reader<'_> {
                 self.error(item.span.clone(), "a capture needs \"path\" and \"var\"");
                 continue;
             };
+            let note = self.text_at(item, "note").map(|(text, _)| text);
             match Path::parse(&path) {
-                Ok(path) => found.push(Capture { path, var }),
+                Ok(path) => found.push(Capture { path, var, note }),
                 Err(error) => {
                     self.error(span, error.to_string());
                 }
@@ -266,12 +269,14 @@ impl Reader<'_> {
     fn forbid(&mut self, value: &Json) -> Option<StepKind> {
         let timeout = self.timeout(value, 5_000);
         let methods = self.texts(value, "methods");
-        if methods.is_empty() {
+        let messages: Vec<Envelope> =
+            self.list_at(value, "messages").iter().filter_map(|item| self.envelope(item)).collect();
+        if methods.is_empty() && messages.is_empty() {
             self.error(value.span.clone(), "a forbid step needs \"methods\"")
-                .hint("name the methods that must not come, as in [\"terminal/*\"]");
+                .hint("name the methods that must not come, as in [\"terminal/*\"], or \"messages\" as in expect");
             return None;
         }
-        Some(StepKind::Forbid { timeout, methods })
+        Some(StepKind::Forbid { timeout, methods, messages })
     }
 
     fn raw(&mut self, value: &Json) -> Option<StepKind> {

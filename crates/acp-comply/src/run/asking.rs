@@ -94,6 +94,11 @@ impl Run {
         self.actions.push_back(Action::Write(frame.raw().clone()));
     }
 
+    /// The version that the runner introduces itself with.
+    fn own_version(&self) -> Value {
+        self.setup.table.version.clone().unwrap_or_else(|| self.setup.protocol_version.into())
+    }
+
     fn own_params(&self, request: &OwnRequest) -> Result<Value, String> {
         let servers = match self.kind() {
             Some(StepKind::NewSession { mcp_servers: Some(servers), .. }) => {
@@ -103,7 +108,7 @@ impl Run {
             _ => Value::Array(Vec::new()),
         };
         let mut vars = self.vars.clone();
-        vars.set("protocolVersion", self.setup.protocol_version);
+        vars.set("protocolVersion", self.own_version());
         vars.set("clientCapabilities", self.program.client_capabilities.clone());
         vars.set("toolVersion", self.setup.tool_version.as_str());
         vars.set("mcpServers", servers);
@@ -139,12 +144,10 @@ impl Run {
                 self.introduction = Some(result.clone());
                 self.state = State::Ready;
                 if let Some(version) = find(result, &self.setup.table.protocol_version)
-                    && version.as_u64() != Some(self.setup.protocol_version)
+                    && *version != self.own_version()
                 {
-                    let reason = format!(
-                        "the agent speaks protocol version {version}, not {}",
-                        self.setup.protocol_version
-                    );
+                    let reason =
+                        format!("the agent speaks protocol version {version}, not {}", self.own_version());
                     return self.end(Ending::NotApplicable { reason, blocked: true });
                 }
                 self.check_late_preconditions();

@@ -21,6 +21,7 @@ pub(super) struct Expecting {
     pub until: Duration,
     items: Vec<Item>,
     captures: Vec<Capture>,
+    otherwise_na: Option<String>,
     /// Of the messages since the last `send`, only those after this one count.
     after: Option<usize>,
     /// A message that fits came too early.
@@ -83,6 +84,11 @@ impl Expecting {
 
     fn waits_for_nothing_required(&self) -> bool {
         self.items.iter().all(|item| item.optional)
+    }
+
+    /// Whether silence after the last answer settles the step.
+    fn ends_in_silence(&self) -> bool {
+        self.waits_for_nothing_required() || self.otherwise_na.is_some()
     }
 
     /// Looks at the messages that came since the last look.
@@ -207,6 +213,7 @@ impl Run {
             until: self.step_began + self.scaled(expect.timeout),
             items,
             captures: expect.captures.clone(),
+            otherwise_na: expect.otherwise_na.clone(),
             after: match expect.ordered {
                 None => self.tally.told,
                 Some(true) => self.tally.taken,
@@ -236,7 +243,7 @@ impl Run {
     }
 
     pub(super) fn expect_deadline(&self, expecting: &Expecting) -> Duration {
-        match self.quiet_from().filter(|_| expecting.waits_for_nothing_required()) {
+        match self.quiet_from().filter(|_| expecting.ends_in_silence()) {
             Some(quiet) => quiet.min(expecting.until),
             None => expecting.until,
         }
@@ -254,13 +261,14 @@ impl Run {
         }
         let is_gone = self.is_gone();
         let is_over = self.now >= expecting.until || is_gone;
+        let is_quiet =
+            expecting.ends_in_silence() && self.quiet_from().is_some_and(|quiet| self.now >= quiet);
         if expecting.waits_for_nothing_required() {
-            let is_quiet = self.quiet_from().is_some_and(|quiet| self.now >= quiet);
             if is_over || is_quiet {
                 self.expect_met(&expecting);
                 return true;
             }
-        } else if is_over || expecting.is_doomed(&self.wire) {
+        } else if is_over || is_quiet || expecting.is_doomed(&self.wire) {
             expecting.scan(&self.inbox, &self.wire, true);
             if expecting.is_complete() {
                 self.expect_met(&expecting);
@@ -291,7 +299,12 @@ impl Run {
             let mut values =
                 from.iter().filter_map(|index| capture.path.find(&self.inbox.messages()[*index].value));
             match values.next().cloned() {
-                Some(value) => self.vars.set(capture.var.as_str(), value),
+                Some(value) => {
+                    if let Some(name) = &capture.note {
+                        self.notes.push(format!("{name}: {value}"));
+                    }
+                    self.vars.set(capture.var.as_str(), value);
+                }
                 None if from.is_empty() => {}
                 None => {
                     let reason =
@@ -310,6 +323,11 @@ impl Run {
         let Some(item) = expecting.items.iter().find(|item| !item.optional && !item.is_full()) else {
             return;
         };
+        if let (Some(reason), false, true) =
+            (&expecting.otherwise_na, is_gone, self.wire.outstanding.is_empty())
+        {
+            return self.end(Ending::NotApplicable { reason: reason.clone(), blocked: false });
+        }
         let Some(choice) = item.choices.first() else {
             return self.end(Ending::Unmet { reason: "nothing could match".to_owned(), difference: None });
         };

@@ -65,6 +65,9 @@ impl Run {
             self.write(reply);
             return;
         }
+        if self.stays_silent(index) {
+            return;
+        }
         *self.wire.pending.entry(id.clone()).or_default() += 1;
         self.actions.push_back(Action::AskProvider(frame.clone()));
     }

@@ -2,7 +2,7 @@
 
 use super::Run;
 use crate::json::Json;
-use crate::program::{MessageKind, StepKind};
+use crate::program::{Envelope, MessageKind, StepKind};
 use acp_match::Pattern;
 use bytes::Bytes;
 
@@ -35,6 +35,23 @@ impl Run {
             }
         }
         fallback
+    }
+
+    /// Whether the test leaves the request at this place of the inbox without an answer.
+    pub(super) fn stays_silent(&self, index: usize) -> bool {
+        let message = &self.inbox.messages()[index];
+        let fits = |envelope: &Envelope| {
+            envelope.no_reply
+                && envelope.kind == MessageKind::ClientRequest
+                && Pattern::compile_with(&envelope.pattern, &self.vars)
+                    .is_ok_and(|pattern| pattern.matches(&message.value))
+        };
+        self.segment().any(|at| match &self.arena[self.order[at].step].kind {
+            StepKind::Expect(expect) => {
+                expect.messages.iter().flat_map(|expected| &expected.alternatives).any(fits)
+            }
+            _ => false,
+        })
     }
 
     /// Steps from the last `send` to the next.

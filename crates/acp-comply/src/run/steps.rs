@@ -6,7 +6,7 @@ use crate::json::Json;
 use crate::program::{Handshake, MessageKind, RawBytes, StepKind};
 use crate::results::{StepRecord, StepState};
 use crate::table::find;
-use acp_match::{Fill, Template};
+use acp_match::{Fill, Pattern, Template};
 use acp_rpc::{Direction, Frame, View};
 use bytes::Bytes;
 use serde_json::Value;
@@ -237,20 +237,28 @@ impl Run {
     }
 
     pub(super) fn check_forbid(&mut self, until: Duration) -> bool {
-        let StepKind::Forbid { methods, .. } = &self.arena[self.order[self.at].step].kind else {
+        let StepKind::Forbid { methods, messages, .. } = &self.arena[self.order[self.at].step].kind else {
             return false;
         };
+        let patterns: Vec<(MessageKind, Pattern)> = messages
+            .iter()
+            .filter_map(|envelope| Some((envelope.kind, Pattern::compile_with(&envelope.pattern, &self.vars).ok()?)))
+            .collect();
         let window = &self.inbox.messages()[self.wire.window..];
         let hit = window.iter().find(|message| {
-            message
+            let by_method = message
                 .method
                 .as_ref()
-                .is_some_and(|method| methods.iter().any(|glob| glob_matches(glob, method)))
+                .is_some_and(|method| methods.iter().any(|glob| glob_matches(glob, method)));
+            by_method
+                || patterns
+                    .iter()
+                    .any(|(kind, pattern)| *kind == message.kind && pattern.check(&message.value).is_ok())
         });
         if let Some(hit) = hit {
-            let method = hit.method.as_deref().unwrap_or("");
+            let what = hit.method.as_deref().unwrap_or("a response");
             let reason =
-                format!("the agent sent {method}, which this test forbids, at {} ms", millis(hit.at));
+                format!("the agent sent {what}, which this test forbids, at {} ms", millis(hit.at));
             self.end(Ending::Forbidden(reason));
             return true;
         }

@@ -4,6 +4,7 @@ pub mod chat;
 pub mod completions;
 pub mod comply;
 pub mod diff;
+pub mod harness;
 pub mod lint;
 pub mod man;
 pub mod mcp_stub;

@@ -1,0 +1,256 @@
+//! `acp harness`: scenarios against a running agent (also installed as `acp-harness`).
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use acp_campaign::scenario::{self, Scenario, Summary};
+use acp_campaign::{Campaign, Conditions, Target};
+use acp_comply::{Program, RESULTS_VERSION, Results, Suite, Tool, Verdict};
+use acp_dialect::Dialect;
+use acp_report::{Format, Options};
+use acp_script::faults::Time;
+use anyhow::Context;
+use tokio::sync::watch;
+
+use crate::exit;
+use crate::progress;
+
+/// The waits in the scenarios' files are written for this `--timeout`.
+const WRITTEN_FOR: Duration = Duration::from_secs(30);
+
+/// Arguments of `acp harness`.
+#[derive(clap::Args)]
+#[command(
+    after_long_help = "EXIT CODES:\n  0  no scenario failed (those that do not apply are NA, with the reason)\n  1  a scenario failed\n  2  wrong usage, or an unknown scenario\n  3  something could not run: an agent that is not there, a fault of the machine\n\nEXAMPLE:\n  ACP_TARGET=localhost:3000 acp-harness --scenarios happy-path,mcp-passthrough,session-load"
+)]
+pub struct Args {
+    /// The agent's address; without it the environment variable ACP_TARGET
+    #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["connect", "command"])]
+    target: Option<String>,
+    /// The agent's address with its kind: tcp://HOST:PORT or ws://HOST:PORT/PATH
+    #[arg(long, value_name = "URL", conflicts_with = "command")]
+    connect: Option<String>,
+    /// Start this command line as the agent instead, on standard input and output (then restarts can be tried)
+    #[arg(long, value_name = "COMMAND")]
+    command: Option<String>,
+    /// The form of the protocol that the agent speaks: v1, delta, 2025.1, probe or go
+    #[arg(long, value_name = "DIALECT", default_value = "v1")]
+    dialect: Dialect,
+    /// Only these scenarios, separated by commas; --list names them
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    scenarios: Vec<String>,
+    /// List the scenarios and stop
+    #[arg(long)]
+    list: bool,
+    /// How long an answer of the agent may take
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
+    timeout: Duration,
+    /// Show frames as they pass, on standard error
+    #[arg(short, long)]
+    verbose: bool,
+    /// How to report
+    #[arg(long, default_value = "text", value_parser = ["text", "json", "junit"])]
+    format: String,
+    /// Write the report to this file instead of standard output
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let prepared = match prepare(args) {
+        Ok(prepared) => prepared,
+        Err(error) => {
+            eprintln!("acp harness: {error:#}");
+            return Ok(ExitCode::from(exit::USAGE));
+        }
+    };
+    let Some((scenarios, programs, target)) = prepared else {
+        list()?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    let results = run_scenarios(args, programs, &target)?;
+    let Some(agent) = results.agents.first() else { anyhow::bail!("nothing was run") };
+    let summaries = scenario::summarise(&scenarios, agent);
+    let report = match args.format.as_str() {
+        "json" => acp_report::render(&results, Format::Json, Options::default())?,
+        "junit" => acp_report::render(&results, Format::Junit, Options::default())?,
+        _ => text(&summaries, &results, args.out.is_none() && progress::colour(&std::io::stdout())),
+    };
+    match &args.out {
+        Some(path) => std::fs::write(path, report).with_context(|| format!("cannot write {}", path.display()))?,
+        None => print_out(&report)?,
+    }
+    let has = |verdict: Verdict| summaries.iter().any(|summary| summary.verdict == verdict);
+    Ok(ExitCode::from(if has(Verdict::Fail) {
+        exit::FAILED
+    } else if has(Verdict::Error) || agent.fault.is_some() || results.interrupted {
+        exit::FAULT
+    } else {
+        exit::OK
+    }))
+}
+
+type Prepared = (Vec<Scenario>, Vec<Arc<Program>>, Target);
+
+/// Everything that can be wrong with the arguments; `None` when only the list is wanted.
+fn prepare(args: &Args) -> anyhow::Result<Option<Prepared>> {
+    let names: Vec<String> = args.scenarios.iter().map(|name| name.trim().to_owned()).collect();
+    let scenarios = scenario::choose(&names)?;
+    if args.list {
+        return Ok(None);
+    }
+    let own_words = (args.dialect != Dialect::V1).then(|| args.dialect.as_str());
+    let sources = match scenario::sources(&scenarios, own_words)? {
+        Some(sources) => sources,
+        // No scenario is written in this dialect: those in v1 are translated on the way.
+        None => scenario::sources(&scenarios, None)?.unwrap_or_default(),
+    };
+    let (programs, diagnostics) = acp_comply::read_all(&sources, &super::comply::defaults());
+    if diagnostics.iter().any(acp_comply::Diagnostic::is_error) {
+        let colour = progress::colour(&std::io::stderr());
+        anyhow::bail!("{}", acp_comply::render_all(&diagnostics, &sources, colour));
+    }
+    let target = Target { dialect: args.dialect, ..target(args)? };
+    Ok(Some((scenarios, programs.into_iter().map(Arc::new).collect(), target)))
+}
+
+fn target(args: &Args) -> anyhow::Result<Target> {
+    if let Some(line) = &args.command {
+        let words = shlex::split(line).with_context(|| format!("--command {line:?}: a quote is not closed"))?;
+        let (program, rest) = words.split_first().context("--command is empty")?;
+        return Ok(Target::start(program, program, rest.to_vec()));
+    }
+    let from_env = || std::env::var("ACP_TARGET").ok().filter(|value| !value.is_empty());
+    let address = args.connect.clone().or_else(|| args.target.clone()).or_else(from_env).context(
+        "which agent? give --target HOST:PORT, --connect URL or --command COMMAND, or set ACP_TARGET=HOST:PORT",
+    )?;
+    let url = if address.contains("://") { address.clone() } else { format!("tcp://{address}") };
+    let rest = url.strip_prefix("tcp://").or_else(|| url.strip_prefix("ws://"));
+    let authority = rest.map(|rest| rest.split('/').next().unwrap_or(rest));
+    let port = authority.and_then(|authority| authority.rsplit_once(':')).map(|(_, port)| port);
+    if port.is_none_or(|port| port.parse::<u16>().is_err()) {
+        anyhow::bail!("{address:?} is no address of an agent; write HOST:PORT, tcp://HOST:PORT or ws://HOST:PORT/PATH");
+    }
+    Ok(Target::connect(address, url))
+}
+
+fn run_scenarios(args: &Args, programs: Vec<Arc<Program>>, target: &Target) -> anyhow::Result<Results> {
+    let own = std::env::current_exe().context("cannot find the program's own file")?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let (stop, stopped) = watch::channel(false);
+    let suite = Suite { name: "scenarios".to_owned(), files: programs.len(), filtered: 0 };
+    let campaign = Campaign {
+        programs,
+        conditions: Conditions {
+            supervisor: Some(own.clone()),
+            wire: acp_link::Wire { line_limit: 16 << 20, ..acp_link::Wire::default() },
+            timeout_factor: args.timeout.as_secs_f64() / WRITTEN_FOR.as_secs_f64(),
+            grace: Duration::from_millis(500),
+            auth_method: None,
+            mcp_stub: Some(own),
+            keep: None,
+        },
+        // One after the other: a scenario measures the agent, not its neighbours.
+        jobs: 1,
+        repeat: 1,
+        fail_fast: false,
+        watch: args.verbose.then(progress::frames),
+        stop: stopped,
+    };
+    let started = jiff::Timestamp::now().to_string();
+    let began = Instant::now();
+    let shown = progress::Shown::quiet();
+    let listener = shown.listener();
+    let mut agent = runtime.block_on(async {
+        tokio::spawn(progress::interrupt(stop));
+        campaign.run(target, &listener).await
+    });
+    shown.finish();
+    let interrupted = *campaign.stop.borrow();
+    runtime.shutdown_timeout(Duration::from_secs(2));
+    agent.tests.iter_mut().for_each(acp_comply::Outcome::require_exercised);
+    Ok(Results {
+        version: RESULTS_VERSION,
+        tool: Tool { name: "acp".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() },
+        started,
+        duration_ms: began.elapsed().as_secs_f64() * 1000.0,
+        suite,
+        agents: vec![agent],
+        interrupted,
+        warnings: Vec::new(),
+        stale: Vec::new(),
+    })
+}
+
+fn text(summaries: &[Summary], results: &Results, colour: bool) -> String {
+    let mut out = String::new();
+    if let Some(agent) = results.agents.first() {
+        let dialect = agent.dialect.as_deref().unwrap_or("v1");
+        let _ = writeln!(out, "{} ({dialect})", agent.target);
+        if let Some(fault) = &agent.fault {
+            let _ = writeln!(out, "could not be run: {fault}");
+        }
+    }
+    let width = summaries.iter().map(|summary| summary.name.len()).max().unwrap_or(0).max("scenario".len());
+    let _ = writeln!(out, "{:<width$}  verdict  reason", "scenario");
+    for summary in summaries {
+        let word = format!("{:<7}", summary.verdict.as_str());
+        let word = if colour { paint(&word, summary.verdict) } else { word };
+        let line = format!("{:<width$}  {word}  {}", summary.name, summary.reason);
+        let _ = writeln!(out, "{}", line.trim_end());
+    }
+    let count = |verdict| summaries.iter().filter(|summary| summary.verdict == verdict).count();
+    let parts: Vec<String> = Verdict::ALL
+        .into_iter()
+        .filter(|verdict| count(*verdict) > 0)
+        .map(|verdict| format!("{} {verdict}", count(verdict)))
+        .collect();
+    let _ = writeln!(out, "{} in {:.1} s", parts.join(", "), results.duration_ms / 1000.0);
+    out
+}
+
+fn paint(word: &str, verdict: Verdict) -> String {
+    let colour = match verdict {
+        Verdict::Pass => anstyle::AnsiColor::Green,
+        Verdict::Fail | Verdict::Error => anstyle::AnsiColor::Red,
+        Verdict::Warn | Verdict::Partial => anstyle::AnsiColor::Yellow,
+        Verdict::Na => anstyle::AnsiColor::BrightBlack,
+    };
+    let style = anstyle::Style::new().fg_color(Some(colour.into()));
+    format!("{style}{word}{style:#}")
+}
+
+fn list() -> anyhow::Result<()> {
+    let scenarios = scenario::all()?;
+    let width = scenarios.iter().map(|scenario| scenario.name.len()).max().unwrap_or(0);
+    let mut lines = String::new();
+    for scenario in &scenarios {
+        let needs = if scenario.mock.is_empty() {
+            String::new()
+        } else {
+            format!(" (mock: {})", scenario.mock.join(" "))
+        };
+        let _ = writeln!(lines, "{:<width$}  {}{needs}", scenario.name, scenario.shows);
+    }
+    print_out(&lines)
+}
+
+/// A reader that went away (`| head`) is no error.
+fn print_out(text: &str) -> anyhow::Result<()> {
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        other => Ok(other?),
+    }
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    match Time::parse(text)?.0 {
+        time if time.is_zero() => Err("a timeout of nothing leaves no time to answer".to_owned()),
+        time => Ok(time),
+    }
+}
