@@ -120,7 +120,7 @@ impl Conversation {
             let now = self.now();
             self.player.receive(now, frame);
         } else {
-            let headings = self.tongue.from_client(frame, wall_clock);
+            let headings = self.tongue.client_says(frame, wall_clock);
             self.head(headings);
         }
     }
@@ -172,7 +172,7 @@ impl Conversation {
         match effect {
             Effect::Send(frame) if self.tongue.is_canonical() => self.held.push_back(frame),
             Effect::Send(frame) => {
-                let headings = self.tongue.from_agent(frame);
+                let headings = self.tongue.agent_says(frame);
                 self.head(headings);
             }
             Effect::SendRaw(bytes) => {

@@ -55,7 +55,7 @@ impl Tongue {
     }
 
     /// A frame of the client, in canonical form; some are answered here.
-    pub(crate) fn from_client(&mut self, frame: &Frame, clock: impl FnOnce() -> String) -> Vec<Heading> {
+    pub(crate) fn client_says(&mut self, frame: &Frame, clock: impl FnOnce() -> String) -> Vec<Heading> {
         if let Self::Unknown(options) = self {
             // A frame that says nothing about its form (a broken one, say) leaves the question open.
             let Some(dialect) = detect([frame]).best() else { return vec![Heading::ToAgent(frame.clone())] };
@@ -72,7 +72,7 @@ impl Tongue {
     }
 
     /// A frame of the agent, in the client's form.
-    pub(crate) fn from_agent(&mut self, frame: Frame) -> Vec<Heading> {
+    pub(crate) fn agent_says(&mut self, frame: Frame) -> Vec<Heading> {
         let Self::Foreign(translator) = self else { return vec![Heading::ToClient(frame)] };
         let out = translator.from_canonical(&frame).frames.into_iter();
         out.map(|out| match out.way {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 pub mod tour;
 
-use acp_rpc::{Direction, Frame, Id, Line, Reply, RpcError, Splitter, View};
+use acp_rpc::{Direction, Frame, Id, Reply, RpcError, Splitter, View};
 use acp_rules::{Finding, Judge, JudgeConfig, Side};
 use acp_script::Player;
 use acp_script::agent::{AgentConfig, Effect, McpTool, Record};
@@ -84,18 +84,18 @@ impl Desk {
 
     /// Sends any line.
     pub fn line(&mut self, line: &str) {
-        self.send(Frame::parse(line.to_owned()));
+        self.send(&Frame::parse(line.to_owned()));
         self.settle(Duration::from_secs(1));
     }
 
     pub fn tell(&mut self, method: &str, params: &Value) {
-        self.send(Frame::notification(method, params));
+        self.send(&Frame::notification(method, params));
     }
 
     /// Sends a request without waiting for its answer.
     pub fn begin(&mut self, method: &str, params: &Value) -> i64 {
         self.next_id += 1;
-        self.send(Frame::request(&Id::Int(self.next_id), method, params));
+        self.send(&Frame::request(&Id::Int(self.next_id), method, params));
         self.next_id
     }
 
@@ -121,10 +121,10 @@ impl Desk {
     }
 
     pub fn session(&mut self) -> String {
-        self.session_with(json!({}))
+        self.session_with(&json!({}))
     }
 
-    pub fn session_with(&mut self, more: Value) -> String {
+    pub fn session_with(&mut self, more: &Value) -> String {
         let mut params = json!({ "cwd": "/work", "mcpServers": [] });
         for (key, value) in more.as_object().into_iter().flatten() {
             params[key] = value.clone();
@@ -162,9 +162,9 @@ impl Desk {
         self.judge.findings().iter().filter(|finding| finding.blame == Side::Agent).cloned().collect()
     }
 
-    fn send(&mut self, frame: Frame) {
-        self.judge.observe(self.now, Direction::ClientToAgent, &frame);
-        self.player.receive(self.now, &frame);
+    fn send(&mut self, frame: &Frame) {
+        self.judge.observe(self.now, Direction::ClientToAgent, frame);
+        self.player.receive(self.now, frame);
         self.carry_out();
     }
 
@@ -172,7 +172,7 @@ impl Desk {
     fn step(&mut self, limit: Duration) -> bool {
         self.carry_out();
         if let Some(frame) = self.inbox.pop_front() {
-            self.send(frame);
+            self.send(&frame);
             return true;
         }
         match self.player.next_deadline() {
@@ -192,12 +192,12 @@ impl Desk {
                 continue;
             }
             match effect {
-                Effect::Send(frame) => self.heard(frame),
+                Effect::Send(frame) => self.heard(&frame),
                 Effect::SendRaw(bytes) => {
                     self.splitter.push(&bytes);
                     while let Some(line) = self.splitter.next_line() {
                         let frame = Frame::from(line);
-                        self.heard(frame);
+                        self.heard(&frame);
                     }
                 }
                 Effect::Exit(_) | Effect::Hangup => {
@@ -229,9 +229,9 @@ impl Desk {
         }
     }
 
-    fn heard(&mut self, frame: Frame) {
+    fn heard(&mut self, frame: &Frame) {
         self.log.push(format!("{:?} {}", self.now, String::from_utf8_lossy(frame.raw())));
-        self.judge.observe(self.now, Direction::AgentToClient, &frame);
+        self.judge.observe(self.now, Direction::AgentToClient, frame);
         match frame.view() {
             View::Request { id, method, params } => {
                 let params = params.and_then(|text| serde_json::from_str(text).ok()).unwrap_or(Value::Null);
@@ -313,9 +313,4 @@ impl Desk {
             other => Err(RpcError::method_not_found(other)),
         }
     }
-}
-
-/// For lines that are not frames.
-pub fn frame_of(line: Line) -> Frame {
-    Frame::from(line)
 }

@@ -83,7 +83,7 @@ chapters! {
         }
         desk.files.insert("/extra/there.txt".to_owned(), "over there".to_owned());
         desk.files.insert("/extra/notes.txt".to_owned(), "another".to_owned());
-        let session = desk.session_with(json!({ "additionalDirectories": ["/extra"] }));
+        let session = desk.session_with(&json!({ "additionalDirectories": ["/extra"] }));
         desk.prompt(&session, "Read /extra/there.txt");
         desk.prompt(&session, "Read notes.txt");
         desk.prompt(&session, "Create a file named /outside.txt with text 'escaped'.");
@@ -113,7 +113,7 @@ chapters! {
     },
     "close and delete" => |desk| {
         desk.greet();
-        let session = desk.session_with(json!({ "mcpServers": [server("one"), server("two")] }));
+        let session = desk.session_with(&json!({ "mcpServers": [server("one"), server("two")] }));
         desk.prompt(&session, "Say hello.");
         desk.ask("session/close", &json!({ "sessionId": session }));
         desk.prompt(&session, "Say hello.");
@@ -148,9 +148,9 @@ chapters! {
     "servers" => |desk| {
         desk.greet();
         let http = json!({ "type": "http", "name": "web", "url": "http://127.0.0.1:9/mcp", "headers": [] });
-        let session = desk.session_with(json!({ "mcpServers": [server("one"), server("two")] }));
+        let session = desk.session_with(&json!({ "mcpServers": [server("one"), server("two")] }));
         desk.prompt(&session, "Call the local MCP tool ping.");
-        desk.session_with(json!({ "mcpServers": [http] }));
+        desk.session_with(&json!({ "mcpServers": [http] }));
     },
     "modes and options" => |desk| {
         desk.greet();

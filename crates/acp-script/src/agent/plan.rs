@@ -6,10 +6,10 @@ use std::time::Duration;
 use acp_rpc::RpcError;
 use serde_json::{Value, json};
 
+use super::job::{Change, Job, Old};
 use super::offers::{self, Offer};
 use super::session::Session;
 use super::step::{Step, Stop, Stream, Voice};
-use super::tools::{Change, Job, Old};
 use super::turn::Await;
 use super::{Agent, ClientCaps};
 use crate::switch::Switch;
@@ -17,6 +17,8 @@ use crate::wishes::{self, Intent};
 
 /// Between two chunks of an answer that shall take its time.
 const SLOW: Duration = Duration::from_millis(100);
+/// Counting further than this is done without pauses.
+const MANY: u32 = 1000;
 /// How long such an answer takes when the wish does not say.
 const A_WHILE: Duration = Duration::from_millis(2500);
 /// A red point.
@@ -107,11 +109,11 @@ impl Agent {
             },
             Intent::Write { path, text } => steps.push_back(self.change(open, &path, Change::Whole(text))),
             Intent::Edit { path, old, new } => {
-                steps.push_back(self.change(open, &path, Change::Replace { old, new }))
+                steps.push_back(self.change(open, &path, Change::Replace { old, new }));
             }
             Intent::Append { path, text } => steps.push_back(self.change(open, &path, Change::Append(text))),
             Intent::Run { command, kill_after } => {
-                steps.push_back(Step::Begin(Job::run(command, kill_after)))
+                steps.push_back(Step::Begin(Job::run(command, kill_after)));
             }
             Intent::Search { text, path: Some(path) } => steps.push_back(Step::Begin(Job::Read {
                 path: self.resolve(open, &path),
@@ -136,7 +138,10 @@ impl Agent {
                 }
             }
             Intent::Think(time) => think(time.unwrap_or(A_WHILE), steps),
-            Intent::Count(to) => steps.push_back(Step::Stream(Stream::numbers(to).every(SLOW))),
+            Intent::Count(to) => {
+                let pace = if to > MANY { Duration::ZERO } else { SLOW };
+                steps.push_back(Step::Stream(Stream::numbers(to).every(pace)));
+            }
             Intent::Wait(time) => {
                 steps.push_back(Step::Pause(time));
                 steps.push_back(self.speak("I waited, as you wished."));
@@ -151,7 +156,7 @@ impl Agent {
                 steps.push_back(self.speak(match open.record.word.as_ref().or(self.gossip.as_ref()) {
                     Some(word) => format!("The word was {word}."),
                     None => "You have not told me a word in this session.".to_owned(),
-                }))
+                }));
             }
             Intent::Mcp { server, tool, arguments } => steps.push_back(Step::Mcp { server, tool, arguments }),
             Intent::McpList => steps.push_back(Step::McpList),
@@ -321,8 +326,8 @@ impl Agent {
         self.ask(session, "elicitation/create", &params, Await::Form { key }, None);
     }
 
-    pub(super) fn form_answered(&mut self, session: &str, key: &str, answer: Result<Value, RpcError>) {
-        let said = match outcome(&answer) {
+    pub(super) fn form_answered(&mut self, session: &str, key: &str, answer: &Result<Value, RpcError>) {
+        let said = match outcome(answer) {
             Outcome::Accepted(content) if self.wrong(Switch::SkipsValidation) => {
                 format!("You answered: {}", content.get(key).unwrap_or(content))
             }
@@ -357,9 +362,9 @@ impl Agent {
         &mut self,
         session: &str,
         elicitation: String,
-        answer: Result<Value, RpcError>,
+        answer: &Result<Value, RpcError>,
     ) {
-        match outcome(&answer) {
+        match outcome(answer) {
             Outcome::Accepted(_) => {
                 self.say(session, "Thank you, the page has reported that you are done.");
                 self.insert(session, [Step::Pause(SLOW), Step::PageDone(elicitation)]);

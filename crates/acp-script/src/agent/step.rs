@@ -5,7 +5,8 @@ use std::time::Duration;
 use acp_rpc::RpcError;
 use serde_json::Value;
 
-use super::tools::{Job, Work};
+use super::job::Job;
+use super::tools::Work;
 use crate::script::Act;
 
 /// One step of a turn.

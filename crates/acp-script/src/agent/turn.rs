@@ -4,14 +4,15 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use acp_rpc::{Frame, Id, RpcError};
-use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::Agent;
 use super::effect::{Effect, Token};
+use super::job::Job;
 use super::params::{self, Params};
+use super::reports::Chunk;
 use super::step::{Step, Stop, Stream, Voice};
-use super::tools::{Job, Stage, Work};
-use super::{Agent, record};
+use super::tools::{Stage, Work};
 use crate::switch::Switch;
 
 /// A running turn.
@@ -225,7 +226,7 @@ impl Agent {
             Step::Info => self.report_info(session),
             Step::Kill(terminal) => self.kill_terminal(session, &terminal),
             Step::Release(terminal) => self.release_terminal(session, &terminal),
-            Step::Finish(work) => self.finish_run(session, *work),
+            Step::Finish(work) => self.finish_run(session, &work),
             Step::CloseTools => self.close_tools(session),
             Step::Act(act) => self.act(session, act),
             Step::Respond(result) => self.finish(session, Ok(Outcome::Result(result))),
@@ -323,8 +324,8 @@ impl Agent {
             }
             Await::Work(work, stage) => self.work(&session, *work, stage, answer),
             Await::Script { r#as } => self.script_answered(r#as, answer),
-            Await::Form { key } => self.form_answered(&session, &key, answer),
-            Await::Page { elicitation } => self.page_answered(&session, elicitation, answer),
+            Await::Form { key } => self.form_answered(&session, &key, &answer),
+            Await::Page { elicitation } => self.page_answered(&session, elicitation, &answer),
         }
         self.schedule(&session);
     }
@@ -476,76 +477,11 @@ impl Agent {
                 self.refuse(&turn.request, &RpcError::new(RpcError::CANCELLED, "request cancelled"));
             }
             (Ok(Outcome::Stop(stop)), _) => {
-                self.respond(&turn.request, &json!({ "stopReason": stop.as_str() }))
+                self.respond(&turn.request, &json!({ "stopReason": stop.as_str() }));
             }
             (Ok(Outcome::Result(result)), _) => self.respond(&turn.request, &result),
             (Err(error), _) => self.refuse(&turn.request, &error),
         }
         self.ended(session);
-    }
-
-    fn change_config(&mut self, session: &str, option: &'static str, value: &Value) {
-        self.change_option(session, option, value);
-        let options = self.options(session);
-        self.update(session, &json!({ "sessionUpdate": "config_option_update", "configOptions": options }));
-    }
-
-    fn retitle(&mut self, session: &str, title: String) {
-        if let Some(open) = self.sessions.get_mut(session) {
-            open.record.title = Some(title);
-        }
-        self.report_info(session);
-    }
-
-    fn report_info(&mut self, session: &str) {
-        let updated = record::timestamp(self.wall_clock());
-        let title = self.sessions.get(session).and_then(|open| open.record.title.clone());
-        let mut update = json!({ "sessionUpdate": "session_info_update", "updatedAt": updated });
-        if let Some(title) = title {
-            update["title"] = json!(title);
-        }
-        self.update(session, &update);
-    }
-
-    fn report_usage(&mut self, session: &str) {
-        let used = self.sessions.get(session).map_or(0, |open| open.record.used);
-        #[expect(clippy::cast_precision_loss, reason = "a pretended price")]
-        let amount = (used as f64 * 0.000_002 * 1e6).round() / 1e6;
-        self.update(
-            session,
-            &json!({
-                "sessionUpdate": "usage_update", "used": used, "size": 200_000,
-                "cost": { "amount": amount, "currency": "USD" },
-            }),
-        );
-    }
-}
-
-/// A chunk of text, in the order of the wire.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Chunk<'a> {
-    session_id: &'a str,
-    update: ChunkUpdate<'a>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct ChunkUpdate<'a> {
-    session_update: &'static str,
-    content: Text<'a>,
-    message_id: &'a str,
-}
-
-#[derive(Serialize)]
-struct Text<'a> {
-    r#type: &'static str,
-    text: &'a str,
-}
-
-impl<'a> Chunk<'a> {
-    fn new(session_id: &'a str, voice: Voice, text: &'a str, message_id: &'a str) -> Self {
-        let content = Text { r#type: "text", text };
-        Self { session_id, update: ChunkUpdate { session_update: voice.update(), content, message_id } }
     }
 }

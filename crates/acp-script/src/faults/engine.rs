@@ -427,7 +427,7 @@ impl Faults {
             }
             Fate::Later(at) => self.later.extend(written.into_iter().map(|passage| Later { at, passage })),
             Fate::Held(select) => {
-                self.held.extend(written.into_iter().map(|passage| (select.clone(), passage)))
+                self.held.extend(written.into_iter().map(|passage| (select.clone(), passage)));
             }
             Fate::Swapped => self.swapped.extend(written),
         }

@@ -55,14 +55,14 @@ fn update_kind(value: &Value) -> Option<&str> {
 }
 
 fn is(kind: Kind, frame: &Frame) -> bool {
-    match (kind, frame.view()) {
+    matches!(
+        (kind, frame.view()),
         (Kind::Request, View::Request { .. })
-        | (Kind::Notification, View::Notification { .. })
-        | (Kind::Response, View::Response { .. })
-        | (Kind::Result, View::Response { reply: Reply::Result(_), .. })
-        | (Kind::Error, View::Response { reply: Reply::Error(_), .. })
-        | (Kind::Batch, View::Batch(_))
-        | (Kind::Malformed, View::Malformed(_)) => true,
-        _ => false,
-    }
+            | (Kind::Notification, View::Notification { .. })
+            | (Kind::Response, View::Response { .. })
+            | (Kind::Result, View::Response { reply: Reply::Result(_), .. })
+            | (Kind::Error, View::Response { reply: Reply::Error(_), .. })
+            | (Kind::Batch, View::Batch(_))
+            | (Kind::Malformed, View::Malformed(_))
+    )
 }

@@ -58,7 +58,7 @@ pub fn parse_spec(text: &str) -> Result<Fault, SpecError> {
         fault["skip"] = (number - 1).into();
         fault["times"] = 1.into();
     }
-    serde_json::from_value(fault).map_err(|error| SpecError::Json(error))
+    serde_json::from_value(fault).map_err(SpecError::Json)
 }
 
 /// Whether an agent only ever answers this method.

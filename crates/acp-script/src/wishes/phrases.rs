@@ -240,7 +240,7 @@ pub static TABLE: &[Wish] = &[
     },
     Wish {
         name: "count",
-        does: "streams the numbers, one chunk each, a tenth of a second apart",
+        does: "streams the numbers, one chunk each, a tenth of a second apart; beyond 1000 without pauses",
         examples: &["Count slowly to 30", "Count from 1 to 50"],
         phrases: &[r"count(?: slowly)?(?: from (?:1|one))?(?: up)? to {to:number}"],
         build: |found| Some(Intent::Count(found.number("to")?.clamp(1, 100_000))),

@@ -1,0 +1,161 @@
+//! What a tool call is about.
+
+use std::time::Duration;
+
+use acp_rpc::RpcError;
+use serde_json::{Value, json};
+
+use super::tools::text_content;
+
+/// What a tool call does. Paths are absolute.
+pub(super) enum Job {
+    Read { path: String, line: Option<u32>, limit: Option<u32>, search: Option<String> },
+    Write { path: String, change: Change, old: Old },
+    Run { line: String, kill_after: Option<Duration>, killed: bool, exit: Value, output: Value },
+    Mcp { key: u64, server: String, tool: String, arguments: Value },
+    Harmless { fails: bool },
+}
+
+/// How a file changes.
+pub(super) enum Change {
+    Whole(String),
+    Replace { old: String, new: String },
+    Append(String),
+}
+
+/// What is known of a file before it changes.
+pub(super) enum Old {
+    Unknown,
+    Absent,
+    Text(String),
+}
+
+impl Job {
+    pub(super) fn run(line: impl Into<String>, kill_after: Option<Duration>) -> Self {
+        Self::Run { line: line.into(), kill_after, killed: false, exit: Value::Null, output: Value::Null }
+    }
+
+    pub(super) fn kind(&self) -> &'static str {
+        match self {
+            Self::Read { search: Some(_), .. } => "search",
+            Self::Read { .. } => "read",
+            Self::Write { .. } => "edit",
+            Self::Run { .. } => "execute",
+            Self::Mcp { .. } | Self::Harmless { .. } => "other",
+        }
+    }
+
+    pub(super) fn name(&self) -> String {
+        match self {
+            Self::Read { search: Some(_), .. } => "search_file".to_owned(),
+            Self::Read { .. } => "read_file".to_owned(),
+            Self::Write { change: Change::Whole(_), .. } => "write_file".to_owned(),
+            Self::Write { .. } => "edit_file".to_owned(),
+            Self::Run { .. } => "run_command".to_owned(),
+            Self::Mcp { server, tool, .. } => format!("mcp__{server}__{tool}"),
+            Self::Harmless { .. } => "take_note".to_owned(),
+        }
+    }
+
+    pub(super) fn title(&self) -> String {
+        match self {
+            Self::Read { path, search: Some(text), .. } => format!("Search {text:?} in {path}"),
+            Self::Read { path, .. } => format!("Read {path}"),
+            Self::Write { path, change: Change::Whole(_), .. } => format!("Write {path}"),
+            Self::Write { path, .. } => format!("Edit {path}"),
+            Self::Run { line, .. } => format!("Run `{line}`"),
+            Self::Mcp { server, tool, .. } => format!("Call {tool} of {server}"),
+            Self::Harmless { .. } => "Take a note".to_owned(),
+        }
+    }
+
+    pub(super) fn input(&self) -> Value {
+        match self {
+            Self::Read { path, line, limit, search } => {
+                let mut input = json!({ "path": path });
+                for (key, value) in [("line", line), ("limit", limit)] {
+                    if let Some(value) = value {
+                        input[key] = json!(value);
+                    }
+                }
+                if let Some(search) = search {
+                    input["search"] = json!(search);
+                }
+                input
+            }
+            Self::Write { path, change, .. } => match change {
+                Change::Whole(text) => json!({ "path": path, "content": text }),
+                Change::Replace { old, new } => json!({ "path": path, "old": old, "new": new }),
+                Change::Append(text) => json!({ "path": path, "append": text }),
+            },
+            Self::Run { line, .. } => json!({ "command": line }),
+            Self::Mcp { arguments, .. } => arguments.clone(),
+            Self::Harmless { .. } => json!({ "note": "a harmless pretended tool" }),
+        }
+    }
+
+    pub(super) fn locations(&self) -> Value {
+        match self {
+            Self::Read { path, line: Some(line), .. } => json!([{ "path": path, "line": line }]),
+            Self::Read { path, .. } | Self::Write { path, .. } => json!([{ "path": path }]),
+            _ => json!([]),
+        }
+    }
+
+    pub(super) fn path(&self) -> Option<&str> {
+        match self {
+            Self::Read { path, .. } | Self::Write { path, .. } => Some(path),
+            _ => None,
+        }
+    }
+
+    /// The whole new text of a file, once what was there is known.
+    pub(super) fn new_text(&self) -> Result<String, String> {
+        let Self::Write { path, change, old } = self else { return Err("not a change of a file".to_owned()) };
+        match (change, old) {
+            (Change::Whole(text), _) => Ok(text.clone()),
+            (Change::Replace { old: from, new }, Old::Text(text)) if text.contains(from) => {
+                Ok(text.replacen(from, new, 1))
+            }
+            (Change::Replace { old: from, .. }, Old::Text(_)) => {
+                Err(format!("{path} does not hold {from:?}"))
+            }
+            (Change::Replace { .. }, _) => Err(format!("{path} cannot be read")),
+            (Change::Append(more), Old::Text(text)) if text.is_empty() || text.ends_with('\n') => {
+                Ok(format!("{text}{more}"))
+            }
+            (Change::Append(more), Old::Text(text)) => Ok(format!("{text}\n{more}")),
+            (Change::Append(more), _) => Ok(more.clone()),
+        }
+    }
+
+    /// What the client may show of a change: a diff, unless the old text is not known.
+    pub(super) fn preview(&self) -> Value {
+        match (self, self.new_text()) {
+            (Self::Write { path, old: Old::Text(old), .. }, Ok(new)) => {
+                json!([{ "type": "diff", "path": path, "oldText": old, "newText": new }])
+            }
+            (Self::Write { path, old: Old::Absent, .. }, Ok(new)) => {
+                json!([{ "type": "diff", "path": path, "oldText": null, "newText": new }])
+            }
+            (Self::Write { path, .. }, Ok(new)) => text_content(&format!("New text of {path}:\n{new}")),
+            (job, _) => text_content(&job.title()),
+        }
+    }
+}
+
+/// What the answer to the reading says about the file before it changes.
+pub(super) fn known_before(answer: &Result<Value, RpcError>) -> Old {
+    match answer {
+        Ok(answer) => answer
+            .get("content")
+            .and_then(Value::as_str)
+            .map_or(Old::Unknown, |text| Old::Text(text.to_owned())),
+        Err(error) => {
+            let message = error.message.to_lowercase();
+            let absent =
+                ["not found", "no such", "not exist", "enoent"].iter().any(|word| message.contains(word));
+            if error.code == -32002 || absent { Old::Absent } else { Old::Unknown }
+        }
+    }
+}

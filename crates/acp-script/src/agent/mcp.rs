@@ -1,0 +1,120 @@
+//! Tools of MCP servers.
+
+use std::time::Duration;
+
+use acp_rpc::RpcError;
+use serde_json::{Value, json};
+
+use super::Agent;
+use super::job::Job;
+use super::session::{ServerState, Session};
+use super::step::Step;
+use super::tools::{Work, shorten, text_content};
+use super::turn::Wait;
+use crate::switch::Switch;
+
+/// How long to wait for MCP servers that are still connecting.
+const SERVERS: Duration = Duration::from_secs(15);
+
+impl Agent {
+    pub(super) fn begin_mcp(
+        &mut self,
+        session: &str,
+        server: Option<String>,
+        tool: String,
+        arguments: Option<String>,
+    ) {
+        if self.servers_coming(session) {
+            self.insert(session, [Step::Mcp { server, tool, arguments }]);
+            self.wait(session, Wait::Servers { until: self.now + SERVERS });
+            return;
+        }
+        let arguments = match arguments.as_deref().map(serde_json::from_str::<Value>) {
+            None => json!({}),
+            Some(Ok(arguments)) => arguments,
+            Some(Err(error)) => {
+                self.say(session, format!("These arguments are not JSON: {error}."));
+                return;
+            }
+        };
+        let everywhere = self.wrong(Switch::SharesMcpTools);
+        let open = self.sessions.iter().filter(|(id, _)| everywhere || *id == session);
+        let found = open.flat_map(|(_, open)| &open.servers).find_map(|candidate| match &candidate.state {
+            ServerState::Ready(tools)
+                if server.as_ref().is_none_or(|name| *name == candidate.name)
+                    && tools.iter().any(|offered| offered.name == tool) =>
+            {
+                Some((candidate.key, candidate.name.clone()))
+            }
+            _ => None,
+        });
+        match found {
+            Some((key, server)) => self.begin(session, Job::Mcp { key, server, tool, arguments }),
+            None => {
+                let known = self.mcp_tools(session);
+                self.say(session, format!("No MCP server of this session offers a tool {tool:?}. {known}"));
+            }
+        }
+    }
+
+    pub(super) fn list_mcp(&mut self, session: &str) {
+        if self.servers_coming(session) {
+            self.insert(session, [Step::McpList]);
+            self.wait(session, Wait::Servers { until: self.now + SERVERS });
+            return;
+        }
+        let known = self.mcp_tools(session);
+        self.say(session, known);
+    }
+
+    fn servers_coming(&mut self, session: &str) -> bool {
+        let waited = self.turn(session).is_some_and(|turn| turn.waited_for_servers);
+        let connecting = |open: &Session| {
+            open.servers.iter().any(|server| matches!(server.state, ServerState::Connecting))
+        };
+        !waited && self.sessions.get(session).is_some_and(connecting)
+    }
+
+    fn mcp_tools(&self, session: &str) -> String {
+        let Some(open) = self.sessions.get(session) else { return String::new() };
+        if open.servers.is_empty() {
+            return "This session has no MCP servers.".to_owned();
+        }
+        let each = open.servers.iter().map(|server| match &server.state {
+            ServerState::Connecting => format!("{} is still connecting", server.name),
+            ServerState::Failed(reason) => format!("{} cannot be used ({reason})", server.name),
+            ServerState::Ready(tools) => {
+                let names: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
+                format!("{} offers {}", server.name, names.join(", "))
+            }
+        });
+        format!("MCP servers: {}.", each.collect::<Vec<_>>().join("; "))
+    }
+
+    pub(super) fn mcp_called(&mut self, session: &str, work: &Work, answer: Result<Value, RpcError>) {
+        let Job::Mcp { tool, .. } = &work.job else { return };
+        let tool = tool.clone();
+        match answer {
+            Ok(result) => {
+                let text = mcp_text(&result);
+                if result.get("isError").and_then(Value::as_bool) == Some(true) {
+                    return self.fail(
+                        session,
+                        work,
+                        &format!("The tool {tool} answered with an error: {text}"),
+                    );
+                }
+                self.complete(session, work, &text_content(&text), &result);
+                self.say(session, format!("The tool {tool} answered:\n{}", shorten(&text)));
+            }
+            Err(error) => self.fail(session, work, &format!("The tool {tool} could not be called: {error}.")),
+        }
+    }
+}
+
+/// The text of an MCP tool's answer.
+fn mcp_text(result: &Value) -> String {
+    let Some(items) = result.get("content").and_then(Value::as_array) else { return result.to_string() };
+    let texts: Vec<&str> = items.iter().filter_map(|item| item.get("text").and_then(Value::as_str)).collect();
+    texts.join("\n")
+}

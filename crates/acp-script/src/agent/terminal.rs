@@ -1,0 +1,120 @@
+//! Commands in the client's terminals.
+
+use std::time::Duration;
+
+use acp_rpc::RpcError;
+use serde_json::{Value, json};
+
+use super::Agent;
+use super::job::Job;
+use super::tools::{Stage, Work, shorten, terminal_id};
+use super::turn::Await;
+
+/// How long to wait for the answer to a kill or release.
+const CLEANUP: Duration = Duration::from_secs(1);
+
+impl Agent {
+    pub(super) fn terminal_created(
+        &mut self,
+        session: &str,
+        mut work: Work,
+        answer: Result<Value, RpcError>,
+    ) {
+        let terminal = match answer.map(|answer| terminal_id(&answer)) {
+            Ok(Some(terminal)) => terminal,
+            Ok(None) => return self.fail(session, &work, "The client made a terminal but did not name it."),
+            Err(error) => {
+                return self.fail(session, &work, &format!("I could not run the command: {error}."));
+            }
+        };
+        if let Some(turn) = self.turn(session) {
+            turn.terminals.push(terminal.clone());
+        }
+        self.report(
+            session,
+            &work.call,
+            &json!({ "content": [{ "type": "terminal", "terminalId": terminal }] }),
+        );
+        work.terminal = Some(terminal);
+        let patience = match work.job {
+            Job::Run { kill_after, .. } => kill_after,
+            _ => None,
+        };
+        self.ask_terminal(session, "terminal/wait_for_exit", work, Stage::Exited, patience);
+    }
+
+    pub(super) fn ask_terminal(
+        &mut self,
+        session: &str,
+        method: &str,
+        work: Work,
+        stage: Stage,
+        patience: Option<Duration>,
+    ) {
+        let params = json!({ "sessionId": session, "terminalId": work.terminal });
+        self.ask(session, method, &params, Await::Work(Box::new(work), stage), patience);
+    }
+
+    /// The command ran longer than it may.
+    pub(super) fn overdue(&mut self, session: &str, mut work: Work) {
+        if let Job::Run { killed, .. } = &mut work.job {
+            *killed = true;
+        }
+        self.ask_terminal(session, "terminal/kill", work, Stage::Killed, Some(CLEANUP));
+    }
+
+    pub(super) fn kill_terminal(&mut self, session: &str, terminal: &str) {
+        let params = json!({ "sessionId": session, "terminalId": terminal });
+        self.ask(session, "terminal/kill", &params, Await::Cleanup, Some(CLEANUP));
+    }
+
+    pub(super) fn release_terminal(&mut self, session: &str, terminal: &str) {
+        if let Some(turn) = self.turn(session) {
+            turn.terminals.retain(|open| open != terminal);
+        }
+        let params = json!({ "sessionId": session, "terminalId": terminal });
+        self.ask(session, "terminal/release", &params, Await::Cleanup, Some(CLEANUP));
+    }
+
+    /// Reports how a command ended.
+    pub(super) fn finish_run(&mut self, session: &str, work: &Work) {
+        let Job::Run { line, exit, output, killed, kill_after } = &work.job else { return };
+        let text = output.get("output").and_then(Value::as_str).unwrap_or_default();
+        let code = exit.get("exitCode").and_then(Value::as_i64);
+        let ended = match (killed, code) {
+            (true, _) => format!("was killed after {:?}", kill_after.unwrap_or_default()),
+            (_, Some(code)) => format!("ended with exit code {code}"),
+            (_, None) => {
+                format!("ended by signal {}", exit.get("signal").and_then(Value::as_str).unwrap_or("unknown"))
+            }
+        };
+        let said = format!("`{line}` {ended}. Its output:\n{}", shorten(text));
+        let content = json!([{ "type": "terminal", "terminalId": work.terminal }]);
+        let raw = json!({ "exitCode": code, "output": text });
+        if code == Some(0) && !killed {
+            self.complete(session, work, &content, &raw);
+        } else {
+            self.report(
+                session,
+                &work.call,
+                &json!({ "status": "failed", "content": content, "rawOutput": raw }),
+            );
+        }
+        // The release stands next in the turn; the words come after it.
+        let released = self.turn(session).and_then(|turn| turn.steps.pop_front());
+        self.say(session, said);
+        self.insert(session, released);
+    }
+}
+
+/// Command and arguments: as they are when no shell is needed, otherwise for `sh -c`.
+pub(super) fn split(line: &str) -> (String, Vec<String>) {
+    let needs_shell = line.contains(['|', '&', ';', '<', '>', '$', '`', '*', '?', '~', '(', '\n', '=']);
+    match shlex::split(line) {
+        Some(mut words) if !needs_shell && !words.is_empty() => {
+            let command = words.remove(0);
+            (command, words)
+        }
+        _ => ("sh".to_owned(), vec!["-c".to_owned(), line.to_owned()]),
+    }
+}
