@@ -70,7 +70,9 @@ pub(crate) async fn greet(rx: &mut Receiver) -> Greeting {
             _ => Id::Null,
         };
         let code = match frame.view() {
-            View::Malformed(_) if frame.text().is_none_or(|text| !text.starts_with('{')) => RpcError::PARSE_ERROR,
+            View::Malformed(_) if frame.text().is_none_or(|text| !text.starts_with('{')) => {
+                RpcError::PARSE_ERROR
+            }
             _ => RpcError::INVALID_REQUEST,
         };
         let seen = remark.unwrap_or_default();

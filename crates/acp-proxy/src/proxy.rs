@@ -171,15 +171,15 @@ impl Proxy {
                 return Outcome::AgentFailed(why);
             }
         };
-        let agent = if dialect == self.settings.agent {
-            agent
-        } else {
-            self.tapped_agent(agent, number, taps)
-        };
+        let agent =
+            if dialect == self.settings.agent { agent } else { self.tapped_agent(agent, number, taps) };
         self.join(client, dialect, first, agent, child, number, stop).await
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the two ends of one conversation, each with what belongs to it")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the two ends of one conversation, each with what belongs to it"
+    )]
     async fn join(
         &self,
         client: Link,
@@ -191,7 +191,8 @@ impl Proxy {
         stop: &mut watch::Receiver<bool>,
     ) -> Outcome {
         let lint = self.lint(dialect, number);
-        let mut joint = Joint::new(client, agent, self.bridge(dialect, number), self.watch(number, lint.clone()));
+        let mut joint =
+            Joint::new(client, agent, self.bridge(dialect, number), self.watch(number, lint.clone()));
         if dialect == Dialect::Probe {
             joint.pace(self.settings.pace);
         }
@@ -222,7 +223,9 @@ impl Proxy {
         });
         match ended {
             None => Outcome::Stopped,
-            Some(Ended::Refused { side, reason }) => Outcome::Refused(format!("the {side} was refused: {reason}")),
+            Some(Ended::Refused { side, reason }) => {
+                Outcome::Refused(format!("the {side} was refused: {reason}"))
+            }
             Some(Ended::AgentGone) => match unasked.or(exit) {
                 Some(exit) if exit.stage > Stage::Unasked && exit.success() => Outcome::Left,
                 Some(exit) => Outcome::AgentFailed(format!("the agent ended: {exit}")),
@@ -308,7 +311,8 @@ impl Proxy {
             return None;
         }
         if client == self.settings.agent && client != Dialect::V1 {
-            let words = format!("client and agent both speak {client}: nothing is translated, so nothing is judged");
+            let words =
+                format!("client and agent both speak {client}: nothing is translated, so nothing is judged");
             self.talk.about(number, &words);
             return None;
         }

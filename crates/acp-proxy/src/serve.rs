@@ -63,7 +63,11 @@ impl Listener {
 
     /// Serves clients until `stop` turns true; then every conversation is ended and its agent with it. On standard
     /// streams there is one client, and this ends with it.
-    pub async fn run(self, proxy: Arc<Proxy>, mut stop: watch::Receiver<bool>) -> Result<Outcome, ListenError> {
+    pub async fn run(
+        self,
+        proxy: Arc<Proxy>,
+        mut stop: watch::Receiver<bool>,
+    ) -> Result<Outcome, ListenError> {
         let mut listener = match self {
             Self::Stdio => {
                 let link = stdio::own(&Wire::default()).map_err(ListenError::Stdio)?;

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use acp_campaign::{Target, Way};
+use acp_dialect::Dialect;
 use anyhow::Context;
 
 use crate::target::{self, TargetArgs};
@@ -13,11 +14,11 @@ use crate::target::{self, TargetArgs};
 pub const DEFAULT: &[&str] = &["mock"];
 
 /// The target of this name. The built-in agent keeps its sessions in its private home, so that a restart can load
-/// them.
-pub fn target(name: &str, settings: Option<&Path>) -> anyhow::Result<Target> {
+/// them, and speaks the form that it is asked to.
+pub fn target(name: &str, settings: Option<&Path>, dialect: Dialect) -> anyhow::Result<Target> {
     if name == "mock" && settings.is_none() {
         let own = std::env::current_exe().context("cannot find the program's own file")?.display().to_string();
-        let args = ["mock", "--stdio", "--dialect", "v1", "--state-dir", "${home}/sessions"];
+        let args = ["mock", "--stdio", "--dialect", dialect.as_str(), "--state-dir", "${home}/sessions"];
         return Ok(Target::start("mock", own, args.map(str::to_owned)));
     }
     let named = TargetArgs {
@@ -35,6 +36,7 @@ pub fn target(name: &str, settings: Option<&Path>) -> anyhow::Result<Target> {
                 env: env.iter().map(|(key, value)| (text(key), text(value))).collect::<BTreeMap<_, _>>(),
             },
             version: None,
+            dialect,
         },
         target::Target::Tcp(address) => Target::connect(name, format!("tcp://{address}")),
         target::Target::Ws(url) => Target::connect(name, url),

@@ -73,6 +73,15 @@ impl TargetArgs {
             return address_of(address);
         }
         match (&self.agent, &self.settings) {
+            (Some(name), None) if name == "mock" => {
+                let mut target = named(name, None)?;
+                if let (Target::Process { args, .. }, Some(dialect)) = (&mut target, self.dialect)
+                    && let Some(spoken) = args.last_mut()
+                {
+                    *spoken = dialect.as_str().into();
+                }
+                Ok(target)
+            }
             (Some(name), settings) => named(name, settings.as_deref()),
             (None, Some(settings)) => only_one(settings),
             (None, None) => {

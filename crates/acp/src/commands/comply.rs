@@ -41,6 +41,9 @@ pub struct Args {
     /// Connect to a running agent: tcp://HOST:PORT or ws://HOST:PORT/PATH (several allowed)
     #[arg(long, value_name = "URL", help_heading = "Targets")]
     connect: Vec<String>,
+    /// The form of the protocol that the agents speak: v1, 2025.1, probe, go or delta; tests in v1 are translated
+    #[arg(long, value_name = "DIALECT", default_value = "v1", help_heading = "Targets")]
+    dialect: acp_dialect::Dialect,
     /// Authenticate with this method when the agent asks for it
     #[arg(long, value_name = "METHOD", help_heading = "Targets")]
     auth: Option<String>,
@@ -251,7 +254,7 @@ fn list(programs: &[Arc<Program>]) -> std::io::Result<()> {
 fn targets(args: &Args) -> anyhow::Result<Vec<Target>> {
     let mut targets = Vec::new();
     for name in &args.agent {
-        targets.push(crate::builtin::target(name, args.settings.as_deref())?);
+        targets.push(crate::builtin::target(name, args.settings.as_deref(), args.dialect)?);
     }
     for line in &args.command {
         let words = shlex::split(line).with_context(|| format!("--command {line:?}: a quote is not closed"))?;
@@ -264,8 +267,11 @@ fn targets(args: &Args) -> anyhow::Result<Vec<Target>> {
     }
     if targets.is_empty() {
         for name in crate::builtin::DEFAULT {
-            targets.push(crate::builtin::target(name, None)?);
+            targets.push(crate::builtin::target(name, None, args.dialect)?);
         }
+    }
+    for target in &mut targets {
+        target.dialect = args.dialect;
     }
     Ok(targets)
 }

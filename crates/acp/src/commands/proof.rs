@@ -19,7 +19,7 @@ const PATIENCE: f64 = 0.2;
 
 /// Runs the proof and prints it.
 pub fn self_test(campaign: Campaign) -> anyhow::Result<ExitCode> {
-    let target: Target = builtin::target("mock", None)?;
+    let target: Target = builtin::target("mock", None, acp_dialect::Dialect::V1)?;
     let began = Instant::now();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let (stop, stopped) = watch::channel(false);

@@ -43,7 +43,13 @@ pub struct Args {
     #[arg(long, help_heading = "Translation")]
     load_session: bool,
     /// The token for a 2025.1 agent that asks for one
-    #[arg(long, value_name = "TOKEN", env = "ACP_TOKEN", hide_env_values = true, help_heading = "Translation")]
+    #[arg(
+        long,
+        value_name = "TOKEN",
+        env = "ACP_TOKEN",
+        hide_env_values = true,
+        help_heading = "Translation"
+    )]
     token: Option<String>,
     /// Write transcripts: the first client's to this file, the others' with their number in the name
     #[arg(long, value_name = "FILE")]
@@ -93,7 +99,9 @@ fn address(text: &str) -> Result<SocketAddr, String> {
     let mut found = text.to_socket_addrs().map_err(|error| format!("{text:?} is not HOST:PORT: {error}"))?;
     let address = found.next().ok_or_else(|| format!("{text:?} is no address"))?;
     if !address.ip().is_loopback() {
-        return Err(format!("{address} can be reached from other machines; only loopback addresses are served"));
+        return Err(format!(
+            "{address} can be reached from other machines; only loopback addresses are served"
+        ));
     }
     Ok(address)
 }

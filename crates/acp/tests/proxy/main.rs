@@ -1,0 +1,177 @@
+//! `acp proxy` from the outside: real processes, real sockets.
+
+mod bytes;
+mod ends;
+mod javascript;
+mod strangers;
+mod table;
+mod talker;
+
+use std::io::{BufRead, BufReader, Read};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// The program under test.
+const ACP: &str = env!("CARGO_BIN_EXE_acp");
+/// How long anything may take on a loaded machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A folder to work in, with the file that agents read. Its path is in the command line of every agent that is started
+/// for it.
+struct Place {
+    _temp: tempfile::TempDir,
+    path: PathBuf,
+}
+
+impl Place {
+    fn new() -> Place {
+        let temp = tempfile::tempdir().expect("a folder");
+        let path = temp.path().canonicalize().expect("a real path");
+        std::fs::write(path.join("notes.txt"), "on disk\n").expect("a file");
+        Place { _temp: temp, path }
+    }
+
+    fn file(&self, name: &str) -> String {
+        self.path.join(name).display().to_string()
+    }
+
+    /// The mock agent as a command line. The state folder marks its processes.
+    fn mock(&self, rest: &str) -> String {
+        format!("{ACP} mock --state-dir {} {rest}", self.file("state"))
+    }
+
+    /// The processes that were started for this place, by their command lines.
+    fn processes(&self) -> Vec<String> {
+        let mark = self.file("state");
+        let entries = std::fs::read_dir("/proc").expect("/proc").flatten();
+        let lines = entries.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
+        let lines = lines.map(|line| String::from_utf8_lossy(&line).replace('\0', " "));
+        lines.filter(|line| line.contains(&mark) && !line.contains(" proxy ")).collect()
+    }
+
+    /// Waits until so many agents run for this place (each is two processes: its supervisor and itself).
+    fn wait_for_processes(&self, count: usize) {
+        let began = Instant::now();
+        loop {
+            let found = self.processes();
+            if found.len() == count {
+                return;
+            }
+            assert!(began.elapsed() < PATIENCE, "{count} processes were expected: {found:#?}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+/// A proxy that listens.
+struct Proxy {
+    process: Child,
+    address: SocketAddr,
+    stderr: PathBuf,
+}
+
+impl Proxy {
+    fn listen(place: &Place, transport: &str, args: &[&str]) -> Proxy {
+        static COUNT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+        let count = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let stderr = place.path.join(format!("proxy-{count}.stderr"));
+        let mut process = Command::new(ACP)
+            .args(["proxy", "--listen", &format!("{transport}://127.0.0.1:0")])
+            .args(args)
+            .current_dir(&place.path)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(std::fs::File::create(&stderr).expect("a file"))
+            .spawn()
+            .expect("acp runs");
+        let mut line = String::new();
+        let stdout = process.stdout.take().expect("a pipe");
+        BufReader::new(stdout).read_line(&mut line).expect("a line");
+        let said: serde_json::Value = serde_json::from_str(&line).unwrap_or_else(|error| {
+            panic!("{error}: {line:?} {}", std::fs::read_to_string(&stderr).unwrap_or_default())
+        });
+        let address = said["listening"].as_str().expect("an address").parse().expect("an address");
+        Proxy { process, address, stderr }
+    }
+
+    fn tcp(place: &Place, args: &[&str]) -> Proxy {
+        Proxy::listen(place, "tcp", args)
+    }
+
+    fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(self.address).expect("a connection");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        stream.set_nodelay(true).expect("no delay");
+        stream
+    }
+
+    fn said(&self) -> String {
+        std::fs::read_to_string(&self.stderr).expect("what it said")
+    }
+
+    /// Waits until it said this.
+    fn wait_for_words(&self, words: &str) {
+        let began = Instant::now();
+        while !self.said().contains(words) {
+            assert!(began.elapsed() < PATIENCE, "{words:?} was not said, but:\n{}", self.said());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn signal(&self, signal: &str) {
+        let done = Command::new("kill").args([signal, &self.process.id().to_string()]).status();
+        assert!(done.is_ok_and(|status| status.success()));
+    }
+
+    /// Its resident memory in KiB.
+    fn memory(&self) -> u64 {
+        let status =
+            std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).expect("its status");
+        let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("its memory");
+        line.split_whitespace().nth(1).and_then(|kib| kib.parse().ok()).expect("a number")
+    }
+
+    /// Ends it as an operator would, and says its exit code and what it said.
+    fn stop(mut self) -> (Option<i32>, String) {
+        self.signal("-TERM");
+        let status = wait(&mut self.process);
+        (status, self.said())
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn wait(process: &mut Child) -> Option<i32> {
+    let began = Instant::now();
+    loop {
+        if let Some(status) = process.try_wait().expect("its status") {
+            return status.code();
+        }
+        assert!(began.elapsed() < PATIENCE, "it does not end");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Reads a socket to its end.
+fn rest(mut stream: &TcpStream) -> String {
+    let mut text = String::new();
+    stream.read_to_string(&mut text).expect("the end of the connection");
+    text
+}
+
+fn lines_of(path: impl AsRef<Path>) -> Vec<(String, String)> {
+    let text = std::fs::read_to_string(path).expect("a transcript");
+    let entry = |line: &str| {
+        let entry: serde_json::Value = serde_json::from_str(line).expect("an entry");
+        let text = |name: &str| entry[name].as_str().expect("a text").to_owned();
+        (text("dir"), text("line"))
+    };
+    text.lines().map(entry).collect()
+}

@@ -1,0 +1,127 @@
+//! Peers that speak a form which they should not.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
+
+use acp_dialect::Dialect;
+use serde_json::Value;
+
+use crate::talker::Talker;
+use crate::{Place, Proxy, rest};
+
+fn say(mut stream: &TcpStream, line: &str) {
+    stream.write_all(format!("{line}\n").as_bytes()).expect("a connection");
+}
+
+/// The one answer before the end of the connection.
+fn answer(stream: &TcpStream) -> (Value, String) {
+    let said = rest(stream);
+    let answer: Value = serde_json::from_str(&said).unwrap_or_else(|error| panic!("{error}: {said:?}"));
+    let why = answer["error"]["message"].as_str().unwrap_or_default().to_owned();
+    (answer, why)
+}
+
+#[test]
+fn a_client_of_no_known_form_is_told_so_and_closed() {
+    let place = Place::new();
+    let proxy = Proxy::tcp(&place, &["--command", &place.mock("--dialect v1")]);
+    let stream = proxy.connect();
+    say(&stream, r#"{"jsonrpc":"2.0","id":5,"method":"initialize","params":{"protocolVersion":"3.0"}}"#);
+    let (reply, why) = answer(&stream);
+    assert_eq!((&reply["id"], &reply["error"]["code"]), (&5.into(), &(-32600).into()), "{reply}");
+    assert!(why.contains("3.0") && why.contains("name the dialect"), "{why}");
+    let stream = proxy.connect();
+    say(&stream, "GET /acp HTTP/1.1");
+    let (reply, _) = answer(&stream);
+    assert_eq!((&reply["id"], &reply["error"]["code"]), (&Value::Null, &(-32700).into()), "{reply}");
+    assert_eq!(place.processes(), Vec::<String>::new(), "nobody starts an agent for a stranger");
+}
+
+#[test]
+fn a_client_that_speaks_a_third_form_is_told_so_and_closed() {
+    let place = Place::new();
+    let args = ["--command", &place.mock("--dialect v1"), "--client-dialect", "probe"];
+    let proxy = Proxy::tcp(&place, &args);
+    let stream = proxy.connect();
+    say(
+        &stream,
+        r#"{"jsonrpc":"2.0","id":5,"method":"initialize","params":{"protocolVersion":"2025-01-01"}}"#,
+    );
+    let (reply, why) = answer(&stream);
+    assert_eq!(reply["id"], 5);
+    assert!(why.contains("delta") && why.contains("probe"), "{why}");
+    place.wait_for_processes(0);
+    proxy.wait_for_words("the client was refused");
+}
+
+#[test]
+fn a_client_that_changes_its_form_is_told_so_and_closed() {
+    let place = Place::new();
+    let proxy = Proxy::tcp(&place, &["--command", &place.mock("--dialect v1")]);
+    let mut talker = Talker::new(Dialect::Delta, proxy.connect(), &place.path.display().to_string());
+    talker.initialize();
+    talker.new_session();
+    let id = talker.ask("newSession", serde_json::json!({}));
+    let reply = talker.answer(id);
+    let why = reply["error"]["message"].as_str().unwrap_or_default().to_owned();
+    assert!(why.contains("newSession") && why.contains("probe") && why.contains("delta"), "{reply}");
+    while talker.line().is_some() {}
+    place.wait_for_processes(0);
+}
+
+#[test]
+fn an_agent_that_refuses_the_form_it_is_spoken_to_in_is_heard() {
+    let place = Place::new();
+    let args = ["--command", &place.mock("--dialect v1"), "--dialect", "probe", "--client-dialect", "delta"];
+    let proxy = Proxy::tcp(&place, &args);
+    let stream = proxy.connect();
+    say(
+        &stream,
+        r#"{"jsonrpc":"2.0","id":5,"method":"initialize","params":{"protocolVersion":"2025-01-01"}}"#,
+    );
+    let mut line = String::new();
+    BufReader::new(&stream).read_line(&mut line).expect("an answer");
+    let reply: Value = serde_json::from_str(&line).expect("JSON");
+    assert_eq!(reply["id"], 5, "{reply}");
+    let why = reply["error"]["message"].as_str().unwrap_or_default();
+    assert!(why.contains("protocolVersion"), "{reply}");
+    drop(stream);
+    place.wait_for_processes(0);
+}
+
+#[test]
+fn an_agent_that_answers_in_another_form_is_named_with_the_flag_that_helps() {
+    let place = Place::new();
+    let hello = r#"{"jsonrpc":"2.0","id":5,"result":{"protocolVersion":"2025-01-01","serverInfo":{"name":"a","version":"1"},"capabilities":{}}}"#;
+    std::fs::write(place.path.join("agent.sh"), format!("read line; echo '{hello}'; cat >/dev/null\n"))
+        .expect("a file");
+    let command = format!("sh {}", place.file("agent.sh"));
+    let proxy = Proxy::tcp(&place, &["--command", &command, "--dialect", "v1", "--client-dialect", "probe"]);
+    let stream = proxy.connect();
+    say(&stream, r#"{"jsonrpc":"2.0","id":5,"method":"initialize","params":{"protocolVersion":"1"}}"#);
+    let (reply, why) = answer(&stream);
+    assert_eq!(reply["id"], 5);
+    assert!(why.contains("--dialect delta"), "{why}");
+}
+
+#[test]
+fn what_a_peer_does_wrong_within_its_form_is_noted_and_the_connection_kept() {
+    let place = Place::new();
+    let proxy = Proxy::tcp(&place, &["--command", &place.mock("--dialect v1")]);
+    let mut talker = Talker::new(Dialect::V2025_1, proxy.connect(), &place.path.display().to_string());
+    talker.initialize();
+    talker.new_session();
+    // The same session again, an answer that nobody waits for, params of the wrong shape.
+    let session = talker.session.clone();
+    let again = talker.ask("session/new", serde_json::json!({ "session_id": session }));
+    talker.answer(again);
+    talker.send(r#"{"jsonrpc":"2.0","id":"nobody","result":{}}"#);
+    let wrong = talker.ask("session/prompt", serde_json::json!([1, 2]));
+    talker.answer(wrong);
+    let turn = talker.prompt("Say 'still here'");
+    talker.result(turn);
+    assert!(talker.text.contains("still here"));
+    for words in ["duplicate-session", "unknown-answer", "wrong-shape"] {
+        proxy.wait_for_words(words);
+    }
+}
