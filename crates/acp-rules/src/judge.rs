@@ -190,7 +190,7 @@ impl Answer<'_> {
 }
 
 fn notification(state: &mut State, cx: &mut Cx<'_>, tape: &mut Tape, method: &str, params: Option<&str>) {
-    ids::notification(state, cx);
+    ids::notification(state, cx, method);
     if method == "session/update"
         && let Some(text) = params
         && updates::fast(state, cx, text)

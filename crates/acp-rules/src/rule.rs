@@ -68,7 +68,7 @@ rules! {
     // ---- envelope -----------------------------------------------------------------------------------------
     NotUtf8 "not-utf8" ["TRN-01"] ["C-TRN-01"] AsLevel
         "bytes that are not UTF-8, or a character cut in two" "encode every message as UTF-8; never cut inside a character";
-    SplitOverLines "message-split-over-lines" ["TRN-05", "TRN-04"] ["C-TRN-02"] AsLevel
+    SplitOverLines "message-split-over-lines" ["TRN-05"] ["C-TRN-02"] AsLevel
         "a JSON value that goes on over several lines" "write each message as compact JSON on one line; do not pretty-print";
     Noise "noise" ["TRN-06"] ["C-TRN-03"] AsLevel
         "a line that is not a JSON-RPC message" "write log text and banners to stderr; only messages belong on the wire";
@@ -338,7 +338,7 @@ rules! {
         "permission asked for a call that is already finished" "ask before the tool runs";
     RunsWhilePending "runs-while-pending" ["PERM-05"] [] AsLevel
         "a tool call finished while its permission is pending" "wait for the outcome before running the tool";
-    OptionNotOffered "option-not-offered" [] ["C-PERM-01", "C-PERM-02"] AsLevel
+    OptionNotOffered "option-not-offered" [] ["C-PERM-01"] AsLevel
         "a permission answered with an option that was not offered" "answer with an optionId of the request";
 
     // ---- terminals ----------------------------------------------------------------------------------------

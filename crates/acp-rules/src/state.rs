@@ -20,6 +20,28 @@ const SESSIONS: usize = 4_096;
 /// The most terminals remembered.
 const TERMINALS: usize = 4_096;
 
+/// What kind of notification the last one was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Told {
+    Update,
+    Cancel,
+    CancelRequest,
+    Custom,
+    Other,
+}
+
+impl Told {
+    pub(crate) fn of(method: &str) -> Self {
+        match method {
+            "session/update" => Self::Update,
+            "session/cancel" => Self::Cancel,
+            "$/cancel_request" => Self::CancelRequest,
+            custom if custom.starts_with('_') => Self::Custom,
+            _ => Self::Other,
+        }
+    }
+}
+
 /// A request whose answer is awaited.
 #[derive(Debug)]
 pub(crate) struct Open {
@@ -104,7 +126,7 @@ pub(crate) struct Asked {
     /// Some ids were forgotten because there were too many.
     pub(crate) forgotten: bool,
     /// The side ever sent a notification.
-    pub(crate) notified: Option<Mark>,
+    pub(crate) notified: Option<(Mark, Told)>,
     /// Bad lines of this side that the other may answer with id null, with the code it should use.
     pub(crate) garbage: VecDeque<(Mark, i64)>,
     /// The side ever sent such a line.
@@ -116,11 +138,13 @@ pub(crate) struct Asked {
 impl Asked {
     pub(crate) fn ask(&mut self, id: Id, open: Open) {
         if self.open.len() >= OPEN {
+            // the older half goes at once, so that forgetting costs little per request
             self.forgotten = true;
-            let oldest = self.open.iter().min_by_key(|(_, open)| open.mark.index).map(|(id, _)| id.clone());
-            if let Some(oldest) = oldest {
-                self.open.remove(&oldest);
-            }
+            let mut indexes: Vec<u64> = self.open.values().map(|open| open.mark.index).collect();
+            let middle = indexes.len() / 2;
+            let (_, median, _) = indexes.select_nth_unstable(middle);
+            let median = *median;
+            self.open.retain(|_, open| open.mark.index > median);
         }
         self.open.insert(id, open);
     }
@@ -199,6 +223,8 @@ pub(crate) struct State {
     by_id: HashMap<Box<str>, usize>,
     last: usize,
     pub(crate) sessions_forgotten: bool,
+    /// A line was too long to be read: what was open at the end may have been answered.
+    pub(crate) blind: bool,
     /// Common frames may go the short way.
     pub(crate) fast: bool,
     /// A chunk went the long way and put to the test what chunks do, in general and with a message id.
@@ -226,6 +252,7 @@ impl State {
             by_id: HashMap::new(),
             last: 0,
             sessions_forgotten: false,
+            blind: false,
             fast: true,
             chunk_seen: [false; 2],
         }

@@ -138,6 +138,20 @@ fn every_folder_of_cases_belongs_to_a_rule() {
     }
 }
 
+/// A requirement that is called passive is put to the test by some case.
+#[test]
+fn every_requirement_that_frames_show_is_reached_by_some_case() {
+    let mut all = Judge::new(JudgeConfig::default()).coverage();
+    for rule in rules() {
+        for path in transcripts(&folder("rules").join(rule.name)) {
+            all.merge(&judge(&path).coverage());
+        }
+    }
+    let never: Vec<&str> =
+        all.rows.iter().filter(|row| row.passive() && !row.exercised()).map(|row| row.requirement).collect();
+    assert!(never.is_empty(), "rules claim to judge {never:?}, but no case reaches them");
+}
+
 /// Real agents that keep to the protocol: no requirement that binds may be reported as broken.
 #[test]
 fn recordings_of_conforming_agents_break_nothing_that_binds() {

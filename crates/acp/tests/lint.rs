@@ -76,7 +76,7 @@ fn what_cannot_be_read_is_named_with_its_line_and_the_rest_is_judged() {
     let text = stdout(&output);
     assert!(text.contains("mixed.ndjson:3: cannot read the transcript entry: not a JSON object"), "{text}");
     assert!(text.contains("mixed.ndjson:6: a bare JSON-RPC message"), "{text}");
-    assert!(text.contains("mixed.ndjson:12: ") && text.contains("\"dir\""), "{text}");
+    assert!(text.contains("mixed.ndjson:13: ") && text.contains("\"dir\""), "{text}");
     assert!(text.contains("error[TC-07]"), "the rest is judged: {text}");
 }
 

@@ -55,6 +55,7 @@ pub(crate) fn prompt(state: &State, cx: &mut Cx<'_>, params: Json<'_>) -> Conten
             _ => continue,
         };
         cx.saw(Rule::ContentUnadvertised, side);
+        cx.saw_id("C-INIT-07");
         if !advertised {
             content.other = true;
             let message = format!(

@@ -46,17 +46,20 @@ pub(crate) fn create(state: &mut State, cx: &mut Cx<'_>, params: Json<'_>) -> As
     }
     let mut form = None;
     if &*mode == "form" {
-        form = form_of(cx, params);
+        form = form_of(cx, params, state.client.url);
     } else if &*mode == "url" {
         url(state, cx, params);
     }
     Ask::Elicit { form, known_mode: known, advertised }
 }
 
-fn form_of(cx: &mut Cx<'_>, params: Json<'_>) -> Option<Box<str>> {
+fn form_of(cx: &mut Cx<'_>, params: Json<'_>, has_url: bool) -> Option<Box<str>> {
     let side = Side::Agent;
     let schema = params.get("requestedSchema")?;
     cx.saw(Rule::ElicitSecret, side);
+    // a client without URL mode is no excuse to ask for a secret in a form
+    let also: &'static [&'static str] = if has_url { &[] } else { &["ELI-09"] };
+    also.iter().for_each(|id| cx.saw_id(id));
     cx.saw(Rule::ElicitFormUrl, side);
     for (key, property) in schema.get("properties").into_iter().flat_map(Json::fields) {
         let name = key.str().unwrap_or_default();
@@ -65,10 +68,11 @@ fn form_of(cx: &mut Cx<'_>, params: Json<'_>) -> Option<Box<str>> {
         if SECRETS.iter().any(|word| lower.contains(word)) {
             let message = format!("the form field {name:?} seems to ask for a secret");
             cx.breach(Rule::ElicitSecret, side, message)
+                .also(also)
                 .at(format!("/params/requestedSchema/properties/{name}"));
         }
         let texts = [property.get_str("title"), property.get_str("description")];
-        if texts.iter().flatten().any(|text| has_url(text)) {
+        if texts.iter().flatten().any(|text| names_url(text)) {
             let message = format!("the form field {name:?} has a URL in its text");
             cx.breach(Rule::ElicitFormUrl, side, message)
                 .at(format!("/params/requestedSchema/properties/{name}"));
@@ -78,7 +82,7 @@ fn form_of(cx: &mut Cx<'_>, params: Json<'_>) -> Option<Box<str>> {
     (text.len() <= FORM).then(|| text.into())
 }
 
-fn has_url(text: &str) -> bool {
+fn names_url(text: &str) -> bool {
     text.contains("http://") || text.contains("https://")
 }
 
@@ -164,6 +168,7 @@ pub(crate) fn answered(state: &mut State, cx: &mut Cx<'_>, open: &Open, answer: 
 fn accepted(cx: &mut Cx<'_>, open: &Open, form: &str, result: Json<'_>) {
     let side = Side::Client;
     cx.saw(Rule::ElicitContent, side);
+    cx.saw_id("C-ELI-05");
     let mut tape = Tape::default();
     let Some(form) = tape.read(form) else { return };
     let content = result.some("content");

@@ -12,7 +12,7 @@ use crate::state::{Ask, State, since};
 
 /// Judges what is left open.
 pub(crate) fn close(state: &mut State, cx: &mut Cx<'_>, ending: Ending, patience: Duration) {
-    if ending == Ending::Cut {
+    if ending == Ending::Cut || state.blind {
         return;
     }
     let mut turn_runs = false;

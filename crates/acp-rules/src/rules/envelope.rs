@@ -3,6 +3,7 @@
 use acp_rpc::{Flaw, Frame, Id, View};
 
 use crate::cx::Cx;
+use crate::registry::Side;
 use crate::rule::Rule;
 use crate::state::{Open, State};
 
@@ -33,6 +34,17 @@ pub(crate) fn good(state: &mut State, cx: &mut Cx<'_>, frame: &Frame) {
 pub(crate) fn malformed(state: &mut State, cx: &mut Cx<'_>, frame: &Frame, flaw: &Flaw) {
     let side = cx.sender();
     let mark = cx.mark();
+    if let Flaw::Oversized { len } = flaw {
+        // the limit is ours: what the line says is unknown, and so is what it answered
+        state.blind = true;
+        cx.breach(
+            Rule::Noise,
+            side,
+            format!("a line of {len} bytes is over the limit of this judge and was not read"),
+        )
+        .warn();
+        return;
+    }
     if goes_on(state, cx, frame, flaw) {
         return;
     }
@@ -132,6 +144,9 @@ pub(crate) fn batch(state: &mut State, cx: &mut Cx<'_>, frames: &[Frame]) {
     let side = cx.sender();
     let mark = cx.mark();
     state.asked(side).bad_line(mark, -32600);
+    if side == Side::Client {
+        cx.saw_id("RPC-12");
+    }
     if state.is_v1() {
         cx.breach(Rule::Batch, side, format!("a batch of {} messages", frames.len()));
     }

@@ -77,6 +77,7 @@ pub(crate) fn meta(cx: &mut Cx<'_>, value: Json<'_>, pointer: &str) {
     if side == Side::Client {
         return;
     }
+    cx.saw_id("EXT-02");
     for (name, good) in
         [("traceparent", is_traceparent as fn(&str) -> bool), ("tracestate", is_list), ("baggage", is_list)]
     {

@@ -271,6 +271,7 @@ pub(crate) fn authenticated(state: &mut State, cx: &mut Cx<'_>, open: &Open, ans
 pub(crate) fn logout(state: &mut State, cx: &mut Cx<'_>) -> Ask {
     state.authenticated = false;
     cx.saw(Rule::LogoutUnadvertised, Side::Client);
+    cx.saw_id("C-INIT-07");
     if !state.agent.logout {
         let message = "logout is called, but the agent did not advertise auth.logout";
         cx.breach(Rule::LogoutUnadvertised, Side::Client, message).also(&["C-INIT-07"]).at("/method");

@@ -5,7 +5,7 @@ use acp_rpc::{Id, Reply};
 use crate::cx::Cx;
 use crate::registry::Side;
 use crate::rule::Rule;
-use crate::state::{Open, State};
+use crate::state::{Open, State, Told};
 
 /// The id of a request.
 pub(crate) fn request(state: &mut State, cx: &mut Cx<'_>, id: &Id) {
@@ -110,10 +110,16 @@ fn null_answer(state: &mut State, cx: &mut Cx<'_>, reply: Reply<'_>) {
         return;
     }
     match asker.notified {
-        Some(mark) => {
+        Some((mark, told)) => {
             let message =
                 "an answer with id null, but nothing unreadable was sent: a notification was answered";
-            cx.breach(Rule::NotificationAnswered, side, message).at("/id").with(mark);
+            let also: &'static [&'static str] = match (side, told) {
+                (Side::Agent, Told::Cancel) => &["CAN-05"],
+                (Side::Agent, Told::CancelRequest) => &["CAN-10"],
+                (Side::Agent, Told::Custom) => &["EXT-08"],
+                _ => &[],
+            };
+            cx.breach(Rule::NotificationAnswered, side, message).also(also).at("/id").with(mark);
         }
         None => {
             cx.breach(Rule::AnswerToNothing, side, "an answer with id null, but nothing unreadable was sent")
@@ -123,9 +129,13 @@ fn null_answer(state: &mut State, cx: &mut Cx<'_>, reply: Reply<'_>) {
 }
 
 /// A notification: it must not be answered.
-pub(crate) fn notification(state: &mut State, cx: &mut Cx<'_>) {
+pub(crate) fn notification(state: &mut State, cx: &mut Cx<'_>, method: &str) {
     let side = cx.sender();
     cx.saw(Rule::NotificationAnswered, side.other());
+    let told = Told::of(method);
+    if told == Told::Custom && side == Side::Client {
+        cx.saw_id("EXT-08");
+    }
     let mark = cx.mark();
-    state.asked(side).notified = Some(mark);
+    state.asked(side).notified = Some((mark, told));
 }

@@ -13,6 +13,7 @@ use crate::state::{Ask, Open, State, remember};
 pub(crate) fn list(state: &mut State, cx: &mut Cx<'_>, params: Json<'_>) -> Ask {
     let side = Side::Client;
     cx.saw(Rule::ListUnadvertised, side);
+    cx.saw_id("C-INIT-07");
     if !state.agent.list {
         let message = "session/list is called, but the agent did not advertise sessionCapabilities.list";
         cx.breach(Rule::ListUnadvertised, side, message).also(&["C-INIT-07"]).at("/method");
@@ -122,6 +123,7 @@ fn one(state: &mut State, cx: &mut Cx<'_>, open: &Open, filter: Option<&str>, in
 /// session/delete
 pub(crate) fn delete(state: &mut State, cx: &mut Cx<'_>, params: Json<'_>) -> Ask {
     cx.saw(Rule::DeleteUnadvertised, Side::Client);
+    cx.saw_id("C-INIT-07");
     if !state.agent.delete {
         let message = "session/delete is called, but the agent did not advertise sessionCapabilities.delete";
         cx.breach(Rule::DeleteUnadvertised, Side::Client, message).also(&["C-INIT-07"]).at("/method");

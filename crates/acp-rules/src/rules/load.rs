@@ -12,6 +12,7 @@ use crate::state::{Ask, Open, State};
 /// session/load
 pub(crate) fn load(state: &mut State, cx: &mut Cx<'_>, params: Json<'_>) -> Ask {
     cx.saw(Rule::LoadUnadvertised, Side::Client);
+    cx.saw_id("C-INIT-07");
     if !state.agent.load {
         let message = "session/load is called, but the agent did not advertise loadSession";
         cx.breach(Rule::LoadUnadvertised, Side::Client, message).also(&["C-INIT-07"]).at("/method");
@@ -24,6 +25,7 @@ pub(crate) fn load(state: &mut State, cx: &mut Cx<'_>, params: Json<'_>) -> Ask 
 pub(crate) fn resume(state: &mut State, cx: &mut Cx<'_>, params: Json<'_>) -> Ask {
     let side = Side::Client;
     cx.saw(Rule::ResumeUnadvertised, side);
+    cx.saw_id("C-INIT-07");
     if !state.agent.resume {
         let message = "session/resume is called, but the agent did not advertise sessionCapabilities.resume";
         cx.breach(Rule::ResumeUnadvertised, side, message).also(&["C-INIT-07"]).at("/method");

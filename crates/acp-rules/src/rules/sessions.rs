@@ -40,6 +40,7 @@ pub(crate) fn roots(state: &State, cx: &mut Cx<'_>, params: Json<'_>) -> bool {
     let mut bad = false;
     if list.items().next().is_some() {
         cx.saw(Rule::RootsUnadvertised, side);
+        cx.saw_id("C-INIT-07");
         cx.saw(Rule::RelativeRoots, side);
         if !state.agent.roots {
             let message = "additionalDirectories are sent, but the agent did not advertise them";
@@ -76,6 +77,7 @@ pub(crate) fn servers(state: &State, cx: &mut Cx<'_>, params: Json<'_>) {
             }
         };
         cx.saw(Rule::McpUnadvertised, side);
+        cx.saw_id("C-INIT-07");
         if !supported {
             let message = format!(
                 "an MCP server of type {kind} is sent, but the agent did not advertise mcpCapabilities.{kind}"
@@ -177,6 +179,7 @@ pub(crate) fn known(state: &mut State, cx: &mut Cx<'_>, open: &mut Open) {
 pub(crate) fn close(state: &mut State, cx: &mut Cx<'_>, params: Json<'_>) -> Ask {
     let mark = cx.mark();
     cx.saw(Rule::CloseUnadvertised, Side::Client);
+    cx.saw_id("C-INIT-07");
     if !state.agent.close {
         let message = "session/close is called, but the agent did not advertise sessionCapabilities.close";
         cx.breach(Rule::CloseUnadvertised, Side::Client, message).also(&["C-INIT-07"]).at("/method");

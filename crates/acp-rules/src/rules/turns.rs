@@ -288,6 +288,7 @@ fn after(
     match (answer, stop) {
         (_, Some("cancelled")) => {
             cx.saw(Rule::CancelIgnored, side);
+            cx.saw_id("RPC-16");
             cx.saw(Rule::CancelAsError, side);
         }
         (Answer::Bad(code), _) => {
