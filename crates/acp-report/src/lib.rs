@@ -13,6 +13,7 @@ pub mod diff;
 mod html;
 mod junit;
 mod markdown;
+pub mod matrix;
 mod redact;
 mod summary;
 mod table;

@@ -2,6 +2,7 @@
 
 use acp_comply::Results;
 use acp_report::diff::Diff;
+use acp_report::matrix::{DEFAULT_ROWS, Matrix, MatrixFormat};
 use acp_report::{Format, Options, render};
 use acp_testkit::golden;
 use std::path::Path;
@@ -26,6 +27,25 @@ fn every_format_comes_out_as_written() {
         ];
         let text = |format| render(&results, format, Options::default()).unwrap();
         files.into_iter().map(|(name, format)| (name.to_owned(), text(format))).collect()
+    });
+}
+
+#[test]
+fn a_matrix_comes_out_as_written() {
+    golden::check("tests/matrices", |case| {
+        let mut files: Vec<_> = std::fs::read_dir(case).unwrap().map(|entry| entry.unwrap().path()).collect();
+        files.sort();
+        let is_results = |path: &&std::path::PathBuf| {
+            path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("results"))
+        };
+        let results: Vec<Results> = files.iter().filter(is_results).map(|path| read(path)).collect();
+        let matrix = Matrix::of(&results, Matrix::rows(DEFAULT_ROWS).unwrap());
+        let text = |format| matrix.render(format).unwrap();
+        vec![
+            ("matrix.md".to_owned(), text(MatrixFormat::Markdown)),
+            ("matrix.html".to_owned(), text(MatrixFormat::Html)),
+            ("matrix.json".to_owned(), text(MatrixFormat::Json)),
+        ]
     });
 }
 

@@ -36,6 +36,8 @@ pub enum Command {
     Diff(commands::diff::Args),
     /// Put a running agent through named scenarios
     Harness(commands::harness::Args),
+    /// What agents can do, side by side: capabilities declared and seen, from results
+    Matrix(commands::matrix::Args),
     /// List, check or copy the test suites in the box
     Suites(commands::suites::Args),
     /// Judge recorded conversations: every frame against the protocol
@@ -65,11 +67,15 @@ pub enum Command {
 
 /// Parses the arguments, runs the command and maps what happened to an exit code.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    // Hidden, and read from the real arguments: every binary of this package can supervise the agents it starts.
+    // Hidden, and read from the real arguments: every binary of this package can supervise the agents it starts, and
+    // be the MCP server that it hands to them.
     let mut own = std::env::args_os().skip(1);
-    if own.next().is_some_and(|word| word == acp_link::supervisor::ARGUMENT) {
+    let first = own.next();
+    if first.as_ref().is_some_and(|word| word == acp_link::supervisor::ARGUMENT) {
         return acp_link::supervisor::main(own);
     }
+    let args: Vec<OsString> =
+        if first.is_some_and(|word| word == "mcp-stub") { std::env::args_os().collect() } else { args.into_iter().collect() };
     let cli = match Cli::try_parse_from(args) {
         Ok(cli) => cli,
         Err(error) => {
@@ -82,6 +88,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Comply(args) => commands::comply::run(&args),
         Command::Diff(args) => commands::diff::run(&args),
         Command::Harness(args) => commands::harness::run(&args),
+        Command::Matrix(args) => commands::matrix::run(&args),
         Command::Suites(args) => commands::suites::run(&args),
         Command::Lint(args) => commands::lint::run(&args),
         Command::Requirements(args) => commands::requirements::run(&args),

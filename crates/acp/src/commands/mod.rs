@@ -7,6 +7,7 @@ pub mod diff;
 pub mod harness;
 pub mod lint;
 pub mod man;
+pub mod matrix;
 pub mod mcp_stub;
 pub mod mock;
 pub mod proof;

@@ -1,0 +1,406 @@
+//! The capability matrix: rows are capabilities, columns are agents, cells say what was declared and what was seen.
+//!
+//! A pure view of results. Which capabilities there are, where an agent declares them and which tests speak for them
+//! stands in a JSON file (`data/matrix.json` by default), so that a new row needs no code.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use acp_comply::{AgentRun, Outcome, Results, Verdict};
+use minijinja::value::Serde;
+use minijinja::{AutoEscape, Environment, context};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{ReportError, summary};
+
+/// The rows that are used when no others are given.
+pub const DEFAULT_ROWS: &str = include_str!("../data/matrix.json");
+const TEMPLATE: &str = include_str!("../templates/matrix.html");
+/// How much of a frame an excerpt shows.
+const EXCERPT: usize = 160;
+
+/// One capability.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Row {
+    /// The name in the table.
+    pub name: String,
+    /// What it means, where the name does not say it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub about: Option<String>,
+    /// Paths in the answer to the introduction where it is declared, one per dialect. Empty for what every agent must
+    /// be able to do.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub declared: Vec<String>,
+    /// The agent must have been reached by an address that begins like this.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub transport: Vec<String>,
+    /// The tests that speak for it: ids, `*` allowed.
+    pub tests: Vec<String>,
+    /// What the telling frame of the agent holds, most telling first.
+    #[serde(default)]
+    pub look: Vec<String>,
+}
+
+/// What was seen of a capability.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Seen {
+    /// Exercised, and right.
+    Right,
+    /// Exercised and wrong, or declared and refused.
+    Wrong,
+    /// Neither declared nor supported.
+    Unsupported,
+    /// Not reached.
+    Unreached,
+}
+
+impl Seen {
+    /// The sign in the table.
+    pub fn sign(self) -> &'static str {
+        match self {
+            Seen::Right => "✅",
+            Seen::Wrong => "❌",
+            Seen::Unsupported => "➖",
+            Seen::Unreached => "❓",
+        }
+    }
+}
+
+/// What an agent says about a capability.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Declared {
+    /// Where it says so.
+    pub path: String,
+    /// What stands there, as JSON text; `None` when nothing does.
+    pub value: Option<String>,
+    /// Whether that is a yes.
+    pub yes: bool,
+}
+
+/// A test that speaks for a cell, and a piece of its conversation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Evidence {
+    /// The test's id.
+    pub test: String,
+    /// How it ended.
+    pub verdict: Verdict,
+    /// Why, when it is not a plain pass.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// The telling frame, shortened.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub excerpt: Option<String>,
+}
+
+/// One agent and one capability.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cell {
+    /// What was seen.
+    pub seen: Seen,
+    /// What the agent declares; `None` when this capability needs no declaration or none is known.
+    pub declared: Option<Declared>,
+    /// The cell in a sentence.
+    pub words: String,
+    /// What the sentence rests on.
+    pub evidence: Vec<Evidence>,
+}
+
+/// One agent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Column {
+    /// The name in the table.
+    pub name: String,
+    /// Name and version as the agent gives them.
+    pub title: String,
+    /// How it was reached.
+    pub targets: Vec<String>,
+    /// One cell per row.
+    pub cells: Vec<Cell>,
+}
+
+/// The whole matrix.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Matrix {
+    /// The capabilities.
+    pub rows: Vec<Row>,
+    /// The agents.
+    pub columns: Vec<Column>,
+}
+
+/// The forms a matrix can take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MatrixFormat {
+    /// A table with footnotes.
+    Markdown,
+    /// One self-contained page.
+    Html,
+    /// The matrix itself.
+    Json,
+}
+
+impl Matrix {
+    /// Makes the matrix. Runs of an agent with the same name and dialect, in whichever results, share a column.
+    pub fn of(results: &[Results], rows: Vec<Row>) -> Matrix {
+        let mut groups: Vec<(String, Vec<&AgentRun>)> = Vec::new();
+        for agent in results.iter().flat_map(|results| &results.agents) {
+            let name = match agent.dialect.as_deref() {
+                Some(dialect) if dialect != "v1" => format!("{} ({dialect})", agent.name),
+                _ => agent.name.clone(),
+            };
+            match groups.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, runs)) => runs.push(agent),
+                None => groups.push((name, vec![agent])),
+            }
+        }
+        let columns = groups.into_iter().map(|(name, runs)| column(name, &runs, &rows)).collect();
+        Matrix { rows, columns }
+    }
+
+    /// Reads rows from JSON.
+    pub fn rows(text: &str) -> Result<Vec<Row>, serde_json::Error> {
+        serde_json::from_str(text)
+    }
+
+    /// Renders the matrix. The text ends in a newline.
+    pub fn render(&self, format: MatrixFormat) -> Result<String, ReportError> {
+        Ok(match format {
+            MatrixFormat::Markdown => self.markdown(),
+            MatrixFormat::Html => self.html()?,
+            MatrixFormat::Json => {
+                let mut text = serde_json::to_string_pretty(self)?;
+                text.push('\n');
+                text
+            }
+        })
+    }
+
+    fn markdown(&self) -> String {
+        let mut out = String::from("| Capability |");
+        for column in &self.columns {
+            let _ = write!(out, " {} |", escape(&column.name));
+        }
+        out.push_str("\n|---|");
+        out.push_str(&"---|".repeat(self.columns.len()));
+        out.push('\n');
+        let mut notes = String::new();
+        let mut number = 0;
+        for (n, row) in self.rows.iter().enumerate() {
+            let _ = write!(out, "| {} |", escape(&row.name));
+            for column in &self.columns {
+                number += 1;
+                let cell = &column.cells[n];
+                let _ = write!(out, " {}{} [^{number}] |", cell.seen.sign(), cell.declared_words());
+                let _ = write!(notes, "[^{number}]: {}, {}: {}", escape(&column.name), escape(&row.name), escape(&cell.words));
+                for evidence in &cell.evidence {
+                    let _ = write!(notes, " · {} {}", evidence.verdict, evidence.test);
+                    if let Some(reason) = &evidence.reason {
+                        let _ = write!(notes, ": {}", escape(reason));
+                    }
+                    if let Some(excerpt) = &evidence.excerpt {
+                        let _ = write!(notes, " {}", code(excerpt));
+                    }
+                }
+                notes.push('\n');
+            }
+            out.push('\n');
+        }
+        let _ = write!(out, "\n{LEGEND}\n\n");
+        for column in &self.columns {
+            let _ = writeln!(
+                out,
+                "- **{}**: {}, reached by {}",
+                escape(&column.name),
+                escape(&column.title),
+                column.targets.iter().map(|target| code(target)).collect::<Vec<_>>().join(" and ")
+            );
+        }
+        let _ = write!(out, "\n{notes}");
+        out
+    }
+
+    fn html(&self) -> Result<String, minijinja::Error> {
+        let mut environment = Environment::new();
+        environment.set_auto_escape_callback(|_| AutoEscape::Html);
+        environment.add_template("matrix", TEMPLATE)?;
+        let lines: Vec<BTreeMap<&str, Value>> = self
+            .rows
+            .iter()
+            .enumerate()
+            .map(|(n, row)| {
+                let cells = self.columns.iter().map(|column| {
+                    let cell = &column.cells[n];
+                    serde_json::json!({
+                        "sign": cell.seen.sign(),
+                        "seen": cell.seen,
+                        "declared": cell.declared_words().trim(),
+                        "words": cell.words,
+                        "evidence": cell.evidence,
+                    })
+                });
+                BTreeMap::from([
+                    ("name", Value::from(row.name.as_str())),
+                    ("about", Value::from(row.about.as_deref().unwrap_or_default())),
+                    ("cells", Value::from(cells.collect::<Vec<_>>())),
+                ])
+            })
+            .collect();
+        environment.get_template("matrix")?.render(context! {
+            columns => Serde(&self.columns),
+            lines => Serde(lines),
+            legend => LEGEND,
+        })
+    }
+}
+
+const LEGEND: &str = "✅ exercised and right · ❌ exercised and wrong, or declared but refused · ➖ not supported and not declared · ❓ not reached";
+
+impl Cell {
+    fn declared_words(&self) -> &'static str {
+        match &self.declared {
+            Some(declared) if declared.yes => " declared",
+            Some(_) => " not declared",
+            None => "",
+        }
+    }
+}
+
+fn column(name: String, runs: &[&AgentRun], rows: &[Row]) -> Column {
+    let titled = runs.iter().find(|run| run.header.as_ref().is_some_and(|header| header.agent_info.is_some()));
+    let mut targets: Vec<String> = Vec::new();
+    for run in runs {
+        if !targets.contains(&run.target) {
+            targets.push(run.target.clone());
+        }
+    }
+    Column {
+        title: titled.or(runs.first()).map_or_else(String::new, |run| summary::title(run)),
+        cells: rows.iter().map(|row| cell(row, runs)).collect(),
+        name,
+        targets,
+    }
+}
+
+fn cell(row: &Row, runs: &[&AgentRun]) -> Cell {
+    let declared = declared(row, runs);
+    let reached: Vec<&&AgentRun> = runs
+        .iter()
+        .filter(|run| row.transport.is_empty() || row.transport.iter().any(|start| run.target.starts_with(start)))
+        .collect();
+    if reached.is_empty() {
+        let words = format!("not reached: no run went over {}", row.transport.join(" or "));
+        return Cell { seen: Seen::Unreached, declared, words, evidence: Vec::new() };
+    }
+    let tests: Vec<&Outcome> = reached
+        .iter()
+        .flat_map(|run| &run.tests)
+        .filter(|test| row.tests.iter().any(|glob| fits(glob, &test.id)))
+        .collect();
+    let of = |verdicts: &[Verdict]| -> Vec<&Outcome> {
+        tests.iter().copied().filter(|test| verdicts.contains(&test.verdict) && !test.vacuous).collect()
+    };
+    let is_transport = !row.transport.is_empty();
+    let (good, bad) = (of(&[Verdict::Pass]), of(&[Verdict::Fail, Verdict::Partial]));
+    let says_yes = declared.as_ref().is_some_and(|declared| declared.yes);
+    let (seen, words, shown) = if let Some(first) = bad.first().filter(|_| !is_transport || good.is_empty()) {
+        let how = if says_yes && good.is_empty() { "declared, but it does not work" } else { "wrong" };
+        (Seen::Wrong, format!("{how}: {} of {} tests hold", good.len(), good.len() + bad.len()), vec![*first])
+    } else if let Some(first) = good.first() {
+        let undeclared = if declared.as_ref().is_some_and(|declared| !declared.yes) { ", though not declared" } else { "" };
+        let words = if is_transport {
+            format!("works{undeclared}: conversations over {}", row.transport.join(" or "))
+        } else {
+            format!("works{undeclared}: {} of {} tests hold", good.len(), good.len())
+        };
+        (Seen::Right, words, vec![*first])
+    } else if declared.as_ref().is_some_and(|declared| !declared.yes) {
+        (Seen::Unsupported, "not declared, and not tried for that reason".to_owned(), Vec::new())
+    } else {
+        let rest = tests.first().copied();
+        let fault = reached.iter().find_map(|run| run.fault.as_deref());
+        let why = fault.or_else(|| rest.and_then(|test| test.reason.as_deref())).unwrap_or("no test of it was run");
+        (Seen::Unreached, format!("not reached: {}", summary::one_line(why)), rest.into_iter().collect())
+    };
+    Cell { seen, declared, words, evidence: shown.into_iter().map(|test| evidence(row, test)).collect() }
+}
+
+/// What the agent says about the capability in its answer to the introduction.
+fn declared(row: &Row, runs: &[&AgentRun]) -> Option<Declared> {
+    let introduction = runs.iter().find_map(|run| run.header.as_ref()).map(|header| &header.introduction)?;
+    let first = row.declared.first()?;
+    let find = |path: &str| path.split('.').try_fold(introduction, |value, key| value.get(key));
+    let found = row.declared.iter().find_map(|path| find(path).map(|value| (path, value)));
+    Some(match found {
+        Some((path, value)) => Declared {
+            path: path.clone(),
+            value: Some(value.to_string()),
+            yes: matches!(value, Value::Bool(true) | Value::Object(_)),
+        },
+        None => Declared { path: first.clone(), value: None, yes: false },
+    })
+}
+
+fn evidence(row: &Row, test: &Outcome) -> Evidence {
+    let heard = || test.transcript.iter().filter(|line| line.dir == "a2c").map(|line| line.text.as_str());
+    let closest = test.difference.as_ref().and_then(|difference| difference.closest.as_deref());
+    let told = row.look.iter().find_map(|look| heard().find(|text| text.contains(look.as_str())));
+    let excerpt = if test.verdict == Verdict::Pass { told } else { closest.or_else(|| heard().last()) };
+    Evidence {
+        test: test.id.clone(),
+        verdict: test.verdict,
+        reason: test.reason.as_deref().map(summary::one_line),
+        excerpt: excerpt.map(|text| shorten(&summary::one_line(text))),
+    }
+}
+
+fn shorten(text: &str) -> String {
+    if text.chars().count() <= EXCERPT {
+        return text.to_owned();
+    }
+    let mut short: String = text.chars().take(EXCERPT).collect();
+    short.push('…');
+    short
+}
+
+/// Whether a glob with `*` fits the whole text.
+fn fits(glob: &str, text: &str) -> bool {
+    match glob.split_once('*') {
+        None => glob == text,
+        Some((start, rest)) => text.strip_prefix(start).is_some_and(|text| {
+            text.char_indices().map(|(at, _)| at).chain([text.len()]).any(|at| fits(rest, &text[at..]))
+        }),
+    }
+}
+
+/// Text that means nothing to Markdown.
+fn escape(text: &str) -> String {
+    summary::one_line(text).replace('\\', "\\\\").replace('|', "\\|").replace('<', "&lt;").replace('[', "\\[").replace('`', "\\`")
+}
+
+/// Text as code, whatever is in it.
+fn code(text: &str) -> String {
+    let text = summary::one_line(text);
+    let longest = text.split(|letter| letter != '`').map(str::len).max().unwrap_or(0);
+    let fence = "`".repeat(longest + 1);
+    if longest == 0 { format!("{fence}{text}{fence}") } else { format!("{fence} {text} {fence}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_rows_can_be_read_and_begin_with_the_introduction() {
+        let rows = Matrix::rows(DEFAULT_ROWS).unwrap();
+        assert_eq!(rows.len(), 9);
+        assert_eq!(rows[0].name, "initialize");
+        assert_eq!(rows[8].name, "TCP mode");
+    }
+
+    #[test]
+    fn globs_fit_the_whole_id() {
+        assert!(fits("*", "anything") && fits("a.*", "a.b") && fits("a.*.c", "a.b.c") && fits("a", "a"));
+        assert!(!fits("a", "ab") && !fits("a.*", "b.a.c") && !fits("*.c", "a.cd"));
+    }
+}
