@@ -148,23 +148,18 @@ impl Campaign {
 
     /// Learns the agent's header. An agent that cannot be reached is the run's fault; one that answers badly is not.
     async fn probe(&self, target: &Target, run: &mut AgentRun) -> (Option<Value>, Option<Value>) {
-        let reading = Program::read("probe.jsont", PROBE, &Defaults::default());
-        let Some(mut program) = reading.program else {
-            run.fault = Some("the built-in probe cannot be read".to_owned());
-            return (None, None);
-        };
         let table = self.dialect().and_then(Table::of_dialect).unwrap_or_else(Table::v1);
-        program.dialect = self.dialect().map(str::to_owned);
-        run.dialect.clone_from(&program.dialect);
+        run.dialect = self.dialect().map(str::to_owned);
         if run.dialect.is_none() && target.dialect != acp_dialect::Dialect::V1 {
             run.dialect = Some(target.dialect.as_str().to_owned());
         }
-        let program = Arc::new(program);
-        let driven = drive(&program, target, &self.conditions, None, None).await;
-        if driven.unreachable.is_some() {
-            run.fault = driven.unreachable;
-            return (None, None);
-        }
+        let driven = match self.drive_probe(target).await {
+            Ok(driven) => driven,
+            Err(fault) => {
+                run.fault = Some(fault);
+                return (None, None);
+            }
+        };
         if let Some(introduction) = &driven.introduction {
             let offered = &Defaults::default().client_capabilities;
             let mut header =
@@ -173,6 +168,23 @@ impl Campaign {
             run.header = Some(header);
         }
         (driven.introduction, driven.session)
+    }
+
+    /// The agent's answers to the introduction and to the session request, as far as it gave them.
+    pub(crate) async fn introduce(&self, target: &Target) -> (Option<Value>, Option<Value>) {
+        self.drive_probe(target).await.map(|driven| (driven.introduction, driven.session)).unwrap_or_default()
+    }
+
+    async fn drive_probe(&self, target: &Target) -> Result<Driven, String> {
+        let reading = Program::read("probe.jsont", PROBE, &Defaults::default());
+        let mut program = reading.program.ok_or("the built-in probe cannot be read")?;
+        program.dialect = self.dialect().map(str::to_owned);
+        let program = Arc::new(program);
+        let driven = drive(&program, target, &self.conditions, None, None).await;
+        match driven.unreachable {
+            Some(fault) => Err(fault),
+            None => Ok(driven),
+        }
     }
 }
 

@@ -56,6 +56,33 @@ pub struct Driven {
     pub unreachable: Option<String>,
 }
 
+/// The stub MCP server over HTTP, for the tests that name its address `${mcpHttp}`. It ends with the test.
+struct HttpStub {
+    url: String,
+    _link: acp_link::Link,
+    _child: acp_link::child::Child,
+}
+
+impl HttpStub {
+    async fn start(program: &Program, cell: &Cell, conditions: &Conditions) -> Result<Option<HttpStub>, String> {
+        let Some(stub) = &conditions.mcp_stub else { return Ok(None) };
+        if !format!("{:?}", program.steps).contains("${mcpHttp}") {
+            return Ok(None);
+        }
+        let log = cell.mcp_log.to_string_lossy().into_owned();
+        let options = acp_link::child::Options {
+            supervisor: conditions.supervisor.clone(),
+            ..acp_link::child::Options::new(stub).args(["mcp-stub", "--http", "--log", &log])
+        };
+        let (mut link, child) = acp_link::child::spawn(&options).map_err(|error| error.to_string())?;
+        let first = tokio::time::timeout(Duration::from_secs(10), link.rx.recv()).await;
+        let line = first.ok().flatten().ok_or("the stub MCP server did not say where it listens")?;
+        let said: Value = serde_json::from_slice(line.line.bytes()).unwrap_or(Value::Null);
+        let url = said.get("url").and_then(Value::as_str).ok_or("the stub MCP server has no address")?;
+        Ok(Some(HttpStub { url: url.to_owned(), _link: link, _child: child }))
+    }
+}
+
 /// What is shown while a test runs: direction and raw line.
 pub type Watch = Arc<dyn Fn(&str, &str, &[u8]) + Send + Sync>;
 
@@ -81,6 +108,13 @@ pub async fn drive(
             return Driven::fault(program, format!("the test is written in {dialect:?}, which is no known dialect"));
         };
         setup.table = table;
+    }
+    let http = match HttpStub::start(program, &cell, conditions).await {
+        Ok(http) => http,
+        Err(reason) => return Driven::fault(program, reason),
+    };
+    if let Some(http) = &http {
+        setup.variables.set("mcpHttp", http.url.as_str());
     }
     let mut test = Test::new(program, setup, &cell, target, conditions, watch.cloned());
     let before = cell.outside();

@@ -114,6 +114,9 @@ async fn hunt(
         caught: defect.requirements.iter().map(|id| (id.clone(), None)).collect(),
     };
     let target = with_defect(target, &defect.id);
+    // A defect may change what the agent declares, on which preconditions hang.
+    let own = campaign.introduce(&target).await;
+    let probe = (own.0.or_else(|| probe.0.clone()), own.1.or_else(|| probe.1.clone()));
     let wanted: BTreeSet<&String> = defect.requirements.iter().collect();
     let mut tests: Vec<&Arc<Program>> = campaign
         .programs

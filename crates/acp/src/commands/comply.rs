@@ -207,7 +207,7 @@ pub fn defaults() -> Defaults {
         mcp_stub_args: ["mcp-stub", "--log", "${mcpLog}"].map(str::to_owned).to_vec(),
         ..Defaults::default()
     };
-    defaults.variables.push("mcpLog".to_owned());
+    defaults.variables.extend(["mcpLog", "mcpHttp"].map(str::to_owned));
     defaults
 }
 
