@@ -190,7 +190,7 @@ impl Conversation {
             Effect::Exit(code) => return self.over(Ending::Exit(code)).await,
             Effect::Hangup => return self.over(Ending::Gone).await,
             Effect::LeaveChild => process::leave_child(),
-            Effect::Grandchild(text) => process::grandchild(&text),
+            Effect::Grandchild(text) => process::grandchild(&text, self.watch.stdout.as_deref()),
             Effect::McpConnect { key, server, cwd } => self.hub.connect(key, &server, &cwd),
             Effect::McpDisconnect { key } => self.hub.disconnect(key),
             Effect::McpCall { key, token, tool, arguments } => self.hub.call(key, token, tool, arguments),

@@ -1,5 +1,6 @@
 //! Processes that an agent should not have: only defects start them.
 
+use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
@@ -16,11 +17,16 @@ pub(crate) fn leave_child() {
 }
 
 /// A grandchild that writes a line to our standard output, a moment later.
-pub(crate) fn grandchild(text: &str) {
+///
+/// The link has taken standard output away from this process, so it is handed over here.
+pub(crate) fn grandchild(text: &str, stdout: Option<&OwnedFd>) {
     let line = "(sleep 0.1; printf '%s\\n' \"$0\") &";
-    let child =
-        Command::new("sh").args(["-c", line, text]).stdin(Stdio::null()).stderr(Stdio::null()).spawn();
-    report("start a grandchild", child.and_then(|mut child| child.wait().map(drop)));
+    let mut command = Command::new("sh");
+    command.args(["-c", line, text]).stdin(Stdio::null()).stderr(Stdio::null());
+    if let Some(Ok(stdout)) = stdout.map(OwnedFd::try_clone) {
+        command.stdout(stdout);
+    }
+    report("start a grandchild", command.spawn().and_then(|mut child| child.wait().map(drop)));
 }
 
 fn report(doing: &str, outcome: std::io::Result<()>) {

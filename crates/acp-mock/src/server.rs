@@ -2,9 +2,10 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use acp_link::{Link, Tap, Wire};
@@ -12,7 +13,7 @@ use acp_rpc::Direction;
 use acp_script::Player;
 use acp_script::agent::{AgentConfig, Auth};
 use acp_script::defects::Defect;
-use acp_script::faults::Fault;
+use acp_script::faults::{Action, Fault};
 
 use crate::connection::{Ending, converse};
 use crate::store::{Store, StoreError};
@@ -77,6 +78,8 @@ pub struct Server {
     base: u64,
     connections: AtomicU64,
     tap: Option<Tap>,
+    /// Standard output as it was before the link took it, where a fault needs it.
+    stdout: OnceLock<Arc<OwnedFd>>,
 }
 
 impl Server {
@@ -92,7 +95,14 @@ impl Server {
             Some(seed) => seed.wrapping_add(store.len() as u64),
             None => nanos(),
         };
-        Ok(Self { settings, store: Arc::new(store), base, connections: AtomicU64::new(0), tap })
+        Ok(Self {
+            settings,
+            store: Arc::new(store),
+            base,
+            connections: AtomicU64::new(0),
+            tap,
+            stdout: OnceLock::new(),
+        })
     }
 
     /// The sessions.
@@ -113,7 +123,11 @@ impl Server {
         agent.started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let seed = self.settings.seed.unwrap_or(self.base).wrapping_add(number);
         let player = Player::new(agent, &self.settings.faults, seed);
-        let watch = Watch { verbose: self.settings.verbose, journal: self.settings.journal.clone() };
+        let watch = Watch {
+            verbose: self.settings.verbose,
+            journal: self.settings.journal.clone(),
+            stdout: self.stdout.get().cloned(),
+        };
         let tongue = Tongue::new(self.settings.speak, self.options(&agent_prefix));
         let ending = converse(link, player, tongue, self.store.clone(), watch).await;
         if let Some(tap) = self.tap.as_ref().filter(|_| number == 0)
@@ -144,6 +158,15 @@ impl Server {
 
     /// Serves own standard input and output.
     pub async fn serve_stdio(&self) -> Result<Ending, ServeError> {
+        if self
+            .settings
+            .faults
+            .iter()
+            .any(|fault| fault.r#do.iter().any(|action| matches!(action, Action::Grandchild(_))))
+        {
+            let stdout = io::stdout().as_fd().try_clone_to_owned().map_err(ServeError::Stdio)?;
+            let _ = self.stdout.set(Arc::new(stdout));
+        }
         let link = acp_link::stdio::own(&Wire::default()).map_err(ServeError::Stdio)?;
         Ok(self.serve(link).await)
     }

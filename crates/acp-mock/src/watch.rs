@@ -2,7 +2,9 @@
 
 use std::fs::OpenOptions;
 use std::io::Write;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use acp_rpc::{Frame, Reply, View};
 use acp_script::agent::Journal;
@@ -14,6 +16,8 @@ pub(crate) struct Watch {
     pub(crate) verbose: bool,
     /// What the client did, one JSON line per frame.
     pub(crate) journal: Option<PathBuf>,
+    /// The real standard output, for grandchildren.
+    pub(crate) stdout: Option<Arc<OwnedFd>>,
 }
 
 impl Watch {
