@@ -19,6 +19,14 @@ pub(crate) enum Kind {
     OursTyped,
     /// Our wire, and the agent runs under the supervisor.
     OursSupervised,
+    /// Bare ends with nothing between them.
+    RelayNone,
+    /// Bare ends, and a plain byte pump between them.
+    RelayPump,
+    /// Bare ends of one form, and our relay between them.
+    Relay,
+    /// Bare ends of two forms, and our relay between them.
+    RelayTranslated,
     /// The official SDK, both ends on non-blocking descriptors.
     Sdk,
     /// The official SDK as its documentation shows it.
@@ -35,6 +43,10 @@ impl Kind {
             Self::OursTapped => "ours, tap on",
             Self::OursTyped => "ours, everything decoded",
             Self::OursSupervised => "ours, supervised",
+            Self::RelayNone => "nothing between",
+            Self::RelayPump => "a plain byte pump",
+            Self::Relay => "our relay, same form",
+            Self::RelayTranslated => "our relay, delta to v1",
             Self::Sdk => "official SDK, at its best",
             Self::SdkDocumented => "official SDK, as documented",
         }

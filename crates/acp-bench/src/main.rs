@@ -51,6 +51,9 @@ enum Role {
     /// Answers one client.
     #[command(hide = true)]
     Agent { job: String },
+    /// Stands between one client and its agent.
+    #[command(hide = true)]
+    Relay { job: String },
 }
 
 fn main() -> anyhow::Result<ExitCode> {
@@ -65,6 +68,7 @@ fn main() -> anyhow::Result<ExitCode> {
             println!("{}", serde_json::to_string(&side::client(&job)?)?);
         }
         Some(Role::Agent { job }) => side::agent(&serde_json::from_str(job)?)?,
+        Some(Role::Relay { job }) => side::relay(&serde_json::from_str(job)?)?,
         None => rows::all(&Plan::from(&args))?,
     }
     Ok(ExitCode::SUCCESS)

@@ -1,6 +1,7 @@
 //! The table, one file per group of rows. A new group is a file with a `run` and a line in [`all`].
 
 mod large;
+mod relay;
 mod round_trip;
 mod slow_reader;
 mod start_up;
@@ -47,13 +48,14 @@ type Group = fn(&Plan) -> anyhow::Result<Vec<Bar>>;
 
 /// Runs every group that is wanted and prints the table.
 pub(crate) fn all(plan: &Plan) -> anyhow::Result<()> {
-    let groups: [(&str, Group); 6] = [
+    let groups: [(&str, Group); 7] = [
         ("streaming over pipes", streaming::pipes),
         ("streaming over tcp", streaming::tcp),
         ("round trip", round_trip::run),
         ("start-up", start_up::run),
         ("large lines", large::run),
         ("slow reader", slow_reader::run),
+        ("relay", relay::run),
     ];
     let known = groups.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
     anyhow::ensure!(

@@ -3,6 +3,7 @@
 mod bare;
 mod bare_async;
 mod ours;
+mod relay;
 mod sdk;
 
 use std::process::{Command, Stdio};
@@ -14,12 +15,15 @@ use agent_client_protocol::v1::schema::{
 use crate::job::{Job, Kind, Sample};
 use crate::probe;
 
+pub(crate) use relay::relay;
+
 pub(crate) fn client(job: &Job) -> anyhow::Result<Sample> {
     probe::pin(job)?;
     match job.kind {
         Kind::Bare | Kind::BareBuffered => bare::client(job),
         Kind::BareAsync => bare_async::client(job),
         Kind::Ours | Kind::OursTapped | Kind::OursTyped | Kind::OursSupervised => ours::client(job),
+        Kind::RelayNone | Kind::RelayPump | Kind::Relay | Kind::RelayTranslated => relay::client(job),
         Kind::Sdk | Kind::SdkDocumented => sdk::client(job),
     }
 }
@@ -29,6 +33,7 @@ pub(crate) fn agent(job: &Job) -> anyhow::Result<()> {
         Kind::Bare | Kind::BareBuffered => bare::agent(job),
         Kind::BareAsync => bare_async::agent(job),
         Kind::Ours | Kind::OursTapped | Kind::OursTyped | Kind::OursSupervised => ours::agent(job),
+        Kind::RelayNone | Kind::RelayPump | Kind::Relay | Kind::RelayTranslated => relay::agent(job),
         Kind::Sdk | Kind::SdkDocumented => sdk::agent(job),
     }
 }
