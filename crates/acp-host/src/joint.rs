@@ -22,13 +22,18 @@ const PATIENCE: usize = 1024;
 /// The code of the `go` form for a connection that is gone.
 const GO_CLOSED: i64 = -32000;
 
+/// Is told of a step of a translation, and the side whose form it is about.
+pub type NoteListener = Box<dyn FnMut(Side, &Note) + Send>;
+/// Is shown a canonical frame, the side that it comes from, and when it came.
+pub type FrameListener = Box<dyn FnMut(Side, Instant, &Frame) + Send>;
+
 /// Who wants to know what happens between two joined links.
 pub struct Watch {
     /// Told of each step of a translation that is more than renaming.
-    pub note: Box<dyn FnMut(Side, &Note) + Send>,
+    pub note: NoteListener,
     /// Shown each frame of the conversation in its canonical form, with the side that it comes from. Without it, lines
     /// between peers of the same form are not even read.
-    pub seen: Option<Box<dyn FnMut(Side, Instant, &Frame) + Send>>,
+    pub seen: Option<FrameListener>,
 }
 
 impl Watch {
