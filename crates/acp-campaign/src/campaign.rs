@@ -75,10 +75,13 @@ impl Campaign {
             run.tests = self.programs.iter().map(|program| Outcome::fault(program, reason.clone())).collect();
             return run;
         }
-        let failed = AtomicBool::new(false);
-        let tests = self.programs.iter().map(|program| self.one(program, target, &probe, &failed, listener));
-        let driven: Vec<Option<Driven>> = futures_util::stream::iter(tests).buffered(self.jobs.max(1)).collect().await;
-        for driven in driven.into_iter().flatten() {
+        let (probe, failed) = (&probe, &AtomicBool::new(false));
+        let one = |(place, program)| async move { (place, self.one(program, target, probe, failed, listener).await) };
+        let tests = self.programs.iter().enumerate().map(one);
+        let mut driven: Vec<(usize, Option<Driven>)> =
+            futures_util::stream::iter(tests).buffer_unordered(self.jobs.max(1)).collect().await;
+        driven.sort_by_key(|(place, _)| *place);
+        for driven in driven.into_iter().filter_map(|(_, driven)| driven) {
             take(&mut run, driven);
         }
         run

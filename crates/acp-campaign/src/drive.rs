@@ -320,7 +320,12 @@ impl<'a> Test<'a> {
             providers.close();
         }
         if let Err(error) = self.open().await {
-            self.run.handle(self.began.elapsed(), Event::Fault(error.to_string()));
+            let event = if self.target.is_ours() {
+                Event::Fault(error.to_string())
+            } else {
+                Event::Lost(format!("no new connection could be made: {error}"))
+            };
+            self.run.handle(self.began.elapsed(), event);
         }
     }
 

@@ -85,7 +85,9 @@ pub async fn prove(campaign: &Campaign, target: &Target, defects: &[Defect], lis
     let took: BTreeMap<&str, f64> =
         conforming.tests.iter().map(|test| (test.id.as_str(), test.duration_ms)).collect();
     let hunts = defects.iter().map(|defect| hunt(campaign, target, defect, &probe, &took));
-    let hunted: Vec<Hunted> = futures_util::stream::iter(hunts).buffered(campaign.jobs.max(1)).collect().await;
+    let mut hunted: Vec<Hunted> =
+        futures_util::stream::iter(hunts).buffer_unordered(campaign.jobs.max(1)).collect().await;
+    hunted.sort_by(|a, b| a.id.cmp(&b.id));
 
     let mut claims: BTreeMap<String, bool> = campaign
         .programs

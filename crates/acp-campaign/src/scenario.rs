@@ -95,7 +95,7 @@ pub fn summarise(scenarios: &[Scenario], run: &AgentRun) -> Vec<Summary> {
 
 fn summary(scenario: &Scenario, run: &AgentRun) -> Summary {
     const ORDER: [Verdict; 6] =
-        [Verdict::Error, Verdict::Fail, Verdict::Partial, Verdict::Warn, Verdict::Pass, Verdict::Na];
+        [Verdict::Fail, Verdict::Error, Verdict::Partial, Verdict::Warn, Verdict::Pass, Verdict::Na];
     let tests: Vec<&Outcome> = run.tests.iter().filter(|test| test.area == scenario.name).collect();
     let verdict = ORDER.into_iter().find(|verdict| tests.iter().any(|test| test.verdict == *verdict));
     let Some(verdict) = verdict else {

@@ -337,7 +337,7 @@ rules! {
     PermissionLate "permission-late" ["PERM-04"] [] AsLevel
         "permission asked for a call that is already finished" "ask before the tool runs";
     RunsWhilePending "runs-while-pending" ["PERM-05"] [] AsLevel
-        "a tool call finished while its permission is pending" "wait for the outcome before running the tool";
+        "a tool call or a turn finished while a permission is pending" "wait for the outcome before running the tool or ending the turn";
     OptionNotOffered "option-not-offered" [] ["C-PERM-01"] AsLevel
         "a permission answered with an option that was not offered" "answer with an optionId of the request";
 

@@ -215,8 +215,26 @@ pub(crate) fn ended(state: &mut State, cx: &mut Cx<'_>, id: &Id, open: &Open, an
             .with(open.mark);
         }
     }
+    if !cancelled {
+        permission_left_open(session, cx, open);
+    }
     tools::turn_ended(session, cx, &turn, cancelled || stop.is_none(), caps);
     plans::turn_ended(session, cx, stop);
+}
+
+/// An agent that ends its turn without the outcome of its own question did not wait for it.
+fn permission_left_open(session: &Session, cx: &mut Cx<'_>, open: &Open) {
+    let mut waiting: Vec<&str> = session
+        .turn_tools
+        .iter()
+        .filter(|id| session.tools.get(*id).is_some_and(|tool| tool.permission == Permission::Pending))
+        .map(AsRef::as_ref)
+        .collect();
+    waiting.sort_unstable();
+    for id in waiting {
+        let message = format!("the turn ended while the permission for the tool call {id:?} was still pending");
+        cx.breach(Rule::RunsWhilePending, Side::Agent, message).with(open.mark);
+    }
 }
 
 fn closed_answers(cx: &mut Cx<'_>, open: &Open, answer: Answer<'_>) {
