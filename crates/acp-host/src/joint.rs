@@ -77,6 +77,9 @@ pub struct Joint {
     agent: Link,
     bridge: Bridge,
     identity: bool,
+    /// Whether the ledger says which requests are open. A translator knows that by itself, except for v1, which it does
+    /// not read.
+    ledgered: bool,
     watch: Watch,
     ledger: Ledger,
     /// What each side has not taken yet.
@@ -110,11 +113,13 @@ const DEAF: Duration = Duration::from_secs(2);
 impl Joint {
     /// Joins two links. The bridge says which form each side speaks.
     #[must_use]
-    pub fn new(client: Link, agent: Link, bridge: Bridge, watch: Watch) -> Joint {
+    pub fn new(client: Link, agent: Link, mut bridge: Bridge, watch: Watch) -> Joint {
+        let identity = bridge.is_identity();
         Joint {
             client,
             agent,
-            identity: bridge.is_identity(),
+            identity,
+            ledgered: identity || bridge.at(Side::Client).dialect() == Dialect::V1,
             bridge,
             watch,
             ledger: Ledger::default(),
@@ -168,7 +173,7 @@ impl Joint {
 
     /// Answers the client's open requests with errors that say `why`, as if the agent were gone.
     pub fn answer_open(&mut self, why: &str) {
-        let answers = if self.identity { self.open_answers(why) } else { self.bridged_answers(why) };
+        let answers = if self.ledgered { self.open_answers(why) } else { self.bridged_answers(why) };
         for answer in answers {
             self.put(Side::Client, answer.raw().clone());
         }
@@ -299,8 +304,11 @@ impl Joint {
         }
         let at = arrival.at;
         let frame = Frame::from(arrival.line);
-        if self.identity {
+        if self.ledgered && (self.identity || from == Side::Client) {
             self.ledger.read(from, &frame);
+        }
+        if self.identity {
+            // Nothing to translate.
         } else if let Some(reason) = self.stranger(from, &frame) {
             return self.refuse(from, reason, None);
         } else if frame.id().is_some() {
@@ -323,6 +331,9 @@ impl Joint {
             return self.refuse(from, note.message.clone().into_owned(), Some(&frame));
         }
         for (to, frame) in routed.frames {
+            if self.ledgered && !self.identity && to == Side::Client {
+                self.ledger.read(Side::Agent, &frame);
+            }
             self.put(to, frame.raw().clone());
         }
     }

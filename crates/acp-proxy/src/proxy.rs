@@ -50,7 +50,7 @@ impl Default for Settings {
             record: None,
             lint: false,
             grace: Duration::from_secs(2),
-            pace: Duration::from_millis(2),
+            pace: Duration::from_millis(5),
         }
     }
 }

@@ -51,6 +51,9 @@ pub struct Args {
         help_heading = "Translation"
     )]
     token: Option<String>,
+    /// The rest after each frame to a probe client, which may take one read for one message
+    #[arg(long, value_name = "TIME", default_value = "5ms", value_parser = duration, help_heading = "Translation")]
+    pace: Duration,
     /// Write transcripts: the first client's to this file, the others' with their number in the name
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
@@ -203,7 +206,7 @@ fn settings(args: &Args) -> anyhow::Result<Settings> {
         record: args.record.clone(),
         lint: args.lint,
         grace: args.grace,
-        ..Settings::default()
+        pace: args.pace,
     })
 }
 

@@ -144,12 +144,18 @@ fn a_killed_proxy_leaves_no_process_either() {
 #[test]
 fn a_client_is_told_when_its_agent_is_gone() {
     let place = Place::new();
-    for (dialect, hello) in [
-        ("v1", r#"{"jsonrpc":"2.0","id":41,"method":"initialize","params":{"protocolVersion":1}}"#),
-        ("probe", r#"{"jsonrpc":"2.0","id":41,"method":"initialize","params":{"protocolVersion":"1"}}"#),
+    for (dialect, agent, hello) in [
+        ("v1", "probe", r#"{"jsonrpc":"2.0","id":41,"method":"initialize","params":{"protocolVersion":1}}"#),
+        ("v1", "v1", r#"{"jsonrpc":"2.0","id":41,"method":"initialize","params":{"protocolVersion":1}}"#),
+        (
+            "probe",
+            "v1",
+            r#"{"jsonrpc":"2.0","id":41,"method":"initialize","params":{"protocolVersion":"1"}}"#,
+        ),
     ] {
-        let proxy =
-            Proxy::tcp(&place, &["--command", "sh -c 'read line; exit 3'", "--client-dialect", dialect]);
+        let args =
+            ["--command", "sh -c 'read line; exit 3'", "--client-dialect", dialect, "--dialect", agent];
+        let proxy = Proxy::tcp(&place, &args);
         let mut stream = proxy.connect();
         writeln!(stream, "{hello}").expect("a connection");
         let said = rest(&stream);

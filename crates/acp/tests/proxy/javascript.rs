@@ -7,7 +7,19 @@ use serde_json::Value;
 
 use crate::{ACP, Place};
 
+/// On a machine that lets the client wait for longer than the rest between two frames, it may still read two at once:
+/// then, and only then, it is run again.
 fn run(place: &Place, server: &[&str]) -> Value {
+    for _ in 0..4 {
+        match attempt(place, server) {
+            Ok(seen) => return seen,
+            Err(error) => assert!(error.contains("SyntaxError"), "{server:?}: {error}"),
+        }
+    }
+    attempt(place, server).unwrap_or_else(|error| panic!("{server:?}: {error}"))
+}
+
+fn attempt(place: &Place, server: &[&str]) -> Result<Value, String> {
     let client = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/proxy/simple-client.mjs");
     let output = Command::new("node")
         .arg(client)
@@ -18,8 +30,10 @@ fn run(place: &Place, server: &[&str]) -> Value {
         .output()
         .expect("this test needs node");
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{server:?}: {error}");
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|broken| panic!("{broken}: {error}"))
+    if !output.status.success() {
+        return Err(error);
+    }
+    serde_json::from_slice(&output.stdout).map_err(|broken| format!("{broken}: {error}"))
 }
 
 fn check(seen: &Value) {
@@ -41,5 +55,5 @@ fn it_completes_its_flow_against_the_mock() {
 fn it_completes_its_flow_through_the_proxy_against_a_v1_agent() {
     let place = Place::new();
     let mock = place.mock("--dialect v1 --chunks 12 --streaming-delay 5ms");
-    check(&run(&place, &["proxy", "--quiet", "--command", &mock]));
+    check(&run(&place, &["proxy", "--quiet", "--pace", "50ms", "--command", &mock]));
 }

@@ -2,6 +2,7 @@
 
 mod bytes;
 mod ends;
+mod forms;
 mod javascript;
 mod strangers;
 mod table;

@@ -1,0 +1,105 @@
+//! The other commands towards an agent of a foreign form: they speak v1, the wire does not.
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use acp_dialect::Dialect;
+
+use crate::{ACP, Place, lines_of};
+
+fn foreign() -> impl Iterator<Item = Dialect> {
+    Dialect::ALL.into_iter().filter(|dialect| *dialect != Dialect::V1)
+}
+
+/// What is on a wire of this form only.
+fn mark(dialect: Dialect) -> &'static str {
+    match dialect {
+        Dialect::V1 => "agent_message_chunk",
+        Dialect::V2025_1 => "session_id",
+        Dialect::Probe => "newSession",
+        Dialect::Go => "\"content\":[\"text\"",
+        Dialect::Delta => "assistant.message_delta",
+    }
+}
+
+#[test]
+fn prompt_reads_a_file_for_an_agent_of_any_form() {
+    for dialect in Dialect::ALL {
+        let place = Place::new();
+        let output = Command::new(ACP)
+            .args(["prompt", "Read notes.txt", "--policy", "read", "--record", "talk.ndjson"])
+            .args(["--agent", "mock", "--dialect", dialect.as_str()])
+            .current_dir(&place.path)
+            .stdin(Stdio::null())
+            .output()
+            .expect("acp runs");
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(0), "{dialect}: {said} {error}");
+        assert!(said.contains("on disk"), "{dialect}: {said} {error}");
+        let wire: String = lines_of(place.file("talk.ndjson")).into_iter().map(|(_, line)| line).collect();
+        assert!(wire.contains(mark(dialect)), "{dialect}: the transcript holds what was on the wire: {wire}");
+    }
+}
+
+#[test]
+fn chat_remembers_with_an_agent_of_any_form() {
+    for dialect in foreign() {
+        let place = Place::new();
+        let mut process = Command::new(ACP)
+            .args(["chat", "--agent", "mock", "--dialect", dialect.as_str()])
+            .current_dir(&place.path)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("acp runs");
+        let mut stdin = process.stdin.take().expect("a pipe");
+        stdin.write_all(b"Remember the word kumquat.\nWhat was the word?\n").expect("a pipe");
+        drop(stdin);
+        let output = process.wait_with_output().expect("its end");
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert_eq!(output.status.code(), Some(0), "{dialect}: {}", String::from_utf8_lossy(&output.stderr));
+        assert!(said.matches("kumquat").count() >= 1, "{dialect}: {said}");
+    }
+}
+
+#[test]
+fn comply_judges_an_agent_of_any_form() {
+    for dialect in foreign() {
+        let place = Place::new();
+        let output = Command::new(ACP)
+            .args(["comply", "--agent", "mock", "--dialect", dialect.as_str(), "--format", "json"])
+            .args(["--test", "session.new", "--test", "tool.completed", "--test", "trn.utf8"])
+            .current_dir(&place.path)
+            .stdin(Stdio::null())
+            .output()
+            .expect("acp runs");
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        let results: serde_json::Value = serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|broken| panic!("{dialect}: {broken}: {error}"));
+        let agent = &results["agents"][0];
+        assert_eq!(agent["dialect"], dialect.as_str(), "{error}");
+        let tests = agent["tests"].as_array().expect("tests");
+        assert_eq!(tests.len(), 3, "{dialect}");
+        assert_eq!(output.status.code(), Some(0), "{dialect}: {error}");
+    }
+}
+
+#[test]
+fn an_agent_of_another_form_than_named_is_an_error_that_names_it() {
+    let place = Place::new();
+    let agent = r#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-01-01","serverInfo":{"name":"a","version":"1"},"capabilities":{}}}"#;
+    std::fs::write(place.path.join("agent.sh"), format!("read line; echo '{agent}'; cat >/dev/null\n"))
+        .expect("a file");
+    let command = format!("sh {}", place.file("agent.sh"));
+    let output = Command::new(ACP)
+        .args(["prompt", "hello", "--command", &command, "--dialect", "probe"])
+        .current_dir(&place.path)
+        .stdin(Stdio::null())
+        .output()
+        .expect("acp runs");
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_ne!(output.status.code(), Some(0));
+    assert!(error.contains("--dialect delta"), "{error}");
+}
