@@ -137,7 +137,9 @@ impl Agent {
 
     fn ask_permission(&mut self, session: &str, work: Work) {
         let open = self.sessions.get(session);
-        let auto = open.is_some_and(|open| open.record.mode == "auto") || self.wrong(Switch::NoBoundary);
+        let encore = open.and_then(|open| open.turn.as_ref()).is_some_and(|turn| turn.encore);
+        let auto =
+            open.is_some_and(|open| open.record.mode == "auto") || self.wrong(Switch::NoBoundary) || encore;
         match open.and_then(|open| open.standing.get(work.job.kind())) {
             Some(false) => return self.rejected(session, &work),
             Some(true) => return self.execute(session, work),
