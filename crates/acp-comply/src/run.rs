@@ -282,6 +282,7 @@ impl Run {
             Event::File(state) => self.saw_file(&state),
             Event::Mcp(calls) => self.saw_mcp(&calls),
             Event::Blocked(reason) => self.end(Ending::NotApplicable { reason, blocked: true }),
+            Event::Lost(reason) => self.end(Ending::Gone { reason, difference: None }),
             Event::Fault(reason) => self.end(Ending::Fault(reason)),
             Event::Tick => {}
         }

@@ -37,7 +37,11 @@ pub struct Row {
     pub transport: Vec<String>,
     /// The tests that speak for it: ids, `*` allowed.
     pub tests: Vec<String>,
-    /// What the telling frame of the agent holds, most telling first.
+    /// Tests that show it by the way, ids as above: one that failed for other reasons speaks for the capability all the
+    /// same when the telling frame came.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub witnesses: Vec<String>,
+    /// What the telling frame of the agent holds, most telling first; `result:` before it wants a successful response.
     #[serde(default)]
     pub look: Vec<String>,
 }
@@ -192,7 +196,13 @@ impl Matrix {
                 number += 1;
                 let cell = &column.cells[n];
                 let _ = write!(out, " {}{} [^{number}] |", cell.seen.sign(), cell.declared_words());
-                let _ = write!(notes, "[^{number}]: {}, {}: {}", escape(&column.name), escape(&row.name), escape(&cell.words));
+                let _ = write!(
+                    notes,
+                    "[^{number}]: {}, {}: {}",
+                    escape(&column.name),
+                    escape(&row.name),
+                    escape(&cell.words)
+                );
                 for evidence in &cell.evidence {
                     let _ = write!(notes, " · {} {}", evidence.verdict, evidence.test);
                     if let Some(reason) = &evidence.reason {
@@ -267,7 +277,8 @@ impl Cell {
 }
 
 fn column(name: String, runs: &[&AgentRun], rows: &[Row]) -> Column {
-    let titled = runs.iter().find(|run| run.header.as_ref().is_some_and(|header| header.agent_info.is_some()));
+    let titled =
+        runs.iter().find(|run| run.header.as_ref().is_some_and(|header| header.agent_info.is_some()));
     let mut targets: Vec<String> = Vec::new();
     for run in runs {
         if !targets.contains(&run.target) {
@@ -286,32 +297,43 @@ fn cell(row: &Row, runs: &[&AgentRun]) -> Cell {
     let declared = declared(row, runs);
     let reached: Vec<&&AgentRun> = runs
         .iter()
-        .filter(|run| row.transport.is_empty() || row.transport.iter().any(|start| run.target.starts_with(start)))
+        .filter(|run| {
+            row.transport.is_empty() || row.transport.iter().any(|start| run.target.starts_with(start))
+        })
         .collect();
     if reached.is_empty() {
         let words = format!("not reached: no run went over {}", row.transport.join(" or "));
         return Cell { seen: Seen::Unreached, declared, words, evidence: Vec::new() };
     }
-    let tests: Vec<&Outcome> = reached
-        .iter()
-        .flat_map(|run| &run.tests)
-        .filter(|test| row.tests.iter().any(|glob| fits(glob, &test.id)))
-        .collect();
-    let of = |verdicts: &[Verdict]| -> Vec<&Outcome> {
-        tests.iter().copied().filter(|test| verdicts.contains(&test.verdict) && !test.vacuous).collect()
-    };
+    let is_one_of = |globs: &[String], test: &Outcome| globs.iter().any(|glob| fits(glob, &test.id));
+    let all = || reached.iter().flat_map(|run| &run.tests);
+    let tests: Vec<&Outcome> =
+        all().filter(|test| is_one_of(&row.tests, test) || is_one_of(&row.witnesses, test)).collect();
+    let (mut good, mut bad): (Vec<&Outcome>, Vec<&Outcome>) = (Vec::new(), Vec::new());
+    for test in &tests {
+        let is_shown = is_one_of(&row.witnesses, test) && telling(row, test).is_some();
+        match test.verdict {
+            Verdict::Pass if !test.vacuous => good.push(test),
+            Verdict::Fail | Verdict::Partial if is_shown => good.push(test),
+            Verdict::Fail | Verdict::Partial => bad.push(test),
+            _ => {}
+        }
+    }
     let is_transport = !row.transport.is_empty();
-    let (good, bad) = (of(&[Verdict::Pass]), of(&[Verdict::Fail, Verdict::Partial]));
     let says_yes = declared.as_ref().is_some_and(|declared| declared.yes);
     let (seen, words, shown) = if let Some(first) = bad.first().filter(|_| !is_transport || good.is_empty()) {
         let how = if says_yes && good.is_empty() { "declared, but it does not work" } else { "wrong" };
         (Seen::Wrong, format!("{how}: {} of {} tests hold", good.len(), good.len() + bad.len()), vec![*first])
     } else if let Some(first) = good.first() {
-        let undeclared = if declared.as_ref().is_some_and(|declared| !declared.yes) { ", though not declared" } else { "" };
+        let undeclared = if declared.as_ref().is_some_and(|declared| !declared.yes) {
+            ", though not declared"
+        } else {
+            ""
+        };
         let words = if is_transport {
             format!("works{undeclared}: conversations over {}", row.transport.join(" or "))
         } else {
-            format!("works{undeclared}: {} of {} tests hold", good.len(), good.len())
+            format!("works{undeclared}: shown by {}", tests_in_words(good.len()))
         };
         (Seen::Right, words, vec![*first])
     } else if declared.as_ref().is_some_and(|declared| !declared.yes) {
@@ -319,10 +341,16 @@ fn cell(row: &Row, runs: &[&AgentRun]) -> Cell {
     } else {
         let rest = tests.first().copied();
         let fault = reached.iter().find_map(|run| run.fault.as_deref());
-        let why = fault.or_else(|| rest.and_then(|test| test.reason.as_deref())).unwrap_or("no test of it was run");
+        let why =
+            fault.or_else(|| rest.and_then(|test| test.reason.as_deref())).unwrap_or("no test of it was run");
         (Seen::Unreached, format!("not reached: {}", summary::one_line(why)), rest.into_iter().collect())
     };
-    Cell { seen, declared, words, evidence: shown.into_iter().map(|test| evidence(row, test)).collect() }
+    Cell {
+        seen,
+        declared,
+        words,
+        evidence: shown.into_iter().map(|test| evidence(row, test, seen)).collect(),
+    }
 }
 
 /// What the agent says about the capability in its answer to the introduction.
@@ -341,11 +369,29 @@ fn declared(row: &Row, runs: &[&AgentRun]) -> Option<Declared> {
     })
 }
 
-fn evidence(row: &Row, test: &Outcome) -> Evidence {
-    let heard = || test.transcript.iter().filter(|line| line.dir == "a2c").map(|line| line.text.as_str());
+fn tests_in_words(count: usize) -> String {
+    if count == 1 { "one test".to_owned() } else { format!("{count} tests") }
+}
+
+/// The frame of the agent that shows the capability.
+fn telling<'t>(row: &Row, test: &'t Outcome) -> Option<&'t str> {
+    row.look.iter().find_map(|look| {
+        let (wants_result, look) =
+            look.strip_prefix("result:").map_or((false, look.as_str()), |rest| (true, rest));
+        heard(test).find(|text| text.contains(look) && (!wants_result || text.contains("\"result\"")))
+    })
+}
+
+fn heard(test: &Outcome) -> impl DoubleEndedIterator<Item = &str> {
+    test.transcript.iter().filter(|line| line.dir == "a2c").map(|line| line.text.as_str())
+}
+
+fn evidence(row: &Row, test: &Outcome, seen: Seen) -> Evidence {
     let closest = test.difference.as_ref().and_then(|difference| difference.closest.as_deref());
-    let told = row.look.iter().find_map(|look| heard().find(|text| text.contains(look.as_str())));
-    let excerpt = if test.verdict == Verdict::Pass { told } else { closest.or_else(|| heard().last()) };
+    let excerpt = match seen {
+        Seen::Right => telling(row, test),
+        _ => closest.or_else(|| heard(test).next_back()),
+    };
     Evidence {
         test: test.id.clone(),
         verdict: test.verdict,
@@ -375,7 +421,12 @@ fn fits(glob: &str, text: &str) -> bool {
 
 /// Text that means nothing to Markdown.
 fn escape(text: &str) -> String {
-    summary::one_line(text).replace('\\', "\\\\").replace('|', "\\|").replace('<', "&lt;").replace('[', "\\[").replace('`', "\\`")
+    summary::one_line(text)
+        .replace('\\', "\\\\")
+        .replace('|', "\\|")
+        .replace('<', "&lt;")
+        .replace('[', "\\[")
+        .replace('`', "\\`")
 }
 
 /// Text as code, whatever is in it.

@@ -235,9 +235,10 @@ impl Reader<'_> {
         }
         if let Some(reply) = &reply {
             self.check_templates(reply);
-            if kind != MessageKind::ClientRequest {
+            let is_frame = reply.get("method").is_some();
+            if kind == MessageKind::Response || (kind == MessageKind::Notification && !is_frame) {
                 self.error(reply.span.clone(), format!("a {} is not answered", kind.as_str()))
-                    .hint("a reply stands beside a clientRequest");
+                    .hint("a reply stands beside a clientRequest; beside a notification it is a whole frame with a method");
             }
         }
         self.check_pattern(&pattern_json);

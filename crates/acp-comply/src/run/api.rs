@@ -99,6 +99,8 @@ pub enum Event {
     Mcp(Vec<McpCall>),
     /// The environment cannot do what the test needs: NA.
     Blocked(String),
+    /// An agent that was there takes no further connection: the agent's fault.
+    Lost(String),
     /// The runner or the machine failed: ERROR.
     Fault(String),
     /// Nothing; time has passed.

@@ -44,8 +44,14 @@ impl Run {
                 format!("the agent sent more than this test keeps ({count} messages); it was stopped there");
             return self.end(Ending::Unmet { reason, difference: None });
         }
-        if kind == MessageKind::ClientRequest {
-            self.asked(frame);
+        match kind {
+            MessageKind::ClientRequest => self.asked(frame),
+            MessageKind::Notification => {
+                if let Some(answer) = self.canned_reply(self.inbox.messages().len() - 1) {
+                    self.write(answer);
+                }
+            }
+            MessageKind::Response => {}
         }
     }
 

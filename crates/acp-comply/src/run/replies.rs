@@ -7,7 +7,7 @@ use acp_match::Pattern;
 use bytes::Bytes;
 
 impl Run {
-    /// The reply to the request at this place of the inbox. Replies are armed from the last `send` to the next; one
+    /// The reply to the request, or the frame that answers the notification, at this place of the inbox. Replies are armed from the last `send` to the next; one
     /// that was not used yet goes before one that was.
     pub(super) fn canned_reply(&mut self, index: usize) -> Option<Bytes> {
         let message = &self.inbox.messages()[index];
@@ -17,7 +17,7 @@ impl Run {
             for (number, expected) in expect.messages.iter().enumerate() {
                 for (choice, envelope) in expected.alternatives.iter().enumerate() {
                     let Some(reply) = &envelope.reply else { continue };
-                    if envelope.kind != MessageKind::ClientRequest {
+                    if envelope.kind != message.kind {
                         continue;
                     }
                     // A hole that is not filled yet belongs to a step that cannot match yet.
@@ -64,6 +64,9 @@ impl Run {
     }
 
     fn reply_line(&self, index: usize, reply: &Json) -> Option<Bytes> {
+        if self.inbox.messages()[index].kind == MessageKind::Notification {
+            return reply.render(&self.vars).ok().map(Bytes::from);
+        }
         let id = self.inbox.messages()[index].id.as_ref()?;
         let wrapped = ["result", "error"].into_iter().find_map(|key| Some((key, reply.get(key)?)));
         let is_envelope = reply

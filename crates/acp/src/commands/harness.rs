@@ -82,7 +82,9 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         _ => text(&summaries, &results, args.out.is_none() && progress::colour(&std::io::stdout())),
     };
     match &args.out {
-        Some(path) => std::fs::write(path, report).with_context(|| format!("cannot write {}", path.display()))?,
+        Some(path) => {
+            std::fs::write(path, report).with_context(|| format!("cannot write {}", path.display()))?
+        }
         None => print_out(&report)?,
     }
     let has = |verdict: Verdict| summaries.iter().any(|summary| summary.verdict == verdict);
@@ -121,7 +123,8 @@ fn prepare(args: &Args) -> anyhow::Result<Option<Prepared>> {
 
 fn target(args: &Args) -> anyhow::Result<Target> {
     if let Some(line) = &args.command {
-        let words = shlex::split(line).with_context(|| format!("--command {line:?}: a quote is not closed"))?;
+        let words =
+            shlex::split(line).with_context(|| format!("--command {line:?}: a quote is not closed"))?;
         let (program, rest) = words.split_first().context("--command is empty")?;
         return Ok(Target::start(program, program, rest.to_vec()));
     }
@@ -134,7 +137,9 @@ fn target(args: &Args) -> anyhow::Result<Target> {
     let authority = rest.map(|rest| rest.split('/').next().unwrap_or(rest));
     let port = authority.and_then(|authority| authority.rsplit_once(':')).map(|(_, port)| port);
     if port.is_none_or(|port| port.parse::<u16>().is_err()) {
-        anyhow::bail!("{address:?} is no address of an agent; write HOST:PORT, tcp://HOST:PORT or ws://HOST:PORT/PATH");
+        anyhow::bail!(
+            "{address:?} is no address of an agent; write HOST:PORT, tcp://HOST:PORT or ws://HOST:PORT/PATH"
+        );
     }
     Ok(Target::connect(address, url))
 }

@@ -47,7 +47,9 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     let text = Matrix::of(&results, rows).render(format)?;
     match &args.out {
-        Some(path) => std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?,
+        Some(path) => {
+            std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?
+        }
         // A reader that went away (`| head`) is no error.
         None => match std::io::stdout().write_all(text.as_bytes()) {
             Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {}
@@ -66,7 +68,8 @@ fn read_all(args: &Args) -> anyhow::Result<(Vec<Results>, Vec<Row>)> {
     let rows = match &args.rows {
         None => Matrix::rows(DEFAULT_ROWS)?,
         Some(path) => {
-            let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+            let text =
+                std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
             Matrix::rows(&text).with_context(|| format!("{} holds no rows of a matrix", path.display()))?
         }
     };
