@@ -13,7 +13,7 @@ use anyhow::{Context, bail};
 /// The flags that name one agent.
 #[derive(clap::Args, Debug, Default)]
 pub struct TargetArgs {
-    /// An agent by name: mock, reference, an entry of --settings, or a known agent that is installed
+    /// An agent by name: mock, an entry of --settings, or a known agent that is installed
     #[arg(long, value_name = "NAME", help_heading = "Which agent", conflicts_with_all = ["command", "connect"])]
     pub agent: Option<String>,
     /// An editor's settings file with an agent_servers table
@@ -31,8 +31,7 @@ pub struct TargetArgs {
 }
 
 /// The agents in the box: their names, and the arguments under which this program plays them.
-const BUILT_IN: &[(&str, &[&str])] =
-    &[("mock", &["mock", "--stdio", "--dialect", "v1"]), ("reference", &["agent"])];
+const BUILT_IN: &[(&str, &[&str])] = &[("mock", &["mock", "--stdio", "--dialect", "v1"])];
 
 /// An agent that can be reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
