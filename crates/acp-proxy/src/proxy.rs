@@ -35,6 +35,8 @@ pub struct Settings {
     pub record: Option<PathBuf>,
     /// Whether the judge reads along and says what it finds.
     pub lint: bool,
+    /// Whether differences between the two forms are told. What a peer does wrong always is.
+    pub notes: bool,
     /// How long an agent may take to end by itself, and again after it was told to.
     pub grace: Duration,
     /// The rest after each frame to a `probe` client: those take one read for one message.
@@ -49,6 +51,7 @@ impl Default for Settings {
             options: Options::default(),
             record: None,
             lint: false,
+            notes: true,
             grace: Duration::from_secs(2),
             pace: Duration::from_millis(5),
         }
@@ -298,8 +301,12 @@ impl Proxy {
     }
 
     fn watch(&self, number: u64, lint: Option<Lint>) -> Watch {
-        let talk = self.talk.clone();
-        let mut watch = Watch::notes(move |side, note| talk.note(number, side, note));
+        let (talk, all) = (self.talk.clone(), self.settings.notes);
+        let mut watch = Watch::notes(move |side, note| {
+            if all || note.kind.is_misbehaviour() {
+                talk.note(number, side, note);
+            }
+        });
         if let Some(lint) = lint {
             watch.seen = Some(Box::new(move |from, at, frame| lint.seen(from, at, frame)));
         }

@@ -63,7 +63,7 @@ pub struct Args {
     /// How long an agent may take to end by itself before it is told to, and again before it is killed
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration)]
     grace: Duration,
-    /// Say less: no notes on the translation
+    /// Say nothing about differences between the two forms
     #[arg(long, short)]
     quiet: bool,
 }
@@ -144,12 +144,7 @@ async fn serve(args: &Args, target: Target, settings: Settings) -> anyhow::Resul
         println!("{}", serde_json::json!({ "listening": address.to_string() }));
         eprintln!("acp proxy: listening on {address} for {}", target.describe());
     }
-    let quiet = args.quiet;
-    let say = Arc::new(move |words: &str| {
-        if !quiet {
-            eprintln!("acp proxy: {words}");
-        }
-    });
+    let say = Arc::new(|words: &str| eprintln!("acp proxy: {words}"));
     let proxy = Proxy::new(settings, opener(target, PathBuf::from(".")), say);
     Ok(listener.run(Arc::new(proxy), stop).await?)
 }
@@ -205,6 +200,7 @@ fn settings(args: &Args) -> anyhow::Result<Settings> {
         },
         record: args.record.clone(),
         lint: args.lint,
+        notes: !args.quiet,
         grace: args.grace,
         pace: args.pace,
     })

@@ -1,5 +1,7 @@
 //! A client that speaks any of the forms, each in its own words only, over a socket.
 
+#![expect(clippy::needless_pass_by_value, reason = "values are written in place")]
+
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
@@ -143,7 +145,7 @@ impl Talker {
                 self.update(&kind, &said, &text(&data["id"]), &text(&data["status"]));
             }
             (Dialect::Probe, "messageChunk") => {
-                self.update("agent_message_chunk", &text(&params["chunk"]), "", "")
+                self.update("agent_message_chunk", &text(&params["chunk"]), "", "");
             }
             (Dialect::Probe, "toolCallProgress") => {
                 let call = &params["toolCall"];

@@ -1,0 +1,111 @@
+//! Two links joined, inside one process.
+
+use std::time::Duration;
+
+use acp_dialect::{Bridge, Dialect, Options, Side};
+use acp_host::{Ended, Joint, Watch, translated};
+use acp_link::{Link, memory};
+use acp_rpc::Frame;
+use tokio::time::timeout;
+
+fn joined(client: Dialect, agent: Dialect) -> (Link, Joint, Link) {
+    let (ours, client_end) = memory(8);
+    let (agent_end, theirs) = memory(8);
+    let joint =
+        Joint::new(client_end, agent_end, Bridge::new(client, agent, Options::default()), Watch::nobody());
+    (ours, joint, theirs)
+}
+
+fn line(number: usize) -> String {
+    format!(r#"{{"jsonrpc":"2.0","method":"n","params":{{"number":{number}}}}}"#)
+}
+
+#[tokio::test]
+async fn a_joint_that_is_interrupted_again_and_again_loses_nothing() {
+    const LINES: usize = 3000;
+    let (ours, mut joint, theirs) = joined(Dialect::V1, Dialect::V1);
+    let end = |link: Link| async move {
+        let Link { tx, mut rx } = link;
+        let send = async {
+            for number in 0..LINES {
+                tx.send(line(number)).await.expect("a reader");
+            }
+        };
+        let receive = async {
+            for number in 0..LINES {
+                let arrival = rx.recv().await.expect("a line");
+                assert_eq!(&arrival.line.bytes()[..], line(number).as_bytes());
+            }
+        };
+        tokio::join!(send, receive);
+    };
+    let both = tokio::spawn(async move { tokio::join!(end(ours), end(theirs)) });
+    while !both.is_finished() {
+        let _ = timeout(Duration::from_micros(50), joint.run()).await;
+    }
+    both.await.expect("every line, once, in order");
+    assert_eq!(joint.moved(), 2 * LINES as u64);
+}
+
+#[tokio::test]
+async fn an_agent_that_goes_away_is_an_answer_to_every_open_request() {
+    for (client, agent) in
+        [(Dialect::V1, Dialect::V1), (Dialect::V1, Dialect::Delta), (Dialect::Delta, Dialect::V1)]
+    {
+        let (mut ours, mut joint, theirs) = joined(client, agent);
+        for id in [1, 2] {
+            let ask = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"_x/ask","params":{{}}}}"#);
+            ours.tx.send(ask).await.expect("a reader");
+        }
+        drop(theirs.tx);
+        let ended = joint.run().await;
+        assert_eq!(ended, Ended::AgentGone, "{client} to {agent}");
+        drop(joint);
+        let mut answered = Vec::new();
+        while let Some(arrival) = ours.rx.recv().await {
+            let frame = Frame::from(arrival.line);
+            assert!(frame.error().is_some_and(|error| error.contains("gone")), "{frame}");
+            answered.push(frame.id().expect("an id").to_string());
+        }
+        assert_eq!(answered, ["1", "2"], "{client} to {agent}");
+        drop(theirs.rx);
+    }
+}
+
+#[tokio::test]
+async fn a_line_that_is_too_long_ends_the_conversation_with_a_reason() {
+    let (near, far) = tokio::io::duplex(1 << 16);
+    let wire = acp_link::Wire { line_limit: 100, ..acp_link::Wire::default() };
+    let (read, write) = tokio::io::split(far);
+    let client = acp_link::stream::link(read, write, &wire);
+    let (agent, _theirs) = memory(8);
+    let mut joint =
+        Joint::new(client, agent, Bridge::new(Dialect::V1, Dialect::V1, Options::default()), Watch::nobody());
+    let (read, write) = tokio::io::split(near);
+    let mut ours = acp_link::stream::link(read, write, &acp_link::Wire::default());
+    ours.tx.send("x".repeat(200)).await.expect("a reader");
+    let Ended::Refused { side, reason } = joint.run().await else { panic!("it goes on") };
+    assert_eq!(side, Side::Client);
+    assert!(reason.contains("200 bytes"), "{reason}");
+    let told = Frame::from(ours.rx.recv().await.expect("a word of farewell").line);
+    assert!(told.error().is_some_and(|error| error.contains("200 bytes")), "{told}");
+}
+
+#[tokio::test]
+async fn a_translated_link_ends_with_both_of_its_ends() {
+    let (agent_end, mut theirs) = memory(8);
+    let mut ours = translated(agent_end, Dialect::Delta, Options::default(), Watch::nobody());
+    let cancel = r#"{"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":"s"}}"#;
+    ours.tx.send(cancel).await.expect("a reader");
+    let heard = Frame::from(theirs.rx.recv().await.expect("a line").line);
+    assert!(heard.id().is_some(), "delta cancels with a request: {heard}");
+    ours.tx.close();
+    assert!(theirs.rx.recv().await.is_none(), "the agent's input ends");
+    let delta =
+        r#"{"jsonrpc":"2.0","method":"assistant.message_delta","params":{"sessionId":"s","content":"last"}}"#;
+    theirs.tx.send(delta).await.expect("a reader");
+    theirs.tx.close();
+    let heard = Frame::from(ours.rx.recv().await.expect("a line").line);
+    assert!(heard.params().is_some_and(|params| params.contains("agent_message_chunk")), "{heard}");
+    assert!(ours.rx.recv().await.is_none(), "and so does ours");
+}
