@@ -37,6 +37,9 @@ pub struct Args {
     /// Start this command line as the agent instead, on standard input and output (then restarts can be tried)
     #[arg(long, value_name = "COMMAND")]
     command: Option<String>,
+    /// What to call the agent in reports, and its column in `acp matrix`
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
     /// The form of the protocol that the agent speaks: v1, delta, 2025.1, probe or go
     #[arg(long, value_name = "DIALECT", default_value = "v1")]
     dialect: Dialect,
@@ -117,7 +120,10 @@ fn prepare(args: &Args) -> anyhow::Result<Option<Prepared>> {
         let colour = progress::colour(&std::io::stderr());
         anyhow::bail!("{}", acp_comply::render_all(&diagnostics, &sources, colour));
     }
-    let target = Target { dialect: args.dialect, ..target(args)? };
+    let mut target = Target { dialect: args.dialect, ..target(args)? };
+    if let Some(name) = &args.name {
+        target.name.clone_from(name);
+    }
     Ok(Some((scenarios, programs.into_iter().map(Arc::new).collect(), target)))
 }
 
