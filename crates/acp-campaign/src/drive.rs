@@ -165,6 +165,9 @@ impl Driven {
     }
 }
 
+/// Answers of the providers, each with the connection that it belongs to.
+type Answers = (mpsc::UnboundedSender<(u32, Frame)>, mpsc::UnboundedReceiver<(u32, Frame)>);
+
 struct Test<'a> {
     program: &'a Arc<Program>,
     run: Run,
@@ -175,7 +178,7 @@ struct Test<'a> {
     began: Instant,
     wire: Option<Wire>,
     providers: Option<Providers>,
-    answers: (mpsc::UnboundedSender<(u32, Frame)>, mpsc::UnboundedReceiver<(u32, Frame)>),
+    answers: Answers,
     /// Counts connections; an answer for an earlier one is dropped.
     connection: u32,
     read_from: Instant,
@@ -184,6 +187,8 @@ struct Test<'a> {
     judged: Judged,
     ended: Vec<Ended>,
     log: Vec<String>,
+    /// Session ids that an agent of another form has under other names.
+    sessions: acp_host::Sessions,
 }
 
 impl<'a> Test<'a> {
@@ -213,6 +218,7 @@ impl<'a> Test<'a> {
             judged: Judged::default(),
             ended: Vec::new(),
             log: Vec::new(),
+            sessions: acp_host::Sessions::default(),
         }
     }
 
@@ -220,7 +226,7 @@ impl<'a> Test<'a> {
         let supervisor = self.conditions.supervisor.as_deref();
         let connection = self.target.open(self.cell, supervisor, &self.conditions.wire).await?;
         let connection =
-            if self.is_judged() { connection.translated(self.target.dialect, self.cell) } else { connection };
+            if self.is_judged() { connection.translated(self.target.dialect, self.cell, &self.sessions) } else { connection };
         self.wire = Some(Wire::new(connection, self.began, self.is_judged()));
         self.connection += 1;
         self.output_ended = false;

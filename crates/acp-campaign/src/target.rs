@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use acp_dialect::{Dialect, Options, Unasked};
+use acp_host::{Sessions, Watch, translated_again};
 use acp_link::child::{self, Child, Exit, SpawnError};
 use acp_link::{Link, Wire, tcp, ws};
 
@@ -157,9 +158,10 @@ fn start_options(
 }
 
 impl Connection {
-    /// The connection as one to an agent that speaks v1, whatever it speaks.
+    /// The connection as one to an agent that speaks v1, whatever it speaks. `sessions` is what the connections of one
+    /// test leave to each other.
     #[must_use]
-    pub fn translated(mut self, dialect: Dialect, cell: &Cell) -> Connection {
+    pub fn translated(mut self, dialect: Dialect, cell: &Cell, sessions: &Sessions) -> Connection {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let options = Options {
@@ -169,7 +171,7 @@ impl Connection {
             session_prefix: format!("session_{:x}_{count:x}", std::process::id()),
             ..Options::default()
         };
-        self.link = acp_host::translated(self.link, dialect, options, acp_host::Watch::nobody());
+        self.link = translated_again(self.link, dialect, options, Watch::nobody(), sessions);
         self
     }
 

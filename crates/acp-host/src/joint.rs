@@ -5,6 +5,7 @@ mod ledger;
 
 use std::collections::VecDeque;
 use std::future::pending;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use acp_dialect::{Bridge, Detection, Dialect, Note, NoteKind, Options, Side, detect};
@@ -97,7 +98,12 @@ pub struct Joint {
     agent_introduced: bool,
     ending: Option<Ended>,
     moved: u64,
+    sessions: Option<Sessions>,
 }
+
+/// Session ids that differ on the two sides of a translation, (the agent's, ours), for a later connection to the same
+/// agent.
+pub type Sessions = Arc<Mutex<Vec<(String, String)>>>;
 
 /// Where a client that gets its frames one by one stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -135,6 +141,7 @@ impl Joint {
             agent_introduced: false,
             ending: None,
             moved: 0,
+            sessions: None,
         }
     }
 
@@ -336,6 +343,10 @@ impl Joint {
             }
             self.put(to, frame.raw().clone());
         }
+        if let (Some(sessions), View::Response { .. }) = (&self.sessions, frame.view()) {
+            let mut known = sessions.lock().unwrap_or_else(PoisonError::into_inner);
+            *known = self.bridge.at(Side::Agent).session_ids();
+        }
     }
 
     /// An agent shows its form in its first answer: what is wrong with it, if it is not the expected one.
@@ -428,11 +439,26 @@ impl std::fmt::Debug for Joint {
 /// its own until both sides have ended; must be called inside a tokio runtime.
 #[must_use]
 pub fn translated(link: Link, dialect: Dialect, options: Options, watch: Watch) -> Link {
+    translated_again(link, dialect, options, watch, &Sessions::default())
+}
+
+/// Like [`translated`], for several connections to one agent, one after another: `sessions` is what each leaves to the
+/// next.
+#[must_use]
+pub fn translated_again(
+    link: Link,
+    dialect: Dialect,
+    mut options: Options,
+    watch: Watch,
+    sessions: &Sessions,
+) -> Link {
     if dialect == Dialect::V1 {
         return link;
     }
+    options.sessions.extend(sessions.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned());
     let (ours, theirs) = acp_link::memory(BURST);
     let mut joint = Joint::new(theirs, link, Bridge::new(Dialect::V1, dialect, options), watch);
+    joint.sessions = Some(sessions.clone());
     tokio::spawn(async move { while joint.run().await == Ended::ClientDone {} });
     ours
 }

@@ -70,7 +70,7 @@ pub use client::{
 pub use elicitation::Elicited;
 pub use files::FileLimits;
 pub use jail::{Roots, RootsError};
-pub use joint::{Ended, FrameListener, Joint, NoteListener, Watch, translated};
+pub use joint::{Ended, FrameListener, Joint, NoteListener, Sessions, Watch, translated, translated_again};
 pub use offer::Offer;
 pub use providers::{Answer, Limits, Providers, Settings};
 pub use question::{Ask, Asked, PermissionChoice, Question};
