@@ -32,6 +32,7 @@ impl Mock {
     }
 
     /// Asks and gives back everything up to the answer.
+    #[expect(clippy::needless_pass_by_value, reason = "the callers write the value in place")]
     fn ask(&mut self, id: i64, method: &str, params: Value) -> Vec<Value> {
         self.send(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }));
         read_until(&mut self.output, id)

@@ -86,7 +86,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     match &args.out {
         Some(path) => {
-            std::fs::write(path, report).with_context(|| format!("cannot write {}", path.display()))?
+            std::fs::write(path, report).with_context(|| format!("cannot write {}", path.display()))?;
         }
         None => print_out(&report)?,
     }

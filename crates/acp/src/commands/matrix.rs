@@ -48,7 +48,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let text = Matrix::of(&results, rows).render(format)?;
     match &args.out {
         Some(path) => {
-            std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?
+            std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
         }
         // A reader that went away (`| head`) is no error.
         None => match std::io::stdout().write_all(text.as_bytes()) {

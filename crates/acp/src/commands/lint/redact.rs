@@ -67,9 +67,8 @@ fn redacted(line: &str) -> Option<String> {
     let untimed = !line.contains("\"t\"");
     let timed = if untimed { line.replacen('{', "{\"t\":0,", 1) } else { line.to_owned() };
     let entry = Entry::parse(&timed).ok()?;
-    let text = match std::str::from_utf8(&entry.line) {
-        Ok(text) => text,
-        Err(_) => return Some(Entry { line: "[redacted: not text]".into(), ..entry }.to_json_line()),
+    let Ok(text) = std::str::from_utf8(&entry.line) else {
+        return Some(Entry { line: "[redacted: not text]".into(), ..entry }.to_json_line());
     };
     let frame = match serde_json::from_str::<Value>(text) {
         Ok(mut value) => {
@@ -86,7 +85,7 @@ fn value_of(value: &mut Value, name: &str) {
         Value::String(text) if CONTENTS.contains(&name) => *text = hidden(text),
         Value::String(text) => *text = secrets(text),
         Value::Array(items) => {
-            items.iter_mut().for_each(|item| value_of(item, if name == "content" { "" } else { name }))
+            items.iter_mut().for_each(|item| value_of(item, if name == "content" { "" } else { name }));
         }
         Value::Object(members) => {
             let embedded = members.contains_key("uri") && members.contains_key("text");
@@ -95,7 +94,7 @@ fn value_of(value: &mut Value, name: &str) {
                 match member {
                     Value::String(text) if embedded && key == "text" => *text = hidden(text),
                     Value::String(text) if is_secret(key) || (secret && key == "value") => {
-                        *text = "[redacted]".into()
+                        *text = "[redacted]".into();
                     }
                     Value::Object(_) | Value::Array(_) | Value::String(_) => value_of(member, key),
                     _ => {}
