@@ -76,7 +76,9 @@ impl Campaign {
             return run;
         }
         let (probe, failed) = (&probe, &AtomicBool::new(false));
-        let one = |(place, program)| async move { (place, self.one(program, target, probe, failed, listener).await) };
+        let one = |(place, program)| async move {
+            (place, self.one(program, target, probe, failed, listener).await)
+        };
         let tests = self.programs.iter().enumerate().map(one);
         let mut driven: Vec<(usize, Option<Driven>)> =
             futures_util::stream::iter(tests).buffer_unordered(self.jobs.max(1)).collect().await;
@@ -110,7 +112,10 @@ impl Campaign {
             let again = self.drive_unless_stopped(program, target, probe).await?;
             driven = fold(driven, again);
         }
-        if self.fail_fast && driven.outcome.severity == Severity::Required && driven.outcome.verdict == Verdict::Fail {
+        if self.fail_fast
+            && driven.outcome.severity == Severity::Required
+            && driven.outcome.verdict == Verdict::Fail
+        {
             failed.store(true, Ordering::Relaxed);
         }
         listener(&Progress::Ended(&target.name, &driven.outcome));
@@ -141,7 +146,9 @@ impl Campaign {
         let (conditions, watch) = (self.conditions.clone(), self.watch.clone());
         let name = Arc::clone(&program);
         let task =
-            tokio::spawn(async move { drive(&program, &target, &conditions, Some(&probe), watch.as_ref()).await });
+            tokio::spawn(
+                async move { drive(&program, &target, &conditions, Some(&probe), watch.as_ref()).await },
+            );
         let _abort = AbortOnDrop(task.abort_handle());
         match task.await {
             Ok(driven) => driven,
@@ -183,7 +190,11 @@ impl Campaign {
         let mut program = reading.program.ok_or("the built-in probe cannot be read")?;
         program.dialect = self.dialect().map(str::to_owned);
         let program = Arc::new(program);
-        let driven = drive(&program, target, &self.conditions, None, None).await;
+        let mut stop = self.stop.clone();
+        let driven = tokio::select! {
+            driven = drive(&program, target, &self.conditions, None, None) => driven,
+            Ok(_) = stop.wait_for(|stop| *stop) => return Err("the run was interrupted before the agent answered".to_owned()),
+        };
         match driven.unreachable {
             Some(fault) => Err(fault),
             None => Ok(driven),
@@ -206,7 +217,8 @@ fn fold(first: Driven, again: Driven) -> Driven {
         attempts.push(first.outcome.verdict);
     }
     attempts.push(again.outcome.verdict);
-    let mut kept = if badness(again.outcome.verdict) > badness(first.outcome.verdict) { again } else { first };
+    let mut kept =
+        if badness(again.outcome.verdict) > badness(first.outcome.verdict) { again } else { first };
     kept.outcome.attempts = attempts;
     kept
 }

@@ -112,7 +112,10 @@ impl Snapshot {
 
     /// What appeared or changed since `before`.
     pub fn changes_since(&self, before: &Snapshot) -> Vec<PathBuf> {
-        self.0.iter().filter(|(path, stamp)| before.0.get(*path) != Some(stamp)).map(|(path, _)| path.clone()).collect()
+        self.0
+            .iter()
+            .filter(|(path, stamp)| before.0.get(*path) != Some(stamp))
+            .map(|(path, _)| path.clone())
+            .collect()
     }
 }
-

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use acp_comply::{Action, Event, ExitRecord, FileState, FindingRef, McpCall, Outcome, Program, Run, Setup, Table};
+use acp_comply::{
+    Action, Event, ExitRecord, FileState, FindingRef, McpCall, Outcome, Program, Run, Setup, Table,
+};
 use acp_host::{Offer, Providers, Roots, Settings};
 use acp_link::child::Exit;
 use acp_policy::Rules;
@@ -64,7 +66,11 @@ struct HttpStub {
 }
 
 impl HttpStub {
-    async fn start(program: &Program, cell: &Cell, conditions: &Conditions) -> Result<Option<HttpStub>, String> {
+    async fn start(
+        program: &Program,
+        cell: &Cell,
+        conditions: &Conditions,
+    ) -> Result<Option<HttpStub>, String> {
         let Some(stub) = &conditions.mcp_stub else { return Ok(None) };
         if !format!("{:?}", program.steps).contains("${mcpHttp}") {
             return Ok(None);
@@ -105,7 +111,10 @@ pub async fn drive(
     let mut setup = setup(&cell, target, conditions, probe);
     if let Some(dialect) = &program.dialect {
         let Some(table) = Table::of_dialect(dialect) else {
-            return Driven::fault(program, format!("the test is written in {dialect:?}, which is no known dialect"));
+            return Driven::fault(
+                program,
+                format!("the test is written in {dialect:?}, which is no known dialect"),
+            );
         };
         setup.table = table;
     }
@@ -225,8 +234,11 @@ impl<'a> Test<'a> {
     async fn open(&mut self) -> Result<(), OpenError> {
         let supervisor = self.conditions.supervisor.as_deref();
         let connection = self.target.open(self.cell, supervisor, &self.conditions.wire).await?;
-        let connection =
-            if self.is_judged() { connection.translated(self.target.dialect, self.cell, &self.sessions) } else { connection };
+        let connection = if self.is_judged() {
+            connection.translated(self.target.dialect, self.cell, &self.sessions)
+        } else {
+            connection
+        };
         self.wire = Some(Wire::new(connection, self.began, self.is_judged()));
         self.connection += 1;
         self.output_ended = false;
@@ -506,7 +518,10 @@ fn look(sandbox: &Path, path: &str) -> FileState {
 
 fn read_log(path: &Path) -> Vec<McpCall> {
     let Ok(text) = std::fs::read_to_string(path) else { return Vec::new() };
-    text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()).filter_map(|line| mcp_call(&line)).collect()
+    text.lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+        .filter_map(|line| mcp_call(&line))
+        .collect()
 }
 
 /// One line of the stub's log: the event is the method, a tool call has its tool, and what else the line says

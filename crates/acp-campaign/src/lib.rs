@@ -17,8 +17,8 @@ pub mod target;
 mod wire;
 
 pub use campaign::{Campaign, Progress};
-pub use proof::Proof;
 pub use drive::{Conditions, Driven, Watch, drive};
+pub use proof::Proof;
 pub use select::Selection;
 pub use suite::SuiteError;
 pub use target::{OpenError, Target, Way};

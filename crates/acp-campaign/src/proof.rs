@@ -58,9 +58,10 @@ impl Proof {
 
     /// Tests that the conforming agent does not pass, or passes without having been put to the test.
     pub fn unsound(&self) -> impl Iterator<Item = &Outcome> {
-        self.conforming.tests.iter().filter(|test| {
-            test.vacuous || !matches!(test.verdict, Verdict::Pass | Verdict::Na)
-        })
+        self.conforming
+            .tests
+            .iter()
+            .filter(|test| test.vacuous || !matches!(test.verdict, Verdict::Pass | Verdict::Na))
     }
 
     /// Claims that no defect proves.
@@ -78,10 +79,8 @@ impl Proof {
 pub async fn prove(campaign: &Campaign, target: &Target, defects: &[Defect], listener: &Listener) -> Proof {
     let conforming = campaign.run(target, listener).await;
     let header = conforming.header.as_ref();
-    let probe = (
-        header.map(|header| header.introduction.clone()),
-        header.and_then(|header| header.session.clone()),
-    );
+    let probe =
+        (header.map(|header| header.introduction.clone()), header.and_then(|header| header.session.clone()));
     let took: BTreeMap<&str, f64> =
         conforming.tests.iter().map(|test| (test.id.as_str(), test.duration_ms)).collect();
     let hunts = defects.iter().map(|defect| hunt(campaign, target, defect, &probe, &took));
@@ -140,7 +139,8 @@ async fn hunt(
         }
         let (program, target, probe) = (Arc::clone(program), target.clone(), probe.clone());
         let conditions = campaign.conditions.clone();
-        let task = tokio::spawn(async move { drive(&program, &target, &conditions, Some(&probe), None).await });
+        let task =
+            tokio::spawn(async move { drive(&program, &target, &conditions, Some(&probe), None).await });
         let Ok(driven) = task.await else { continue };
         for requirement in open {
             if let Some(reason) = speaks_of(&driven.outcome, &requirement) {

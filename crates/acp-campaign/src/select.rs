@@ -80,9 +80,11 @@ impl Selection {
         let chosen = programs.iter().filter(|program| self.takes(program));
         match self.shard {
             None => chosen.cloned().collect(),
-            Some((part, parts)) => {
-                chosen.enumerate().filter(|(n, _)| n % parts == part).map(|(_, program)| Arc::clone(program)).collect()
-            }
+            Some((part, parts)) => chosen
+                .enumerate()
+                .filter(|(n, _)| n % parts == part)
+                .map(|(_, program)| Arc::clone(program))
+                .collect(),
         }
     }
 

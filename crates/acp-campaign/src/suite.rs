@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-
 use acp_comply::Source;
 use include_dir::{Dir, include_dir};
 
@@ -45,8 +44,7 @@ pub enum SuiteError {
 
 /// The names of the suites in the binary.
 pub fn names() -> Vec<String> {
-    let mut names: Vec<String> =
-        EMBEDDED.dirs().map(|dir| dir.path().display().to_string()).collect();
+    let mut names: Vec<String> = EMBEDDED.dirs().map(|dir| dir.path().display().to_string()).collect();
     names.sort();
     names
 }

@@ -73,14 +73,23 @@ pub enum OpenError {
 }
 
 /// Variables of ours that an agent under test must not see: they would reach into the user's own settings.
-const HIDDEN: &[&str] = &["XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR"];
+const HIDDEN: &[&str] =
+    &["XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR"];
 
 impl Target {
     /// An agent that is started by a command line.
-    pub fn start(name: impl Into<String>, program: impl Into<String>, args: impl IntoIterator<Item = String>) -> Target {
+    pub fn start(
+        name: impl Into<String>,
+        program: impl Into<String>,
+        args: impl IntoIterator<Item = String>,
+    ) -> Target {
         Target {
             name: name.into(),
-            way: Way::Start { program: program.into(), args: args.into_iter().collect(), env: BTreeMap::new() },
+            way: Way::Start {
+                program: program.into(),
+                args: args.into_iter().collect(),
+                env: BTreeMap::new(),
+            },
             version: None,
             dialect: Dialect::V1,
         }
@@ -112,7 +121,12 @@ impl Target {
     }
 
     /// Opens a fresh connection for a test that lives in `cell`.
-    pub async fn open(&self, cell: &Cell, supervisor: Option<&Path>, wire: &Wire) -> Result<Connection, OpenError> {
+    pub async fn open(
+        &self,
+        cell: &Cell,
+        supervisor: Option<&Path>,
+        wire: &Wire,
+    ) -> Result<Connection, OpenError> {
         match &self.way {
             Way::Start { program, args, env } => {
                 let options = start_options(program, args, env, cell, supervisor, wire);
@@ -124,7 +138,9 @@ impl Target {
                 let link = if let Some(address) = url.strip_prefix("tcp://") {
                     tcp::connect(address, wire).await.map_err(failed)?
                 } else if url.starts_with("ws://") {
-                    ws::connect(url, wire).await.map_err(|error| failed(std::io::Error::other(error.to_string())))?
+                    ws::connect(url, wire)
+                        .await
+                        .map_err(|error| failed(std::io::Error::other(error.to_string())))?
                 } else {
                     return Err(OpenError::Address { url: url.clone() });
                 };

@@ -163,7 +163,12 @@ fn judged(judge: &Judge) -> Judged {
             test: None,
         })
         .collect();
-    let exercised =
-        judge.coverage().rows.iter().filter(|row| row.exercised()).map(|row| row.requirement.to_owned()).collect();
+    let exercised = judge
+        .coverage()
+        .rows
+        .iter()
+        .filter(|row| row.exercised())
+        .map(|row| row.requirement.to_owned())
+        .collect();
     Judged { findings, exercised }
 }

@@ -355,7 +355,9 @@ impl Default for Defaults {
             protocol_version: 1,
             client_capabilities: json!({ "fs": { "readTextFile": true, "writeTextFile": true }, "terminal": true }),
             mcp_stub_args: Vec::new(),
-            variables: ["sandbox", "home", "mcpStub", "modelUrl"].map(str::to_owned).to_vec(),
+            variables: ["sandbox", "home", "mcpStub", "mcpHttp", "mcpLog", "modelUrl"]
+                .map(str::to_owned)
+                .to_vec(),
         }
     }
 }

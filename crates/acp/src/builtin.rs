@@ -17,7 +17,8 @@ pub const DEFAULT: &[&str] = &["mock"];
 /// them, and speaks the form that it is asked to.
 pub fn target(name: &str, settings: Option<&Path>, dialect: Dialect) -> anyhow::Result<Target> {
     if name == "mock" && settings.is_none() {
-        let own = std::env::current_exe().context("cannot find the program's own file")?.display().to_string();
+        let own =
+            std::env::current_exe().context("cannot find the program's own file")?.display().to_string();
         let args = ["mock", "--stdio", "--dialect", dialect.as_str(), "--state-dir", "${home}/sessions"];
         return Ok(Target::start("mock", own, args.map(str::to_owned)));
     }

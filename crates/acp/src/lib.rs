@@ -74,8 +74,11 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     if first.as_ref().is_some_and(|word| word == acp_link::supervisor::ARGUMENT) {
         return acp_link::supervisor::main(own);
     }
-    let args: Vec<OsString> =
-        if first.is_some_and(|word| word == "mcp-stub") { std::env::args_os().collect() } else { args.into_iter().collect() };
+    let args: Vec<OsString> = if first.is_some_and(|word| word == "mcp-stub") {
+        std::env::args_os().collect()
+    } else {
+        args.into_iter().collect()
+    };
     let cli = match Cli::try_parse_from(args) {
         Ok(cli) => cli,
         Err(error) => {

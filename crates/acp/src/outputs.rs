@@ -47,7 +47,8 @@ impl clap::Args for Outputs {
 
 impl clap::FromArgMatches for Outputs {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let places = |name: &str| matches.indices_of(name).map(Iterator::collect::<Vec<_>>).unwrap_or_default();
+        let places =
+            |name: &str| matches.indices_of(name).map(Iterator::collect::<Vec<_>>).unwrap_or_default();
         let formats = matches.get_many::<String>("format").unwrap_or_default();
         let mut found: Vec<(usize, Format, Option<PathBuf>)> = places("format")
             .into_iter()
@@ -63,13 +64,19 @@ impl clap::FromArgMatches for Outputs {
                 }
                 return Err(clap::Error::raw(
                     clap::error::ErrorKind::ArgumentConflict,
-                    format!("--out {} stands before any --format; write --format F --out FILE\n", file.display()),
+                    format!(
+                        "--out {} stands before any --format; write --format F --out FILE\n",
+                        file.display()
+                    ),
                 ));
             };
             if format.2.is_some() {
                 return Err(clap::Error::raw(
                     clap::error::ErrorKind::ArgumentConflict,
-                    format!("--out {} has no --format of its own; write --format F --out FILE\n", file.display()),
+                    format!(
+                        "--out {} has no --format of its own; write --format F --out FILE\n",
+                        file.display()
+                    ),
                 ));
             }
             format.2 = Some(file.clone());

@@ -28,7 +28,8 @@ impl Shown {
     pub fn new(frames: bool) -> Shown {
         let bar = (std::io::stderr().is_terminal() && !frames).then(|| {
             let bar = ProgressBar::new(0);
-            let style = ProgressStyle::with_template("{prefix} {bar:30} {pos}/{len} {elapsed_precise} {wide_msg}");
+            let style =
+                ProgressStyle::with_template("{prefix} {bar:30} {pos}/{len} {elapsed_precise} {wide_msg}");
             bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
             bar.enable_steady_tick(Duration::from_millis(120));
             bar
@@ -47,7 +48,8 @@ impl Shown {
         Arc::new(move |progress| match (&bar, progress) {
             (Some(bar), progress) => on_bar(bar, &running, progress),
             (None, Progress::Ended(agent, outcome)) if lines => {
-                let reason = outcome.reason.as_deref().map(|reason| format!("  {reason}")).unwrap_or_default();
+                let reason =
+                    outcome.reason.as_deref().map(|reason| format!("  {reason}")).unwrap_or_default();
                 eprintln!("{agent}  {:<7} {}{reason}", outcome.verdict.as_str(), outcome.id);
             }
             (None, _) => {}

@@ -91,7 +91,8 @@ fn a_pure_crate_has_no_runtime_and_denies_the_world() {
 #[test]
 fn every_crate_forbids_unsafe_code_by_the_workspace_lints() {
     for (name, manifest) in manifests() {
-        let inherits = manifest.get("lints").and_then(|lints| lints.get("workspace")) == Some(&toml::Value::Boolean(true));
+        let inherits = manifest.get("lints").and_then(|lints| lints.get("workspace"))
+            == Some(&toml::Value::Boolean(true));
         assert!(inherits, "{name}: add [lints] workspace = true");
     }
 }

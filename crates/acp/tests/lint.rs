@@ -110,15 +110,30 @@ fn files_that_are_not_there_empty_or_not_text_exit_with_2() {
 
 #[test]
 fn json_sarif_and_junit_carry_the_same_findings() {
-    let json: serde_json::Value =
-        serde_json::from_slice(&acp(&["lint", "--format", "json", "--stats", "--coverage", &broken()]).stdout).expect("JSON");
+    let json: serde_json::Value = serde_json::from_slice(
+        &acp(&["lint", "--format", "json", "--stats", "--coverage", &broken()]).stdout,
+    )
+    .expect("JSON");
     let file = &json["files"][0];
-    let finding = file["findings"].as_array().expect("a list").iter().find(|f| f["requirement"] == "TC-07").expect("TC-07");
-    assert_eq!((&finding["rule"], &finding["blame"], &finding["severity"]), (&"final-status-left".into(), &"agent".into(), &"error".into()));
+    let finding = file["findings"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .find(|f| f["requirement"] == "TC-07")
+        .expect("TC-07");
+    assert_eq!(
+        (&finding["rule"], &finding["blame"], &finding["severity"]),
+        (&"final-status-left".into(), &"agent".into(), &"error".into())
+    );
     assert_eq!(finding["evidence"][0]["line"], 8);
     assert_eq!(finding["evidence"][1]["line"], 6);
     assert_eq!(file["stats"]["updates"]["tool_call"], 1);
-    let row = file["coverage"].as_array().expect("a list").iter().find(|row| row["requirement"] == "TC-07").expect("a row");
+    let row = file["coverage"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .find(|row| row["requirement"] == "TC-07")
+        .expect("a row");
     assert_eq!(row["standing"], "broken");
 
     let sarif: serde_json::Value =
@@ -151,7 +166,8 @@ fn a_redacted_copy_has_no_secret_and_is_judged_alike() {
         assert!(text.contains(secret) && !copied.contains(secret), "{secret}");
     }
     let errors = |path: &Path| {
-        let json: serde_json::Value = serde_json::from_slice(&lint(path, &["--format", "json"]).stdout).expect("JSON");
+        let json: serde_json::Value =
+            serde_json::from_slice(&lint(path, &["--format", "json"]).stdout).expect("JSON");
         (json["files"][0]["errors"].clone(), json["files"][0]["warnings"].clone())
     };
     assert_eq!(errors(&path), errors(&copy));
@@ -160,19 +176,28 @@ fn a_redacted_copy_has_no_secret_and_is_judged_alike() {
 #[test]
 fn stats_have_latencies_and_sizes() {
     let text = stdout(&acp(&["lint", "--stats", &recording()]));
-    for words in ["prompt to first chunk", "session/new (by the client)", "session/request_permission (by the agent)", "a2c  "] {
+    for words in [
+        "prompt to first chunk",
+        "session/new (by the client)",
+        "session/request_permission (by the agent)",
+        "a2c  ",
+    ] {
         assert!(text.contains(words), "{words}: {text}");
     }
 }
 
 #[test]
 fn requirements_are_listed_filtered_and_explained() {
-    let all: serde_json::Value = serde_json::from_slice(&acp(&["requirements", "--json"]).stdout).expect("JSON");
+    let all: serde_json::Value =
+        serde_json::from_slice(&acp(&["requirements", "--json"]).stdout).expect("JSON");
     assert_eq!(all.as_array().map(Vec::len), Some(324));
     let area = stdout(&acp(&["requirements", "--area", "term"]));
     assert!(area.contains("TERM-06") && !area.contains("FS-01"), "{area}");
     let one = stdout(&acp(&["requirements", "tc-03"]));
-    assert!(one.contains("toolCallId unique within the session") && one.contains("tool-call-created-twice"), "{one}");
+    assert!(
+        one.contains("toolCallId unique within the session") && one.contains("tool-call-created-twice"),
+        "{one}"
+    );
     let wrong = acp(&["requirements", "--area", "NOPE"]);
     assert_eq!(wrong.status.code(), Some(2));
     assert!(stderr(&wrong).contains("there is no area"), "{}", stderr(&wrong));

@@ -273,8 +273,9 @@ impl Reader<'_> {
         let messages: Vec<Envelope> =
             self.list_at(value, "messages").iter().filter_map(|item| self.envelope(item)).collect();
         if methods.is_empty() && messages.is_empty() {
-            self.error(value.span.clone(), "a forbid step needs \"methods\"")
-                .hint("name the methods that must not come, as in [\"terminal/*\"], or \"messages\" as in expect");
+            self.error(value.span.clone(), "a forbid step needs \"methods\"").hint(
+                "name the methods that must not come, as in [\"terminal/*\"], or \"messages\" as in expect",
+            );
             return None;
         }
         Some(StepKind::Forbid { timeout, methods, messages })

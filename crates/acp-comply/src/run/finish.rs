@@ -75,9 +75,9 @@ impl Run {
         let table = &self.setup.table;
         let code = table.auth_required.to_string();
         self.arena.iter().any(|step| match &step.kind {
-            StepKind::Send { frame, .. } => {
-                frame.get("method").is_some_and(|method| method.to_value() == table.authentication.method.as_str())
-            }
+            StepKind::Send { frame, .. } => frame
+                .get("method")
+                .is_some_and(|method| method.to_value() == table.authentication.method.as_str()),
             StepKind::Expect(expect) => expect
                 .messages
                 .iter()

@@ -242,7 +242,9 @@ impl Run {
         };
         let patterns: Vec<(MessageKind, Pattern)> = messages
             .iter()
-            .filter_map(|envelope| Some((envelope.kind, Pattern::compile_with(&envelope.pattern, &self.vars).ok()?)))
+            .filter_map(|envelope| {
+                Some((envelope.kind, Pattern::compile_with(&envelope.pattern, &self.vars).ok()?))
+            })
             .collect();
         let window = &self.inbox.messages()[self.wire.window..];
         let hit = window.iter().find(|message| {
@@ -257,8 +259,7 @@ impl Run {
         });
         if let Some(hit) = hit {
             let what = hit.method.as_deref().unwrap_or("a response");
-            let reason =
-                format!("the agent sent {what}, which this test forbids, at {} ms", millis(hit.at));
+            let reason = format!("the agent sent {what}, which this test forbids, at {} ms", millis(hit.at));
             self.end(Ending::Forbidden(reason));
             return true;
         }

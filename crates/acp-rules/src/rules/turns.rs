@@ -232,7 +232,8 @@ fn permission_left_open(session: &Session, cx: &mut Cx<'_>, open: &Open) {
         .collect();
     waiting.sort_unstable();
     for id in waiting {
-        let message = format!("the turn ended while the permission for the tool call {id:?} was still pending");
+        let message =
+            format!("the turn ended while the permission for the tool call {id:?} was still pending");
         cx.breach(Rule::RunsWhilePending, Side::Agent, message).with(open.mark);
     }
 }

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use acp_campaign::{Campaign, Conditions, Selection, Target, suite};
-use acp_comply::{Defaults, ExpectedFailures, Program, RESULTS_VERSION, Results, Severity, Source, Standing, Tool};
+use acp_comply::{
+    Defaults, ExpectedFailures, Program, RESULTS_VERSION, Results, Severity, Source, Standing, Tool,
+};
 use acp_report::{Format, Options};
 use anyhow::Context;
 use tokio::sync::watch;
@@ -146,7 +148,9 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         return super::proof::coverage(&chosen);
     }
     if chosen.is_empty() {
-        eprintln!("acp comply: no test is left by the selection; `acp comply --list-tests` shows what there is");
+        eprintln!(
+            "acp comply: no test is left by the selection; `acp comply --list-tests` shows what there is"
+        );
         return Ok(ExitCode::from(exit::USAGE));
     }
     if args.self_test {
@@ -164,7 +168,11 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut results = run_campaign(args, chosen, &targets, suite)?;
     results.warnings = warnings;
     if args.require_exercised {
-        results.agents.iter_mut().flat_map(|agent| &mut agent.tests).for_each(acp_comply::Outcome::require_exercised);
+        results
+            .agents
+            .iter_mut()
+            .flat_map(|agent| &mut agent.tests)
+            .for_each(acp_comply::Outcome::require_exercised);
     }
     if let Some(expected) = expected {
         expected.apply(&mut results);
@@ -197,18 +205,17 @@ fn read(sources: &[Source]) -> Option<(Vec<Arc<Program>>, Vec<String>)> {
         eprint!("{}", acp_comply::render_all(&errors, sources, colour));
         return None;
     }
-    let warnings = diagnostics.iter().map(|diagnostic| format!("{}: {}", diagnostic.file, diagnostic.message)).collect();
+    let warnings =
+        diagnostics.iter().map(|diagnostic| format!("{}: {}", diagnostic.file, diagnostic.message)).collect();
     Some((programs.into_iter().map(Arc::new).collect(), warnings))
 }
 
 /// What test files may rely on.
 pub fn defaults() -> Defaults {
-    let mut defaults = Defaults {
+    Defaults {
         mcp_stub_args: ["mcp-stub", "--log", "${mcpLog}"].map(str::to_owned).to_vec(),
         ..Defaults::default()
-    };
-    defaults.variables.extend(["mcpLog", "mcpHttp"].map(str::to_owned));
-    defaults
+    }
 }
 
 fn expected(args: &Args, programs: &[Arc<Program>]) -> anyhow::Result<Option<ExpectedFailures>> {
@@ -243,7 +250,8 @@ fn list(programs: &[Arc<Program>]) -> std::io::Result<()> {
     let width = programs.iter().map(|program| program.id.len()).max().unwrap_or(0);
     let mut out = std::io::stdout().lock();
     for program in programs {
-        let line = writeln!(out, "{:<width$}  {:<8}  {}", program.id, program.severity.as_str(), program.title);
+        let line =
+            writeln!(out, "{:<width$}  {:<8}  {}", program.id, program.severity.as_str(), program.title);
         if line.is_err() {
             break;
         }
@@ -257,9 +265,12 @@ fn targets(args: &Args) -> anyhow::Result<Vec<Target>> {
         targets.push(crate::builtin::target(name, args.settings.as_deref(), args.dialect)?);
     }
     for line in &args.command {
-        let words = shlex::split(line).with_context(|| format!("--command {line:?}: a quote is not closed"))?;
+        let words =
+            shlex::split(line).with_context(|| format!("--command {line:?}: a quote is not closed"))?;
         let (program, rest) = words.split_first().context("--command is empty")?;
-        let name = std::path::Path::new(program).file_name().map_or(program.as_str().into(), |name| name.to_string_lossy());
+        let name = std::path::Path::new(program)
+            .file_name()
+            .map_or(program.as_str().into(), |name| name.to_string_lossy());
         targets.push(Target::start(name, program, rest.to_vec()));
     }
     for url in &args.connect {
@@ -351,7 +362,9 @@ fn write_reports(args: &Args, results: &Results) -> anyhow::Result<()> {
         let text = acp_report::render(results, format, Options { redact: !args.no_redact, colour })?;
         match file {
             None => print_out(&text)?,
-            Some(path) => std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?,
+            Some(path) => {
+                std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?
+            }
         }
     }
     let colour = progress::colour(&std::io::stderr());

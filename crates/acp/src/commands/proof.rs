@@ -45,10 +45,21 @@ pub fn self_test(campaign: Campaign) -> anyhow::Result<ExitCode> {
 fn print_proof(proof: &Proof, seconds: f64) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
     let tally = proof.conforming.tally();
-    writeln!(out, "conforming agent: {} of {} tests pass, {} not applicable", tally.pass, tally.total(), tally.na)?;
+    writeln!(
+        out,
+        "conforming agent: {} of {} tests pass, {} not applicable",
+        tally.pass,
+        tally.total(),
+        tally.na
+    )?;
     for test in proof.unsound() {
         let why = test.reason.as_deref().unwrap_or("it passes without having been put to the test");
-        writeln!(out, "  {:<7} {}  {why}", if test.vacuous { "VACUOUS" } else { test.verdict.as_str() }, test.id)?;
+        writeln!(
+            out,
+            "  {:<7} {}  {why}",
+            if test.vacuous { "VACUOUS" } else { test.verdict.as_str() },
+            test.id
+        )?;
     }
     let survivors: Vec<_> = proof.survivors().collect();
     writeln!(out, "defects: {} of {} killed", proof.defects.len() - survivors.len(), proof.defects.len())?;

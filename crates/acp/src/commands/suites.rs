@@ -76,7 +76,9 @@ fn check(paths: &[PathBuf]) -> Result<u8, acp_campaign::SuiteError> {
         .iter()
         .flat_map(|program| program.requirements.iter().map(move |id| (program, id)))
         .filter(|(_, id)| acp_rules::registry().get(id).is_none())
-        .map(|(program, id)| format!("{}: there is no requirement {id}; `acp requirements` lists them", program.file))
+        .map(|(program, id)| {
+            format!("{}: there is no requirement {id}; `acp requirements` lists them", program.file)
+        })
         .collect();
     let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     if !diagnostics.is_empty() {

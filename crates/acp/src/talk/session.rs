@@ -127,12 +127,11 @@ impl Talk {
             timeouts: Timeouts { prompt: args.timeout, ..Timeouts::default() },
             ..ClientOptions::default()
         };
-        let Connection { link, child } =
-            target.open(&plan.workspace.cwd, tap.as_ref()).await.map_err(Trouble::fault)?.translated(
-                args.target.dialect,
-                &plan.workspace.cwd,
-                notes(args.verbose),
-            );
+        let Connection { link, child } = target
+            .open(&plan.workspace.cwd, tap.as_ref())
+            .await
+            .map_err(Trouble::fault)?
+            .translated(args.target.dialect, &plan.workspace.cwd, notes(args.verbose));
         let (client, events) = AcpClient::connect(link, child, options);
         let talk = Talk {
             client,

@@ -9,7 +9,8 @@ fn results(args: &[&str]) -> (Option<i32>, serde_json::Value, String) {
     all.extend(args);
     let output = comply(&all);
     let text = stdout(&output);
-    let value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}\n{}", stderr(&output)));
+    let value =
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}\n{}", stderr(&output)));
     (output.status.code(), value, stderr(&output))
 }
 
@@ -56,8 +57,16 @@ fn an_agent_that_exits_at_once_fails_with_its_last_words() {
 fn an_agent_that_floods_its_output_is_bounded_and_caught() {
     let dir = tempfile::tempdir().expect("a folder");
     let agent = script(dir.path(), "flood.sh", "exec yes 'not a message'");
-    let (code, results, _) =
-        results(&["--test", "trn.stdio", "--test", "trn.clean-stdout", "--timeout-factor", "0.1", "--command", &agent]);
+    let (code, results, _) = results(&[
+        "--test",
+        "trn.stdio",
+        "--test",
+        "trn.clean-stdout",
+        "--timeout-factor",
+        "0.1",
+        "--command",
+        &agent,
+    ]);
     assert_eq!(code, Some(1));
     for test in results["agents"][0]["tests"].as_array().expect("tests") {
         assert_eq!(test["verdict"], "FAIL", "{}", test["reason"]);
@@ -124,7 +133,8 @@ fn an_interrupted_run_says_what_it_knows_and_leaves_nothing_behind() {
         assert!(Instant::now() < until, "the agent never started");
         std::thread::sleep(Duration::from_millis(20));
     }
-    let kill = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill");
+    let kill =
+        std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill");
     assert!(kill.success());
     let mut child = child;
     let status = child.wait().expect("it ends");

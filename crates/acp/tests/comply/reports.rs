@@ -8,8 +8,8 @@ fn several_formats_are_written_in_one_run() {
     let path = |name: &str| dir.path().join(name).display().to_string();
     let (json, junit, html, badge) = (path("r.json"), path("r.xml"), path("r.html"), path("b.json"));
     let output = comply(&[
-        "--test", "trn.*", "--format", "table", "--format", "json", "--out", &json, "--format", "junit", "--out", &junit,
-        "--format", "html", "--out", &html, "--format", "badge", "--out", &badge,
+        "--test", "trn.*", "--format", "table", "--format", "json", "--out", &json, "--format", "junit",
+        "--out", &junit, "--format", "html", "--out", &html, "--format", "badge", "--out", &badge,
     ]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let table = stdout(&output);

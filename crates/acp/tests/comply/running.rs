@@ -35,7 +35,8 @@ fn own_tests_run_from_a_file() {
 #[test]
 fn what_is_wrong_with_test_files_is_said_at_once_with_its_place() {
     let dir = tempfile::tempdir().expect("a folder");
-    std::fs::write(dir.path().join("one.jsont"), "{ \"title\": \"x\",\n  \"steps\": [ { \"send\": 3 } ] }").expect("written");
+    std::fs::write(dir.path().join("one.jsont"), "{ \"title\": \"x\",\n  \"steps\": [ { \"send\": 3 } ] }")
+        .expect("written");
     std::fs::write(dir.path().join("two.jsont"), "{ \"title\": ").expect("written");
     let output = comply(&[&dir.path().display().to_string()]);
     let err = stderr(&output);
@@ -62,7 +63,9 @@ fn tests_are_chosen_by_id_area_requirement_severity_and_shard() {
     let all = list(&[]);
     assert!(all.len() >= 150, "{} tests", all.len());
     assert_eq!(list(&["--test", "rpc.id-*"]).len(), 5);
-    assert!(list(&["--requirement", "can-01"]).iter().any(|line| line.starts_with("cancel.after-first-chunk")));
+    assert!(
+        list(&["--requirement", "can-01"]).iter().any(|line| line.starts_with("cancel.after-first-chunk"))
+    );
     assert!(list(&["--area", "plans"]).iter().all(|line| line.starts_with("plan.")));
     assert!(list(&["--severity", "advice"]).iter().all(|line| line.contains(" advice ")));
     let shards: usize = ["1/3", "2/3", "3/3"].iter().map(|shard| list(&["--shard", shard]).len()).sum();
@@ -117,7 +120,10 @@ fn kept_sandboxes_hold_the_transcript_which_lints_clean() {
     let output = comply(&["--test", "fs.write", "--keep", &keep]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let cell = dir.path().join("mock.fs.write");
-    assert_eq!(std::fs::read_to_string(cell.join("sandbox/output.txt")).expect("the file").trim_end(), "done");
+    assert_eq!(
+        std::fs::read_to_string(cell.join("sandbox/output.txt")).expect("the file").trim_end(),
+        "done"
+    );
     let linted = acp().arg("lint").arg(cell.join("transcript.ndjson")).output().expect("acp starts");
     assert_eq!(linted.status.code(), Some(0), "{}", stdout(&linted));
 }

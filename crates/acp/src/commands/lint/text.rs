@@ -36,7 +36,8 @@ fn finding(out: &mut impl Write, file: &Judged, shown: &Shown) -> Result<()> {
     for (number, (evidence, place)) in finding.evidence.iter().zip(&shown.places).enumerate() {
         let arrow = if number == 0 { "-->" } else { "and" };
         let when = if file.timed { format!("  at {}", seconds(evidence.at)) } else { String::new() };
-        let line = format!("  {arrow} {}:{}  {}{when}  {}", file.name, place.line, evidence.dir, evidence.pointer);
+        let line =
+            format!("  {arrow} {}:{}  {}{when}  {}", file.name, place.line, evidence.dir, evidence.pointer);
         writeln!(out, "{}", line.trim_end())?;
         if place.excerpt.text.is_empty() {
             continue;
