@@ -1,5 +1,7 @@
 //! What one client process does with one agent, and what it measured.
 
+use std::path::PathBuf;
+
 use serde::{Deserialize, Serialize};
 
 /// Who moves the messages.
@@ -19,6 +21,12 @@ pub(crate) enum Kind {
     OursTyped,
     /// Our wire, and the agent runs under the supervisor.
     OursSupervised,
+    /// Our wire, and the client shows every frame of both directions to the judge.
+    OursJudged,
+    /// Our client, and `acp mock` as the agent.
+    Mock,
+    /// Our client, and the official SDK's agent at its best.
+    SdkAgent,
     /// Bare ends with nothing between them.
     RelayNone,
     /// Bare ends, and a plain byte pump between them.
@@ -43,6 +51,9 @@ impl Kind {
             Self::OursTapped => "ours, tap on",
             Self::OursTyped => "ours, everything decoded",
             Self::OursSupervised => "ours, supervised",
+            Self::OursJudged => "ours, judged",
+            Self::Mock => "acp mock",
+            Self::SdkAgent => "official SDK's agent, our client",
             Self::RelayNone => "nothing between",
             Self::RelayPump => "a plain byte pump",
             Self::Relay => "our relay, same form",
@@ -53,7 +64,7 @@ impl Kind {
     }
 
     pub(crate) fn is_sdk(self) -> bool {
-        matches!(self, Self::Sdk | Self::SdkDocumented)
+        matches!(self, Self::Sdk | Self::SdkDocumented | Self::SdkAgent)
     }
 }
 
@@ -83,6 +94,10 @@ pub(crate) struct Job {
     pub(crate) pinned: bool,
     /// The client rests for a millisecond after so many updates; zero is never.
     pub(crate) rest_after: usize,
+    /// The updates are those of a working agent, with questions among them, instead of chunks of text.
+    pub(crate) mixed: bool,
+    /// The `acp` program, for the jobs that start it.
+    pub(crate) acp: Option<PathBuf>,
 }
 
 impl Job {
@@ -96,6 +111,8 @@ impl Job {
             size: 200,
             pinned: false,
             rest_after: 0,
+            mixed: false,
+            acp: None,
         }
     }
 }
@@ -109,7 +126,13 @@ pub(crate) struct Sample {
     pub(crate) prompt_seconds: f64,
     /// The median time of one cycle, from the start of the agent to its end.
     pub(crate) cycle_seconds: f64,
-    /// Updates that arrived.
+    /// The median time from the start of the agent to the answer to `initialize`; zero where nobody looked.
+    pub(crate) first_answer_seconds: f64,
+    /// Processor time of the client while prompts were being answered; zero where nobody looked.
+    pub(crate) client_cpu_seconds: f64,
+    /// What the agent has resident after `initialize`, in KiB; zero where nobody looked.
+    pub(crate) agent_idle_kib: u64,
+    /// Updates (and questions) that arrived.
     pub(crate) updates: usize,
     /// Peak resident memory in KiB.
     pub(crate) client_kib: u64,

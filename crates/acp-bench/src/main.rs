@@ -16,6 +16,7 @@ mod run;
 mod side;
 mod table;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -38,6 +39,9 @@ struct Args {
     /// Leave the official SDK out.
     #[arg(long)]
     without_sdk: bool,
+    /// The `acp` program whose mock is measured; without this, ACP_BENCH_ACP or the one beside this program.
+    #[arg(long, value_name = "PATH", env = "ACP_BENCH_ACP")]
+    acp: Option<PathBuf>,
     #[command(subcommand)]
     role: Option<Role>,
 }
@@ -81,6 +85,7 @@ impl From<&Args> for Plan {
             scale: if args.quick { 10 } else { 1 },
             only: args.only.clone(),
             without_sdk: args.without_sdk,
+            acp: args.acp.clone(),
         }
     }
 }

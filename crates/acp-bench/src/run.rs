@@ -1,5 +1,6 @@
 //! Runs jobs in processes of their own, the contestants taking turns.
 
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use anyhow::Context as _;
@@ -14,6 +15,8 @@ pub(crate) struct Plan {
     pub(crate) scale: usize,
     pub(crate) only: String,
     pub(crate) without_sdk: bool,
+    /// The `acp` program that was named.
+    pub(crate) acp: Option<PathBuf>,
 }
 
 /// What came out for each contestant, in the order they were given.

@@ -1,6 +1,8 @@
 //! The table, one file per group of rows. A new group is a file with a `run` and a line in [`all`].
 
+mod judge;
 mod large;
+mod mock;
 mod relay;
 mod round_trip;
 mod slow_reader;
@@ -9,6 +11,9 @@ mod streaming;
 
 use crate::run::Plan;
 use crate::table;
+
+/// How many frames the agent sends in one piece of work of a mixed conversation.
+pub(crate) const MIXED_BLOCK: usize = 17;
 
 /// A figure that we promise, and what came out.
 #[derive(Debug)]
@@ -48,7 +53,7 @@ type Group = fn(&Plan) -> anyhow::Result<Vec<Bar>>;
 
 /// Runs every group that is wanted and prints the table.
 pub(crate) fn all(plan: &Plan) -> anyhow::Result<()> {
-    let groups: [(&str, Group); 7] = [
+    let groups: [(&str, Group); 9] = [
         ("streaming over pipes", streaming::pipes),
         ("streaming over tcp", streaming::tcp),
         ("round trip", round_trip::run),
@@ -56,6 +61,8 @@ pub(crate) fn all(plan: &Plan) -> anyhow::Result<()> {
         ("large lines", large::run),
         ("slow reader", slow_reader::run),
         ("relay", relay::run),
+        ("judge", judge::run),
+        ("mock", mock::run),
     ];
     let known = groups.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
     anyhow::ensure!(

@@ -2,6 +2,8 @@
 
 mod bare;
 mod bare_async;
+mod mixed;
+mod mock;
 mod ours;
 mod relay;
 mod sdk;
@@ -22,7 +24,13 @@ pub(crate) fn client(job: &Job) -> anyhow::Result<Sample> {
     match job.kind {
         Kind::Bare | Kind::BareBuffered => bare::client(job),
         Kind::BareAsync => bare_async::client(job),
-        Kind::Ours | Kind::OursTapped | Kind::OursTyped | Kind::OursSupervised => ours::client(job),
+        Kind::Ours
+        | Kind::OursTapped
+        | Kind::OursTyped
+        | Kind::OursSupervised
+        | Kind::OursJudged
+        | Kind::Mock
+        | Kind::SdkAgent => ours::client(job),
         Kind::RelayNone | Kind::RelayPump | Kind::Relay | Kind::RelayTranslated => relay::client(job),
         Kind::Sdk | Kind::SdkDocumented => sdk::client(job),
     }
@@ -32,9 +40,12 @@ pub(crate) fn agent(job: &Job) -> anyhow::Result<()> {
     match job.kind {
         Kind::Bare | Kind::BareBuffered => bare::agent(job),
         Kind::BareAsync => bare_async::agent(job),
-        Kind::Ours | Kind::OursTapped | Kind::OursTyped | Kind::OursSupervised => ours::agent(job),
+        Kind::Ours | Kind::OursTapped | Kind::OursTyped | Kind::OursSupervised | Kind::OursJudged => {
+            ours::agent(job)
+        }
+        Kind::Mock => anyhow::bail!("the agent of this contestant is `acp mock`"),
         Kind::RelayNone | Kind::RelayPump | Kind::Relay | Kind::RelayTranslated => relay::agent(job),
-        Kind::Sdk | Kind::SdkDocumented => sdk::agent(job),
+        Kind::Sdk | Kind::SdkDocumented | Kind::SdkAgent => sdk::agent(job),
     }
 }
 

@@ -3,17 +3,19 @@
 use std::time::{Duration, Instant};
 
 use acp_link::{Arrival, Link, Tap, Wire, child, stdio, tcp};
-use acp_rpc::{Direction, Frame, Peer, Received};
+use acp_rpc::{Direction, Frame, Id, Peer, Received};
+use acp_rules::{Finding, Judge, JudgeConfig, Severity};
 use agent_client_protocol::schema::ProtocolVersion;
 use agent_client_protocol::v1::schema::{
-    ContentBlock, InitializeRequest, InitializeResponse, NewSessionRequest, NewSessionResponse,
-    PromptRequest, PromptResponse, SessionNotification, StopReason, TextContent,
+    ClientCapabilities, ContentBlock, FileSystemCapabilities, Implementation, InitializeRequest,
+    InitializeResponse, NewSessionRequest, NewSessionResponse, PromptRequest, PromptResponse,
+    SessionNotification, StopReason, TextContent,
 };
 use serde::Serialize;
 
-use super::{SESSION, agent_args, agent_command, text, update};
+use super::{SESSION, agent_args, agent_command, mixed, mock, text, update};
 use crate::job::{Job, Kind, Over, Sample};
-use crate::probe::Probe;
+use crate::probe::{self, Probe};
 
 /// Lines taken from the link at once.
 const BURST: usize = 256;
@@ -45,7 +47,10 @@ async fn cycle(job: &Job, probe: &mut Probe) -> anyhow::Result<()> {
         return Ok(());
     }
     let [program, role, argument] = agent_args(job)?;
-    let mut options = child::Options::new(&program).args([role, argument]);
+    let mut options = match job.kind {
+        Kind::Mock => mock::options(job)?,
+        _ => child::Options::new(&program).args([role, argument]),
+    };
     options.stderr = child::Stderr::Inherit;
     if job.kind == Kind::OursSupervised {
         options.supervisor = Some(program.into());
@@ -58,7 +63,8 @@ async fn cycle(job: &Job, probe: &mut Probe) -> anyhow::Result<()> {
         link = link.tapped(&tap, Direction::AgentToClient);
         recording = Some((tap, scratch));
     }
-    Client::new(job, link).converse(probe).await?;
+    let client = Client { started: began, ..Client::new(job, link) };
+    client.converse(probe).await?;
     let exit = agent.wait().await;
     anyhow::ensure!(exit.success(), "the agent ended with {exit}");
     if let Some((tap, _scratch)) = recording {
@@ -74,6 +80,9 @@ struct Client<'a> {
     job: &'a Job,
     link: Link,
     peer: Peer,
+    judge: Option<Judge>,
+    /// When the agent was started.
+    started: Instant,
     began: Instant,
     burst: Vec<Arrival>,
     updates: usize,
@@ -81,50 +90,86 @@ struct Client<'a> {
 
 impl<'a> Client<'a> {
     fn new(job: &'a Job, link: Link) -> Self {
-        let peer = Peer::default();
-        Self { job, link, peer, began: Instant::now(), burst: Vec::with_capacity(BURST), updates: 0 }
+        let judge = (job.kind == Kind::OursJudged).then(|| Judge::new(JudgeConfig::default()));
+        let (peer, began) = (Peer::default(), Instant::now());
+        let burst = Vec::with_capacity(BURST);
+        Self { job, link, peer, judge, started: began, began, burst, updates: 0 }
     }
 
     async fn converse(mut self, probe: &mut Probe) -> anyhow::Result<()> {
-        self.ask("initialize", &InitializeRequest::new(ProtocolVersion::V1)).await?;
-        self.ask("session/new", &NewSessionRequest::new("/")).await?;
+        let files = FileSystemCapabilities::new().read_text_file(true);
+        let initialize = InitializeRequest::new(ProtocolVersion::V1)
+            .client_capabilities(ClientCapabilities::new().fs(files))
+            .client_info(Implementation::new("acp-bench", "1"));
+        self.ask("initialize", &initialize).await?;
+        probe.first_answer(self.started);
+        let session = self.ask("session/new", &NewSessionRequest::new("/")).await?;
+        let session: NewSessionResponse = serde_json::from_str(session.result().unwrap_or_default())?;
+        let cpu = probe::cpu();
         for _ in 0..self.job.prompts {
             let began = Instant::now();
             let prompt = vec![ContentBlock::Text(TextContent::new("go"))];
-            self.ask("session/prompt", &PromptRequest::new(SESSION, prompt)).await?;
+            self.ask("session/prompt", &PromptRequest::new(session.session_id.clone(), prompt)).await?;
             probe.prompt(began);
         }
+        probe.cpu(probe::cpu().saturating_sub(cpu));
         probe.updates(self.updates);
         probe.memory();
+        if let Some(finding) = self.judge.as_ref().and_then(|judge| first_error(judge)) {
+            anyhow::bail!("the judge found a fault in the conversation: {finding:?}");
+        }
         // The writer needs this thread until the agent has seen the end.
         self.link.tx.finish().await?;
         Ok(())
     }
 
     /// Sends a request and takes what comes until its answer.
-    async fn ask(&mut self, method: &str, params: &impl Serialize) -> anyhow::Result<()> {
-        let (wanted, frame) = self.peer.request(self.began.elapsed(), method, params, None)?;
+    async fn ask(&mut self, method: &str, params: &impl Serialize) -> anyhow::Result<Frame> {
+        let now = self.began.elapsed();
+        let (wanted, frame) = self.peer.request(now, method, params, None)?;
+        self.judge(now, Direction::ClientToAgent, &frame);
         self.link.tx.send(frame.raw()).await?;
         loop {
             let mut burst = std::mem::take(&mut self.burst);
             anyhow::ensure!(self.link.rx.recv_many(&mut burst, BURST).await > 0, "the agent went away");
-            let mut answered = false;
+            let mut answered = None;
             for arrival in burst.drain(..) {
                 let now = arrival.at.saturating_duration_since(self.began);
-                match self.peer.receive(now, Frame::from(arrival.line)) {
+                let frame = Frame::from(arrival.line);
+                self.judge(now, Direction::AgentToClient, &frame);
+                match self.peer.receive(now, frame) {
                     Received::Told { frame } => self.told(&frame).await?,
-                    Received::Answered { id, .. } if id == wanted => answered = true,
+                    Received::Asked { id, frame } => self.asked(now, &id, &frame).await?,
+                    Received::Answered { id, frame, .. } if id == wanted => answered = Some(frame),
                     other => anyhow::bail!("unexpected: {other:?}"),
                 }
             }
             self.burst = burst;
-            if answered {
-                return Ok(());
+            if let Some(answer) = answered {
+                return Ok(answer);
             }
         }
     }
 
+    fn judge(&mut self, now: Duration, dir: Direction, frame: &Frame) {
+        if let Some(judge) = &mut self.judge {
+            judge.observe(now, dir, frame);
+        }
+    }
+
+    /// Answers a question of the agent.
+    async fn asked(&mut self, now: Duration, id: &Id, frame: &Frame) -> anyhow::Result<()> {
+        self.updates += 1;
+        let answer = self.peer.respond(id, &mixed::answer(frame)?)?;
+        self.judge(now, Direction::ClientToAgent, &answer);
+        self.link.tx.send(answer.raw()).await?;
+        Ok(())
+    }
+
     async fn told(&mut self, frame: &Frame) -> anyhow::Result<()> {
+        if self.job.kind == Kind::Mock && !mock::is_chunk(frame) {
+            return Ok(());
+        }
         self.updates += 1;
         if self.job.kind == Kind::OursTyped {
             let update: SessionNotification = serde_json::from_str(frame.params().unwrap_or_default())?;
@@ -137,13 +182,17 @@ impl<'a> Client<'a> {
     }
 }
 
+fn first_error(judge: &Judge) -> Option<&Finding> {
+    judge.findings().iter().find(|finding| finding.severity == Severity::Error)
+}
+
 pub(super) fn agent(job: &Job) -> anyhow::Result<()> {
     runtime()?.block_on(async {
         let link = match job.over {
             Over::Pipes => stdio::own(&Wire::default())?,
             Over::Tcp(port) => tcp::connect(("127.0.0.1", port), &Wire::default()).await?,
         };
-        answer(job, link).await
+        if job.mixed { mixed::agent(job, link).await } else { answer(job, link).await }
     })
 }
 
@@ -158,7 +207,8 @@ async fn answer(job: &Job, mut link: Link) -> anyhow::Result<()> {
         let answer = match frame.method().unwrap_or_default() {
             "initialize" => {
                 let asked: InitializeRequest = serde_json::from_str(params)?;
-                peer.respond(&id, &InitializeResponse::new(asked.protocol_version))?
+                let info = Implementation::new("acp-bench", "1");
+                peer.respond(&id, &InitializeResponse::new(asked.protocol_version).agent_info(info))?
             }
             "session/new" => {
                 let _: NewSessionRequest = serde_json::from_str(params)?;
