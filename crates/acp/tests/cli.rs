@@ -1,0 +1,63 @@
+//! The command line itself: help, completions, manual pages, and that every command in the README exists.
+
+use std::process::{Command, Output};
+
+fn acp(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_acp")).args(args).output().expect("acp starts")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// The commands as `acp --help` lists them.
+fn commands() -> Vec<String> {
+    let help = text(&acp(&["--help"]).stdout);
+    let list = help.split("Commands:\n").nth(1).unwrap_or_default();
+    let list = list.split("\n\n").next().unwrap_or_default();
+    list.lines()
+        .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
+        .filter_map(|line| line.split_whitespace().next().map(str::to_owned))
+        .filter(|name| name != "help")
+        .collect()
+}
+
+#[test]
+fn every_command_has_help_and_a_manual_page() {
+    let commands = commands();
+    assert!(commands.len() >= 12, "{commands:?}");
+    for name in &commands {
+        let help = acp(&[name, "--help"]);
+        assert!(help.status.success() && text(&help.stdout).contains("Usage: acp"), "acp {name} --help");
+        let page = acp(&["man", name]);
+        assert!(page.status.success() && text(&page.stdout).contains(".SH"), "acp man {name}");
+    }
+}
+
+#[test]
+fn completions_know_the_commands() {
+    for shell in ["bash", "zsh", "fish"] {
+        let output = acp(&["completions", shell]);
+        assert!(output.status.success());
+        let script = text(&output.stdout);
+        assert!(script.contains("comply") && script.contains("lint"), "{shell}");
+    }
+}
+
+#[test]
+fn every_command_of_the_readme_exists() {
+    let readme = include_str!("../../../README.md");
+    let commands = commands();
+    for word in readme.split('`').filter_map(|code| code.strip_prefix("acp ")) {
+        let name = word.split_whitespace().next().unwrap_or_default();
+        let known = commands.iter().any(|command| command == name) || ["man", "--help"].contains(&name);
+        assert!(known, "the README speaks of `acp {name}`; there are {commands:?}");
+    }
+}
+
+#[test]
+fn a_wrong_word_is_an_error_of_usage() {
+    let output = acp(&["compley"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("comply"), "{}", text(&output.stderr));
+}
