@@ -363,7 +363,7 @@ fn write_reports(args: &Args, results: &Results) -> anyhow::Result<()> {
         match file {
             None => print_out(&text)?,
             Some(path) => {
-                std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?
+                std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
             }
         }
     }
