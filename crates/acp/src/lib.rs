@@ -67,6 +67,7 @@ pub enum Command {
 
 /// Parses the arguments, runs the command and maps what happened to an exit code.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let_readers_go();
     // Hidden, and read from the real arguments: every binary of this package can supervise the agents it starts, and
     // be the MCP server that it hands to them.
     let mut own = std::env::args_os().skip(1);
@@ -109,4 +110,16 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         eprintln!("acp: {error:#}");
         ExitCode::from(exit::FAULT)
     })
+}
+
+/// A reader that goes away (`acp … | head`) is no error: what it wanted to see, it has seen.
+fn let_readers_go() {
+    let default = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        let said = info.payload().downcast_ref::<String>().map(String::as_str).unwrap_or_default();
+        if said.starts_with("failed printing to stdout") && said.contains("Broken pipe") {
+            std::process::exit(i32::from(exit::OK));
+        }
+        default(info);
+    }));
 }

@@ -61,3 +61,18 @@ fn a_wrong_word_is_an_error_of_usage() {
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("comply"), "{}", text(&output.stderr));
 }
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    for args in [&["mock", "--list-defects"][..], &["requirements"], &["comply", "--list-tests"], &["man"]] {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_acp"))
+            .args(args)
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .expect("acp starts");
+        drop(child.stdout.take());
+        let output = child.wait_with_output().expect("it ends");
+        assert!(!text(&output.stderr).contains("panicked"), "{args:?}: {}", text(&output.stderr));
+    }
+}
