@@ -218,20 +218,9 @@ fn fold(first: Driven, again: Driven) -> Driven {
     }
     attempts.push(again.outcome.verdict);
     let mut kept =
-        if badness(again.outcome.verdict) > badness(first.outcome.verdict) { again } else { first };
+        if again.outcome.verdict.badness() > first.outcome.verdict.badness() { again } else { first };
     kept.outcome.attempts = attempts;
     kept
-}
-
-fn badness(verdict: Verdict) -> u8 {
-    match verdict {
-        Verdict::Pass => 0,
-        Verdict::Na => 1,
-        Verdict::Warn => 2,
-        Verdict::Partial => 3,
-        Verdict::Fail => 4,
-        Verdict::Error => 5,
-    }
 }
 
 /// Adds a test to the agent's part of the results; one finding outside the claims is kept per rule and requirement.

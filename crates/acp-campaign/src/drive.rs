@@ -195,7 +195,6 @@ struct Test<'a> {
     exit: Option<Exit>,
     judged: Judged,
     ended: Vec<Ended>,
-    log: Vec<String>,
     /// Session ids that an agent of another form has under other names.
     sessions: acp_host::Sessions,
 }
@@ -226,7 +225,6 @@ impl<'a> Test<'a> {
             exit: None,
             judged: Judged::default(),
             ended: Vec::new(),
-            log: Vec::new(),
             sessions: acp_host::Sessions::default(),
         }
     }
@@ -459,7 +457,6 @@ impl<'a> Test<'a> {
             outcome.notes.push(format!("kept in {}", self.cell.root().display()));
             self.keep_transcript(&outcome);
         }
-        outcome.notes.append(&mut self.log);
         let others = outcome.judge(std::mem::take(&mut self.judged.findings), &self.judged.exercised);
         Driven {
             outcome,

@@ -191,6 +191,18 @@ impl Verdict {
     pub const ALL: [Verdict; 6] =
         [Verdict::Pass, Verdict::Fail, Verdict::Warn, Verdict::Partial, Verdict::Na, Verdict::Error];
 
+    /// How bad it is, for telling the worse of two: a pass is 0.
+    pub fn badness(self) -> u8 {
+        match self {
+            Verdict::Pass => 0,
+            Verdict::Na => 1,
+            Verdict::Warn => 2,
+            Verdict::Partial => 3,
+            Verdict::Fail => 4,
+            Verdict::Error => 5,
+        }
+    }
+
     /// The word in reports.
     pub fn as_str(self) -> &'static str {
         match self {

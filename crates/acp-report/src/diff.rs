@@ -41,18 +41,7 @@ pub struct Change {
 impl Change {
     /// Whether the newer verdict is the worse one.
     pub fn is_worse(&self) -> bool {
-        rank(self.new) > rank(self.old)
-    }
-}
-
-fn rank(verdict: Verdict) -> u8 {
-    match verdict {
-        Verdict::Pass => 0,
-        Verdict::Na => 1,
-        Verdict::Warn => 2,
-        Verdict::Partial => 3,
-        Verdict::Fail => 4,
-        Verdict::Error => 5,
+        self.new.badness() > self.old.badness()
     }
 }
 

@@ -2,6 +2,8 @@
 
 #[path = "comply/agents.rs"]
 mod agents;
+#[path = "comply/flags.rs"]
+mod flags;
 #[path = "comply/reports.rs"]
 mod reports;
 #[path = "comply/running.rs"]
