@@ -1,0 +1,229 @@
+//! Who thinks: the seam between a turn and a model.
+//!
+//! A turn asks a [`Provider`] with the whole conversation and the tools on offer; the answer comes in [`Piece`]s while
+//! the model speaks, then as a [`Stop`]. To cancel, drop the future. The built-in provider (`scripted`) needs no model:
+//! it is the table of plain wishes, and never comes here.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use serde_json::Value;
+use tokio::sync::mpsc;
+
+/// The provider in the box: no key, no network.
+pub const SCRIPTED: &str = "scripted";
+
+/// A model that answers.
+pub trait Provider: Send + Sync {
+    /// Its name, as `--provider` takes it.
+    fn name(&self) -> &str;
+
+    /// The models that a person may choose from; the first one is the default.
+    fn models(&self) -> Vec<Model>;
+
+    /// Asks once. Pieces go out as they come; a receiver that is gone is no error. Dropping the future ends the
+    /// connection to the model.
+    fn turn(&self, request: ChatRequest, pieces: mpsc::Sender<Piece>) -> Answering<'_>;
+}
+
+/// An answer on its way.
+pub type Answering<'a> = Pin<Box<dyn Future<Output = Result<Stop, ProviderError>> + Send + 'a>>;
+
+/// A model on offer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Model {
+    /// What the provider calls it.
+    pub id: String,
+    /// What a person calls it.
+    pub name: String,
+    /// How many tokens it can take in at once.
+    pub context: u64,
+}
+
+/// One question to a model: the whole conversation so far.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ChatRequest {
+    /// The model's id.
+    pub model: String,
+    /// What it is told before everything else.
+    pub system: String,
+    /// The conversation, oldest first; begins with the person, and the roles alternate.
+    pub messages: Vec<Message>,
+    /// What it may call.
+    pub tools: Vec<ToolSpec>,
+    /// The longest answer, in tokens.
+    pub max_tokens: u64,
+}
+
+/// What one side said.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Message {
+    /// Who.
+    pub role: Role,
+    /// What, in order. Tool calls stand only in the model's messages, tool results only in the person's.
+    pub blocks: Vec<Block>,
+}
+
+/// Who speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// The person, and what tools answered.
+    User,
+    /// The model.
+    Assistant,
+}
+
+/// A part of a message.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Block {
+    /// Plain text.
+    Text(String),
+    /// A picture.
+    Image {
+        /// For instance `image/png`.
+        mime_type: String,
+        /// Base64.
+        data: String,
+    },
+    /// The model called a tool.
+    ToolCall {
+        /// Names the call; its result has the same.
+        id: String,
+        /// The tool.
+        name: String,
+        /// Its arguments, an object.
+        arguments: Value,
+    },
+    /// What a tool answered.
+    ToolResult {
+        /// The call.
+        id: String,
+        /// The tool, for providers that want its name again.
+        name: String,
+        /// The answer.
+        text: String,
+        /// Whether the tool failed.
+        is_error: bool,
+    },
+}
+
+/// A tool on offer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolSpec {
+    /// Its name: letters, digits, `_` and `-`, at most 64.
+    pub name: String,
+    /// What it does.
+    pub description: String,
+    /// JSON Schema of its arguments, an object.
+    pub schema: Value,
+}
+
+/// A part of an answer, as soon as it is known.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Piece {
+    /// Some text.
+    Text(String),
+    /// Some thinking.
+    Thought(String),
+    /// A whole call of a tool.
+    ToolCall {
+        /// The model's own id of the call; empty when the provider gives none.
+        id: String,
+        /// The tool.
+        name: String,
+        /// Its arguments, an object.
+        arguments: Value,
+    },
+    /// What was used for this question.
+    Usage {
+        /// Tokens read, cached ones included.
+        input: u64,
+        /// Tokens written.
+        output: u64,
+    },
+}
+
+/// Why a model stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// It has said everything.
+    EndTurn,
+    /// It waits for its tools.
+    ToolCalls,
+    /// The answer became too long.
+    MaxTokens,
+    /// It does not want to.
+    Refusal,
+}
+
+/// Why a model did not answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ProviderError {
+    /// There is no such provider.
+    #[error("there is no provider {name:?}; there are {known}")]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        known: String,
+    },
+    /// A setting is missing or wrong: a key, a model, an address. Never a reason to use another provider.
+    #[error("cannot use the provider {provider}: {reason}")]
+    Unusable {
+        /// The provider.
+        provider: String,
+        /// What is missing and how to give it.
+        reason: String,
+    },
+    /// Nobody was reached, or the connection broke.
+    #[error("cannot reach {provider}: {reason}")]
+    Unreachable {
+        /// The provider.
+        provider: String,
+        /// Why.
+        reason: String,
+    },
+    /// The provider said no.
+    #[error("{provider} refused with status {status}: {message}")]
+    Refused {
+        /// The provider.
+        provider: String,
+        /// The HTTP status.
+        status: u16,
+        /// Its message.
+        message: String,
+    },
+    /// The answer makes no sense.
+    #[error("the answer of {provider} cannot be understood: {reason}")]
+    Nonsense {
+        /// The provider.
+        provider: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+/// What a person chose about the provider.
+#[derive(Clone, Debug, Default)]
+pub struct Choice {
+    /// `--provider`.
+    pub provider: String,
+    /// `--model`.
+    pub model: Option<String>,
+    /// `--base-url`: another address for the same wire format.
+    pub base_url: Option<String>,
+}
+
+/// Makes a provider ready, without asking it anything yet. `env` reads environment variables, where keys are.
+/// `Ok(None)` is the scripted one.
+pub fn open(
+    choice: &Choice,
+    env: &dyn Fn(&str) -> Option<String>,
+) -> Result<Option<Arc<dyn Provider>>, ProviderError> {
+    let _ = env;
+    match choice.provider.as_str() {
+        "" | SCRIPTED => Ok(None),
+        name => Err(ProviderError::Unknown { name: name.to_owned(), known: SCRIPTED.to_owned() }),
+    }
+}
