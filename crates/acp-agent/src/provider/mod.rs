@@ -92,9 +92,11 @@ pub enum Block {
         id: String,
         /// The tool.
         name: String,
-        /// Its arguments, an object.
+        /// Its arguments: as in [`Piece::ToolCall`].
         arguments: Value,
     },
+    /// A [`Piece::Seal`] of an earlier answer, in its place.
+    Seal(String),
     /// What a tool answered.
     ToolResult {
         /// The call.
@@ -132,9 +134,15 @@ pub enum Piece {
         id: String,
         /// The tool.
         name: String,
-        /// Its arguments, an object.
+        /// Its arguments: an object, or a string with what came where the model wrote no object. A tool that gets a
+        /// string fails and tells the model so.
         arguments: Value,
     },
+    /// Something that the provider wants back as [`Block::Seal`] in this place of the model's message, unread: it
+    /// vouches for the thinking. Not for people.
+    Seal(String),
+    /// Why it takes longer, in words for people: the provider is busy and is asked again.
+    Notice(String),
     /// What was used for this question.
     Usage {
         /// Tokens read, cached ones included.
