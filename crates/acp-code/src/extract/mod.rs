@@ -1,0 +1,71 @@
+//! Whole blocks out of files.
+
+use serde::{Deserialize, Serialize};
+
+use crate::Format;
+
+/// What to take. Field names, defaults and meaning are the `extract` tool's input schema.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Request {
+    /// `file`, `file:10`, `file:10-20`, `file#Symbol` or `file#Type.method`, relative to the root.
+    pub files: Vec<String>,
+    /// This many lines more on both sides.
+    #[serde(default, deserialize_with = "crate::number::count")]
+    pub context_lines: usize,
+    /// Whether test code may be taken.
+    #[serde(default = "crate::number::yes")]
+    pub allow_tests: bool,
+    /// How the tool writes its answer.
+    #[serde(default)]
+    pub format: Format,
+}
+
+impl Request {
+    /// These pieces with the defaults of the schema.
+    pub fn new<T: Into<String>>(files: impl IntoIterator<Item = T>) -> Self {
+        Self { files: files.into_iter().map(Into::into).collect(), allow_tests: true, ..Self::default() }
+    }
+}
+
+/// One piece for each thing that was asked for, in that order; a symbol that stands in several places gives several.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Results {
+    /// The pieces.
+    pub results: Vec<Piece>,
+    /// How many of them are errors.
+    pub failed: usize,
+    /// The deadline passed: the last pieces are missing.
+    pub truncated: bool,
+    /// What the reader should know.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notices: Vec<String>,
+}
+
+/// A piece of a file, or why there is none: exactly one of [`Piece::code`] and [`Piece::error`] is there.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Piece {
+    /// What was asked for.
+    pub request: String,
+    /// Path below the root, with `/`; as it was given when there is no such file.
+    pub file: String,
+    /// First and last line, counted from 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lines: Option<[usize; 2]>,
+    /// The text of these lines.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
+    /// `function`, `type`, `file`, `lines`…
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+    /// The declared name, where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The language, where it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub language: Option<String>,
+    /// Why there is no code.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}

@@ -1,0 +1,66 @@
+//! The three tools as data: names, descriptions and input schemas, for whoever offers them to a model.
+
+use serde_json::{Value, json};
+
+/// One tool.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Schema {
+    /// `search`, `query` or `extract`; also its kind.
+    pub name: &'static str,
+    /// One sentence for the model.
+    pub description: &'static str,
+    /// JSON Schema of the arguments.
+    pub input: Value,
+}
+
+/// All three, always in the same order.
+pub fn schemas() -> Vec<Schema> {
+    vec![
+        Schema {
+            name: "search",
+            description: "Search for code patterns using semantic search",
+            input: json!({
+                "type": "object",
+                "properties": {
+                    "query": {"type": "string", "description": "Words, AND/OR/NOT, +/-, \"phrase\", parentheses, file: ext: dir: lang:"},
+                    "path": {"type": "string", "description": "A file or folder to search in"},
+                    "max_results": {"type": "number", "default": 10, "description": "The most results on one page"},
+                    "allow_tests": {"type": "boolean", "default": true, "description": "Whether test code may be among the results"},
+                    "exact": {"type": "boolean", "description": "Take the query as one literal"},
+                    "session": {"type": "string", "description": "Any name; keeps the ranking for nextPage"},
+                    "nextPage": {"type": "boolean", "description": "The next page of this session's search"}
+                },
+                "required": ["query"]
+            }),
+        },
+        Schema {
+            name: "query",
+            description: "Perform structural queries using AST patterns",
+            input: json!({
+                "type": "object",
+                "properties": {
+                    "pattern": {"type": "string", "description": "Code with holes: $NAME for one node, $$$NAME for any number"},
+                    "path": {"type": "string", "description": "A file or folder to search in"},
+                    "language": {"type": "string", "description": "The pattern's language; without it each file's own"},
+                    "max_results": {"type": "number", "default": 10, "description": "The most results"},
+                    "allow_tests": {"type": "boolean", "default": true, "description": "Whether test code may be among the results"}
+                },
+                "required": ["pattern"]
+            }),
+        },
+        Schema {
+            name: "extract",
+            description: "Extract specific code blocks from files",
+            input: json!({
+                "type": "object",
+                "properties": {
+                    "files": {"type": "array", "items": {"type": "string"}, "description": "file, file:10, file:10-20, file#Symbol or file#Type.method"},
+                    "context_lines": {"type": "number", "description": "This many lines more on both sides"},
+                    "allow_tests": {"type": "boolean", "default": true, "description": "Whether test code may be taken"},
+                    "format": {"type": "string", "enum": ["plain", "markdown", "json"], "description": "How the answer is written"}
+                },
+                "required": ["files"]
+            }),
+        },
+    ]
+}
