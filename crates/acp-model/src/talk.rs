@@ -1,5 +1,6 @@
 //! What is said to a model and by a model, in one shape for all vendors.
 
+use acp_profile::Wire;
 use serde_json::Value;
 
 /// A request to a model.
@@ -21,6 +22,39 @@ pub struct Request {
     pub answer: AnswerForm,
     /// The limit of tokens in the answer.
     pub max_tokens: Option<u64>,
+    /// How much the model shall think; left to the vendor when absent.
+    pub effort: Option<Effort>,
+}
+
+/// How much a model shall think before it speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effort {
+    /// A little.
+    Low,
+    /// Some.
+    Medium,
+    /// A lot.
+    High,
+}
+
+impl Effort {
+    /// The word that people and most vendors use.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Low => "low",
+            Self::Medium => "medium",
+            Self::High => "high",
+        }
+    }
+
+    /// About as many tokens, for wires that want a number.
+    pub(crate) fn tokens(self) -> u64 {
+        match self {
+            Self::Low => 2_048,
+            Self::Medium => 8_192,
+            Self::High => 24_576,
+        }
+    }
 }
 
 /// The form that an answer must have.
@@ -97,6 +131,18 @@ pub enum Part {
     Text(String),
     /// A call of a tool.
     Call(Call),
+    /// What the vendor wants back with the next request.
+    Seal(Seal),
+}
+
+/// What a vendor gives with its thinking and wants back in the same place, unread: a signature, encrypted reasoning.
+/// Only the wire it came over writes it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Seal {
+    /// The wire it came over.
+    pub wire: Wire,
+    /// Its content in the form of that wire.
+    pub data: Value,
 }
 
 /// A call of a tool.
@@ -208,6 +254,8 @@ pub enum Delta {
         /// A piece of their text.
         text: String,
     },
+    /// The vendor seals what it thought.
+    Seal(Seal),
     /// The answer ends.
     End {
         /// Why.
@@ -258,6 +306,7 @@ impl Collector {
                     whole.push_str(&text);
                 }
             }
+            Delta::Seal(seal) => self.parts.push(Part::Seal(seal)),
             Delta::End { stop, usage } => {
                 self.stop = Some(stop);
                 self.usage = usage;

@@ -40,6 +40,7 @@ fn request(wire: Wire) -> Request {
         }],
         answer: AnswerForm::Json(Some(json!({"type": "object"}))),
         max_tokens: Some(77),
+        effort: None,
     }
 }
 
@@ -74,9 +75,16 @@ fn a_whole_reply_reads_back_as_it_was_written() {
         for stop in [Stop::Tools, Stop::Length, Stop::Refusal] {
             let reply = Reply { stop, ..reply() };
             let body = wire::write_reply(wire, &reply);
-            assert_eq!(wire::read_reply(wire, &body).unwrap(), reply, "{wire:?}: {body:#}");
+            let mut read = wire::read_reply(wire, &body).unwrap();
+            read.parts = unsealed(read.parts);
+            assert_eq!(read, reply, "{wire:?}: {body:#}");
         }
     }
+}
+
+fn unsealed(mut parts: Vec<Part>) -> Vec<Part> {
+    parts.retain(|part| !matches!(part, Part::Seal(_)));
+    parts
 }
 
 fn deltas() -> Vec<Delta> {
@@ -133,7 +141,7 @@ fn a_stream_reads_back_however_it_is_cut() {
             for step in [1, 7, 64, text.len()] {
                 let collector = collect(wire, text.as_bytes(), step);
                 assert_eq!((collector.stop, collector.usage), (Some(Stop::Tools), reply().usage), "{wire:?}");
-                assert_eq!(collector.finish(), reply().parts, "{wire:?}");
+                assert_eq!(unsealed(collector.finish()), reply().parts, "{wire:?}");
             }
         }
     }

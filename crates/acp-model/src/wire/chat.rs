@@ -2,10 +2,10 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{flat, join, text_of};
+use super::{Wire, flat, join, text_of};
 use crate::sse::Event;
 use crate::talk::{
-    AnswerForm, Call, Delta, Input, Part, Reply, Request, Stop, Tool, ToolResult, Turn, Usage, UserPart,
+    AnswerForm, Call, Delta, Input, Part, Reply, Request, Seal, Stop, Tool, ToolResult, Turn, Usage, UserPart,
 };
 
 pub(super) fn read_request(body: &Value) -> Result<Request, String> {
@@ -60,11 +60,7 @@ pub(super) fn image_url(mime: &str, data: &str) -> String {
 
 fn read_parts(message: &Value) -> Vec<Part> {
     let mut parts = Vec::new();
-    let thought = ["reasoning_content", "reasoning"]
-        .iter()
-        .map(|name| text_of(message, name))
-        .find(|text| !text.is_empty());
-    parts.extend(thought.map(|text| Part::Think(text.to_owned())));
+    parts.extend(thought(message).map(|(_, text)| Part::Think(text.to_owned())));
     let text = flat(&message["content"]);
     if !text.is_empty() {
         parts.push(Part::Text(text));
@@ -73,6 +69,18 @@ fn read_parts(message: &Value) -> Vec<Part> {
         parts.push(Part::Call(read_call(call)));
     }
     parts
+}
+
+/// Servers have two names for what a model thought.
+const THOUGHTS: [&str; 2] = ["reasoning_content", "reasoning"];
+
+fn thought(message: &Value) -> Option<(&'static str, &str)> {
+    THOUGHTS.iter().map(|name| (*name, text_of(message, name))).find(|(_, text)| !text.is_empty())
+}
+
+/// Thinking models want their thoughts back while they wait for tools, under the name that the server used.
+fn seal(name: &str, text: &str) -> Seal {
+    Seal { wire: Wire::Chat, data: json!({name: text}) }
 }
 
 fn read_call(call: &Value) -> Call {
@@ -135,6 +143,9 @@ pub(super) fn write_request(request: &Request) -> Value {
     if let Some(limit) = request.max_tokens {
         body["max_completion_tokens"] = limit.into();
     }
+    if let Some(effort) = request.effort {
+        body["reasoning_effort"] = effort.as_str().into();
+    }
     body
 }
 
@@ -155,7 +166,11 @@ fn write_turn(turn: &Turn) -> Value {
         },
         Turn::Assistant(parts) => write_message(parts),
         Turn::Result(result) => {
-            json!({"role": "tool", "tool_call_id": result.id, "name": result.name, "content": result.text})
+            let mut message = json!({"role": "tool", "tool_call_id": result.id, "content": result.text});
+            if !result.name.is_empty() {
+                message["name"] = result.name.clone().into();
+            }
+            message
         }
     }
 }
@@ -174,15 +189,20 @@ fn write_message(parts: &[Part]) -> Value {
     let mut text = None::<String>;
     let mut thought = String::new();
     let mut calls = Vec::new();
+    let mut sealed = None;
     for part in parts {
         match part {
+            Part::Seal(seal) if seal.wire == Wire::Chat => sealed = seal.data.as_object(),
+            Part::Seal(_) => {}
             Part::Think(more) => thought.push_str(more),
             Part::Text(more) => text.get_or_insert_default().push_str(more),
             Part::Call(call) => calls.push(write_call(call)),
         }
     }
     let mut message = json!({"role": "assistant", "content": text, "refusal": null});
-    if !thought.is_empty() {
+    if let Some(fields) = sealed {
+        fields.iter().for_each(|(name, value)| message[name] = value.clone());
+    } else if !thought.is_empty() {
         message["reasoning_content"] = thought.into();
     }
     if !calls.is_empty() {
@@ -247,10 +267,12 @@ pub(super) fn write_reply(reply: &Reply) -> Value {
 
 pub(super) fn read_reply(body: &Value) -> Result<Reply, String> {
     let choice = body["choices"].get(0).ok_or("there is no choice")?;
+    let mut parts = read_parts(&choice["message"]);
+    parts.extend(thought(&choice["message"]).map(|(name, text)| Part::Seal(seal(name, text))));
     Ok(Reply {
         id: text_of(body, "id").to_owned(),
         model: text_of(body, "model").to_owned(),
-        parts: read_parts(&choice["message"]),
+        parts,
         stop: read_stop(text_of(choice, "finish_reason")),
         usage: read_usage(&body["usage"]),
     })
@@ -295,7 +317,7 @@ impl Writer {
                 self.chunk(&json!({"tool_calls": [{"index": index, "function": {"arguments": text}}]}), None),
             ),
             Delta::End { stop, usage } => events.extend(self.end(*stop, usage)),
-            Delta::Failed { .. } => {}
+            Delta::Seal(_) | Delta::Failed { .. } => {}
         }
         events
     }
@@ -338,11 +360,16 @@ pub struct Reader {
     stop: Option<Stop>,
     usage: Usage,
     ended: bool,
+    /// The calls so far: the index on the wire and the id.
+    calls: Vec<(u64, String)>,
+    thought: Option<(&'static str, String)>,
 }
 
 impl Reader {
     pub(super) fn push(&mut self, event: &Event) -> Result<Vec<Delta>, String> {
         if event.data.trim() == "[DONE]" {
+            // Some servers never say why they stopped, but they did.
+            self.stop = self.stop.or(Some(if self.calls.is_empty() { Stop::End } else { Stop::Tools }));
             return Ok(self.finish());
         }
         let chunk: Value =
@@ -356,49 +383,67 @@ impl Reader {
         let Some(choice) = chunk["choices"].get(0) else { return Ok(Vec::new()) };
         let delta = &choice["delta"];
         let mut deltas = Vec::new();
-        for name in ["reasoning_content", "reasoning"] {
-            if let Some(text) = delta[name].as_str().filter(|text| !text.is_empty()) {
-                deltas.push(Delta::Think(text.to_owned()));
-                break;
-            }
+        if let Some((name, text)) = thought(delta) {
+            self.thought.get_or_insert((name, String::new())).1.push_str(text);
+            deltas.push(Delta::Think(text.to_owned()));
         }
-        if let Some(text) = delta["content"].as_str().filter(|text| !text.is_empty()) {
+        let refused = text_of(delta, "refusal");
+        for text in [text_of(delta, "content"), refused].into_iter().filter(|text| !text.is_empty()) {
             deltas.push(Delta::Text(text.to_owned()));
         }
         for call in delta["tool_calls"].as_array().into_iter().flatten() {
-            read_call_delta(call, &mut deltas);
+            self.call(call, &mut deltas);
         }
-        if let Some(word) = choice["finish_reason"].as_str() {
+        if !refused.is_empty() {
+            self.stop = Some(Stop::Refusal);
+        } else if let Some(word) =
+            choice["finish_reason"].as_str().filter(|_| self.stop != Some(Stop::Refusal))
+        {
             self.stop = Some(read_stop(word));
         }
         Ok(deltas)
     }
 
+    /// A piece of a call. Some servers say a call's name in each piece, some give all calls the same index, and some
+    /// give none: an id that was not there before is another call.
+    fn call(&mut self, call: &Value, deltas: &mut Vec<Delta>) {
+        let (place, id) = (call["index"].as_u64(), text_of(call, "id"));
+        let custom = call.get("custom");
+        let inner = custom.unwrap_or(&call["function"]);
+        let name = text_of(inner, "name");
+        let known = match (place, id) {
+            (Some(place), "") => self.calls.iter().rposition(|(at, _)| *at == place),
+            (None, "") if name.is_empty() => self.calls.len().checked_sub(1),
+            (None, "") => None,
+            (Some(place), id) => self.calls.iter().rposition(|(at, of)| *at == place && of == id),
+            (None, id) => self.calls.iter().rposition(|(_, of)| of == id),
+        };
+        let index = known.unwrap_or(self.calls.len());
+        if known.is_none() {
+            self.calls.push((place.unwrap_or(index as u64), id.to_owned()));
+            deltas.push(Delta::Call {
+                index,
+                id: id.to_owned(),
+                name: name.to_owned(),
+                namespace: None,
+                free_text: custom.is_some(),
+            });
+        }
+        let text = if custom.is_some() { text_of(inner, "input") } else { text_of(inner, "arguments") };
+        if !text.is_empty() {
+            deltas.push(Delta::Args { index, text: text.to_owned() });
+        } else if inner["arguments"].is_object() {
+            deltas.push(Delta::Args { index, text: inner["arguments"].to_string() });
+        }
+    }
+
     pub(super) fn finish(&mut self) -> Vec<Delta> {
         match self.stop {
             Some(stop) if !std::mem::replace(&mut self.ended, true) => {
-                vec![Delta::End { stop, usage: self.usage }]
+                let sealed = self.thought.take().map(|(name, text)| Delta::Seal(seal(name, &text)));
+                sealed.into_iter().chain([Delta::End { stop, usage: self.usage }]).collect()
             }
             _ => Vec::new(),
         }
-    }
-}
-
-fn read_call_delta(call: &Value, deltas: &mut Vec<Delta>) {
-    let index = call["index"].as_u64().map_or(0, |index| usize::try_from(index).unwrap_or(0));
-    let custom = call.get("custom");
-    let inner = custom.unwrap_or(&call["function"]);
-    if let Some(name) = inner["name"].as_str().filter(|name| !name.is_empty()) {
-        deltas.push(Delta::Call {
-            index,
-            id: text_of(call, "id").to_owned(),
-            name: name.to_owned(),
-            namespace: None,
-            free_text: custom.is_some(),
-        });
-    }
-    let text = if custom.is_some() { text_of(inner, "input") } else { text_of(inner, "arguments") };
-    if !text.is_empty() {
-        deltas.push(Delta::Args { index, text: text.to_owned() });
     }
 }

@@ -2,10 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::{flat, text_of};
+use super::{Wire, flat, text_of};
 use crate::sse::Event;
 use crate::talk::{
-    AnswerForm, Call, Delta, Input, Part, Reply, Request, Stop, Tool, ToolResult, Turn, Usage, UserPart,
+    AnswerForm, Call, Delta, Effort, Input, Part, Reply, Request, Seal, Stop, Tool, ToolResult, Turn, Usage,
+    UserPart,
 };
 
 /// A field under its camel-case or snake-case name: the vendor's libraries use both.
@@ -30,7 +31,9 @@ pub(super) fn read_request(body: &Value) -> Result<Request, String> {
     for content in &contents {
         let parts = content["parts"].as_array().map(Vec::as_slice).unwrap_or_default();
         if text_of(content, "role") == "model" {
-            request.turns.push(Turn::Assistant(read_parts(parts)));
+            let mut parts = read_parts(parts);
+            parts.retain(|part| !matches!(part, Part::Seal(_)));
+            request.turns.push(Turn::Assistant(parts));
         } else {
             read_user(parts, &mut request.turns);
         }
@@ -89,6 +92,7 @@ fn read_parts(parts: &[Value]) -> Vec<Part> {
                 namespace: None,
                 input: Input::Json(call.get("args").cloned().unwrap_or_else(|| json!({}))),
             }));
+            read.extend(seal(part));
             continue;
         }
         let Some(text) = part["text"].as_str() else { continue };
@@ -98,8 +102,17 @@ fn read_parts(parts: &[Value]) -> Vec<Part> {
             (_, true) => read.push(Part::Think(text.to_owned())),
             (_, false) => read.push(Part::Text(text.to_owned())),
         }
+        if !thought {
+            read.extend(seal(part));
+        }
     }
     read
+}
+
+/// The signature of a part; it belongs to the part before it.
+fn seal(part: &Value) -> Option<Part> {
+    let signature = field(part, "thoughtSignature", "thought_signature").as_str()?;
+    Some(Part::Seal(Seal { wire: Wire::Gemini, data: signature.into() }))
 }
 
 fn read_tools(tools: &Value) -> Vec<Tool> {
@@ -140,7 +153,7 @@ pub(super) fn write_request(request: &Request) -> Value {
     for turn in &request.turns {
         let (role, parts) = match turn {
             Turn::User(parts) => ("user", parts.iter().map(write_user_part).collect()),
-            Turn::Assistant(parts) => ("model", parts.iter().map(write_part).collect()),
+            Turn::Assistant(parts) => ("model", write_parts(parts)),
             Turn::Result(result) => ("user", vec![write_result(result)]),
         };
         match contents
@@ -168,10 +181,21 @@ pub(super) fn write_request(request: &Request) -> Value {
         config.extend(schema.clone().map(|schema| ("responseJsonSchema".to_owned(), schema)));
     }
     config.extend(request.max_tokens.map(|limit| ("maxOutputTokens".to_owned(), limit.into())));
+    config.extend(
+        request.effort.map(|effort| ("thinkingConfig".to_owned(), write_effort(effort, &request.model))),
+    );
     if !config.is_empty() {
         body["generationConfig"] = config.into();
     }
     body
+}
+
+/// The models of version 2 want a number of tokens, the later ones a word.
+fn write_effort(effort: Effort, model: &str) -> Value {
+    if model.contains("gemini-2") {
+        return json!({"includeThoughts": true, "thinkingBudget": effort.tokens()});
+    }
+    json!({"includeThoughts": true, "thinkingLevel": effort.as_str()})
 }
 
 fn write_result(result: &ToolResult) -> Value {
@@ -187,8 +211,27 @@ fn write_user_part(part: &UserPart) -> Value {
     }
 }
 
+fn write_parts(parts: &[Part]) -> Vec<Value> {
+    let mut written: Vec<Value> = Vec::new();
+    for part in parts {
+        let Part::Seal(seal) = part else {
+            written.push(write_part(part));
+            continue;
+        };
+        if seal.wire != Wire::Gemini {
+            continue;
+        }
+        match written.last_mut().filter(|part| part.get("thoughtSignature").is_none()) {
+            Some(last) => last["thoughtSignature"] = seal.data.clone(),
+            None => written.push(json!({"text": "", "thoughtSignature": seal.data})),
+        }
+    }
+    written
+}
+
 fn write_part(part: &Part) -> Value {
     match part {
+        Part::Seal(seal) => json!({"text": "", "thoughtSignature": seal.data}),
         Part::Think(text) => json!({"text": text, "thought": true}),
         Part::Text(text) => json!({"text": text}),
         Part::Call(call) => {
@@ -250,7 +293,7 @@ fn frame(id: &str, model: &str, parts: &[Value], end: Option<(Stop, &Usage)>) ->
 }
 
 pub(super) fn write_reply(reply: &Reply) -> Value {
-    let parts: Vec<_> = reply.parts.iter().map(write_part).collect();
+    let parts = write_parts(&reply.parts);
     frame(&reply.id, &reply.model, &parts, Some((reply.stop, &reply.usage)))
 }
 
@@ -295,6 +338,7 @@ impl Writer {
                     whole.push_str(text);
                 }
             }
+            Delta::Seal(_) => {}
             Delta::End { stop, usage } => {
                 events.push(self.frame(json!({"text": ""}), Some((*stop, usage))));
             }
@@ -337,6 +381,9 @@ impl Reader {
         if frame["usageMetadata"].is_object() {
             self.usage = read_usage(&frame["usageMetadata"]);
         }
+        if frame["promptFeedback"]["blockReason"].is_string() {
+            self.stop = Some(Stop::Refusal);
+        }
         let Some(candidate) = frame["candidates"].get(0) else { return Ok(Vec::new()) };
         let mut deltas = Vec::new();
         for part in
@@ -358,10 +405,15 @@ impl Reader {
                     });
                     deltas.push(Delta::Args { index, text });
                 }
-                _ => {}
+                Part::Seal(seal) => deltas.push(Delta::Seal(seal)),
+                Part::Think(_) | Part::Text(_) => {}
             }
         }
         if let Some(word) = candidate["finishReason"].as_str() {
+            if matches!(word, "MALFORMED_FUNCTION_CALL" | "UNEXPECTED_TOOL_CALL") {
+                let message = text_of(candidate, "finishMessage").to_owned();
+                deltas.push(Delta::Failed { kind: word.to_owned(), message });
+            }
             self.stop = Some(read_stop(word, self.calls > 0));
         }
         Ok(deltas)

@@ -2,10 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::{flat, join, text_of};
+use super::{Wire, flat, join, text_of};
 use crate::sse::Event;
 use crate::talk::{
-    AnswerForm, Call, Delta, Input, Part, Reply, Request, Stop, Tool, ToolResult, Turn, Usage, UserPart,
+    AnswerForm, Call, Delta, Effort, Input, Part, Reply, Request, Seal, Stop, Tool, ToolResult, Turn, Usage,
+    UserPart,
 };
 
 /// A thinking block must be signed; the endpoint's own signature is the base64 of a word.
@@ -24,7 +25,11 @@ pub(super) fn read_request(body: &Value) -> Result<Request, String> {
     };
     for message in messages {
         match text_of(message, "role") {
-            "assistant" => request.turns.push(Turn::Assistant(read_parts(&message["content"]))),
+            "assistant" => {
+                let mut parts = read_parts(&message["content"]);
+                parts.retain(|part| !matches!(part, Part::Seal(_)));
+                request.turns.push(Turn::Assistant(parts));
+            }
             "system" => join(&mut request.system, &flat(&message["content"])),
             _ => read_user(&message["content"], &mut request.turns),
         }
@@ -74,18 +79,31 @@ fn read_parts(content: &Value) -> Vec<Part> {
         let text = flat(content);
         return if text.is_empty() { Vec::new() } else { vec![Part::Text(text)] };
     };
-    let read = |block: &Value| match text_of(block, "type") {
-        "thinking" => Some(Part::Think(text_of(block, "thinking").to_owned())),
-        "text" => Some(Part::Text(text_of(block, "text").to_owned())),
-        "tool_use" => Some(Part::Call(Call {
-            id: text_of(block, "id").to_owned(),
-            name: text_of(block, "name").to_owned(),
-            namespace: None,
-            input: Input::Json(block["input"].clone()),
-        })),
-        _ => None,
-    };
-    blocks.iter().filter_map(read).collect()
+    let mut parts = Vec::new();
+    for block in blocks {
+        match text_of(block, "type") {
+            "thinking" => {
+                parts.push(Part::Think(text_of(block, "thinking").to_owned()));
+                parts.extend(seal(block).map(Part::Seal));
+            }
+            "redacted_thinking" => parts.extend(seal(block).map(Part::Seal)),
+            "text" => parts.push(Part::Text(text_of(block, "text").to_owned())),
+            "tool_use" => parts.push(Part::Call(Call {
+                id: text_of(block, "id").to_owned(),
+                name: text_of(block, "name").to_owned(),
+                namespace: None,
+                input: Input::Json(block["input"].clone()),
+            })),
+            _ => {}
+        }
+    }
+    parts
+}
+
+/// A thinking block as the vendor wants it back. One that nobody signed is not worth keeping.
+fn seal(block: &Value) -> Option<Seal> {
+    let vouched = ["signature", "data"].iter().any(|name| !text_of(block, name).is_empty());
+    vouched.then(|| Seal { wire: Wire::Messages, data: block.clone() })
 }
 
 fn read_tools(tools: &Value) -> Vec<Tool> {
@@ -114,7 +132,7 @@ pub(super) fn write_request(request: &Request) -> Value {
     for turn in &request.turns {
         let (role, blocks) = match turn {
             Turn::User(parts) => ("user", parts.iter().map(write_user_part).collect()),
-            Turn::Assistant(parts) => ("assistant", parts.iter().map(write_part).collect()),
+            Turn::Assistant(parts) => ("assistant", write_parts(parts)),
             Turn::Result(result) => ("user", vec![write_result(result)]),
         };
         // Results and words of one side stand in one message: the vendor wants the roles to alternate.
@@ -143,7 +161,38 @@ pub(super) fn write_request(request: &Request) -> Value {
     if let AnswerForm::Json(Some(schema)) = &request.answer {
         body["output_format"] = json!({"type": "json_schema", "schema": schema});
     }
+    if let Some(effort) = request.effort {
+        write_effort(effort, &mut body);
+    }
     body
+}
+
+/// Models up to 4.5 want a number of tokens to think with; newer ones decide themselves and refuse a number.
+fn write_effort(effort: Effort, body: &mut Value) {
+    let limit = body["max_tokens"].as_u64().unwrap_or(0);
+    if decides_itself(text_of(body, "model")) {
+        body["thinking"] = json!({"type": "adaptive", "display": "summarized"});
+        body["output_config"] = json!({"effort": effort.as_str()});
+    } else if limit > LEAST_BUDGET {
+        let budget = effort.tokens().min(limit / 2).max(LEAST_BUDGET);
+        body["thinking"] = json!({"type": "enabled", "budget_tokens": budget});
+    }
+}
+
+/// The vendor's smallest budget; the answer's limit must be larger.
+const LEAST_BUDGET: u64 = 1024;
+
+/// Whether the name of a model says `claude-…-4-6` or newer.
+fn decides_itself(model: &str) -> bool {
+    let Some((_, name)) = model.split_once("claude-") else { return false };
+    let mut numbers = name
+        .split(['-', '.', '@', ':'])
+        .skip_while(|word| word.parse::<u32>().is_err())
+        .map(str::parse::<u32>);
+    let Some(Ok(major)) = numbers.next() else { return false };
+    // What is longer than a version is a date.
+    let minor = numbers.next().and_then(Result::ok).filter(|minor| *minor < 100).unwrap_or(0);
+    (major, minor) >= (4, 6)
 }
 
 fn write_result(result: &ToolResult) -> Value {
@@ -167,8 +216,23 @@ fn write_user_part(part: &UserPart) -> Value {
     }
 }
 
-fn write_part(part: &Part) -> Value {
-    match part {
+/// A thought that is followed by its seal is written as the seal.
+fn write_parts(parts: &[Part]) -> Vec<Value> {
+    let ours = |part: &Part| matches!(part, Part::Seal(seal) if seal.wire == Wire::Messages);
+    let mut blocks = Vec::new();
+    for (n, part) in parts.iter().enumerate() {
+        let sealed = matches!(part, Part::Think(_)) && parts.get(n + 1).is_some_and(ours);
+        if !sealed {
+            blocks.extend(write_part(part));
+        }
+    }
+    blocks
+}
+
+fn write_part(part: &Part) -> Option<Value> {
+    let block = match part {
+        Part::Seal(seal) if seal.wire == Wire::Messages => seal.data.clone(),
+        Part::Seal(_) => return None,
         Part::Think(text) => json!({"type": "thinking", "thinking": text, "signature": SIGNATURE}),
         Part::Text(text) => json!({"type": "text", "text": text}),
         Part::Call(call) => {
@@ -178,7 +242,8 @@ fn write_part(part: &Part) -> Value {
             };
             json!({"type": "tool_use", "id": call.id, "name": call.name, "input": input})
         }
-    }
+    };
+    Some(block)
 }
 
 fn stop_word(stop: Stop) -> &'static str {
@@ -222,7 +287,7 @@ fn read_usage(usage: &Value, into: &mut Usage) {
 pub(super) fn write_reply(reply: &Reply) -> Value {
     json!({
         "id": reply.id, "type": "message", "role": "assistant", "model": reply.model,
-        "content": reply.parts.iter().map(write_part).collect::<Vec<_>>(),
+        "content": write_parts(&reply.parts),
         "stop_reason": stop_word(reply.stop), "stop_sequence": null, "usage": write_usage(&reply.usage),
     })
 }
@@ -302,7 +367,7 @@ impl Writer {
                 events.push(event("message_delta", json!({"delta": why, "usage": write_usage(usage)})));
                 events.push(event("message_stop", json!({})));
             }
-            Delta::Failed { .. } => {}
+            Delta::Seal(_) | Delta::Failed { .. } => {}
         }
         events
     }
@@ -356,6 +421,7 @@ pub struct Reader {
     stop: Stop,
     calls: usize,
     call_of_block: std::collections::HashMap<u64, usize>,
+    thinking: Option<Value>,
 }
 
 impl Reader {
@@ -380,6 +446,9 @@ impl Reader {
                         free_text: false,
                     });
                 }
+                if text_of(content, "type").ends_with("thinking") {
+                    self.thinking = Some(content.clone());
+                }
                 let text = text_of(content, "text");
                 if !text.is_empty() {
                     return one(Delta::Text(text.to_owned()));
@@ -389,7 +458,11 @@ impl Reader {
                 let delta = &data["delta"];
                 match text_of(delta, "type") {
                     "text_delta" => return one(Delta::Text(text_of(delta, "text").to_owned())),
-                    "thinking_delta" => return one(Delta::Think(text_of(delta, "thinking").to_owned())),
+                    "thinking_delta" => {
+                        self.grow("thinking", delta);
+                        return one(Delta::Think(text_of(delta, "thinking").to_owned()));
+                    }
+                    "signature_delta" => self.grow("signature", delta),
                     "input_json_delta" => {
                         let index = self
                             .call_of_block
@@ -400,6 +473,10 @@ impl Reader {
                     }
                     _ => {}
                 }
+            }
+            "content_block_stop" => {
+                let sealed = self.thinking.take().and_then(|block| seal(&block));
+                return Ok(sealed.map(Delta::Seal).into_iter().collect());
             }
             "message_delta" => {
                 self.stop = read_stop(text_of(&data["delta"], "stop_reason"));
@@ -413,5 +490,12 @@ impl Reader {
             _ => {}
         }
         Ok(Vec::new())
+    }
+
+    /// More of the thinking block that is open.
+    fn grow(&mut self, name: &str, delta: &Value) {
+        if let Some(block) = &mut self.thinking {
+            block[name] = format!("{}{}", text_of(block, name), text_of(delta, name)).into();
+        }
     }
 }

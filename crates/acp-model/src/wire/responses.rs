@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 
 use super::chat::{image, image_url};
-use super::{flat, join, text_of};
+use super::{Wire, flat, join, text_of};
 use crate::sse::Event;
 use crate::talk::{
-    AnswerForm, Call, Delta, Input, Part, Reply, Request, Stop, Tool, ToolResult, Turn, Usage, UserPart,
+    AnswerForm, Call, Delta, Input, Part, Reply, Request, Seal, Stop, Tool, ToolResult, Turn, Usage, UserPart,
 };
 
 /// Every answer says that it was made at this time: the same run gives the same bytes.
@@ -140,6 +140,10 @@ pub(super) fn write_request(request: &Request) -> Value {
     if let Some(limit) = request.max_tokens {
         body["max_output_tokens"] = limit.into();
     }
+    if let Some(effort) = request.effort {
+        body["reasoning"] = json!({"effort": effort.as_str(), "summary": "auto"});
+        body["include"] = json!(["reasoning.encrypted_content"]);
+    }
     body
 }
 
@@ -162,9 +166,7 @@ fn write_turn(turn: &Turn) -> Vec<Value> {
                 json!({"type": "message", "role": "user", "content": parts.iter().map(write_user_part).collect::<Vec<_>>()}),
             ]
         }
-        Turn::Assistant(parts) => {
-            parts.iter().enumerate().map(|(n, part)| write_item(part, "in", n)).collect()
-        }
+        Turn::Assistant(parts) => parts.iter().filter_map(write_input).collect(),
         Turn::Result(result) => {
             vec![json!({"type": "function_call_output", "call_id": result.id, "output": result.text})]
         }
@@ -181,8 +183,20 @@ fn write_user_part(part: &UserPart) -> Value {
     }
 }
 
+/// An item of an earlier answer. The vendor keeps nothing of ours, so it must not look for it by its id.
+fn write_input(part: &Part) -> Option<Value> {
+    let mut item = match part {
+        Part::Seal(seal) if seal.wire == Wire::Responses => return Some(seal.data.clone()),
+        Part::Seal(_) => return None,
+        other => write_item(other, "", 0),
+    };
+    item.as_object_mut().and_then(|item| item.shift_remove("id"));
+    Some(item)
+}
+
 fn write_item(part: &Part, id: &str, n: usize) -> Value {
     match part {
+        Part::Seal(seal) => seal.data.clone(),
         Part::Think(text) => {
             json!({"type": "reasoning", "id": format!("rs_{id}_{n}"), "summary": [{"type": "summary_text", "text": text}]})
         }
@@ -266,7 +280,12 @@ pub(super) fn write_reply(reply: &Reply) -> Value {
 pub(super) fn read_reply(body: &Value) -> Result<Reply, String> {
     let items = body["output"].as_array().ok_or("\"output\" is not a list")?;
     let mut request = Request::default();
-    items.iter().for_each(|item| read_item(item, &mut request));
+    for item in items {
+        read_item(item, &mut request);
+        if let Some(seal) = seal(item) {
+            assistant(&mut request).push(Part::Seal(seal));
+        }
+    }
     let parts = match request.turns.pop() {
         Some(Turn::Assistant(parts)) => parts,
         _ => Vec::new(),
@@ -322,6 +341,7 @@ impl Writer {
                 self.open(Part::Call(call), &mut events);
             }
             Delta::Args { text, .. } => self.args(text, &mut events),
+            Delta::Seal(_) => {}
             Delta::End { stop, usage } => {
                 self.close(&mut events);
                 let response = ended(&self.id, &self.model, &self.done, *stop, usage);
@@ -370,7 +390,7 @@ impl Writer {
             Part::Think(_) => item["summary"] = json!([]),
             Part::Text(_) => item["content"] = json!([]),
             Part::Call(Call { input: Input::Json(_), .. }) => item["arguments"] = "".into(),
-            Part::Call(_) => {}
+            Part::Call(_) | Part::Seal(_) => {}
         }
         if item.get("status").is_some() {
             item["status"] = "in_progress".into();
@@ -476,6 +496,7 @@ impl Writer {
                     events,
                 );
             }
+            Part::Seal(_) => {}
             Part::Call(call) => {
                 self.event(
                     "response.custom_tool_call_input.done",
@@ -487,6 +508,12 @@ impl Writer {
         self.event("response.output_item.done", json!({"output_index": index, "item": item}), events);
         self.done.push(item);
     }
+}
+
+/// Reasoning that the vendor can read again.
+fn seal(item: &Value) -> Option<Seal> {
+    let sealed = text_of(item, "type") == "reasoning" && !text_of(item, "encrypted_content").is_empty();
+    sealed.then(|| Seal { wire: Wire::Responses, data: item.clone() })
 }
 
 /// Reads numbered events.
@@ -511,6 +538,7 @@ impl Reader {
                 vec![Delta::Think(delta())]
             }
             "response.output_item.added" => self.begin(place, &data["item"]),
+            "response.output_item.done" => seal(&data["item"]).map(Delta::Seal).into_iter().collect(),
             "response.function_call_arguments.delta" | "response.custom_tool_call_input.delta" => {
                 let index = *self.call_of_item.get(&place).ok_or("arguments outside a call")?;
                 vec![Delta::Args { index, text: delta() }]
