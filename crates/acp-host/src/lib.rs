@@ -52,6 +52,7 @@
 mod client;
 mod elicitation;
 mod files;
+mod gate;
 mod jail;
 mod joint;
 mod offer;
@@ -69,9 +70,13 @@ pub use client::{
 };
 pub use elicitation::Elicited;
 pub use files::FileLimits;
+pub use gate::Gate;
 pub use jail::{Roots, RootsError};
-pub use joint::{Ended, FrameListener, Joint, NoteListener, Sessions, Watch, translated, translated_again};
+pub use joint::{
+    Ended, FrameListener, Joint, LinesListener, NoteListener, Sessions, Watch, translated, translated_again,
+};
 pub use offer::Offer;
+pub use permission::{Clerk, Ruling};
 pub use providers::{Answer, Limits, Providers, Settings};
 pub use question::{Ask, Asked, PermissionChoice, Question};
 pub use record::Record;

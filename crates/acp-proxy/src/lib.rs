@@ -10,14 +10,22 @@
 //!
 //! **Read first:** [`Proxy`], [`Settings`], [`Listener`].
 
+pub mod aggregate;
+pub mod event;
 mod greet;
+pub mod journal;
 mod lint;
+pub mod metrics;
+pub mod narrate;
 mod proxy;
 mod record;
 mod serve;
 mod talk;
+mod turn;
+mod witness;
 
 pub use greet::ClientForm;
 pub use proxy::{Opened, Opener, Outcome, Proxy, Settings};
 pub use serve::{ListenError, Listener};
-pub use talk::Say;
+pub use talk::{Level, Say, Saying};
+pub use witness::{Hearing, Witness};

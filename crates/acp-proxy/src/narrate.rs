@@ -1,0 +1,307 @@
+//! From frames to what happened: the canonical frames of one conversation, both ways, become the events of its sessions.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use acp_rpc::{Direction, Frame, Id, Reply, View};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::event::{
+    Body, Closed, Decision, Opened, Passed, Permission, Role, Text, TurnEnd, TurnStart, Update,
+};
+use crate::turn::Tally;
+
+/// What happened, and in which session.
+pub type Told = (Arc<str>, Body);
+
+/// Requests that are open at once; more than any client or agent has. What is asked beyond it has no answer here.
+const MOST_OPEN: usize = 4096;
+
+/// Reads a conversation and tells what happens in its sessions. Pure: it keeps what it must remember, and no time.
+#[derive(Debug, Default)]
+pub struct Narrator {
+    open: HashMap<(Direction, Id), Open>,
+    sessions: HashMap<Arc<str>, Session>,
+    /// The session of the last update: mostly it is the next one's too.
+    last: Option<Arc<str>>,
+}
+
+#[derive(Debug, Default)]
+struct Session {
+    /// Updates that the agent tells again while the session is being loaded.
+    loading: Option<u64>,
+    turn: Option<Tally>,
+}
+
+#[derive(Debug)]
+enum Open {
+    /// A session comes of it.
+    Opening {
+        method: String,
+        params: Box<RawValue>,
+        session: Option<Arc<str>>,
+    },
+    Prompt(Arc<str>),
+    Permission(Arc<str>),
+    /// Anything else about a session.
+    Other(Arc<str>),
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Scope<'a> {
+    #[serde(borrow, default)]
+    session_id: Option<Cow<'a, str>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct UpdateParams<'a> {
+    #[serde(borrow)]
+    session_id: Cow<'a, str>,
+    #[serde(borrow)]
+    update: &'a RawValue,
+    #[serde(borrow, default, rename = "_meta")]
+    meta: Option<&'a RawValue>,
+}
+
+/// A chunk that is nothing but text.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Chunk<'a> {
+    #[serde(borrow)]
+    session_update: Cow<'a, str>,
+    #[serde(borrow)]
+    content: ChunkContent<'a>,
+    #[serde(borrow, default)]
+    message_id: Option<Cow<'a, str>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ChunkContent<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Cow<'a, str>,
+    #[serde(borrow)]
+    text: Cow<'a, str>,
+}
+
+impl Narrator {
+    /// Reads one frame; what happened is appended to `out`.
+    pub fn hear(&mut self, dir: Direction, frame: &Frame, out: &mut Vec<Told>) {
+        match frame.view() {
+            View::Notification { method: "session/update", params: Some(params) }
+                if dir == Direction::AgentToClient =>
+            {
+                self.update(params, frame, out);
+            }
+            View::Notification { params, .. } => {
+                if let Some(session) = self.scope(params) {
+                    out.push((session, passed(dir, frame)));
+                }
+            }
+            View::Request { id, method, params } => self.asked(dir, id, method, params, frame, out),
+            View::Response { id, reply } => self.answered(dir, id, reply, frame, out),
+            View::Batch(frames) => frames.iter().for_each(|frame| self.hear(dir, frame, out)),
+            View::Malformed(_) => {}
+        }
+    }
+
+    /// The conversation is over: open turns are interrupted, and the sessions are no longer served.
+    pub fn close(&mut self, reason: &str, out: &mut Vec<Told>) {
+        let mut sessions: Vec<_> = std::mem::take(&mut self.sessions).into_iter().collect();
+        sessions.sort_by(|(a, _), (b, _)| a.cmp(b));
+        for (name, session) in sessions {
+            if let Some(turn) = session.turn {
+                let error = crate::event::raw(&serde_json::json!({ "message": reason }));
+                let end = turn.end(TurnEnd::INTERRUPTED.to_owned(), None, Some(error));
+                out.push((name.clone(), Body::TurnEnd(end)));
+            }
+            out.push((name, Body::Closed(Closed { reason: reason.to_owned() })));
+        }
+        self.open.clear();
+        self.last = None;
+    }
+
+    /// Whether a turn of this session is open.
+    #[must_use]
+    pub fn in_turn(&self, session: &str) -> bool {
+        self.sessions.get(session).is_some_and(|session| session.turn.is_some())
+    }
+
+    fn update(&mut self, params: &str, frame: &Frame, out: &mut Vec<Told>) {
+        let Ok(params) = serde_json::from_str::<UpdateParams<'_>>(params) else {
+            if let Some(session) = self.scope(frame.params()) {
+                out.push((session, passed(Direction::AgentToClient, frame)));
+            }
+            return;
+        };
+        let name = self.name(&params.session_id);
+        let session = self.sessions.entry(name.clone()).or_default();
+        if let Some(replayed) = &mut session.loading {
+            *replayed += 1;
+            return;
+        }
+        if params.meta.is_none()
+            && let Some(text) = plain_text(params.update.get())
+        {
+            if let (Role::Agent, Some(turn)) = (text.role, &mut session.turn) {
+                turn.text(&text.text);
+            }
+            out.push((name, Body::Text(text)));
+            return;
+        }
+        if let Some(turn) = &mut session.turn {
+            turn.update(params.update.get());
+        }
+        let update = Update { update: params.update.to_owned(), meta: params.meta.map(ToOwned::to_owned) };
+        out.push((name, Body::Update(update)));
+    }
+
+    fn asked(
+        &mut self,
+        dir: Direction,
+        id: &Id,
+        method: &str,
+        params: Option<&str>,
+        frame: &Frame,
+        out: &mut Vec<Told>,
+    ) {
+        let session = self.scope(params);
+        let open = match (dir, method, session) {
+            (
+                Direction::ClientToAgent,
+                "session/new" | "session/load" | "session/resume" | "session/fork",
+                session,
+            ) => {
+                if let (Some(session), "session/load") = (&session, method) {
+                    self.sessions.entry(session.clone()).or_default().loading = Some(0);
+                }
+                let params = owned(params.unwrap_or("null"));
+                Open::Opening { method: method.to_owned(), params, session }
+            }
+            (Direction::ClientToAgent, "session/prompt", Some(session)) => {
+                let prompt = member(params, "prompt").unwrap_or_else(|| owned("[]"));
+                self.sessions.entry(session.clone()).or_default().turn = Some(Tally::default());
+                out.push((session.clone(), Body::TurnStart(TurnStart { prompt })));
+                Open::Prompt(session)
+            }
+            (Direction::AgentToClient, "session/request_permission", Some(session)) => {
+                let params = owned(params.unwrap_or("null"));
+                out.push((session.clone(), Body::Permission(Permission { id: id.to_string(), params })));
+                Open::Permission(session)
+            }
+            (_, method, Some(session)) => {
+                if let (Direction::AgentToClient, "fs/write_text_file") = (dir, method)
+                    && let Some(turn) =
+                        self.sessions.get_mut(&session).and_then(|session| session.turn.as_mut())
+                {
+                    turn.wrote(params);
+                }
+                out.push((session.clone(), passed(dir, frame)));
+                Open::Other(session)
+            }
+            (_, _, None) => return,
+        };
+        if self.open.len() < MOST_OPEN {
+            self.open.insert((dir, id.clone()), open);
+        }
+    }
+
+    fn answered(&mut self, dir: Direction, id: &Id, reply: Reply<'_>, frame: &Frame, out: &mut Vec<Told>) {
+        let Some(open) = self.open.remove(&(dir.flip(), id.clone())) else { return };
+        match open {
+            Open::Opening { method, params, session } => self.opened(method, params, session, reply, out),
+            Open::Prompt(session) => {
+                let turn = self.sessions.get_mut(&session).and_then(|session| session.turn.take());
+                let Some(turn) = turn else { return };
+                let end = match reply {
+                    Reply::Result(result) => {
+                        let reason = member(Some(result), "stopReason");
+                        let reason = reason.and_then(|reason| serde_json::from_str(reason.get()).ok());
+                        turn.end(reason.unwrap_or_else(|| "unknown".to_owned()), Some(owned(result)), None)
+                    }
+                    Reply::Error(error) => turn.end(TurnEnd::ERROR.to_owned(), None, Some(owned(error))),
+                };
+                out.push((session, Body::TurnEnd(end)));
+            }
+            Open::Permission(session) => {
+                let (result, error) = match reply {
+                    Reply::Result(result) => (Some(owned(result)), None),
+                    Reply::Error(error) => (None, Some(owned(error))),
+                };
+                out.push((session, Body::Decision(Decision { id: id.to_string(), result, error })));
+            }
+            Open::Other(session) => out.push((session, passed(dir, frame))),
+        }
+    }
+
+    fn opened(
+        &mut self,
+        method: String,
+        params: Box<RawValue>,
+        asked: Option<Arc<str>>,
+        reply: Reply<'_>,
+        out: &mut Vec<Told>,
+    ) {
+        let replayed = asked
+            .as_ref()
+            .and_then(|session| self.sessions.get_mut(session))
+            .and_then(|session| session.loading.take())
+            .unwrap_or_default();
+        let Reply::Result(result) = reply else { return };
+        let Some(session) = self.scope(Some(result)).or(asked) else { return };
+        self.sessions.entry(session.clone()).or_default();
+        out.push((session, Body::Session(Opened { method, replayed, params, result: owned(result) })));
+    }
+
+    fn scope(&mut self, params: Option<&str>) -> Option<Arc<str>> {
+        let scope: Scope<'_> = serde_json::from_str(params?).ok()?;
+        scope.session_id.map(|session| self.name(&session))
+    }
+
+    fn name(&mut self, session: &str) -> Arc<str> {
+        match &self.last {
+            Some(last) if **last == *session => last.clone(),
+            _ => {
+                let known = self.sessions.get_key_value(session).map(|(name, _)| name.clone());
+                let name = known.unwrap_or_else(|| Arc::from(session));
+                self.last = Some(name.clone());
+                name
+            }
+        }
+    }
+}
+
+/// The text of an update that is nothing else.
+fn plain_text(update: &str) -> Option<Text> {
+    let chunk: Chunk<'_> = serde_json::from_str(update).ok()?;
+    let role = match &*chunk.session_update {
+        "agent_message_chunk" => Role::Agent,
+        "agent_thought_chunk" => Role::Thought,
+        "user_message_chunk" => Role::User,
+        _ => return None,
+    };
+    if chunk.content.kind != "text" {
+        return None;
+    }
+    let message_id = chunk.message_id.map(Cow::into_owned);
+    Some(Text { role, message_id, text: chunk.content.text.into_owned(), chunks: 1 })
+}
+
+fn passed(dir: Direction, frame: &Frame) -> Body {
+    Body::Frame(Passed { dir, frame: owned(frame.text().unwrap_or("null")) })
+}
+
+/// JSON text that was read before, as a value of its own.
+fn owned(json: &str) -> Box<RawValue> {
+    serde_json::from_str(json).unwrap_or_else(|_| RawValue::NULL.to_owned())
+}
+
+/// One member of an object.
+fn member(object: Option<&str>, name: &str) -> Option<Box<RawValue>> {
+    let mut members: HashMap<Cow<'_, str>, Box<RawValue>> = serde_json::from_str(object?).ok()?;
+    members.remove(name)
+}
