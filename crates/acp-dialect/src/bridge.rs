@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use acp_rpc::Frame;
 
 use crate::dialect::{Dialect, Side};
+use crate::fast;
 use crate::note::Note;
 use crate::options::Options;
 use crate::translator::{Translated, Translator, Way};
@@ -95,6 +96,20 @@ impl Bridge {
         let first = self.at(from).to_canonical(frame);
         self.settle(from, first, &mut routed, seen);
         routed
+    }
+
+    /// The short way for streamed text: a line of `from`, without its newline, that is a plain chunk in the usual
+    /// spelling goes to `out` in the other side's form, with a newline. `false`: nothing was done, and the line wants
+    /// [`receive`](Self::receive). Both ways lead to the same frame; this one leaves the spelling of the text as it was.
+    pub fn stream(&mut self, from: Side, line: &str, out: &mut Vec<u8>) -> bool {
+        if self.same {
+            return false;
+        }
+        let (source, target) = match from {
+            Side::Client => (&mut self.client, &mut self.agent),
+            Side::Agent => (&mut self.agent, &mut self.client),
+        };
+        fast::translate(source.core(), target.core(), line, out).is_some()
     }
 
     /// The peer at `side` is gone: what the other one still waits for is answered in its own form.

@@ -19,6 +19,7 @@
 )]
 
 mod bridge;
+mod chunk;
 mod codes;
 mod core;
 mod delta;

@@ -66,6 +66,10 @@ impl Translator {
         Self { core: Core::new(foreign, foreign_side, options) }
     }
 
+    pub(crate) fn core(&mut self) -> &mut Core {
+        &mut self.core
+    }
+
     /// The form of the foreign peer.
     #[must_use]
     pub fn dialect(&self) -> Dialect {

@@ -2,24 +2,26 @@
 //! the protocol differ, as the original bytes where they do not.
 
 mod ledger;
+mod queue;
 
-use std::collections::VecDeque;
 use std::future::pending;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use acp_dialect::{Bridge, Detection, Dialect, Note, NoteKind, Options, Side, detect};
-use acp_link::{Arrival, Link, Sender, TrySendError};
+use acp_link::{Arrival, Burst, Link};
 use acp_rpc::{Frame, Id, Line, RpcError, View};
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
+use memchr::memchr;
 use tokio::time::sleep_until;
 
 use ledger::Ledger;
+use queue::Queue;
 
-/// Lines taken from a link at once.
+/// Lines that wait inside this process between a translation and who speaks v1.
 const BURST: usize = 256;
-/// How many frames may wait for a peer that asks and does not read the answers.
-const PATIENCE: usize = 1024;
+/// How many bytes may wait for a peer that asks and does not read the answers.
+const PATIENCE: usize = 512 * 1024;
 /// The code of the `go` form for a connection that is gone.
 const GO_CLOSED: i64 = -32000;
 
@@ -27,6 +29,8 @@ const GO_CLOSED: i64 = -32000;
 pub type NoteListener = Box<dyn FnMut(Side, &Note) + Send>;
 /// Is shown a canonical frame, the side that it comes from, and when it came.
 pub type FrameListener = Box<dyn FnMut(Side, Instant, &Frame) + Send>;
+/// Is shown whole lines as they came from a side, each with its line ending, and when they came.
+pub type LinesListener = Box<dyn FnMut(Side, Instant, &Bytes) + Send>;
 
 /// Who wants to know what happens between two joined links.
 pub struct Watch {
@@ -35,18 +39,22 @@ pub struct Watch {
     /// Shown each frame of the conversation in its canonical form, with the side that it comes from. Without it, lines
     /// between peers of the same form are not even read.
     pub seen: Option<FrameListener>,
+    /// Shown what each side says in its own form, a read at a time, before anything is done with it. This is the cheap
+    /// one: nothing is cut or parsed for it. A message of its own, or a line that lacks its line ending, is shown alone
+    /// and without one.
+    pub heard: Option<LinesListener>,
 }
 
 impl Watch {
     /// Nobody.
     #[must_use]
     pub fn nobody() -> Watch {
-        Watch { note: Box::new(|_, _| {}), seen: None }
+        Watch::notes(|_, _| {})
     }
 
     /// Someone who is told of notes.
     pub fn notes(note: impl FnMut(Side, &Note) + Send + 'static) -> Watch {
-        Watch { note: Box::new(note), seen: None }
+        Watch { note: Box::new(note), seen: None, heard: None }
     }
 }
 
@@ -84,11 +92,10 @@ pub struct Joint {
     watch: Watch,
     ledger: Ledger,
     /// What each side has not taken yet.
-    to_client: VecDeque<Bytes>,
-    to_agent: VecDeque<Bytes>,
-    /// What was just read, from the client and from the agent.
-    from_client: Vec<Arrival>,
-    from_agent: Vec<Arrival>,
+    to_client: Queue,
+    to_agent: Queue,
+    /// Whether the client, and the agent, have said something: a byte order mark can only come before it.
+    begun: [bool; 2],
     /// The rest after each frame to the client, if it must get them one by one.
     pace: Option<Duration>,
     pacing: Pacing,
@@ -113,6 +120,8 @@ enum Pacing {
     Resting(Instant),
 }
 
+/// The mark that some programs put before their first line.
+const BOM: &[u8] = b"\xEF\xBB\xBF";
 /// How long an agent may go on talking that does not listen any more.
 const DEAF: Duration = Duration::from_secs(2);
 
@@ -129,10 +138,9 @@ impl Joint {
             bridge,
             watch,
             ledger: Ledger::default(),
-            to_client: VecDeque::new(),
-            to_agent: VecDeque::new(),
-            from_client: Vec::new(),
-            from_agent: Vec::with_capacity(BURST),
+            to_client: Queue::default(),
+            to_agent: Queue::default(),
+            begun: [false; 2],
             pace: None,
             pacing: Pacing::Ready,
             client_ended: false,
@@ -151,11 +159,11 @@ impl Joint {
     }
 
     /// Takes lines that the client sent before the links were joined.
-    pub fn begin_with(&mut self, first: impl IntoIterator<Item = Arrival>) {
-        first.into_iter().for_each(|arrival| self.take(Side::Client, arrival));
+    pub fn begin_with(&mut self, first: impl IntoIterator<Item = Burst>) {
+        first.into_iter().for_each(|burst| self.take(Side::Client, burst));
     }
 
-    /// How many lines were taken so far, from both sides.
+    /// How many bytes were taken so far, from both sides.
     #[must_use]
     pub fn moved(&self) -> u64 {
         self.moved
@@ -182,7 +190,7 @@ impl Joint {
     pub fn answer_open(&mut self, why: &str) {
         let answers = if self.ledgered { self.open_answers(why) } else { self.bridged_answers(why) };
         for answer in answers {
-            self.put(Side::Client, answer.raw().clone());
+            self.queue(Side::Client).line(answer.raw());
         }
     }
 
@@ -196,9 +204,9 @@ impl Joint {
             let hear_client = room
                 && !self.client_ended
                 && self.to_agent.is_empty()
-                && self.to_client.len() < PATIENCE
+                && self.to_client.bytes() < PATIENCE
                 && self.agent_deaf.is_none();
-            let hear_agent = room && self.to_client.is_empty() && self.to_agent.len() < PATIENCE;
+            let hear_agent = room && self.to_client.is_empty() && self.to_agent.bytes() < PATIENCE;
             let client_waits = !self.to_client.is_empty() && self.pacing == Pacing::Ready;
             let (client, agent) = (&mut self.client, &mut self.agent);
             tokio::select! {
@@ -212,17 +220,17 @@ impl Joint {
                     self.pacing = Pacing::Resting(Instant::now() + self.pace.unwrap_or_default());
                 }
                 () = until(rest(self.pacing)), if rest(self.pacing).is_some() => self.pacing = Pacing::Ready,
-                count = client.rx.recv_many(&mut self.from_client, BURST), if hear_client => {
-                    self.client_ended = count == 0;
-                    self.take_burst(Side::Client);
-                }
-                count = agent.rx.recv_many(&mut self.from_agent, BURST), if hear_agent => {
-                    self.take_burst(Side::Agent);
-                    if count == 0 && self.ending.is_none() {
+                burst = client.rx.recv_burst(), if hear_client => match burst {
+                    Some(burst) => self.take_all(Side::Client, burst),
+                    None => self.client_ended = true,
+                },
+                burst = agent.rx.recv_burst(), if hear_agent => match burst {
+                    Some(burst) => self.take_all(Side::Agent, burst),
+                    None => {
                         let end = self.agent.rx.end().map_or_else(String::new, ToString::to_string);
                         self.agent_gone(&end);
                     }
-                }
+                },
                 () = until(self.agent_deaf), if self.agent_deaf.is_some() && hear_agent => {
                     self.agent_gone("it no longer reads");
                 }
@@ -241,7 +249,7 @@ impl Joint {
             return Some(Ended::ClientGone);
         }
         if self.drain_agent().is_err() {
-            self.to_agent.clear();
+            self.to_agent = Queue::default();
             if !self.client_done && self.agent_deaf.is_none() {
                 self.agent_deaf = Some(Instant::now() + DEAF);
             }
@@ -259,66 +267,125 @@ impl Joint {
 
     fn drain_client(&mut self) -> Result<(), ()> {
         if self.pace.is_none() {
-            return drain(&self.client.tx, &mut self.to_client);
+            return self.to_client.drain(&self.client.tx);
         }
-        if self.pacing == Pacing::Ready
-            && let Some(line) = self.to_client.front()
-        {
-            match self.client.tx.try_send(line) {
-                Ok(()) => {
-                    self.to_client.pop_front();
-                    self.pacing = Pacing::Writing;
-                }
-                Err(TrySendError::Full) => {}
-                Err(TrySendError::Closed(_)) => return Err(()),
-            }
+        if self.pacing == Pacing::Ready && self.to_client.send_one(&self.client.tx)? {
+            self.pacing = Pacing::Writing;
         }
         Ok(())
     }
 
     fn drain_agent(&mut self) -> Result<(), ()> {
-        drain(&self.agent.tx, &mut self.to_agent)
+        self.to_agent.drain(&self.agent.tx)
     }
 
-    fn take_burst(&mut self, from: Side) {
-        let mut burst = std::mem::take(self.read_from(from));
-        for arrival in burst.drain(..) {
-            if self.ending.is_none() {
-                self.take(from, arrival);
+    fn queue(&mut self, to: Side) -> &mut Queue {
+        match to {
+            Side::Client => &mut self.to_client,
+            Side::Agent => &mut self.to_agent,
+        }
+    }
+
+    /// Takes a burst and what came with it.
+    fn take_all(&mut self, from: Side, first: Burst) {
+        let mut next = Some(first);
+        while let Some(burst) = next {
+            self.take(from, burst);
+            let link = if from == Side::Client { &mut self.client } else { &mut self.agent };
+            // What comes one by one waits in the link already. The other side must take what there is before more
+            // is taken; a line at a time that is soon.
+            next = if self.ending.is_none() { link.rx.try_recv_burst() } else { None };
+        }
+    }
+
+    fn take(&mut self, from: Side, burst: Burst) {
+        match burst {
+            Burst::Lines { at, bytes } => self.take_lines(from, at, &bytes),
+            Burst::One(Arrival { at, line }) => self.take_one(from, at, line),
+        }
+    }
+
+    /// Takes whole lines from one side.
+    fn take_lines(&mut self, from: Side, at: Instant, lines: &Bytes) {
+        self.moved += lines.len() as u64;
+        if let Some(heard) = &mut self.watch.heard {
+            heard(from, at, lines);
+        }
+        let mut plain = lines.clone();
+        if !std::mem::replace(&mut self.begun[usize::from(from == Side::Agent)], true)
+            && lines.starts_with(BOM)
+        {
+            plain.advance(BOM.len());
+        }
+        if self.identity {
+            self.queue(from.flip()).lines(lines);
+            if self.watch.seen.is_none() {
+                return self.ledger.passed(from, &plain);
             }
         }
-        *self.read_from(from) = burst;
-    }
-
-    fn read_from(&mut self, side: Side) -> &mut Vec<Arrival> {
-        match side {
-            Side::Client => &mut self.from_client,
-            Side::Agent => &mut self.from_agent,
+        // Streamed text has a short way, but nobody sees the canonical frame on it.
+        let short = !self.identity && self.watch.seen.is_none();
+        let text = if short { std::str::from_utf8(&plain).ok() } else { None };
+        let mut start = 0;
+        while let Some(length) = memchr(b'\n', &plain[start..]) {
+            let end = start + length;
+            let out = match from {
+                Side::Client => self.to_agent.open(),
+                Side::Agent => self.to_client.open(),
+            };
+            if let Some(line) = text.and_then(|text| text.get(start..end))
+                && self.bridge.stream(from, line, out)
+            {
+                start = end + 1;
+                continue;
+            }
+            let line = plain.slice(start..end - usize::from(plain[start..end].ends_with(b"\r")));
+            start = end + 1;
+            self.take_frame(from, at, Frame::parse(line));
+            if self.ending.is_some() {
+                return;
+            }
         }
     }
 
     /// Takes one line from one side.
-    fn take(&mut self, from: Side, arrival: Arrival) {
-        self.moved += 1;
-        if let Line::Oversized { len, .. } = &arrival.line {
+    fn take_one(&mut self, from: Side, at: Instant, line: Line) {
+        self.begun[usize::from(from == Side::Agent)] = true;
+        self.moved += line.bytes().len() as u64;
+        if let Line::Oversized { len, .. } = &line {
             let reason = format!("a line of {len} bytes is too long to be passed on");
             return self.refuse(from, reason, None);
         }
-        if self.identity && self.watch.seen.is_none() {
-            let line = arrival.line.bytes();
-            self.ledger.passed(from, line);
-            return self.put(from.flip(), line.clone());
+        if let Some(heard) = &mut self.watch.heard {
+            heard(from, at, line.bytes());
         }
-        let at = arrival.at;
-        let frame = Frame::from(arrival.line);
+        if self.identity {
+            self.queue(from.flip()).line(line.bytes());
+            if self.watch.seen.is_none() {
+                return self.ledger.passed(from, line.bytes());
+            }
+        }
+        self.take_frame(from, at, Frame::from(line));
+    }
+
+    /// Reads a frame of one side and, where the forms differ, passes its translation on.
+    fn take_frame(&mut self, from: Side, at: Instant, frame: Frame) {
         if self.ledgered && (self.identity || from == Side::Client) {
             self.ledger.read(from, &frame);
         }
         if self.identity {
-            // Nothing to translate.
-        } else if let Some(reason) = self.stranger(from, &frame) {
+            // It has been passed on. Two peers of a foreign form say nothing canonical.
+            if let Some(seen) = &mut self.watch.seen
+                && self.bridge.at(from).dialect() == Dialect::V1
+            {
+                seen(from, at, &frame);
+            }
+            return;
+        }
+        if let Some(reason) = self.stranger(from, &frame) {
             return self.refuse(from, reason, None);
-        } else if frame.id().is_some() {
+        }
+        if frame.id().is_some() {
             let now = format!("{:.3}", jiff::Timestamp::now());
             self.bridge.at(Side::Client).set_wall_clock(now.clone());
             self.bridge.at(Side::Agent).set_wall_clock(now);
@@ -338,10 +405,10 @@ impl Joint {
             return self.refuse(from, note.message.clone().into_owned(), Some(&frame));
         }
         for (to, frame) in routed.frames {
-            if self.ledgered && !self.identity && to == Side::Client {
+            if self.ledgered && to == Side::Client {
                 self.ledger.read(Side::Agent, &frame);
             }
-            self.put(to, frame.raw().clone());
+            self.queue(to).line(frame.raw());
         }
         if let (Some(sessions), View::Response { .. }) = (&self.sessions, frame.view()) {
             let mut known = sessions.lock().unwrap_or_else(PoisonError::into_inner);
@@ -378,9 +445,9 @@ impl Joint {
         match (side, asked) {
             (Side::Client, id) => {
                 let answer = Frame::failure(&id.unwrap_or(Id::Null), &error);
-                self.put(Side::Client, answer.raw().clone());
+                self.queue(Side::Client).line(answer.raw());
             }
-            (Side::Agent, Some(id)) => self.put(Side::Agent, Frame::failure(&id, &error).raw().clone()),
+            (Side::Agent, Some(id)) => self.queue(Side::Agent).line(Frame::failure(&id, &error).raw()),
             (Side::Agent, None) => {}
         }
         if side == Side::Agent {
@@ -405,23 +472,6 @@ impl Joint {
         }
         let frames = routed.frames.into_iter().map(|(_, frame)| frame);
         frames.map(|frame| with_reason(&frame, why).unwrap_or(frame)).collect()
-    }
-
-    fn put(&mut self, to: Side, line: Bytes) {
-        match to {
-            // What could not be sent is tried again, and then it shows whether the side is slow or gone.
-            Side::Client => {
-                let at_once = self.pace.is_none() && self.to_client.is_empty();
-                if !at_once || self.client.tx.try_send(&line).is_err() {
-                    self.to_client.push_back(line);
-                }
-            }
-            Side::Agent => {
-                if !self.to_agent.is_empty() || self.agent.tx.try_send(&line).is_err() {
-                    self.to_agent.push_back(line);
-                }
-            }
-        }
     }
 }
 
@@ -461,19 +511,6 @@ pub fn translated_again(
     joint.sessions = Some(sessions.clone());
     tokio::spawn(async move { while joint.run().await == Ended::ClientDone {} });
     ours
-}
-
-fn drain(tx: &Sender, held: &mut VecDeque<Bytes>) -> Result<(), ()> {
-    while let Some(line) = held.front() {
-        match tx.try_send(line) {
-            Ok(()) => {
-                held.pop_front();
-            }
-            Err(TrySendError::Full) => return Ok(()),
-            Err(TrySendError::Closed(_)) => return Err(()),
-        }
-    }
-    Ok(())
 }
 
 /// The same answer, and why.

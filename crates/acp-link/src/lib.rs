@@ -28,7 +28,7 @@ pub mod ws;
 
 use acp_rpc::{DEFAULT_LINE_LIMIT, Direction, Splitter};
 
-pub use receiver::{Arrival, End, Receiver};
+pub use receiver::{Arrival, Burst, End, Receiver};
 pub use sender::{Closed, Sender, TrySendError};
 pub use tap::Tap;
 

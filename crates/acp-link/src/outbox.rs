@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
-use bytes::{BufMut, BytesMut};
 use tokio::sync::Notify;
 
 use crate::tap::Recorder;
@@ -43,7 +42,7 @@ pub(crate) struct Outbox {
 
 #[derive(Debug)]
 struct State {
-    buf: BytesMut,
+    buf: Vec<u8>,
     /// Lengths of the frames in `buf`; only kept when the framing needs them.
     lengths: VecDeque<usize>,
     frames: usize,
@@ -62,9 +61,17 @@ struct State {
 /// A batch on its way from the outbox to the descriptor.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
-    pub(crate) buf: BytesMut,
+    pub(crate) buf: Vec<u8>,
     pub(crate) lengths: VecDeque<usize>,
     frames: u64,
+}
+
+/// Whole lines, each with its line ending, on their way into an outbox.
+pub(crate) enum Lines<'a> {
+    /// To be copied.
+    Borrowed(&'a [u8]),
+    /// To be taken over where that saves the copy.
+    Owned(&'a mut Vec<u8>),
 }
 
 /// What came of offering a frame.
@@ -80,7 +87,7 @@ impl Outbox {
     pub(crate) fn new(framing: Framing, bound: Bound) -> Arc<Outbox> {
         Arc::new(Outbox {
             state: Mutex::new(State {
-                buf: BytesMut::new(),
+                buf: Vec::new(),
                 lengths: VecDeque::new(),
                 frames: 0,
                 accepted: 0,
@@ -109,14 +116,8 @@ impl Outbox {
     pub(crate) fn offer(&self, frame: &[u8], newline: bool) -> Offer {
         let wake = {
             let mut state = self.lock();
-            if let Some(why) = &state.ended {
-                return Offer::Ended(why.clone());
-            }
-            if state.closing {
-                return Offer::Ended(CLOSED_BY_US.into());
-            }
-            if state.buf.len() >= self.bound.bytes || state.frames >= self.bound.frames {
-                return Offer::Full;
+            if let Some(refusal) = state.refusal(self.bound) {
+                return refusal;
             }
             state.push(frame, newline, self.framing);
             state.writer.take()
@@ -125,6 +126,26 @@ impl Outbox {
             writer.wake();
         }
         Offer::Taken
+    }
+
+    /// Takes whole lines, each with its line ending, if there is room; `lines` is empty afterwards.
+    pub(crate) fn offer_lines(&self, lines: &mut Lines<'_>) -> Offer {
+        let wake = {
+            let mut state = self.lock();
+            if let Some(refusal) = state.refusal(self.bound) {
+                return refusal;
+            }
+            state.push_lines(lines, self.framing, self.bound.frames != usize::MAX);
+            state.writer.take()
+        };
+        if let Some(writer) = wake {
+            writer.wake();
+        }
+        Offer::Taken
+    }
+
+    pub(crate) fn framing(&self) -> Framing {
+        self.framing
     }
 
     /// Waits for room, then takes the frame.
@@ -140,14 +161,10 @@ impl Outbox {
 
     /// Waits until a frame would be taken.
     pub(crate) async fn ready(&self) -> Result<(), Arc<str>> {
-        self.until(|state, bound| {
-            if let Some(why) = &state.ended {
-                return Some(Err(why.clone()));
-            }
-            if state.closing {
-                return Some(Err(CLOSED_BY_US.into()));
-            }
-            (state.buf.len() < bound.bytes && state.frames < bound.frames).then_some(Ok(()))
+        self.until(|state, bound| match state.refusal(bound) {
+            None => Some(Ok(())),
+            Some(Offer::Ended(why)) => Some(Err(why)),
+            Some(Offer::Full | Offer::Taken) => None,
         })
         .await
     }
@@ -210,7 +227,7 @@ impl Outbox {
             if state.ended.is_none() {
                 state.ended = Some(why.into());
             }
-            state.buf = BytesMut::new();
+            state.buf = Vec::new();
             state.lengths = VecDeque::new();
             state.frames = 0;
             state.writer.take()
@@ -227,7 +244,7 @@ impl Outbox {
         batch.buf.clear();
         batch.lengths.clear();
         if batch.buf.capacity() > KEEP_CAPACITY {
-            batch.buf = BytesMut::new();
+            batch.buf = Vec::new();
         }
         let mut state = self.lock();
         let written = std::mem::take(&mut batch.frames);
@@ -266,6 +283,48 @@ impl Drop for Waiting<'_> {
 }
 
 impl State {
+    /// Why nothing can be taken now, if nothing can.
+    fn refusal(&self, bound: Bound) -> Option<Offer> {
+        if let Some(why) = &self.ended {
+            return Some(Offer::Ended(why.clone()));
+        }
+        if self.closing {
+            return Some(Offer::Ended(CLOSED_BY_US.into()));
+        }
+        (self.buf.len() >= bound.bytes || self.frames >= bound.frames).then_some(Offer::Full)
+    }
+
+    fn push_lines(&mut self, lines: &mut Lines<'_>, framing: Framing, counted: bool) {
+        let bytes = match lines {
+            Lines::Borrowed(bytes) => *bytes,
+            Lines::Owned(bytes) => &bytes[..],
+        };
+        if framing != Framing::Lines {
+            for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+                let ended = line.strip_suffix(b"\n").map(|line| line.strip_suffix(b"\r").unwrap_or(line));
+                match (framing, ended) {
+                    (Framing::Messages, Some(line)) => self.push(line, false, framing),
+                    _ => self.push(line, false, framing),
+                }
+            }
+        } else {
+            if let Some(recorder) = &mut self.recorder {
+                recorder.sent_lines(Instant::now(), bytes);
+            }
+            let frames = if counted { memchr::memchr_iter(b'\n', bytes).count() } else { 1 };
+            self.frames += frames.max(1);
+            self.accepted += frames.max(1) as u64;
+            match lines {
+                Lines::Owned(bytes) if self.buf.is_empty() => std::mem::swap(&mut self.buf, bytes),
+                Lines::Owned(bytes) => self.buf.extend_from_slice(bytes),
+                Lines::Borrowed(bytes) => self.buf.extend_from_slice(bytes),
+            }
+        }
+        if let Lines::Owned(bytes) = lines {
+            bytes.clear();
+        }
+    }
+
     fn take(&mut self, cx: &mut Context<'_>, batch: &mut Batch) -> Poll<Option<()>> {
         if self.frames > 0 {
             std::mem::swap(&mut self.buf, &mut batch.buf);
@@ -292,9 +351,9 @@ impl State {
             }
         }
         self.buf.reserve(frame.len() + usize::from(newline));
-        self.buf.put_slice(frame);
+        self.buf.extend_from_slice(frame);
         if newline {
-            self.buf.put_u8(b'\n');
+            self.buf.push(b'\n');
         }
         if framing != Framing::Lines {
             self.lengths.push_back(frame.len() + usize::from(newline));

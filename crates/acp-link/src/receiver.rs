@@ -10,7 +10,9 @@ use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
 use acp_rpc::{Line, Splitter};
+use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
+use memchr::memchr;
 use tokio::io::AsyncRead;
 
 use crate::outbox::{Batch, Outbox};
@@ -21,8 +23,8 @@ use crate::tap::Recorder;
 /// Nothing is read ahead of the caller beyond one read (about 64 KiB): who stops receiving stops the other side.
 pub struct Receiver {
     source: Source,
-    /// Lines of the last read that were not handed out yet.
-    lines: VecDeque<Line>,
+    /// What the last read brought and was not handed out yet.
+    held: VecDeque<Held>,
     at: Instant,
     end: Option<End>,
     recorder: Option<Recorder>,
@@ -35,6 +37,29 @@ pub struct Arrival {
     pub at: Instant,
     /// The line itself.
     pub line: Line,
+}
+
+/// What came together, in one read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Burst {
+    /// Whole lines as they came: each with its line ending, and a byte order mark where the stream began with one.
+    Lines {
+        /// When they were read.
+        at: Instant,
+        /// All of them.
+        bytes: Bytes,
+    },
+    /// One line by itself: a message, a line over the limit, or the last one of a stream that ended without a line
+    /// ending.
+    One(Arrival),
+}
+
+/// What was read, on its way to the caller.
+#[derive(Debug)]
+enum Held {
+    Line(Line),
+    /// Whole lines with their line endings.
+    Lines(Bytes),
 }
 
 /// Why nothing more will be received.
@@ -96,7 +121,7 @@ impl Drop for MemorySource {
 
 impl Receiver {
     pub(crate) fn new(source: Source) -> Receiver {
-        Receiver { source, lines: VecDeque::new(), at: Instant::now(), end: None, recorder: None }
+        Receiver { source, held: VecDeque::new(), at: Instant::now(), end: None, recorder: None }
     }
 
     pub(crate) fn record_with(&mut self, recorder: Recorder) {
@@ -105,50 +130,91 @@ impl Receiver {
 
     /// The next line; `None` when there will be no more (see [`end`](Receiver::end)). Cancel safe.
     pub async fn recv(&mut self) -> Option<Arrival> {
-        if self.lines.is_empty() {
-            poll_fn(|cx| self.poll_lines(cx)).await;
+        if self.held.is_empty() {
+            poll_fn(|cx| self.poll_held(cx, false)).await;
         }
-        let line = self.lines.pop_front()?;
-        Some(Arrival { at: self.at, line })
+        self.try_recv()
     }
 
     /// Waits for at least one line, then appends what is there, at most `max` lines, to `buf`. Returns how many;
     /// zero when there will be no more. Cancel safe.
     pub async fn recv_many(&mut self, buf: &mut Vec<Arrival>, max: usize) -> usize {
-        if self.lines.is_empty() && max > 0 {
-            poll_fn(|cx| self.poll_lines(cx)).await;
+        if self.held.is_empty() && max > 0 {
+            poll_fn(|cx| self.poll_held(cx, false)).await;
         }
-        let count = self.lines.len().min(max);
-        let at = self.at;
-        buf.extend(self.lines.drain(..count).map(|line| Arrival { at, line }));
-        count
+        let before = buf.len();
+        buf.extend(std::iter::from_fn(|| self.try_recv()).take(max));
+        buf.len() - before
+    }
+
+    /// What the next read brings, lines in one piece with their line endings; `None` when there will be no more.
+    /// For who passes lines on and need not look at each. Cancel safe.
+    pub async fn recv_burst(&mut self) -> Option<Burst> {
+        if self.held.is_empty() {
+            poll_fn(|cx| self.poll_held(cx, true)).await;
+        }
+        self.try_recv_burst()
     }
 
     /// A line that has already been read, without waiting.
     pub fn try_recv(&mut self) -> Option<Arrival> {
-        let line = self.lines.pop_front()?;
+        let line = match self.held.pop_front()? {
+            Held::Line(line) => line,
+            Held::Lines(bytes) => self.unpacked(bytes)?,
+        };
         Some(Arrival { at: self.at, line })
+    }
+
+    /// What has already been read and not been handed out, without waiting.
+    pub fn try_recv_burst(&mut self) -> Option<Burst> {
+        let at = self.at;
+        Some(match self.held.pop_front()? {
+            Held::Line(line) => Burst::One(Arrival { at, line }),
+            Held::Lines(bytes) => Burst::Lines { at, bytes },
+        })
+    }
+
+    /// Lines that were read in one piece, for who wants them one by one after all: the first; the others wait.
+    fn unpacked(&mut self, mut bytes: Bytes) -> Option<Line> {
+        let mut lines = Vec::new();
+        while let Some(end) = memchr(b'\n', &bytes) {
+            let mut line = bytes.split_to(end + 1);
+            let ending = if line[..end].ends_with(b"\r") { 2 } else { 1 };
+            line.truncate(line.len() - ending);
+            lines.push(Held::Line(Line::new(line)));
+        }
+        let mut lines = lines.into_iter();
+        let first = lines.next();
+        lines.rev().for_each(|line| self.held.push_front(line));
+        match first? {
+            Held::Line(line) => Some(line),
+            Held::Lines(_) => None,
+        }
     }
 
     /// Why receiving ended; `None` while it has not.
     #[must_use]
     pub fn end(&self) -> Option<&End> {
-        if self.lines.is_empty() { self.end.as_ref() } else { None }
+        if self.held.is_empty() { self.end.as_ref() } else { None }
     }
 
-    /// Ready when there is a line to hand out, or an end.
-    fn poll_lines(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        while self.lines.is_empty() && self.end.is_none() {
-            ready!(self.poll_read(cx));
-            if let Some(recorder) = &self.recorder {
-                recorder.received(self.at, &self.lines);
+    /// Ready when there is something to hand out, or an end. `whole`: lines in one piece.
+    fn poll_held(&mut self, cx: &mut Context<'_>, whole: bool) -> Poll<()> {
+        while self.held.is_empty() && self.end.is_none() {
+            ready!(self.poll_read(cx, whole));
+            let Some(recorder) = &self.recorder else { continue };
+            for held in &self.held {
+                match held {
+                    Held::Line(line) => recorder.received(self.at, [line]),
+                    Held::Lines(bytes) => recorder.received_lines(self.at, bytes),
+                }
             }
         }
         Poll::Ready(())
     }
 
     /// One read and the lines in it; none when it completed none.
-    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    fn poll_read(&mut self, cx: &mut Context<'_>, whole: bool) -> Poll<()> {
         let (splitter, read) = match &mut self.source {
             Source::Bytes(reader, splitter) => {
                 let read = ready!(poll_read_into(reader.as_mut(), cx, splitter));
@@ -164,13 +230,13 @@ impl Receiver {
                 let mut next = Poll::Ready(first);
                 while let Poll::Ready(message) = next {
                     match message {
-                        Some(Ok(line)) => self.lines.push_back(line),
+                        Some(Ok(line)) => self.held.push_back(Held::Line(line)),
                         Some(Err(end)) => self.end = Some(end),
                         None => self.end = Some(End::Eof),
                     }
                     if self.end.is_some()
-                        || self.lines.len() >= AHEAD
-                        || self.lines.back().is_some_and(is_large)
+                        || self.held.len() >= AHEAD
+                        || self.held.back().is_some_and(is_large)
                     {
                         break;
                     }
@@ -185,11 +251,16 @@ impl Receiver {
             Ok(_) => {}
             Err(error) => self.end = Some(End::Broken(error.to_string().into())),
         }
-        while let Some(line) = splitter.next_line() {
-            self.lines.push_back(line);
+        loop {
+            if whole && let Some(lines) = splitter.next_lines() {
+                self.held.push_back(Held::Lines(lines));
+                continue;
+            }
+            let Some(line) = splitter.next_line() else { break };
+            self.held.push_back(Held::Line(line));
         }
         if self.end.is_some() {
-            self.lines.extend(splitter.finish());
+            self.held.extend(splitter.finish().map(Held::Line));
         }
         Poll::Ready(())
     }
@@ -198,14 +269,14 @@ impl Receiver {
 /// How many messages are taken at once from a transport that delivers them one by one.
 const AHEAD: usize = 64;
 
-fn is_large(line: &Line) -> bool {
-    line.bytes().len() > 64 * 1024
+fn is_large(held: &Held) -> bool {
+    matches!(held, Held::Line(line) if line.bytes().len() > 64 * 1024)
 }
 
 impl fmt::Debug for Receiver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Receiver")
-            .field("waiting", &self.lines.len())
+            .field("waiting", &self.held.len())
             .field("end", &self.end)
             .finish_non_exhaustive()
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::outbox::{Offer, Outbox};
+use crate::outbox::{Framing, Lines, Offer, Outbox};
 
 /// Sends frames. Clones share one bounded queue; when the last one is dropped, the output ends as after
 /// [`close`](Sender::close).
@@ -66,11 +66,25 @@ impl Sender {
 
     /// Like [`send`](Sender::send), but never waits.
     pub fn try_send(&self, line: &[u8]) -> Result<(), TrySendError> {
-        match self.outbox().offer(line, true) {
-            Offer::Taken => Ok(()),
-            Offer::Full => Err(TrySendError::Full),
-            Offer::Ended(why) => Err(Closed { why }.into()),
-        }
+        came_of(self.outbox().offer(line, true))
+    }
+
+    /// Queues whole lines, each with its line ending, as they are and all at once; never waits. Where frames are
+    /// messages, each line is one, without its line ending.
+    pub fn try_send_lines(&self, lines: &[u8]) -> Result<(), TrySendError> {
+        came_of(self.outbox().offer_lines(&mut Lines::Borrowed(lines)))
+    }
+
+    /// Like [`try_send_lines`](Sender::try_send_lines), and takes the buffer over instead of copying it where it can.
+    /// It is empty afterwards, unless nothing was taken.
+    pub fn try_hand_over(&self, lines: &mut Vec<u8>) -> Result<(), TrySendError> {
+        came_of(self.outbox().offer_lines(&mut Lines::Owned(lines)))
+    }
+
+    /// Whether each frame is a message of its own, in which a newline is like any other byte.
+    #[must_use]
+    pub fn sends_messages(&self) -> bool {
+        self.outbox().framing() == Framing::Messages
     }
 
     /// Waits until the queue has room (which another clone may use first).
@@ -99,5 +113,13 @@ impl Sender {
 
     async fn put(&self, bytes: &[u8], newline: bool) -> Result<(), Closed> {
         self.outbox().put(bytes, newline).await.map_err(|why| Closed { why })
+    }
+}
+
+fn came_of(offer: Offer) -> Result<(), TrySendError> {
+    match offer {
+        Offer::Taken => Ok(()),
+        Offer::Full => Err(TrySendError::Full),
+        Offer::Ended(why) => Err(Closed { why }.into()),
     }
 }

@@ -232,6 +232,18 @@ impl Recorder {
         }
     }
 
+    /// Whole lines, each with its line ending.
+    pub(crate) fn sent_lines(&mut self, at: Instant, lines: &[u8]) {
+        if self.raw.as_ref().is_some_and(|raw| raw.pending() > 0) {
+            return self.sent(at, lines, false);
+        }
+        self.tap.append(at, self.dir, ended_lines(lines).map(|line| (line, None)));
+    }
+
+    pub(crate) fn received_lines(&self, at: Instant, lines: &[u8]) {
+        self.tap.append(at, self.dir, ended_lines(lines).map(|line| (line, None)));
+    }
+
     /// A message of its own, whatever is in it.
     pub(crate) fn sent_message(&self, at: Instant, bytes: &[u8]) {
         self.tap.append(at, self.dir, std::iter::once((bytes, None)));
@@ -243,6 +255,12 @@ impl Recorder {
             self.tap.record(at, self.dir, [&line]);
         }
     }
+}
+
+/// The lines of a piece that ends with one, without their line endings.
+fn ended_lines(lines: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let lines = lines.strip_suffix(b"\n").unwrap_or(lines);
+    lines.split(|byte| *byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line))
 }
 
 /// One entry and its line end. A line over the limit keeps its beginning and says its length.

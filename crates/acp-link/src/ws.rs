@@ -203,8 +203,9 @@ async fn write_batch(
     flush_each: bool,
 ) -> Result<(), Error> {
     let lengths = std::mem::take::<VecDeque<usize>>(&mut batch.lengths);
+    let mut all = Bytes::from(std::mem::take(&mut batch.buf));
     for length in lengths {
-        let bytes = batch.buf.split_to(length).freeze();
+        let bytes = all.split_to(length);
         let message = match Utf8Bytes::try_from(bytes.clone()) {
             Ok(text) => Message::Text(text),
             Err(_) => Message::Binary(bytes),

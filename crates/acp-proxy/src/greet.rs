@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use acp_dialect::{Detection, Dialect, UnknownDialect, detect};
-use acp_link::{Arrival, Receiver};
+use acp_link::{Burst, Receiver};
 use acp_rpc::{Frame, Id, RpcError, View};
 
 /// The form of the protocol that clients speak.
@@ -44,7 +44,7 @@ const FIRST: usize = 8;
 #[derive(Debug)]
 pub(crate) enum Greeting {
     /// The client speaks this form. What made us unsure, if anything did.
-    Speaks { dialect: Dialect, first: Vec<Arrival>, remark: Option<String> },
+    Speaks { dialect: Dialect, first: Vec<Burst>, remark: Option<String> },
     /// No form that we know: what to answer, and why.
     Unknown { answer: Frame, reason: String },
     /// It went away without a word.
@@ -54,33 +54,52 @@ pub(crate) enum Greeting {
 /// Reads until the client's form is known, or known to be none of ours.
 pub(crate) async fn greet(rx: &mut Receiver) -> Greeting {
     let mut first = Vec::new();
-    while let Some(arrival) = rx.recv().await {
-        let frame = Frame::from(arrival.line.clone());
-        first.push(arrival);
-        let (dialect, remark) = match detect([&frame]) {
-            Detection::Sure(dialect) => (Some(dialect), None),
-            Detection::Unsure { candidates, message } => (candidates.first().copied(), Some(message)),
-        };
-        if let Some(dialect) = dialect {
-            return Greeting::Speaks { dialect, first, remark };
-        }
-        let id = match frame.view() {
-            View::Notification { .. } if first.len() < FIRST => continue,
-            View::Request { id, .. } => id.clone(),
-            _ => Id::Null,
-        };
-        let code = match frame.view() {
-            View::Malformed(_) if frame.text().is_none_or(|text| !text.starts_with('{')) => {
-                RpcError::PARSE_ERROR
+    let mut heard = 0;
+    while let Some(burst) = rx.recv_burst().await {
+        let frames: Vec<Frame> = frames(&burst).collect();
+        first.push(burst);
+        for frame in frames {
+            heard += 1;
+            let (dialect, remark) = match detect([&frame]) {
+                Detection::Sure(dialect) => (Some(dialect), None),
+                Detection::Unsure { candidates, message } => (candidates.first().copied(), Some(message)),
+            };
+            if let Some(dialect) = dialect {
+                return Greeting::Speaks { dialect, first, remark };
             }
-            _ => RpcError::INVALID_REQUEST,
-        };
-        let seen = remark.unwrap_or_default();
-        let reason = format!("cannot tell which form of the protocol this client speaks: {seen}");
-        let answer = Frame::failure(&id, &RpcError::new(code, reason.clone()));
-        return Greeting::Unknown { answer, reason };
+            if matches!(frame.view(), View::Notification { .. }) && heard < FIRST {
+                continue;
+            }
+            return unknown(&frame, &remark.unwrap_or_default());
+        }
     }
     Greeting::Silent
+}
+
+/// A frame that no form of the protocol begins with.
+fn unknown(frame: &Frame, seen: &str) -> Greeting {
+    let id = match frame.view() {
+        View::Request { id, .. } => id.clone(),
+        _ => Id::Null,
+    };
+    let code = match frame.view() {
+        View::Malformed(_) if frame.text().is_none_or(|text| !text.starts_with('{')) => RpcError::PARSE_ERROR,
+        _ => RpcError::INVALID_REQUEST,
+    };
+    let reason = format!("cannot tell which form of the protocol this client speaks: {seen}");
+    let answer = Frame::failure(&id, &RpcError::new(code, reason.clone()));
+    Greeting::Unknown { answer, reason }
+}
+
+/// The frames of a burst, which may be the first of a stream.
+pub(crate) fn frames(burst: &Burst) -> impl Iterator<Item = Frame> + '_ {
+    let (lines, one) = match burst {
+        Burst::Lines { bytes, .. } => (bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes), None),
+        Burst::One(arrival) => (&[][..], Some(Frame::from(arrival.line.clone()))),
+    };
+    let lines = lines.strip_suffix(b"\n").unwrap_or(lines);
+    let lines = lines.split(|byte| *byte == b'\n').take(if one.is_some() { 0 } else { usize::MAX });
+    one.into_iter().chain(lines.map(|line| Frame::parse(line.strip_suffix(b"\r").unwrap_or(line).to_vec())))
 }
 
 #[cfg(test)]

@@ -9,14 +9,14 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use acp_dialect::{Bridge, Dialect, Options, Side, Translator};
 use acp_host::{Ended, Joint, Watch};
 use acp_link::child::{Child, Exit, Stage};
-use acp_link::{Arrival, Link, Tap};
+use acp_link::{Burst, Link, Tap};
 use acp_rpc::{Direction, Frame, RpcError, View};
 use acp_rules::Ending;
 use futures_util::future::BoxFuture;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
-use crate::greet::{ClientForm, Greeting, greet};
+use crate::greet::{ClientForm, Greeting, frames, greet};
 use crate::lint::Lint;
 use crate::record;
 use crate::talk::{Say, Talk};
@@ -187,7 +187,7 @@ impl Proxy {
         &self,
         client: Link,
         dialect: Dialect,
-        first: Vec<Arrival>,
+        first: Vec<Burst>,
         agent: Link,
         mut child: Option<Child>,
         number: u64,
@@ -379,16 +379,18 @@ async fn end_agent(agent: Link, child: Option<Child>, grace: Duration) -> Option
 }
 
 /// Tells the client why there is no agent, in answer to what it asked.
-async fn excuse(client: &mut Link, first: &[Arrival], why: &str) {
-    let asked = |arrival: &Arrival| match Frame::from(arrival.line.clone()).view() {
-        View::Request { id, .. } => Some(id.clone()),
-        _ => None,
+async fn excuse(client: &mut Link, first: &[Burst], why: &str) {
+    let asked = |burst: &Burst| {
+        frames(burst).find_map(|frame| match frame.view() {
+            View::Request { id, .. } => Some(id.clone()),
+            _ => None,
+        })
     };
     let mut id = first.iter().find_map(asked);
     let listen = async {
         while id.is_none() {
-            let Some(arrival) = client.rx.recv().await else { break };
-            id = asked(&arrival);
+            let Some(burst) = client.rx.recv_burst().await else { break };
+            id = asked(&burst);
         }
     };
     let _ = timeout(FIRST_WORDS, listen).await;

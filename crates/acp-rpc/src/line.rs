@@ -1,5 +1,5 @@
 use bytes::{Buf, Bytes, BytesMut};
-use memchr::memchr;
+use memchr::{memchr, memrchr};
 
 /// The longest line that is handed out whole unless the caller says otherwise: 64 MiB.
 pub const DEFAULT_LINE_LIMIT: usize = 64 * 1024 * 1024;
@@ -40,7 +40,9 @@ impl Line {
         }
     }
 
-    fn new(bytes: Bytes) -> Self {
+    /// A whole line, without its line ending.
+    #[must_use]
+    pub fn new(bytes: Bytes) -> Self {
         if std::str::from_utf8(&bytes).is_ok() { Self::Text(bytes) } else { Self::NotUtf8(bytes) }
     }
 }
@@ -136,6 +138,38 @@ impl Splitter {
             self.crlf += 1;
         }
         Some(self.hand_out(line))
+    }
+
+    /// The complete lines that are there in one piece, as they came: each with its line ending, and a byte order mark
+    /// where the stream began with one. `None` when there are none, or when the first one is over the limit: then
+    /// [`Splitter::next_line`] says what there is.
+    ///
+    /// ```
+    /// # use acp_rpc::{Line, Splitter};
+    /// let mut lines = Splitter::default();
+    /// lines.push(b"{}\r\n[]\n{\"a\"");
+    /// assert_eq!(lines.next_lines().as_deref(), Some(&b"{}\r\n[]\n"[..]));
+    /// assert_eq!(lines.next_lines(), None);
+    /// ```
+    pub fn next_lines(&mut self) -> Option<Bytes> {
+        if self.skipping.is_some() {
+            return None;
+        }
+        let last = memrchr(b'\n', &self.buffer[self.searched..])?;
+        let mut end = self.searched + last + 1;
+        if end > self.limit {
+            // Together they may be too long though each of them is not.
+            end = memchr(b'\n', &self.buffer)? + 1;
+            if end > self.limit {
+                return None;
+            }
+        }
+        self.searched = 0;
+        if !self.started {
+            self.started = true;
+            self.bom = self.buffer.starts_with(BOM);
+        }
+        Some(self.buffer.split_to(end).freeze())
     }
 
     /// The last line, when the stream ended without a line ending. Call it once, after [`Splitter::next_line`]

@@ -6,6 +6,7 @@ use acp_dialect::Side;
 use acp_rpc::{Frame, Id, View};
 use bytes::Bytes;
 use memchr::memmem::Finder;
+use memchr::{memchr, memrchr};
 
 /// More open requests than this are not remembered.
 const MOST: usize = 65_536;
@@ -24,9 +25,15 @@ impl Default for Ledger {
 }
 
 impl Ledger {
-    pub(super) fn passed(&mut self, from: Side, line: &Bytes) {
-        if self.id.find(line).is_some() {
-            self.read(from, &Frame::parse(line.clone()));
+    /// Lines were passed on.
+    pub(super) fn passed(&mut self, from: Side, lines: &Bytes) {
+        let mut at = 0;
+        while let Some(found) = self.id.find(&lines[at..]) {
+            let found = at + found;
+            let start = memrchr(b'\n', &lines[at..found]).map_or(at, |newline| at + newline + 1);
+            let end = memchr(b'\n', &lines[found..]).map_or(lines.len(), |newline| found + newline);
+            self.read(from, &Frame::parse(lines.slice(start..end)));
+            at = end;
         }
     }
 
@@ -56,8 +63,9 @@ mod tests {
     fn a_request_is_open_until_it_is_answered() {
         let mut ledger = Ledger::default();
         let line = |text: &'static str| Bytes::from_static(text.as_bytes());
-        ledger.passed(Side::Client, &line(r#"{"jsonrpc":"2.0","id":1,"method":"a"}"#));
-        ledger.passed(Side::Client, &line(r#"{"jsonrpc":"2.0","id":"x","method":"b"}"#));
+        let both = "{\"method\":\"n\"}\n{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"a\"}\r\n{\"method\":\"n\"}\n\
+                    {\"jsonrpc\":\"2.0\",\"id\":\"x\",\"method\":\"b\"}\n";
+        ledger.passed(Side::Client, &line(both));
         ledger.passed(Side::Agent, &line(r#"{"jsonrpc":"2.0","id":2,"method":"theirs"}"#));
         ledger.passed(Side::Client, &line(r#"{"jsonrpc":"2.0","id":2,"result":{}}"#));
         ledger.passed(Side::Agent, &line(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#));
