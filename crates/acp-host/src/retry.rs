@@ -176,8 +176,8 @@ impl Retry {
     }
 }
 
-/// A number from 0 up to 1 that differs between clients.
-fn chance() -> f64 {
+/// A number from 0 up to 1 that differs between clients, for [`Retry::next`].
+pub fn chance() -> f64 {
     let bits = RandomState::new().hash_one(0_u8) >> 32;
     f64::from(u32::try_from(bits).unwrap_or(0)) / f64::from(u32::MAX)
 }

@@ -200,6 +200,29 @@ pub struct Reply {
     pub usage: Usage,
 }
 
+impl Reply {
+    /// The same answer as if it had been streamed.
+    pub fn into_deltas(self) -> Vec<Delta> {
+        let mut deltas = Vec::new();
+        let mut calls = 0;
+        for part in self.parts {
+            match part {
+                Part::Think(text) => deltas.push(Delta::Think(text)),
+                Part::Text(text) => deltas.push(Delta::Text(text)),
+                Part::Seal(seal) => deltas.push(Delta::Seal(seal)),
+                Part::Call(Call { id, name, namespace, input }) => {
+                    let (index, free_text) = (calls, matches!(input, Input::Text(_)));
+                    calls += 1;
+                    deltas.push(Delta::Call { index, id, name, namespace, free_text });
+                    deltas.push(Delta::Args { index, text: input.text() });
+                }
+            }
+        }
+        deltas.push(Delta::End { stop: self.stop, usage: self.usage });
+        deltas
+    }
+}
+
 /// Why a model stopped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Stop {

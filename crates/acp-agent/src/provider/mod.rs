@@ -4,11 +4,24 @@
 //! the model speaks, then as a [`Stop`]. To cancel, drop the future. The built-in provider (`scripted`) needs no model:
 //! it is the table of plain wishes, and never comes here.
 
+mod convert;
+mod key;
+mod listing;
+mod pieces;
+mod remote;
+mod settings;
+mod trouble;
+mod vendors;
+
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
+pub use acp_model::talk::Effort;
+pub use key::Key;
+pub use remote::Remote;
 use serde_json::Value;
+pub use settings::{AUTO, Settings};
 use tokio::sync::mpsc;
 
 /// The provider in the box: no key, no network.
@@ -22,10 +35,19 @@ pub trait Provider: Send + Sync {
     /// The models that a person may choose from; the first one is the default.
     fn models(&self) -> Vec<Model>;
 
+    /// Asks which models there are; from then on [`Provider::models`] tells them. A provider that cannot be asked keeps
+    /// those it knows.
+    fn discover(&self) -> Discovering<'_> {
+        Box::pin(async { Ok(self.models()) })
+    }
+
     /// Asks once. Pieces go out as they come; a receiver that is gone is no error. Dropping the future ends the
     /// connection to the model.
     fn turn(&self, request: ChatRequest, pieces: mpsc::Sender<Piece>) -> Answering<'_>;
 }
+
+/// A list of models on its way.
+pub type Discovering<'a> = Pin<Box<dyn Future<Output = Result<Vec<Model>, ProviderError>> + Send + 'a>>;
 
 /// An answer on its way.
 pub type Answering<'a> = Pin<Box<dyn Future<Output = Result<Stop, ProviderError>> + Send + 'a>>;
@@ -202,6 +224,14 @@ pub enum ProviderError {
         /// Its message.
         message: String,
     },
+    /// The answer began well and ended in the middle.
+    #[error("{provider} broke off: {reason}")]
+    BrokeOff {
+        /// The provider.
+        provider: String,
+        /// Why.
+        reason: String,
+    },
     /// The answer makes no sense.
     #[error("the answer of {provider} cannot be understood: {reason}")]
     Nonsense {
@@ -221,6 +251,8 @@ pub struct Choice {
     pub model: Option<String>,
     /// `--base-url`: another address for the same wire format.
     pub base_url: Option<String>,
+    /// `--thinking`: how much the model thinks before it speaks; left to the provider when absent.
+    pub effort: Option<Effort>,
 }
 
 /// Makes a provider ready, without asking it anything yet. `env` reads environment variables, where keys are.
@@ -229,9 +261,8 @@ pub fn open(
     choice: &Choice,
     env: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Option<Arc<dyn Provider>>, ProviderError> {
-    let _ = env;
     match choice.provider.as_str() {
         "" | SCRIPTED => Ok(None),
-        name => Err(ProviderError::Unknown { name: name.to_owned(), known: SCRIPTED.to_owned() }),
+        name => Ok(Some(Arc::new(Remote::new(Settings::read(name, choice, env)?)?))),
     }
 }

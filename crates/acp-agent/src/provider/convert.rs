@@ -1,0 +1,121 @@
+//! From a turn's words to the wire's, and what vendors insist on: every call has a result, nothing is empty.
+
+use std::collections::BTreeSet;
+
+use acp_model::talk::{self, Call, Input, Part, Seal, ToolResult, Turn, UserPart};
+use acp_model::wire::Wire;
+use serde_json::{Value, json};
+
+use super::{Block, ChatRequest, Message, Role};
+
+/// What a call is told that never ran: the turn was cancelled, or the agent died.
+const NEVER_RAN: &str = "The tool did not run: the turn ended before.";
+
+/// The request for one wire.
+pub(super) fn request(chat: ChatRequest, wire: Wire) -> talk::Request {
+    let since = chat.messages.iter().rposition(spoken_by_a_person).unwrap_or(0);
+    let mut turns = Vec::new();
+    for (n, message) in chat.messages.iter().enumerate() {
+        match message.role {
+            Role::Assistant => {
+                let following = chat.messages.get(n + 1).filter(|next| next.role == Role::User);
+                // A server that copies a vendor wants thoughts back only while a turn lasts.
+                let seals = wire != Wire::Chat || n > since;
+                assistant(message, following, wire, seals, &mut turns);
+            }
+            Role::User => {
+                let parts: Vec<_> = message.blocks.iter().filter_map(user_part).collect();
+                if !parts.is_empty() {
+                    turns.push(Turn::User(parts));
+                }
+            }
+        }
+    }
+    let tool = |tool: super::ToolSpec| talk::Tool {
+        name: tool.name,
+        description: tool.description,
+        schema: tool.schema,
+        ..talk::Tool::default()
+    };
+    talk::Request {
+        model: chat.model,
+        stream: true,
+        usage_chunk: true,
+        system: chat.system,
+        turns,
+        tools: chat.tools.into_iter().map(tool).collect(),
+        max_tokens: Some(chat.max_tokens).filter(|limit| *limit > 0),
+        ..talk::Request::default()
+    }
+}
+
+/// A seal as the turn keeps it.
+pub(super) fn write_seal(seal: &Seal) -> String {
+    json!({"wire": seal.wire, "data": seal.data}).to_string()
+}
+
+fn read_seal(text: &str) -> Option<Seal> {
+    let value: Value = serde_json::from_str(text).ok()?;
+    let wire = serde_json::from_value(value["wire"].clone()).ok()?;
+    Some(Seal { wire, data: value.get("data")?.clone() })
+}
+
+fn spoken_by_a_person(message: &Message) -> bool {
+    message.role == Role::User && message.blocks.iter().any(|block| user_part(block).is_some())
+}
+
+fn user_part(block: &Block) -> Option<UserPart> {
+    match block {
+        Block::Text(text) if !text.is_empty() => Some(UserPart::Text(text.clone())),
+        Block::Image { mime_type, data } => {
+            Some(UserPart::Image { mime: mime_type.clone(), data: data.clone() })
+        }
+        _ => None,
+    }
+}
+
+/// The model's message and, right behind it, one result for each of its calls.
+fn assistant(message: &Message, following: Option<&Message>, wire: Wire, seals: bool, turns: &mut Vec<Turn>) {
+    let mut parts = Vec::new();
+    let mut calls = Vec::new();
+    for block in &message.blocks {
+        match block {
+            Block::Text(text) if !text.is_empty() => parts.push(Part::Text(text.clone())),
+            Block::Seal(text) if seals => {
+                parts.extend(read_seal(text).filter(|seal| seal.wire == wire).map(Part::Seal));
+            }
+            Block::ToolCall { id, name, arguments } => {
+                calls.push((id, name));
+                let input = Input::Json(object(arguments));
+                parts.push(Part::Call(Call { id: id.clone(), name: name.clone(), namespace: None, input }));
+            }
+            _ => {}
+        }
+    }
+    if parts.iter().all(|part| matches!(part, Part::Seal(_))) {
+        return;
+    }
+    turns.push(Turn::Assistant(parts));
+    let mut answered = BTreeSet::new();
+    for (id, name) in calls {
+        if !answered.insert(id) {
+            continue;
+        }
+        let found = following.into_iter().flat_map(|message| &message.blocks).find_map(|block| match block {
+            Block::ToolResult { id: of, text, is_error, .. } if of == id => Some((text.clone(), *is_error)),
+            _ => None,
+        });
+        let (text, is_error) = found.unwrap_or_else(|| (NEVER_RAN.to_owned(), true));
+        let text = if text.is_empty() { "(nothing)".to_owned() } else { text };
+        turns.push(Turn::Result(ToolResult { id: id.clone(), name: name.clone(), text, is_error }));
+    }
+}
+
+/// Vendors take objects only, also for what a model wrote wrongly.
+fn object(arguments: &Value) -> Value {
+    match arguments {
+        Value::Object(_) => arguments.clone(),
+        Value::Null => json!({}),
+        other => json!({"not_an_object": other}),
+    }
+}

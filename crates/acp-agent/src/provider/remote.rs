@@ -1,0 +1,344 @@
+//! A model behind an address: asks, asks again when that can help, and reads the answer as it streams.
+
+use std::future::Future;
+use std::sync::{OnceLock, PoisonError, RwLock};
+use std::time::Duration;
+
+use acp_model::sse::Parser;
+use acp_model::talk::{self, Delta};
+use acp_model::wire::{self, StreamReader, Wire};
+use reqwest::Response;
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+use super::pieces::{End, Speaker};
+use super::settings::{AUTO, Settings};
+use super::trouble::{Again, Failure};
+use super::{
+    Answering, ChatRequest, Discovering, Model, Piece, Provider, ProviderError, Stop, convert, listing,
+};
+
+/// A longer answer is no answer.
+const LONGEST_ANSWER: usize = 64 * 1024 * 1024;
+/// Nor is one whose single event is longer than this.
+const LONGEST_EVENT: usize = 16 * 1024 * 1024;
+/// So much of an error's body is read.
+const LONGEST_ERROR: usize = 64 * 1024;
+/// How long the list of models may take.
+const LISTING: Duration = Duration::from_secs(10);
+
+/// A model behind an address.
+pub struct Remote {
+    settings: Settings,
+    client: reqwest::Client,
+    listed: RwLock<Option<Vec<Model>>>,
+    first: OnceLock<String>,
+}
+
+impl Remote {
+    /// Makes the client ready; asks nobody.
+    pub fn new(settings: Settings) -> Result<Remote, ProviderError> {
+        let unusable = |reason| ProviderError::Unusable { provider: settings.vendor.name.clone(), reason };
+        // The TLS library has no default of its own. Someone else in the process may have set one: that is as good.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let mut builder = reqwest::Client::builder()
+            .default_headers(settings.headers().map_err(unusable)?)
+            .user_agent(concat!("acp-workbench/", env!("CARGO_PKG_VERSION")))
+            .connect_timeout(settings.connect)
+            // A key goes to the address that the person named, nowhere else.
+            .redirect(reqwest::redirect::Policy::none());
+        if settings.base.scheme() == "http" {
+            // Without TLS nobody's certificates need to be read.
+            builder = builder.tls_certs_only([]);
+        }
+        if settings.base.host_str().is_some_and(|host| matches!(host, "127.0.0.1" | "localhost" | "[::1]")) {
+            builder = builder.no_proxy();
+        }
+        let client = builder.build().map_err(|error| unusable(format!("no client can be made: {error}")))?;
+        Ok(Remote { settings, client, listed: RwLock::new(None), first: OnceLock::new() })
+    }
+
+    async fn answer(&self, request: ChatRequest, pieces: mpsc::Sender<Piece>) -> Result<Stop, ProviderError> {
+        let mut request = convert::request(request, self.settings.wire);
+        request.effort = self.settings.effort;
+        if request.model.is_empty() || request.model == AUTO {
+            request.model = self.first_model().await?;
+        }
+        let body = self.body(&request).to_string();
+        for attempt in 1.. {
+            let mut speaker = Speaker::new(&pieces);
+            let failure = match self.ask(&request, &body, &mut speaker).await {
+                Ok(stop) => return Ok(stop),
+                Err(failure) => failure,
+            };
+            let pause = failure.pause(attempt, &self.settings).filter(|_| !speaker.spoke);
+            let Some(pause) = pause else { return Err(tried(failure, attempt, speaker.spoke)) };
+            let seconds = pause.as_secs_f64();
+            let _ = pieces
+                .send(Piece::Notice(format!("{}; asking again in {seconds:.1} s", failure.error)))
+                .await;
+            tokio::time::sleep(pause).await;
+        }
+        unreachable!("the loop above ends by returning")
+    }
+
+    /// The request's body, with what a server wants beyond its wire format.
+    fn body(&self, request: &talk::Request) -> Value {
+        let mut body = wire::write_request(self.settings.wire, request);
+        match self.settings.wire {
+            Wire::Messages => remember(&mut body),
+            // Only the vendor knows the new name of the limit.
+            Wire::Chat if !self.settings.own || self.settings.vendor.keyless => {
+                if let Some(limit) =
+                    body.as_object_mut().and_then(|body| body.shift_remove("max_completion_tokens"))
+                {
+                    body["max_tokens"] = limit;
+                }
+            }
+            _ => {}
+        }
+        body
+    }
+
+    async fn ask(
+        &self,
+        request: &talk::Request,
+        body: &str,
+        speaker: &mut Speaker<'_>,
+    ) -> Result<Stop, Failure> {
+        let sending = self
+            .client
+            .post(self.settings.address(request))
+            .header("content-type", "application/json")
+            .body(body.to_owned())
+            .send();
+        let response = self.in_time(sending).await?.map_err(|error| self.settings.unreachable(&error))?;
+        let status = response.status().as_u16();
+        if status != 200 {
+            let headers = response.headers().clone();
+            let body = self.whole(response, LONGEST_ERROR).await.unwrap_or_default();
+            return Err(self.settings.refused(status, &headers, &body, &request.model));
+        }
+        let kind = response.headers().get("content-type").and_then(|kind| kind.to_str().ok());
+        let kind = kind.unwrap_or_default().to_ascii_lowercase();
+        if kind.contains("html") {
+            let head = self.whole(response, LONGEST_ERROR).await.unwrap_or_default();
+            return Err(self.settings.not_a_stream(&kind, &head));
+        }
+        if kind.contains("json") && !kind.contains("stream") && !kind.contains("ndjson") {
+            return self.at_once(response, speaker).await;
+        }
+        self.streamed(response, &kind, speaker).await
+    }
+
+    /// Waits for the other side, but not for ever.
+    async fn in_time<T>(&self, work: impl Future<Output = T>) -> Result<T, Failure> {
+        tokio::time::timeout(self.settings.stall, work).await.map_err(|_| self.settings.silent())
+    }
+
+    /// Some servers answer in one piece although they were asked to stream.
+    async fn at_once(&self, response: Response, speaker: &mut Speaker<'_>) -> Result<Stop, Failure> {
+        let body = self.whole(response, LONGEST_ANSWER).await?;
+        let json: Value = serde_json::from_slice(&body)
+            .map_err(|_| self.settings.not_a_stream("application/json that is not JSON", &body))?;
+        if let Some((kind, message)) = wire::read_error(&json) {
+            return Err(self.settings.broke_off(&kind, &message));
+        }
+        let reply = wire::read_reply(self.settings.wire, &json)
+            .map_err(|_| self.settings.not_a_stream("JSON of another kind", &body))?;
+        for delta in reply.into_deltas() {
+            if let Some(end) = speaker.hear(delta).await {
+                return self.finish(end);
+            }
+        }
+        Err(self.settings.cut(""))
+    }
+
+    async fn streamed(
+        &self,
+        mut response: Response,
+        kind: &str,
+        speaker: &mut Speaker<'_>,
+    ) -> Result<Stop, Failure> {
+        let (mut parser, mut reader) = (Parser::default(), StreamReader::new(self.settings.wire));
+        let (mut all, mut since, mut events) = (0, 0, 0_usize);
+        let mut head = Vec::new();
+        loop {
+            let chunk = match self.in_time(response.chunk()).await? {
+                Ok(Some(chunk)) => chunk,
+                Ok(None) => break,
+                Err(error) => {
+                    return Err(self.settings.cut(&format!(" ({error})", error = error.without_url())));
+                }
+            };
+            all += chunk.len();
+            since += chunk.len();
+            if head.len() < LONGEST_ERROR && events == 0 {
+                head.extend_from_slice(&chunk[..chunk.len().min(LONGEST_ERROR)]);
+            }
+            parser.push(&chunk);
+            while let Some(event) = parser.next_event() {
+                (since, events) = (0, events + 1);
+                let deltas =
+                    reader.push(&event).map_err(|error| self.settings.nonsense(&error.to_string()))?;
+                if let Some(end) = hear_all(speaker, deltas).await {
+                    return self.finish(end);
+                }
+            }
+            if all > LONGEST_ANSWER || since > LONGEST_EVENT {
+                let most = if all > LONGEST_ANSWER { LONGEST_ANSWER } else { LONGEST_EVENT } / 1024 / 1024;
+                return Err(self.settings.nonsense(&format!("it is longer than {most} MiB")));
+            }
+        }
+        let mut deltas = Vec::new();
+        if let Some(event) = parser.finish() {
+            events += 1;
+            // The last event of a stream that was cut is cut too.
+            deltas.extend(reader.push(&event).unwrap_or_default());
+        }
+        deltas.extend(reader.finish());
+        if let Some(end) = hear_all(speaker, deltas).await {
+            return self.finish(end);
+        }
+        if events == 0 && !head.is_empty() && !speaker.spoke {
+            return Err(self.settings.not_a_stream(kind, &head));
+        }
+        Err(self.settings.cut(""))
+    }
+
+    fn finish(&self, end: End) -> Result<Stop, Failure> {
+        match end {
+            End::Stopped(stop) => Ok(stop),
+            End::Failed { kind, message } => Err(self.settings.broke_off(&kind, &message)),
+            End::Nameless => Err(self.settings.nonsense("it calls a tool without saying which")),
+        }
+    }
+
+    /// A body of at most so many bytes; what is longer is cut for errors and refused for answers.
+    async fn whole(&self, mut response: Response, most: usize) -> Result<Vec<u8>, Failure> {
+        let mut body = Vec::new();
+        loop {
+            match self.in_time(response.chunk()).await? {
+                Ok(Some(chunk)) => body.extend_from_slice(&chunk),
+                Ok(None) => return Ok(body),
+                Err(error) => return Err(self.settings.cut(&format!(" ({})", error.without_url()))),
+            }
+            if body.len() > most {
+                if most == LONGEST_ANSWER {
+                    return Err(self
+                        .settings
+                        .nonsense(&format!("it is longer than {} MiB", most / 1024 / 1024)));
+                }
+                body.truncate(most);
+                return Ok(body);
+            }
+        }
+    }
+
+    /// The model to use when the person named none.
+    async fn first_model(&self) -> Result<String, ProviderError> {
+        if let Some(first) = self.first.get() {
+            return Ok(first.clone());
+        }
+        let models = self.list().await?;
+        match models.into_iter().next() {
+            Some(model) => Ok(self.first.get_or_init(|| model.id).clone()),
+            None => Err(ProviderError::Unusable {
+                provider: self.settings.vendor.name.clone(),
+                reason: format!("{} lists no models; name one with --model", self.settings.shown()),
+            }),
+        }
+    }
+
+    /// Asks for the list of models.
+    async fn list(&self) -> Result<Vec<Model>, ProviderError> {
+        let settings = &self.settings;
+        let asking = async {
+            let response = self
+                .client
+                .get(settings.models_address())
+                .send()
+                .await
+                .map_err(|error| settings.unreachable(&error))?;
+            let status = response.status().as_u16();
+            let headers = response.headers().clone();
+            let body = self.whole(response, LONGEST_ANSWER).await?;
+            if status != 200 {
+                return Err(settings.refused(status, &headers, &body, "list of models"));
+            }
+            let json: Value = serde_json::from_slice(&body).unwrap_or(Value::Null);
+            listing::read(&json, settings.vendor)
+                .ok_or_else(|| settings.not_a_stream("no list of models", &body))
+        };
+        match tokio::time::timeout(LISTING, asking).await {
+            Ok(listed) => listed.map_err(|failure| failure.error),
+            Err(_) => Err(ProviderError::Unreachable {
+                provider: settings.vendor.name.clone(),
+                reason: format!("{} did not list its models in {} s", settings.shown(), LISTING.as_secs()),
+            }),
+        }
+    }
+}
+
+impl Provider for Remote {
+    fn name(&self) -> &str {
+        &self.settings.vendor.name
+    }
+
+    fn models(&self) -> Vec<Model> {
+        let listed = self.listed.read().unwrap_or_else(PoisonError::into_inner);
+        listed.clone().unwrap_or_else(|| self.settings.models.clone())
+    }
+
+    fn discover(&self) -> Discovering<'_> {
+        Box::pin(async {
+            let listed = self.list().await?;
+            let merged = listing::merge(&self.settings.models, listed);
+            *self.listed.write().unwrap_or_else(PoisonError::into_inner) = Some(merged.clone());
+            Ok(merged)
+        })
+    }
+
+    fn turn(&self, request: ChatRequest, pieces: mpsc::Sender<Piece>) -> Answering<'_> {
+        Box::pin(self.answer(request, pieces))
+    }
+}
+
+async fn hear_all(speaker: &mut Speaker<'_>, deltas: Vec<Delta>) -> Option<End> {
+    for delta in deltas {
+        if let Some(end) = speaker.hear(delta).await {
+            return Some(end);
+        }
+    }
+    None
+}
+
+/// The last error, with the number of tries when there were several.
+fn tried(failure: Failure, attempt: u32, spoke: bool) -> ProviderError {
+    let again = failure.again != Again::Never && !spoke && attempt > 1;
+    let mut error = failure.error;
+    if let (
+        true,
+        ProviderError::Unreachable { reason: words, .. }
+        | ProviderError::Refused { message: words, .. }
+        | ProviderError::BrokeOff { reason: words, .. },
+    ) = (again, &mut error)
+    {
+        words.push_str(&format!(" (tried {attempt} times)"));
+    }
+    error
+}
+
+/// Lets the vendor keep what does not change between two questions: the tools and instructions, and the conversation
+/// so far.
+fn remember(body: &mut Value) {
+    let mark = json!({"type": "ephemeral"});
+    if let Some(system) = body["system"].as_str() {
+        body["system"] = json!([{"type": "text", "text": system, "cache_control": mark}]);
+    }
+    let last = body["messages"].as_array_mut().and_then(|messages| messages.last_mut());
+    let block = last.and_then(|last| last["content"].as_array_mut()).and_then(|blocks| blocks.last_mut());
+    if let Some(block) = block.filter(|block| block["type"] != "thinking") {
+        block["cache_control"] = mark;
+    }
+}

@@ -1,0 +1,208 @@
+//! What a provider needs to know, from the person's choice and the environment.
+
+use std::time::Duration;
+
+use acp_host::retry::Retry;
+use acp_model::talk::Effort;
+use acp_model::wire::{self, Wire};
+use reqwest::Url;
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+
+use super::key::Key;
+use super::vendors::Vendor;
+use super::{Choice, Model, ProviderError};
+
+/// The model that stands for "the first one that the server lists".
+pub const AUTO: &str = "auto";
+
+/// How one provider is reached.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    pub(super) vendor: &'static Vendor,
+    pub(super) wire: Wire,
+    pub(super) base: Url,
+    /// Whether it is the vendor's own address.
+    pub(super) own: bool,
+    pub(super) key: Option<Key>,
+    /// The variable that the key is in, or should be in.
+    pub(super) key_source: String,
+    pub(super) models: Vec<Model>,
+    pub(super) effort: Option<Effort>,
+    /// How the provider is asked again when it is busy.
+    pub busy: Retry,
+    /// How the provider is asked again when it was not reached.
+    pub lost: Retry,
+    /// The longest pause that a provider may ask for; beyond it, the person decides.
+    pub longest_pause: Duration,
+    /// How long connecting may take.
+    pub connect: Duration,
+    /// How long a connection may be silent.
+    pub stall: Duration,
+}
+
+impl Settings {
+    /// Reads the choice and the environment; asks nobody.
+    pub fn read(
+        vendor_name: &str,
+        choice: &Choice,
+        env: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Settings, ProviderError> {
+        let Some(vendor) = Vendor::find(vendor_name) else {
+            let known = [super::SCRIPTED].into_iter().chain(Vendor::names()).collect::<Vec<_>>().join(", ");
+            return Err(ProviderError::Unknown { name: vendor_name.to_owned(), known });
+        };
+        let unusable = |reason| ProviderError::Unusable { provider: vendor.name.clone(), reason };
+        let first = |names: &[String]| names.iter().find_map(|name| Some((name.clone(), filled(env(name))?)));
+        let (base_source, base_text) = match filled(choice.base_url.clone()) {
+            Some(text) => ("--base-url".to_owned(), text),
+            None => first(&vendor.base_env).unwrap_or_else(|| (String::new(), vendor.base.clone())),
+        };
+        let base = read_base(vendor, &base_text)
+            .map_err(|reason| unusable(format!("{base_source} is no address: {reason}")))?;
+        let own = Url::parse(&vendor.base).is_ok_and(|usual| usual.host_str() == base.host_str());
+        let (key_source, key) = match first(&vendor.key_env) {
+            Some((name, text)) => (name, Key::new(&text)),
+            None => (vendor.key_env.first().cloned().unwrap_or_default(), None),
+        };
+        if key.is_none() && own && !vendor.keyless {
+            return Err(unusable(format!(
+                "there is no key; put one into the environment variable {key_source} (keys are made at {}), or name \
+                 another address with --base-url",
+                vendor.keys
+            )));
+        }
+        let model = filled(choice.model.clone()).or_else(|| Some(first(&vendor.model_env)?.1));
+        let settings = Settings {
+            vendor,
+            wire: if own { vendor.wire } else { vendor.elsewhere.unwrap_or(vendor.wire) },
+            own,
+            models: models(vendor, model.as_deref(), own),
+            base,
+            key,
+            key_source,
+            effort: choice.effort,
+            busy: Retry { attempts: 5, first: Duration::from_secs(1), jitter: 0.25 },
+            lost: Retry { attempts: 3, first: Duration::from_millis(500), jitter: 0.25 },
+            longest_pause: Duration::from_secs(60),
+            connect: Duration::from_secs(10),
+            stall: stall(env).map_err(unusable)?,
+        };
+        settings.headers().map_err(unusable)?;
+        Ok(settings)
+    }
+
+    /// The headers of every request.
+    pub(super) fn headers(&self) -> Result<HeaderMap, String> {
+        let mut headers = HeaderMap::new();
+        if self.wire == Wire::Messages {
+            headers.insert("anthropic-version", HeaderValue::from_static("2023-06-01"));
+        }
+        let Some(key) = &self.key else { return Ok(headers) };
+        let bearer = self.key_source.ends_with("_TOKEN");
+        let (name, prefix) = match self.wire {
+            Wire::Messages if !bearer => ("x-api-key", ""),
+            Wire::Gemini => ("x-goog-api-key", ""),
+            Wire::Messages | Wire::Chat | Wire::Responses => ("authorization", "Bearer "),
+        };
+        let value = key.header(prefix).ok_or_else(|| {
+            format!("the key in {} has characters that no key has; copy it again", self.key_source)
+        })?;
+        headers.insert(HeaderName::from_static(name), value);
+        Ok(headers)
+    }
+
+    /// Where a request goes.
+    pub(super) fn address(&self, request: &acp_model::talk::Request) -> Url {
+        self.below(&wire::path(self.wire, request))
+    }
+
+    /// Where the models are listed.
+    pub(super) fn models_address(&self) -> Url {
+        self.below(if self.wire == Wire::Gemini { "/v1beta/models" } else { "/v1/models" })
+    }
+
+    /// A path below the base. People write the base with and without its version.
+    fn below(&self, path: &str) -> Url {
+        let mut url = self.base.clone();
+        let base = url.path().trim_end_matches('/').to_owned();
+        let (path, query) = path.split_once('?').unwrap_or((path, ""));
+        let joined = match self.wire {
+            Wire::Chat | Wire::Responses if base.is_empty() => path.to_owned(),
+            Wire::Chat | Wire::Responses => format!("{base}{}", path.strip_prefix("/v1").unwrap_or(path)),
+            Wire::Messages => format!("{}{path}", base.strip_suffix("/v1").unwrap_or(&base)),
+            Wire::Gemini => format!("{}{path}", base.strip_suffix("/v1beta").unwrap_or(&base)),
+        };
+        url.set_path(&joined);
+        url.set_query(Some(query).filter(|query| !query.is_empty()));
+        url
+    }
+
+    /// The base as people may see it.
+    pub(super) fn shown(&self) -> String {
+        let mut url = self.base.clone();
+        let _ = url.set_username("");
+        let _ = url.set_password(None);
+        url.set_query(None);
+        url.as_str().trim_end_matches('/').to_owned()
+    }
+
+    /// A text of the other side, without the key.
+    pub(super) fn scrub(&self, text: &str) -> String {
+        self.key.as_ref().map_or_else(|| text.to_owned(), |key| key.scrub(text))
+    }
+}
+
+fn filled(text: Option<String>) -> Option<String> {
+    text.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty())
+}
+
+fn read_base(vendor: &Vendor, text: &str) -> Result<Url, String> {
+    let written = text.contains("://");
+    let whole = match (written, vendor.keyless) {
+        (true, _) => text.to_owned(),
+        // The variable of a local server holds what it listens on.
+        (false, true) => format!("http://{}", text.replace("0.0.0.0", "127.0.0.1")),
+        (false, false) => return Err(format!("{text:?} does not begin with http:// or https://")),
+    };
+    let mut url = Url::parse(&whole).map_err(|error| format!("{text:?}: {error}"))?;
+    if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
+        return Err(format!("{text:?} does not begin with http:// or https:// and a host"));
+    }
+    if !written && url.port().is_none() {
+        let usual = Url::parse(&vendor.base).ok().and_then(|usual| usual.port());
+        let _ = url.set_port(usual);
+    }
+    url.set_fragment(None);
+    let path = url.path().trim_end_matches('/').to_owned();
+    let ends = ["/chat/completions", "/responses", "/messages"];
+    if let Some(base) = ends.iter().find_map(|end| path.strip_suffix(end)) {
+        url.set_path(base);
+    }
+    Ok(url)
+}
+
+/// The chosen model first. At another address than the vendor's, the vendor's models mean nothing.
+fn models(vendor: &Vendor, chosen: Option<&str>, own: bool) -> Vec<Model> {
+    let mut models = if own { vendor.known() } else { Vec::new() };
+    if let Some(id) = chosen {
+        let model = match models.iter().position(|model| model.id == id) {
+            Some(at) => models.remove(at),
+            None => vendor.model(id),
+        };
+        models.insert(0, model);
+    }
+    if models.is_empty() {
+        let name = "the first model of the server".to_owned();
+        models.push(Model { id: AUTO.to_owned(), name, context: vendor.context });
+    }
+    models
+}
+
+/// A slow machine may need minutes for its first word.
+fn stall(env: &dyn Fn(&str) -> Option<String>) -> Result<Duration, String> {
+    let Some(text) = filled(env("ACP_MODEL_STALL")) else { return Ok(Duration::from_secs(300)) };
+    match text.parse::<u64>() {
+        Ok(seconds) if seconds > 0 => Ok(Duration::from_secs(seconds)),
+        _ => Err(format!("ACP_MODEL_STALL must be a number of seconds, not {text:?}")),
+    }
+}

@@ -1,0 +1,129 @@
+//! The vendors as data: addresses, names of environment variables, known models.
+
+use std::sync::LazyLock;
+
+use acp_model::wire::Wire;
+use serde::Deserialize;
+
+use super::Model;
+
+/// One vendor, or one way to speak to it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct Vendor {
+    /// As `--provider` takes it.
+    pub(super) name: String,
+    /// Other names for it.
+    #[serde(default)]
+    pub(super) aliases: Vec<String>,
+    /// Takes everything that it does not say itself from this one.
+    #[serde(default)]
+    like: Option<String>,
+    /// What is spoken at the vendor's own address.
+    pub(super) wire: Wire,
+    /// What is spoken at other addresses, where it differs.
+    #[serde(default)]
+    pub(super) elsewhere: Option<Wire>,
+    /// The vendor's own address.
+    #[serde(default)]
+    pub(super) base: String,
+    /// Variables that hold another address.
+    #[serde(default)]
+    pub(super) base_env: Vec<String>,
+    /// Variables that hold the key; the first is the one that errors name.
+    #[serde(default)]
+    pub(super) key_env: Vec<String>,
+    /// Variables that hold the model.
+    #[serde(default)]
+    pub(super) model_env: Vec<String>,
+    /// Where keys are made.
+    #[serde(default)]
+    pub(super) keys: String,
+    /// Whether the vendor's own address works without a key.
+    #[serde(default)]
+    pub(super) keyless: bool,
+    /// What a model that is not listed takes in.
+    #[serde(default)]
+    pub(super) context: u64,
+    /// The models known without asking; the first is the default.
+    #[serde(default)]
+    models: Vec<Known>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Known {
+    id: String,
+    name: String,
+    context: u64,
+}
+
+static VENDORS: LazyLock<Vec<Vendor>> = LazyLock::new(|| {
+    let listed: Vec<Vendor> =
+        serde_json::from_str(include_str!("vendors.json")).expect("vendors.json is tested");
+    let like = |name: &str| listed.iter().find(|vendor| vendor.name == name).cloned();
+    let whole = |vendor: &Vendor| match vendor.like.as_deref().and_then(like) {
+        None => vendor.clone(),
+        Some(model) => Vendor {
+            name: vendor.name.clone(),
+            aliases: vendor.aliases.clone(),
+            wire: vendor.wire,
+            elsewhere: vendor.elsewhere,
+            ..model
+        },
+    };
+    listed.iter().map(whole).collect()
+});
+
+impl Vendor {
+    /// The one of this name.
+    pub(super) fn find(name: &str) -> Option<&'static Vendor> {
+        VENDORS.iter().find(|vendor| vendor.name == name || vendor.aliases.iter().any(|alias| alias == name))
+    }
+
+    /// All names that `--provider` takes.
+    pub(super) fn names() -> impl Iterator<Item = &'static str> {
+        VENDORS.iter().map(|vendor| vendor.name.as_str())
+    }
+
+    /// The models known without asking.
+    pub(super) fn known(&self) -> Vec<Model> {
+        let model =
+            |known: &Known| Model { id: known.id.clone(), name: known.name.clone(), context: known.context };
+        self.models.iter().map(model).collect()
+    }
+
+    /// What is known about a model of this name: a dated name is the same model.
+    pub(super) fn model(&self, id: &str) -> Model {
+        let known = self.models.iter().filter(|known| id.starts_with(&known.id));
+        let context = known.max_by_key(|known| known.id.len()).map_or(self.context, |known| known.context);
+        Model { id: id.to_owned(), name: id.to_owned(), context }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_vendor_says_what_is_needed() {
+        for vendor in VENDORS.iter() {
+            assert!(vendor.base.starts_with("http"), "{}", vendor.name);
+            assert!(!vendor.base_env.is_empty() && !vendor.key_env.is_empty(), "{}", vendor.name);
+            assert!(vendor.keyless || !vendor.keys.is_empty(), "{}", vendor.name);
+            assert!(vendor.context > 0 && (vendor.keyless || !vendor.models.is_empty()), "{}", vendor.name);
+        }
+        let names: Vec<_> = Vendor::names().collect();
+        assert_eq!(names, ["anthropic", "openai", "openai-chat", "openai-responses", "google", "ollama"]);
+        assert_eq!(Vendor::find("gemini").map(|vendor| vendor.name.as_str()), Some("google"));
+        assert_eq!(Vendor::find("openai-chat").map(|vendor| vendor.wire), Some(Wire::Chat));
+    }
+
+    #[test]
+    fn a_dated_name_is_the_same_model() {
+        let vendor = Vendor::find("anthropic").expect("a vendor");
+        assert_eq!(vendor.model("claude-haiku-4-5-20251001").context, 200_000);
+        assert_eq!(vendor.model("claude-sonnet-5-20260901").context, 1_000_000);
+        assert_eq!(vendor.model("something-else").context, vendor.context);
+    }
+}
