@@ -4,13 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use acp_comply::results::{Isolation, Outside};
 use acp_comply::{AgentRun, Defaults, FindingRef, Header, Outcome, Program, Severity, Table, Verdict};
 use futures_util::StreamExt;
 use serde_json::Value;
 use tokio::sync::watch;
 
 use crate::drive::{Conditions, Driven, Watch, drive};
-use crate::target::Target;
+use crate::network;
+use crate::target::{Target, Way};
 
 /// The probe of an agent, written as a test: introduce, open a session, listen for a moment.
 const PROBE: &str = r#"{
@@ -62,17 +64,22 @@ impl Campaign {
             name: target.name.clone(),
             target: target.describe(),
             dialect: None,
+            version: target.version.clone(),
+            isolation: None,
+            cost: None,
             header: None,
             fault: None,
             tests: Vec::new(),
             findings: Vec::new(),
             exercised: BTreeMap::new(),
         };
+        let outside = network::is_loopback_only().filter(|only| *only).and_then(|_| network::outside());
         let probe = self.probe(target, &mut run).await;
         listener(&Progress::Agent(&target.name, self.programs.len()));
         if run.fault.is_some() {
             let reason = run.fault.clone().unwrap_or_default();
             run.tests = self.programs.iter().map(|program| Outcome::fault(program, reason.clone())).collect();
+            run.isolation = isolation(target, outside);
             return run;
         }
         let (probe, failed) = (&probe, &AtomicBool::new(false));
@@ -86,6 +93,7 @@ impl Campaign {
         for driven in driven.into_iter().filter_map(|(_, driven)| driven) {
             take(&mut run, driven);
         }
+        run.isolation = isolation(target, outside);
         run
     }
 
@@ -202,6 +210,24 @@ impl Campaign {
     }
 }
 
+/// What an agent of ours was kept apart from; `before` are the network's counters before it ran, where they tell
+/// something.
+fn isolation(target: &Target, before: Option<Outside>) -> Option<Isolation> {
+    if !target.is_ours() {
+        return None;
+    }
+    let user = match &target.way {
+        Way::Real(real) => real.user().map(|user| user.to_string()),
+        _ => None,
+    };
+    Some(Isolation {
+        own: ["home", "temporary folder", "process group"].map(str::to_owned).to_vec(),
+        loopback_only: before.is_some(),
+        user,
+        outside: before.and_then(|before| Some(network::outside()?.since(before))),
+    })
+}
+
 struct AbortOnDrop(tokio::task::AbortHandle);
 
 impl Drop for AbortOnDrop {
@@ -233,6 +259,7 @@ fn take(run: &mut AgentRun, driven: Driven) {
             run.findings.push(finding);
         }
     }
+    *run.cost.get_or_insert_default() += driven.cost;
     run.tests.push(driven.outcome);
 }
 

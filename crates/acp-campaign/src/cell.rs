@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
+/// How texts name the folders.
+pub(crate) const FOLDERS: [&str; 3] = ["${sandbox}", "${home}", "${temp}"];
+
 /// The folders of one test. They are removed when the cell is dropped, unless it was kept.
 #[derive(Debug)]
 pub struct Cell {
@@ -64,9 +67,11 @@ impl Cell {
 
     /// Puts the cell's folders in place of `${sandbox}`, `${home}` and `${temp}`.
     pub fn fill_in(&self, text: &str) -> String {
-        text.replace("${sandbox}", &self.sandbox.to_string_lossy())
-            .replace("${home}", &self.home.to_string_lossy())
-            .replace("${temp}", &self.temp.to_string_lossy())
+        let folders = [&self.sandbox, &self.home, &self.temp];
+        FOLDERS
+            .iter()
+            .zip(folders)
+            .fold(text.to_owned(), |text, (name, folder)| text.replace(name, &folder.to_string_lossy()))
     }
 
     /// The folder that holds everything.

@@ -8,17 +8,25 @@
 
 pub mod campaign;
 pub mod cell;
+mod conduct;
 pub mod drive;
+mod evidence;
+mod mind;
+pub mod network;
 pub mod proof;
+pub mod real;
 pub mod scenario;
 pub mod select;
+mod stub;
 pub mod suite;
 pub mod target;
 mod wire;
 
 pub use campaign::{Campaign, Progress};
 pub use drive::{Conditions, Driven, Watch, drive};
+pub use mind::check_rules;
 pub use proof::Proof;
+pub use real::Real;
 pub use select::Selection;
 pub use suite::SuiteError;
 pub use target::{OpenError, Target, Way};

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use acp_link::child::{self, Child, Exit, SpawnError};
 use acp_link::{Link, Wire, tcp, ws};
 
 use crate::cell::Cell;
+use crate::real::Real;
 
 /// An agent under test.
 #[derive(Debug, Clone)]
@@ -29,7 +31,8 @@ pub struct Target {
 /// How to reach an agent.
 #[derive(Debug, Clone)]
 pub enum Way {
-    /// Start it as a child process. Arguments and values may name `${sandbox}`, `${home}` and `${temp}`.
+    /// Start it as a child process. Arguments and values may name `${sandbox}`, `${home}`, `${temp}` and `${modelUrl}`,
+    /// the address of a scripted model of its own.
     Start {
         /// The program.
         program: String,
@@ -38,6 +41,8 @@ pub enum Way {
         /// Further environment variables.
         env: BTreeMap<String, String>,
     },
+    /// Start an installed agent as its profile says.
+    Real(Arc<Real>),
     /// Connect to `tcp://HOST:PORT` or `ws://HOST:PORT/PATH`.
     Connect(String),
 }
@@ -64,6 +69,16 @@ pub enum OpenError {
         /// What the system said.
         source: std::io::Error,
     },
+    /// It was started to listen on a port, and does not.
+    #[error("it does not listen: started as `{command}`, {why} (port {port})")]
+    Deaf {
+        /// Where it should have listened.
+        port: u16,
+        /// How it was started.
+        command: String,
+        /// What happened instead.
+        why: String,
+    },
     /// The address has a form we do not know.
     #[error("{url:?} is no address of an agent; use tcp://HOST:PORT or ws://HOST:PORT/PATH")]
     Address {
@@ -71,6 +86,11 @@ pub enum OpenError {
         url: String,
     },
 }
+
+/// The address of the scripted model in a command line.
+const MODEL_URL: &str = "${modelUrl}";
+/// How long an agent may take until it listens.
+const LISTENING: Duration = Duration::from_secs(20);
 
 /// Variables of ours that an agent under test must not see: they would reach into the user's own settings.
 const HIDDEN: &[&str] =
@@ -100,9 +120,19 @@ impl Target {
         Target { name: name.into(), way: Way::Connect(url.into()), version: None, dialect: Dialect::V1 }
     }
 
+    /// An installed agent, by its profile.
+    pub fn real(real: Real) -> Target {
+        Target {
+            name: real.profile.name.clone(),
+            version: real.profile.version().map(str::to_owned),
+            way: Way::Real(Arc::new(real)),
+            dialect: Dialect::V1,
+        }
+    }
+
     /// Whether the agent's process is ours to stop and start.
     pub fn is_ours(&self) -> bool {
-        matches!(self.way, Way::Start { .. })
+        !matches!(self.way, Way::Connect(_))
     }
 
     /// How reports describe it.
@@ -116,24 +146,55 @@ impl Target {
                 }
                 line
             }
+            Way::Real(real) => real.describe(),
             Way::Connect(url) => url.clone(),
         }
     }
 
-    /// Opens a fresh connection for a test that lives in `cell`.
-    pub async fn open(
+    /// Whether its model is ours: its profile says so, or its command names `${modelUrl}`.
+    pub fn has_model(&self) -> bool {
+        match &self.way {
+            Way::Start { program, args, env } => {
+                std::iter::once(program).chain(args).chain(env.values()).any(|text| text.contains(MODEL_URL))
+            }
+            Way::Real(real) => real.has_model(),
+            Way::Connect(_) => false,
+        }
+    }
+
+    /// Makes the agent ready for a test that lives in `cell`: what to start, or where to connect. `model` is the
+    /// address of its model.
+    pub(crate) async fn prepare(
         &self,
         cell: &Cell,
         supervisor: Option<&Path>,
         wire: &Wire,
-    ) -> Result<Connection, OpenError> {
-        match &self.way {
-            Way::Start { program, args, env } => {
-                let options = start_options(program, args, env, cell, supervisor, wire);
-                let (link, child) = child::spawn(&options)?;
-                Ok(Connection { link, child: Some(child) })
+        model: Option<&str>,
+    ) -> Result<Start, String> {
+        let (mut options, port) = match &self.way {
+            Way::Start { program, args, env } => (start_options(program, args, env, cell, model), None),
+            Way::Real(real) => {
+                let ready = real.ready(cell, model).await?;
+                (ready.options, ready.port)
             }
-            Way::Connect(url) => {
+            Way::Connect(url) => return Ok(Start::Address(url.clone(), wire.clone())),
+        };
+        options.supervisor = supervisor.map(PathBuf::from);
+        options.wire = wire.clone();
+        Ok(Start::Process(Box::new(options), port))
+    }
+
+    /// Opens a fresh connection.
+    pub(crate) async fn open(&self, start: &Start) -> Result<Connection, OpenError> {
+        match start {
+            Start::Process(options, port) => {
+                let (link, child) = child::spawn(options)?;
+                match port {
+                    None => Ok(Connection { link, child: Some(child) }),
+                    Some(port) => listening(options, link, child, *port).await,
+                }
+            }
+            Start::Address(url, wire) => {
                 let failed = |source| OpenError::Connect { url: url.clone(), source };
                 let link = if let Some(address) = url.strip_prefix("tcp://") {
                     tcp::connect(address, wire).await.map_err(failed)?
@@ -150,15 +211,64 @@ impl Target {
     }
 }
 
+/// How a test reaches its agent: everything is filled in.
+#[derive(Debug)]
+pub(crate) enum Start {
+    /// A process to start, and the port on which it will listen when it is not spoken to over its pipes.
+    Process(Box<child::Options>, Option<u16>),
+    /// An address to connect to.
+    Address(String, Wire),
+}
+
+impl Start {
+    /// Whether a process of ours is spoken to over TCP.
+    pub fn is_over_tcp(&self) -> bool {
+        matches!(self, Start::Process(_, Some(_)))
+    }
+}
+
+/// Waits until the agent that was just started takes a connection.
+async fn listening(
+    options: &child::Options,
+    stdio: Link,
+    mut child: Child,
+    port: u16,
+) -> Result<Connection, OpenError> {
+    let Link { tx, mut rx } = stdio;
+    // Its pipes stay open, and whatever it says there is read, as long as it runs.
+    tokio::spawn(async move {
+        while rx.recv().await.is_some() {}
+        drop(tx);
+    });
+    let until = tokio::time::Instant::now() + LISTENING;
+    let why = loop {
+        if let Ok(link) = tcp::connect(("127.0.0.1", port), &options.wire).await {
+            return Ok(Connection { link, child: Some(child) });
+        }
+        tokio::select! {
+            exit = child.wait() => break format!("it ended with {exit}"),
+            () = tokio::time::sleep(Duration::from_millis(100)) => {}
+        }
+        if tokio::time::Instant::now() >= until {
+            break format!("nothing listened within {} s", LISTENING.as_secs());
+        }
+    };
+    let args: Vec<_> = options.args.iter().map(|arg| arg.to_string_lossy()).collect();
+    let program = options.program.to_string_lossy();
+    let name = Path::new(program.as_ref()).file_name().map_or(program.clone(), |name| name.to_string_lossy());
+    let command = format!("{name} {}", args.join(" "));
+    child.shutdown(Duration::from_millis(500)).await;
+    Err(OpenError::Deaf { port, command, why })
+}
+
 fn start_options(
     program: &str,
     args: &[String],
     env: &BTreeMap<String, String>,
     cell: &Cell,
-    supervisor: Option<&Path>,
-    wire: &Wire,
+    model: Option<&str>,
 ) -> child::Options {
-    let fill = |text: &str| cell.fill_in(text);
+    let fill = |text: &str| cell.fill_in(text).replace(MODEL_URL, model.unwrap_or_default());
     let mut options = child::Options::new(fill(program)).args(args.iter().map(|arg| fill(arg)));
     options.env = vec![
         ("HOME".into(), cell.home.clone().into_os_string()),
@@ -168,8 +278,6 @@ fn start_options(
     options.env.extend(env.iter().map(|(key, value)| (OsString::from(key), OsString::from(fill(value)))));
     options.env_remove = HIDDEN.iter().map(OsString::from).collect();
     options.cwd = Some(cell.home.clone());
-    options.supervisor = supervisor.map(PathBuf::from);
-    options.wire = wire.clone();
     options
 }
 

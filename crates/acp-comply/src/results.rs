@@ -2,6 +2,7 @@
 
 mod expected;
 mod header;
+mod place;
 mod standing;
 
 use crate::program::Severity;
@@ -12,6 +13,7 @@ use std::fmt;
 
 pub use expected::{ExpectedError, ExpectedFailures, Stale};
 pub use header::Header;
+pub use place::{Cost, Isolation, Outside};
 pub use standing::{Standing, Tally};
 
 /// The version of the model; a reader refuses a higher one.
@@ -76,6 +78,15 @@ pub struct AgentRun {
     /// The dialect it was spoken to in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dialect: Option<String>,
+    /// The version that was installed, when the agent is one of the profiles.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// What the agent was kept apart from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub isolation: Option<Isolation>,
+    /// Whose time the tests took.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<Cost>,
     /// What the probe learnt; `None` when the agent did not even start.
     pub header: Option<Header>,
     /// Why the agent could not be run at all.
@@ -160,6 +171,9 @@ pub struct Outcome {
     /// The failure was expected, for this reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected: Option<String>,
+    /// What the agent asked of the scripted model, and what it was answered, when its model is ours.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub model: Vec<Value>,
     /// The expectations that were met.
     #[serde(default)]
     pub met: usize,

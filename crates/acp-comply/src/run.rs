@@ -162,6 +162,8 @@ enum Purpose {
     Introduce,
     Login,
     OpenSession,
+    /// One of the requests that this agent needs after a session was opened.
+    SetUp(usize),
 }
 
 /// The state of the connection.
@@ -282,6 +284,7 @@ impl Run {
             Event::File(state) => self.saw_file(&state),
             Event::Mcp(calls) => self.saw_mcp(&calls),
             Event::Blocked(reason) => self.end(Ending::NotApplicable { reason, blocked: true }),
+            Event::NotApplicable(reason) => self.end(Ending::NotApplicable { reason, blocked: false }),
             Event::Lost(reason) => self.end(Ending::Gone { reason, difference: None }),
             Event::Fault(reason) => self.end(Ending::Fault(reason)),
             Event::Tick => {}
@@ -292,6 +295,17 @@ impl Run {
     /// The next thing to do, if any.
     pub fn poll(&mut self) -> Option<Action> {
         self.actions.pop_front()
+    }
+
+    /// Ends a test that is known not to apply before the agent was started; `true` when it did, and
+    /// [`Action::Done`] comes next.
+    pub fn is_hindered(&mut self) -> bool {
+        let ending = if matches!(self.state, State::Waiting) { self.hindrance() } else { None };
+        let is_hindered = ending.is_some();
+        if let Some(ending) = ending {
+            self.end(ending);
+        }
+        is_hindered
     }
 
     /// When to come back with [`Event::Tick`] if nothing happens before.
@@ -406,8 +420,12 @@ impl Run {
 
     /// The turn is answered and nothing is in the air: from when on is it quiet enough?
     fn quiet_from(&self) -> Option<Duration> {
-        let idle = self.wire.asked && self.wire.outstanding.is_empty() && self.wire.pending.is_empty();
-        idle.then(|| self.wire.last_activity + self.scaled(SILENCE))
+        self.is_idle().then(|| self.wire.last_activity + self.scaled(SILENCE))
+    }
+
+    /// What the test asked is answered, and what the agent asked is too.
+    fn is_idle(&self) -> bool {
+        self.wire.asked && self.wire.outstanding.is_empty() && self.wire.pending.is_empty()
     }
 
     fn gone_words(&self) -> String {

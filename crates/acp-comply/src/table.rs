@@ -49,6 +49,7 @@ pub struct OwnRequest {
     /// The method.
     pub method: String,
     /// The params, a template.
+    #[serde(default)]
     pub params: Value,
 }
 

@@ -1,6 +1,6 @@
 //! The published JSON Schemas say what the code does.
 
-use acp_comply::results::{ExitRecord, Explanation, StepRecord, TranscriptLine};
+use acp_comply::results::{Cost, ExitRecord, Explanation, Isolation, Outside, StepRecord, TranscriptLine};
 use acp_comply::{
     AgentRun, Defaults, EvidenceRef, FindingRef, Header, Outcome, Program, RESULTS_VERSION, Results, Stale,
     StepState, Suite, Table, Tool, Verdict,
@@ -135,6 +135,7 @@ fn everything() -> Results {
     outcome.transcript.push(TranscriptLine { at_ms: 0.0, dir: "c2a".into(), text: "{}".into() });
     outcome.attempts = vec![Verdict::Pass, Verdict::Fail];
     outcome.expected = Some("known".into());
+    outcome.model = vec![json!({"event": "request"})];
     let introduction =
         json!({ "protocolVersion": 1, "agentCapabilities": {}, "authMethods": [{ "id": "key" }] });
     let session = json!({ "sessionId": "s", "modes": { "availableModes": [{ "id": "code" }] } });
@@ -154,6 +155,14 @@ fn everything() -> Results {
             name: "mock".into(),
             target: "acp mock".into(),
             dialect: Some("v1".into()),
+            version: Some("1.2.3".into()),
+            isolation: Some(Isolation {
+                own: vec!["home".into()],
+                loopback_only: true,
+                user: Some("65534".into()),
+                outside: Some(Outside { no_route: 1, no_port: 2 }),
+            }),
+            cost: Some(Cost { agent_ms: 1.0, waits_ms: 2.0, runner_ms: 0.5 }),
             header: Some(header),
             fault: Some("f".into()),
             tests: vec![outcome],

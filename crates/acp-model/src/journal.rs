@@ -19,6 +19,8 @@ pub struct Journal {
 }
 
 struct Shared {
+    /// How many were ever written.
+    count: u64,
     entries: std::collections::VecDeque<Value>,
     file: Option<File>,
 }
@@ -27,7 +29,7 @@ impl Journal {
     /// A journal that is also appended to a file, when there is one.
     pub fn open(path: Option<&Path>) -> std::io::Result<Self> {
         let file = path.map(|path| OpenOptions::new().create(true).append(true).open(path)).transpose()?;
-        let shared = Shared { entries: std::collections::VecDeque::new(), file };
+        let shared = Shared { count: 0, entries: std::collections::VecDeque::new(), file };
         Ok(Self { shared: Arc::new(Mutex::new(shared)), began: Instant::now() })
     }
 
@@ -35,6 +37,14 @@ impl Journal {
     pub fn entries(&self) -> Vec<Value> {
         let shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
         shared.entries.iter().cloned().collect()
+    }
+
+    /// The entries after the first `seen` ones, as far as they are still kept, and how many there are by now.
+    pub fn since(&self, seen: u64) -> (Vec<Value>, u64) {
+        let shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let fresh = usize::try_from(shared.count.saturating_sub(seen)).unwrap_or(usize::MAX);
+        let kept = shared.entries.len();
+        (shared.entries.iter().skip(kept.saturating_sub(fresh)).cloned().collect(), shared.count)
     }
 
     pub(crate) fn write(&self, number: u64, event: &str, fields: Value) {
@@ -59,5 +69,6 @@ impl Journal {
             shared.entries.pop_front();
         }
         shared.entries.push_back(entry);
+        shared.count += 1;
     }
 }

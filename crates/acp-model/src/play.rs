@@ -286,6 +286,14 @@ impl<'r> Player<'r> {
                 Action::Text(words, over) => self.words(words, *over, Delta::Text),
                 Action::Think(words, over) => self.words(words, *over, Delta::Think),
                 Action::Call(wanted) => wanted.iter().for_each(|wanted| self.call(wanted)),
+                Action::Beyond(wish) => {
+                    self.unfit = Some(json!({"intent": wish, "beyond": true, "offered": []}));
+                    self.words(
+                        &format!("That is for the agent to do, not for its model: {wish}."),
+                        None,
+                        Delta::Text,
+                    );
+                }
                 Action::Usage(given) => usage = Some(*given),
                 Action::Wait(time) => self.beats.push(Beat::Wait(*time)),
                 Action::Stop(why) => stop = Some(*why),
@@ -393,6 +401,7 @@ fn action_name(action: &Action) -> Value {
         Action::Text(..) => "text",
         Action::Think(..) => "think",
         Action::Call(_) => "call",
+        Action::Beyond(_) => "beyond",
         Action::Stall => "stall",
         Action::Error { .. } => "error",
         Action::Usage(_) => "usage",

@@ -53,6 +53,8 @@ pub enum Action {
     Think(String, Option<Duration>),
     /// Call tools, all at once.
     Call(Vec<Wanted>),
+    /// Say that this is for the agent to do, not for its model.
+    Beyond(String),
     /// Say nothing more until the agent gives up.
     Stall,
     /// Answer with an error; after words, break off with one.

@@ -94,8 +94,14 @@ fn actions(intent: &Intent, exchange: &Exchange, request: &Request, said: &Said)
             message: format!("failed as wished (code {})", code.unwrap_or(-32603)),
             retry_after: None,
         }],
-        other => vec![text(format!("That is for the agent to do, not for its model: {other:?}."))],
+        other => vec![Action::Beyond(wish_name(&other))],
     }
+}
+
+/// The wish in a word: the name of its variant.
+fn wish_name(intent: &Intent) -> String {
+    let words = format!("{intent:?}");
+    words.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default().to_owned()
 }
 
 fn think(time: Duration) -> Vec<Action> {

@@ -52,6 +52,9 @@ pub struct Profile {
     /// The PyPI packages that make it up.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pip: Vec<Package>,
+    /// It refuses to work for root: it is started as another user then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unprivileged: bool,
     /// An authentication method to use, when the agent insists on one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auth: Option<String>,
@@ -183,6 +186,7 @@ impl Profile {
             needs: BTreeMap::new(),
             npm: Vec::new(),
             pip: Vec::new(),
+            unprivileged: false,
             auth: None,
             notes: Vec::new(),
             source: Source::Profile,

@@ -1,13 +1,15 @@
-//! Agents under test by name: the ones in the box, and the entries of a settings file.
+//! Agents under test by name: the one in the box, installed ones by their profile, and the entries of a settings file.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
 
-use acp_campaign::{Target, Way};
+use acp_campaign::{Real, Target, Way};
 use acp_dialect::Dialect;
-use anyhow::Context;
+use acp_profile::{Catalogue, Profile};
+use anyhow::{Context, bail};
 
+use crate::install::{Installed, cache_folder};
 use crate::target::{self, TargetArgs};
 
 /// What `acp comply` examines when nothing is named.
@@ -21,6 +23,11 @@ pub fn target(name: &str, settings: Option<&Path>, dialect: Dialect) -> anyhow::
             std::env::current_exe().context("cannot find the program's own file")?.display().to_string();
         let args = ["mock", "--stdio", "--dialect", dialect.as_str(), "--state-dir", "${home}/sessions"];
         return Ok(Target::start("mock", own, args.map(str::to_owned)));
+    }
+    if settings.is_none()
+        && let Ok(profile) = Catalogue::built_in().find(name)
+    {
+        return Ok(Target { dialect, ..Target::real(installed(profile)?) });
     }
     let named = TargetArgs {
         agent: Some(name.to_owned()),
@@ -42,4 +49,27 @@ pub fn target(name: &str, settings: Option<&Path>, dialect: Dialect) -> anyhow::
         target::Target::Tcp(address) => Target::connect(name, format!("tcp://{address}")),
         target::Target::Ws(url) => Target::connect(name, url),
     })
+}
+
+/// The agent of this profile, from the cache folder.
+fn installed(profile: &Profile) -> anyhow::Result<Real> {
+    let cache = cache_folder()?;
+    let Some(found) = Installed::find(profile, &cache) else {
+        bail!(
+            "agent {name:?} is not installed in {}; run `acp profiles install {name}`, or test your own installation \
+             with --command",
+            cache.display(),
+            name = profile.name
+        );
+    };
+    Ok(Real { profile: profile.clone(), bin: found.bin, packages: found.folder, over_tcp: false })
+}
+
+/// The same agent, started so that it listens and spoken to over TCP.
+pub fn over_tcp(mut target: Target) -> anyhow::Result<Target> {
+    let Way::Real(real) = &mut target.way else {
+        bail!("--tcp starts an installed agent on a port; reach {:?} with --connect tcp://HOST:PORT", target.name)
+    };
+    std::sync::Arc::make_mut(real).over_tcp = true;
+    Ok(target)
 }

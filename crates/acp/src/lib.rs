@@ -12,6 +12,7 @@ pub mod builtin;
 pub mod commands;
 pub mod exit;
 pub mod install;
+pub mod isolate;
 pub mod outputs;
 pub mod progress;
 pub mod talk;

@@ -24,6 +24,9 @@ pub struct Setup {
     pub tool_version: String,
     /// Multiplies every timeout.
     pub timeout_factor: f64,
+    /// Give an expectation up before its time-out when everything is answered and the agent has been silent for this
+    /// long, before the factor.
+    pub patience: Option<Duration>,
     /// How long the runner's own requests may take, before the factor.
     pub own_timeout: Duration,
     /// The probe's answer to the introduction, for preconditions.
@@ -32,6 +35,9 @@ pub struct Setup {
     pub session: Option<Value>,
     /// How to log in when the agent wants it.
     pub auth_method: Option<String>,
+    /// Requests to make after each session that the runner opens, `{"method", "params"}` with `${sessionId}`: what
+    /// this agent needs before a test can begin, for instance the mode in which it asks for permission.
+    pub after_session: Vec<Value>,
     /// The edge started the agent and can do it again.
     pub restartable: bool,
     /// The edge can open a second connection to the target.
@@ -50,10 +56,12 @@ impl Setup {
             protocol_version: 1,
             tool_version: env!("CARGO_PKG_VERSION").to_owned(),
             timeout_factor: 1.0,
+            patience: None,
             own_timeout: Duration::from_secs(30),
             introduction: None,
             session: None,
             auth_method: None,
+            after_session: Vec::new(),
             restartable: true,
             reconnectable: false,
             limits: Limits::default(),
@@ -99,6 +107,8 @@ pub enum Event {
     Mcp(Vec<McpCall>),
     /// The environment cannot do what the test needs: NA.
     Blocked(String),
+    /// The test does not apply to this agent, as it turned out on the way: NA.
+    NotApplicable(String),
     /// An agent that was there takes no further connection: the agent's fault.
     Lost(String),
     /// The runner or the machine failed: ERROR.

@@ -71,12 +71,11 @@ impl Run {
     }
 
     pub(super) fn ask(&mut self, purpose: Purpose) {
-        let request = match purpose {
-            Purpose::Introduce => &self.setup.table.introduction,
-            Purpose::Login => &self.setup.table.authentication,
-            Purpose::OpenSession => &self.setup.table.session,
+        let request = match self.own_request(purpose) {
+            Ok(request) => request,
+            Err(reason) => return self.end(Ending::NotApplicable { reason, blocked: true }),
         };
-        let params = match self.own_params(request) {
+        let params = match self.own_params(&request) {
             Ok(params) => params,
             Err(reason) => return self.end(Ending::NotApplicable { reason, blocked: true }),
         };
@@ -92,6 +91,17 @@ impl Run {
             self.wire.introduced = true;
         }
         self.actions.push_back(Action::Write(frame.raw().clone()));
+    }
+
+    fn own_request(&self, purpose: Purpose) -> Result<OwnRequest, String> {
+        let table = &self.setup.table;
+        Ok(match purpose {
+            Purpose::Introduce => table.introduction.clone(),
+            Purpose::Login => table.authentication.clone(),
+            Purpose::OpenSession => table.session.clone(),
+            Purpose::SetUp(index) => serde_json::from_value(self.setup.after_session[index].clone())
+                .map_err(|error| format!("a request to set the session up cannot be used: {error}"))?,
+        })
     }
 
     /// The version that the runner introduces itself with.
@@ -154,6 +164,7 @@ impl Run {
             }
             Purpose::Login => self.ask(Purpose::OpenSession),
             Purpose::OpenSession => self.session_opened(result),
+            Purpose::SetUp(index) => self.set_up(index + 1),
         }
     }
 
@@ -171,8 +182,18 @@ impl Run {
             let name = name.clone();
             self.vars.set(name, id.clone());
         }
+        self.set_up(0);
+    }
+
+    /// The next request that this agent needs before the session can be used; after the last one the step is done.
+    fn set_up(&mut self, index: usize) {
+        if index < self.setup.after_session.len() {
+            return self.ask(Purpose::SetUp(index));
+        }
+        let session = self.session.as_ref().and_then(|session| find(session, &self.setup.table.session_id));
+        let words = session.and_then(Value::as_str).map(|id| format!("session {id}"));
         self.state = State::Ready;
-        self.step_done(id.as_str().map(|id| format!("session {id}")));
+        self.step_done(words);
         self.check_late_preconditions();
     }
 
@@ -195,9 +216,15 @@ impl Run {
             self.tried_login = true;
             return self.ask(Purpose::Login);
         }
-        if wants_login || purpose == Purpose::Login {
+        if (wants_login && !matches!(purpose, Purpose::SetUp(_))) || purpose == Purpose::Login {
             let reason = format!("authentication required: {message}");
             return self.end(Ending::NotApplicable { reason, blocked: true });
+        }
+        if let Purpose::SetUp(index) = purpose {
+            let method = self.own_method(purpose);
+            self.notes
+                .push(format!("the session could not be set up as the profile wants: {method}: {message}"));
+            return self.set_up(index + 1);
         }
         let code = error.get("code").map_or_else(|| "no code".to_owned(), Value::to_string);
         let reason = format!("{} failed: {message} ({code})", self.own_method(purpose));
@@ -206,6 +233,9 @@ impl Run {
 
     fn own_method(&self, purpose: Purpose) -> &str {
         match purpose {
+            Purpose::SetUp(index) => {
+                self.setup.after_session[index].get("method").and_then(Value::as_str).unwrap_or_default()
+            }
             Purpose::Introduce => &self.setup.table.introduction.method,
             Purpose::Login => &self.setup.table.authentication.method,
             Purpose::OpenSession => &self.setup.table.session.method,

@@ -243,10 +243,15 @@ impl Run {
     }
 
     pub(super) fn expect_deadline(&self, expecting: &Expecting) -> Duration {
-        match self.quiet_from().filter(|_| expecting.ends_in_silence()) {
-            Some(quiet) => quiet.min(expecting.until),
-            None => expecting.until,
-        }
+        let quiet = self.quiet_from().filter(|_| expecting.ends_in_silence());
+        [quiet, self.patience_ends()].into_iter().flatten().fold(expecting.until, Duration::min)
+    }
+
+    /// When a run that does not want to wait for every time-out gives an expectation up: everything is answered, and
+    /// the agent has been silent for that long.
+    fn patience_ends(&self) -> Option<Duration> {
+        let patience = self.scaled(self.setup.patience?);
+        self.is_idle().then(|| self.wire.last_activity.max(self.step_began) + patience)
     }
 
     pub(super) fn check_expect(&mut self) -> bool {
@@ -261,8 +266,9 @@ impl Run {
         }
         let is_gone = self.is_gone();
         let is_over = self.now >= expecting.until || is_gone;
-        let is_quiet =
-            expecting.ends_in_silence() && self.quiet_from().is_some_and(|quiet| self.now >= quiet);
+        let is_given_up = self.patience_ends().is_some_and(|ends| self.now >= ends);
+        let is_quiet = is_given_up
+            || expecting.ends_in_silence() && self.quiet_from().is_some_and(|quiet| self.now >= quiet);
         if expecting.waits_for_nothing_required() {
             if is_over || is_quiet {
                 self.expect_met(&expecting);
@@ -338,6 +344,8 @@ impl Run {
             format!("{} before the expected {label} came", self.gone_words())
         } else if self.now >= expecting.until {
             format!("the expected {label} did not come within {waited} ms")
+        } else if self.patience_ends().is_some_and(|ends| self.now >= ends) {
+            format!("the expected {label} did not come, and the agent had nothing more to say")
         } else {
             format!("the {label} is not as expected")
         };

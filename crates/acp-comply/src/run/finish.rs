@@ -204,6 +204,7 @@ pub(crate) fn blank(program: &Program) -> Outcome {
         duration_ms: 0.0,
         attempts: Vec::new(),
         expected: None,
+        model: Vec::new(),
         met: 0,
         asserts: false,
     }

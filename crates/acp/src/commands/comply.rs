@@ -31,7 +31,7 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     suite: Vec<PathBuf>,
 
-    /// An agent by name: `mock`, or an entry of --settings (several allowed)
+    /// An agent by name: `mock`, one of `acp profiles` that is installed, or an entry of --settings (several allowed)
     #[arg(long, value_name = "NAME", help_heading = "Targets")]
     agent: Vec<String>,
     /// Settings file with `agent_servers`, as editors use it
@@ -46,6 +46,9 @@ pub struct Args {
     /// The form of the protocol that the agents speak: v1, 2025.1, probe, go or delta; tests in v1 are translated
     #[arg(long, value_name = "DIALECT", default_value = "v1", help_heading = "Targets")]
     dialect: acp_dialect::Dialect,
+    /// Start the agents of --agent on a port and speak to them over TCP
+    #[arg(long, help_heading = "Targets")]
+    tcp: bool,
     /// Authenticate with this method when the agent asks for it
     #[arg(long, value_name = "METHOD", help_heading = "Targets")]
     auth: Option<String>,
@@ -81,6 +84,12 @@ pub struct Args {
     /// Multiply every timeout, for slow agents
     #[arg(long, value_name = "X", default_value_t = 1.0, help_heading = "Running")]
     timeout_factor: f64,
+    /// Give an expectation up early: everything is answered and the agent has been silent for this long, as in 5s
+    #[arg(long, value_name = "TIME", help_heading = "Running", value_parser = crate::talk::args::duration)]
+    patience: Option<Duration>,
+    /// In a network of our own with loopback and nothing else (Linux); the report says who tried to get out
+    #[arg(long, help_heading = "Running")]
+    isolate: bool,
     /// Show frames as they pass, on standard error
     #[arg(short, long, help_heading = "Running")]
     verbose: bool,
@@ -164,6 +173,9 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::from(exit::USAGE));
         }
     };
+    if args.isolate {
+        crate::isolate::enter()?;
+    }
     let suite = acp_comply::Suite { name, files: programs.len(), filtered: programs.len() - chosen.len() };
     let mut results = run_campaign(args, chosen, &targets, suite)?;
     results.warnings = warnings;
@@ -204,6 +216,12 @@ fn read(sources: &[Source]) -> Option<(Vec<Arc<Program>>, Vec<String>)> {
         let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
         eprint!("{}", acp_comply::render_all(&errors, sources, colour));
         return None;
+    }
+    for program in &programs {
+        if let Err(reason) = acp_campaign::check_rules(program) {
+            eprintln!("error: {reason}");
+            return None;
+        }
     }
     let warnings =
         diagnostics.iter().map(|diagnostic| format!("{}: {}", diagnostic.file, diagnostic.message)).collect();
@@ -262,7 +280,8 @@ fn list(programs: &[Arc<Program>]) -> std::io::Result<()> {
 fn targets(args: &Args) -> anyhow::Result<Vec<Target>> {
     let mut targets = Vec::new();
     for name in &args.agent {
-        targets.push(crate::builtin::target(name, args.settings.as_deref(), args.dialect)?);
+        let target = crate::builtin::target(name, args.settings.as_deref(), args.dialect)?;
+        targets.push(if args.tcp { crate::builtin::over_tcp(target)? } else { target });
     }
     for line in &args.command {
         let words =
@@ -344,6 +363,7 @@ fn conditions(args: &Args) -> anyhow::Result<Conditions> {
         supervisor: Some(own.clone()),
         wire: acp_link::Wire { line_limit: 16 << 20, ..acp_link::Wire::default() },
         timeout_factor: args.timeout_factor,
+        patience: args.patience,
         grace: Duration::from_millis(500),
         auth_method: args.auth.clone(),
         mcp_stub: Some(own),

@@ -37,6 +37,15 @@ pub struct Args {
     /// Start this command line as the agent instead, on standard input and output (then restarts can be tried)
     #[arg(long, value_name = "COMMAND")]
     command: Option<String>,
+    /// Start an agent by its name: `mock`, or one of `acp profiles` that is installed
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["target", "connect", "command"])]
+    agent: Option<String>,
+    /// Start the agent of --agent on a port and speak to it over TCP
+    #[arg(long, requires = "agent")]
+    tcp: bool,
+    /// In a network of our own with loopback and nothing else (Linux); the results say who tried to get out
+    #[arg(long)]
+    isolate: bool,
     /// What to call the agent in reports, and its column in `acp matrix`
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
@@ -76,6 +85,9 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         list()?;
         return Ok(ExitCode::SUCCESS);
     };
+    if args.isolate {
+        crate::isolate::enter()?;
+    }
     let results = run_scenarios(args, programs, &target)?;
     let Some(agent) = results.agents.first() else { anyhow::bail!("nothing was run") };
     let summaries = scenario::summarise(&scenarios, agent);
@@ -128,6 +140,10 @@ fn prepare(args: &Args) -> anyhow::Result<Option<Prepared>> {
 }
 
 fn target(args: &Args) -> anyhow::Result<Target> {
+    if let Some(name) = &args.agent {
+        let target = crate::builtin::target(name, None, args.dialect)?;
+        return if args.tcp { crate::builtin::over_tcp(target) } else { Ok(target) };
+    }
     if let Some(line) = &args.command {
         let words =
             shlex::split(line).with_context(|| format!("--command {line:?}: a quote is not closed"))?;
@@ -136,7 +152,7 @@ fn target(args: &Args) -> anyhow::Result<Target> {
     }
     let from_env = || std::env::var("ACP_TARGET").ok().filter(|value| !value.is_empty());
     let address = args.connect.clone().or_else(|| args.target.clone()).or_else(from_env).context(
-        "which agent? give --target HOST:PORT, --connect URL or --command COMMAND, or set ACP_TARGET=HOST:PORT",
+        "which agent? give --agent NAME, --target HOST:PORT, --connect URL or --command COMMAND, or set ACP_TARGET=HOST:PORT",
     )?;
     let url = if address.contains("://") { address.clone() } else { format!("tcp://{address}") };
     let rest = url.strip_prefix("tcp://").or_else(|| url.strip_prefix("ws://"));
@@ -161,6 +177,7 @@ fn run_scenarios(args: &Args, programs: Vec<Arc<Program>>, target: &Target) -> a
             supervisor: Some(own.clone()),
             wire: acp_link::Wire { line_limit: 16 << 20, ..acp_link::Wire::default() },
             timeout_factor: args.timeout.as_secs_f64() / WRITTEN_FOR.as_secs_f64(),
+            patience: None,
             grace: Duration::from_millis(500),
             auth_method: None,
             mcp_stub: Some(own),

@@ -1,0 +1,398 @@
+//! One test in progress: the interpreter of `acp-comply` on one side, the agent's connection on the other.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use acp_comply::results::Cost;
+use acp_comply::{Action, Event, ExitRecord, Outcome, Program, Run, Setup};
+use acp_host::{Offer, Providers, Roots, Settings};
+use acp_link::Arrival;
+use acp_link::child::Exit;
+use acp_policy::Rules;
+use acp_rpc::{Frame, Line, View};
+use serde_json::Value;
+use tokio::sync::mpsc;
+use tokio::time::sleep_until;
+
+use crate::cell::Cell;
+use crate::drive::{Conditions, Driven, Watch};
+use crate::evidence::{asked_session, last_lines, look, stray, survivor_finding};
+use crate::mind::{Mind, Trouble};
+use crate::stub::read_log;
+use crate::target::{Ended, OpenError, Start, Target};
+use crate::wire::{Judged, Wire};
+
+/// Answers of the providers, each with the connection that it belongs to.
+type Answers = (mpsc::UnboundedSender<(u32, Frame)>, mpsc::UnboundedReceiver<(u32, Frame)>);
+
+/// One test in progress.
+pub(crate) struct Test<'a> {
+    program: &'a Arc<Program>,
+    run: Run,
+    cell: &'a Cell,
+    target: &'a Target,
+    conditions: &'a Conditions,
+    start: &'a Start,
+    /// The agent's model, when it is ours.
+    mind: Option<Mind>,
+    watch: Option<Watch>,
+    began: Instant,
+    /// Time spent waiting, by whom for.
+    cost: Cost,
+    wire: Option<Wire>,
+    providers: Option<Providers>,
+    answers: Answers,
+    /// Counts connections; an answer for an earlier one is dropped.
+    connection: u32,
+    read_from: Instant,
+    output_ended: bool,
+    exit: Option<Exit>,
+    judged: Judged,
+    ended: Vec<Ended>,
+    /// Session ids that an agent of another form has under other names.
+    sessions: acp_host::Sessions,
+}
+
+impl<'a> Test<'a> {
+    pub fn new(
+        program: &'a Arc<Program>,
+        setup: Setup,
+        cell: &'a Cell,
+        target: &'a Target,
+        conditions: &'a Conditions,
+        start: &'a Start,
+        mind: Option<Mind>,
+        watch: Option<Watch>,
+    ) -> Test<'a> {
+        Test {
+            program,
+            run: Run::new(Arc::clone(program), setup),
+            cell,
+            target,
+            conditions,
+            start,
+            mind,
+            watch,
+            began: Instant::now(),
+            cost: Cost::default(),
+            wire: None,
+            providers: None,
+            answers: mpsc::unbounded_channel(),
+            connection: 0,
+            read_from: Instant::now(),
+            output_ended: false,
+            exit: None,
+            judged: Judged::default(),
+            ended: Vec::new(),
+            sessions: acp_host::Sessions::default(),
+        }
+    }
+
+    pub async fn open(&mut self) -> Result<(), OpenError> {
+        let from = Instant::now();
+        let connection = self.target.open(self.start).await?;
+        if self.start.is_over_tcp() {
+            self.cost.agent_ms += millis(from.elapsed());
+        }
+        let connection = if self.is_judged() {
+            connection.translated(self.target.dialect, self.cell, &self.sessions)
+        } else {
+            connection
+        };
+        self.wire = Some(Wire::new(connection, self.began, self.is_judged()));
+        self.connection += 1;
+        self.output_ended = false;
+        self.exit = None;
+        self.run.handle(self.began.elapsed(), Event::Started);
+        Ok(())
+    }
+
+    /// The judge knows the canonical protocol alone.
+    fn is_judged(&self) -> bool {
+        self.program.dialect.as_deref().is_none_or(|dialect| dialect == "v1")
+    }
+
+    pub async fn run(&mut self) -> Outcome {
+        loop {
+            while let Some(action) = self.run.poll() {
+                if let Some(outcome) = self.act(action).await {
+                    return outcome;
+                }
+            }
+            self.wait().await;
+        }
+    }
+
+    async fn act(&mut self, action: Action) -> Option<Outcome> {
+        match action {
+            Action::Offer(capabilities) => self.offer(&capabilities),
+            Action::Write(line) => self.write(line),
+            Action::WriteRaw(bytes) => {
+                self.show("→", &bytes);
+                if let Some(wire) = &mut self.wire {
+                    wire.write_raw(bytes);
+                }
+            }
+            Action::CloseInput => {
+                if let Some(wire) = &mut self.wire {
+                    wire.close_input();
+                }
+            }
+            Action::Restart | Action::Reconnect => self.reopen().await,
+            Action::PauseRead(time) => self.read_from = Instant::now() + time,
+            Action::AskProvider(frame) => self.ask(&frame),
+            Action::CancelPending { session } => {
+                if let (Some(providers), Some(session)) = (&self.providers, session) {
+                    providers.cancel_session(&session);
+                }
+            }
+            Action::CheckFile(path) => {
+                let state = look(&self.cell.sandbox, &path);
+                self.run.handle(self.began.elapsed(), Event::File(state));
+            }
+            Action::CheckMcp => {
+                let calls = read_log(&self.cell.mcp_log);
+                self.run.handle(self.began.elapsed(), Event::Mcp(calls));
+            }
+            Action::Done(outcome) => return Some(*outcome),
+        }
+        None
+    }
+
+    fn offer(&mut self, capabilities: &Value) {
+        if let Some(providers) = self.providers.take() {
+            providers.close();
+        }
+        match Roots::open(&self.cell.sandbox, &[]) {
+            Ok(roots) => {
+                self.providers = Some(Providers::new(Settings {
+                    offer: Offer::from_capabilities(capabilities),
+                    rules: Rules::of(self.program.policy),
+                    default_roots: Some(roots),
+                    ..Settings::default()
+                }));
+            }
+            Err(error) => {
+                let reason = format!("cannot open the sandbox for the client's providers: {error}");
+                self.run.handle(self.began.elapsed(), Event::Fault(reason));
+            }
+        }
+    }
+
+    fn write(&mut self, line: bytes::Bytes) {
+        self.show("→", &line);
+        if let (Some(providers), Some(session)) = (&self.providers, asked_session(&line)) {
+            providers.turn_began(&session);
+        }
+        if let Some(wire) = &mut self.wire {
+            wire.write_line(line);
+        }
+    }
+
+    async fn reopen(&mut self) {
+        if let Some(wire) = self.wire.take() {
+            self.end_wire(wire).await;
+        }
+        if let Some(providers) = &self.providers {
+            providers.close();
+        }
+        if let Err(error) = self.open().await {
+            let event = if self.target.is_ours() {
+                Event::Fault(error.to_string())
+            } else {
+                Event::Lost(format!("no new connection could be made: {error}"))
+            };
+            self.run.handle(self.began.elapsed(), event);
+        }
+    }
+
+    async fn end_wire(&mut self, wire: Wire) {
+        let from = Instant::now();
+        let (judged, ended) = wire.end(self.output_ended, self.conditions.grace).await;
+        self.cost.agent_ms += millis(from.elapsed());
+        self.collect(judged, ended);
+    }
+
+    fn collect(&mut self, judged: Judged, ended: Option<Ended>) {
+        self.judged.findings.extend(judged.findings);
+        self.judged.exercised.extend(judged.exercised);
+        self.ended.extend(ended);
+    }
+
+    fn ask(&mut self, frame: &Frame) {
+        let Some(providers) = &self.providers else { return };
+        let answer = providers.answer(frame);
+        let (connection, tell) = (self.connection, self.answers.0.clone());
+        tokio::spawn(async move {
+            let answer = answer.await;
+            let _ = tell.send((connection, answer.frame()));
+        });
+    }
+
+    /// Waits for the next thing to happen and tells the interpreter.
+    async fn wait(&mut self) {
+        let deadline = self.run.next_deadline().map(|at| self.began + at);
+        let wake = deadline.unwrap_or_else(|| Instant::now() + Duration::from_secs(3600));
+        let paused = self.read_from > Instant::now();
+        let read_from = self.read_from;
+        let from = Instant::now();
+        let came = match &mut self.wire {
+            None => {
+                sleep_until(wake.into()).await;
+                Came::Time
+            }
+            Some(wire) => {
+                let may_read = !paused && !self.output_ended;
+                let may_end = wire.child.is_some() && self.exit.is_none();
+                let (rx, child) = (&mut wire.rx, &mut wire.child);
+                tokio::select! {
+                    biased;
+                    arrival = rx.recv(), if may_read => Came::Line(arrival),
+                    Some((connection, frame)) = self.answers.1.recv() => Came::Answer(connection, frame),
+                    Some(exit) = wait_child(child), if may_end => Came::Exit(exit),
+                    () = sleep_until(read_from.into()), if paused => Came::Pause,
+                    () = sleep_until(wake.into()) => Came::Time,
+                }
+            }
+        };
+        let took = millis(from.elapsed());
+        match came {
+            Came::Time | Came::Pause => self.cost.waits_ms += took,
+            _ => self.cost.agent_ms += took,
+        }
+        self.take(came);
+        self.notice_trouble();
+    }
+
+    fn take(&mut self, came: Came) {
+        match came {
+            Came::Line(Some(arrival)) => self.heard(arrival.at, arrival.line),
+            Came::Line(None) => self.output_end(),
+            Came::Answer(connection, frame) => {
+                if connection == self.connection {
+                    self.run.handle(self.began.elapsed(), Event::ProviderAnswered(frame));
+                }
+            }
+            Came::Exit(exit) => {
+                self.exit = Some(exit);
+                self.tell_exit();
+            }
+            Came::Pause => {}
+            Came::Time => self.run.handle(self.began.elapsed(), Event::Tick),
+        }
+    }
+
+    /// A model that cannot do what the test wishes, or that is asked in circles, ends the test.
+    fn notice_trouble(&mut self) {
+        let event = match self.mind.as_mut().and_then(Mind::trouble) {
+            None => return,
+            Some(Trouble::Unfit(reason)) => Event::NotApplicable(reason),
+            Some(Trouble::Circle(reason)) => Event::Blocked(reason),
+        };
+        self.run.handle(self.began.elapsed(), event);
+    }
+
+    fn heard(&mut self, at: Instant, line: Line) {
+        self.show("←", line.bytes());
+        let Some(wire) = &mut self.wire else { return };
+        let frame = wire.heard(at, line);
+        if let (Some(providers), View::Notification { .. }) = (&self.providers, frame.view()) {
+            providers.observe(&frame);
+        }
+        self.run.handle(at.saturating_duration_since(self.began), Event::Heard(frame));
+    }
+
+    fn output_end(&mut self) {
+        self.output_ended = true;
+        self.run.handle(self.began.elapsed(), Event::Closed);
+        self.tell_exit();
+    }
+
+    /// Everything the agent said comes before its exit.
+    fn tell_exit(&mut self) {
+        if !self.output_ended {
+            return;
+        }
+        if let (Some(exit), Some(wire)) = (&self.exit, &self.wire) {
+            let stderr = wire.child.as_ref().map(acp_link::child::Child::stderr_tail).unwrap_or_default();
+            let record = ExitRecord { code: exit.code, signal: exit.signal, stderr: last_lines(&stderr) };
+            self.run.handle(self.began.elapsed(), Event::Exited(record));
+        }
+    }
+
+    fn show(&self, arrow: &str, bytes: &[u8]) {
+        if let Some(watch) = &self.watch {
+            watch(&self.program.id, arrow, bytes);
+        }
+    }
+
+    /// Ends the agent, lets the judge speak, and adds what frames do not show.
+    pub async fn conclude(mut self, mut outcome: Outcome, before: &crate::cell::Snapshot) -> Driven {
+        if let Some(wire) = self.wire.take() {
+            self.end_wire(wire).await;
+        }
+        if let Some(providers) = self.providers.take() {
+            providers.close();
+        }
+        let survivors: Vec<String> = self
+            .ended
+            .iter()
+            .flat_map(|ended| &ended.exit.survivors)
+            .map(|survivor| format!("{} ({})", survivor.name, survivor.pid))
+            .collect();
+        if !survivors.is_empty() {
+            self.judged.exercised.insert(crate::SURVIVOR_REQUIREMENT.to_owned());
+            self.judged.findings.push(survivor_finding(&survivors));
+        }
+        if let Some(mind) = &self.mind {
+            mind.testify(&mut outcome);
+        }
+        let outside = self.cell.outside().changes_since(before);
+        let strays: Vec<String> = outside.iter().filter_map(|path| stray(path)).collect();
+        if !strays.is_empty() {
+            outcome.notes.push(format!("written outside the sandbox: {}", strays.join(", ")));
+        }
+        if self.cell.is_kept() {
+            outcome.notes.push(format!("kept in {}", self.cell.root().display()));
+            self.keep_transcript(&outcome);
+        }
+        let others = outcome.judge(std::mem::take(&mut self.judged.findings), &self.judged.exercised);
+        Driven {
+            outcome,
+            others,
+            exercised: self.judged.exercised,
+            introduction: self.run.introduction().cloned(),
+            session: self.run.session().cloned(),
+            messages: self.run.messages().cloned().collect(),
+            unreachable: None,
+            cost: self.cost,
+        }
+    }
+
+    fn keep_transcript(&self, outcome: &Outcome) {
+        let mut text = String::new();
+        for line in &outcome.transcript {
+            let entry = serde_json::json!({ "t": line.at_ms / 1000.0, "dir": line.dir, "line": line.text });
+            text.push_str(&entry.to_string());
+            text.push('\n');
+        }
+        let _ = std::fs::write(self.cell.root().join("transcript.ndjson"), text);
+    }
+}
+
+/// What a wait ended with.
+enum Came {
+    Line(Option<Arrival>),
+    Answer(u32, Frame),
+    Exit(Exit),
+    Pause,
+    Time,
+}
+
+fn millis(time: Duration) -> f64 {
+    time.as_secs_f64() * 1000.0
+}
+
+async fn wait_child(child: &mut Option<acp_link::child::Child>) -> Option<Exit> {
+    Some(child.as_mut()?.wait().await)
+}

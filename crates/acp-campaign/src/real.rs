@@ -1,0 +1,210 @@
+//! A real agent: a profile, where it is installed, and how it is made ready for one test.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use acp_link::child;
+use acp_match::Vars;
+use acp_profile::{Launch, Profile};
+
+use crate::cell::Cell;
+
+/// What of our environment an agent with a home of its own keeps.
+const KEPT: &[&str] = &["PATH", "LANG", "LC_ALL", "TZ", "TERM", "SHELL"];
+/// The user that agents run as that refuse to work for root: nobody.
+const NOBODY: u32 = 65534;
+/// How long a command that prepares an agent's home may take.
+const PREPARING: Duration = Duration::from_secs(120);
+
+/// An installed agent with its profile.
+#[derive(Debug, Clone)]
+pub struct Real {
+    /// How to start and drive it.
+    pub profile: Profile,
+    /// Where its programs are.
+    pub bin: PathBuf,
+    /// Where its packages are.
+    pub packages: PathBuf,
+    /// Reach it over TCP, as far as it can listen.
+    pub over_tcp: bool,
+}
+
+/// An agent's home with everything in it, and the command to start.
+#[derive(Debug)]
+pub(crate) struct Ready {
+    /// What to start.
+    pub options: child::Options,
+    /// Where it will listen, when it is reached over TCP.
+    pub port: Option<u16>,
+}
+
+impl Real {
+    /// Whether it calls the scripted model.
+    pub fn has_model(&self) -> bool {
+        self.profile.model.is_some()
+    }
+
+    /// The user that it must run as, when that is not ours.
+    pub fn user(&self) -> Option<u32> {
+        let is_root = rustix::process::geteuid().is_root();
+        (self.profile.unprivileged && is_root).then_some(NOBODY)
+    }
+
+    /// How reports describe it.
+    pub fn describe(&self) -> String {
+        let args = self.args().join(" ");
+        let line = format!("{} {args}", self.profile.command.replace("${bin}/", ""));
+        if self.over_tcp { format!("tcp://127.0.0.1 ({})", line.trim()) } else { line.trim().to_owned() }
+    }
+
+    /// Its arguments; over TCP those that its profile has for that, or else the usual one, to see what comes of it.
+    fn args(&self) -> Vec<String> {
+        match (&self.profile.tcp_args, self.over_tcp) {
+            (Some(args), true) => args.clone(),
+            (None, true) => {
+                let usual = ["--port".to_owned(), "${port}".to_owned()];
+                self.profile.args.iter().cloned().chain(usual).collect()
+            }
+            (_, false) => self.profile.args.clone(),
+        }
+    }
+
+    /// Fills the agent's home and says what to start. `model` is the address of its model.
+    pub(crate) async fn ready(&self, cell: &Cell, model: Option<&str>) -> Result<Ready, String> {
+        let port = if self.over_tcp { Some(free_port().map_err(|error| error.to_string())?) } else { None };
+        let text = |path: &Path| path.to_string_lossy().into_owned();
+        let mut vars = Vars::new()
+            .with("home", text(&cell.home))
+            .with("workspace", text(&cell.sandbox))
+            .with("tmp", text(&cell.temp))
+            .with("bin", text(&self.bin))
+            .with("packages", text(&self.packages));
+        if let Some(model) = model {
+            vars.set("modelUrl", model);
+        }
+        if let Some(port) = port {
+            vars.set("port", port.to_string());
+        }
+        let profile = Profile { args: self.args(), ..self.profile.clone() };
+        let launch = profile.resolve(&vars).map_err(|error| error.to_string())?;
+        self.furnish(cell, &launch).map_err(|error| format!("cannot fill the agent's home: {error}"))?;
+        for command in &launch.prepare {
+            self.prepare(cell, &launch, command).await?;
+        }
+        Ok(Ready { options: self.options(cell, &launch, &launch.command, &launch.args)?, port })
+    }
+
+    fn furnish(&self, cell: &Cell, launch: &Launch) -> io::Result<()> {
+        for file in &launch.files {
+            let path = cell.home.join(&file.path);
+            if let Some(folder) = path.parent() {
+                std::fs::create_dir_all(folder)?;
+            }
+            std::fs::write(path, &file.text)?;
+        }
+        if let Some(user) = self.user() {
+            give(cell.root(), user)?;
+        }
+        Ok(())
+    }
+
+    /// What to start, with a clean environment, as the right user.
+    fn options(
+        &self,
+        cell: &Cell,
+        launch: &Launch,
+        program: &str,
+        args: &[String],
+    ) -> Result<child::Options, String> {
+        let mut options = match self.user() {
+            None => child::Options::new(program).args(args),
+            Some(user) => {
+                reachable(Path::new(program))?;
+                let other =
+                    [format!("--reuid={user}"), format!("--regid={user}"), "--clear-groups".to_owned()];
+                child::Options::new("setpriv").args(other).args([program]).args(args)
+            }
+        };
+        options.env_clear = true;
+        let kept = KEPT.iter().filter_map(|name| Some((OsString::from(name), std::env::var_os(name)?)));
+        options.env = kept.filter(|(name, _)| name != "PATH").collect();
+        let mut path = self.bin.clone().into_os_string();
+        if let Some(ours) = std::env::var_os("PATH") {
+            path.push(":");
+            path.push(ours);
+        }
+        options.env.extend([
+            ("PATH".into(), path),
+            ("HOME".into(), cell.home.clone().into_os_string()),
+            ("TMPDIR".into(), cell.temp.clone().into_os_string()),
+            ("ACP_COMPLY".into(), "1".into()),
+        ]);
+        options.env.extend(launch.env.iter().map(|(name, value)| (name.into(), value.into())));
+        options.cwd = Some(cell.home.clone());
+        Ok(options)
+    }
+
+    async fn prepare(&self, cell: &Cell, launch: &Launch, command: &[String]) -> Result<(), String> {
+        let Some((program, args)) = command.split_first() else { return Ok(()) };
+        let options = self.options(cell, launch, program, args)?;
+        let mut process = tokio::process::Command::new(&options.program);
+        process
+            .args(&options.args)
+            .env_clear()
+            .envs(options.env)
+            .current_dir(&cell.home)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true);
+        let words = command.join(" ");
+        let done = tokio::time::timeout(PREPARING, process.output()).await;
+        let done = done.map_err(|_| format!("preparing the agent took too long: {words}"))?;
+        let done = done.map_err(|error| format!("cannot prepare the agent with {words}: {error}"))?;
+        if done.status.success() {
+            return Ok(());
+        }
+        let said = String::from_utf8_lossy(&done.stderr);
+        let last = said.lines().last().unwrap_or_default();
+        Err(format!("preparing the agent failed ({}): {words}: {last}", done.status))
+    }
+}
+
+/// Gives a folder and everything in it to a user.
+fn give(folder: &Path, user: u32) -> io::Result<()> {
+    std::os::unix::fs::lchown(folder, Some(user), Some(user))?;
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            give(&entry.path(), user)?;
+        } else {
+            std::os::unix::fs::lchown(entry.path(), Some(user), Some(user))?;
+        }
+    }
+    Ok(())
+}
+
+/// Another user can start the program only where everybody may walk.
+fn reachable(program: &Path) -> Result<(), String> {
+    for folder in program.ancestors().skip(1).filter(|folder| folder.is_absolute()) {
+        let Ok(meta) = std::fs::metadata(folder) else { continue };
+        if meta.permissions().mode() & 0o001 == 0 {
+            return Err(format!(
+                "{} does not work for root and is started as user {NOBODY}, who may not enter {}; install it elsewhere \
+                 with ACP_CACHE_DIR",
+                program.display(),
+                folder.display()
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// A loopback port that is free now.
+fn free_port() -> io::Result<u16> {
+    Ok(std::net::TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
+}

@@ -1,0 +1,59 @@
+//! The stub MCP server over HTTP, and what either stub wrote down.
+
+use std::path::Path;
+use std::time::Duration;
+
+use acp_comply::{McpCall, Program};
+use serde_json::Value;
+
+use crate::cell::Cell;
+use crate::drive::Conditions;
+
+/// The stub MCP server over HTTP, for the tests that name its address `${mcpHttp}`. It ends with the test.
+pub(crate) struct HttpStub {
+    pub url: String,
+    _link: acp_link::Link,
+    _child: acp_link::child::Child,
+}
+
+impl HttpStub {
+    pub async fn start(
+        program: &Program,
+        cell: &Cell,
+        conditions: &Conditions,
+    ) -> Result<Option<HttpStub>, String> {
+        let Some(stub) = &conditions.mcp_stub else { return Ok(None) };
+        if !format!("{:?}", program.steps).contains("${mcpHttp}") {
+            return Ok(None);
+        }
+        let log = cell.mcp_log.to_string_lossy().into_owned();
+        let options = acp_link::child::Options {
+            supervisor: conditions.supervisor.clone(),
+            ..acp_link::child::Options::new(stub).args(["mcp-stub", "--http", "--log", &log])
+        };
+        let (mut link, child) = acp_link::child::spawn(&options).map_err(|error| error.to_string())?;
+        let first = tokio::time::timeout(Duration::from_secs(10), link.rx.recv()).await;
+        let line = first.ok().flatten().ok_or("the stub MCP server did not say where it listens")?;
+        let said: Value = serde_json::from_slice(line.line.bytes()).unwrap_or(Value::Null);
+        let url = said.get("url").and_then(Value::as_str).ok_or("the stub MCP server has no address")?;
+        Ok(Some(HttpStub { url: url.to_owned(), _link: link, _child: child }))
+    }
+}
+
+/// Everything that the stub saw so far.
+pub(crate) fn read_log(path: &Path) -> Vec<McpCall> {
+    let Ok(text) = std::fs::read_to_string(path) else { return Vec::new() };
+    text.lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+        .filter_map(|line| mcp_call(&line))
+        .collect()
+}
+
+/// One line of the stub's log: the event is the method, a tool call has its tool, and what else the line says
+/// can be matched as arguments.
+fn mcp_call(line: &Value) -> Option<McpCall> {
+    let method = line.get("event")?.as_str()?.to_owned();
+    let tool = line.get("tool").and_then(Value::as_str).map(str::to_owned);
+    let arguments = line.get("arguments").cloned().or_else(|| Some(line.clone()));
+    Some(McpCall { method, tool, arguments })
+}
