@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 
-use acp_policy::{Action, Choice, ChoiceKind, Outcome, Request, Stage, ToolKind, shell};
+use acp_policy::{
+    Action, Choice, ChoiceKind, Decision, Outcome, Request, Rules, Stage, ToolKind, Verdict, choose_option, shell,
+};
 use acp_rpc::RpcError;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -41,6 +43,63 @@ impl PermissionParams {
         self.tool_call["toolCallId"]
             .as_str()
             .ok_or_else(|| RpcError::invalid_params("session/request_permission needs toolCall.toolCallId"))
+    }
+}
+
+/// Decides permission requests of a conversation by rules alone, for who stands between an agent and its client.
+#[derive(Debug, Default)]
+pub struct Clerk {
+    sessions: HashMap<String, ToolCalls>,
+}
+
+/// What a [`Clerk`] says to a permission request.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ruling {
+    /// Whose session.
+    pub session: String,
+    /// What it is about, in a few words.
+    pub subject: String,
+    /// Yes, no, or ask, and why.
+    pub decision: Decision,
+    /// The result that says so; nothing where somebody must be asked.
+    pub result: Option<Value>,
+}
+
+impl Clerk {
+    /// More sessions than this on one connection are not remembered.
+    const MOST: usize = 1024;
+
+    /// Takes the params of a `session/update`: those about tool calls say what a later request is about.
+    pub fn observe(&mut self, params: &str) {
+        let Ok(params) = serde_json::from_str::<Value>(params) else { return };
+        let Some(session) = params["sessionId"].as_str() else { return };
+        if self.sessions.len() < Self::MOST || self.sessions.contains_key(session) {
+            self.sessions.entry(session.to_owned()).or_default().observe(&params["update"]);
+        }
+    }
+
+    /// Decides a `session/request_permission` by its params. `root` is the folder of a session, if it is known.
+    pub fn decide<'a>(
+        &self,
+        rules: &Rules,
+        params: Option<&str>,
+        root: impl FnOnce(&str) -> Option<&'a str>,
+    ) -> Result<Ruling, RpcError> {
+        let params: PermissionParams = crate::refusal::params("session/request_permission", params)?;
+        let call = params.tool_call_id()?;
+        let none = ToolCalls::default();
+        let calls = self.sessions.get(&params.session_id).unwrap_or(&none);
+        let facts = calls.facts(call, &params.tool_call);
+        let decision = facts.with_request(root(&params.session_id), |request| rules.decide(request));
+        let choices = params.choices();
+        let asks = decision.verdict == Verdict::Ask;
+        let outcome = (!asks).then(|| choose_option(decision.verdict, &choices_for_policy(&choices)));
+        Ok(Ruling {
+            subject: facts.subject(call),
+            result: outcome.as_ref().map(result),
+            session: params.session_id,
+            decision,
+        })
     }
 }
 

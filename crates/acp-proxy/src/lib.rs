@@ -11,21 +11,28 @@
 //! **Read first:** [`Proxy`], [`Settings`], [`Listener`].
 
 pub mod aggregate;
+mod desk;
 pub mod event;
 mod greet;
 pub mod journal;
 mod lint;
 pub mod metrics;
 pub mod narrate;
+pub mod nats;
 mod proxy;
 mod record;
+pub mod replay;
 mod serve;
+mod splice;
+mod station;
 mod talk;
 mod turn;
 mod witness;
 
+pub use desk::Duties;
 pub use greet::ClientForm;
 pub use proxy::{Opened, Opener, Outcome, Proxy, Settings};
 pub use serve::{ListenError, Listener};
+pub use station::impossible;
 pub use talk::{Level, Say, Saying};
 pub use witness::{Hearing, Witness};

@@ -19,7 +19,7 @@ use tokio::time::{sleep, timeout};
 use crate::greet::{ClientForm, Greeting, frames, greet};
 use crate::lint::Lint;
 use crate::record;
-use crate::talk::{Say, Talk};
+use crate::talk::{Level, Say, Saying, Talk};
 
 /// How a proxy works.
 #[derive(Clone, Debug)]
@@ -110,8 +110,8 @@ impl Proxy {
         }
     }
 
-    pub(crate) fn say(&self, words: &str) {
-        (self.say)(words);
+    pub(crate) fn say(&self, level: Level, words: &str) {
+        (self.say)(&Saying::plain(level, words));
     }
 
     /// Serves one client until it, its agent or we must go. Leaves no process behind.

@@ -10,6 +10,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::proxy::{Outcome, Proxy, stopped};
+use crate::talk::Level;
 
 /// Where clients come from.
 #[derive(Debug)]
@@ -94,7 +95,7 @@ impl Listener {
                     }
                     Err(error) => {
                         // Out of descriptors, most likely: wait for some to come back.
-                        proxy.say(&format!("cannot accept a connection: {error}"));
+                        proxy.say(Level::Warn, &format!("cannot accept a connection: {error}"));
                         tokio::time::sleep(Duration::from_millis(50)).await;
                     }
                 },

@@ -1,12 +1,66 @@
 //! What a proxy says about its work: one line each, and what is the same for every conversation only once.
 
 use std::collections::HashSet;
+use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use acp_dialect::{Note, Side};
 
 /// Says one line to whoever runs the proxy.
-pub type Say = Arc<dyn Fn(&str) + Send + Sync>;
+pub type Say = Arc<dyn Fn(&Saying<'_>) + Send + Sync>;
+
+/// How much a line matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// What happens.
+    Info,
+    /// What somebody should look at.
+    Warn,
+    /// What does not work.
+    Error,
+}
+
+impl Level {
+    /// One word for logs.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Level::Info => "info",
+            Level::Warn => "warn",
+            Level::Error => "error",
+        }
+    }
+}
+
+/// One line about the work of a proxy. Its text form is for people, its parts are for structured logs.
+#[derive(Clone, Copy, Debug)]
+pub struct Saying<'a> {
+    /// How much it matters.
+    pub level: Level,
+    /// Which conversation it is about.
+    pub conversation: Option<u64>,
+    /// What happened, in words.
+    pub words: &'a str,
+    /// More about it, by name.
+    pub fields: &'a [(&'static str, &'a str)],
+}
+
+impl<'a> Saying<'a> {
+    /// A line about the proxy itself.
+    #[must_use]
+    pub const fn plain(level: Level, words: &'a str) -> Saying<'a> {
+        Saying { level, conversation: None, words, fields: &[] }
+    }
+}
+
+impl fmt::Display for Saying<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.conversation {
+            Some(number) => write!(f, "[{number}] {}", self.words),
+            None => f.write_str(self.words),
+        }
+    }
+}
 
 /// At most so many different notes are told.
 const MOST: usize = 1000;
@@ -25,7 +79,12 @@ impl Talk {
 
     /// Something about one conversation.
     pub(crate) fn about(&self, number: u64, words: &str) {
-        (self.say)(&format!("[{number}] {words}"));
+        self.tell(Level::Info, number, words, &[]);
+    }
+
+    /// Something about one conversation, with its parts.
+    pub(crate) fn tell(&self, level: Level, number: u64, words: &str, fields: &[(&'static str, &str)]) {
+        (self.say)(&Saying { level, conversation: Some(number), words, fields });
     }
 
     /// A step of a translation. What lies in the nature of two forms is told once; what a peer did wrong, each time.
@@ -49,7 +108,7 @@ mod tests {
     fn a_lossy_step_is_told_once_and_a_broken_rule_for_each_client() {
         let lines = Arc::new(Mutex::new(Vec::new()));
         let kept = lines.clone();
-        let talk = Talk::new(Arc::new(move |line| kept.lock().expect("whole").push(line.to_owned())));
+        let talk = Talk::new(Arc::new(move |line| kept.lock().expect("whole").push(line.to_string())));
         let note = |kind| Note { kind, method: "prompt".into(), field: "x".into(), message: "gone".into() };
         for number in [1, 2] {
             talk.note(number, Side::Client, &note(NoteKind::Lossy));

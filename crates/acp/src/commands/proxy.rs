@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use acp_dialect::{Dialect, Options, Unasked};
-use acp_proxy::{ClientForm, Listener, Opener, Outcome, Proxy, Settings};
+use acp_proxy::{ClientForm, Listener, Opener, Outcome, Proxy, Saying, Settings};
 use anyhow::Context;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -144,7 +144,7 @@ async fn serve(args: &Args, target: Target, settings: Settings) -> anyhow::Resul
         println!("{}", serde_json::json!({ "listening": address.to_string() }));
         eprintln!("acp proxy: listening on {address} for {}", target.describe());
     }
-    let say = Arc::new(|words: &str| eprintln!("acp proxy: {words}"));
+    let say = Arc::new(|saying: &Saying<'_>| eprintln!("acp proxy: {saying}"));
     let proxy = Proxy::new(settings, opener(target, PathBuf::from(".")), say);
     Ok(listener.run(Arc::new(proxy), stop).await?)
 }

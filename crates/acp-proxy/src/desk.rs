@@ -1,0 +1,412 @@
+//! The desk between a client and its agent: permission by policy, what new sessions get, how many there may be.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use acp_host::Clerk;
+use acp_policy::{Rules, Verdict};
+use acp_rpc::{Frame, Id, Reply, RpcError, View};
+use acp_script::faults::Fault;
+use bytes::Bytes;
+use memchr::memmem::Finder;
+
+use crate::journal::{Decided, Keeper};
+use crate::metrics::{Metrics, Value};
+use crate::splice::Splice;
+use crate::talk::{Level, Talk};
+
+/// What a proxy does with a conversation besides passing it on.
+#[derive(Clone, Debug, Default)]
+pub struct Duties {
+    /// Decide permission requests; what these say must be asked is passed on.
+    pub rules: Option<Rules>,
+    /// MCP servers for every session: their names and their JSON text.
+    pub mcp_servers: Vec<(String, String)>,
+    /// The folder that every session works in, whatever the client says.
+    pub cwd: Option<String>,
+    /// At most so many sessions at once, over all conversations.
+    pub max_sessions: Option<usize>,
+    /// What is done to the frames between the agent and us.
+    pub faults: Vec<Fault>,
+    /// The seed of the faults' chance.
+    pub seed: u64,
+    /// Tell when turns begin and end, and count them.
+    pub turns: bool,
+}
+
+impl Duties {
+    /// Whether lines need not be looked at.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.rules.is_none()
+            && self.mcp_servers.is_empty()
+            && self.cwd.is_none()
+            && self.max_sessions.is_none()
+            && self.faults.is_empty()
+            && !self.turns
+    }
+}
+
+/// What all desks of a proxy share.
+#[derive(Debug)]
+pub(crate) struct Office {
+    pub(crate) duties: Duties,
+    /// Sessions that are open or being opened.
+    open: AtomicUsize,
+    metrics: Metrics,
+    sessions: Value,
+    running: Value,
+}
+
+impl Office {
+    pub(crate) fn new(duties: Duties, metrics: &Metrics) -> Arc<Office> {
+        Arc::new(Office {
+            duties,
+            open: AtomicUsize::new(0),
+            sessions: metrics.gauge("acp_proxy_sessions", "Sessions that are open.", &[]),
+            running: metrics.gauge("acp_proxy_turns_running", "Turns that are running.", &[]),
+            metrics: metrics.clone(),
+        })
+    }
+
+    /// Takes a place for one more session.
+    fn enter(&self) -> bool {
+        let most = self.duties.max_sessions.unwrap_or(usize::MAX);
+        let taken = self.open.fetch_update(Ordering::AcqRel, Ordering::Acquire, |open| {
+            (open < most).then_some(open + 1)
+        });
+        if taken.is_ok() {
+            self.sessions.up();
+        }
+        taken.is_ok()
+    }
+
+    fn leave(&self) {
+        self.open.fetch_sub(1, Ordering::AcqRel);
+        self.sessions.down();
+    }
+
+    fn count(&self, name: &'static str, help: &'static str, labels: &[(&str, &str)]) {
+        self.metrics.counter(name, help, labels).up();
+    }
+}
+
+/// What becomes of a line.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Handling {
+    /// It goes on as it is.
+    Pass,
+    /// This goes on instead.
+    Instead(Bytes),
+    /// Nothing goes on, and its sender gets this.
+    Back(Bytes),
+    /// The conversation must end.
+    Stop(String),
+}
+
+/// A request that an answer is waited for.
+enum Pending {
+    Opening { cwd: Option<String>, session: Option<String>, trace: Option<String> },
+    Prompt { session: String, trace: Option<String> },
+    Closing(String),
+}
+
+/// One conversation's desk.
+pub(crate) struct Desk {
+    pub(crate) office: Arc<Office>,
+    talk: Talk,
+    number: u64,
+    keeper: Option<Keeper>,
+    /// For requests that have none of their own.
+    trace: Option<String>,
+    clerk: Clerk,
+    pending: BTreeMap<Id, Pending>,
+    /// Open sessions and their folders.
+    sessions: BTreeMap<String, Option<String>>,
+    cancelled: BTreeSet<String>,
+    id: Finder<'static>,
+    tool_call: Finder<'static>,
+}
+
+const NEW: &str = "session/new";
+const PERMISSION: &str = "session/request_permission";
+
+impl Desk {
+    pub(crate) fn new(
+        office: Arc<Office>,
+        talk: Talk,
+        number: u64,
+        keeper: Option<Keeper>,
+        trace: Option<String>,
+    ) -> Desk {
+        Desk {
+            office,
+            talk,
+            number,
+            keeper,
+            trace,
+            clerk: Clerk::default(),
+            pending: BTreeMap::new(),
+            sessions: BTreeMap::new(),
+            cancelled: BTreeSet::new(),
+            id: Finder::new(b"\"id\""),
+            tool_call: Finder::new(b"\"toolCallId\""),
+        }
+    }
+
+    /// A line of the client.
+    pub(crate) fn client_says(&mut self, line: &Bytes) -> Handling {
+        let frame = Frame::parse(line.clone());
+        match frame.view() {
+            View::Request {
+                id, method: NEW | "session/load" | "session/resume" | "session/fork", ..
+            } => self.opening(id.clone(), &frame),
+            View::Request { id, method: "session/prompt", .. } => self.prompt(id.clone(), &frame),
+            View::Request { id, method: "session/close" | "session/delete", .. } => {
+                if let Some(session) = session_of(&frame) {
+                    self.pending.insert(id.clone(), Pending::Closing(session));
+                }
+                Handling::Pass
+            }
+            View::Notification { method: "session/cancel", .. } => {
+                self.cancelled.extend(session_of(&frame));
+                Handling::Pass
+            }
+            _ => Handling::Pass,
+        }
+    }
+
+    /// A line of the agent.
+    pub(crate) fn agent_says(&mut self, line: &Bytes) -> Handling {
+        let rules = self.office.duties.rules.is_some();
+        if self.id.find(line).is_none() && !(rules && self.tool_call.find(line).is_some()) {
+            return Handling::Pass;
+        }
+        let frame = Frame::parse(line.clone());
+        match frame.view() {
+            View::Request { id, method: PERMISSION, params } if rules => {
+                self.permission(&id.clone(), params, &frame)
+            }
+            View::Notification { method: "session/update", params: Some(params) } if rules => {
+                self.clerk.observe(params);
+                Handling::Pass
+            }
+            View::Response { id, reply } => {
+                if let Some(pending) = self.pending.remove(id) {
+                    self.answered(pending, reply);
+                }
+                Handling::Pass
+            }
+            _ => Handling::Pass,
+        }
+    }
+
+    /// Everything that the conversation holds is given back.
+    pub(crate) fn close(&mut self) {
+        for pending in std::mem::take(&mut self.pending).into_values() {
+            match pending {
+                Pending::Opening { .. } => self.office.leave(),
+                Pending::Prompt { session, trace } => self.turn_ended(&session, trace.as_deref(), "interrupted"),
+                Pending::Closing(_) => {}
+            }
+        }
+        for _ in std::mem::take(&mut self.sessions) {
+            self.office.leave();
+        }
+    }
+
+    fn opening(&mut self, id: Id, frame: &Frame) -> Handling {
+        let Some(mut splice) = Splice::of(frame) else { return Handling::Pass };
+        let session = splice.string("sessionId");
+        let known = session.as_ref().is_some_and(|session| self.sessions.contains_key(session));
+        if !known && !self.office.enter() {
+            let most = self.office.duties.max_sessions.unwrap_or_default();
+            let words = format!(
+                "this proxy serves at most {most} sessions at once (--max-sessions); close one, or try again later"
+            );
+            let method = frame.method().unwrap_or(NEW);
+            self.office.count(
+                "acp_proxy_sessions_refused_total",
+                "Sessions that were refused because there were too many.",
+                &[],
+            );
+            self.talk.tell(Level::Warn, self.number, &format!("refused {method}: {words}"), &[]);
+            let answer = Frame::failure(&id, &RpcError::new(-32000, words.clone()));
+            return self.decided("c2a", method, &id, "refuse", &words, frame, answer);
+        }
+        let duties = &self.office.duties;
+        if let Some(cwd) = &duties.cwd {
+            splice.set("cwd", &serde_json::Value::from(cwd.as_str()).to_string());
+        }
+        let servers = splice.get("mcpServers").unwrap_or_default();
+        let named = |name: &str| {
+            let list: Vec<serde_json::Value> = serde_json::from_str(servers).unwrap_or_default();
+            list.iter().any(|server| server["name"] == name)
+        };
+        let new: Vec<String> =
+            duties.mcp_servers.iter().filter(|(name, _)| !named(name)).map(|(_, json)| json.clone()).collect();
+        if !new.is_empty() {
+            splice.append("mcpServers", &new);
+        }
+        let trace = self.traced(&mut splice);
+        let cwd = duties.cwd.clone().or_else(|| splice.string("cwd"));
+        if known {
+            return instead(splice);
+        }
+        self.pending.insert(id, Pending::Opening { cwd, session, trace });
+        instead(splice)
+    }
+
+    fn prompt(&mut self, id: Id, frame: &Frame) -> Handling {
+        let Some(mut splice) = Splice::of(frame) else { return Handling::Pass };
+        let trace = self.traced(&mut splice);
+        if let Some(session) = splice.string("sessionId") {
+            self.cancelled.remove(&session);
+            if self.office.duties.turns {
+                self.tell_turn("turn begins", &session, trace.as_deref(), &[]);
+            }
+            self.office.running.up();
+            self.pending.insert(id, Pending::Prompt { session, trace });
+        }
+        instead(splice)
+    }
+
+    /// The request's own trace; or the connection's, which it then gets.
+    fn traced(&self, splice: &mut Splice<'_>) -> Option<String> {
+        let meta: Option<serde_json::Value> = splice.get("_meta").and_then(|meta| serde_json::from_str(meta).ok());
+        let own = meta.as_ref().and_then(|meta| meta["traceparent"].as_str()).map(str::to_owned);
+        if own.is_none()
+            && let Some(trace) = &self.trace
+        {
+            splice.set_within("_meta", "traceparent", &serde_json::Value::from(trace.as_str()).to_string());
+        }
+        own.or_else(|| self.trace.clone())
+    }
+
+    fn answered(&mut self, pending: Pending, reply: Reply<'_>) {
+        match (pending, reply) {
+            (Pending::Opening { cwd, session, trace }, Reply::Result(result)) => {
+                let result: serde_json::Value = serde_json::from_str(result).unwrap_or_default();
+                let session = result["sessionId"].as_str().map(str::to_owned).or(session).unwrap_or_default();
+                self.office.count("acp_proxy_sessions_total", "Sessions that were opened.", &[]);
+                if self.office.duties.turns {
+                    self.tell_turn("session opened", &session, trace.as_deref(), &[]);
+                }
+                if self.sessions.insert(session, cwd).is_some() {
+                    self.office.leave();
+                }
+            }
+            (Pending::Opening { .. }, Reply::Error(_)) => self.office.leave(),
+            (Pending::Closing(session), Reply::Result(_)) => {
+                if self.sessions.remove(&session).is_some() {
+                    self.office.leave();
+                }
+            }
+            (Pending::Closing(_), Reply::Error(_)) => {}
+            (Pending::Prompt { session, trace }, Reply::Result(result)) => {
+                let result: serde_json::Value = serde_json::from_str(result).unwrap_or_default();
+                let reason = result["stopReason"].as_str().unwrap_or("unknown");
+                self.turn_ended(&session, trace.as_deref(), reason);
+            }
+            (Pending::Prompt { session, trace }, Reply::Error(_)) => {
+                self.turn_ended(&session, trace.as_deref(), "error");
+            }
+        }
+    }
+
+    fn turn_ended(&self, session: &str, trace: Option<&str>, reason: &str) {
+        const KNOWN: [&str; 7] =
+            ["end_turn", "cancelled", "max_tokens", "max_turn_requests", "refusal", "error", "interrupted"];
+        self.office.running.down();
+        let label = if KNOWN.contains(&reason) { reason } else { "other" };
+        let help = "Turns that have ended, by their stop reason.";
+        self.office.count("acp_proxy_turns_total", help, &[("stop_reason", label)]);
+        if self.office.duties.turns {
+            self.tell_turn(&format!("turn ends: {reason}"), session, trace, &[("stopReason", reason)]);
+        }
+    }
+
+    fn tell_turn(&self, words: &str, session: &str, trace: Option<&str>, more: &[(&'static str, &str)]) {
+        let mut fields = vec![("session", session)];
+        fields.extend(trace.map(|trace| ("traceparent", trace)));
+        fields.extend_from_slice(more);
+        self.talk.tell(Level::Info, self.number, &format!("{words} ({session})"), &fields);
+    }
+
+    fn permission(&mut self, id: &Id, params: Option<&str>, frame: &Frame) -> Handling {
+        let Some(rules) = &self.office.duties.rules else { return Handling::Pass };
+        let sessions = &self.sessions;
+        let root = |session: &str| sessions.get(session).and_then(Option::as_deref);
+        // What cannot be read is the client's to refuse.
+        let Ok(ruling) = self.clerk.decide(rules, params, root) else { return Handling::Pass };
+        let mut verdict = ruling.decision.verdict;
+        let mut reason = ruling.decision.reason.as_str();
+        if self.cancelled.contains(&ruling.session) {
+            (verdict, reason) = (Verdict::Ask, "the turn was cancelled: the client answers that itself");
+        }
+        let passed = if verdict == Verdict::Ask { "; passed on to the client" } else { "" };
+        let words = format!("permission {} {}: {reason}{passed}", verdict.as_str(), ruling.subject);
+        let fields = [
+            ("session", ruling.session.as_str()),
+            ("verdict", verdict.as_str()),
+            ("subject", ruling.subject.as_str()),
+            ("reason", reason),
+        ];
+        self.talk.tell(Level::Info, self.number, &words, &fields);
+        let help = "Permission requests, by what the policy said: ask means that the client was asked.";
+        self.office.count("acp_proxy_permissions_total", help, &[("verdict", verdict.as_str())]);
+        match &ruling.result {
+            Some(result) if verdict != Verdict::Ask => {
+                let answer = Frame::response(id, result);
+                self.decided("a2c", PERMISSION, id, verdict.as_str(), reason, frame, answer)
+            }
+            _ => Handling::Pass,
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "what a decision consists of")]
+    #[expect(clippy::needless_pass_by_value, reason = "the answer is made for this call")]
+    fn decided(
+        &self,
+        dir: &str,
+        method: &str,
+        id: &Id,
+        verdict: &str,
+        reason: &str,
+        request: &Frame,
+        answer: Frame,
+    ) -> Handling {
+        if let Some(keeper) = &self.keeper {
+            let kept = keeper.decided(Decided {
+                conversation: 0,
+                t: 0,
+                dir: dir.to_owned(),
+                method: method.to_owned(),
+                id: id.to_string(),
+                verdict: verdict.to_owned(),
+                reason: reason.to_owned(),
+                request: request.text().unwrap_or_default().to_owned(),
+                answer: answer.text().unwrap_or_default().to_owned(),
+            });
+            if let Err(error) = kept {
+                return Handling::Stop(error.to_string());
+            }
+        }
+        Handling::Back(answer.raw().clone())
+    }
+}
+
+impl Drop for Desk {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+fn instead(splice: Splice<'_>) -> Handling {
+    splice.done().map_or(Handling::Pass, |line| Handling::Instead(line.into()))
+}
+
+fn session_of(frame: &Frame) -> Option<String> {
+    Splice::of(frame)?.string("sessionId")
+}

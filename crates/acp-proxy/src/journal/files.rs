@@ -1,0 +1,48 @@
+//! Which files belong to a journal.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The ending of a finished segment.
+pub(crate) const DONE: &str = "journal";
+/// The ending of a segment that is being written, or that nobody finished.
+pub(crate) const OPEN: &str = "open";
+
+/// Where journals are when nobody says otherwise: `$XDG_STATE_HOME/acp/journal`, or `~/.local/state/acp/journal`.
+#[must_use]
+pub fn default_folder() -> Option<PathBuf> {
+    let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let state =
+        absolute("XDG_STATE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".local/state")))?;
+    Some(state.join("acp").join("journal"))
+}
+
+/// The segments in a folder, in the order in which they were written, run by run.
+pub fn segments(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        let ending = path.extension().and_then(|ending| ending.to_str());
+        if matches!(ending, Some(DONE | OPEN)) && run_of(&path).is_some() {
+            found.push(path);
+        }
+    }
+    found.sort_by_key(|path| path.with_extension(""));
+    Ok(found)
+}
+
+/// The run that a segment belongs to, and its number in it.
+pub(crate) fn run_of(path: &Path) -> Option<(String, u32)> {
+    let stem = path.file_stem()?.to_str()?;
+    let (run, number) = stem.rsplit_once('-')?;
+    Some((run.to_owned(), number.parse().ok()?))
+}
+
+pub(crate) fn segment_path(folder: &Path, run: &str, number: u32, ending: &str) -> PathBuf {
+    folder.join(format!("{run}-{number:06}.{ending}"))
+}
+
+/// Makes a rename or a new file outlast a loss of power.
+pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
+    std::fs::File::open(folder)?.sync_all()
+}

@@ -1,0 +1,397 @@
+//! What a journal holds, and how it lies in the file.
+//!
+//! A segment is the line `acp-journal 1` and then records, each
+//!
+//! ```text
+//! length of the rest   u32, little endian
+//! checksum of the rest u32, little endian: CRC-32 of everything after it
+//! number               u64, little endian: one more than the record before it, from one run of a proxy to its end
+//! kind                 u8
+//! body                 JSON, or for lines: conversation, time, direction and the bytes as they came
+//! ```
+//!
+//! Lines are by far the most of it, so they are not JSON: a burst of lines that was read at once is one record.
+
+use std::time::Duration;
+
+use acp_rpc::Direction;
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+/// How a segment begins.
+pub(crate) const MAGIC: &[u8] = b"acp-journal 1\n";
+/// Length, checksum.
+pub(crate) const HEAD: usize = 8;
+/// Number, kind.
+const INNER: usize = 9;
+/// A longer record is no record: the longest line is far shorter.
+const LONGEST: usize = 1 << 30;
+
+/// One record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Record {
+    /// A conversation begins, or goes on in a new segment.
+    Opened(Opened),
+    /// Lines that one side sent.
+    Lines(Lines),
+    /// The proxy answered a request itself.
+    Decided(Decided),
+    /// A conversation is over.
+    Closed(Closed),
+    /// Lines that were passed on and are not here.
+    Gap(Gap),
+    /// The segment is complete.
+    End(End),
+}
+
+/// The beginning of a conversation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Opened {
+    /// Its number within the run.
+    pub conversation: u64,
+    /// When, as RFC 3339.
+    pub at: String,
+    /// Which agent.
+    pub agent: String,
+    /// The form that the client speaks.
+    pub client_dialect: String,
+    /// The form that the agent speaks.
+    pub agent_dialect: String,
+    /// It began in an earlier segment.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub again: bool,
+}
+
+/// Lines of one side, as they came.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lines {
+    /// Whose.
+    pub conversation: u64,
+    /// When they were read, since the conversation began.
+    pub t: Duration,
+    /// From whom.
+    pub dir: Direction,
+    /// What.
+    pub what: What,
+}
+
+/// The bytes of [`Lines`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum What {
+    /// Whole lines, each with its line ending.
+    Block(Bytes),
+    /// One message, which may have line endings inside.
+    Message(Bytes),
+    /// The beginning of a line that was too long, and its length.
+    Oversized(Bytes, u64),
+}
+
+/// An answer of the proxy itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Decided {
+    /// Whose.
+    pub conversation: u64,
+    /// When, in microseconds since the conversation began.
+    pub t: u64,
+    /// Who had asked: `c2a` is the client.
+    pub dir: String,
+    /// What was asked.
+    pub method: String,
+    /// The id of the request, as JSON.
+    pub id: String,
+    /// What was decided, in a word.
+    pub verdict: String,
+    /// Why.
+    pub reason: String,
+    /// The request, as it came.
+    pub request: String,
+    /// The frame that was sent instead of passing the request on.
+    pub answer: String,
+}
+
+/// The end of a conversation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Closed {
+    /// Which.
+    pub conversation: u64,
+    /// When, in microseconds since it began.
+    pub t: u64,
+    /// How it ended, in words.
+    pub outcome: String,
+}
+
+/// What is missing, and why.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Gap {
+    /// So many records of lines.
+    pub records: u64,
+    /// So many bytes.
+    pub bytes: u64,
+    /// What the system said.
+    pub reason: String,
+}
+
+/// The end of a segment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct End {
+    /// `rotated`, `stopped`, or `recovered` where a later run found it unfinished.
+    pub why: String,
+    /// The bytes of an unfinished record that were cut off.
+    #[serde(default)]
+    pub cut: u64,
+}
+
+mod kind {
+    pub(super) const OPENED: u8 = 1;
+    pub(super) const LINES: u8 = 2;
+    pub(super) const MESSAGE: u8 = 3;
+    pub(super) const OVERSIZED: u8 = 4;
+    pub(super) const DECIDED: u8 = 5;
+    pub(super) const CLOSED: u8 = 6;
+    pub(super) const GAP: u8 = 7;
+    pub(super) const END: u8 = 8;
+}
+
+/// Appends a record to `out`.
+pub(crate) fn encode(number: u64, record: &Record, out: &mut Vec<u8>) {
+    match record {
+        Record::Lines(lines) => encode_lines(number, lines, out),
+        Record::Opened(opened) => encode_json(number, kind::OPENED, opened, out),
+        Record::Decided(decided) => encode_json(number, kind::DECIDED, decided, out),
+        Record::Closed(closed) => encode_json(number, kind::CLOSED, closed, out),
+        Record::Gap(gap) => encode_json(number, kind::GAP, gap, out),
+        Record::End(end) => encode_json(number, kind::END, end, out),
+    }
+}
+
+fn encode_lines(number: u64, lines: &Lines, out: &mut Vec<u8>) {
+    let (kind, bytes) = match &lines.what {
+        What::Block(bytes) => (kind::LINES, bytes),
+        What::Message(bytes) => (kind::MESSAGE, bytes),
+        What::Oversized(bytes, _) => (kind::OVERSIZED, bytes),
+    };
+    let start = begin(number, kind, out);
+    push_number(lines.conversation, out);
+    push_number(u64::try_from(lines.t.as_micros()).unwrap_or(u64::MAX), out);
+    out.push(match lines.dir {
+        Direction::ClientToAgent => 0,
+        Direction::AgentToClient => 1,
+    });
+    if let What::Oversized(_, length) = &lines.what {
+        push_number(*length, out);
+    }
+    out.extend_from_slice(bytes);
+    finish(start, out);
+}
+
+fn encode_json(number: u64, kind: u8, body: &impl Serialize, out: &mut Vec<u8>) {
+    let start = begin(number, kind, out);
+    // These are plain structs with string keys: writing them to memory cannot fail.
+    let _ = serde_json::to_writer(&mut *out, body);
+    finish(start, out);
+}
+
+fn begin(number: u64, kind: u8, out: &mut Vec<u8>) -> usize {
+    let start = out.len();
+    out.extend_from_slice(&[0; HEAD]);
+    out.extend_from_slice(&number.to_le_bytes());
+    out.push(kind);
+    start
+}
+
+fn finish(start: usize, out: &mut [u8]) {
+    let body = start + HEAD;
+    let length = u32::try_from(out.len() - body).unwrap_or(u32::MAX);
+    let checksum = crc32fast::hash(&out[body..]);
+    out[start..start + 4].copy_from_slice(&length.to_le_bytes());
+    out[start + 4..body].copy_from_slice(&checksum.to_le_bytes());
+}
+
+/// Seven bits at a time, the lowest first.
+fn push_number(mut number: u64, out: &mut Vec<u8>) {
+    while number >= 0x80 {
+        out.push((number & 0x7f) as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
+}
+
+fn take_number(bytes: &mut Bytes) -> Option<u64> {
+    let mut number = 0;
+    for at in 0..10 {
+        let byte = *bytes.first()?;
+        let _ = bytes.split_to(1);
+        number |= u64::from(byte & 0x7f) << (7 * at);
+        if byte < 0x80 {
+            return Some(number);
+        }
+    }
+    None
+}
+
+/// What stands at the beginning of some bytes.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Parsed {
+    /// A record with its number, and how many bytes it takes.
+    Record(u64, Record, usize),
+    /// Fewer bytes than the record says it has.
+    Short,
+    /// Bytes that are no record: why.
+    Damaged(&'static str),
+}
+
+/// Reads the record at the beginning of `bytes`.
+pub(crate) fn decode(bytes: &Bytes) -> Parsed {
+    let word = |at: usize| -> Option<u32> {
+        let word: [u8; 4] = bytes.get(at..at + 4)?.try_into().ok()?;
+        Some(u32::from_le_bytes(word))
+    };
+    let (Some(length), Some(checksum)) = (word(0), word(4)) else { return Parsed::Short };
+    let length = length as usize;
+    if !(INNER..=LONGEST).contains(&length) {
+        return Parsed::Damaged("its length cannot be");
+    }
+    if bytes.len() < HEAD + length {
+        return Parsed::Short;
+    }
+    let rest = bytes.slice(HEAD..HEAD + length);
+    if crc32fast::hash(&rest) != checksum {
+        return Parsed::Damaged("its checksum is wrong");
+    }
+    let mut number = [0; 8];
+    number.copy_from_slice(&rest[..8]);
+    match body(rest[8], rest.slice(INNER..)) {
+        Some(record) => Parsed::Record(u64::from_le_bytes(number), record, HEAD + length),
+        None => Parsed::Damaged("it is of no kind that this version knows"),
+    }
+}
+
+fn body(kind: u8, bytes: Bytes) -> Option<Record> {
+    fn json<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Option<T> {
+        serde_json::from_slice(bytes).ok()
+    }
+    Some(match kind {
+        kind::OPENED => Record::Opened(json(&bytes)?),
+        kind::DECIDED => Record::Decided(json(&bytes)?),
+        kind::CLOSED => Record::Closed(json(&bytes)?),
+        kind::GAP => Record::Gap(json(&bytes)?),
+        kind::END => Record::End(json(&bytes)?),
+        kind::LINES | kind::MESSAGE | kind::OVERSIZED => Record::Lines(lines(kind, bytes)?),
+        _ => return None,
+    })
+}
+
+fn lines(kind: u8, mut bytes: Bytes) -> Option<Lines> {
+    let conversation = take_number(&mut bytes)?;
+    let t = Duration::from_micros(take_number(&mut bytes)?);
+    let dir = match bytes.first()? {
+        0 => Direction::ClientToAgent,
+        1 => Direction::AgentToClient,
+        _ => return None,
+    };
+    let mut bytes = bytes.slice(1..);
+    let what = match kind {
+        kind::LINES => What::Block(bytes),
+        kind::MESSAGE => What::Message(bytes),
+        _ => {
+            let length = take_number(&mut bytes)?;
+            What::Oversized(bytes, length)
+        }
+    };
+    Some(Lines { conversation, t, dir, what })
+}
+
+impl What {
+    /// The lines without their line endings.
+    pub fn lines(&self) -> Vec<Bytes> {
+        match self {
+            What::Message(bytes) | What::Oversized(bytes, _) => vec![bytes.clone()],
+            What::Block(bytes) => {
+                let mut start = 0;
+                let ends = memchr::memchr_iter(b'\n', bytes);
+                ends.map(|end| {
+                    let line = bytes.slice(start..end);
+                    start = end + 1;
+                    line
+                })
+                .collect()
+            }
+        }
+    }
+
+    /// How many bytes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        match self {
+            What::Block(bytes) | What::Message(bytes) | What::Oversized(bytes, _) => bytes.len(),
+        }
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn samples() -> Vec<Record> {
+        let lines = |what| {
+            let (conversation, t) = (300, Duration::from_micros(1_234_567));
+            Record::Lines(Lines { conversation, t, dir: Direction::AgentToClient, what })
+        };
+        vec![
+            Record::Opened(Opened {
+                conversation: 300,
+                at: "2026-01-01T00:00:00Z".into(),
+                agent: "mock".into(),
+                client_dialect: "v1".into(),
+                agent_dialect: "delta".into(),
+                again: false,
+            }),
+            lines(What::Block(Bytes::from_static(b"{\"a\":1}\n\xff\n\n"))),
+            lines(What::Message(Bytes::from_static(b"{\n}"))),
+            lines(What::Oversized(Bytes::from_static(b"{\"lo"), 1 << 40)),
+            Record::Gap(Gap { records: 2, bytes: 30, reason: "no space".into() }),
+            Record::End(End { why: "stopped".into(), cut: 0 }),
+        ]
+    }
+
+    #[test]
+    fn records_are_read_as_they_were_written() {
+        for (number, record) in samples().into_iter().enumerate() {
+            let mut out = Vec::new();
+            encode(number as u64, &record, &mut out);
+            let length = out.len();
+            out.extend_from_slice(b"what follows");
+            assert_eq!(decode(&out.into()), Parsed::Record(number as u64, record, length));
+        }
+    }
+
+    #[test]
+    fn no_changed_byte_and_no_missing_byte_goes_unseen() {
+        for record in samples() {
+            let mut out = Vec::new();
+            encode(7, &record, &mut out);
+            for at in 0..out.len() {
+                let cut = Bytes::copy_from_slice(&out[..at]);
+                assert_eq!(decode(&cut), Parsed::Short, "cut at {at}");
+                let mut changed = out.clone();
+                changed[at] ^= 0x10;
+                assert!(!matches!(decode(&changed.into()), Parsed::Record(..)), "changed at {at}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_block_is_cut_into_its_lines() {
+        let block = What::Block(Bytes::from_static(b"a\n\nbc\n"));
+        assert_eq!(block.lines(), [&b"a"[..], b"", b"bc"]);
+    }
+}

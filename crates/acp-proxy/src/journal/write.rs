@@ -1,0 +1,448 @@
+//! Writing.
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Seek, SeekFrom, Write};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::time::{Duration, Instant, SystemTime};
+
+use acp_rpc::Direction;
+use super::files::{self, DONE, OPEN};
+use super::record::{self, Closed, Decided, End, Gap, Lines, MAGIC, Opened, Record, What};
+use super::{OnFailure, Settings, Sync};
+use crate::metrics::{Metrics, Value};
+use crate::talk::{Level, Say, Saying};
+
+/// After a failure, writing is tried again so much later.
+const AGAIN: Duration = Duration::from_millis(500);
+
+/// The journal cannot be written.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("the journal cannot be written ({place}): {reason}; make room, or start with --journal-full continue or --no-journal")]
+pub struct JournalError {
+    /// The file.
+    pub place: String,
+    /// What the system said.
+    pub reason: String,
+}
+
+/// A journal that is being written. Clones share it; the last one that goes finishes the segment.
+#[derive(Clone)]
+pub struct Journal {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    settings: Settings,
+    run: String,
+    state: Mutex<State>,
+    /// Written, and not yet forced to the disk.
+    dirty: AtomicBool,
+    counts: Counts,
+    say: Say,
+    /// Ends the thread that forces things to the disk.
+    stop: Mutex<Option<mpsc::Sender<()>>>,
+    thread: Mutex<Option<std::thread::JoinHandle<()>>>,
+}
+
+struct Counts {
+    records: Value,
+    bytes: Value,
+    failures: Value,
+    missing: Value,
+    healthy: Value,
+}
+
+struct State {
+    file: Arc<File>,
+    segment: u32,
+    path: PathBuf,
+    /// How much of the file is whole records.
+    length: u64,
+    began: Instant,
+    number: u64,
+    scratch: Vec<u8>,
+    /// Conversations that go on, for the next segment.
+    open: BTreeMap<u64, Opened>,
+    failure: Option<(JournalError, Instant)>,
+    missing: Gap,
+    finished: bool,
+}
+
+impl Journal {
+    /// Begins a run in the folder, which is made if it is not there. Segments that an earlier run left unfinished are
+    /// mended first, and old ones are removed.
+    pub fn create(settings: Settings, metrics: &Metrics, say: Say) -> Result<Journal, JournalError> {
+        let folder = settings.folder.clone();
+        let fail = |error: io::Error| JournalError {
+            place: folder.display().to_string(),
+            reason: error.to_string(),
+        };
+        std::fs::create_dir_all(&settings.folder).map_err(fail)?;
+        for mended in super::recover(&settings.folder).map_err(fail)? {
+            say(&Saying::plain(Level::Warn, &mended.to_string()));
+        }
+        let now = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%S%3fZ");
+        let run = format!("{now}-{}", std::process::id());
+        let state = State::begin(&settings, &run, 1, 0).map_err(fail)?;
+        let count = |name, help| metrics.counter(name, help, &[]);
+        let counts = Counts {
+            records: count("acp_journal_records_total", "Records written to the journal."),
+            bytes: count("acp_journal_bytes_total", "Bytes written to the journal."),
+            failures: count("acp_journal_failures_total", "Attempts to write the journal that failed."),
+            missing: count("acp_journal_missing_records_total", "Records that were passed on and not kept."),
+            healthy: metrics.gauge("acp_journal_healthy", "Whether the journal can be written.", &[]),
+        };
+        counts.healthy.set(1);
+        let inner = Arc::new(Inner {
+            run,
+            state: Mutex::new(state),
+            dirty: AtomicBool::new(false),
+            counts,
+            say,
+            stop: Mutex::default(),
+            thread: Mutex::default(),
+            settings,
+        });
+        inner.remove_old();
+        if let Sync::Every(period) = inner.settings.sync {
+            let (stop, stopped) = mpsc::channel();
+            let weak = Arc::downgrade(&inner);
+            let thread = std::thread::Builder::new().name("acp-journal".into()).spawn(move || {
+                while stopped.recv_timeout(period) == Err(mpsc::RecvTimeoutError::Timeout) {
+                    let Some(inner) = weak.upgrade() else { return };
+                    inner.force();
+                }
+            });
+            *lock(&inner.thread) = Some(thread.map_err(fail)?);
+            *lock(&inner.stop) = Some(stop);
+        }
+        Ok(Journal { inner })
+    }
+
+    /// The name of this run: conversation 3 of it is `RUN.3`.
+    #[must_use]
+    pub fn run(&self) -> &str {
+        &self.inner.run
+    }
+
+    /// Why nothing can be written now, if that is so.
+    #[must_use]
+    pub fn failure(&self) -> Option<JournalError> {
+        self.inner.lock().failure.as_ref().map(|(error, _)| error.clone())
+    }
+
+    /// A conversation begins.
+    pub fn open(&self, opened: Opened) -> Result<(), JournalError> {
+        let mut state = self.inner.lock();
+        let written = self.inner.append(&mut state, &Record::Opened(opened.clone()), true);
+        if written.is_ok() {
+            state.open.insert(opened.conversation, Opened { again: true, ..opened });
+        }
+        written
+    }
+
+    /// Keeps lines.
+    pub fn lines(&self, lines: Lines) -> Result<(), JournalError> {
+        self.inner.append(&mut self.inner.lock(), &Record::Lines(lines), false)
+    }
+
+    /// Keeps a decision.
+    pub fn decided(&self, decided: Decided) -> Result<(), JournalError> {
+        self.inner.append(&mut self.inner.lock(), &Record::Decided(decided), false)
+    }
+
+    /// A conversation is over.
+    pub fn close(&self, closed: Closed) -> Result<(), JournalError> {
+        let mut state = self.inner.lock();
+        state.open.remove(&closed.conversation);
+        self.inner.append(&mut state, &Record::Closed(closed), false)
+    }
+
+    /// Ends the run: everything is on the disk when this comes back without an error.
+    pub fn finish(&self) -> Result<(), JournalError> {
+        self.inner.finish()
+    }
+
+    /// Keeps what one conversation says.
+    #[must_use]
+    pub fn keeper(&self, conversation: u64, began: Instant) -> Keeper {
+        Keeper { journal: self.clone(), conversation, began }
+    }
+}
+
+impl std::fmt::Debug for Journal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Journal").field("run", &self.inner.run).finish_non_exhaustive()
+    }
+}
+
+/// One conversation on its way into the journal.
+#[derive(Clone, Debug)]
+pub struct Keeper {
+    journal: Journal,
+    conversation: u64,
+    began: Instant,
+}
+
+impl Keeper {
+    /// Whose.
+    #[must_use]
+    pub fn conversation(&self) -> u64 {
+        self.conversation
+    }
+
+    /// Keeps lines that were just read.
+    pub fn lines(&self, at: Instant, dir: Direction, what: What) -> Result<(), JournalError> {
+        let t = at.saturating_duration_since(self.began);
+        self.journal.lines(Lines { conversation: self.conversation, t, dir, what })
+    }
+
+    /// Microseconds since the conversation began.
+    #[must_use]
+    pub fn now(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX)
+    }
+
+    /// Keeps a decision.
+    pub fn decided(&self, decided: Decided) -> Result<(), JournalError> {
+        self.journal.decided(Decided { conversation: self.conversation, t: self.now(), ..decided })
+    }
+}
+
+impl State {
+    fn begin(settings: &Settings, run: &str, segment: u32, number: u64) -> io::Result<State> {
+        let path = files::segment_path(&settings.folder, run, segment, OPEN);
+        // Nobody mends what is locked, and it is locked before it has its name.
+        let unnamed = path.with_extension("new");
+        let file = OpenOptions::new().read(true).write(true).create_new(true).open(&unnamed)?;
+        file.lock()?;
+        let named = (&file).write_all(MAGIC).and_then(|()| std::fs::rename(&unnamed, &path));
+        if let Err(error) = named {
+            let _ = std::fs::remove_file(&unnamed);
+            return Err(error);
+        }
+        Ok(State {
+            file: Arc::new(file),
+            segment,
+            path,
+            length: MAGIC.len() as u64,
+            began: Instant::now(),
+            number,
+            scratch: Vec::new(),
+            open: BTreeMap::new(),
+            failure: None,
+            missing: Gap { records: 0, bytes: 0, reason: String::new() },
+            finished: false,
+        })
+    }
+
+    /// Writes what is in `scratch`, all of it or nothing.
+    fn write(&mut self) -> io::Result<()> {
+        let written = (&*self.file).write_all(&self.scratch);
+        match written {
+            Ok(()) => self.length += self.scratch.len() as u64,
+            Err(_) => {
+                // A part of it may be there. What is not whole must not stay between whole records.
+                self.file.set_len(self.length)?;
+                (&*self.file).seek(SeekFrom::Start(self.length))?;
+            }
+        }
+        self.scratch.clear();
+        if self.scratch.capacity() > 4 * 1024 * 1024 {
+            self.scratch = Vec::new();
+        }
+        written
+    }
+
+    fn put(&mut self, record: &Record) {
+        self.number += 1;
+        record::encode(self.number, record, &mut self.scratch);
+    }
+}
+
+impl Inner {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+
+    /// `now`: tries even if it has just failed.
+    fn append(&self, state: &mut State, record: &Record, now: bool) -> Result<(), JournalError> {
+        if let Some((error, at)) = &state.failure
+            && !now
+            && at.elapsed() < AGAIN
+        {
+            let error = error.clone();
+            return self.missed(state, record, error);
+        }
+        match self.try_append(state, record) {
+            Ok(()) => {
+                if state.failure.take().is_some() {
+                    self.counts.healthy.set(1);
+                    let gap = std::mem::take(&mut state.missing.records);
+                    state.missing.bytes = 0;
+                    let words = format!("the journal can be written again; {gap} records are missing from it");
+                    (self.say)(&Saying::plain(Level::Warn, &words));
+                }
+                Ok(())
+            }
+            Err(error) => {
+                let error =
+                    JournalError { place: state.path.display().to_string(), reason: error.to_string() };
+                self.counts.failures.up();
+                self.counts.healthy.set(0);
+                if state.failure.is_none() {
+                    (self.say)(&Saying::plain(Level::Error, &error.to_string()));
+                }
+                state.failure = Some((error.clone(), Instant::now()));
+                self.missed(state, record, error)
+            }
+        }
+    }
+
+    fn try_append(&self, state: &mut State, record: &Record) -> io::Result<()> {
+        if state.length >= self.settings.segment_bytes || state.began.elapsed() >= self.settings.segment_age {
+            self.rotate(state)?;
+        }
+        let number = state.number;
+        state.scratch.clear();
+        if state.missing.records > 0 {
+            state.put(&Record::Gap(state.missing.clone()));
+        }
+        state.put(record);
+        let length = state.scratch.len() as u64;
+        if let Err(error) = state.write() {
+            state.number = number;
+            return Err(error);
+        }
+        self.counts.records.up();
+        self.counts.bytes.add(length);
+        if self.settings.sync == Sync::Always {
+            state.file.sync_data()?;
+        } else {
+            self.dirty.store(true, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// The record is not there: that is an error, or a gap.
+    fn missed(&self, state: &mut State, record: &Record, error: JournalError) -> Result<(), JournalError> {
+        if self.settings.on_failure == OnFailure::Stop {
+            return Err(error);
+        }
+        self.counts.missing.up();
+        state.missing.records += 1;
+        if let Record::Lines(lines) = record {
+            state.missing.bytes += lines.what.len() as u64;
+        }
+        state.missing.reason = error.reason;
+        Ok(())
+    }
+
+    /// Ends this segment and begins the next one, which knows the conversations that go on.
+    fn rotate(&self, state: &mut State) -> io::Result<()> {
+        let next = State::begin(&self.settings, &self.run, state.segment + 1, 0)?;
+        if let Err(error) = self.end(state, "rotated") {
+            let _ = std::fs::remove_file(&next.path);
+            return Err(error);
+        }
+        let before = std::mem::replace(state, next);
+        state.number = before.number;
+        state.failure = before.failure;
+        state.missing = before.missing;
+        state.open = before.open;
+        let again: Vec<Record> = state.open.values().cloned().map(Record::Opened).collect();
+        again.iter().for_each(|record| state.put(record));
+        if !state.scratch.is_empty() {
+            state.write()?;
+        }
+        self.remove_old();
+        Ok(())
+    }
+
+    /// Writes the last record of a segment, forces it to the disk and gives it its final name.
+    fn end(&self, state: &mut State, why: &str) -> io::Result<()> {
+        let number = state.number;
+        state.scratch.clear();
+        state.put(&Record::End(End { why: why.into(), cut: 0 }));
+        if let Err(error) = state.write() {
+            state.number = number;
+            return Err(error);
+        }
+        if self.settings.sync != Sync::System {
+            state.file.sync_all()?;
+        }
+        let done = files::segment_path(&self.settings.folder, &self.run, state.segment, DONE);
+        std::fs::rename(&state.path, &done)?;
+        state.path = done;
+        if self.settings.sync != Sync::System {
+            files::sync_folder(&self.settings.folder)?;
+        }
+        Ok(())
+    }
+
+    fn force(&self) {
+        if !self.dirty.swap(false, Ordering::AcqRel) {
+            return;
+        }
+        let file = self.lock().file.clone();
+        if let Err(error) = file.sync_data() {
+            let words = format!("the journal was written, but could not be forced to the disk: {error}");
+            (self.say)(&Saying::plain(Level::Error, &words));
+            self.counts.failures.up();
+        }
+    }
+
+    fn finish(&self) -> Result<(), JournalError> {
+        drop(lock(&self.stop).take());
+        let thread = lock(&self.thread).take();
+        if let Some(thread) = thread
+            && thread.thread().id() != std::thread::current().id()
+        {
+            let _ = thread.join();
+        }
+        let mut state = self.lock();
+        if std::mem::replace(&mut state.finished, true) {
+            return Ok(());
+        }
+        let result = if state.missing.records > 0 {
+            let gap = Record::Gap(state.missing.clone());
+            state.missing.records = 0;
+            self.try_append(&mut state, &gap)
+        } else {
+            Ok(())
+        };
+        result.and_then(|()| self.end(&mut state, "stopped")).map_err(|error| JournalError {
+            place: state.path.display().to_string(),
+            reason: error.to_string(),
+        })
+    }
+
+    fn remove_old(&self) {
+        let Some(before) = SystemTime::now().checked_sub(self.settings.keep) else { return };
+        for path in files::segments(&self.settings.folder).unwrap_or_default() {
+            let done = path.extension().is_some_and(|ending| ending == DONE);
+            let last = path.metadata().and_then(|data| data.modified());
+            if done && last.is_ok_and(|last| last < before) {
+                let words = match std::fs::remove_file(&path) {
+                    Ok(()) => format!("the journal segment {} is old enough to go", path.display()),
+                    Err(error) => format!("cannot remove the old journal segment {}: {error}", path.display()),
+                };
+                (self.say)(&Saying::plain(Level::Info, &words));
+            }
+        }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // Who wants to know calls `finish`.
+        let _ = self.finish();
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

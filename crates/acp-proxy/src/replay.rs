@@ -1,0 +1,295 @@
+//! Recorded conversations again: read from a journal or a transcript, in their canonical form.
+
+mod player;
+mod script;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use acp_dialect::{Bridge, Detection, Dialect, Options, Side, detect};
+use acp_rpc::transcript::Entry;
+use acp_rpc::{Direction, Frame};
+
+use crate::event::Event;
+use crate::journal::{self, Conversation, Decided, SegmentError};
+use crate::narrate::Narrator;
+
+pub use player::Player;
+pub use script::Script;
+
+/// One frame of a recording.
+#[derive(Clone, Debug)]
+pub struct Said {
+    /// Since the conversation began.
+    pub t: Duration,
+    /// Which way.
+    pub dir: Direction,
+    /// What.
+    pub frame: Frame,
+    /// The proxy said it, not the peer: why.
+    pub by_proxy: Option<Decided>,
+}
+
+/// A conversation that was recorded.
+#[derive(Clone, Debug)]
+pub struct Recording {
+    /// The conversation's name in the journal, or the file.
+    pub name: String,
+    /// When it began, if that is known, as RFC 3339.
+    pub at: Option<String>,
+    /// The agent, if that is known.
+    pub agent: Option<String>,
+    /// The frames.
+    pub said: Vec<Said>,
+    /// How it ended, if that is known.
+    pub outcome: Option<String>,
+    /// What could not be read, in words.
+    pub notices: Vec<String>,
+}
+
+/// Why a recording cannot be played.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplayError {
+    /// The journal.
+    #[error(transparent)]
+    Segment(#[from] SegmentError),
+    /// The transcript.
+    #[error("cannot read {place}: {error}")]
+    Io {
+        /// Which file.
+        place: String,
+        /// What the system said.
+        error: std::io::Error,
+    },
+    /// A line of the transcript.
+    #[error("{place}, line {line}: {flaw}")]
+    Entry {
+        /// Which file.
+        place: String,
+        /// Which line.
+        line: usize,
+        /// What is wrong.
+        flaw: String,
+    },
+    /// Nothing canonical in it.
+    #[error(
+        "{place} is in the form {dialect}, which is not translated here; the journal of a proxy that translates it can be replayed, or record with --dialect on the client"
+    )]
+    Foreign {
+        /// Which.
+        place: String,
+        /// What it is in.
+        dialect: String,
+    },
+    /// No such session.
+    #[error("{wanted:?} is neither a file nor a session or conversation in the journal {folder}; acp replay --list shows what there is")]
+    Unknown {
+        /// What was asked for.
+        wanted: String,
+        /// Where it was looked for.
+        folder: String,
+    },
+    /// Nothing in it.
+    #[error("there is no conversation in {0}")]
+    Empty(String),
+}
+
+impl Recording {
+    /// The conversations in a transcript or a segment of a journal.
+    pub fn of_file(path: &Path) -> Result<Vec<Recording>, ReplayError> {
+        if journal::is_segment(path) {
+            let (found, notices) = journal::conversations_of(&[path.to_owned()], None)?;
+            return recordings(found, &notices, &path.display().to_string());
+        }
+        transcript(path).map(|recording| vec![recording])
+    }
+
+    /// The conversations of a session in a journal, or one conversation by its name, or all of them.
+    pub fn of_journal(folder: &Path, wanted: Option<&str>) -> Result<Vec<Recording>, ReplayError> {
+        let (found, notices) = match journal::conversations(folder, wanted) {
+            Ok(found) => found,
+            Err(SegmentError::Io { error, .. }) if error.kind() == std::io::ErrorKind::NotFound => {
+                (Vec::new(), Vec::new())
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let folder = folder.display().to_string();
+        match wanted {
+            Some(wanted) if found.is_empty() => {
+                Err(ReplayError::Unknown { wanted: wanted.to_owned(), folder })
+            }
+            _ => recordings(found, &notices, &folder),
+        }
+    }
+
+    /// The sessions that were opened in it.
+    #[must_use]
+    pub fn sessions(&self) -> Vec<String> {
+        let mut sessions: Vec<String> = Vec::new();
+        for (session, _) in self.narrate() {
+            if sessions.iter().all(|known| **known != *session) {
+                sessions.push(session.to_string());
+            }
+        }
+        sessions
+    }
+
+    /// How many prompts were sent.
+    #[must_use]
+    pub fn turns(&self) -> usize {
+        self.said.iter().filter(|said| said.frame.method() == Some("session/prompt")).count()
+    }
+
+    /// The events of its sessions, as a stream would carry them, each chunk by itself.
+    #[must_use]
+    pub fn events(&self) -> Vec<Event> {
+        let began = self.at.as_deref().and_then(|at| at.parse::<jiff::Timestamp>().ok());
+        let began = began.and_then(|at| u64::try_from(at.as_millisecond()).ok()).unwrap_or_default();
+        let mut numbers = std::collections::HashMap::new();
+        let mut events = Vec::new();
+        let mut narrator = Narrator::default();
+        let mut told = Vec::new();
+        let mut tell = |t: Duration, told: &mut Vec<crate::narrate::Told>, events: &mut Vec<Event>| {
+            for (session, body) in told.drain(..) {
+                let seq = numbers.entry(session.clone()).or_insert(0_u64);
+                *seq += 1;
+                let at = began + u64::try_from(t.as_millis()).unwrap_or_default();
+                events.push(Event { session: session.to_string(), epoch: 0, seq: *seq, at, task: None, body });
+            }
+        };
+        let mut last = Duration::ZERO;
+        for said in &self.said {
+            narrator.hear(said.dir, &said.frame, &mut told);
+            tell(said.t, &mut told, &mut events);
+            last = said.t;
+        }
+        narrator.close(self.outcome.as_deref().unwrap_or("the recording ends here"), &mut told);
+        tell(last, &mut told, &mut events);
+        events
+    }
+
+    fn narrate(&self) -> Vec<crate::narrate::Told> {
+        let mut narrator = Narrator::default();
+        let mut told = Vec::new();
+        for said in &self.said {
+            narrator.hear(said.dir, &said.frame, &mut told);
+        }
+        told
+    }
+}
+
+fn recordings(
+    found: Vec<Conversation>,
+    notices: &[journal::Notice],
+    place: &str,
+) -> Result<Vec<Recording>, ReplayError> {
+    if found.is_empty() {
+        return Err(ReplayError::Empty(place.to_owned()));
+    }
+    let mut recordings = found.into_iter().map(canonical).collect::<Result<Vec<_>, _>>()?;
+    if let Some(first) = recordings.first_mut() {
+        first.notices.extend(notices.iter().map(ToString::to_string));
+    }
+    Ok(recordings)
+}
+
+/// What was said on two wires, as one conversation: the translation is done again.
+fn canonical(conversation: Conversation) -> Result<Recording, ReplayError> {
+    let dialect = |name: Option<&String>| name.and_then(|name| name.parse::<Dialect>().ok());
+    let opened = conversation.opened.as_ref();
+    let client = dialect(opened.map(|opened| &opened.client_dialect)).unwrap_or(Dialect::V1);
+    let agent = dialect(opened.map(|opened| &opened.agent_dialect)).unwrap_or(Dialect::V1);
+    if client == agent && client != Dialect::V1 {
+        return Err(ReplayError::Foreign { place: conversation.name, dialect: client.to_string() });
+    }
+    let mut bridge = Bridge::new(client, agent, Options::default());
+    let mut said = Vec::with_capacity(conversation.spoken.len());
+    let mut decided = conversation.decided.into_iter().peekable();
+    for (index, (t, dir, line)) in conversation.spoken.into_iter().enumerate() {
+        while let Some((_, decision)) = decided.next_if(|(before, _)| *before <= index) {
+            push_decision(&mut said, decision);
+        }
+        let from = match dir {
+            Direction::ClientToAgent => Side::Client,
+            Direction::AgentToClient => Side::Agent,
+        };
+        bridge.receive_seen(from, &Frame::parse(line), &mut |side, frame| {
+            let dir = match side {
+                Side::Client => Direction::ClientToAgent,
+                Side::Agent => Direction::AgentToClient,
+            };
+            said.push(Said { t, dir, frame: frame.clone(), by_proxy: None });
+        });
+    }
+    decided.for_each(|(_, decision)| push_decision(&mut said, decision));
+    let mut notices = Vec::new();
+    if conversation.missing > 0 {
+        notices.push(format!(
+            "{}: {} records are missing in this run: the journal could not be written",
+            conversation.name, conversation.missing
+        ));
+    }
+    Ok(Recording {
+        at: opened.map(|opened| opened.at.clone()),
+        agent: opened.map(|opened| opened.agent.clone()),
+        outcome: conversation.closed.map(|closed| closed.outcome),
+        name: conversation.name,
+        said,
+        notices,
+    })
+}
+
+/// A request that the proxy answered itself, and its answer.
+fn push_decision(said: &mut Vec<Said>, decided: Decided) {
+    let dir: Direction = decided.dir.parse().unwrap_or(Direction::AgentToClient);
+    let t = Duration::from_micros(decided.t);
+    let (request, answer) = (decided.request.clone(), decided.answer.clone());
+    for (dir, text) in [(dir, request), (dir.flip(), answer)] {
+        said.push(Said { t, dir, frame: Frame::parse(text), by_proxy: Some(decided.clone()) });
+    }
+}
+
+fn transcript(path: &Path) -> Result<Recording, ReplayError> {
+    let place = path.display().to_string();
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| ReplayError::Io { place: place.clone(), error })?;
+    let mut said = Vec::new();
+    let mut notices = Vec::new();
+    for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+        match Entry::parse(line) {
+            Ok(entry) => {
+                said.push(Said { t: entry.t, dir: entry.dir, frame: entry.frame(), by_proxy: None });
+            }
+            Err(_) if index + 1 == text.lines().count() && !text.ends_with('\n') => {
+                notices.push(format!("{place}: the last line is cut off; it is left out"));
+            }
+            Err(flaw) => {
+                return Err(ReplayError::Entry { place, line: index + 1, flaw: flaw.to_string() });
+            }
+        }
+    }
+    if said.is_empty() {
+        return Err(ReplayError::Empty(place));
+    }
+    let first = said.iter().find(|said| said.dir == Direction::ClientToAgent && said.frame.method().is_some());
+    if let Some(first) = first
+        && let Detection::Sure(dialect) = detect([&first.frame])
+        && dialect != Dialect::V1
+    {
+        return Err(ReplayError::Foreign { place, dialect: dialect.to_string() });
+    }
+    Ok(Recording { name: place, at: None, agent: None, said, outcome: None, notices })
+}
+
+/// Where `wanted` is: a file, or something in a journal.
+pub fn find(wanted: &str, folder: Option<PathBuf>) -> Result<Vec<Recording>, ReplayError> {
+    let path = Path::new(wanted);
+    if path.is_file() {
+        return Recording::of_file(path);
+    }
+    if path.is_dir() {
+        return Recording::of_journal(path, None);
+    }
+    let folder = folder.or_else(journal::default_folder).unwrap_or_default();
+    Recording::of_journal(&folder, Some(wanted))
+}
