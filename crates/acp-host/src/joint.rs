@@ -3,23 +3,26 @@
 
 mod ledger;
 mod queue;
+mod translated;
+mod wind_down;
 
 use std::future::pending;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use acp_dialect::{Bridge, Detection, Dialect, Note, NoteKind, Options, Side, detect};
+use acp_dialect::{Bridge, Detection, Dialect, Note, NoteKind, Side, detect};
 use acp_link::{Arrival, Burst, Link};
 use acp_rpc::{Frame, Id, Line, RpcError, View};
 use bytes::{Buf, Bytes};
 use memchr::memchr;
 use tokio::time::sleep_until;
 
+use crate::gate::Gate;
 use ledger::Ledger;
 use queue::Queue;
 
-/// Lines that wait inside this process between a translation and who speaks v1.
-const BURST: usize = 256;
+pub use translated::{translated, translated_again};
+
 /// How many bytes may wait for a peer that asks and does not read the answers.
 const PATIENCE: usize = 512 * 1024;
 /// The code of the `go` form for a connection that is gone.
@@ -29,8 +32,9 @@ const GO_CLOSED: i64 = -32000;
 pub type NoteListener = Box<dyn FnMut(Side, &Note) + Send>;
 /// Is shown a canonical frame, the side that it comes from, and when it came.
 pub type FrameListener = Box<dyn FnMut(Side, Instant, &Frame) + Send>;
-/// Is shown whole lines as they came from a side, each with its line ending, and when they came.
-pub type LinesListener = Box<dyn FnMut(Side, Instant, &Bytes) + Send>;
+/// Is shown whole lines as they came from a side, each with its line ending, and when they came. An error ends the
+/// conversation, and the lines are not passed on.
+pub type LinesListener = Box<dyn FnMut(Side, Instant, &Bytes) -> Result<(), String> + Send>;
 
 /// Who wants to know what happens between two joined links.
 pub struct Watch {
@@ -43,6 +47,8 @@ pub struct Watch {
     /// one: nothing is cut or parsed for it. A message of its own, or a line that lacks its line ending, is shown alone
     /// and without one.
     pub heard: Option<LinesListener>,
+    /// While this is closed, the agent is not read: whoever keeps what was seen cannot follow.
+    pub gate: Option<Arc<Gate>>,
 }
 
 impl Watch {
@@ -54,7 +60,7 @@ impl Watch {
 
     /// Someone who is told of notes.
     pub fn notes(note: impl FnMut(Side, &Note) + Send + 'static) -> Watch {
-        Watch { note: Box::new(note), seen: None, heard: None }
+        Watch { note: Box::new(note), seen: None, heard: None, gate: None }
     }
 }
 
@@ -68,6 +74,9 @@ pub enum Ended {
     ClientGone,
     /// The agent is gone. The client's open requests have been answered with errors; its link is still open.
     AgentGone,
+    /// Who hears the conversation cannot go on, and says why. The client's open requests have been answered with that;
+    /// the links are still open.
+    Stopped(String),
     /// One side said something that the other can never understand. It and the client's open requests have been
     /// answered with the reason; the links are still open.
     Refused {
@@ -106,6 +115,8 @@ pub struct Joint {
     ending: Option<Ended>,
     moved: u64,
     sessions: Option<Sessions>,
+    /// Why no more work is taken, once that is so.
+    winding: Option<String>,
 }
 
 /// Session ids that differ on the two sides of a translation, (the agent's, ours), for a later connection to the same
@@ -150,6 +161,7 @@ impl Joint {
             ending: None,
             moved: 0,
             sessions: None,
+            winding: None,
         }
     }
 
@@ -206,7 +218,9 @@ impl Joint {
                 && self.to_agent.is_empty()
                 && self.to_client.bytes() < PATIENCE
                 && self.agent_deaf.is_none();
-            let hear_agent = room && self.to_client.is_empty() && self.to_agent.bytes() < PATIENCE;
+            let shut = self.watch.gate.as_ref().filter(|gate| !gate.is_open()).cloned();
+            let hear_agent =
+                room && shut.is_none() && self.to_client.is_empty() && self.to_agent.bytes() < PATIENCE;
             let client_waits = !self.to_client.is_empty() && self.pacing == Pacing::Ready;
             let (client, agent) = (&mut self.client, &mut self.agent);
             tokio::select! {
@@ -231,6 +245,7 @@ impl Joint {
                         self.agent_gone(&end);
                     }
                 },
+                () = opened(shut.as_deref()), if shut.is_some() => {}
                 () = until(self.agent_deaf), if self.agent_deaf.is_some() && hear_agent => {
                     self.agent_gone("it no longer reads");
                 }
@@ -308,14 +323,17 @@ impl Joint {
     /// Takes whole lines from one side.
     fn take_lines(&mut self, from: Side, at: Instant, lines: &Bytes) {
         self.moved += lines.len() as u64;
-        if let Some(heard) = &mut self.watch.heard {
-            heard(from, at, lines);
+        if !self.shown(from, at, lines) {
+            return;
         }
         let mut plain = lines.clone();
         if !std::mem::replace(&mut self.begun[usize::from(from == Side::Agent)], true)
             && lines.starts_with(BOM)
         {
             plain.advance(BOM.len());
+        }
+        if from == Side::Client && self.winding.is_some() {
+            return self.take_winding(at, &plain);
         }
         if self.identity {
             self.queue(from.flip()).lines(lines);
@@ -356,8 +374,11 @@ impl Joint {
             let reason = format!("a line of {len} bytes is too long to be passed on");
             return self.refuse(from, reason, None);
         }
-        if let Some(heard) = &mut self.watch.heard {
-            heard(from, at, line.bytes());
+        if !self.shown(from, at, line.bytes()) {
+            return;
+        }
+        if from == Side::Client && self.winding.is_some() {
+            return self.take_winding(at, line.bytes());
         }
         if self.identity {
             self.queue(from.flip()).line(line.bytes());
@@ -366,6 +387,15 @@ impl Joint {
             }
         }
         self.take_frame(from, at, Frame::from(line));
+    }
+
+    /// Shows lines to who hears them; whether they may be passed on.
+    fn shown(&mut self, from: Side, at: Instant, lines: &Bytes) -> bool {
+        let Some(heard) = &mut self.watch.heard else { return true };
+        let Err(reason) = heard(from, at, lines) else { return true };
+        self.answer_open(&reason);
+        self.ending = Some(Ended::Stopped(reason));
+        false
     }
 
     /// Reads a frame of one side and, where the forms differ, passes its translation on.
@@ -390,8 +420,11 @@ impl Joint {
             self.bridge.at(Side::Client).set_wall_clock(now.clone());
             self.bridge.at(Side::Agent).set_wall_clock(now);
         }
-        let seen = &mut self.watch.seen;
+        let (seen, ledger, ledgered) = (&mut self.watch.seen, &mut self.ledger, self.ledgered);
         let routed = self.bridge.receive_seen(from, &frame, &mut |side, frame| {
+            if !ledgered {
+                ledger.turn(side, frame);
+            }
             if let Some(seen) = seen {
                 seen(side, at, frame);
             }
@@ -485,34 +518,6 @@ impl std::fmt::Debug for Joint {
     }
 }
 
-/// The link to an agent that speaks a foreign form, as a link to one that speaks v1. The translation runs in a task of
-/// its own until both sides have ended; must be called inside a tokio runtime.
-#[must_use]
-pub fn translated(link: Link, dialect: Dialect, options: Options, watch: Watch) -> Link {
-    translated_again(link, dialect, options, watch, &Sessions::default())
-}
-
-/// Like [`translated`], for several connections to one agent, one after another: `sessions` is what each leaves to the
-/// next.
-#[must_use]
-pub fn translated_again(
-    link: Link,
-    dialect: Dialect,
-    mut options: Options,
-    watch: Watch,
-    sessions: &Sessions,
-) -> Link {
-    if dialect == Dialect::V1 {
-        return link;
-    }
-    options.sessions.extend(sessions.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned());
-    let (ours, theirs) = acp_link::memory(BURST);
-    let mut joint = Joint::new(theirs, link, Bridge::new(Dialect::V1, dialect, options), watch);
-    joint.sessions = Some(sessions.clone());
-    tokio::spawn(async move { while joint.run().await == Ended::ClientDone {} });
-    ours
-}
-
 /// The same answer, and why.
 fn with_reason(frame: &Frame, why: &str) -> Option<Frame> {
     let mut error = RpcError::parse(frame.error()?).ok()?;
@@ -524,6 +529,13 @@ fn rest(pacing: Pacing) -> Option<Instant> {
     match pacing {
         Pacing::Resting(until) => Some(until),
         Pacing::Ready | Pacing::Writing => None,
+    }
+}
+
+async fn opened(gate: Option<&Gate>) {
+    match gate {
+        Some(gate) => gate.open().await,
+        None => pending().await,
     }
 }
 

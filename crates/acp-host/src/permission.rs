@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 
 use acp_policy::{
-    Action, Choice, ChoiceKind, Decision, Outcome, Request, Rules, Stage, ToolKind, Verdict, choose_option, shell,
+    Action, Choice, ChoiceKind, Decision, Outcome, Request, Rules, Stage, ToolKind, Verdict, choose_option,
+    shell,
 };
 use acp_rpc::RpcError;
 use serde::Deserialize;

@@ -1,6 +1,6 @@
 //! Which of the client's requests are open, for links that pass lines without reading them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use acp_dialect::Side;
 use acp_rpc::{Frame, Id, View};
@@ -11,16 +11,25 @@ use memchr::{memchr, memrchr};
 /// More open requests than this are not remembered.
 const MOST: usize = 65_536;
 
+#[derive(serde::Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Prompt<'a> {
+    #[serde(borrow)]
+    session_id: std::borrow::Cow<'a, str>,
+}
+
 /// Remembers open requests. Only lines that have an `"id"` somewhere are looked into: streamed updates have none.
 #[derive(Debug)]
 pub(super) struct Ledger {
     id: Finder<'static>,
     open: BTreeSet<Id>,
+    /// Prompts among them, and their sessions.
+    turns: BTreeMap<Id, String>,
 }
 
 impl Default for Ledger {
     fn default() -> Self {
-        Ledger { id: Finder::new(b"\"id\""), open: BTreeSet::new() }
+        Ledger { id: Finder::new(b"\"id\""), open: BTreeSet::new(), turns: BTreeMap::new() }
     }
 }
 
@@ -38,6 +47,7 @@ impl Ledger {
     }
 
     pub(super) fn read(&mut self, from: Side, frame: &Frame) {
+        self.turn(from, frame);
         match (from, frame.view()) {
             (Side::Client, View::Request { id, .. }) if self.open.len() < MOST => {
                 self.open.insert(id.clone());
@@ -49,8 +59,32 @@ impl Ledger {
         }
     }
 
+    /// Sees turns begin and end in a canonical conversation.
+    pub(super) fn turn(&mut self, from: Side, frame: &Frame) {
+        match (from, frame.view()) {
+            (Side::Client, View::Request { id, method: "session/prompt", params })
+                if self.turns.len() < MOST =>
+            {
+                let params: Option<Prompt<'_>> = params.and_then(|text| serde_json::from_str(text).ok());
+                if let Some(Prompt { session_id }) = params {
+                    self.turns.insert(id.clone(), session_id.into_owned());
+                }
+            }
+            (Side::Agent, View::Response { id, .. }) => {
+                self.turns.remove(id);
+            }
+            _ => {}
+        }
+    }
+
+    /// The sessions that a turn is running in.
+    pub(super) fn turns(&self) -> impl Iterator<Item = &String> {
+        self.turns.values()
+    }
+
     /// The open requests, in the order of their ids; none are open afterwards.
     pub(super) fn take(&mut self) -> BTreeSet<Id> {
+        self.turns.clear();
         std::mem::take(&mut self.open)
     }
 }

@@ -1,0 +1,82 @@
+//! The end of a conversation that is told to end: no new work, then a cancel for what is running.
+
+use std::time::Instant;
+
+use acp_dialect::{Dialect, Side, Way};
+use acp_rpc::{Frame, RpcError, View};
+use bytes::Bytes;
+use serde_json::json;
+
+use super::Joint;
+
+/// The code for what is not done any more.
+const UNAVAILABLE: i64 = -32000;
+
+impl Joint {
+    /// From now on, what would begin new work is answered with an error that says `why`. Everything else goes on.
+    pub fn wind_down(&mut self, why: &str) {
+        self.winding = Some(why.to_owned());
+    }
+
+    /// Whether a turn is running.
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        self.ledger.turns().next().is_some()
+    }
+
+    /// Cancels the turns that are running, as the client would. Says how many there were.
+    pub fn cancel_turns(&mut self) -> usize {
+        if self.identity && self.bridge.at(Side::Agent).dialect() != Dialect::V1 {
+            return 0;
+        }
+        let sessions: Vec<String> = self.ledger.turns().cloned().collect();
+        for session in &sessions {
+            let cancel = Frame::notification("session/cancel", &json!({ "sessionId": session }));
+            let translated = self.bridge.at(Side::Agent).from_canonical(&cancel);
+            for out in translated.frames.into_iter().filter(|out| out.way == Way::Onward) {
+                self.queue(Side::Agent).line(out.frame.raw());
+            }
+        }
+        sessions.len()
+    }
+
+    /// Takes lines from the client that might begin new work.
+    pub(super) fn take_winding(&mut self, at: Instant, lines: &Bytes) {
+        let why = self.winding.clone().unwrap_or_default();
+        for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+            let line = lines.slice_ref(line.strip_suffix(b"\r").unwrap_or(line));
+            let frame = Frame::parse(line);
+            let refused = match frame.view() {
+                View::Request { id, method, .. } if begins_work(method) => Some(id.clone()),
+                _ => None,
+            };
+            if let Some(id) = refused {
+                let error = RpcError::new(UNAVAILABLE, why.clone());
+                self.queue(Side::Client).line(Frame::failure(&id, &error).raw());
+                continue;
+            }
+            if self.identity {
+                self.queue(Side::Agent).line(frame.raw());
+            }
+            self.take_frame(Side::Client, at, frame);
+            if self.ending.is_some() {
+                return;
+            }
+        }
+    }
+}
+
+/// The requests of all forms that make an agent work.
+fn begins_work(method: &str) -> bool {
+    matches!(
+        method,
+        "session/prompt"
+            | "session/new"
+            | "session/load"
+            | "session/resume"
+            | "session/fork"
+            | "prompt"
+            | "newSession"
+            | "loadSession"
+    )
+}
