@@ -34,6 +34,7 @@ mod probe;
 mod recast;
 mod session;
 mod shared;
+mod tongue;
 mod translator;
 mod v2025;
 
@@ -42,4 +43,5 @@ pub use detect::{Detection, detect};
 pub use dialect::{Dialect, Side, UnknownDialect};
 pub use note::{Note, NoteKind};
 pub use options::{Credentials, Options, Unasked};
+pub use tongue::{Heading, Speak, Tongue};
 pub use translator::{Out, Translated, Translator, Way};

@@ -9,9 +9,11 @@
 mod child;
 mod client;
 mod error;
+mod hub;
 mod spec;
 pub mod stub;
 
 pub use client::{CallResult, Client, Options, ServerIdentity, Tool};
 pub use error::McpError;
+pub use hub::{Hub, HubEvent};
 pub use spec::ServerSpec;

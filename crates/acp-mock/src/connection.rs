@@ -4,16 +4,16 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use acp_dialect::{Heading, Tongue};
 use acp_link::{Link, TrySendError};
+use acp_mcp::{Hub, HubEvent, ServerSpec};
 use acp_rpc::Frame;
 use acp_script::Player;
-use acp_script::agent::{Effect, timestamp};
+use acp_script::agent::{Effect, McpTool, timestamp};
 use tokio::sync::mpsc;
 
-use crate::mcp::{Hub, McpEvent};
 use crate::process;
 use crate::store::Store;
-use crate::tongue::{Heading, Tongue};
 use crate::watch::Watch;
 
 /// How many effects are carried out before the other side is heard again.
@@ -49,7 +49,7 @@ pub(crate) async fn converse(
         player,
         store,
         began: Instant::now(),
-        hub: Hub::new(events),
+        hub: Hub::new("acp-mock", events),
         held: VecDeque::new(),
         tongue,
         watch,
@@ -80,7 +80,7 @@ enum Progress {
 }
 
 impl Conversation {
-    async fn run(mut self, mut heard: mpsc::UnboundedReceiver<McpEvent>) -> Ending {
+    async fn run(mut self, mut heard: mpsc::UnboundedReceiver<HubEvent>) -> Ending {
         let ending = loop {
             let progress = self.act().await;
             if let Progress::Over(ending) = progress {
@@ -191,7 +191,11 @@ impl Conversation {
             Effect::Hangup => return self.over(Ending::Gone).await,
             Effect::LeaveChild => process::leave_child(),
             Effect::Grandchild(text) => process::grandchild(&text, self.watch.stdout.as_deref()),
-            Effect::McpConnect { key, server, cwd } => self.hub.connect(key, &server, &cwd),
+            // Only of agents with hands or a mind of their own, which the mock is not.
+            Effect::Own(_) | Effect::Tool(_) | Effect::Think { .. } | Effect::Abandon { .. } => {}
+            Effect::McpConnect { key, server, cwd } => {
+                self.hub.connect(key, ServerSpec::from_session(&server, &cwd));
+            }
             Effect::McpDisconnect { key } => self.hub.disconnect(key),
             Effect::McpCall { key, token, tool, arguments } => self.hub.call(key, token, tool, arguments),
             Effect::StoreSession(record) => complain(self.store.put(*record)),
@@ -218,16 +222,13 @@ impl Conversation {
         Progress::Over(ending)
     }
 
-    fn mcp(&mut self, event: McpEvent) {
+    fn mcp(&mut self, event: HubEvent) {
         match event {
-            McpEvent::Connected { key, outcome } => {
-                let outcome = outcome.map(|(client, tools)| {
-                    self.hub.keep(key, client);
-                    tools
-                });
+            HubEvent::Connected { key, outcome } => {
+                let outcome = self.hub.keep(key, outcome).map(|tools| tools.into_iter().map(tool).collect());
                 self.player.agent().mcp_connected(key, outcome);
             }
-            McpEvent::Answered { token, answer } => self.player.agent().mcp_answered(token, answer),
+            HubEvent::Answered { token, answer } => self.player.agent().mcp_answered(token, answer),
         }
     }
 
@@ -252,6 +253,10 @@ impl Conversation {
         }
         Ending::Gone
     }
+}
+
+fn tool(tool: acp_mcp::Tool) -> McpTool {
+    McpTool { name: tool.name, description: tool.description.unwrap_or_default(), schema: tool.input_schema }
 }
 
 /// The time as RFC 3339 text.

@@ -5,14 +5,12 @@
 //! [`Store`].
 
 mod connection;
-mod mcp;
 mod process;
 mod server;
 mod store;
-mod tongue;
 mod watch;
 
+pub use acp_dialect::Speak;
 pub use connection::Ending;
 pub use server::{Listener, ServeError, Server, Settings};
 pub use store::{Store, StoreError};
-pub use tongue::Speak;

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use acp_dialect::{Speak, Tongue};
 use acp_link::{Link, Tap, Wire};
 use acp_rpc::Direction;
 use acp_script::Player;
@@ -17,7 +18,6 @@ use acp_script::faults::{Action, Fault};
 
 use crate::connection::{Ending, converse};
 use crate::store::{Store, StoreError};
-use crate::tongue::{Speak, Tongue};
 use crate::watch::Watch;
 
 /// What to serve.
@@ -142,6 +142,7 @@ impl Server {
     fn options(&self, prefix: &str) -> acp_dialect::Options {
         let token = match &self.settings.agent.auth {
             Auth::Required(token) => token.clone(),
+            Auth::Token(token) => Some(token.clone()),
             Auth::SignedIn => None,
         };
         let work_dir = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));

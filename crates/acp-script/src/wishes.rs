@@ -66,6 +66,17 @@ pub enum Intent {
         /// Where; `None` is the whole folder.
         path: Option<String>,
     },
+    /// Look for code of a shape.
+    Query {
+        /// Code with holes.
+        pattern: String,
+        /// Its language, when the wish names one.
+        language: Option<String>,
+    },
+    /// Take a piece of code out of a file.
+    Extract(String),
+    /// Hand a task to a helper.
+    Delegate(String),
     /// Draft a plan and report progress on it.
     Plan {
         /// How many steps, when the wish says so.

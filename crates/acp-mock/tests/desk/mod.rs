@@ -216,7 +216,7 @@ impl Desk {
                 }
                 Effect::McpConnect { key, ref server, .. } => {
                     self.log.push(format!("connects to {server}"));
-                    let tool = McpTool { name: "ping".to_owned(), description: String::new() };
+                    let tool = McpTool { name: "ping".to_owned(), ..McpTool::default() };
                     self.player.agent().mcp_connected(key, Ok(vec![tool]));
                 }
                 Effect::McpCall { token, ref tool, .. } => {

@@ -1,8 +1,13 @@
 //! How an agent shall be.
 
 use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
+use acp_policy::ToolPatterns;
+
+use super::persona::Persona;
 use crate::script::Script;
 use crate::switch::Switch;
 
@@ -13,6 +18,8 @@ pub struct AgentConfig {
     pub name: String,
     /// `agentInfo.version`
     pub version: String,
+    /// Who it is.
+    pub persona: Persona,
     /// Begins every id that the agent makes; must differ between agents that share sessions.
     pub id_prefix: String,
     /// The Unix time at which the agent's own time began.
@@ -41,6 +48,34 @@ pub struct AgentConfig {
     pub page_size: usize,
     /// What it does instead of understanding wishes.
     pub script: Option<Script>,
+    /// Whether a model answers prompts ([`super::Effect::Think`]) instead of the table of wishes.
+    pub model: bool,
+    /// How often a model may be asked in one turn.
+    pub max_rounds: u32,
+    /// Whether it has hands of its own for files and commands ([`super::Effect::Own`]) where the client lends none.
+    pub own_hands: bool,
+    /// Whether the rules decide about every tool, and not only about writes and commands.
+    pub careful: bool,
+    /// Whether it may change files at all.
+    pub edit: bool,
+    /// Whether it has the code tools ([`super::Effect::Tool`]): search, query and extract.
+    pub code: bool,
+    /// Whether it may hand tasks to sessions of its own.
+    pub delegate: bool,
+    /// Whether it uses MCP servers.
+    pub mcp: bool,
+    /// Whether a session is kept after every step of a turn, and not only at its end.
+    pub durable: bool,
+    /// Whether a tool that fails or is forbidden ends the prompt with an error.
+    pub tool_errors: bool,
+    /// Tools that need no permission.
+    pub allow: ToolPatterns,
+    /// Tools that are never used.
+    pub deny: ToolPatterns,
+    /// Where sessions may work.
+    pub fence: Fence,
+    /// How long a request other than a prompt may take.
+    pub request_limit: Option<Duration>,
     /// What it does wrong on purpose.
     pub switches: BTreeSet<Switch>,
 }
@@ -52,6 +87,32 @@ pub enum Auth {
     SignedIn,
     /// `authenticate` must come first; with a token, `_meta.token` must hold it.
     Required(Option<String>),
+    /// `authenticate` must come first, and `_meta.token` must hold this token.
+    Token(String),
+}
+
+/// Says of a folder whether sessions may work in it; the default has no bounds.
+#[derive(Clone, Default)]
+pub struct Fence(Option<Arc<Within>>);
+
+type Within = dyn Fn(&str) -> bool + Send + Sync;
+
+impl Fence {
+    /// Only folders for which `within` is true.
+    pub fn new(within: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(within)))
+    }
+
+    /// Whether sessions may work in this folder.
+    pub fn holds(&self, folder: &str) -> bool {
+        self.0.as_ref().is_none_or(|within| within(folder))
+    }
+}
+
+impl fmt::Debug for Fence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "Fence(bounded)" } else { "Fence(unbounded)" })
+    }
 }
 
 impl Default for AgentConfig {
@@ -59,6 +120,7 @@ impl Default for AgentConfig {
         Self {
             name: "acp-mock".to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            persona: Persona::default(),
             id_prefix: "0".to_owned(),
             started: Duration::ZERO,
             streaming_delay: Duration::ZERO,
@@ -73,6 +135,20 @@ impl Default for AgentConfig {
             permission_timeout: None,
             page_size: 20,
             script: None,
+            model: false,
+            max_rounds: 50,
+            own_hands: false,
+            careful: false,
+            edit: true,
+            code: false,
+            delegate: false,
+            mcp: true,
+            durable: false,
+            tool_errors: false,
+            allow: ToolPatterns::default(),
+            deny: ToolPatterns::default(),
+            fence: Fence::default(),
+            request_limit: None,
             switches: BTreeSet::new(),
         }
     }

@@ -29,6 +29,23 @@ pub enum Effect {
     LeaveChild,
     /// Let a grandchild write this line to standard output.
     Grandchild(String),
+    /// Answer this request of the agent in the client's place, and pass the response to
+    /// [`super::Agent::own_answered`].
+    Own(Frame),
+    /// Use a tool and pass its answer to [`super::Agent::tool_answered`].
+    Tool(Box<ToolUse>),
+    /// Ask the model and pass its answer to [`super::Agent::thought`], piece by piece.
+    Think {
+        /// Comes back with every piece.
+        token: Token,
+        /// What to ask.
+        question: Box<Question>,
+    },
+    /// The answer to this question is no longer wanted.
+    Abandon {
+        /// Of a [`Effect::Tool`] or [`Effect::Think`].
+        token: Token,
+    },
     /// Connect to an MCP server (an entry of `mcpServers`), list its tools and call [`super::Agent::mcp_connected`].
     McpConnect {
         /// The new connection's name.
@@ -73,10 +90,101 @@ pub enum Effect {
 }
 
 /// A tool that an MCP server offers.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct McpTool {
     /// Its name.
     pub name: String,
     /// What it says about itself.
     pub description: String,
+    /// JSON Schema of its arguments.
+    pub schema: Value,
+}
+
+/// A tool that the agent uses.
+#[derive(Clone, Debug)]
+pub struct ToolUse {
+    /// Comes back with the answer.
+    pub token: Token,
+    /// The session, as the client knows it.
+    pub session: String,
+    /// The tool.
+    pub name: String,
+    /// Its arguments, an object.
+    pub arguments: Value,
+    /// The session's working folder.
+    pub cwd: String,
+}
+
+/// What a tool answered.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ToolOutput {
+    /// The answer in words.
+    pub text: String,
+    /// The answer as data.
+    pub raw: Value,
+    /// Files it is about, as `{path, line?}`.
+    pub locations: Vec<Value>,
+}
+
+/// What a model is asked.
+#[derive(Clone, Debug)]
+pub struct Question {
+    /// The session, as the client knows it.
+    pub session: String,
+    /// Its working folder.
+    pub cwd: String,
+    /// Its further roots.
+    pub roots: Vec<String>,
+    /// The chosen model.
+    pub model: String,
+    /// Whether nothing may be changed.
+    pub planning: bool,
+    /// Whether it is a delegated task.
+    pub delegated: bool,
+    /// How much to think aloud.
+    pub thought_level: String,
+    /// The conversation, as the bodies of updates.
+    pub history: Vec<Value>,
+    /// Where in the history the model was asked before.
+    pub rounds: Vec<usize>,
+    /// The tools of MCP servers, under the names `mcp__server__tool`.
+    pub mcp: Vec<McpTool>,
+}
+
+/// A part of a model's answer.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Thought {
+    /// Some text.
+    Text(String),
+    /// Some thinking.
+    Thinking(String),
+    /// A whole call of a tool.
+    Call {
+        /// The tool.
+        name: String,
+        /// Its arguments, an object.
+        arguments: Value,
+    },
+    /// What this question used, in tokens.
+    Usage {
+        /// Read.
+        input: u64,
+        /// Written.
+        output: u64,
+    },
+    /// The end of the answer.
+    End(ThoughtEnd),
+}
+
+/// How a model's answer ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ThoughtEnd {
+    /// Everything is said; if it called tools, it wants their answers.
+    Done,
+    /// The answer became too long.
+    MaxTokens,
+    /// It does not want to.
+    Refusal,
+    /// It failed, for this reason.
+    Failed(String),
 }

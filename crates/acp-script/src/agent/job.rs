@@ -5,15 +5,54 @@ use std::time::Duration;
 use acp_rpc::RpcError;
 use serde_json::{Value, json};
 
-use super::tools::text_content;
+use super::tools::{cut, text_content};
 
 /// What a tool call does. Paths are absolute.
 pub(super) enum Job {
-    Read { path: String, line: Option<u32>, limit: Option<u32>, search: Option<String> },
-    Write { path: String, change: Change, old: Old },
-    Run { line: String, kill_after: Option<Duration>, killed: bool, exit: Value, output: Value },
-    Mcp { key: u64, server: String, tool: String, arguments: Value },
-    Harmless { fails: bool },
+    Read {
+        path: String,
+        line: Option<u32>,
+        limit: Option<u32>,
+        search: Option<String>,
+    },
+    Write {
+        path: String,
+        change: Change,
+        old: Old,
+    },
+    Run {
+        line: String,
+        kill_after: Option<Duration>,
+        killed: bool,
+        exit: Value,
+        output: Value,
+    },
+    Mcp {
+        key: u64,
+        server: String,
+        tool: String,
+        arguments: Value,
+    },
+    Harmless {
+        fails: bool,
+    },
+    /// A tool of the edge.
+    Tool {
+        name: String,
+        arguments: Value,
+    },
+    Plan {
+        entries: Value,
+    },
+    Delegate {
+        task: String,
+    },
+    /// A call that cannot be made.
+    Wrong {
+        name: String,
+        arguments: Value,
+        reason: String,
+    },
 }
 
 /// How a file changes.
@@ -41,7 +80,11 @@ impl Job {
             Self::Read { .. } => "read",
             Self::Write { .. } => "edit",
             Self::Run { .. } => "execute",
-            Self::Mcp { .. } | Self::Harmless { .. } => "other",
+            Self::Tool { name, .. } if name == "extract" => "read",
+            Self::Tool { .. } => "search",
+            Self::Plan { .. } => "think",
+            Self::Delegate { .. } => "execute",
+            Self::Mcp { .. } | Self::Harmless { .. } | Self::Wrong { .. } => "other",
         }
     }
 
@@ -54,6 +97,9 @@ impl Job {
             Self::Run { .. } => "run_command".to_owned(),
             Self::Mcp { server, tool, .. } => format!("mcp__{server}__{tool}"),
             Self::Harmless { .. } => "take_note".to_owned(),
+            Self::Tool { name, .. } | Self::Wrong { name, .. } => name.clone(),
+            Self::Plan { .. } => "update_plan".to_owned(),
+            Self::Delegate { .. } => "delegate".to_owned(),
         }
     }
 
@@ -66,6 +112,17 @@ impl Job {
             Self::Run { line, .. } => format!("Run `{line}`"),
             Self::Mcp { server, tool, .. } => format!("Call {tool} of {server}"),
             Self::Harmless { .. } => "Take a note".to_owned(),
+            Self::Tool { name, arguments } => {
+                let about = ["query", "pattern", "files"].iter().find_map(|key| arguments.get(key));
+                match about {
+                    Some(Value::String(text)) => format!("{} {}", capital(name), cut(text, 80)),
+                    Some(other) => format!("{} {}", capital(name), cut(&other.to_string(), 80)),
+                    None => capital(name),
+                }
+            }
+            Self::Plan { .. } => "Update the plan".to_owned(),
+            Self::Delegate { task } => format!("Delegate: {}", cut(task, 80)),
+            Self::Wrong { name, .. } => format!("Call {name}"),
         }
     }
 
@@ -89,7 +146,11 @@ impl Job {
                 Change::Append(text) => json!({ "path": path, "append": text }),
             },
             Self::Run { line, .. } => json!({ "command": line }),
-            Self::Mcp { arguments, .. } => arguments.clone(),
+            Self::Mcp { arguments, .. } | Self::Tool { arguments, .. } | Self::Wrong { arguments, .. } => {
+                arguments.clone()
+            }
+            Self::Plan { entries } => json!({ "entries": entries }),
+            Self::Delegate { task } => json!({ "task": task }),
             Self::Harmless { .. } => json!({ "note": "a harmless pretended tool" }),
         }
     }
@@ -142,6 +203,11 @@ impl Job {
             (job, _) => text_content(&job.title()),
         }
     }
+}
+
+fn capital(word: &str) -> String {
+    let mut letters = word.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 /// What the answer to the reading says about the file before it changes.

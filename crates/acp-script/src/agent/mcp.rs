@@ -9,12 +9,12 @@ use super::Agent;
 use super::job::Job;
 use super::session::{ServerState, Session};
 use super::step::Step;
-use super::tools::{Work, shorten, text_content};
+use super::tools::{Work, text_content};
 use super::turn::Wait;
 use crate::switch::Switch;
 
 /// How long to wait for MCP servers that are still connecting.
-const SERVERS: Duration = Duration::from_secs(15);
+pub(super) const SERVERS: Duration = Duration::from_secs(15);
 
 impl Agent {
     pub(super) fn begin_mcp(
@@ -67,7 +67,7 @@ impl Agent {
         self.say(session, known);
     }
 
-    fn servers_coming(&mut self, session: &str) -> bool {
+    pub(super) fn servers_coming(&mut self, session: &str) -> bool {
         let waited = self.turn(session).is_some_and(|turn| turn.waited_for_servers);
         let connecting = |open: &Session| {
             open.servers.iter().any(|server| matches!(server.state, ServerState::Connecting))
@@ -105,7 +105,8 @@ impl Agent {
                     );
                 }
                 self.complete(session, work, &text_content(&text), &result);
-                self.say(session, format!("The tool {tool} answered:\n{}", shorten(&text)));
+                let said = format!("The tool {tool} answered:\n{}", self.shorten(session, &text));
+                self.tell(session, said);
             }
             Err(error) => self.fail(session, work, &format!("The tool {tool} could not be called: {error}.")),
         }

@@ -3,8 +3,9 @@
 use acp_rpc::{Id, RpcError};
 use serde_json::{Value, json};
 
-use super::offers::{self, Offer};
+use super::offers;
 use super::params::Params;
+use super::persona::MODE_OPTION;
 use super::{Agent, Auth, ClientCaps, invalid_request};
 use crate::switch::Switch;
 
@@ -84,16 +85,19 @@ impl Agent {
 
     fn authenticate(&mut self, id: &Id, params: &Params) -> Result<(), RpcError> {
         let method = params.text("methodId")?;
-        if method != offers::AUTH_METHOD {
+        if method != self.config.persona.login.id {
             return Err(RpcError::invalid_params(format!(
                 "params.methodId: {method:?} is not one of authMethods that can be used here"
             )));
         }
-        if let Auth::Required(Some(token)) = &self.config.auth {
-            let given = params.value().pointer("/_meta/token").and_then(Value::as_str);
-            if given.is_some_and(|given| given != token) {
-                return Err(RpcError::new(-32000, "the token is not the expected one"));
-            }
+        let given = given_token(params.value());
+        let wrong = match &self.config.auth {
+            Auth::Required(Some(token)) => given.is_some_and(|given| given != token),
+            Auth::Token(token) => given != Some(token),
+            Auth::SignedIn | Auth::Required(None) => false,
+        };
+        if wrong {
+            return Err(RpcError::new(-32000, "the token is not the expected one"));
         }
         self.signed_in = true;
         self.respond(id, &json!({}));
@@ -110,10 +114,10 @@ impl Agent {
         let session = params.text("sessionId")?;
         let mode = params.text("modeId")?;
         self.known(session)?;
-        if !offers::is_mode(mode) {
+        let Some(mode) = self.config.persona.mode(mode).map(|mode| mode.id.clone()) else {
             return Err(RpcError::invalid_params(format!("params.modeId: there is no mode {mode:?}")));
-        }
-        self.change_mode(session, mode);
+        };
+        self.change_mode(session, &mode);
         self.respond(id, &json!({}));
         Ok(())
     }
@@ -124,7 +128,7 @@ impl Agent {
         let value =
             params.value().get("value").ok_or_else(|| RpcError::invalid_params("params.value is missing"))?;
         self.known(session)?;
-        let offer = Offer::find(option, self.caps()).ok_or_else(|| {
+        let offer = offers::find(&self.config.persona, option, self.caps()).ok_or_else(|| {
             RpcError::invalid_params(format!("params.configId: there is no option {option:?}"))
         })?;
         let typed = params.value().get("type").and_then(Value::as_str);
@@ -133,7 +137,7 @@ impl Agent {
                 "params.value: {value} is not a value of {option:?}"
             )));
         }
-        if option == offers::MODE_OPTION {
+        if option == MODE_OPTION {
             let mode = value.as_str().unwrap_or_default().to_owned();
             self.change_mode_quietly(session, &mode);
             self.update(session, &json!({ "sessionUpdate": "current_mode_update", "currentModeId": mode }));
@@ -169,13 +173,22 @@ impl Agent {
 
     /// The complete list of config options of a session.
     pub(super) fn options(&self, session: &str) -> Value {
-        self.sessions.get(session).map_or(json!([]), |session| offers::options(&session.record, self.caps()))
+        self.sessions
+            .get(session)
+            .map_or(json!([]), |session| offers::options(&self.config.persona, &session.record, self.caps()))
     }
 
     /// Refuses an id that names no open session.
     pub(super) fn known(&self, session: &str) -> Result<(), RpcError> {
         if self.sessions.contains_key(session) { Ok(()) } else { Err(unknown_session(session)) }
     }
+}
+
+/// The token of `authenticate`: in `_meta`, or where a translation from another form put it there.
+fn given_token(params: &Value) -> Option<&str> {
+    let meta = params.get("_meta")?.as_object()?;
+    let places = std::iter::once(meta.get("token")).chain(meta.values().map(|inner| inner.get("token")));
+    places.flatten().find_map(Value::as_str)
 }
 
 /// -32002, with the session in `data`.

@@ -7,18 +7,27 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+use acp_policy::Policy;
 use acp_rpc::{Flaw, Frame, Id, Reply, RpcError, View};
 use serde_json::{Value, json};
 
+mod asking;
+mod calls;
+mod cancel;
 mod client;
 mod config;
+mod delegate;
+mod digest;
 mod effect;
+mod elicit;
 mod job;
 mod journal;
 mod mcp;
 mod methods;
 mod offers;
 mod params;
+mod permits;
+mod persona;
 mod plan;
 mod record;
 mod reports;
@@ -27,14 +36,16 @@ mod session;
 mod sessions;
 mod step;
 mod terminal;
+mod think;
 mod tools;
 mod turn;
 
 pub use client::ClientCaps;
-pub use config::{AgentConfig, Auth};
-pub use effect::{Effect, McpKey, McpTool, Token};
+pub use config::{AgentConfig, Auth, Fence};
+pub use effect::{Effect, McpKey, McpTool, Question, Thought, ThoughtEnd, Token, ToolOutput, ToolUse};
 pub use journal::{Journal, JournalEntry};
-pub use record::{Record, timestamp};
+pub use persona::{ConfigOption, Login, Mode, OptionKind, Persona, SlashCommand};
+pub use record::{Digest, Record, timestamp};
 
 use crate::script::ScriptState;
 use crate::switch::Switch;
@@ -60,7 +71,7 @@ pub struct Agent {
     /// Sessions whose turn may have something to do, oldest first.
     runnable: VecDeque<String>,
     pending: BTreeMap<i64, Pending>,
-    parked: BTreeMap<Token, Parked>,
+    parked: BTreeMap<Token, (Option<Duration>, Parked)>,
     next_request: i64,
     next_number: u64,
     journal: Journal,
@@ -113,11 +124,13 @@ impl Agent {
     pub fn tick(&mut self, now: Duration) {
         self.now = self.now.max(now);
         self.wake();
+        self.give_up();
     }
 
     /// When [`Agent::tick`] has something to do next.
     pub fn next_deadline(&self) -> Option<Duration> {
-        self.sessions.values().filter_map(|session| session.turn.as_ref()?.wake_at()).min()
+        let turns = self.sessions.values().filter_map(|session| session.turn.as_ref()?.wake_at());
+        turns.chain(self.parked_until()).min()
     }
 
     /// The next thing to do, if there is one.
@@ -214,6 +227,9 @@ impl Agent {
     }
 
     fn update(&mut self, session: &str, update: &Value) {
+        if !self.is_root(session) {
+            return self.child_update(session, update);
+        }
         self.notify("session/update", &json!({ "sessionId": session, "update": update }));
     }
 
@@ -231,6 +247,30 @@ impl Agent {
     fn number(&mut self) -> u64 {
         self.next_number += 1;
         self.next_number
+    }
+
+    /// Where an open session works: its folder, and its further roots.
+    pub fn folders(&self, session: &str) -> Option<(&str, &[String])> {
+        let record = &self.sessions.get(session)?.record;
+        Some((&record.cwd, &record.roots))
+    }
+
+    /// Whether nothing may be changed in this session.
+    pub fn planning(&self, session: &str) -> bool {
+        let mode = self.sessions.get(session).map_or("", |open| open.record.mode.as_str());
+        self.config.persona.policy(mode) == Policy::Plan
+    }
+
+    /// Whether a tool that fails ends the prompt with an error, from now on.
+    pub fn set_tool_errors(&mut self, strict: bool) {
+        self.config.tool_errors = strict;
+    }
+
+    /// The value of a config option in a session.
+    fn option(&self, session: &str, id: &str) -> Option<Value> {
+        let record = &self.sessions.get(session)?.record;
+        let option = self.config.persona.options.iter().find(|option| option.id == id)?;
+        Some(option.value(record))
     }
 
     fn fresh_id(&mut self, kind: &str) -> String {

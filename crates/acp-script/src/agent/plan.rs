@@ -7,10 +7,9 @@ use acp_rpc::RpcError;
 use serde_json::{Value, json};
 
 use super::job::{Change, Job, Old};
-use super::offers::{self, Offer};
+use super::offers;
 use super::session::Session;
 use super::step::{Step, Stop, Stream, Voice};
-use super::turn::Await;
 use super::{Agent, ClientCaps};
 use crate::switch::Switch;
 use crate::wishes::{self, Intent};
@@ -28,11 +27,12 @@ const PNG: &str =
 const WAV: &str = "UklGRigAAABXQVZFZm10IBAAAAABAAEAQB8AAEAfAAABAAgAZGF0YQQAAACAgICA";
 
 impl Agent {
-    /// What to do about a prompt.
-    pub(super) fn plan_turn(&self, session: &str, blocks: &[Value]) -> VecDeque<Step> {
-        let Some(open) = self.sessions.get(session) else { return VecDeque::new() };
+    /// What to do about a prompt, and whether a model decides it.
+    pub(super) fn plan_turn(&self, session: &str, blocks: &[Value]) -> (VecDeque<Step>, bool) {
+        let Some(open) = self.sessions.get(session) else { return (VecDeque::new(), false) };
         let text = prompt_text(blocks);
-        let intents = wishes::parse(&text);
+        let model = self.config.model && !self.is_command(&text);
+        let intents = if model { Vec::new() } else { wishes::parse(&text) };
         let mut steps = VecDeque::new();
         if !self.config.response_delay.is_zero() {
             steps.push_back(Step::Pause(self.config.response_delay));
@@ -45,14 +45,33 @@ impl Agent {
         if self.config.send_permissions && !intents.contains(&Intent::Permission) {
             steps.push_back(Step::Begin(Job::Harmless { fails: false }));
         }
+        steps.extend(open.news.iter().map(|news| self.speak(format!("{news}\n"))));
+        if model {
+            steps.push_back(Step::Think);
+            return (steps, true);
+        }
         if intents.is_empty() {
             steps.push_back(Step::Stream(self.plain_answer(blocks, &text)));
         }
+        if self.option(session, "thought_level") == Some(json!("high")) && self.config.careful {
+            let thought = format!("I understood this as {} wishes.", intents.len());
+            steps.push_back(Step::Stream(Stream::text(Voice::Thought, thought, None)));
+        }
+        let plan = (self.config.careful && self.planning(session) && !intents.is_empty())
+            .then(|| intents.iter().map(deed).collect::<Vec<_>>());
+        steps.extend(plan.as_ref().map(|deeds| Step::Update(deeds_plan(deeds, false), true)));
         for intent in intents {
             self.steps(open, intent, blocks, &mut steps);
         }
+        steps.extend(plan.as_ref().map(|deeds| Step::Update(deeds_plan(deeds, true), true)));
         steps.extend([Step::Usage, Step::End(Stop::EndTurn)]);
-        steps
+        (steps, false)
+    }
+
+    /// Whether the text is one of the slash commands on offer.
+    fn is_command(&self, text: &str) -> bool {
+        let name = text.trim_start().strip_prefix('/').and_then(|rest| rest.split_whitespace().next());
+        name.is_some_and(|name| self.config.persona.commands.iter().any(|command| command.name == name))
     }
 
     /// What a wish of a script brings about.
@@ -71,9 +90,10 @@ impl Agent {
             return Stream::words(chunks, self.config.chunk_size.unwrap_or(0));
         }
         let others: Vec<String> = blocks.iter().filter_map(describe).collect();
-        let mut answer = format!("I am a mock agent and heard you say: {}", text.trim());
+        let myself = &self.config.persona.myself;
+        let mut answer = format!("I am {myself} and heard you say: {}", text.trim());
         if text.trim().is_empty() {
-            "I am a mock agent and heard no words.".clone_into(&mut answer);
+            answer = format!("I am {myself} and heard no words.");
         }
         if !others.is_empty() {
             answer.push_str(&format!("\nYou also sent {}.", others.join(", ")));
@@ -121,6 +141,27 @@ impl Agent {
                 limit: None,
                 search: Some(text),
             })),
+            Intent::Search { text, path: None } if self.config.code => {
+                steps.push_back(code_tool("search", json!({ "query": text, "exact": true })));
+            }
+            Intent::Query { pattern, language } if self.config.code => {
+                let mut arguments = json!({ "pattern": pattern });
+                if let Some(language) = language {
+                    arguments["language"] = json!(language);
+                }
+                steps.push_back(code_tool("query", arguments));
+            }
+            Intent::Extract(target) if self.config.code => {
+                steps.push_back(code_tool("extract", json!({ "files": [target] })));
+            }
+            Intent::Query { .. } | Intent::Extract(_) => {
+                steps.push_back(self.speak("I have no code engine to do that with."));
+            }
+            Intent::Delegate(task) => match steps.back_mut() {
+                Some(Step::Delegate(tasks)) => tasks.push(task),
+                _ if self.config.delegate => steps.push_back(Step::Delegate(vec![task])),
+                _ => steps.push_back(self.speak("I have nobody to delegate a task to.")),
+            },
             Intent::Search { text, path: None } => {
                 let quoted = shlex::try_quote(&text).map(std::borrow::Cow::into_owned).unwrap_or_default();
                 steps.push_back(Step::Begin(Job::run(format!("grep -rnF -- {quoted} ."), None)));
@@ -180,23 +221,23 @@ impl Agent {
                 code.unwrap_or(RpcError::INTERNAL_ERROR),
                 "this prompt failed, as was wished",
             ))),
-            Intent::Mode(mode) => {
-                match offers::MODES.iter().find(|(id, _, _)| id.eq_ignore_ascii_case(&mode)) {
-                    Some((id, name, _)) => {
-                        steps.push_back(Step::Mode((*id).to_owned()));
-                        steps.push_back(self.speak(format!("I am in {name} mode now.")));
+            Intent::Mode(mode) => match self.config.persona.mode(&mode) {
+                Some(mode) => {
+                    steps.push_back(Step::Mode(mode.id.clone()));
+                    steps.push_back(self.speak(format!("I am in {} mode now.", mode.name)));
+                }
+                None => steps.push_back(self.speak(format!("I have no mode {mode:?}."))),
+            },
+            Intent::Config { option, value } => {
+                match offers::meant(&self.config.persona, &option, &value, caps) {
+                    Some((option, value)) => {
+                        let said = format!("{option} is {value} now.");
+                        steps.push_back(Step::Config { option, value });
+                        steps.push_back(self.speak(said));
                     }
-                    None => steps.push_back(self.speak(format!("I have no mode {mode:?}."))),
+                    None => steps.push_back(self.speak(format!("I cannot set {option} to {value}."))),
                 }
             }
-            Intent::Config { option, value } => match Offer::meant(&option, &value, caps) {
-                Some((option, value)) => {
-                    let said = format!("{option} is {value} now.");
-                    steps.push_back(Step::Config { option, value });
-                    steps.push_back(self.speak(said));
-                }
-                None => steps.push_back(self.speak(format!("I cannot set {option} to {value}."))),
-            },
             Intent::Notice(text) => self.notice(text, caps, steps),
             Intent::Compact => self.compact(caps, steps),
             Intent::Title(title) => {
@@ -208,8 +249,8 @@ impl Agent {
                 steps.push_back(self.speak(format!("This session has used {} tokens.", open.record.used)));
             }
             Intent::Commands => {
-                steps.push_back(Step::Update(offers::commands(), false));
-                steps.push_back(self.speak("I understand /help, /echo, /plan, /compact and /status."));
+                steps.push_back(Step::Update(offers::commands(&self.config.persona), false));
+                steps.push_back(self.speak(format!("I understand {}.", self.command_names())));
             }
             Intent::WhereAmI => steps.push_back(self.speak(place(open))),
             Intent::Image => {
@@ -228,10 +269,20 @@ impl Agent {
                 ));
                 steps.push_back(Step::Show(json!({
                     "type": "resource",
-                    "resource": { "uri": "mock://note", "mimeType": "text/plain", "text": "an embedded note" },
+                    "resource": { "uri": format!("{}://note", self.config.persona.host), "mimeType": "text/plain", "text": "an embedded note" },
                 })));
             }
             Intent::Slash { name, input } => self.slash(open, &name, input, blocks, steps),
+        }
+    }
+
+    /// The slash commands, as a list in words.
+    fn command_names(&self) -> String {
+        let names: Vec<String> =
+            self.config.persona.commands.iter().map(|command| format!("/{}", command.name)).collect();
+        match names.split_last() {
+            Some((last, others)) if !others.is_empty() => format!("{} and {last}", others.join(", ")),
+            _ => names.join(""),
         }
     }
 
@@ -261,6 +312,13 @@ impl Agent {
                 self.steps(open, Intent::Plan { steps: None, topic }, blocks, steps);
             }
             "compact" => self.steps(open, Intent::Compact, blocks, steps),
+            "search" | "query" | "extract" | "delegate" if input.is_empty() => {
+                steps.push_back(self.speak(format!("/{name} what? Write it behind the command.")));
+            }
+            "search" if self.config.code => steps.push_back(code_tool("search", json!({ "query": input }))),
+            "query" => self.steps(open, Intent::Query { pattern: input, language: None }, blocks, steps),
+            "extract" => self.steps(open, Intent::Extract(input), blocks, steps),
+            "delegate" => self.steps(open, Intent::Delegate(input), blocks, steps),
             "status" => steps.push_back(self.speak(format!("{} Mode: {}.", place(open), open.record.mode))),
             other => steps.push_back(self.speak(format!("There is no command /{other}; /help lists them."))),
         }
@@ -274,7 +332,7 @@ impl Agent {
         let title = text.unwrap_or_else(|| "A notice, as was wished".to_owned());
         let update = json!({
             "sessionUpdate": "notice", "severity": "info", "title": title,
-            "description": "Sent by the mock agent because the prompt asked for it.",
+            "description": "Sent because the prompt asked for it.",
         });
         steps.push_back(Step::Update(update, false));
         steps.push_back(self.speak("I sent a notice."));
@@ -295,111 +353,41 @@ impl Agent {
                 steps.push_back(Step::Update(body, false));
             }
         }
+        steps.push_back(Step::Digest);
         steps.push_back(self.speak("I have compacted the conversation."));
     }
+}
 
-    pub(super) fn ask_form(&mut self, session: &str, what: Option<&str>) {
-        let what = what.unwrap_or("answer");
-        let secret = ["password", "token", "secret", "api key", "credential", "passphrase"];
-        let asks_secret = secret.iter().any(|word| what.to_lowercase().contains(word));
-        if asks_secret && !self.wrong(Switch::SecretsInForms) {
-            // A form must never ask for a secret; a page may.
-            return self.ask_page(session);
-        }
-        if !self.caps().form {
-            self.say(session, format!("I would ask you for the {what}, but this client cannot show a form."));
-            return;
-        }
-        let key = slug(what);
-        let params = json!({
-            "sessionId": session,
-            "mode": "form",
-            "message": format!("Please tell me the {what}."),
-            "requestedSchema": {
-                "type": "object",
-                "properties": {
-                    (key.clone()): { "type": "string", "title": what, "minLength": 1, "maxLength": 200 },
-                },
-                "required": [key.clone()],
-            },
-        });
-        self.ask(session, "elicitation/create", &params, Await::Form { key }, None);
-    }
+fn code_tool(name: &str, arguments: Value) -> Step {
+    Step::Begin(Job::Tool { name: name.to_owned(), arguments })
+}
 
-    pub(super) fn form_answered(&mut self, session: &str, key: &str, answer: &Result<Value, RpcError>) {
-        let said = match outcome(answer) {
-            Outcome::Accepted(content) if self.wrong(Switch::SkipsValidation) => {
-                format!("You answered: {}", content.get(key).unwrap_or(content))
-            }
-            Outcome::Accepted(content) => match content.get(key).and_then(Value::as_str) {
-                Some(text) if (1..=200).contains(&text.chars().count()) => format!("You answered: {text}"),
-                _ => format!("The form came back without a usable {key}, so I go on without it."),
-            },
-            Outcome::Declined => "You declined to answer, so I go on without it.".to_owned(),
-            Outcome::Cancelled => "You closed the form, so I go on without it.".to_owned(),
-            Outcome::Failed(reason) => format!("I could not ask you ({reason}), so I go on without it."),
-        };
-        self.say(session, said);
-    }
-
-    pub(super) fn ask_page(&mut self, session: &str) {
-        if !self.caps().url {
-            self.say(session, "I would send you to a page, but this client cannot open one.");
-            return;
-        }
-        let elicitation = self.fresh_id("elicitation");
-        let params = json!({
-            "sessionId": session,
-            "mode": "url",
-            "message": "Please open this page to go on.",
-            "elicitationId": elicitation,
-            "url": "https://mock.invalid/continue",
-        });
-        self.ask(session, "elicitation/create", &params, Await::Page { elicitation }, None);
-    }
-
-    pub(super) fn page_answered(
-        &mut self,
-        session: &str,
-        elicitation: String,
-        answer: &Result<Value, RpcError>,
-    ) {
-        match outcome(answer) {
-            Outcome::Accepted(_) => {
-                self.say(session, "Thank you, the page has reported that you are done.");
-                self.insert(session, [Step::Pause(SLOW), Step::PageDone(elicitation)]);
-            }
-            Outcome::Declined => self.say(session, "You declined to open the page, so I go on without it."),
-            Outcome::Cancelled => self.say(session, "You did not open the page, so I go on without it."),
-            Outcome::Failed(reason) => {
-                self.say(
-                    session,
-                    format!("I could not send you to the page ({reason}), so I go on without it."),
-                );
-            }
-        }
+/// What a wish is about, in a plan, and whether it changes anything.
+fn deed(intent: &Intent) -> (String, bool) {
+    match intent {
+        Intent::Read { path, .. } => (format!("Read {path}"), false),
+        Intent::Write { path, .. } => (format!("Write {path}"), true),
+        Intent::Edit { path, .. } | Intent::Append { path, .. } => (format!("Edit {path}"), true),
+        Intent::Run { command, .. } => (format!("Run `{command}`"), true),
+        Intent::Search { text, .. } => (format!("Search for {text:?}"), false),
+        Intent::Query { pattern, .. } => (format!("Look for code like {pattern:?}"), false),
+        Intent::Extract(target) => (format!("Take out {target}"), false),
+        Intent::Delegate(task) => (format!("Delegate: {task}"), false),
+        Intent::Mcp { tool, .. } => (format!("Call the tool {tool}"), true),
+        _ => ("Answer".to_owned(), false),
     }
 }
 
-/// What a person made of a question.
-enum Outcome<'a> {
-    Accepted(&'a Value),
-    Declined,
-    Cancelled,
-    Failed(String),
-}
-
-fn outcome(answer: &Result<Value, RpcError>) -> Outcome<'_> {
-    match answer {
-        Err(error) => Outcome::Failed(error.to_string()),
-        Ok(answer) => match answer.get("action").and_then(Value::as_str) {
-            Some("accept") => Outcome::Accepted(answer.get("content").unwrap_or(&Value::Null)),
-            Some("decline") => Outcome::Declined,
-            Some("cancel") => Outcome::Cancelled,
-            // An action we do not know is none that we know.
-            other => Outcome::Failed(format!("the action {:?} is unknown", other.unwrap_or_default())),
-        },
-    }
+/// A plan of the deeds: at its end, what changes nothing is done, and the rest waits for leave.
+fn deeds_plan(deeds: &[(String, bool)], end: bool) -> Value {
+    let entries: Vec<Value> = deeds
+        .iter()
+        .map(|(deed, changes)| {
+            let status = if end && !changes { "completed" } else { "pending" };
+            json!({ "content": deed, "priority": "medium", "status": status })
+        })
+        .collect();
+    json!({ "sessionUpdate": "plan", "entries": entries })
 }
 
 fn think(time: Duration, steps: &mut VecDeque<Step>) {
@@ -484,11 +472,4 @@ fn linked_file(blocks: &[Value]) -> Option<String> {
         .iter()
         .filter(|block| block["type"] == "resource_link")
         .find_map(|block| block["uri"].as_str()?.strip_prefix("file://").map(str::to_owned))
-}
-
-/// A property name out of what is asked for.
-fn slug(what: &str) -> String {
-    let name: String =
-        what.to_lowercase().chars().map(|c| if c.is_alphanumeric() { c } else { '_' }).take(40).collect();
-    name.trim_matches('_').to_owned()
 }

@@ -33,6 +33,18 @@ pub struct Record {
     /// Tokens used.
     #[serde(default)]
     pub used: u64,
+    /// What the conversation was before it was compacted, in short.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<Digest>,
+    /// Where in the history a model was asked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rounds: Vec<usize>,
+    /// How many tasks were delegated.
+    #[serde(default)]
+    pub delegated: u32,
+    /// The last states of tool calls and messages that a running turn has not finished.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub draft: Vec<Value>,
     /// The bodies of the updates that tell the conversation so far.
     #[serde(default)]
     pub history: Vec<Value>,
@@ -50,6 +62,9 @@ impl Record {
             mode: self.mode.clone(),
             config: self.config.clone(),
             word: self.word.clone(),
+            digest: None,
+            rounds: Vec::new(),
+            draft: Vec::new(),
             history: Vec::new(),
             ..*self
         }
@@ -66,6 +81,15 @@ impl Record {
         }
         info
     }
+}
+
+/// What a compacted conversation was about.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Digest {
+    /// How many entries of the history it stands for.
+    pub entries: usize,
+    /// What they said, in short.
+    pub text: String,
 }
 
 /// ISO 8601, from milliseconds of the Unix epoch.

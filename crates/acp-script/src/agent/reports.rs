@@ -7,7 +7,7 @@ use super::step::Voice;
 use super::{Agent, record};
 
 impl Agent {
-    pub(super) fn change_config(&mut self, session: &str, option: &'static str, value: &Value) {
+    pub(super) fn change_config(&mut self, session: &str, option: &str, value: &Value) {
         self.change_option(session, option, value);
         let options = self.options(session);
         self.update(session, &json!({ "sessionUpdate": "config_option_update", "configOptions": options }));
@@ -32,15 +32,14 @@ impl Agent {
 
     pub(super) fn report_usage(&mut self, session: &str) {
         let used = self.sessions.get(session).map_or(0, |open| open.record.used);
-        #[expect(clippy::cast_precision_loss, reason = "a pretended price")]
-        let amount = (used as f64 * 0.000_002 * 1e6).round() / 1e6;
-        self.update(
-            session,
-            &json!({
-                "sessionUpdate": "usage_update", "used": used, "size": 200_000,
-                "cost": { "amount": amount, "currency": "USD" },
-            }),
-        );
+        let persona = &self.config.persona;
+        let mut update = json!({ "sessionUpdate": "usage_update", "used": used, "size": persona.context });
+        if let Some(price) = persona.price {
+            #[expect(clippy::cast_precision_loss, reason = "a pretended price")]
+            let amount = (used as f64 * price).round() / 1e6;
+            update["cost"] = json!({ "amount": amount, "currency": "USD" });
+        }
+        self.update(session, &update);
     }
 }
 

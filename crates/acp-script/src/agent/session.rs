@@ -1,6 +1,7 @@
 //! An open session.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -17,7 +18,19 @@ pub(super) struct Session {
     /// What the person allowed or rejected for good, by tool kind.
     pub(super) standing: BTreeMap<String, bool>,
     /// The request to answer once the running turn has ended.
-    pub(super) ending: Option<Ending>,
+    pub(super) ending: Option<(Ending, Option<Duration>)>,
+    /// What to tell the person with the next answer.
+    pub(super) news: Vec<String>,
+    /// Whose task it works on.
+    pub(super) parent: Option<Parent>,
+}
+
+/// Who delegated a task.
+#[derive(Clone)]
+pub(super) struct Parent {
+    pub(super) session: String,
+    /// The tool call that stands for the task.
+    pub(super) call: String,
 }
 
 /// Why a session ends.
@@ -42,7 +55,15 @@ pub(super) enum ServerState {
 
 impl Session {
     pub(super) fn new(record: Record) -> Self {
-        Self { record, turn: None, servers: Vec::new(), standing: BTreeMap::new(), ending: None }
+        Self {
+            record,
+            turn: None,
+            servers: Vec::new(),
+            standing: BTreeMap::new(),
+            ending: None,
+            news: Vec::new(),
+            parent: None,
+        }
     }
 
     /// Refuses while a turn is running.

@@ -1,5 +1,7 @@
 //! The life of sessions: new, load, resume, list, close, delete, and their MCP servers.
 
+use std::time::Duration;
+
 use acp_rpc::{Id, RpcError};
 use serde_json::{Value, json};
 
@@ -9,7 +11,8 @@ use super::offers;
 use super::params::{self, Params};
 use super::record::Record;
 use super::session::{Ending, Server, ServerState, Session};
-use super::turn::Cancel;
+use super::tools::text_content;
+use super::turn::{Cancel, Turn};
 use super::{Agent, invalid_request};
 use crate::switch::Switch;
 
@@ -43,10 +46,14 @@ impl Agent {
             created: now,
             updated: now,
             title: None,
-            mode: offers::MODES[0].0.to_owned(),
+            mode: self.config.persona.modes.first().map(|mode| mode.id.clone()).unwrap_or_default(),
             config: std::collections::BTreeMap::new(),
             word: None,
             used: 0,
+            digest: None,
+            rounds: Vec::new(),
+            delegated: 0,
+            draft: Vec::new(),
             history: Vec::new(),
         };
         self.outbox.push_back(Effect::StoreSession(Box::new(record.clone())));
@@ -54,7 +61,7 @@ impl Agent {
         let mut result = self.state(&session);
         result["sessionId"] = json!(session);
         self.respond(id, &result);
-        self.update(&session, &offers::commands());
+        self.update(&session, &offers::commands(&self.config.persona));
         Ok(())
     }
 
@@ -75,18 +82,19 @@ impl Agent {
             None => self.room()?,
         }
         let token = self.number();
-        self.parked.insert(token, Parked::Open { request: id.clone(), place, replay });
+        self.park(token, Parked::Open { request: id.clone(), place, replay });
         self.outbox.push_back(Effect::FetchSession { token, id: session });
         Ok(())
     }
 
     /// The answer to [`Effect::FetchSession`].
     pub fn session_fetched(&mut self, token: Token, id: &str, record: Option<Record>) {
-        let Some(Parked::Open { request, place, replay }) = self.parked.remove(&token) else { return };
+        let Some((_, Parked::Open { request, place, replay })) = self.parked.remove(&token) else { return };
         let Some(mut record) = record else {
             self.refuse(&request, &unknown_session(id));
             return;
         };
+        recover(&mut record);
         record.cwd.clone_from(&place.cwd);
         if !place.roots.is_empty() || !self.wrong(Switch::KeepsRoots) {
             record.roots.clone_from(&place.roots);
@@ -106,21 +114,21 @@ impl Agent {
         }
         let state = self.state(id);
         self.respond(&request, &state);
-        self.update(id, &offers::commands());
+        self.update(id, &offers::commands(&self.config.persona));
     }
 
     pub(super) fn list(&mut self, id: &Id, params: &Params) -> Result<(), RpcError> {
         let cwd = params.optional_text("cwd")?.map(str::to_owned);
         let after = params.optional_text("cursor")?.map(read_cursor).transpose()?;
         let token = self.number();
-        self.parked.insert(token, Parked::List { request: id.clone(), cwd, after });
+        self.park(token, Parked::List { request: id.clone(), cwd, after });
         self.outbox.push_back(Effect::ListSessions { token });
         Ok(())
     }
 
     /// The answer to [`Effect::ListSessions`].
     pub fn sessions_listed(&mut self, token: Token, mut records: Vec<Record>) {
-        let Some(Parked::List { request, cwd, after }) = self.parked.remove(&token) else { return };
+        let Some((_, Parked::List { request, cwd, after })) = self.parked.remove(&token) else { return };
         records.retain(|record| cwd.as_ref().is_none_or(|cwd| record.cwd == *cwd));
         // Newest first; the id makes the order total, so that a cursor names one place for good.
         records.sort_by(|a, b| (b.created, &b.id).cmp(&(a.created, &a.id)));
@@ -163,9 +171,10 @@ impl Agent {
     }
 
     fn end_session(&mut self, id: &str, ending: Ending) {
+        let until = self.config.request_limit.map(|limit| self.now + limit);
         let Some(session) = self.sessions.get_mut(id) else { return };
         let busy = session.turn.is_some();
-        session.ending = Some(ending);
+        session.ending = Some((ending, until));
         if busy {
             self.cancel(id, Cancel::Session);
         } else {
@@ -175,7 +184,7 @@ impl Agent {
 
     /// Finishes what [`Agent::end_session`] began, once no turn runs any more.
     pub(super) fn ended(&mut self, id: &str) {
-        let Some(ending) = self.sessions.get_mut(id).and_then(|session| session.ending.take()) else {
+        let Some((ending, _)) = self.sessions.get_mut(id).and_then(|session| session.ending.take()) else {
             return;
         };
         self.shut(id);
@@ -203,7 +212,11 @@ impl Agent {
     fn open(&mut self, record: Record, place: &Place) {
         let id = record.id.clone();
         let mut session = Session::new(record);
-        for server in &place.servers {
+        let servers = if self.config.mcp { place.servers.as_slice() } else { &[] };
+        if !place.servers.is_empty() && servers.is_empty() {
+            session.news.push("MCP servers are not used: this agent runs without MCP.".to_owned());
+        }
+        for server in servers {
             let key = self.number();
             let name = server.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
             session.servers.push(Server { key, name, state: ServerState::Connecting });
@@ -225,28 +238,74 @@ impl Agent {
             Ok(tools) => ServerState::Ready(tools),
             Err(reason) => ServerState::Failed(reason),
         };
-        if let Some(reason) = failure.filter(|_| self.caps().notices) {
-            self.update(
-                &id,
-                &json!({
-                    "sessionUpdate": "notice", "severity": "warning",
-                    "title": format!("MCP server {name:?} cannot be used"), "description": reason,
-                }),
-            );
+        if let Some(reason) = failure {
+            self.warn(&id, &format!("MCP server {name:?} cannot be used"), &reason);
         }
         self.mcp_progress(&id);
+    }
+
+    /// Tells the person about something that went wrong beside the turn: as a notice, or with the next answer.
+    pub fn warn(&mut self, session: &str, title: &str, description: &str) {
+        if self.caps().notices {
+            let notice = json!({
+                "sessionUpdate": "notice", "severity": "warning", "title": title, "description": description,
+            });
+            return self.update(session, &notice);
+        }
+        if let Some(open) = self.sessions.get_mut(session).filter(|_| self.config.careful) {
+            open.news.push(format!("{title}: {description}"));
+        }
+    }
+
+    fn park(&mut self, token: Token, parked: Parked) {
+        let until = self.config.request_limit.map(|limit| self.now + limit);
+        self.parked.insert(token, (until, parked));
+    }
+
+    /// When a request that waits has waited too long.
+    pub(super) fn parked_until(&self) -> Option<Duration> {
+        let parked = self.parked.values().filter_map(|(until, _)| *until);
+        let ending = self.sessions.values().filter_map(|open| open.ending.as_ref()?.1);
+        parked.chain(ending).min()
+    }
+
+    /// Answers the requests that have waited too long.
+    pub(super) fn give_up(&mut self) {
+        let now = self.now;
+        let late = |until: &Option<Duration>| until.is_some_and(|until| until <= now);
+        let parked: Vec<Token> =
+            self.parked.iter().filter(|(_, (until, _))| late(until)).map(|(token, _)| *token).collect();
+        for token in parked {
+            if let Some((_, Parked::Open { request, .. } | Parked::List { request, .. })) =
+                self.parked.remove(&token)
+            {
+                self.refuse(&request, &too_late());
+            }
+        }
+        let mut requests = Vec::new();
+        for open in self.sessions.values_mut() {
+            if let Some((Ending::Close(request) | Ending::Delete(request), _)) =
+                open.ending.take_if(|(_, until)| late(until))
+            {
+                requests.push(request);
+            }
+        }
+        for request in requests {
+            self.refuse(&request, &too_late());
+        }
     }
 
     fn state(&self, session: &str) -> Value {
         let Some(session) = self.sessions.get(session) else { return json!({}) };
         json!({
-            "modes": offers::modes(&session.record),
-            "configOptions": offers::options(&session.record, self.caps()),
+            "modes": offers::modes(&self.config.persona, &session.record),
+            "configOptions": offers::options(&self.config.persona, &session.record, self.caps()),
         })
     }
 
     fn place(&self, params: &Params, servers_required: bool) -> Result<Place, RpcError> {
         let cwd = params::absolute(params.text("cwd")?, "params.cwd")?;
+        self.fenced(&cwd)?;
         let mut roots = Vec::new();
         for (at, root) in params.optional_list("additionalDirectories")?.iter().enumerate() {
             let place = format!("params.additionalDirectories[{at}]");
@@ -254,6 +313,7 @@ impl Agent {
                 return Err(RpcError::invalid_params(format!("{place} must be a string")));
             };
             roots.push(params::absolute(root, &place)?);
+            self.fenced(root)?;
         }
         let servers = match servers_required {
             true => params.list("mcpServers")?,
@@ -263,6 +323,16 @@ impl Agent {
             params::mcp_server(server, &format!("params.mcpServers[{at}]"))?;
         }
         Ok(Place { cwd, roots, servers: servers.to_vec() })
+    }
+
+    /// Refuses folders outside of where this agent works.
+    fn fenced(&self, folder: &str) -> Result<(), RpcError> {
+        if self.config.fence.holds(folder) {
+            return Ok(());
+        }
+        let words =
+            format!("permission denied: {folder} lies outside of the folder that this agent works in");
+        Err(RpcError::internal(words).with_data(json!({ "reason": "permission_denied", "path": folder })))
     }
 
     /// Refuses while nobody is signed in.
@@ -279,13 +349,43 @@ impl Agent {
         }
     }
 
+    /// Keeps what a running turn has done so far, for an agent that wants to lose nothing.
+    pub(super) fn checkpoint(&mut self, session: &str) {
+        if !self.config.durable || !self.is_root(session) {
+            return;
+        }
+        let Some(open) = self.sessions.get_mut(session) else { return };
+        open.record.draft = open.turn.as_ref().map(Turn::draft).unwrap_or_default();
+        self.touch(session);
+    }
+
     /// Notes that something happened in the session and keeps it.
     pub(super) fn touch(&mut self, session: &str) {
         let now = self.wall_clock();
-        let Some(session) = self.sessions.get_mut(session) else { return };
+        let Some(session) = self.sessions.get_mut(session).filter(|open| open.parent.is_none()) else {
+            return;
+        };
+        if session.turn.is_none() {
+            session.record.draft.clear();
+        }
         session.record.updated = now;
         self.outbox.push_back(Effect::StoreSession(Box::new(session.record.clone())));
     }
+}
+
+/// A turn that was cut off (its process was killed) ends here: open tool calls as failed, messages as far as they came.
+fn recover(record: &mut Record) {
+    for mut left in std::mem::take(&mut record.draft) {
+        if left["sessionUpdate"] == "tool_call" {
+            left["status"] = json!("failed");
+            left["content"] = text_content("Interrupted: the agent ended before this was done.");
+        }
+        record.history.push(left);
+    }
+}
+
+fn too_late() -> RpcError {
+    RpcError::internal("the request took too long and was given up").with_data(json!({ "reason": "timeout" }))
 }
 
 fn read_cursor(cursor: &str) -> Result<(u64, String), RpcError> {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use acp_rpc::RpcError;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::job::Job;
 use super::tools::Work;
@@ -21,6 +21,14 @@ pub(super) enum Step {
     Pause(Duration),
     /// Begin a tool call.
     Begin(Job),
+    /// Ask the model.
+    Think,
+    /// Begin the tool call that a model wants.
+    Call { name: String, arguments: Value },
+    /// Hand these tasks to sessions of its own.
+    Delegate(Vec<String>),
+    /// Take the conversation so far in short.
+    Digest,
     /// Call an MCP tool, once the session's servers are there.
     Mcp { server: Option<String>, tool: String, arguments: Option<String> },
     /// Say which MCP tools there are, once the servers are there.
@@ -36,7 +44,7 @@ pub(super) enum Step {
     /// Change the mode.
     Mode(String),
     /// Change a config option.
-    Config { option: &'static str, value: Value },
+    Config { option: String, value: Value },
     /// Change the title.
     Title(String),
     /// Report what the turn used.
@@ -112,6 +120,7 @@ pub(super) struct Stream {
     pub(super) delay: Duration,
     pub(super) message: Option<String>,
     pub(super) said: String,
+    kept: usize,
     source: Source,
 }
 
@@ -123,6 +132,8 @@ enum Source {
 
 /// How many bytes a chunk has when nothing else is wished.
 const PIECE: usize = 40;
+/// How many bytes of a message are said before it is kept again.
+const KEPT: usize = 2048;
 /// A longer word is cut.
 const LONGEST_WORD: usize = 400;
 /// What an answer of a wished length is made of.
@@ -133,7 +144,7 @@ const WORDS: [&str; 16] = [
 
 impl Stream {
     fn new(voice: Voice, source: Source) -> Self {
-        Self { voice, delay: Duration::ZERO, message: None, said: String::new(), source }
+        Self { voice, delay: Duration::ZERO, message: None, said: String::new(), kept: 0, source }
     }
 
     /// The text in pieces of about `size` bytes, cut between words.
@@ -149,6 +160,31 @@ impl Stream {
     /// The numbers from 1 to `to`.
     pub(super) fn numbers(to: u32) -> Self {
         Self::new(Voice::Agent, Source::Numbers { sent: 0, to })
+    }
+
+    /// A message whose pieces come from outside.
+    pub(super) fn open(voice: Voice, message: String) -> Self {
+        let source = Source::Text { text: String::new(), at: 0, size: PIECE };
+        Self { message: Some(message), ..Self::new(voice, source) }
+    }
+
+    /// Whether so much was said since the last time that it should be kept.
+    pub(super) fn due(&mut self) -> bool {
+        let due = self.said.len() >= self.kept + KEPT;
+        if due {
+            self.kept = self.said.len();
+        }
+        due
+    }
+
+    /// What was said so far, as one update; none when nothing was.
+    pub(super) fn update(&self) -> Option<Value> {
+        let message = self.message.as_ref().filter(|_| !self.said.is_empty())?;
+        Some(json!({
+            "sessionUpdate": self.voice.update(),
+            "content": { "type": "text", "text": self.said },
+            "messageId": message,
+        }))
     }
 
     pub(super) fn every(mut self, delay: Duration) -> Self {

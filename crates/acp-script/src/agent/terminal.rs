@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 
 use super::Agent;
 use super::job::Job;
-use super::tools::{Stage, Work, shorten, terminal_id};
+use super::permits::Failure;
+use super::tools::{Stage, Work, terminal_id, text_content};
 use super::turn::Await;
 
 /// How long to wait for the answer to a kill or release.
@@ -30,11 +31,14 @@ impl Agent {
         if let Some(turn) = self.turn(session) {
             turn.terminals.push(terminal.clone());
         }
-        self.report(
-            session,
-            &work.call,
-            &json!({ "content": [{ "type": "terminal", "terminalId": terminal }] }),
-        );
+        // A terminal of our own means nothing to the client.
+        if self.caps().terminal {
+            self.report(
+                session,
+                &work.call,
+                &json!({ "content": [{ "type": "terminal", "terminalId": terminal }] }),
+            );
+        }
         work.terminal = Some(terminal);
         let patience = match work.job {
             Job::Run { kill_after, .. } => kill_after,
@@ -88,10 +92,14 @@ impl Agent {
                 format!("ended by signal {}", exit.get("signal").and_then(Value::as_str).unwrap_or("unknown"))
             }
         };
-        let said = format!("`{line}` {ended}. Its output:\n{}", shorten(text));
-        let content = json!([{ "type": "terminal", "terminalId": work.terminal }]);
+        let said = format!("`{line}` {ended}. Its output:\n{}", self.shorten(session, text));
+        let content = match self.caps().terminal {
+            true => json!([{ "type": "terminal", "terminalId": work.terminal }]),
+            false => text_content(text),
+        };
         let raw = json!({ "exitCode": code, "output": text });
-        if code == Some(0) && !killed {
+        let well = code == Some(0) && !killed;
+        if well {
             self.complete(session, work, &content, &raw);
         } else {
             self.report(
@@ -102,7 +110,10 @@ impl Agent {
         }
         // The release stands next in the turn; the words come after it.
         let released = self.turn(session).and_then(|turn| turn.steps.pop_front());
-        self.say(session, said);
+        match well {
+            true => self.tell(session, said),
+            false => self.after_failure(session, &said, Failure::Broken),
+        }
         self.insert(session, released);
     }
 }

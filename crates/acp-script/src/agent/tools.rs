@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 
 use super::Agent;
 use super::effect::Effect;
-use super::job::{Change, Job, known_before};
+use super::job::{Job, known_before};
+use super::permits::Failure;
 use super::step::Step;
 use super::terminal::split;
 use super::turn::{Await, Tool, Wait};
@@ -46,6 +47,21 @@ impl Agent {
             self.say(session, reason);
             return;
         }
+        let work = self.announce(session, job);
+        if let Some(path) = work.job.path().filter(|path| !self.inside(session, path)) {
+            let reason = format!("{path} lies outside of the session's folders.");
+            self.fail_as(session, &work, &reason, Failure::Denied);
+            return;
+        }
+        if let Some(reason) = self.forbidden(session, &work.job) {
+            self.fail_as(session, &work, &reason, Failure::Denied);
+            return;
+        }
+        self.start(session, work);
+    }
+
+    /// Tells the client about a tool call.
+    pub(super) fn announce(&mut self, session: &str, job: Job) -> Work {
         let call = self.fresh_id("call");
         let mut body = json!({
             "toolCallId": call, "title": job.title(), "name": job.name(), "kind": job.kind(),
@@ -60,46 +76,8 @@ impl Agent {
         if let Some(turn) = self.turn(session) {
             turn.tools.push(Tool { body: update, done: false });
         }
-        let work = Work { call, job, terminal: None, asked: false };
-        if let Some(path) = work.job.path().filter(|path| !self.inside(session, path)) {
-            let reason = format!("{path} lies outside of the session's folders.");
-            self.fail(session, &work, &reason);
-            return;
-        }
-        self.start(session, work);
-    }
-
-    fn inside(&self, session: &str, path: &str) -> bool {
-        let cwd = !self.wrong(Switch::RefusesCwd);
-        self.wrong(Switch::NoBoundary)
-            || self.sessions.get(session).is_some_and(|open| open.contains(path, cwd))
-    }
-
-    /// Why the job cannot even be tried, in words for the person.
-    fn unable(&self, session: &str, job: &Job) -> Option<String> {
-        let caps = self.caps();
-        let mode = self.sessions.get(session).map_or("", |open| open.record.mode.as_str());
-        match job {
-            Job::Read { path, .. } if !caps.read => {
-                Some(format!("I cannot read {path}: this client does not offer to read files."))
-            }
-            Job::Write { path, .. } | Job::Read { path, .. } if path.is_empty() => {
-                Some("Which file?".to_owned())
-            }
-            Job::Write { path, .. } if !caps.write => {
-                Some(format!("I cannot write {path}: this client does not offer to write files."))
-            }
-            Job::Write { path, change: Change::Replace { .. } | Change::Append(_), .. } if !caps.read => {
-                Some(format!("I cannot edit {path}: this client does not offer to read files."))
-            }
-            Job::Run { line, .. } if !caps.terminal => {
-                Some(format!("I cannot run `{line}`: this client does not offer terminals."))
-            }
-            Job::Write { .. } | Job::Run { .. } if mode == "plan" => {
-                Some("In plan mode I change nothing and run nothing.".to_owned())
-            }
-            _ => None,
-        }
+        self.checkpoint(session);
+        Work { call, job, terminal: None, asked: false }
     }
 
     fn start(&mut self, session: &str, work: Work) {
@@ -120,7 +98,7 @@ impl Agent {
                     None,
                 );
             }
-            Job::Write { path, .. } if self.caps().read => {
+            Job::Write { path, .. } if self.reads() => {
                 let params = json!({ "sessionId": session, "path": path });
                 self.ask(
                     session,
@@ -131,82 +109,18 @@ impl Agent {
                 );
             }
             Job::Write { .. } | Job::Run { .. } | Job::Harmless { .. } => self.ask_permission(session, work),
-            Job::Mcp { .. } => self.execute(session, work),
-        }
-    }
-
-    fn ask_permission(&mut self, session: &str, work: Work) {
-        let open = self.sessions.get(session);
-        let encore = open.and_then(|open| open.turn.as_ref()).is_some_and(|turn| turn.encore);
-        let auto =
-            open.is_some_and(|open| open.record.mode == "auto") || self.wrong(Switch::NoBoundary) || encore;
-        match open.and_then(|open| open.standing.get(work.job.kind())) {
-            Some(false) => return self.rejected(session, &work),
-            Some(true) => return self.execute(session, work),
-            None if auto => return self.execute(session, work),
-            None if self.wrong(Switch::AsksAfterwards) && !work.asked => {
-                return self.execute(session, Work { asked: true, ..work });
+            Job::Mcp { .. } if self.config.careful => self.ask_permission(session, work),
+            Job::Mcp { .. } | Job::Tool { .. } | Job::Plan { .. } => self.execute(session, work),
+            Job::Wrong { reason, .. } => {
+                let reason = reason.clone();
+                self.fail(session, &work, &reason);
             }
-            None => {}
+            Job::Delegate { .. } => {}
         }
-        let mut call = json!({
-            "toolCallId": work.call, "title": work.job.title(), "kind": work.job.kind(), "status": "pending",
-            "rawInput": work.job.input(), "content": work.job.preview(),
-        });
-        if work.job.path().is_some() {
-            call["locations"] = work.job.locations();
-        }
-        let params = json!({
-            "sessionId": session,
-            "toolCall": call,
-            "options": [
-                { "optionId": "allow-once", "name": "Allow once", "kind": "allow_once" },
-                { "optionId": "allow-always", "name": "Always allow", "kind": "allow_always" },
-                { "optionId": "reject-once", "name": "Reject", "kind": "reject_once" },
-                { "optionId": "reject-always", "name": "Always reject", "kind": "reject_always" },
-            ],
-        });
-        let patience = self.config.permission_timeout;
-        let then = Await::Work(Box::new(work), Stage::Permission);
-        self.ask(session, "session/request_permission", &params, then, patience);
-    }
-
-    fn decided(&mut self, session: &str, work: Work, answer: Result<Value, RpcError>) {
-        let answer = match answer {
-            Ok(answer) => answer,
-            Err(error) => return self.fail(session, &work, &format!("Permission was not given: {error}.")),
-        };
-        let outcome = answer.get("outcome").unwrap_or(&Value::Null);
-        if outcome.get("outcome").and_then(Value::as_str) == Some("cancelled") {
-            self.wind_down(session);
-            return;
-        }
-        let option = outcome.get("optionId").and_then(Value::as_str).unwrap_or_default();
-        let standing = match option {
-            "allow-always" => Some(true),
-            "reject-always" => Some(false),
-            _ => None,
-        };
-        if let (Some(decision), Some(open)) = (standing, self.sessions.get_mut(session)) {
-            open.standing.insert(work.job.kind().to_owned(), decision);
-        }
-        match option {
-            "allow-once" | "allow-always" if work.asked => {
-                let content = work.job.preview();
-                self.complete(session, &work, &content, &json!({ "written": true }));
-                self.say(session, "It is done already.");
-            }
-            "allow-once" | "allow-always" => self.execute(session, work),
-            _ => self.rejected(session, &work),
-        }
-    }
-
-    fn rejected(&mut self, session: &str, work: &Work) {
-        self.fail(session, work, &format!("Rejected, so nothing was done: {}.", work.job.title()));
     }
 
     /// Does what the job is about, now that it may.
-    fn execute(&mut self, session: &str, mut work: Work) {
+    pub(super) fn execute(&mut self, session: &str, mut work: Work) {
         self.progress(session, &work);
         match &mut work.job {
             Job::Write { path, .. } => {
@@ -243,14 +157,24 @@ impl Agent {
                 }
                 let token = self.number();
                 self.outbox.push_back(Effect::McpCall { key, token, tool, arguments });
-                self.wait(session, Wait::Mcp { token, work: Box::new(work) });
+                self.wait(session, Wait::Tool { token, work: Box::new(work) });
+            }
+            Job::Tool { name, arguments } => {
+                let (name, arguments) = (name.clone(), arguments.clone());
+                self.use_tool(session, work, name, arguments);
+            }
+            Job::Plan { entries } => {
+                let update = json!({ "sessionUpdate": "plan", "entries": entries });
+                self.update(session, &update);
+                self.keep(session, update);
+                self.complete(session, &work, &text_content("The plan is noted."), &json!({ "noted": true }));
             }
             Job::Harmless { fails: true } => self.fail(session, &work, "The tool failed, as was wished."),
             Job::Harmless { .. } => {
                 self.complete(session, &work, &text_content("noted"), &json!({ "noted": true }));
-                self.say(session, "Done, with your permission.");
+                self.tell(session, "Done, with your permission.");
             }
-            Job::Read { .. } => {}
+            Job::Read { .. } | Job::Delegate { .. } | Job::Wrong { .. } => {}
         }
     }
 
@@ -279,7 +203,7 @@ impl Agent {
                 Ok(_) => {
                     let (content, title) = (work.job.preview(), work.job.title());
                     self.complete(session, &work, &content, &json!({ "written": true }));
-                    self.say(session, format!("Done: {title}."));
+                    self.tell(session, format!("Done: {title}."));
                 }
                 Err(error) => self.fail(session, &work, &format!("I could not write the file: {error}.")),
             },
@@ -322,7 +246,7 @@ impl Agent {
             Err(error) => return self.fail(session, work, &format!("I could not read {path}: {error}.")),
         };
         let (shown, said) = match search {
-            None => (text.clone(), format!("The contents of {path}:\n{}", shorten(&text))),
+            None => (text.clone(), format!("The contents of {path}:\n{}", self.shorten(session, &text))),
             Some(search) => {
                 let lines: Vec<String> = text
                     .lines()
@@ -333,15 +257,19 @@ impl Agent {
                 let found = lines.join("\n");
                 (
                     found.clone(),
-                    format!("{} lines of {path} hold {search:?}:\n{}", lines.len(), shorten(&found)),
+                    format!(
+                        "{} lines of {path} hold {search:?}:\n{}",
+                        lines.len(),
+                        self.shorten(session, &found)
+                    ),
                 )
             }
         };
         self.complete(session, work, &text_content(&shown), &json!({ "content": shown }));
-        self.say(session, said);
+        self.tell(session, said);
     }
 
-    fn progress(&mut self, session: &str, work: &Work) {
+    pub(super) fn progress(&mut self, session: &str, work: &Work) {
         self.report(session, &work.call, &json!({ "status": "in_progress" }));
     }
 
@@ -355,8 +283,24 @@ impl Agent {
 
     /// Reports the tool call as failed and says why.
     pub(super) fn fail(&mut self, session: &str, work: &Work, reason: &str) {
+        self.fail_as(session, work, reason, Failure::Broken);
+    }
+
+    pub(super) fn fail_as(&mut self, session: &str, work: &Work, reason: &str, failure: Failure) {
         self.report(session, &work.call, &json!({ "status": "failed", "content": text_content(reason) }));
-        self.say(session, reason);
+        self.after_failure(session, reason, failure);
+    }
+
+    /// What comes after a tool call that failed: words, or the end of the prompt.
+    pub(super) fn after_failure(&mut self, session: &str, reason: &str, failure: Failure) {
+        let strict = self.config.tool_errors && self.is_root(session);
+        match self.turn(session) {
+            Some(turn) if strict && !turn.model && turn.cancel.is_none() => {
+                turn.steps.clear();
+                turn.steps.push_back(Step::Fail(failure.error(reason)));
+            }
+            _ => self.tell(session, reason),
+        }
     }
 
     /// Sends a `tool_call_update` and keeps the call's state.
@@ -371,6 +315,7 @@ impl Agent {
         if tool.done {
             let mut kept = tool.body.clone();
             forget_terminals(&mut kept);
+            self.child_did(session, &kept);
             self.keep(session, kept);
         }
     }
@@ -398,9 +343,9 @@ pub(super) fn text_content(text: &str) -> Value {
     json!([{ "type": "content", "content": { "type": "text", "text": text } }])
 }
 
-/// At most two thousand characters.
-pub(super) fn shorten(text: &str) -> String {
-    match text.char_indices().nth(2000) {
+/// At most that many characters.
+pub(super) fn cut(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
         None => text.to_owned(),
         Some((end, _)) => format!("{}…", &text[..end]),
     }

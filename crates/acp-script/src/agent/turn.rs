@@ -7,12 +7,12 @@ use acp_rpc::{Frame, Id, RpcError};
 use serde_json::{Value, json};
 
 use super::Agent;
+use super::delegate::Children;
 use super::effect::{Effect, Token};
-use super::job::Job;
 use super::params::{self, Params};
 use super::reports::Chunk;
 use super::step::{Step, Stop, Stream, Voice};
-use super::tools::{Stage, Work};
+use super::tools::{Stage, Work, cut};
 use crate::switch::Switch;
 
 /// A running turn.
@@ -35,6 +35,18 @@ pub(super) struct Turn {
     pub(super) waited_for_servers: bool,
     /// Whether it has begun something new after it was cancelled.
     pub(super) encore: bool,
+    /// Whether a model decides what comes next.
+    pub(super) model: bool,
+    /// How often the model was asked.
+    pub(super) rounds: u32,
+    /// What the model is saying.
+    pub(super) saying: Option<Stream>,
+    /// What the model wants to call.
+    pub(super) calls: Vec<(String, Value)>,
+    /// Tasks handed to sessions of its own.
+    pub(super) children: Children,
+    /// When a delegated turn has to be done.
+    pub(super) limit: Option<Duration>,
 }
 
 /// What a turn waits for.
@@ -44,10 +56,15 @@ pub(super) enum Wait {
         id: i64,
         until: Option<Duration>,
     },
-    Mcp {
+    /// A tool of an MCP server or of the edge.
+    Tool {
         token: Token,
         work: Box<Work>,
     },
+    Model {
+        token: Token,
+    },
+    Children,
     Servers {
         until: Duration,
     },
@@ -68,6 +85,8 @@ pub(super) enum Cancel {
     Session,
     /// `$/cancel_request`: answered with -32800.
     Request,
+    /// A delegated turn took too long.
+    Overdue,
 }
 
 /// A request of ours that the client has not answered yet.
@@ -75,6 +94,8 @@ pub(super) struct Pending {
     pub(super) session: String,
     pub(super) serial: u64,
     pub(super) then: Await,
+    /// Whether it was asked of our own hands.
+    pub(super) own: bool,
 }
 
 /// What to do with an answer.
@@ -92,16 +113,26 @@ enum Outcome {
     Result(Value),
 }
 
-/// How long a cancelled turn waits for answers that the client owes it.
-const PATIENCE: Duration = Duration::from_secs(2);
-
 impl Turn {
     pub(super) fn wake_at(&self) -> Option<Duration> {
-        match self.wait.as_ref()? {
+        let waited = match self.wait.as_ref()? {
             Wait::Until(at) | Wait::Servers { until: at } => Some(*at),
             Wait::Reply { until, .. } => *until,
-            Wait::Mcp { .. } | Wait::Forever => None,
-        }
+            Wait::Tool { .. } | Wait::Model { .. } | Wait::Children | Wait::Forever => None,
+        };
+        [waited, self.limit].into_iter().flatten().min()
+    }
+}
+
+impl Turn {
+    /// What it has begun and not finished: open tool calls, and the message that is being said.
+    pub(super) fn draft(&self) -> Vec<Value> {
+        let open = self.tools.iter().filter(|tool| !tool.done).map(|tool| tool.body.clone());
+        let streams = self.steps.iter().filter_map(|step| match step {
+            Step::Stream(stream) => stream.update(),
+            _ => None,
+        });
+        streams.chain(self.saying.as_ref().and_then(Stream::update)).chain(open).collect()
     }
 }
 
@@ -117,8 +148,11 @@ impl Agent {
         if let Some(code) = self.config.fail_on_prompt {
             return Err(RpcError::new(code, "this agent was started to fail on every prompt"));
         }
-        let steps = self.plan_turn(&session, blocks);
+        let (steps, model) = self.plan_turn(&session, blocks);
         self.begin_turn(id, &session, blocks, steps);
+        if let Some(turn) = self.turn(&session) {
+            turn.model = model;
+        }
         Ok(())
     }
 
@@ -126,6 +160,7 @@ impl Agent {
         let message = self.fresh_id("msg");
         let serial = self.number();
         let Some(open) = self.sessions.get_mut(session) else { return };
+        open.news.clear();
         for block in blocks {
             open.remember(
                 json!({ "sessionUpdate": "user_message_chunk", "content": block, "messageId": message }),
@@ -141,7 +176,14 @@ impl Agent {
             cancel: None,
             waited_for_servers: false,
             encore: false,
+            model: false,
+            rounds: 0,
+            saying: None,
+            calls: Vec::new(),
+            children: Children::default(),
+            limit: None,
         });
+        self.checkpoint(session);
         self.schedule(session);
     }
 
@@ -174,6 +216,19 @@ impl Agent {
         self.insert(session, [Step::Stream(stream)]);
     }
 
+    /// Says something next, unless a model does the talking.
+    pub(super) fn tell(&mut self, session: &str, text: impl Into<String>) {
+        if self.turn(session).is_some_and(|turn| !turn.model) {
+            self.say(session, text);
+        }
+    }
+
+    /// A text that is not too long for an answer.
+    pub(super) fn shorten(&self, session: &str, text: &str) -> String {
+        let verbose = self.option(session, "verbose") == Some(Value::Bool(true));
+        cut(text, if verbose { 40_000 } else { 2000 })
+    }
+
     /// Performs one step; whether the turn can go on at once.
     pub(super) fn advance(&mut self, session: &str) -> bool {
         let Some(turn) = self.turn(session) else { return false };
@@ -203,6 +258,10 @@ impl Agent {
             }
             Step::Pause(time) => self.wait(session, Wait::Until(self.now + time)),
             Step::Begin(job) => self.begin(session, job),
+            Step::Think => self.think(session),
+            Step::Call { name, arguments } => self.call(session, name, arguments),
+            Step::Delegate(tasks) => self.delegate(session, tasks),
+            Step::Digest => self.digest(session),
             Step::Mcp { server, tool, arguments } => self.begin_mcp(session, server, tool, arguments),
             Step::McpList => self.list_mcp(session),
             Step::Form(what) => self.ask_form(session, what.as_deref()),
@@ -220,7 +279,7 @@ impl Agent {
                 }
             }
             Step::Mode(mode) => self.change_mode(session, &mode),
-            Step::Config { option, value } => self.change_config(session, option, &value),
+            Step::Config { option, value } => self.change_config(session, &option, &value),
             Step::Title(title) => self.retitle(session, title),
             Step::Usage => self.report_usage(session),
             Step::Info => self.report_info(session),
@@ -238,6 +297,7 @@ impl Agent {
     pub(super) fn keep(&mut self, session: &str, update: Value) {
         if let Some(open) = self.sessions.get_mut(session) {
             open.remember(update);
+            self.checkpoint(session);
         }
     }
 
@@ -267,209 +327,41 @@ impl Agent {
         }
         let delay = stream.delay.max(self.config.streaming_delay);
         let until = self.now + delay;
+        let due = stream.due();
         let Some(turn) = self.turn(session) else { return };
         turn.steps.push_front(Step::Stream(stream));
         if !delay.is_zero() {
             turn.wait = Some(Wait::Until(until));
         }
+        if due {
+            self.checkpoint(session);
+        }
     }
 
     /// Keeps what was said of a message as one entry of the history.
-    fn keep_said(&mut self, session: &str, stream: Stream) {
-        let Some(message) = stream.message else { return };
+    pub(super) fn keep_said(&mut self, session: &str, stream: Stream) {
         let used = stream.said.len() as u64 / 4 + 1;
-        let update = json!({
-            "sessionUpdate": stream.voice.update(),
-            "content": { "type": "text", "text": stream.said },
-            "messageId": message,
-        });
+        let Some(update) = stream.update() else { return };
         if let Some(open) = self.sessions.get_mut(session) {
-            open.record.used += used;
+            // A model counts its tokens itself.
+            if open.turn.as_ref().is_none_or(|turn| !turn.model) {
+                open.record.used += used;
+            }
             open.remember(update);
         }
-    }
-
-    /// Sends a request to the client and waits for its answer.
-    pub(super) fn ask(
-        &mut self,
-        session: &str,
-        method: &str,
-        params: &Value,
-        then: Await,
-        patience: Option<Duration>,
-    ) {
-        let Some(serial) = self.turn(session).map(|turn| turn.serial) else { return };
-        let id = self.next_request;
-        self.next_request += 1;
-        self.outbox.push_back(Effect::Send(Frame::request(&Id::Int(id), method, params)));
-        if let Some(script) = &mut self.script {
-            script.asks(Id::Int(id), method);
-        }
-        self.pending.insert(id, Pending { session: session.to_owned(), serial, then });
-        let until = patience.map(|time| self.now + time);
-        self.wait(session, Wait::Reply { id, until });
-    }
-
-    /// Takes the answer to a request of ours.
-    pub(super) fn reply(&mut self, pending: Pending, answer: Result<Value, RpcError>) {
-        let Pending { session, serial, then } = pending;
-        let Some(turn) = self.turn(&session).filter(|turn| turn.serial == serial) else { return };
-        turn.wait = None;
-        let cancelled = turn.cancel.is_some();
-        match then {
-            Await::Cleanup => {}
-            Await::Work(work, stage) if cancelled => {
-                self.late(&session, *work, stage, answer);
-                self.wind_down(&session);
-            }
-            Await::Work(work, stage) => self.work(&session, *work, stage, answer),
-            Await::Script { r#as } => self.script_answered(r#as, answer),
-            Await::Form { key } => self.form_answered(&session, &key, &answer),
-            Await::Page { elicitation } => self.page_answered(&session, elicitation, &answer),
-        }
-        self.schedule(&session);
-    }
-
-    /// Wakes the turns whose time has come.
-    pub(super) fn wake(&mut self) {
-        let now = self.now;
-        let due: Vec<String> = self
-            .sessions
-            .iter()
-            .filter(|(_, open)| open.turn.as_ref().and_then(Turn::wake_at).is_some_and(|at| at <= now))
-            .map(|(id, _)| id.clone())
-            .collect();
-        for session in due {
-            let Some(turn) = self.turn(&session) else { continue };
-            match turn.wait.take() {
-                Some(Wait::Reply { id, .. }) => self.unanswered(&session, id),
-                Some(Wait::Servers { .. }) => turn.waited_for_servers = true,
-                _ => {}
-            }
-            self.schedule(&session);
-        }
-    }
-
-    /// A request of ours was not answered in time.
-    fn unanswered(&mut self, session: &str, id: i64) {
-        let Some(pending) = self.pending.remove(&id) else { return };
-        let cancelled = self.turn(session).is_some_and(|turn| turn.cancel.is_some());
-        match pending.then {
-            Await::Cleanup => {}
-            Await::Work(work, Stage::Exited) if !cancelled => self.overdue(session, *work),
-            _ if cancelled => {
-                self.notify("$/cancel_request", &json!({ "requestId": id }));
-                self.wind_down(session);
-            }
-            Await::Work(work, stage) => {
-                self.notify("$/cancel_request", &json!({ "requestId": id }));
-                self.work(session, *work, stage, Err(RpcError::internal("nobody answered in time")));
-            }
-            _ => self.notify("$/cancel_request", &json!({ "requestId": id })),
-        }
-    }
-
-    /// The outcome of an [`Effect::McpCall`].
-    pub fn mcp_answered(&mut self, token: Token, answer: Result<Value, String>) {
-        let found = self.sessions.iter_mut().find_map(|(id, open)| {
-            let turn = open.turn.as_mut()?;
-            match turn.wait.take() {
-                Some(Wait::Mcp { token: waited, work }) if waited == token => Some((id.clone(), work)),
-                other => {
-                    turn.wait = other;
-                    None
-                }
-            }
-        });
-        let Some((session, work)) = found else { return };
-        self.work(&session, *work, Stage::Called, answer.map_err(RpcError::internal));
-        self.schedule(&session);
-    }
-
-    /// An MCP server of this session is there, or will not come.
-    pub(super) fn mcp_progress(&mut self, session: &str) {
-        let Some(turn) = self.turn(session) else { return };
-        if matches!(turn.wait, Some(Wait::Servers { .. })) {
-            turn.wait = None;
-            self.schedule(session);
-        }
-    }
-
-    /// Cancels the session's turn, if one is running.
-    pub(super) fn cancel(&mut self, session: &str, how: Cancel) {
-        if self.wrong(Switch::CancelsAll) {
-            let others: Vec<String> =
-                self.sessions.keys().filter(|other| *other != session).cloned().collect();
-            others.iter().for_each(|other| self.cancel_turn(other, how));
-        }
-        self.cancel_turn(session, how);
-    }
-
-    fn cancel_turn(&mut self, session: &str, how: Cancel) {
-        let now = self.now;
-        let Some(turn) = self.turn(session) else { return };
-        if turn.cancel.is_some() {
-            return;
-        }
-        turn.cancel = Some(how);
-        if let Some(Wait::Reply { id, .. }) = turn.wait.take() {
-            if self.owed(id) {
-                self.wait(session, Wait::Reply { id, until: Some(now + PATIENCE) });
-                return;
-            }
-            if self.pending.remove(&id).is_some() {
-                self.notify("$/cancel_request", &json!({ "requestId": id }));
-            }
-        }
-        self.wind_down(session);
-        self.schedule(session);
-    }
-
-    /// Whether the answer to this request still matters to a cancelled turn: the client must answer a pending
-    /// permission request with `cancelled`, and a terminal on its way must be released.
-    fn owed(&self, id: i64) -> bool {
-        matches!(
-            self.pending.get(&id).map(|pending| &pending.then),
-            Some(Await::Work(_, Stage::Permission | Stage::Created) | Await::Cleanup)
-        )
-    }
-
-    /// `$/cancel_request` from the client.
-    pub(super) fn cancel_request(&mut self, id: &Id) {
-        let found = self
-            .sessions
-            .iter()
-            .find(|(_, open)| open.turn.as_ref().is_some_and(|turn| turn.request == *id))
-            .map(|(session, _)| session.clone());
-        if let Some(session) = found {
-            self.cancel(&session, Cancel::Request);
-        }
-    }
-
-    /// Replaces what is left of the turn by what must still be done.
-    pub(super) fn wind_down(&mut self, session: &str) {
-        let keeps_working = self.wrong(Switch::KeepsWorking);
-        let Some(turn) = self.turn(session) else { return };
-        let left = std::mem::take(&mut turn.steps);
-        let mut steps: VecDeque<Step> = VecDeque::new();
-        if keeps_working && !std::mem::replace(&mut turn.encore, true) {
-            steps.push_back(Step::Begin(Job::run("true", None)));
-        }
-        for terminal in &turn.terminals {
-            steps.push_back(Step::Kill(terminal.clone()));
-            steps.push_back(Step::Release(terminal.clone()));
-        }
-        steps.extend([Step::CloseTools, Step::Usage, Step::End(Stop::Cancelled)]);
-        turn.steps = steps;
-        for step in left {
-            if let Step::Stream(stream) = step {
-                self.keep_said(session, stream);
-            }
-        }
+        self.checkpoint(session);
     }
 
     fn finish(&mut self, session: &str, outcome: Result<Outcome, RpcError>) {
         let Some(turn) = self.sessions.get_mut(session).and_then(|open| open.turn.take()) else { return };
+        if !self.is_root(session) {
+            let outcome = match outcome {
+                Ok(Outcome::Stop(stop)) => Ok(stop),
+                Ok(Outcome::Result(_)) => Ok(Stop::EndTurn),
+                Err(error) => Err(error.message),
+            };
+            return self.child_ended(session, &turn, outcome);
+        }
         self.pending.retain(|_, pending| pending.session != session || pending.serial != turn.serial);
         self.touch(session);
         match (outcome, turn.cancel) {

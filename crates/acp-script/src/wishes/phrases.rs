@@ -109,6 +109,36 @@ pub static TABLE: &[Wish] = &[
         },
     },
     Wish {
+        name: "query",
+        does: "looks for code of that shape with the code engine, if the agent has one",
+        examples: &["Query the pattern 'fn $NAME() { $$$BODY }' in rust", "Find the code pattern `foo($A)`"],
+        phrases: &[
+            r"(?:query|find|search for|look for)(?: the| this| a)?(?: (?:code|structural|syntax|ast))? pattern:? {pattern:quoted}(?: in {language:word})?",
+        ],
+        build: |found| {
+            Some(Intent::Query { pattern: found.text("pattern")?, language: found.text("language") })
+        },
+    },
+    Wish {
+        name: "extract",
+        does: "takes the piece out of the file with the code engine, if the agent has one",
+        examples: &["Extract src/lib.rs#main", "Extract the code at 'src/lib.rs:10-20'"],
+        phrases: &[
+            r"extract(?: the)?(?: (?:code|block|symbol|function|lines?))?(?: (?:at|of|from|in))? (?:{target:quoted}|(?P<target9>[^\s'\x22`,;?!]*[./:#][^\s'\x22`,;?!]*[^\s'\x22`,;?!.]))",
+        ],
+        build: |found| Some(Intent::Extract(found.text("target").or_else(|| found.plain("target9"))?)),
+    },
+    Wish {
+        name: "delegate",
+        does: "hands the task to a session of its own and tells what came of it, if the agent may",
+        examples: &["Delegate the task 'Read notes.txt'", "Delegate: say 'done'"],
+        phrases: &[
+            r"delegate(?: (?:the|this|a))?(?: (?:following )?tasks?)?:? {task:quoted}",
+            r"delegate(?: (?:the|this|a))?(?: (?:following )?task)?(?: to [\w -]+?)?: {task:rest}\s*$",
+        ],
+        build: |found| Some(Intent::Delegate(found.text("task")?)),
+    },
+    Wish {
         name: "search",
         does: "with a file: reads it through the client and shows the lines that hold the text; without: runs grep",
         examples: &["Search for 'needle' in hay.txt", "Find \"TODO\" in the workspace"],

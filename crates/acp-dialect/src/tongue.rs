@@ -1,7 +1,8 @@
-//! The form of the protocol that a client speaks.
+//! The form of the protocol that an agent's client speaks.
 
-use acp_dialect::{Dialect, Options, Side, Translator, Way, detect};
 use acp_rpc::Frame;
+
+use crate::{Dialect, Options, Side, Translator, Way, detect};
 
 /// Which form of the protocol to speak.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,20 +17,28 @@ pub enum Speak {
 }
 
 /// The client's form of the protocol, once it is known.
-pub(crate) enum Tongue {
+#[derive(Debug)]
+pub enum Tongue {
+    /// Nothing has told yet.
     Unknown(Box<Options>),
+    /// Version 1: frames pass as they are.
     Canonical,
+    /// Another form.
     Foreign(Box<Translator>),
 }
 
 /// Where a frame goes after its translation.
-pub(crate) enum Heading {
+#[derive(Clone, Debug)]
+pub enum Heading {
+    /// On to the agent, in canonical form.
     ToAgent(Frame),
+    /// To the client, in its form.
     ToClient(Frame),
 }
 
 impl Tongue {
-    pub(crate) fn new(speak: Speak, options: Options) -> Self {
+    /// Speaks as wished, or finds out.
+    pub fn new(speak: Speak, options: Options) -> Self {
         match speak {
             Speak::Auto => Self::Unknown(Box::new(options)),
             Speak::V1 => Self::Canonical,
@@ -44,18 +53,27 @@ impl Tongue {
         }
     }
 
+    /// The form, once it is known.
+    pub fn dialect(&self) -> Option<Dialect> {
+        match self {
+            Self::Unknown(_) => None,
+            Self::Canonical => Some(Dialect::V1),
+            Self::Foreign(translator) => Some(translator.dialect()),
+        }
+    }
+
     /// Whether frames pass as they are.
-    pub(crate) fn is_canonical(&self) -> bool {
+    pub fn is_canonical(&self) -> bool {
         matches!(self, Self::Canonical)
     }
 
     /// Whether the client takes one read for one message, as the `probe` form's own client does.
-    pub(crate) fn is_one_by_one(&self) -> bool {
-        matches!(self, Self::Foreign(translator) if translator.dialect() == Dialect::Probe)
+    pub fn is_one_by_one(&self) -> bool {
+        self.dialect() == Some(Dialect::Probe)
     }
 
     /// A frame of the client, in canonical form; some are answered here.
-    pub(crate) fn client_says(&mut self, frame: &Frame, clock: impl FnOnce() -> String) -> Vec<Heading> {
+    pub fn client_says(&mut self, frame: &Frame, clock: impl FnOnce() -> String) -> Vec<Heading> {
         if let Self::Unknown(options) = self {
             // A frame that says nothing about its form (a broken one, say) leaves the question open.
             let Some(dialect) = detect([frame]).best() else { return vec![Heading::ToAgent(frame.clone())] };
@@ -72,7 +90,7 @@ impl Tongue {
     }
 
     /// A frame of the agent, in the client's form.
-    pub(crate) fn agent_says(&mut self, frame: Frame) -> Vec<Heading> {
+    pub fn agent_says(&mut self, frame: Frame) -> Vec<Heading> {
         let Self::Foreign(translator) = self else { return vec![Heading::ToClient(frame)] };
         let out = translator.from_canonical(&frame).frames.into_iter();
         out.map(|out| match out.way {
@@ -83,7 +101,7 @@ impl Tongue {
     }
 
     /// Session ids that differ on the two sides.
-    pub(crate) fn session_ids(&self) -> Vec<(String, String)> {
+    pub fn session_ids(&self) -> Vec<(String, String)> {
         match self {
             Self::Foreign(translator) => translator.session_ids(),
             _ => Vec::new(),

@@ -1,0 +1,103 @@
+//! Cancelling a turn, and what must still be done then.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use acp_rpc::Id;
+
+use super::Agent;
+use super::effect::Effect;
+use super::job::Job;
+use super::step::{Step, Stop};
+use super::tools::Stage;
+use super::turn::{Await, Cancel, Wait};
+use crate::switch::Switch;
+
+/// How long a cancelled turn waits for answers that the client owes it.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+impl Agent {
+    /// Cancels the session's turn, if one is running.
+    pub(super) fn cancel(&mut self, session: &str, how: Cancel) {
+        if self.wrong(Switch::CancelsAll) {
+            let others: Vec<String> =
+                self.sessions.keys().filter(|other| *other != session).cloned().collect();
+            others.iter().for_each(|other| self.cancel_turn(other, how));
+        }
+        self.cancel_turn(session, how);
+    }
+
+    fn cancel_turn(&mut self, session: &str, how: Cancel) {
+        let now = self.now;
+        let Some(turn) = self.turn(session) else { return };
+        if turn.cancel.is_some() {
+            return;
+        }
+        turn.cancel = Some(how);
+        match turn.wait.take() {
+            Some(Wait::Reply { id, .. }) => {
+                if self.owed(id) {
+                    self.wait(session, Wait::Reply { id, until: Some(now + PATIENCE) });
+                    return;
+                }
+                if let Some(pending) = self.pending.remove(&id) {
+                    self.take_back(id, pending.own);
+                }
+            }
+            Some(Wait::Tool { token, .. } | Wait::Model { token }) => {
+                self.outbox.push_back(Effect::Abandon { token });
+            }
+            Some(Wait::Children) => {
+                self.wait(session, Wait::Children);
+                return self.cancel_children(session);
+            }
+            _ => {}
+        }
+        self.wind_down(session);
+        self.schedule(session);
+    }
+
+    /// Whether the answer to this request still matters to a cancelled turn: the client must answer a pending
+    /// permission request with `cancelled`, and a terminal on its way must be released.
+    fn owed(&self, id: i64) -> bool {
+        matches!(
+            self.pending.get(&id).map(|pending| &pending.then),
+            Some(Await::Work(_, Stage::Permission | Stage::Created) | Await::Cleanup)
+        )
+    }
+
+    /// `$/cancel_request` from the client.
+    pub(super) fn cancel_request(&mut self, id: &Id) {
+        let found = self
+            .sessions
+            .iter()
+            .find(|(_, open)| open.turn.as_ref().is_some_and(|turn| turn.request == *id))
+            .map(|(session, _)| session.clone());
+        if let Some(session) = found {
+            self.cancel(&session, Cancel::Request);
+        }
+    }
+
+    /// Replaces what is left of the turn by what must still be done.
+    pub(super) fn wind_down(&mut self, session: &str) {
+        let keeps_working = self.wrong(Switch::KeepsWorking);
+        let Some(turn) = self.turn(session) else { return };
+        let left = std::mem::take(&mut turn.steps);
+        let mut steps: VecDeque<Step> = VecDeque::new();
+        if keeps_working && !std::mem::replace(&mut turn.encore, true) {
+            steps.push_back(Step::Begin(Job::run("true", None)));
+        }
+        for terminal in &turn.terminals {
+            steps.push_back(Step::Kill(terminal.clone()));
+            steps.push_back(Step::Release(terminal.clone()));
+        }
+        steps.extend([Step::CloseTools, Step::Usage, Step::End(Stop::Cancelled)]);
+        turn.steps = steps;
+        let saying = turn.saying.take().map(Step::Stream);
+        for step in left.into_iter().chain(saying) {
+            if let Step::Stream(stream) = step {
+                self.keep_said(session, stream);
+            }
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! Tasks handed to sessions of the agent's own.
+//!
+//! A child works in its parent's folders, mode and rules; its tool calls are shown and asked about in the parent's
+//! session, its words become the result of the parent's tool call. It has no children.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use acp_rpc::Id;
+use serde_json::{Value, json};
+
+use super::Agent;
+use super::job::Job;
+use super::session::{Parent, Session};
+use super::step::Stop;
+use super::tools::{Work, text_content};
+use super::turn::Wait;
+use super::turn::{Cancel, Turn};
+
+/// How many children of a session work at once.
+const AT_ONCE: usize = 3;
+/// How many children a session has in all.
+const IN_ALL: u32 = 10;
+/// How long a child may work.
+const LIMIT: Duration = Duration::from_secs(300);
+/// Marks updates about what a child does, with the parent's tool call.
+pub(super) const META: &str = "acp.workbench/delegate";
+
+/// The tasks of one turn.
+#[derive(Default)]
+pub(super) struct Children {
+    running: BTreeMap<String, Work>,
+    waiting: VecDeque<Work>,
+}
+
+impl Agent {
+    /// Whether the client knows this session.
+    pub(super) fn is_root(&self, session: &str) -> bool {
+        self.sessions.get(session).is_none_or(|open| open.parent.is_none())
+    }
+
+    /// The session that the client knows: itself, or its parent.
+    pub(super) fn outward<'a>(&'a self, session: &'a str) -> &'a str {
+        match self.sessions.get(session).and_then(|open| open.parent.as_ref()) {
+            Some(parent) => &parent.session,
+            None => session,
+        }
+    }
+
+    pub(super) fn delegate(&mut self, session: &str, tasks: Vec<String>) {
+        for task in tasks {
+            let work = self.announce(session, Job::Delegate { task });
+            let given = self.sessions.get(session).map_or(0, |open| open.record.delegated);
+            let refusal = match () {
+                () if !self.config.delegate => Some("this agent runs without leave to delegate".to_owned()),
+                () if !self.is_root(session) => {
+                    Some("a delegated task cannot be delegated further".to_owned())
+                }
+                () if given >= IN_ALL => Some(format!("a session may delegate {IN_ALL} tasks, and has")),
+                () => None,
+            };
+            if let Some(reason) = refusal {
+                self.fail(session, &work, &format!("The task was not delegated: {reason}."));
+                continue;
+            }
+            if let Some(open) = self.sessions.get_mut(session) {
+                open.record.delegated += 1;
+            }
+            if let Some(turn) = self.turn(session) {
+                turn.children.waiting.push_back(work);
+            }
+        }
+        self.start_children(session);
+    }
+
+    /// Starts as many children as may work at once; without any, the turn goes on.
+    fn start_children(&mut self, session: &str) {
+        while let Some(work) = self.next_child(session) {
+            self.start_child(session, work);
+        }
+        let Some(turn) = self.turn(session) else { return };
+        if turn.children.running.is_empty() {
+            if matches!(turn.wait, Some(Wait::Children)) {
+                turn.wait = None;
+            }
+        } else {
+            turn.wait = Some(Wait::Children);
+        }
+    }
+
+    fn next_child(&mut self, session: &str) -> Option<Work> {
+        let turn = self.turn(session)?;
+        let room = turn.children.running.len() < AT_ONCE && turn.cancel.is_none();
+        room.then(|| turn.children.waiting.pop_front()).flatten()
+    }
+
+    fn start_child(&mut self, session: &str, work: Work) {
+        let Job::Delegate { task } = &work.job else { return };
+        let blocks = [json!({ "type": "text", "text": task })];
+        let child = self.fresh_id("sub");
+        let Some(open) = self.sessions.get(session) else { return };
+        let mut record = open.record.summary();
+        record.id.clone_from(&child);
+        record.word = None;
+        let standing = open.standing.clone();
+        let mut fresh = Session::new(record);
+        fresh.parent = Some(Parent { session: session.to_owned(), call: work.call.clone() });
+        fresh.standing = standing;
+        self.sessions.insert(child.clone(), fresh);
+        self.progress(session, &work);
+        if let Some(turn) = self.turn(session) {
+            turn.children.running.insert(child.clone(), work);
+        }
+        let (steps, model) = self.plan_turn(&child, &blocks);
+        self.begin_turn(&Id::Null, &child, &blocks, steps);
+        let limit = self.now + LIMIT;
+        if let Some(turn) = self.turn(&child) {
+            turn.model = model;
+            turn.limit = Some(limit);
+        }
+    }
+
+    /// A child's turn has ended.
+    pub(super) fn child_ended(&mut self, child: &str, turn: &Turn, outcome: Result<Stop, String>) {
+        self.pending.retain(|_, pending| pending.session != child);
+        let Some(open) = self.sessions.remove(child) else { return };
+        let Some(parent) = open.parent else { return };
+        let session = parent.session;
+        let answer = words(&open.record.history);
+        let Some(work) = self.turn(&session).and_then(|turn| turn.children.running.remove(child)) else {
+            return;
+        };
+        let failure = match (turn.cancel, outcome) {
+            (Some(Cancel::Overdue), _) => Some(format!("it took longer than {} s", LIMIT.as_secs())),
+            (Some(_), _) | (_, Ok(Stop::Cancelled)) => Some("it was cancelled".to_owned()),
+            (None, Ok(Stop::EndTurn)) => None,
+            (None, Ok(stop)) => Some(format!("it stopped with {}", stop.as_str())),
+            (None, Err(reason)) => Some(reason),
+        };
+        match failure {
+            None => {
+                let raw = json!({ "answer": answer });
+                self.complete(&session, &work, &text_content(&answer), &raw);
+                let said = self.shorten(&session, &answer);
+                self.tell(&session, format!("The delegated task is done:\n{said}"));
+            }
+            Some(reason) => self.fail(&session, &work, &format!("The delegated task failed: {reason}.")),
+        }
+        self.start_children(&session);
+        let done = self.turn(&session).is_some_and(|turn| turn.wait.is_none());
+        if done {
+            if self.turn(&session).is_some_and(|turn| turn.cancel.is_some()) {
+                self.wind_down(&session);
+            }
+            self.schedule(&session);
+        }
+    }
+
+    /// Cancels the children of a turn that is cancelled; it ends when they have.
+    pub(super) fn cancel_children(&mut self, session: &str) {
+        let Some(turn) = self.turn(session) else { return };
+        turn.children.waiting.clear();
+        let running: Vec<String> = turn.children.running.keys().cloned().collect();
+        for child in running {
+            self.cancel(&child, Cancel::Session);
+        }
+    }
+
+    /// What a child does, as its parent's client sees it: tool calls, and nothing else.
+    pub(super) fn child_update(&mut self, child: &str, update: &Value) {
+        let Some(parent) = self.sessions.get(child).and_then(|open| open.parent.clone()) else { return };
+        if !matches!(update["sessionUpdate"].as_str(), Some("tool_call" | "tool_call_update")) {
+            return;
+        }
+        let mut shown = update.clone();
+        shown["_meta"] = json!({ META: parent.call });
+        self.update(&parent.session, &shown);
+    }
+
+    /// A finished tool call of a child, for its parent's history.
+    pub(super) fn child_did(&mut self, child: &str, body: &Value) {
+        let Some(parent) = self.sessions.get(child).and_then(|open| open.parent.clone()) else { return };
+        let mut kept = body.clone();
+        kept["_meta"] = json!({ META: parent.call });
+        self.keep(&parent.session, kept);
+    }
+}
+
+/// Everything the agent said in a history.
+fn words(history: &[Value]) -> String {
+    let said = history.iter().filter(|entry| entry["sessionUpdate"] == "agent_message_chunk");
+    let texts: Vec<&str> =
+        said.filter_map(|entry| entry.pointer("/content/text").and_then(Value::as_str)).collect();
+    texts.join("\n")
+}

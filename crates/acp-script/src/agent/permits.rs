@@ -1,0 +1,191 @@
+//! What may be done: by the client's capabilities, by the rules, by the person.
+
+use acp_policy::{Action, Request, Rules, Stage as Asked, ToolKind, Verdict};
+use acp_rpc::RpcError;
+use serde_json::{Value, json};
+
+use super::Agent;
+use super::job::{Change, Job};
+use super::tools::{Stage, Work};
+use super::turn::Await;
+use crate::switch::Switch;
+
+/// Why a tool call came to nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Failure {
+    /// It is not allowed.
+    Denied,
+    /// It was tried.
+    Broken,
+}
+
+impl Failure {
+    /// The error of a prompt that ends with it.
+    pub(super) fn error(self, reason: &str) -> RpcError {
+        let why = match self {
+            Self::Denied => "permission_denied",
+            Self::Broken => "tool_execution_failed",
+        };
+        RpcError::internal(reason).with_data(json!({ "reason": why }))
+    }
+}
+
+impl Agent {
+    pub(super) fn inside(&self, session: &str, path: &str) -> bool {
+        let cwd = !self.wrong(Switch::RefusesCwd);
+        self.wrong(Switch::NoBoundary)
+            || self.sessions.get(session).is_some_and(|open| open.contains(path, cwd))
+    }
+
+    /// Whether files can be read, by the client or by itself.
+    pub(super) fn reads(&self) -> bool {
+        self.caps().read || self.config.own_hands
+    }
+
+    /// Why the job cannot even be tried, in words for the person. An agent with hands of its own is never unable,
+    /// only forbidden.
+    pub(super) fn unable(&self, session: &str, job: &Job) -> Option<String> {
+        match job {
+            Job::Write { path, .. } | Job::Read { path, .. } if path.is_empty() => {
+                return Some("Which file?".to_owned());
+            }
+            _ if self.config.own_hands => return None,
+            _ => {}
+        }
+        let caps = self.caps();
+        let mode = self.sessions.get(session).map_or("", |open| open.record.mode.as_str());
+        match job {
+            Job::Read { path, .. } if !caps.read => {
+                Some(format!("I cannot read {path}: this client does not offer to read files."))
+            }
+            Job::Write { path, .. } if !caps.write => {
+                Some(format!("I cannot write {path}: this client does not offer to write files."))
+            }
+            Job::Write { path, change: Change::Replace { .. } | Change::Append(_), .. } if !caps.read => {
+                Some(format!("I cannot edit {path}: this client does not offer to read files."))
+            }
+            Job::Run { line, .. } if !caps.terminal => {
+                Some(format!("I cannot run `{line}`: this client does not offer terminals."))
+            }
+            Job::Write { .. } | Job::Run { .. } if self.decide(session, job).0 == Verdict::Deny => {
+                Some(format!("In {mode} mode I change nothing and run nothing."))
+            }
+            _ => None,
+        }
+    }
+
+    /// Why the job may not be done at all, for an agent that is careful.
+    pub(super) fn forbidden(&self, session: &str, job: &Job) -> Option<String> {
+        if let Job::Write { path, .. } = job
+            && !self.config.edit
+        {
+            return Some(format!("{path} was not changed: this agent runs without leave to edit files."));
+        }
+        if !self.config.careful {
+            return None;
+        }
+        match self.decide(session, job) {
+            (Verdict::Deny, reason) => Some(format!("Not allowed: {} ({reason}).", job.title())),
+            _ => None,
+        }
+    }
+
+    /// What the rules say about a job.
+    pub(super) fn decide(&self, session: &str, job: &Job) -> (Verdict, String) {
+        let Some(open) = self.sessions.get(session) else { return (Verdict::Deny, String::new()) };
+        let rules = Rules {
+            policy: self.config.persona.policy(&open.record.mode),
+            allow: self.config.allow.clone(),
+            deny: self.config.deny.clone(),
+        };
+        let kind = ToolKind::from_wire(job.kind());
+        let looks =
+            matches!(job, Job::Read { .. } | Job::Tool { .. } | Job::Plan { .. } | Job::Delegate { .. });
+        let name = job.name();
+        let decision = rules.decide(&Request {
+            stage: if looks { Asked::Access } else { Asked::Permission },
+            kind: if matches!(job, Job::Delegate { .. }) { ToolKind::Think } else { kind },
+            tool: matches!(job, Job::Mcp { .. }).then_some(name.as_str()),
+            action: match job {
+                Job::Run { line, .. } => Action::Command(line),
+                job => job.path().map_or(Action::Unknown, Action::Path),
+            },
+            root: Some(&open.record.cwd),
+        });
+        (decision.verdict, decision.reason)
+    }
+
+    pub(super) fn ask_permission(&mut self, session: &str, work: Work) {
+        let verdict = self.decide(session, &work.job).0;
+        let open = self.sessions.get(session);
+        let encore = open.and_then(|open| open.turn.as_ref()).is_some_and(|turn| turn.encore);
+        let free = verdict == Verdict::Allow || self.wrong(Switch::NoBoundary) || encore;
+        match open.and_then(|open| open.standing.get(work.job.kind())) {
+            Some(false) => return self.rejected(session, &work),
+            Some(true) => return self.execute(session, work),
+            None if free => return self.execute(session, work),
+            None if self.wrong(Switch::AsksAfterwards) && !work.asked => {
+                return self.execute(session, Work { asked: true, ..work });
+            }
+            None => {}
+        }
+        let mut call = json!({
+            "toolCallId": work.call, "title": work.job.title(), "kind": work.job.kind(), "status": "pending",
+            "rawInput": work.job.input(), "content": work.job.preview(),
+        });
+        if work.job.path().is_some() {
+            call["locations"] = work.job.locations();
+        }
+        let params = json!({
+            "sessionId": session,
+            "toolCall": call,
+            "options": [
+                { "optionId": "allow-once", "name": "Allow once", "kind": "allow_once" },
+                { "optionId": "allow-always", "name": "Always allow", "kind": "allow_always" },
+                { "optionId": "reject-once", "name": "Reject", "kind": "reject_once" },
+                { "optionId": "reject-always", "name": "Always reject", "kind": "reject_always" },
+            ],
+        });
+        let patience = self.config.permission_timeout;
+        let then = Await::Work(Box::new(work), Stage::Permission);
+        self.ask(session, "session/request_permission", &params, then, patience);
+    }
+
+    pub(super) fn decided(&mut self, session: &str, work: Work, answer: Result<Value, RpcError>) {
+        let answer = match answer {
+            Ok(answer) => answer,
+            Err(error) => {
+                let reason = format!("Permission was not given: {error}.");
+                return self.fail_as(session, &work, &reason, Failure::Denied);
+            }
+        };
+        let outcome = answer.get("outcome").unwrap_or(&Value::Null);
+        if outcome.get("outcome").and_then(Value::as_str) == Some("cancelled") {
+            self.wind_down(session);
+            return;
+        }
+        let option = outcome.get("optionId").and_then(Value::as_str).unwrap_or_default();
+        let standing = match option {
+            "allow-always" => Some(true),
+            "reject-always" => Some(false),
+            _ => None,
+        };
+        if let (Some(decision), Some(open)) = (standing, self.sessions.get_mut(session)) {
+            open.standing.insert(work.job.kind().to_owned(), decision);
+        }
+        match option {
+            "allow-once" | "allow-always" if work.asked => {
+                let content = work.job.preview();
+                self.complete(session, &work, &content, &json!({ "written": true }));
+                self.tell(session, "It is done already.");
+            }
+            "allow-once" | "allow-always" => self.execute(session, work),
+            _ => self.rejected(session, &work),
+        }
+    }
+
+    fn rejected(&mut self, session: &str, work: &Work) {
+        let reason = format!("Rejected, so nothing was done: {}.", work.job.title());
+        self.fail_as(session, work, &reason, Failure::Denied);
+    }
+}

@@ -1,0 +1,244 @@
+//! Who an agent is: what it calls itself, its modes, config options and slash commands.
+
+use acp_policy::Policy;
+use serde_json::Value;
+
+/// The config option that mirrors the mode.
+pub(super) const MODE_OPTION: &str = "mode";
+
+/// What an agent says about itself, and what it lets a person choose. The default is the mock's.
+#[derive(Clone, Debug)]
+pub struct Persona {
+    /// `agentInfo.title`
+    pub title: String,
+    /// How it speaks of itself, with its article.
+    pub myself: String,
+    /// The name in the addresses that it makes up: `https://NAME.invalid/…`
+    pub host: String,
+    /// The way to sign in over the protocol.
+    pub login: Login,
+    /// The way to sign in in a terminal, for clients that have one.
+    pub terminal_login: Option<(Login, Vec<String>)>,
+    /// Its modes; a new session is in the first one.
+    pub modes: Vec<Mode>,
+    /// Its config options, the mode among them.
+    pub options: Vec<ConfigOption>,
+    /// Its slash commands.
+    pub commands: Vec<SlashCommand>,
+    /// Whether it understands sounds.
+    pub audio: bool,
+    /// How many tokens it can hold at once.
+    pub context: u64,
+    /// What a million tokens cost in US dollars, if it says so.
+    pub price: Option<f64>,
+    /// `_meta` of `agentCapabilities`.
+    pub meta: Option<Value>,
+}
+
+/// A way to sign in.
+#[derive(Clone, Debug)]
+pub struct Login {
+    /// Its id.
+    pub id: String,
+    /// Its name.
+    pub name: String,
+    /// What it does.
+    pub description: String,
+}
+
+/// A mode of a session.
+#[derive(Clone, Debug)]
+pub struct Mode {
+    /// Its id.
+    pub id: String,
+    /// Another name under which it can be asked for.
+    pub alias: Option<String>,
+    /// Its name.
+    pub name: String,
+    /// What it means.
+    pub description: String,
+    /// What may be done in it.
+    pub policy: Policy,
+}
+
+/// One config option.
+#[derive(Clone, Debug)]
+pub struct ConfigOption {
+    /// Its id.
+    pub id: String,
+    /// Its name.
+    pub name: String,
+    /// What it means.
+    pub description: String,
+    /// Its category, if the protocol has one for it.
+    pub category: Option<String>,
+    /// Its values.
+    pub kind: OptionKind,
+}
+
+/// The values of a config option.
+#[derive(Clone, Debug)]
+pub enum OptionKind {
+    /// One of several.
+    Select {
+        /// Value and name of each.
+        values: Vec<(String, String)>,
+        /// The value of a new session.
+        default: String,
+    },
+    /// Yes or no.
+    Boolean {
+        /// The value of a new session.
+        default: bool,
+    },
+}
+
+/// A slash command.
+#[derive(Clone, Debug)]
+pub struct SlashCommand {
+    /// Its name, without the slash.
+    pub name: String,
+    /// What it does.
+    pub description: String,
+    /// What may follow it.
+    pub hint: Option<String>,
+}
+
+impl Login {
+    /// A way to sign in.
+    pub fn new(id: &str, name: &str, description: &str) -> Self {
+        Self { id: id.to_owned(), name: name.to_owned(), description: description.to_owned() }
+    }
+}
+
+impl Mode {
+    /// A mode without another name.
+    pub fn new(id: &str, name: &str, description: &str, policy: Policy) -> Self {
+        let (id, name, description) = (id.to_owned(), name.to_owned(), description.to_owned());
+        Self { id, alias: None, name, description, policy }
+    }
+
+    /// The same under another name too.
+    #[must_use]
+    pub fn or(mut self, alias: &str) -> Self {
+        self.alias = Some(alias.to_owned());
+        self
+    }
+}
+
+impl ConfigOption {
+    /// The option that mirrors the mode.
+    pub fn mode(modes: &[Mode]) -> Self {
+        let values = modes.iter().map(|mode| (mode.id.clone(), mode.name.clone())).collect();
+        let default = modes.first().map(|mode| mode.id.clone()).unwrap_or_default();
+        Self {
+            id: MODE_OPTION.to_owned(),
+            name: "Mode".to_owned(),
+            description: "How freely the agent acts".to_owned(),
+            category: Some(MODE_OPTION.to_owned()),
+            kind: OptionKind::Select { values, default },
+        }
+    }
+
+    /// A choice among several values; the default is one of them.
+    pub fn select(id: &str, name: &str, description: &str, values: &[(&str, &str)], default: &str) -> Self {
+        let values = values.iter().map(|(value, name)| ((*value).to_owned(), (*name).to_owned())).collect();
+        Self {
+            id: id.to_owned(),
+            name: name.to_owned(),
+            description: description.to_owned(),
+            category: Some(id.to_owned()),
+            kind: OptionKind::Select { values, default: default.to_owned() },
+        }
+    }
+
+    /// Yes or no.
+    pub fn boolean(id: &str, name: &str, description: &str, default: bool) -> Self {
+        Self {
+            id: id.to_owned(),
+            name: name.to_owned(),
+            description: description.to_owned(),
+            category: None,
+            kind: OptionKind::Boolean { default },
+        }
+    }
+}
+
+impl SlashCommand {
+    /// A command; an empty hint is none.
+    pub fn new(name: &str, description: &str, hint: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            description: description.to_owned(),
+            hint: (!hint.is_empty()).then(|| hint.to_owned()),
+        }
+    }
+}
+
+impl Persona {
+    /// The mode of that id or other name, whatever its case.
+    pub(super) fn mode(&self, name: &str) -> Option<&Mode> {
+        let called = |text: &str| text.eq_ignore_ascii_case(name);
+        self.modes.iter().find(|mode| called(&mode.id) || mode.alias.as_deref().is_some_and(called))
+    }
+
+    /// What may be done in the mode of that id.
+    pub(super) fn policy(&self, mode: &str) -> Policy {
+        self.modes.iter().find(|known| known.id == mode).map_or(Policy::Default, |mode| mode.policy)
+    }
+}
+
+impl Default for Persona {
+    fn default() -> Self {
+        let modes = vec![
+            Mode::new("code", "Code", "Reads, and asks before it writes or runs anything", Policy::Default),
+            Mode::new("plan", "Plan", "Reads and plans, changes nothing", Policy::Plan),
+            Mode::new("auto", "Auto", "Writes and runs without asking", Policy::BypassPermissions),
+        ];
+        let options = vec![
+            ConfigOption::mode(&modes),
+            ConfigOption::select(
+                "model",
+                "Model",
+                "Which pretended model answers",
+                &[("mock-small", "Mock small"), ("mock-large", "Mock large")],
+                "mock-small",
+            ),
+            ConfigOption::select(
+                "thought_level",
+                "Thought level",
+                "How much it thinks aloud",
+                &[("low", "Low"), ("medium", "Medium"), ("high", "High")],
+                "medium",
+            ),
+            ConfigOption::boolean("verbose", "Verbose", "Whether answers say more than they must", false),
+        ];
+        Self {
+            title: "ACP mock agent".to_owned(),
+            myself: "a mock agent".to_owned(),
+            host: "mock".to_owned(),
+            login: Login::new("mock-login", "Mock login", "Signs in at once, without asking anything"),
+            terminal_login: Some((
+                Login::new(
+                    "mock-terminal-login",
+                    "Mock login in a terminal",
+                    "Starts the agent once more to sign in and ends by itself",
+                ),
+                vec!["--login".to_owned()],
+            )),
+            modes,
+            options,
+            commands: vec![
+                SlashCommand::new("help", "Say which wishes are understood", ""),
+                SlashCommand::new("echo", "Say a text back", "the text"),
+                SlashCommand::new("plan", "Draft a plan", "what the plan is for"),
+                SlashCommand::new("compact", "Compact the conversation", ""),
+                SlashCommand::new("status", "Say where and in which mode the session works", ""),
+            ],
+            audio: true,
+            context: 200_000,
+            price: Some(2.0),
+            meta: None,
+        }
+    }
+}
