@@ -57,6 +57,16 @@ impl Effort {
     }
 }
 
+impl std::str::FromStr for Effort {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let all = [Self::Low, Self::Medium, Self::High];
+        let found = all.into_iter().find(|effort| effort.as_str() == text);
+        found.ok_or_else(|| format!("{text:?} is none of low, medium, high"))
+    }
+}
+
 /// The form that an answer must have.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum AnswerForm {

@@ -116,6 +116,9 @@ async fn the_reasons_to_stop_are_told_apart() {
         let provider = provider(name, &endpoint.url());
         assert_eq!(ask(&*provider, words("too long")).await.0, Ok(Stop::MaxTokens), "{name}");
         assert_eq!(ask(&*provider, words("not that")).await.0, Ok(Stop::Refusal), "{name}");
+        // What the limit cut off may be the half of a dangerous call.
+        let (outcome, pieces) = ask(&*provider, words("cut call")).await;
+        assert_eq!((outcome, calls(&pieces)), (Ok(Stop::MaxTokens), Vec::new()), "{name}");
     }
 }
 

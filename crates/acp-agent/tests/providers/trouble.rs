@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 use super::raw::{Answer, Raw, events, http};
 use super::{KEY, PROVIDERS, ask, fails, notices, provider, settings, text, words};
 
-fn chunk(delta: Value, finish: Option<&str>) -> Value {
+fn chunk(delta: &Value, finish: Option<&str>) -> Value {
     json!({"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
 }
 
 fn good() -> Vec<u8> {
-    events(&[chunk(json!({"content": "all is well"}), Some("stop")), json!("[DONE]")])
+    events(&[chunk(&json!({"content": "all is well"}), Some("stop")), json!("[DONE]")])
 }
 
 /// The error of a chat provider whose server says this.
@@ -112,7 +112,7 @@ async fn a_redirect_is_not_followed_with_the_key() {
 #[tokio::test]
 async fn silence_has_an_end() {
     let (head, body) =
-        (http("200 OK", "text/event-stream", "", ""), events(&[chunk(json!({"content": "well "}), None)]));
+        (http("200 OK", "text/event-stream", "", ""), events(&[chunk(&json!({"content": "well "}), None)]));
     for (sent, said) in [(Vec::new(), ""), (head, ""), (body, "well ")] {
         let server = Raw::start(vec![Answer::Stall(sent)]).await;
         let mut settings = settings("openai-chat", &server.url);
@@ -144,7 +144,7 @@ async fn nobody_there_is_said_with_the_address() {
 #[tokio::test]
 async fn what_breaks_before_the_first_word_is_asked_again() {
     let broken = chunk(
-        json!({"tool_calls": [{"index": 0, "id": "c", "function": {"name": "read_file", "arguments": "{\"pa"}}]}),
+        &json!({"tool_calls": [{"index": 0, "id": "c", "function": {"name": "read_file", "arguments": "{\"pa"}}]}),
         None,
     );
     for first in [
@@ -195,7 +195,7 @@ async fn arguments_that_are_no_object_reach_the_tool_as_they_came() {
         ("{\"path\": \"a\"}", json!({"path": "a"})),
     ] {
         let call = chunk(
-            json!({"tool_calls": [{"index": 0, "id": "c", "function": {"name": "read_file", "arguments": sent}}]}),
+            &json!({"tool_calls": [{"index": 0, "id": "c", "function": {"name": "read_file", "arguments": sent}}]}),
             Some("tool_calls"),
         );
         let server = Raw::bytes(events(&[call, json!("[DONE]")])).await;
@@ -205,7 +205,7 @@ async fn arguments_that_are_no_object_reach_the_tool_as_they_came() {
         assert!(pieces.contains(&call), "{sent:?}: {pieces:?}");
     }
     let nameless = chunk(
-        json!({"tool_calls": [{"index": 0, "id": "c", "function": {"arguments": "{}"}}]}),
+        &json!({"tool_calls": [{"index": 0, "id": "c", "function": {"arguments": "{}"}}]}),
         Some("stop"),
     );
     let (error, _) = error_of(events(&[nameless, json!("[DONE]")])).await;
