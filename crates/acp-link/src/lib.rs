@@ -16,6 +16,7 @@ compile_error!(
 );
 
 pub mod child;
+mod door;
 mod outbox;
 mod receiver;
 mod sender;
@@ -28,6 +29,7 @@ pub mod ws;
 
 use acp_rpc::{DEFAULT_LINE_LIMIT, Direction, Splitter};
 
+pub use door::{Door, Visitor, same_secret};
 pub use receiver::{Arrival, Burst, End, Receiver};
 pub use sender::{Closed, Sender, TrySendError};
 pub use tap::Tap;

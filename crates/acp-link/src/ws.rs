@@ -25,11 +25,13 @@ use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::error::CapacityError;
 use tokio_tungstenite::tungstenite::handshake::server::{ErrorResponse, Request, Response};
 use tokio_tungstenite::tungstenite::http::StatusCode;
+use tokio_tungstenite::tungstenite::http::header::AUTHORIZATION;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 use tokio_tungstenite::{WebSocketStream, accept_hdr_async_with_config, client_async_with_config};
 
+use crate::door::{self, Door, Visitor};
 use crate::outbox::{Batch, CLOSED_BY_US, Framing, Outbox};
 use crate::receiver::Source;
 use crate::{End, Link, Receiver, Sender, Wire};
@@ -72,6 +74,11 @@ pub enum ConnectError {
 
 /// Connects to `ws://HOST:PORT/acp`; a missing path is `/acp`, a missing port 80.
 pub async fn connect(url: &str, wire: &Wire) -> Result<Link, ConnectError> {
+    connect_as(url, wire, None).await
+}
+
+/// Like [`connect`], showing a token.
+pub async fn connect_as(url: &str, wire: &Wire, token: Option<&str>) -> Result<Link, ConnectError> {
     let bad = |why: String| ConnectError::Address { url: url.to_owned(), why };
     let mut request = url.into_client_request().map_err(|error| bad(error.to_string()))?;
     let uri = request.uri().clone();
@@ -86,6 +93,11 @@ pub async fn connect(url: &str, wire: &Wire) -> Result<Link, ConnectError> {
         let with_path = format!("ws://{authority}{PATH}");
         *request.uri_mut() = with_path.parse().map_err(|error| bad(format!("{error}")))?;
     }
+    if let Some(token) = token {
+        let value =
+            format!("Bearer {token}").parse().map_err(|_| bad("the token has odd characters".to_owned()))?;
+        request.headers_mut().insert(AUTHORIZATION, value);
+    }
     let address = (host.trim_start_matches('[').trim_end_matches(']'), uri.port_u16().unwrap_or(80));
     let tcp = |error| ConnectError::Tcp { url: url.to_owned(), error };
     let socket = TcpStream::connect(address).await.map_err(tcp)?;
@@ -93,7 +105,10 @@ pub async fn connect(url: &str, wire: &Wire) -> Result<Link, ConnectError> {
     let handshake = client_async_with_config(request, socket, Some(config(wire)));
     let why = match timeout(PATIENCE, handshake).await {
         Ok(Ok((socket, _response))) => return Ok(link(socket, wire)),
-        Ok(Err(Error::Http(response))) => format!("the server answered {}", response.status()),
+        Ok(Err(Error::Http(response))) => {
+            let words = response.body().as_deref().map(String::from_utf8_lossy).unwrap_or_default();
+            format!("the server answered {}: {}", response.status(), words.trim())
+        }
         Ok(Err(error)) => error.to_string(),
         Err(_) => "no answer in time".to_owned(),
     };
@@ -102,7 +117,13 @@ pub async fn connect(url: &str, wire: &Wire) -> Result<Link, ConnectError> {
 
 /// Listens for clients under [`PATH`]. Port 0 takes a free one: see [`Listener::local_addr`].
 pub async fn listen(address: impl ToSocketAddrs, wire: &Wire) -> io::Result<Listener> {
+    listen_behind(address, wire, Door::default()).await
+}
+
+/// Like [`listen`], for those whom the door lets in.
+pub async fn listen_behind(address: impl ToSocketAddrs, wire: &Wire, door: Door) -> io::Result<Listener> {
     Ok(Listener {
+        door: Arc::new(door),
         socket: TcpListener::bind(address).await?,
         wire: wire.clone(),
         opening: JoinSet::new(),
@@ -116,8 +137,9 @@ pub struct Listener {
     socket: TcpListener,
     wire: Wire,
     /// Connections in their handshake: a slow one does not keep others waiting.
-    opening: JoinSet<Option<(Socket, SocketAddr)>>,
+    opening: JoinSet<Option<(Socket, SocketAddr, Visitor)>>,
     refused: u64,
+    door: Arc<Door>,
 }
 
 impl Listener {
@@ -134,15 +156,25 @@ impl Listener {
 
     /// The next client. Cancel safe.
     pub async fn accept(&mut self) -> io::Result<(Link, SocketAddr)> {
+        self.accept_visitor().await.map(|(link, peer, _)| (link, peer))
+    }
+
+    /// The next client, and what is known of it. Cancel safe.
+    pub async fn accept_visitor(&mut self) -> io::Result<(Link, SocketAddr, Visitor)> {
         loop {
             tokio::select! {
                 accepted = self.socket.accept() => {
                     let (socket, peer) = accepted?;
-                    let config = config(&self.wire);
-                    self.opening.spawn(async move { Some((open(socket, config).await?, peer)) });
+                    let (config, door) = (config(&self.wire), self.door.clone());
+                    self.opening.spawn(async move {
+                        let (socket, visitor) = open(socket, config, &door).await?;
+                        Some((socket, peer, visitor))
+                    });
                 }
                 Some(opened) = self.opening.join_next() => match opened {
-                    Ok(Some((socket, peer))) => return Ok((link(socket, &self.wire), peer)),
+                    Ok(Some((socket, peer, visitor))) => {
+                        return Ok((link(socket, &self.wire), peer, visitor));
+                    }
                     _ => self.refused += 1,
                 },
             }
@@ -150,20 +182,20 @@ impl Listener {
     }
 }
 
-async fn open(socket: TcpStream, config: WebSocketConfig) -> Option<Socket> {
+async fn open(socket: TcpStream, config: WebSocketConfig, door: &Door) -> Option<(Socket, Visitor)> {
     socket.set_nodelay(true).ok()?;
-    let handshake = accept_hdr_async_with_config(socket, only_our_path, Some(config));
-    timeout(PATIENCE, handshake).await.ok()?.ok()
-}
-
-#[expect(clippy::result_large_err, reason = "the signature is the handshake's")]
-fn only_our_path(request: &Request, response: Response) -> Result<Response, ErrorResponse> {
-    if request.uri().path() == PATH {
-        return Ok(response);
-    }
-    let mut refusal = ErrorResponse::new(Some(format!("agents are served under {PATH}\n")));
-    *refusal.status_mut() = StatusCode::NOT_FOUND;
-    Err(refusal)
+    let mut visitor = Visitor::default();
+    #[expect(clippy::result_large_err, reason = "the signature is the handshake's")]
+    let admit = |request: &Request, response: Response| -> Result<Response, ErrorResponse> {
+        if request.uri().path() != PATH {
+            return Err(door::refusal(StatusCode::NOT_FOUND, format!("agents are served under {PATH}\n")));
+        }
+        visitor = door.open(request)?;
+        Ok(response)
+    };
+    let handshake = accept_hdr_async_with_config(socket, admit, Some(config));
+    let socket = timeout(PATIENCE, handshake).await.ok()?.ok()?;
+    Some((socket, visitor))
 }
 
 fn config(wire: &Wire) -> WebSocketConfig {

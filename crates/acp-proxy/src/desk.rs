@@ -73,9 +73,9 @@ impl Office {
     /// Takes a place for one more session.
     fn enter(&self) -> bool {
         let most = self.duties.max_sessions.unwrap_or(usize::MAX);
-        let taken = self.open.fetch_update(Ordering::AcqRel, Ordering::Acquire, |open| {
-            (open < most).then_some(open + 1)
-        });
+        let taken = self
+            .open
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |open| (open < most).then_some(open + 1));
         if taken.is_ok() {
             self.sessions.up();
         }
@@ -207,7 +207,9 @@ impl Desk {
         for pending in std::mem::take(&mut self.pending).into_values() {
             match pending {
                 Pending::Opening { .. } => self.office.leave(),
-                Pending::Prompt { session, trace } => self.turn_ended(&session, trace.as_deref(), "interrupted"),
+                Pending::Prompt { session, trace } => {
+                    self.turn_ended(&session, trace.as_deref(), "interrupted")
+                }
                 Pending::Closing(_) => {}
             }
         }
@@ -244,8 +246,12 @@ impl Desk {
             let list: Vec<serde_json::Value> = serde_json::from_str(servers).unwrap_or_default();
             list.iter().any(|server| server["name"] == name)
         };
-        let new: Vec<String> =
-            duties.mcp_servers.iter().filter(|(name, _)| !named(name)).map(|(_, json)| json.clone()).collect();
+        let new: Vec<String> = duties
+            .mcp_servers
+            .iter()
+            .filter(|(name, _)| !named(name))
+            .map(|(_, json)| json.clone())
+            .collect();
         if !new.is_empty() {
             splice.append("mcpServers", &new);
         }
@@ -274,7 +280,8 @@ impl Desk {
 
     /// The request's own trace; or the connection's, which it then gets.
     fn traced(&self, splice: &mut Splice<'_>) -> Option<String> {
-        let meta: Option<serde_json::Value> = splice.get("_meta").and_then(|meta| serde_json::from_str(meta).ok());
+        let meta: Option<serde_json::Value> =
+            splice.get("_meta").and_then(|meta| serde_json::from_str(meta).ok());
         let own = meta.as_ref().and_then(|meta| meta["traceparent"].as_str()).map(str::to_owned);
         if own.is_none()
             && let Some(trace) = &self.trace

@@ -10,7 +10,9 @@
 //!
 //! **Read first:** [`Proxy`], [`Settings`], [`Listener`].
 
+mod admit;
 pub mod aggregate;
+mod conduct;
 mod desk;
 pub mod event;
 mod greet;
@@ -19,6 +21,7 @@ mod lint;
 pub mod metrics;
 pub mod narrate;
 pub mod nats;
+pub mod ops;
 mod proxy;
 mod record;
 pub mod replay;
@@ -29,10 +32,11 @@ mod talk;
 mod turn;
 mod witness;
 
+pub use admit::{TOKEN_METHOD, token_line};
 pub use desk::Duties;
 pub use greet::ClientForm;
-pub use proxy::{Opened, Opener, Outcome, Proxy, Settings};
-pub use serve::{ListenError, Listener};
+pub use proxy::{Guest, Opened, Opener, Outcome, Proxy, Settings};
+pub use serve::{Entry, ListenError, Listener};
 pub use station::impossible;
 pub use talk::{Level, Say, Saying};
 pub use witness::{Hearing, Witness};

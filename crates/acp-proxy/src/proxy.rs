@@ -16,10 +16,17 @@ use futures_util::future::BoxFuture;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
+use crate::admit;
+use crate::conduct::{Conduct, Counts};
+use crate::desk::{Desk, Duties, Office};
 use crate::greet::{ClientForm, Greeting, frames, greet};
+use crate::journal::Journal;
 use crate::lint::Lint;
+use crate::metrics::Metrics;
 use crate::record;
+use crate::station;
 use crate::talk::{Level, Say, Saying, Talk};
+use crate::witness::{self, Heard, Witness};
 
 /// How a proxy works.
 #[derive(Clone, Debug)]
@@ -41,6 +48,18 @@ pub struct Settings {
     pub grace: Duration,
     /// The rest after each frame to a `probe` client: those take one read for one message.
     pub pace: Duration,
+    /// How long running turns may go on when we are told to stop, before they are cancelled.
+    pub drain: Duration,
+    /// What is done besides passing lines on.
+    pub duties: Duties,
+    /// Where conversations are kept.
+    pub journal: Option<Journal>,
+    /// What the agent is called in the journal.
+    pub agent_name: String,
+    /// Where things are counted.
+    pub metrics: Metrics,
+    /// What clients must say first, on wires that cannot ask them at the door.
+    pub token: Option<String>,
 }
 
 impl Default for Settings {
@@ -54,6 +73,12 @@ impl Default for Settings {
             notes: true,
             grace: Duration::from_secs(2),
             pace: Duration::from_millis(5),
+            drain: Duration::from_secs(5),
+            duties: Duties::default(),
+            journal: None,
+            agent_name: "agent".to_owned(),
+            metrics: Metrics::default(),
+            token: None,
         }
     }
 }
@@ -75,8 +100,22 @@ pub enum Outcome {
     Refused(String),
     /// We were told to stop.
     Stopped,
+    /// We cannot go on: why.
+    Fault(String),
 }
 
+/// Who a client is, as far as its connection says.
+#[derive(Clone, Debug, Default)]
+pub struct Guest {
+    /// It has shown its token at the door.
+    pub admitted: bool,
+    /// The trace that it belongs to: a W3C `traceparent`.
+    pub trace: Option<String>,
+    /// The form that it speaks, where that is known whatever clients speak otherwise.
+    pub form: Option<Dialect>,
+}
+
+const SHUTTING_DOWN: &str = "the proxy is shutting down";
 /// How long a client may take to read the last words, and to close its end.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 /// How long a client whose agent did not start may take to ask something that can be answered with the reason.
@@ -92,6 +131,11 @@ pub struct Proxy {
     base: u64,
     /// Session ids that differ on the two sides, from conversations that have ended: of clients, of agents.
     known: Mutex<[Vec<(String, String)>; 2]>,
+    witness: Option<Arc<dyn Witness>>,
+    office: Arc<Office>,
+    counts: Counts,
+    /// Session ids of an agent of a foreign form, where the desk stands between.
+    agents: acp_host::Sessions,
 }
 
 impl Proxy {
@@ -100,6 +144,9 @@ impl Proxy {
     pub fn new(settings: Settings, open: Opener, say: Say) -> Proxy {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Proxy {
+            office: Office::new(settings.duties.clone(), &settings.metrics),
+            counts: Counts::new(&settings.metrics),
+            agents: acp_host::Sessions::default(),
             settings,
             open,
             talk: Talk::new(say.clone()),
@@ -107,26 +154,68 @@ impl Proxy {
             count: AtomicU64::new(0),
             base: u64::try_from(now.as_millis()).unwrap_or_default(),
             known: Mutex::default(),
+            witness: None,
         }
+    }
+
+    /// Shows every conversation to `witness`, too.
+    #[must_use]
+    pub fn witnessed(mut self, witness: Arc<dyn Witness>) -> Proxy {
+        self.witness = Some(witness);
+        self
     }
 
     pub(crate) fn say(&self, level: Level, words: &str) {
         (self.say)(&Saying::plain(level, words));
     }
 
+    /// A client was turned away.
+    pub(crate) fn refused(&self, why: &str) {
+        self.counts.refused.up();
+        self.say(Level::Warn, &format!("a client was refused: {why}"));
+    }
+
     /// Serves one client until it, its agent or we must go. Leaves no process behind.
-    pub async fn serve(&self, client: Link, mut stop: watch::Receiver<bool>) -> Outcome {
+    pub async fn serve(&self, client: Link, stop: watch::Receiver<bool>) -> Outcome {
+        self.serve_guest(client, Guest::default(), stop).await
+    }
+
+    /// The same for one of whom something is known.
+    pub async fn serve_guest(
+        &self,
+        mut client: Link,
+        guest: Guest,
+        mut stop: watch::Receiver<bool>,
+    ) -> Outcome {
         let number = self.count.fetch_add(1, Ordering::Relaxed) + 1;
+        let _counted = self.counts.connection();
+        if let (Some(token), false) = (&self.settings.token, guest.admitted) {
+            let admitted = tokio::select! {
+                admitted = admit::by_token(&mut client, token) => admitted,
+                () = stopped(&mut stop) => return Outcome::Stopped,
+            };
+            if let Err(why) = admitted {
+                self.counts.refused.up();
+                self.talk.tell(Level::Warn, number, &why, &[]);
+                farewell(client, &mut stop).await;
+                return Outcome::Refused(why);
+            }
+        }
         let mut taps = Vec::new();
         let client = self.tapped(client, number, Direction::ClientToAgent, &mut taps);
-        let outcome = self.conversation(client, number, &mut taps, &mut stop).await;
+        let outcome = self.conversation(client, number, &guest, &mut taps, &mut stop).await;
         for tap in taps {
             if let Err(error) = tap.finish() {
                 self.talk.about(number, &error.to_string());
             }
         }
         match &outcome {
-            Outcome::AgentFailed(why) | Outcome::Refused(why) => self.talk.about(number, why),
+            Outcome::AgentFailed(why) => {
+                self.counts.agents_failed.up();
+                self.talk.tell(Level::Warn, number, why, &[]);
+            }
+            Outcome::Refused(why) => self.talk.tell(Level::Warn, number, why, &[]),
+            Outcome::Fault(why) => self.talk.tell(Level::Error, number, why, &[]),
             Outcome::Left | Outcome::Stopped => {}
         }
         outcome
@@ -136,10 +225,12 @@ impl Proxy {
         &self,
         mut client: Link,
         number: u64,
+        guest: &Guest,
         taps: &mut Vec<Tap>,
         stop: &mut watch::Receiver<bool>,
     ) -> Outcome {
-        let (dialect, first) = match self.settings.client {
+        let form = guest.form.map_or(self.settings.client, ClientForm::Only);
+        let (dialect, first) = match form {
             ClientForm::Only(dialect) => (dialect, Vec::new()),
             ClientForm::Auto => {
                 let greeting = tokio::select! {
@@ -176,7 +267,40 @@ impl Proxy {
         };
         let agent =
             if dialect == self.settings.agent { agent } else { self.tapped_agent(agent, number, taps) };
-        self.join(client, dialect, first, agent, child, number, stop).await
+        let desked = !self.settings.duties.is_idle() || guest.trace.is_some();
+        let reached = if desked { Dialect::V1 } else { self.settings.agent };
+        let conduct = match Conduct::begin(&self.settings, &self.counts, number, dialect, reached) {
+            Ok(conduct) => conduct,
+            Err(why) => {
+                excuse(&mut client, &first, &why).await;
+                let (_, ()) =
+                    tokio::join!(end_agent(agent, child, self.settings.grace), farewell(client, stop));
+                return Outcome::Fault(why);
+            }
+        };
+        let agent = if desked { self.desked(agent, &conduct, guest, number) } else { agent };
+        let outcome = self.join(client, dialect, first, agent, child, &conduct, number, stop).await;
+        conduct.end(&outcome);
+        outcome
+    }
+
+    /// The agent behind the desk, where it speaks v1 whatever it speaks.
+    fn desked(&self, agent: Link, conduct: &Conduct, guest: &Guest, number: u64) -> Link {
+        let (talk, all) = (self.talk.clone(), self.settings.notes);
+        let watch = Watch::notes(move |side, note| {
+            if all || note.kind.is_misbehaviour() {
+                talk.note(number, side, note);
+            }
+        });
+        let options = Options {
+            session_prefix: format!("session_{:x}_{number:x}", self.base),
+            ..self.settings.options.clone()
+        };
+        let agent = acp_host::translated_again(agent, self.settings.agent, options, watch, &self.agents);
+        let talk = self.talk.clone();
+        let desk =
+            Desk::new(self.office.clone(), talk.clone(), number, conduct.keeper(), guest.trace.clone());
+        station::behind(agent, desk, talk, number)
     }
 
     #[expect(
@@ -190,12 +314,18 @@ impl Proxy {
         first: Vec<Burst>,
         agent: Link,
         mut child: Option<Child>,
+        conduct: &Conduct,
         number: u64,
         stop: &mut watch::Receiver<bool>,
     ) -> Outcome {
-        let lint = self.lint(dialect, number);
-        let mut joint =
-            Joint::new(client, agent, self.bridge(dialect, number), self.watch(number, lint.clone()));
+        let lint = self.lint(dialect, conduct.agent, number);
+        let heard = self.heard(dialect, conduct.agent, number);
+        let mut watch = self.watch(number, lint.clone());
+        watch.heard = conduct.listener();
+        if let Some(heard) = &heard {
+            witness::attach(&mut watch, heard);
+        }
+        let mut joint = Joint::new(client, agent, self.bridge(dialect, conduct.agent, number), watch);
         if dialect == Dialect::Probe {
             joint.pace(self.settings.pace);
         }
@@ -207,13 +337,19 @@ impl Proxy {
         if ended == Some(Ended::ClientDone) {
             ended = self.finish(&mut joint, child.as_mut(), stop).await;
         }
+        if ended.is_none() && joint.is_busy() {
+            ended = self.drain(&mut joint, number).await;
+        }
         if ended.is_none() {
-            joint.answer_open("the proxy is shutting down");
+            joint.answer_open(SHUTTING_DOWN);
             let _ = timeout(Duration::from_millis(100), joint.run()).await;
         }
         if let Some(lint) = lint {
             let agent_went = matches!(ended, Some(Ended::AgentGone));
             lint.close(if agent_went { Ending::AgentExited } else { Ending::ClientClosed });
+        }
+        if let Some(heard) = heard {
+            witness::over(&heard, ended.as_ref());
         }
         self.remember(&mut joint);
         let (client, agent) = joint.into_links();
@@ -226,6 +362,7 @@ impl Proxy {
         });
         match ended {
             None => Outcome::Stopped,
+            Some(Ended::Stopped(reason)) => Outcome::Fault(reason),
             Some(Ended::Refused { side, reason }) => {
                 Outcome::Refused(format!("the {side} was refused: {reason}"))
             }
@@ -236,6 +373,19 @@ impl Proxy {
             },
             Some(Ended::ClientDone | Ended::ClientGone) => Outcome::Left,
         }
+    }
+
+    /// We are told to stop, and turns are running: they get their time, then they are cancelled.
+    async fn drain(&self, joint: &mut Joint, number: u64) -> Option<Ended> {
+        joint.wind_down(SHUTTING_DOWN);
+        let ended = until_idle(joint, self.settings.drain).await;
+        if ended.is_some() || !joint.is_busy() {
+            return ended;
+        }
+        let count = joint.cancel_turns();
+        let turns = if count == 1 { "turn".to_owned() } else { format!("{count} turns") };
+        self.talk.about(number, &format!("cancelled the running {turns}: the proxy is shutting down"));
+        until_idle(joint, self.settings.grace).await
     }
 
     /// The client has ended its output. What the agent still says is passed on as long as there is something; then the
@@ -275,7 +425,7 @@ impl Proxy {
         Some(Ended::ClientGone)
     }
 
-    fn bridge(&self, client: Dialect, number: u64) -> Bridge {
+    fn bridge(&self, client: Dialect, agent: Dialect, number: u64) -> Bridge {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let side = |dialect, side, known: &Vec<(String, String)>| {
             let options = Options {
@@ -286,7 +436,7 @@ impl Proxy {
             Translator::new(dialect, side, options)
         };
         let [clients, agents] = &*known;
-        Bridge::of(side(client, Side::Client, clients), side(self.settings.agent, Side::Agent, agents))
+        Bridge::of(side(client, Side::Client, clients), side(agent, Side::Agent, agents))
     }
 
     fn remember(&self, joint: &mut Joint) {
@@ -313,11 +463,23 @@ impl Proxy {
         watch
     }
 
-    fn lint(&self, client: Dialect, number: u64) -> Option<Lint> {
+    fn heard(&self, client: Dialect, agent: Dialect, number: u64) -> Option<Heard> {
+        let witness = self.witness.as_ref()?;
+        if client == agent && client != Dialect::V1 {
+            let words = format!(
+                "client and agent both speak {client}: nothing is translated, so nothing is published"
+            );
+            self.talk.about(number, &words);
+            return None;
+        }
+        Some(Arc::new(Mutex::new(witness.begins(number))))
+    }
+
+    fn lint(&self, client: Dialect, agent: Dialect, number: u64) -> Option<Lint> {
         if !self.settings.lint {
             return None;
         }
-        if client == self.settings.agent && client != Dialect::V1 {
+        if client == agent && client != Dialect::V1 {
             let words =
                 format!("client and agent both speak {client}: nothing is translated, so nothing is judged");
             self.talk.about(number, &words);
@@ -357,6 +519,20 @@ pub(crate) async fn stopped(stop: &mut watch::Receiver<bool>) {
     }
 }
 
+/// Passes lines on until no turn is running, or the time is over, or a side is gone.
+async fn until_idle(joint: &mut Joint, most: Duration) -> Option<Ended> {
+    const LOOK: Duration = Duration::from_millis(10);
+    let end = tokio::time::Instant::now() + most;
+    while joint.is_busy() && tokio::time::Instant::now() < end {
+        if let Ok(ended) = timeout(LOOK, joint.run()).await
+            && ended != Ended::ClientDone
+        {
+            return Some(ended);
+        }
+    }
+    None
+}
+
 /// After the client has ended its output, the agent's end is as it should be.
 fn as_left(ended: Ended) -> Ended {
     match ended {
@@ -379,7 +555,7 @@ async fn end_agent(agent: Link, child: Option<Child>, grace: Duration) -> Option
 }
 
 /// Tells the client why there is no agent, in answer to what it asked.
-async fn excuse(client: &mut Link, first: &[Burst], why: &str) {
+pub(crate) async fn excuse(client: &mut Link, first: &[Burst], why: &str) {
     let asked = |burst: &Burst| {
         frames(burst).find_map(|frame| match frame.view() {
             View::Request { id, .. } => Some(id.clone()),
@@ -401,7 +577,7 @@ async fn excuse(client: &mut Link, first: &[Burst], why: &str) {
 
 /// Closes the client's link after what is queued for it. What it still says is read, unseen: a socket that is closed with
 /// unread bytes in it resets the connection, and the client could lose what it was told last.
-async fn farewell(client: Link, stop: &mut watch::Receiver<bool>) {
+pub(crate) async fn farewell(client: Link, stop: &mut watch::Receiver<bool>) {
     let Link { tx, mut rx } = client;
     let finished = async {
         let _ = tx.finish().await;

@@ -82,7 +82,9 @@ pub enum ReplayError {
         dialect: String,
     },
     /// No such session.
-    #[error("{wanted:?} is neither a file nor a session or conversation in the journal {folder}; acp replay --list shows what there is")]
+    #[error(
+        "{wanted:?} is neither a file nor a session or conversation in the journal {folder}; acp replay --list shows what there is"
+    )]
     Unknown {
         /// What was asked for.
         wanted: String,
@@ -154,7 +156,14 @@ impl Recording {
                 let seq = numbers.entry(session.clone()).or_insert(0_u64);
                 *seq += 1;
                 let at = began + u64::try_from(t.as_millis()).unwrap_or_default();
-                events.push(Event { session: session.to_string(), epoch: 0, seq: *seq, at, task: None, body });
+                events.push(Event {
+                    session: session.to_string(),
+                    epoch: 0,
+                    seq: *seq,
+                    at,
+                    task: None,
+                    body,
+                });
             }
         };
         let mut last = Duration::ZERO;
@@ -213,6 +222,7 @@ fn canonical(conversation: Conversation) -> Result<Recording, ReplayError> {
             Direction::ClientToAgent => Side::Client,
             Direction::AgentToClient => Side::Agent,
         };
+        let line = if line.starts_with(b"\xEF\xBB\xBF") { line.slice(3..) } else { line };
         bridge.receive_seen(from, &Frame::parse(line), &mut |side, frame| {
             let dir = match side {
                 Side::Client => Direction::ClientToAgent,
@@ -251,8 +261,8 @@ fn push_decision(said: &mut Vec<Said>, decided: Decided) {
 
 fn transcript(path: &Path) -> Result<Recording, ReplayError> {
     let place = path.display().to_string();
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| ReplayError::Io { place: place.clone(), error })?;
+    let text =
+        std::fs::read_to_string(path).map_err(|error| ReplayError::Io { place: place.clone(), error })?;
     let mut said = Vec::new();
     let mut notices = Vec::new();
     for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
@@ -271,7 +281,8 @@ fn transcript(path: &Path) -> Result<Recording, ReplayError> {
     if said.is_empty() {
         return Err(ReplayError::Empty(place));
     }
-    let first = said.iter().find(|said| said.dir == Direction::ClientToAgent && said.frame.method().is_some());
+    let first =
+        said.iter().find(|said| said.dir == Direction::ClientToAgent && said.frame.method().is_some());
     if let Some(first) = first
         && let Detection::Sure(dialect) = detect([&first.frame])
         && dialect != Dialect::V1

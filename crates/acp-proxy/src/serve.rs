@@ -5,22 +5,36 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use acp_link::{Wire, stdio, tcp, ws};
+use acp_link::{Door, Link, Wire, stdio, tcp, ws};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::proxy::{Outcome, Proxy, stopped};
+use crate::proxy::{Guest, Outcome, Proxy, excuse, farewell, stopped};
 use crate::talk::Level;
+
+/// Refused clients that are told why, at once; more are turned away without a word.
+const REFUSALS: usize = 64;
 
 /// Where clients come from.
 #[derive(Debug)]
 pub enum Listener {
     /// One client, at the other end of our own standard input and output.
-    Stdio,
+    Stdio(Entry),
     /// Lines over TCP.
-    Tcp(tcp::Listener),
+    Tcp(tcp::Listener, Entry),
     /// Messages over WebSocket.
-    WebSocket(ws::Listener),
+    WebSocket(ws::Listener, Entry),
+}
+
+/// How clients come in.
+#[derive(Clone, Debug, Default)]
+pub struct Entry {
+    /// The limits of their wires.
+    pub wire: Wire,
+    /// Who may open a WebSocket. What a TCP client must say is up to [`Settings::token`](crate::Settings::token).
+    pub door: Door,
+    /// At most so many at once.
+    pub most: Option<usize>,
 }
 
 /// Why no client can be taken.
@@ -41,24 +55,24 @@ pub enum ListenError {
 
 impl Listener {
     /// Listens for TCP connections; port 0 takes a free one.
-    pub async fn tcp(address: SocketAddr) -> Result<Self, ListenError> {
-        let listener = tcp::listen(address, &Wire::default()).await;
-        listener.map(Self::Tcp).map_err(|error| ListenError::Address { address, error })
+    pub async fn tcp(address: SocketAddr, entry: Entry) -> Result<Self, ListenError> {
+        let listener = tcp::listen(address, &entry.wire).await;
+        listener.map(|tcp| Self::Tcp(tcp, entry)).map_err(|error| ListenError::Address { address, error })
     }
 
     /// Listens for WebSocket connections; port 0 takes a free one.
-    pub async fn web_socket(address: SocketAddr) -> Result<Self, ListenError> {
-        let listener = ws::listen(address, &Wire::default()).await;
-        listener.map(Self::WebSocket).map_err(|error| ListenError::Address { address, error })
+    pub async fn web_socket(address: SocketAddr, entry: Entry) -> Result<Self, ListenError> {
+        let listener = ws::listen_behind(address, &entry.wire, entry.door.clone()).await;
+        listener.map(|ws| Self::WebSocket(ws, entry)).map_err(|error| ListenError::Address { address, error })
     }
 
     /// Where it listens.
     #[must_use]
     pub fn address(&self) -> Option<SocketAddr> {
         match self {
-            Self::Stdio => None,
-            Self::Tcp(listener) => listener.local_addr().ok(),
-            Self::WebSocket(listener) => listener.local_addr().ok(),
+            Self::Stdio(_) => None,
+            Self::Tcp(listener, _) => listener.local_addr().ok(),
+            Self::WebSocket(listener, _) => listener.local_addr().ok(),
         }
     }
 
@@ -69,29 +83,34 @@ impl Listener {
         proxy: Arc<Proxy>,
         mut stop: watch::Receiver<bool>,
     ) -> Result<Outcome, ListenError> {
-        let mut listener = match self {
-            Self::Stdio => {
-                let link = stdio::own(&Wire::default()).map_err(ListenError::Stdio)?;
-                return Ok(proxy.serve(link, stop).await);
+        let (mut listener, most) = match self {
+            Self::Stdio(entry) => {
+                let link = stdio::own(&entry.wire).map_err(ListenError::Stdio)?;
+                let guest = Guest { admitted: true, ..Guest::default() };
+                return Ok(proxy.serve_guest(link, guest, stop).await);
             }
-            listener => listener,
+            Self::Tcp(_, Entry { most, .. }) | Self::WebSocket(_, Entry { most, .. }) => (self, most),
         };
-        let mut conversations = JoinSet::new();
+        let (mut conversations, mut refusals) = (JoinSet::new(), JoinSet::new());
         loop {
-            let accept = async {
-                match &mut listener {
-                    Self::Tcp(listener) => listener.accept().await,
-                    Self::WebSocket(listener) => listener.accept().await,
-                    Self::Stdio => std::future::pending().await,
-                }
-            };
             tokio::select! {
                 () = stopped(&mut stop) => break,
                 Some(_) = conversations.join_next() => {}
-                accepted = accept => match accepted {
-                    Ok((link, _)) => {
+                Some(()) = next_refusal(&mut refusals) => {}
+                accepted = listener.accept() => match accepted {
+                    Ok((link, _)) if most.is_some_and(|most| conversations.len() >= most) => {
+                        let most = most.unwrap_or_default();
+                        let why = format!(
+                            "this proxy serves at most {most} connections at once (--max-connections); try again later"
+                        );
+                        proxy.refused(&why);
+                        if refusals.len() < REFUSALS {
+                            refusals.spawn(refuse(link, why, stop.clone()));
+                        }
+                    }
+                    Ok((link, guest)) => {
                         let (proxy, stop) = (proxy.clone(), stop.clone());
-                        conversations.spawn(async move { proxy.serve(link, stop).await });
+                        conversations.spawn(async move { proxy.serve_guest(link, guest, stop).await });
                     }
                     Err(error) => {
                         // Out of descriptors, most likely: wait for some to come back.
@@ -102,7 +121,33 @@ impl Listener {
             }
         }
         drop(listener);
+        refusals.abort_all();
         while conversations.join_next().await.is_some() {}
         Ok(Outcome::Stopped)
     }
+
+    /// The next client, and what is known of it.
+    async fn accept(&mut self) -> io::Result<(Link, Guest)> {
+        match self {
+            Self::Tcp(listener, _) => {
+                let (link, _) = listener.accept().await?;
+                Ok((link, Guest::default()))
+            }
+            Self::WebSocket(listener, _) => {
+                let (link, _, visitor) = listener.accept_visitor().await?;
+                Ok((link, Guest { admitted: true, trace: visitor.traceparent, ..Guest::default() }))
+            }
+            Self::Stdio(_) => std::future::pending().await,
+        }
+    }
+}
+
+async fn next_refusal(refusals: &mut JoinSet<()>) -> Option<()> {
+    refusals.join_next().await.map(|_| ())
+}
+
+/// Answers what the client asks first, and closes.
+async fn refuse(mut client: Link, why: String, mut stop: watch::Receiver<bool>) {
+    excuse(&mut client, &[], &why).await;
+    farewell(client, &mut stop).await;
 }

@@ -144,7 +144,10 @@ mod tests {
             splice.append("mcpServers", &["1".to_owned()]);
             splice.set_within("_meta", "a", "2");
         });
-        assert_eq!(out, r#"{"jsonrpc":"2.0","id":1,"method":"m","params":{"mcpServers":[1],"_meta":{"a":2}}}"#);
+        assert_eq!(
+            out,
+            r#"{"jsonrpc":"2.0","id":1,"method":"m","params":{"mcpServers":[1],"_meta":{"a":2}}}"#
+        );
         let same = r#"{"jsonrpc":"2.0","id":1,"method":"m","params":{}}"#;
         assert_eq!(spliced(same, |_| {}), same);
     }

@@ -185,7 +185,9 @@ fn segments_are_rotated_by_size_and_each_knows_its_conversations() {
         }
     }
     let mut last = Reader::open(&found[found.len() - 1]).expect("a segment");
-    let Some((_, Record::Opened(again))) = last.next() else { panic!("a segment begins with its conversations") };
+    let Some((_, Record::Opened(again))) = last.next() else {
+        panic!("a segment begins with its conversations")
+    };
     assert_eq!((again.conversation, again.again), (1, true));
     assert!(!last.any(|(_, record)| matches!(record, Record::Opened(_))), "2 was over");
 }
@@ -197,7 +199,8 @@ fn segments_are_rotated_by_age_and_old_ones_go() {
     std::fs::write(&old, b"acp-journal 1\n").expect("a file");
     let past = std::time::SystemTime::now() - Duration::from_secs(3600);
     OpenOptions::new().write(true).open(&old).and_then(|file| file.set_modified(past)).expect("an old file");
-    let age = Settings { segment_age: Duration::ZERO, keep: Duration::from_secs(1800), ..settings(folder.path()) };
+    let age =
+        Settings { segment_age: Duration::ZERO, keep: Duration::from_secs(1800), ..settings(folder.path()) };
     let (journal, told) = create(age);
     assert!(!old.exists());
     assert!(told.lock().expect("whole").iter().any(|line| line.contains("is old enough to go")));

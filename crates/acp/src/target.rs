@@ -13,7 +13,7 @@ use anyhow::{Context, bail};
 /// The flags that name one agent.
 #[derive(clap::Args, Debug, Default)]
 pub struct TargetArgs {
-    /// An agent by name: mock, an entry of --settings, or a known agent that is installed
+    /// An agent by name: mock, reference, an entry of --settings, or a known agent that is installed
     #[arg(long, value_name = "NAME", help_heading = "Which agent", conflicts_with_all = ["command", "connect"])]
     pub agent: Option<String>,
     /// An editor's settings file with an agent_servers table
@@ -22,7 +22,8 @@ pub struct TargetArgs {
     /// The agent as a command line
     #[arg(long, value_name = "COMMAND", help_heading = "Which agent", conflicts_with = "connect")]
     pub command: Option<String>,
-    /// An agent that listens: tcp://HOST:PORT, ws://HOST:PORT/acp
+    /// An agent that listens: tcp://HOST:PORT, ws://HOST:PORT/acp; a token that it demands is taken from
+    /// ACP_CONNECT_TOKEN
     #[arg(long, value_name = "ADDRESS", help_heading = "Which agent")]
     pub connect: Option<String>,
     /// The form of the protocol that the agent speaks: v1, 2025.1, probe, go or delta (v1 if it is not given)
@@ -31,7 +32,10 @@ pub struct TargetArgs {
 }
 
 /// The agents in the box: their names, and the arguments under which this program plays them.
-const BUILT_IN: &[(&str, &[&str])] = &[("mock", &["mock", "--stdio", "--dialect", "v1"])];
+const BUILT_IN: &[(&str, &[&str])] = &[
+    ("mock", &["mock", "--stdio", "--dialect", "v1"]),
+    ("reference", &["agent", "--allow-edit", "--enable-delegate", "--enable-mcp", "--dialect", "v1"]),
+];
 
 /// An agent that can be reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,7 +76,7 @@ impl TargetArgs {
             return address_of(address);
         }
         match (&self.agent, &self.settings) {
-            (Some(name), None) if name == "mock" => {
+            (Some(name), None) if is_built_in(name) => {
                 let mut target = named(name, None)?;
                 if let (Target::Process { args, .. }, Some(dialect)) = (&mut target, self.dialect)
                     && let Some(spoken) = args.last_mut()
@@ -104,7 +108,13 @@ impl Target {
 
     /// Starts or connects to it. A process is started in `cwd` under a supervisor, so that nothing of it outlives us.
     pub async fn open(&self, cwd: &Path, tap: Option<&Tap>) -> anyhow::Result<Connection> {
-        let wire = Wire::default();
+        self.open_on(cwd, tap, &Wire::default()).await
+    }
+
+    /// The same, with other limits than the usual ones.
+    pub async fn open_on(&self, cwd: &Path, tap: Option<&Tap>, wire: &Wire) -> anyhow::Result<Connection> {
+        // What a listening proxy demands.
+        let token = std::env::var("ACP_CONNECT_TOKEN").ok().filter(|token| !token.is_empty());
         let (link, child) = match self {
             Target::Process { program, args, env, .. } => {
                 let options = Options {
@@ -112,17 +122,22 @@ impl Target {
                     env: env.clone(),
                     cwd: Some(cwd.to_owned()),
                     supervisor: std::env::current_exe().ok(),
+                    wire: wire.clone(),
                     ..Options::new(program)
                 };
                 let (link, child) = child::spawn(&options)?;
                 (link, Some(child))
             }
             Target::Tcp(address) => {
-                let connected = tcp::connect(address.as_str(), &wire).await;
+                let connected = tcp::connect(address.as_str(), wire).await;
                 let words = || format!("cannot connect to tcp://{address}; does an agent listen there?");
-                (connected.with_context(words)?, None)
+                let link = connected.with_context(words)?;
+                if let Some(token) = &token {
+                    link.tx.send(acp_proxy::token_line(token).raw()).await?;
+                }
+                (link, None)
             }
-            Target::Ws(url) => (ws::connect(url, &wire).await?, None),
+            Target::Ws(url) => (ws::connect_as(url, wire, token.as_deref()).await?, None),
         };
         let link = match tap {
             Some(tap) => link.tapped(tap, Direction::AgentToClient),
@@ -154,6 +169,22 @@ impl Connection {
         }
         self
     }
+}
+
+/// Whether this program plays the agent of that name.
+pub(crate) fn is_built_in(name: &str) -> bool {
+    BUILT_IN.iter().any(|(built_in, _)| *built_in == name)
+}
+
+/// The arguments under which this program plays it, with its sessions in this folder.
+pub(crate) fn built_in_args(name: &str, dialect: Dialect, state: &str) -> Option<Vec<String>> {
+    let (_, args) = BUILT_IN.iter().find(|(built_in, _)| *built_in == name)?;
+    let mut args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
+    if let Some(spoken) = args.last_mut() {
+        dialect.as_str().clone_into(spoken);
+    }
+    args.extend(["--state-dir".to_owned(), state.to_owned()]);
+    Some(args)
 }
 
 fn command_line(line: &str) -> anyhow::Result<Target> {

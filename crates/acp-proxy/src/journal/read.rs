@@ -197,9 +197,11 @@ pub fn conversations_of(
                 let key = (run.clone(), number);
                 if let (false, Some(wanted), Some(named)) = (keeping, wanted, &named) {
                     let hit = match &record {
-                        Record::Lines(lines) => {
-                            lines.what.lines().iter().any(|line| memmem::find(line, named.as_bytes()).is_some())
-                        }
+                        Record::Lines(lines) => lines
+                            .what
+                            .lines()
+                            .iter()
+                            .any(|line| memmem::find(line, named.as_bytes()).is_some()),
                         _ => number > 0 && wanted == format!("{run}.{number}"),
                     };
                     *meant.entry(key).or_default() |= hit;

@@ -315,7 +315,7 @@ impl What {
                 ends.map(|end| {
                     let line = bytes.slice(start..end);
                     start = end + 1;
-                    line
+                    if line.ends_with(b"\r") { line.slice(..line.len() - 1) } else { line }
                 })
                 .collect()
             }

@@ -8,19 +8,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::{Duration, Instant, SystemTime};
 
-use acp_rpc::Direction;
 use super::files::{self, DONE, OPEN};
 use super::record::{self, Closed, Decided, End, Gap, Lines, MAGIC, Opened, Record, What};
 use super::{OnFailure, Settings, Sync};
 use crate::metrics::{Metrics, Value};
 use crate::talk::{Level, Say, Saying};
+use acp_rpc::Direction;
 
 /// After a failure, writing is tried again so much later.
 const AGAIN: Duration = Duration::from_millis(500);
 
 /// The journal cannot be written.
 #[derive(Clone, Debug, thiserror::Error)]
-#[error("the journal cannot be written ({place}): {reason}; make room, or start with --journal-full continue or --no-journal")]
+#[error(
+    "the journal cannot be written ({place}): {reason}; make room, or start with --journal-full continue or --no-journal"
+)]
 pub struct JournalError {
     /// The file.
     pub place: String,
@@ -283,7 +285,8 @@ impl Inner {
                     self.counts.healthy.set(1);
                     let gap = std::mem::take(&mut state.missing.records);
                     state.missing.bytes = 0;
-                    let words = format!("the journal can be written again; {gap} records are missing from it");
+                    let words =
+                        format!("the journal can be written again; {gap} records are missing from it");
                     (self.say)(&Saying::plain(Level::Warn, &words));
                 }
                 Ok(())
@@ -428,7 +431,9 @@ impl Inner {
             if done && last.is_ok_and(|last| last < before) {
                 let words = match std::fs::remove_file(&path) {
                     Ok(()) => format!("the journal segment {} is old enough to go", path.display()),
-                    Err(error) => format!("cannot remove the old journal segment {}: {error}", path.display()),
+                    Err(error) => {
+                        format!("cannot remove the old journal segment {}: {error}", path.display())
+                    }
                 };
                 (self.say)(&Saying::plain(Level::Info, &words));
             }

@@ -70,7 +70,8 @@ impl Player {
                 self.go_on(now);
             }
             View::Notification { method: "session/cancel", params } => {
-                let params: Value = params.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+                let params: Value =
+                    params.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
                 if let Some(session) = params["sessionId"].as_str() {
                     self.cancel(session);
                 }
@@ -118,7 +119,8 @@ impl Player {
         self.used[found] = true;
         let recorded = &self.script.asked[found];
         if method == "session/prompt" && recorded.params["prompt"] != params["prompt"] {
-            self.notes.push("the prompt differs from the recorded one; the recorded answer is given".to_owned());
+            self.notes
+                .push("the prompt differs from the recorded one; the recorded answer is given".to_owned());
         }
         if let (Some(session), Some(known)) = (&session, &recorded.session) {
             self.sessions.insert(session.clone(), known.clone());
@@ -134,15 +136,20 @@ impl Player {
         let recorded = session.map(|session| self.sessions.get(session).map_or(session, String::as_str));
         let free = || {
             let asked = self.script.asked.iter().zip(&self.used).enumerate();
-            asked.filter(|(_, (asked, used))| !**used && asked.method == method).map(|(at, (asked, _))| (at, asked))
+            asked
+                .filter(|(_, (asked, used))| !**used && asked.method == method)
+                .map(|(at, (asked, _))| (at, asked))
         };
         let same = |asked: &Value| essence(asked) == essence(params);
-        let of_session = || free().filter(|(_, asked)| recorded.is_none() || asked.session.as_deref() == recorded);
+        let of_session =
+            || free().filter(|(_, asked)| recorded.is_none() || asked.session.as_deref() == recorded);
         of_session()
             .find(|(_, asked)| same(&asked.params))
             .or_else(|| of_session().next())
             // A session that the recording does not know is one that it knows under another name.
-            .or_else(|| free().find(|(_, asked)| recorded.is_some() && self.is_unclaimed(asked.session.as_deref())))
+            .or_else(|| {
+                free().find(|(_, asked)| recorded.is_some() && self.is_unclaimed(asked.session.as_deref()))
+            })
             .map(|(at, _)| at)
     }
 
@@ -196,9 +203,11 @@ impl Player {
     }
 
     fn cancel(&mut self, session: &str) {
-        let (gone, left): (Vec<Lane>, Vec<Lane>) = std::mem::take(&mut self.lanes).into_iter().partition(|lane| {
-            lane.session.as_deref() == Some(session) && self.script.asked[lane.asked].method == "session/prompt"
-        });
+        let (gone, left): (Vec<Lane>, Vec<Lane>) =
+            std::mem::take(&mut self.lanes).into_iter().partition(|lane| {
+                lane.session.as_deref() == Some(session)
+                    && self.script.asked[lane.asked].method == "session/prompt"
+            });
         self.lanes = left;
         for lane in gone {
             self.out.push_back(Frame::response(&lane.id, &json!({ "stopReason": "cancelled" })));

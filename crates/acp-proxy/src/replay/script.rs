@@ -79,7 +79,8 @@ impl Sorting {
     fn client(&mut self, said: &Said) {
         match said.frame.view() {
             View::Request { id, method, params } => {
-                let params: Value = params.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+                let params: Value =
+                    params.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
                 let session = params["sessionId"].as_str().map(str::to_owned);
                 let index = self.script.asked.len();
                 if let Some(session) = &session

@@ -1,14 +1,21 @@
 //! `acp proxy`
 
+mod duties;
+mod journal;
+mod operation;
+
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use acp_dialect::{Dialect, Options, Unasked};
-use acp_proxy::{ClientForm, Listener, Opener, Outcome, Proxy, Saying, Settings};
+use acp_link::Wire;
+use acp_proxy::journal::Journal;
+use acp_proxy::ops::Health;
+use acp_proxy::{ClientForm, Duties, Level, Listener, Opener, Outcome, Proxy, Saying, Settings};
 use anyhow::Context;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -21,7 +28,7 @@ use crate::target::{Connection, Target, TargetArgs};
 #[derive(clap::Args)]
 pub struct Args {
     /// Where clients come from: stdio, tcp://127.0.0.1:PORT or ws://127.0.0.1:PORT/acp; port 0 takes any free one, and
-    /// the address is printed as a line of JSON
+    /// the address is printed as a line of JSON. Other than loopback addresses need --listen-token
     #[arg(long, value_name = "WHERE", default_value = "stdio")]
     listen: Listen,
     /// Which agent.
@@ -30,9 +37,10 @@ pub struct Args {
     /// The form that clients speak: auto (that of their first frame), v1, 2025.1, probe, go or delta
     #[arg(long, value_name = "DIALECT", default_value = "auto", help_heading = "Translation")]
     client_dialect: ClientForm,
-    /// Where agents work when the client's form does not say
-    #[arg(long, value_name = "DIR", default_value = ".", help_heading = "Translation")]
-    work_dir: PathBuf,
+    /// The folder that every session works in, whatever the client says; without it, the client's, or the current one
+    /// where its form does not say
+    #[arg(long, value_name = "DIR", help_heading = "Policy")]
+    work_dir: Option<PathBuf>,
     /// The answer to a permission request when the client's form cannot be asked: reject, allow or cancel
     #[arg(long, value_name = "ANSWER", default_value = "reject", value_parser = unasked, help_heading = "Translation")]
     permission: Unasked,
@@ -66,6 +74,12 @@ pub struct Args {
     /// Say nothing about differences between the two forms
     #[arg(long, short)]
     quiet: bool,
+    #[command(flatten)]
+    duties: duties::DutyArgs,
+    #[command(flatten)]
+    journal: journal::JournalArgs,
+    #[command(flatten)]
+    operation: operation::OperationArgs,
 }
 
 /// Where clients come from.
@@ -97,16 +111,9 @@ impl FromStr for Listen {
     }
 }
 
-/// A loopback address: whoever can connect gets an agent that acts in this person's name.
 fn address(text: &str) -> Result<SocketAddr, String> {
     let mut found = text.to_socket_addrs().map_err(|error| format!("{text:?} is not HOST:PORT: {error}"))?;
-    let address = found.next().ok_or_else(|| format!("{text:?} is no address"))?;
-    if !address.ip().is_loopback() {
-        return Err(format!(
-            "{address} can be reached from other machines; only loopback addresses are served"
-        ));
-    }
-    Ok(address)
+    found.next().ok_or_else(|| format!("{text:?} is no address"))
 }
 
 /// Joins clients to agents until the client on standard input leaves, or for ever on a port.
@@ -129,33 +136,61 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(match outcome? {
         Outcome::Left | Outcome::Stopped => exit::OK,
         Outcome::Refused(_) => exit::FAILED,
-        Outcome::AgentFailed(_) => exit::FAULT,
+        Outcome::AgentFailed(_) | Outcome::Fault(_) => exit::FAULT,
     }))
 }
 
-async fn serve(args: &Args, target: Target, settings: Settings) -> anyhow::Result<Outcome> {
+async fn serve(args: &Args, target: Target, mut settings: Settings) -> anyhow::Result<Outcome> {
     let stop = on_signal()?;
+    let (say, health) = (args.operation.say(), Health::default());
+    settings.agent_name = target.describe();
+    settings.journal = args.journal.begin(false, &settings.metrics, say.clone())?;
+    watch_health(&health, &stop, settings.journal.clone());
+    let ops = args.operation.serve(&health, &settings.metrics)?;
+    let entry = args.operation.entry();
     let listener = match args.listen {
-        Listen::Stdio => Listener::Stdio,
-        Listen::Tcp(address) => Listener::tcp(address).await?,
-        Listen::WebSocket(address) => Listener::web_socket(address).await?,
+        Listen::Stdio => Listener::Stdio(entry),
+        Listen::Tcp(address) => Listener::tcp(address, entry).await?,
+        Listen::WebSocket(address) => Listener::web_socket(address, entry).await?,
     };
     if let Some(address) = listener.address() {
-        println!("{}", serde_json::json!({ "listening": address.to_string() }));
-        eprintln!("acp proxy: listening on {address} for {}", target.describe());
+        let mut told = serde_json::json!({ "listening": address.to_string() });
+        if let Some(ops) = ops {
+            told["ops"] = ops.to_string().into();
+        }
+        println!("{told}");
+        say(&Saying::plain(Level::Info, &format!("listening on {address} for {}", target.describe())));
     }
-    let say = Arc::new(|saying: &Saying<'_>| eprintln!("acp proxy: {saying}"));
-    let proxy = Proxy::new(settings, opener(target, PathBuf::from(".")), say);
-    Ok(listener.run(Arc::new(proxy), stop).await?)
+    if let Some(ops) = ops {
+        say(&Saying::plain(Level::Info, &format!("health and numbers on http://{ops}")));
+    }
+    let journal = settings.journal.clone();
+    let opener = opener(target, PathBuf::from("."), args.operation.wire());
+    let proxy = Proxy::new(settings, opener, say.clone());
+    let outcome = listener.run(Arc::new(proxy), stop).await?;
+    if let Some(Err(error)) = journal.map(|journal| journal.finish()) {
+        say(&Saying::plain(Level::Error, &error.to_string()));
+        return Ok(Outcome::Fault(error.to_string()));
+    }
+    Ok(outcome)
 }
 
-fn opener(target: Target, cwd: PathBuf) -> Opener {
-    let target = Arc::new((target, cwd));
+/// What makes a proxy not ready.
+fn watch_health(health: &Health, stop: &watch::Receiver<bool>, journal: Option<Journal>) {
+    let stop = stop.clone();
+    health.watch("proxy", Arc::new(move || stop.borrow().then(|| "it is shutting down".to_owned())));
+    if let Some(journal) = journal {
+        health.watch("journal", Arc::new(move || journal.failure().map(|error| error.to_string())));
+    }
+}
+
+fn opener(target: Target, cwd: PathBuf, wire: Wire) -> Opener {
+    let target = Arc::new((target, cwd, wire));
     Arc::new(move || {
         let target = target.clone();
         Box::pin(async move {
-            let (target, cwd) = &*target;
-            let opened = target.open(cwd, None).await;
+            let (target, cwd, wire) = &*target;
+            let opened = target.open_on(cwd, None, wire).await;
             opened.map(|Connection { link, child }| (link, child)).map_err(|error| format!("{error:#}"))
         })
     })
@@ -180,8 +215,14 @@ fn on_signal() -> anyhow::Result<watch::Receiver<bool>> {
 }
 
 fn settings(args: &Args) -> anyhow::Result<Settings> {
-    let folder = args.work_dir.canonicalize();
-    let folder = folder.with_context(|| format!("cannot use the folder {}", args.work_dir.display()))?;
+    let given = args.work_dir.as_deref();
+    let folder = given.unwrap_or(Path::new("."));
+    let folder =
+        folder.canonicalize().with_context(|| format!("cannot use the folder {}", folder.display()))?;
+    let folder = folder.to_string_lossy().into_owned();
+    if let Listen::Tcp(address) | Listen::WebSocket(address) = args.listen {
+        args.operation.check(address)?;
+    }
     let agent = args.target.dialect.unwrap_or(Dialect::V1);
     anyhow::ensure!(
         !args.lint || agent == Dialect::V1 || args.client_dialect != ClientForm::Only(agent),
@@ -191,7 +232,7 @@ fn settings(args: &Args) -> anyhow::Result<Settings> {
         client: args.client_dialect,
         agent,
         options: Options {
-            work_dir: folder.to_string_lossy().into_owned(),
+            work_dir: folder.clone(),
             permission: args.permission,
             client_files: args.client_files,
             load_session: args.load_session,
@@ -203,6 +244,14 @@ fn settings(args: &Args) -> anyhow::Result<Settings> {
         notes: !args.quiet,
         grace: args.grace,
         pace: args.pace,
+        drain: args.operation.drain,
+        duties: Duties {
+            cwd: given.map(|_| folder),
+            turns: args.operation.is_watched(),
+            ..args.duties.duties()?
+        },
+        token: args.operation.listen_token.clone(),
+        ..Settings::default()
     })
 }
 
@@ -220,13 +269,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn listeners_are_told_apart_and_stay_at_home() {
+    fn listeners_are_told_apart() {
         assert_eq!("stdio".parse(), Ok(Listen::Stdio));
         let local = |port| SocketAddr::from(([127, 0, 0, 1], port));
         assert_eq!("tcp://127.0.0.1:0".parse(), Ok(Listen::Tcp(local(0))));
         assert_eq!("ws://127.0.0.1:3001/acp".parse(), Ok(Listen::WebSocket(local(3001))));
         assert_eq!("ws://127.0.0.1:3001".parse(), Ok(Listen::WebSocket(local(3001))));
-        for wrong in ["", "127.0.0.1:1", "tcp://127.0.0.1", "tcp://0.0.0.0:1", "ws://127.0.0.1:1/other"] {
+        for wrong in ["", "127.0.0.1:1", "tcp://127.0.0.1", "ws://127.0.0.1:1/other"] {
             assert!(wrong.parse::<Listen>().is_err(), "{wrong}");
         }
     }

@@ -1,0 +1,114 @@
+//! Who may open a WebSocket here.
+
+use tokio_tungstenite::tungstenite::handshake::server::{ErrorResponse, Request};
+use tokio_tungstenite::tungstenite::http::StatusCode;
+use tokio_tungstenite::tungstenite::http::header::{AUTHORIZATION, ORIGIN};
+
+/// What is demanded of who wants to come in. The default demands nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Door {
+    /// `Authorization: Bearer …`, or `?token=…` from a browser, which cannot send that.
+    pub token: Option<String>,
+    /// The pages that may connect, as browsers name them (`https://example.org`). `None` lets every page in; with an
+    /// empty list no page may, and only programs other than browsers do.
+    pub origins: Option<Vec<String>>,
+}
+
+/// What is known of who came in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Visitor {
+    /// The trace it belongs to, as its `traceparent` header says.
+    pub traceparent: Option<String>,
+}
+
+impl Door {
+    /// Who it is, or why it may not come in.
+    #[expect(clippy::result_large_err, reason = "the type is the handshake's")]
+    pub(crate) fn open(&self, request: &Request) -> Result<Visitor, ErrorResponse> {
+        let text = |name| request.headers().get(name).and_then(|value| value.to_str().ok());
+        if let (Some(allowed), Some(origin)) = (&self.origins, request.headers().get(ORIGIN)) {
+            let origin = origin.to_str().unwrap_or_default();
+            if !allowed.iter().any(|allowed| allowed.trim_end_matches('/').eq_ignore_ascii_case(origin)) {
+                let words = format!("pages of {origin:?} may not connect; allow them with --allow-origin\n");
+                return Err(refusal(StatusCode::FORBIDDEN, words));
+            }
+        }
+        if let Some(token) = &self.token {
+            let bearer = text(AUTHORIZATION.as_str()).and_then(|value| {
+                let (scheme, shown) = value.split_once(' ')?;
+                scheme.eq_ignore_ascii_case("bearer").then_some(shown.trim())
+            });
+            let query = request.uri().query().unwrap_or_default();
+            let asked = query.split('&').find_map(|pair| pair.strip_prefix("token="));
+            if !bearer.or(asked).is_some_and(|shown| same_secret(shown, token)) {
+                let words = "a token is needed: Authorization: Bearer TOKEN, or ?token=TOKEN\n".to_owned();
+                return Err(refusal(StatusCode::UNAUTHORIZED, words));
+            }
+        }
+        Ok(Visitor { traceparent: text("traceparent").map(str::to_owned) })
+    }
+}
+
+pub(crate) fn refusal(status: StatusCode, words: String) -> ErrorResponse {
+    let mut refusal = ErrorResponse::new(Some(words));
+    *refusal.status_mut() = status;
+    refusal
+}
+
+/// Compares secrets in a time that does not tell where they differ.
+#[must_use]
+pub fn same_secret(shown: &str, secret: &str) -> bool {
+    let pairs = shown.bytes().chain(std::iter::repeat(0)).zip(secret.bytes());
+    let different = pairs.fold(0_u8, |different, (a, b)| different | (a ^ b));
+    different == 0 && shown.len() == secret.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn knock(door: &Door, path: &str, headers: &[(&str, &str)]) -> Result<Visitor, (u16, String)> {
+        let mut request = Request::builder().uri(path);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let request = request.body(()).expect("a request");
+        door.open(&request)
+            .map_err(|refusal| (refusal.status().as_u16(), refusal.body().clone().unwrap_or_default()))
+    }
+
+    #[test]
+    fn a_token_is_taken_from_the_header_or_the_address() {
+        let door = Door { token: Some("s3cret".to_owned()), origins: None };
+        assert!(knock(&door, "/acp", &[("authorization", "Bearer s3cret")]).is_ok());
+        assert!(knock(&door, "/acp", &[("Authorization", "bearer  s3cret")]).is_ok());
+        assert!(knock(&door, "/acp?a=b&token=s3cret", &[]).is_ok());
+        for (path, header) in
+            [("/acp", ""), ("/acp", "Bearer s3cre"), ("/acp?token=s3crets", ""), ("/acp", "Basic s3cret")]
+        {
+            let refused = knock(&door, path, &[("authorization", header)]).expect_err(header);
+            assert_eq!(refused.0, 401, "{path} {header}");
+            assert!(refused.1.contains("Bearer TOKEN") && !refused.1.contains("s3cret"), "{}", refused.1);
+        }
+    }
+
+    #[test]
+    fn pages_are_let_in_by_name_and_programs_always() {
+        let door = Door { token: None, origins: Some(vec!["https://good.example/".to_owned()]) };
+        assert!(knock(&door, "/acp", &[]).is_ok(), "no browser");
+        assert!(knock(&door, "/acp", &[("origin", "https://good.example")]).is_ok());
+        for page in ["https://evil.example", "null", "http://good.example", "https://good.example.evil"] {
+            let refused = knock(&door, "/acp", &[("origin", page)]).expect_err(page);
+            assert_eq!(refused.0, 403, "{page}");
+            assert!(refused.1.contains("--allow-origin"), "{}", refused.1);
+        }
+        assert!(knock(&Door::default(), "/acp", &[("origin", "null")]).is_ok());
+    }
+
+    #[test]
+    fn a_trace_is_known_from_its_header() {
+        let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+        let visitor = knock(&Door::default(), "/acp", &[("traceparent", trace)]).expect("in");
+        assert_eq!(visitor.traceparent.as_deref(), Some(trace));
+    }
+}

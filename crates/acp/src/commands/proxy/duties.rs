@@ -1,0 +1,68 @@
+//! What a proxy does besides passing lines on.
+
+use acp_policy::{Policy, Rules, ToolPatterns};
+use acp_proxy::Duties;
+use acp_script::faults::parse_spec;
+use anyhow::Context;
+
+use crate::talk::mcp;
+
+/// The flags for that.
+#[derive(clap::Args, Debug)]
+pub struct DutyArgs {
+    /// Decide permission requests: default (pass every one on), acceptEdits, bypassPermissions, plan, none, read, write
+    /// or yolo; what the policy would ask about is passed on to the client
+    #[arg(long, value_name = "POLICY", help_heading = "Policy")]
+    policy: Option<Policy>,
+    /// Allow a tool without asking the client, for instance 'Bash(git *)' or Read
+    #[arg(long, value_name = "PATTERN", help_heading = "Policy")]
+    allow: Vec<String>,
+    /// Never allow a tool; stronger than everything else
+    #[arg(long, value_name = "PATTERN", help_heading = "Policy")]
+    deny: Vec<String>,
+    /// An MCP server that every session gets: NAME=COMMAND ARGS…, NAME=http://…, NAME=sse+http://…, or a JSON file with
+    /// mcpServers
+    #[arg(long, value_name = "SERVER", help_heading = "Policy")]
+    mcp: Vec<String>,
+    /// Refuse more sessions than this at once, over all clients
+    #[arg(long, value_name = "N", help_heading = "Limits")]
+    max_sessions: Option<usize>,
+    /// Do this to the frames between the agent and the proxy: ACTION[=VALUE][@METHOD][#N], for instance
+    /// drop@session/update#3, or JSON; for tests of what clients survive
+    #[arg(long, value_name = "SPEC", help_heading = "Chaos")]
+    fault: Vec<String>,
+    /// Make the chance in faults the same in every run
+    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Chaos")]
+    fault_seed: u64,
+}
+
+impl DutyArgs {
+    /// What they say.
+    pub fn duties(&self) -> anyhow::Result<Duties> {
+        let patterns =
+            |items: &[String], flag| ToolPatterns::parse(items).with_context(|| format!("--{flag}"));
+        let (allow, deny) = (patterns(&self.allow, "allow")?, patterns(&self.deny, "deny")?);
+        let wanted = self.policy.is_some() || !allow.is_empty() || !deny.is_empty();
+        let rules = wanted.then(|| Rules { policy: self.policy.unwrap_or_default(), allow, deny });
+        let servers = mcp::servers(&self.mcp)?.into_iter().map(|server| {
+            let value = serde_json::to_value(server)?;
+            Ok((value["name"].as_str().unwrap_or_default().to_owned(), value.to_string()))
+        });
+        let mut faults = Vec::new();
+        for spec in &self.fault {
+            let fault = parse_spec(spec).with_context(|| format!("--fault {spec:?}"))?;
+            if let Some(why) = acp_proxy::impossible(&fault) {
+                anyhow::bail!("--fault {spec:?}: {why}");
+            }
+            faults.push(fault);
+        }
+        Ok(Duties {
+            rules,
+            mcp_servers: servers.collect::<anyhow::Result<_>>()?,
+            max_sessions: self.max_sessions,
+            faults,
+            seed: self.fault_seed,
+            ..Duties::default()
+        })
+    }
+}

@@ -1,0 +1,83 @@
+//! Where a proxy keeps its conversations.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use acp_proxy::Say;
+use acp_proxy::journal::{self, Journal, OnFailure, Settings, Sync};
+use acp_proxy::metrics::Metrics;
+use anyhow::Context;
+
+use crate::talk::args::duration;
+
+use super::operation::size;
+
+/// The flags for that.
+#[derive(clap::Args, Debug)]
+pub struct JournalArgs {
+    /// Keep every conversation in this folder (without it, in $XDG_STATE_HOME/acp/journal or
+    /// ~/.local/state/acp/journal); acp replay shows them again
+    #[arg(long, value_name = "DIR", help_heading = "Journal")]
+    journal: Option<PathBuf>,
+    /// Keep nothing
+    #[arg(long, conflicts_with = "journal", help_heading = "Journal")]
+    no_journal: bool,
+    /// When what was written is forced to the disk: always (before it is passed on), system, or every so often, for
+    /// instance 1s. A killed proxy loses nothing in any case
+    #[arg(long, value_name = "WHEN", default_value = "1s", value_parser = sync, help_heading = "Journal")]
+    journal_sync: Sync,
+    /// What happens when the journal cannot be written: stop (nothing is passed on that is not kept) or continue (what
+    /// is missing is counted and told)
+    #[arg(long, value_name = "WHAT", default_value = "stop", value_parser = on_failure, help_heading = "Journal")]
+    journal_full: OnFailure,
+    /// Begin a new segment after so many bytes
+    #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = size, help_heading = "Journal")]
+    journal_segment: usize,
+    /// Begin a new segment after so long
+    #[arg(long, value_name = "TIME", default_value = "24h", value_parser = duration, help_heading = "Journal")]
+    journal_age: Duration,
+    /// Remove finished segments so long after their last record
+    #[arg(long, value_name = "TIME", default_value = "168h", value_parser = duration, help_heading = "Journal")]
+    journal_keep: Duration,
+}
+
+impl JournalArgs {
+    /// Begins the journal. `otherwise`: whether conversations are kept elsewhere, and only a folder that is named is
+    /// used.
+    pub fn begin(&self, otherwise: bool, metrics: &Metrics, say: Say) -> anyhow::Result<Option<Journal>> {
+        if self.no_journal || (otherwise && self.journal.is_none()) {
+            return Ok(None);
+        }
+        let folder = self.journal.clone().or_else(journal::default_folder).context(
+            "there is no place for the journal: neither XDG_STATE_HOME nor HOME is set; use --journal DIR or --no-journal",
+        )?;
+        let settings = Settings {
+            segment_bytes: self.journal_segment as u64,
+            segment_age: self.journal_age,
+            keep: self.journal_keep,
+            sync: self.journal_sync,
+            on_failure: self.journal_full,
+            ..Settings::new(folder)
+        };
+        Ok(Some(Journal::create(settings, metrics, say)?))
+    }
+}
+
+fn sync(word: &str) -> Result<Sync, String> {
+    match word {
+        "always" => Ok(Sync::Always),
+        "system" => Ok(Sync::System),
+        time => match duration(time) {
+            Ok(period) if !period.is_zero() => Ok(Sync::Every(period)),
+            _ => Err("use always, system, or a time, for instance 1s".to_owned()),
+        },
+    }
+}
+
+fn on_failure(word: &str) -> Result<OnFailure, String> {
+    match word {
+        "stop" => Ok(OnFailure::Stop),
+        "continue" => Ok(OnFailure::GoOn),
+        _ => Err("use stop or continue".to_owned()),
+    }
+}

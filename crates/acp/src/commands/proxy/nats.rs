@@ -1,0 +1,240 @@
+//! `acp proxy --nats`: sessions are published, tasks are taken from the queue.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use acp_policy::Rules;
+use acp_proxy::aggregate::Limits;
+use acp_proxy::nats::{Access, Nats, Settings, Style, Subjects, Work};
+use acp_proxy::{Outcome, Proxy, Say};
+use anyhow::{Context, ensure};
+use tokio::sync::watch;
+
+use crate::talk::args::duration;
+
+/// Where NATS is, and who we are there.
+#[derive(clap::Args, Clone, Debug)]
+pub struct AccessArgs {
+    /// Credentials: a file with a JWT and a seed
+    #[arg(long, value_name = "FILE", env = "ACP_NATS_CREDS", help_heading = "NATS access")]
+    nats_creds: Option<PathBuf>,
+    /// Credentials: a token
+    #[arg(long, value_name = "TOKEN", env = "ACP_NATS_TOKEN", hide_env_values = true, help_heading = "NATS access")]
+    nats_token: Option<String>,
+    /// Credentials: a user
+    #[arg(long, value_name = "NAME", env = "ACP_NATS_USER", requires = "nats_password", help_heading = "NATS access")]
+    nats_user: Option<String>,
+    /// Credentials: the user's password
+    #[arg(
+        long,
+        value_name = "PASSWORD",
+        env = "ACP_NATS_PASSWORD",
+        hide_env_values = true,
+        requires = "nats_user",
+        help_heading = "NATS access"
+    )]
+    nats_password: Option<String>,
+    /// Credentials: a file with the seed of an nkey
+    #[arg(long, value_name = "FILE", env = "ACP_NATS_NKEY", help_heading = "NATS access")]
+    nats_nkey: Option<PathBuf>,
+    /// Certificates to trust, besides the system's
+    #[arg(long, value_name = "FILE", env = "ACP_NATS_CA", help_heading = "NATS access")]
+    nats_ca: Option<PathBuf>,
+    /// Our own certificate
+    #[arg(long, value_name = "FILE", env = "ACP_NATS_CERT", requires = "nats_key", help_heading = "NATS access")]
+    nats_cert: Option<PathBuf>,
+    /// The key of our own certificate
+    #[arg(long, value_name = "FILE", env = "ACP_NATS_KEY", requires = "nats_cert", help_heading = "NATS access")]
+    nats_key: Option<PathBuf>,
+    /// Refuse to speak without TLS; tls:// in the address says the same
+    #[arg(long, help_heading = "NATS access")]
+    nats_tls: bool,
+    /// The names of the subjects of tasks: acp (acp.v1.agent.<agent>.task) or tasks (agent.tasks.<agent>)
+    #[arg(long, value_name = "STYLE", default_value = "acp", help_heading = "NATS")]
+    subject_style: Style,
+}
+
+impl AccessArgs {
+    /// The access to NATS at an address.
+    pub fn access(&self, url: &str) -> Access {
+        Access {
+            url: url.to_owned(),
+            creds: self.nats_creds.clone(),
+            token: self.nats_token.clone(),
+            user: self.nats_user.clone().zip(self.nats_password.clone()),
+            nkey: self.nats_nkey.clone(),
+            ca: self.nats_ca.clone(),
+            identity: self.nats_cert.clone().zip(self.nats_key.clone()),
+            tls: self.nats_tls || url.starts_with("tls://"),
+        }
+    }
+
+    /// The names of the subjects.
+    pub fn subjects(&self) -> Subjects {
+        Subjects { style: self.subject_style }
+    }
+}
+
+/// What `acp proxy` does with NATS.
+#[derive(clap::Args, Clone, Debug)]
+pub struct NatsArgs {
+    /// Publish what happens in sessions to JetStream, and take tasks from its queue: nats://HOST:PORT, tls://HOST:PORT,
+    /// or several with commas. Without --listen no other clients are served
+    #[arg(long, value_name = "URL", env = "ACP_NATS", help_heading = "NATS")]
+    nats: Option<String>,
+    /// Who we are there.
+    #[command(flatten)]
+    access: AccessArgs,
+    /// The name under which tasks for this agent are queued (that of --agent if it is not given)
+    #[arg(long, value_name = "NAME", requires = "nats", help_heading = "NATS")]
+    queue: Option<String>,
+    /// How many tasks are done at once; 0 takes none
+    #[arg(long, value_name = "COUNT", default_value_t = 4, help_heading = "NATS")]
+    tasks: usize,
+    /// Publish each chunk of text by itself instead of joining what comes within 150 ms
+    #[arg(long, help_heading = "NATS")]
+    no_aggregate: bool,
+    /// Publish every frame as it is, too, on acp.v1.live.<session>, where it is not stored
+    #[arg(long, help_heading = "NATS")]
+    live: bool,
+    /// Where events wait that NATS does not have yet; each proxy needs its own
+    #[arg(long, value_name = "DIR", env = "ACP_SPOOL", help_heading = "NATS")]
+    spool: Option<PathBuf>,
+    /// How many MiB of a session may wait there while NATS is gone before its agent is held back
+    #[arg(long, value_name = "MIB", default_value_t = 256, help_heading = "NATS")]
+    spool_limit: u64,
+    /// How many events of a session may be on their way at once
+    #[arg(long, value_name = "COUNT", default_value_t = 1024, help_heading = "NATS")]
+    nats_window: usize,
+    /// Copies of each stream that is created, in a cluster
+    #[arg(long, value_name = "COUNT", default_value_t = 1, help_heading = "NATS")]
+    nats_replicas: usize,
+    /// How long a task may be silent, because its proxy is lost, before it is delivered again
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration, help_heading = "NATS")]
+    ack_wait: Duration,
+    /// How long an answer to a permission request is waited for; then it is no
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration, help_heading = "NATS")]
+    ask_for: Duration,
+    /// Keep a permission request open that long although nobody listens (acp tasks approve can answer it later)
+    #[arg(long, help_heading = "NATS")]
+    ask_hold: bool,
+    /// How long the session of a task stays open with nothing to do
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = duration, help_heading = "NATS")]
+    session_idle: Duration,
+    /// How long running tasks may go on after SIGTERM before they are cancelled
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration, help_heading = "NATS")]
+    task_grace: Duration,
+}
+
+/// NATS, and how tasks are done.
+pub struct Started {
+    /// The hub.
+    pub nats: Nats,
+    work: Option<Work>,
+}
+
+impl NatsArgs {
+    /// Whether there is NATS.
+    pub fn is_wanted(&self) -> bool {
+        self.nats.is_some()
+    }
+
+    /// Starts it, if it is wanted.
+    pub async fn start(
+        &self,
+        agent: &str,
+        rules: &Rules,
+        work_dir: &Path,
+        say: &Say,
+    ) -> anyhow::Result<Option<Started>> {
+        let Some(url) = &self.nats else { return Ok(None) };
+        ensure!(self.ack_wait >= Duration::from_millis(300), "--ack-wait must be at least 300ms");
+        let agent = self.queue.as_deref().unwrap_or(agent);
+        let settings = Settings {
+            access: self.access.access(url),
+            agent: agent.to_owned(),
+            subjects: self.access.subjects(),
+            limits: if self.no_aggregate { Limits::none() } else { Limits::default() },
+            window: self.nats_window,
+            spool: self.spool.clone().map_or_else(|| default_spool(agent), Ok)?,
+            spool_limit: self.spool_limit.max(1) * 1024 * 1024,
+            replicas: self.nats_replicas,
+            live: self.live,
+        };
+        let work = (self.tasks > 0).then(|| Work {
+            at_once: self.tasks,
+            ack_wait: self.ack_wait,
+            rules: rules.clone(),
+            work_dir: work_dir.to_owned(),
+            ask_for: self.ask_for,
+            hold: self.ask_hold,
+            idle: self.session_idle,
+            grace: self.task_grace,
+        });
+        let nats = Nats::start(settings, say.clone()).await?;
+        Ok(Some(Started { nats, work }))
+    }
+}
+
+impl Started {
+    /// Does tasks beside `clients`, until told to stop; without clients, until told to stop.
+    pub async fn serve(
+        self,
+        proxy: Arc<Proxy>,
+        clients: Option<impl Future<Output = anyhow::Result<Outcome>>>,
+        stop: watch::Receiver<bool>,
+    ) -> anyhow::Result<Outcome> {
+        let Started { nats, work } = self;
+        let stopped = async |mut stop: watch::Receiver<bool>| {
+            let _ = stop.wait_for(|stop| *stop).await;
+        };
+        let tasks = async {
+            match work {
+                Some(work) => nats.work(proxy, work, stop.clone()).await,
+                None => stopped(stop.clone()).await,
+            }
+        };
+        let clients = async {
+            match clients {
+                Some(clients) => clients.await,
+                None => {
+                    stopped(stop.clone()).await;
+                    Ok(Outcome::Stopped)
+                }
+            }
+        };
+        let all = async {
+            tokio::pin!(tasks, clients);
+            tokio::select! {
+                outcome = &mut clients => {
+                    // A client on standard streams is the whole reason to be here.
+                    if *stop.borrow() {
+                        tasks.await;
+                    }
+                    outcome
+                }
+                () = &mut tasks => clients.await,
+            }
+        };
+        let outcome = tokio::select! {
+            outcome = all => outcome,
+            why = nats.fatal() => anyhow::bail!("{why}"),
+        };
+        nats.flush(Duration::from_secs(5)).await;
+        outcome
+    }
+}
+
+/// A folder of this user for this agent.
+fn default_spool(agent: &str) -> anyhow::Result<PathBuf> {
+    let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+    let state = match state {
+        Some(state) => state,
+        None => {
+            let home = std::env::var_os("HOME").context("where may events wait? use --spool DIR (HOME is not set)")?;
+            PathBuf::from(home).join(".local/state")
+        }
+    };
+    Ok(state.join("acp").join("spool").join(acp_proxy::nats::subject::token(agent)))
+}

@@ -1,0 +1,170 @@
+//! How a proxy is operated: logs, limits, doors, health.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use acp_link::{Door, Wire};
+use acp_proxy::metrics::Metrics;
+use acp_proxy::ops::{self, Health};
+use acp_proxy::{Entry, Say, Saying};
+use anyhow::Context;
+use serde_json::{Map, Value};
+
+use crate::talk::args::duration;
+
+/// The flags for that.
+#[derive(clap::Args, Debug)]
+pub struct OperationArgs {
+    /// Serve /healthz, /readyz and /metrics (for Prometheus) on this address
+    #[arg(long, value_name = "ADDRESS", help_heading = "Operation")]
+    ops: Option<SocketAddr>,
+    /// How what happens is told on standard error: text or json, one object per line
+    #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = format, help_heading = "Operation")]
+    log_format: Format,
+    /// When told to stop, let running turns go on for so long before they are cancelled
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration, help_heading = "Operation")]
+    pub drain: Duration,
+    /// Clients must show this token; demanded for addresses that other machines can reach
+    #[arg(
+        long,
+        value_name = "TOKEN",
+        env = "ACP_LISTEN_TOKEN",
+        hide_env_values = true,
+        help_heading = "Operation"
+    )]
+    pub listen_token: Option<String>,
+    /// Let pages of this origin open WebSockets, for instance https://example.org; other pages are refused
+    #[arg(long, value_name = "ORIGIN", help_heading = "Operation")]
+    allow_origin: Vec<String>,
+    /// Refuse more clients than this at once
+    #[arg(long, value_name = "N", help_heading = "Limits")]
+    max_connections: Option<usize>,
+    /// End a conversation with a longer line than this, from either side
+    #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = size, help_heading = "Limits")]
+    max_line: usize,
+}
+
+/// How things are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Format {
+    Text,
+    Json,
+}
+
+impl OperationArgs {
+    /// How clients come in.
+    pub fn entry(&self) -> Entry {
+        let door = Door { token: self.listen_token.clone(), origins: Some(self.allow_origin.clone()) };
+        Entry { wire: self.wire(), door, most: self.max_connections }
+    }
+
+    /// The limits of every wire.
+    pub fn wire(&self) -> Wire {
+        Wire { line_limit: self.max_line, ..Wire::default() }
+    }
+
+    /// Whether turns are told and counted.
+    pub fn is_watched(&self) -> bool {
+        self.ops.is_some() || self.log_format == Format::Json
+    }
+
+    /// Who may reach this address must have the token.
+    pub fn check(&self, address: SocketAddr) -> anyhow::Result<()> {
+        anyhow::ensure!(
+            address.ip().is_loopback() || self.listen_token.as_ref().is_some_and(|token| !token.is_empty()),
+            "{address} can be reached from other machines, and whoever connects gets an agent that acts in your name: \
+             set a token with --listen-token or ACP_LISTEN_TOKEN, or use a loopback address"
+        );
+        Ok(())
+    }
+
+    /// Tells what happens.
+    pub fn say(&self) -> Say {
+        match self.log_format {
+            Format::Text => Arc::new(|saying: &Saying<'_>| eprintln!("acp proxy: {saying}")),
+            Format::Json => Arc::new(|saying: &Saying<'_>| eprintln!("{}", as_json(saying))),
+        }
+    }
+
+    /// Serves health and numbers, if that is wanted. Says where.
+    pub fn serve(&self, health: &Health, metrics: &Metrics) -> anyhow::Result<Option<SocketAddr>> {
+        let Some(address) = self.ops else { return Ok(None) };
+        let bound = ops::serve(address, health.clone(), metrics.clone());
+        bound
+            .map(Some)
+            .with_context(|| format!("--ops {address}: cannot listen there; is another program using it?"))
+    }
+}
+
+fn as_json(saying: &Saying<'_>) -> Value {
+    let mut line = Map::new();
+    line.insert("ts".to_owned(), format!("{:.3}", jiff::Timestamp::now()).into());
+    line.insert("level".to_owned(), saying.level.as_str().into());
+    if let Some(number) = saying.conversation {
+        line.insert("conversation".to_owned(), number.into());
+    }
+    line.insert("message".to_owned(), saying.words.into());
+    for (name, value) in saying.fields {
+        line.insert((*name).to_owned(), (*value).into());
+    }
+    line.into()
+}
+
+fn format(word: &str) -> Result<Format, String> {
+    match word {
+        "text" => Ok(Format::Text),
+        "json" => Ok(Format::Json),
+        _ => Err("use text or json".to_owned()),
+    }
+}
+
+/// Reads a size: `4096`, `512KiB`, `64MiB`, `1GiB`; `k`, `M` and `G` mean the same.
+pub fn size(text: &str) -> Result<usize, String> {
+    let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let scale: usize = match unit.trim().to_ascii_lowercase().as_str() {
+        "" | "b" => 1,
+        "k" | "kb" | "kib" => 1 << 10,
+        "m" | "mb" | "mib" => 1 << 20,
+        "g" | "gb" | "gib" => 1 << 30,
+        _ => return Err(format!("{text:?} is not a size; try 512KiB or 64MiB")),
+    };
+    let number: usize = number.parse().map_err(|_| format!("{text:?} is not a size; try 512KiB or 64MiB"))?;
+    number
+        .checked_mul(scale)
+        .filter(|size| *size > 0)
+        .ok_or_else(|| format!("{text:?} cannot be used as a size"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read() {
+        assert_eq!(size("4096"), Ok(4096));
+        assert_eq!(size("512KiB"), Ok(512 * 1024));
+        assert_eq!(size("64MiB"), Ok(64 << 20));
+        for wrong in ["", "x", "64XB", "0", "-1"] {
+            assert!(size(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_line_of_the_log_is_an_object() {
+        let fields = [("verdict", "allow")];
+        let saying = Saying {
+            level: acp_proxy::Level::Warn,
+            conversation: Some(3),
+            words: "a \"word\"",
+            fields: &fields,
+        };
+        let line = as_json(&saying);
+        assert_eq!(
+            (&line["level"], &line["conversation"], &line["message"], &line["verdict"]),
+            (&"warn".into(), &3.into(), &"a \"word\"".into(), &"allow".into())
+        );
+        assert!(line["ts"].as_str().is_some_and(|ts| ts.parse::<jiff::Timestamp>().is_ok()), "{line}");
+    }
+}
