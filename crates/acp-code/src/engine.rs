@@ -1,16 +1,22 @@
-//! The root, its caches and its pages.
+//! The root and its pages.
 
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::{CodeError, Stop, extract, query, search};
+use crate::place::{Place, plain};
+use crate::walk::Scope;
+use crate::{CodeError, Format, Stop, extract, query, render, search};
 
-/// Everything that is read lies below [`Engine::root`]. Cheap to make; keep one per session so that pages and
-/// caches last. Calls may run at the same time on several threads.
+/// Everything that is read lies below [`Engine::root`]. Cheap to make; keep one per session so that pages last.
+/// Calls may run at the same time on several threads.
 #[derive(Debug)]
 pub struct Engine {
     root: PathBuf,
+    ignored: bool,
+    pages: Mutex<search::Pages>,
 }
 
 impl Engine {
@@ -18,11 +24,18 @@ impl Engine {
     pub fn new(root: impl AsRef<Path>) -> Result<Self, CodeError> {
         let path = root.as_ref();
         let fail = |why: String| CodeError::Root { path: path.to_owned(), why };
-        let root = path.canonicalize().map_err(|error| fail(error.to_string()))?;
+        let root = path.canonicalize().map_err(|error| fail(plain(&error)))?;
         if !root.is_dir() {
             return Err(fail("it is not a folder".to_owned()));
         }
-        Ok(Self { root })
+        Ok(Self { root, ignored: false, pages: Mutex::default() })
+    }
+
+    /// Also reads what ignore rules hide. Hidden files stay hidden.
+    #[must_use]
+    pub fn with_ignored(mut self, ignored: bool) -> Self {
+        self.ignored = ignored;
+        self
     }
 
     /// The folder, absolute and without symbolic links.
@@ -32,25 +45,44 @@ impl Engine {
 
     /// Ranked or literal search.
     pub fn search(&self, request: &search::Request, stop: &Stop) -> Result<search::Results, CodeError> {
-        let _ = (request, stop);
-        Ok(search::Results::default())
+        search::run(request, &self.scope(request.path.as_deref())?, &self.pages, stop)
     }
 
     /// Structural query.
     pub fn query(&self, request: &query::Request, stop: &Stop) -> Result<query::Results, CodeError> {
-        let _ = (request, stop);
-        Ok(query::Results::default())
+        query::run(request, &self.scope(request.path.as_deref())?, stop)
     }
 
     /// Whole blocks out of files.
     pub fn extract(&self, request: &extract::Request, stop: &Stop) -> Result<extract::Results, CodeError> {
-        let _ = (request, stop);
-        Ok(extract::Results::default())
+        extract::run(request, &self.root, stop)
     }
 
-    /// Runs a tool by name with its JSON arguments; the answer is the text for the model.
+    /// Runs a tool by name with its JSON arguments; the answer is the text for the model. Search and query answer
+    /// in plain text, extract in the form that it was asked for.
     pub fn call(&self, tool: &str, arguments: &Value, stop: &Stop) -> Result<String, CodeError> {
-        let _ = (arguments, stop);
-        Err(CodeError::NoSuchTool(tool.to_owned()))
+        match tool {
+            "search" => {
+                let results = self.search(&read("search", arguments)?, stop)?;
+                Ok(render::search(&results, Format::Plain))
+            }
+            "query" => {
+                let results = self.query(&read("query", arguments)?, stop)?;
+                Ok(render::query(&results, Format::Plain))
+            }
+            "extract" => {
+                let request: extract::Request = read("extract", arguments)?;
+                Ok(render::extract(&self.extract(&request, stop)?, request.format))
+            }
+            other => Err(CodeError::NoSuchTool(other.to_owned())),
+        }
     }
+
+    fn scope(&self, path: Option<&str>) -> Result<Scope, CodeError> {
+        Ok(Scope { place: Place::find(&self.root, path)?, ignored: self.ignored })
+    }
+}
+
+fn read<T: DeserializeOwned>(tool: &'static str, arguments: &Value) -> Result<T, CodeError> {
+    T::deserialize(arguments).map_err(|error| CodeError::Request { tool, what: error.to_string() })
 }

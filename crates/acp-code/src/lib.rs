@@ -3,21 +3,30 @@
 //! It reads files below one root and never writes, never leaves that root, and knows nothing of any
 //! protocol: tools arrive as plain requests and leave as plain results.
 //!
-//! Read first: [`Engine`] (the root, its caches and its pages), [`search::Request`] and [`search::Results`]
-//! (the other two tools have the same shape), [`Stop`] (how a call is cut short).
+//! Read first: [`Engine`] (the root and its pages), [`search::Request`] and [`search::Results`] (the other two tools
+//! have the same shape), [`Stop`] (how a call is cut short).
 
 pub mod extract;
 pub mod query;
+pub mod render;
 pub mod search;
 pub mod tool;
 
+mod blocks;
 mod engine;
 mod error;
 mod format;
+mod lang;
 mod number;
+mod place;
+mod read;
 mod stop;
+mod testcode;
+mod walk;
+mod words;
 
 pub use engine::Engine;
 pub use error::CodeError;
 pub use format::Format;
+pub use lang::names as languages;
 pub use stop::{Reason, Stop};

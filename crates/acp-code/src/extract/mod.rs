@@ -1,5 +1,10 @@
 //! Whole blocks out of files.
 
+mod run;
+mod spec;
+
+pub(crate) use run::run;
+
 use serde::{Deserialize, Serialize};
 
 use crate::Format;

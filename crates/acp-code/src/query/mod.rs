@@ -1,5 +1,10 @@
 //! Structural queries: what the `ast-grep` command of the same version finds.
 
+mod pattern;
+mod run;
+
+pub(crate) use run::run;
+
 use serde::{Deserialize, Serialize};
 
 /// What to look for. Field names, defaults and meaning are the `query` tool's input schema.

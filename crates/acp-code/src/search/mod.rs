@@ -1,6 +1,23 @@
 //! Ranked and literal search.
 
+mod exact;
+mod filter;
+mod grammar;
+mod pages;
+mod rank;
+mod scan;
+mod score;
+mod units;
+
+use std::sync::Mutex;
+
 use serde::{Deserialize, Serialize};
+
+pub(crate) use pages::Pages;
+use pages::{Found, Paged};
+
+use crate::walk::Scope;
+use crate::{CodeError, Stop};
 
 /// What to look for. Field names, defaults and meaning are the `search` tool's input schema.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -76,4 +93,98 @@ pub struct Hit {
     pub language: Option<String>,
     /// The lines inside [`Hit::lines`] that hold what was looked for.
     pub matched: Vec<usize>,
+}
+
+/// A whole ranking.
+struct Ranking {
+    hits: Vec<Hit>,
+    truncated: bool,
+    notices: Vec<String>,
+}
+
+/// Runs the search, or hands out the next page of one that ran before.
+pub(crate) fn run(
+    request: &Request,
+    scope: &Scope,
+    pages: &Mutex<Pages>,
+    stop: &Stop,
+) -> Result<Results, CodeError> {
+    let refused = |what: String| CodeError::Request { tool: "search", what };
+    let Some(session) = &request.session else {
+        if request.next_page {
+            return Err(refused(
+                "nextPage needs a session; give the session of the search to go on with".into(),
+            ));
+        }
+        let mut paged = found(request, scope, stop)?;
+        return Ok(paged.next(request.max_results, scope));
+    };
+    let mut paged = if request.next_page {
+        let lock = |pages: &Mutex<Pages>| pages.lock().ok().and_then(|mut pages| pages.take(session));
+        let paged = lock(pages).ok_or_else(|| {
+            refused(format!("the session {session:?} has no search yet; search once without nextPage"))
+        })?;
+        if !paged.request.is_same_search(request) {
+            let before = paged.request.query.clone();
+            remember(pages, session, paged);
+            return Err(refused(format!(
+                "the session {session:?} last searched for {before:?} with other settings; \
+                 repeat that request with nextPage, or search anew without it"
+            )));
+        }
+        paged
+    } else {
+        found(request, scope, stop)?
+    };
+    let results = paged.next(request.max_results, scope);
+    remember(pages, session, paged);
+    Ok(results)
+}
+
+fn remember(pages: &Mutex<Pages>, session: &str, paged: Paged) {
+    if let Ok(mut pages) = pages.lock() {
+        pages.put(session, paged);
+    }
+}
+
+fn found(request: &Request, scope: &Scope, stop: &Stop) -> Result<Paged, CodeError> {
+    let (found, truncated, notices) = if request.exact {
+        let mut lines = exact::count(request, scope, stop)?;
+        let (truncated, notices) = (lines.truncated, std::mem::take(&mut lines.notices));
+        (Found::Exact(lines), truncated, notices)
+    } else {
+        let ranking = rank::run(request, scope, stop)?;
+        (Found::Ranked(ranking.hits), ranking.truncated, ranking.notices)
+    };
+    Ok(Paged { request: request.clone(), found, given: 0, page: 0, truncated, notices })
+}
+
+impl Request {
+    /// Whether another request differs in nothing but its page.
+    fn is_same_search(&self, other: &Self) -> bool {
+        let key = |request: &Self| {
+            (request.query.clone(), request.path.clone(), request.allow_tests, request.exact)
+        };
+        key(self) == key(other)
+    }
+}
+
+impl Paged {
+    /// The next page of at most this many results.
+    fn next(&mut self, max: usize, scope: &Scope) -> Results {
+        let (results, total) = match &self.found {
+            Found::Ranked(hits) => (hits.iter().skip(self.given).take(max).cloned().collect(), hits.len()),
+            Found::Exact(lines) => (lines.page(&self.request, scope, self.given, max), lines.total),
+        };
+        self.given = self.given.saturating_add(max).min(total);
+        self.page += 1;
+        Results {
+            results,
+            total,
+            page: self.page,
+            more: self.given < total,
+            truncated: self.truncated,
+            notices: self.notices.clone(),
+        }
+    }
 }

@@ -1,0 +1,336 @@
+//! The blocks of a file: functions, types, classes, sections, each with what belongs to it.
+
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::ops::Range;
+use std::rc::Rc;
+
+use ast_grep_language::{LanguageExt as _, SupportLang};
+use tree_sitter::{Node, Parser, Tree, TreeCursor};
+
+mod kinds;
+mod names;
+
+pub(crate) use kinds::Kind;
+
+use crate::testcode;
+
+/// A declaration with the comments and attributes in front of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Block {
+    pub(crate) kind: Kind,
+    pub(crate) name: Option<String>,
+    /// The type that it belongs to, where that is not the block around it.
+    pub(crate) owner: Option<String>,
+    /// First and last line from 0, comments and attributes included.
+    pub(crate) lines: [usize; 2],
+    /// The first line of the declaration itself.
+    pub(crate) head: usize,
+    /// All of it in bytes, from the beginning of its first line.
+    pub(crate) bytes: Range<usize>,
+    pub(crate) name_bytes: Range<usize>,
+    /// Its comment, or a docstring.
+    pub(crate) doc: Range<usize>,
+    /// Where its code begins.
+    pub(crate) body: usize,
+    /// It is test code, by itself or because of a block around it.
+    pub(crate) test: bool,
+    /// The block around it.
+    pub(crate) parent: Option<usize>,
+}
+
+/// All blocks of a file, outer before inner, in the order of their lines.
+#[derive(Debug)]
+pub(crate) struct Outline<'t> {
+    pub(crate) text: Cow<'t, str>,
+    pub(crate) blocks: Vec<Block>,
+    /// Where each line begins.
+    pub(crate) starts: Vec<usize>,
+}
+
+/// Deeper nesting than this is no code that a person wrote; what lies below is left out.
+const DEEPEST: usize = 400;
+
+/// What a node means for the outline.
+#[derive(Clone, Copy)]
+enum Role {
+    Nothing,
+    Comment,
+    Attribute,
+    Wrapper,
+    Block(Kind),
+}
+
+/// A parser and what each of its node kinds means.
+struct Tools {
+    parser: Parser,
+    roles: Rc<[Role]>,
+}
+
+thread_local! {
+    static TOOLS: RefCell<HashMap<SupportLang, Tools>> = RefCell::new(HashMap::new());
+}
+
+impl<'t> Outline<'t> {
+    /// Reads the file's blocks. Without a language there are none.
+    pub(crate) fn parse(text: Cow<'t, str>, language: Option<SupportLang>) -> Self {
+        let starts = line_starts(text.as_bytes());
+        let mut outline = Self { text, blocks: Vec::new(), starts };
+        if let Some(language) = language
+            && let Some((tree, roles)) = parse(&outline.text, language)
+        {
+            let (text, starts) = (&*outline.text, &*outline.starts);
+            let mut finder = Finder { language, text, starts, roles, depth: 0, blocks: Vec::new() };
+            finder.visit(&mut tree.walk(), None);
+            outline.blocks = finder.blocks;
+        }
+        outline
+    }
+
+    /// How many lines there are.
+    pub(crate) fn count(&self) -> usize {
+        self.starts.len()
+    }
+
+    /// The bytes of the lines `first..=last`, without the last line's end.
+    pub(crate) fn bytes(&self, first: usize, last: usize) -> Range<usize> {
+        let start = self.starts.get(first).copied().unwrap_or(self.text.len());
+        let end =
+            self.starts.get(last + 1).map_or_else(|| self.text.trim_end_matches('\n').len(), |next| next - 1);
+        start..end.max(start)
+    }
+
+    /// The text of these lines.
+    pub(crate) fn slice(&self, first: usize, last: usize) -> &str {
+        self.text.get(self.bytes(first, last)).unwrap_or_default().trim_end_matches('\r')
+    }
+
+    /// The line of a byte.
+    pub(crate) fn line_of(&self, byte: usize) -> usize {
+        self.starts.partition_point(|start| *start <= byte).saturating_sub(1)
+    }
+
+    /// The innermost block around a line.
+    pub(crate) fn around(&self, line: usize) -> Option<&Block> {
+        self.blocks
+            .iter()
+            .rev()
+            .filter(|block| block.lines[0] <= line && line <= block.lines[1])
+            .min_by_key(|block| block.lines[1] - block.lines[0])
+    }
+
+    /// Whether a line is test code by its syntax.
+    pub(crate) fn is_test_line(&self, line: usize) -> bool {
+        self.around(line).is_some_and(|block| block.test)
+    }
+
+    /// The name of the type or module around a block, or of the type that it belongs to.
+    pub(crate) fn scope<'b>(&'b self, block: &'b Block) -> Option<&'b str> {
+        block.owner.as_deref().or_else(|| block.parent.and_then(|parent| self.blocks[parent].name.as_deref()))
+    }
+}
+
+/// Where each line begins.
+pub(crate) fn line_starts(bytes: &[u8]) -> Vec<usize> {
+    let mut starts = vec![0];
+    starts.extend(memchr::memchr_iter(b'\n', bytes).map(|at| at + 1));
+    if starts.len() > 1 && starts.last() == Some(&bytes.len()) {
+        starts.pop();
+    }
+    starts
+}
+
+fn parse(text: &str, language: SupportLang) -> Option<(Tree, Rc<[Role]>)> {
+    TOOLS.with_borrow_mut(|all| {
+        let tools = match all.entry(language) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => {
+                let mut parser = Parser::new();
+                let grammar = language.get_ts_language();
+                parser.set_language(&grammar).ok()?;
+                entry.insert(Tools { parser, roles: roles(&grammar, language) })
+            }
+        };
+        tools.parser.reset();
+        let tree = tools.parser.parse(text, None)?;
+        Some((tree, Rc::clone(&tools.roles)))
+    })
+}
+
+fn roles(grammar: &tree_sitter::Language, language: SupportLang) -> Rc<[Role]> {
+    let count = u16::try_from(grammar.node_kind_count()).unwrap_or(u16::MAX);
+    (0..count)
+        .map(|id| {
+            let name = grammar.node_kind_for_id(id).unwrap_or_default();
+            if !grammar.node_kind_is_named(id) {
+                Role::Nothing
+            } else if name.contains("comment") {
+                Role::Comment
+            } else if kinds::attributes(language).contains(&name) {
+                Role::Attribute
+            } else if kinds::wrappers(language).contains(&name) {
+                Role::Wrapper
+            } else {
+                let found = kinds::blocks(language).iter().find(|(kind, _)| *kind == name);
+                found.map_or(Role::Nothing, |(_, kind)| Role::Block(*kind))
+            }
+        })
+        .collect()
+}
+
+struct Finder<'f> {
+    language: SupportLang,
+    text: &'f str,
+    starts: &'f [usize],
+    roles: Rc<[Role]>,
+    depth: usize,
+    blocks: Vec<Block>,
+}
+
+impl Finder<'_> {
+    /// Walks the children of the cursor's node.
+    fn visit(&mut self, cursor: &mut TreeCursor<'_>, parent: Option<usize>) {
+        if self.depth >= DEEPEST || !cursor.goto_first_child() {
+            return;
+        }
+        self.depth += 1;
+        // Comments and attributes that stand directly above what comes next.
+        let mut above: Option<Above> = None;
+        loop {
+            let node = cursor.node();
+            match self.role(node) {
+                Role::Comment => above = Some(Above::join(above.take(), node, true)),
+                Role::Attribute => above = Some(Above::join(above.take(), node, false)),
+                role => {
+                    if node.is_named() {
+                        let near = above.take().filter(|above| above.touches(node));
+                        self.node(cursor, role, parent, None, near.as_ref());
+                    }
+                }
+            }
+            if !cursor.goto_next_sibling() {
+                break;
+            }
+        }
+        cursor.goto_parent();
+        self.depth -= 1;
+    }
+
+    fn role(&self, node: Node<'_>) -> Role {
+        self.roles.get(usize::from(node.kind_id())).copied().unwrap_or(Role::Nothing)
+    }
+
+    fn node(
+        &mut self,
+        cursor: &mut TreeCursor<'_>,
+        role: Role,
+        parent: Option<usize>,
+        outer: Option<Node<'_>>,
+        above: Option<&Above>,
+    ) {
+        let node = cursor.node();
+        let inside = match role {
+            Role::Wrapper => return self.wrapped(cursor, parent, above),
+            Role::Block(kind) => match names::verdict(node, kind, self.language, self.text) {
+                Some(kind) => Some(self.add(node, kind, parent, outer, above)),
+                None => parent,
+            },
+            _ => parent,
+        };
+        self.visit(cursor, inside);
+    }
+
+    /// A wrapper gives its beginning to the block inside it.
+    fn wrapped(&mut self, cursor: &mut TreeCursor<'_>, parent: Option<usize>, above: Option<&Above>) {
+        let node = cursor.node();
+        if self.depth >= DEEPEST || !cursor.goto_first_child() {
+            return;
+        }
+        self.depth += 1;
+        loop {
+            let child = cursor.node();
+            let role = self.role(child);
+            if child.is_named() {
+                self.node(cursor, role, parent, Some(node), above);
+            }
+            if !cursor.goto_next_sibling() {
+                break;
+            }
+        }
+        cursor.goto_parent();
+        self.depth -= 1;
+    }
+
+    fn add(
+        &mut self,
+        node: Node<'_>,
+        kind: Kind,
+        parent: Option<usize>,
+        outer: Option<Node<'_>>,
+        above: Option<&Above>,
+    ) -> usize {
+        let whole = outer.unwrap_or(node);
+        let first = above.map_or(whole.start_position().row, |above| above.first);
+        let end = whole.end_position();
+        let last = if end.column == 0 && end.row > first { end.row - 1 } else { end.row };
+        let last = last.min(self.starts.len().saturating_sub(1));
+        let name = names::name(node, self.language, self.text);
+        let doc = names::docstring(node, self.language)
+            .map(|text| text.byte_range())
+            .or_else(|| above.and_then(|above| above.doc.clone()))
+            .unwrap_or(0..0);
+        let from = self.starts.get(first).copied().unwrap_or_default();
+        let to = self.starts.get(last + 1).map_or(self.text.len(), |next| next - 1);
+        let inherited = parent.is_some_and(|parent| self.blocks[parent].test);
+        let front = self.text.get(from..node.start_byte().max(from)).unwrap_or_default();
+        let title = name.as_ref().map_or("", |name| name.text.as_str());
+        let test = inherited || testcode::is_test_block(node, kind, title, front, self.language, self.text);
+        self.blocks.push(Block {
+            kind,
+            owner: names::owner(node, self.language, self.text),
+            lines: [first, last],
+            head: whole.start_position().row,
+            bytes: from..to.max(from),
+            name_bytes: name.as_ref().map_or(0..0, |name| name.bytes.clone()),
+            name: name.map(|name| name.text),
+            doc,
+            body: names::body(node).unwrap_or(node.end_byte()),
+            test,
+            parent,
+        });
+        self.blocks.len() - 1
+    }
+}
+
+/// Comments and attributes in a row, without an empty line between them.
+struct Above {
+    first: usize,
+    last: usize,
+    doc: Option<Range<usize>>,
+}
+
+impl Above {
+    fn join(before: Option<Self>, node: Node<'_>, comment: bool) -> Self {
+        let (first, last) = rows(node);
+        let before = before.filter(|before| before.last + 1 >= first);
+        let mut doc = before.as_ref().and_then(|before| before.doc.clone());
+        if comment {
+            let from = doc.as_ref().map_or(node.start_byte(), |doc| doc.start);
+            doc = Some(from..node.end_byte());
+        }
+        Self { first: before.map_or(first, |before| before.first), last, doc }
+    }
+
+    fn touches(&self, node: Node<'_>) -> bool {
+        self.last + 1 >= node.start_position().row
+    }
+}
+
+/// First and last row; a line comment that includes its line's end does not reach the next.
+fn rows(node: Node<'_>) -> (usize, usize) {
+    let (start, end) = (node.start_position(), node.end_position());
+    let last = if end.column == 0 && end.row > start.row { end.row - 1 } else { end.row };
+    (start.row, last)
+}

@@ -1,0 +1,307 @@
+//! Finding the pieces.
+
+use std::borrow::Cow;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+
+use super::spec::{Wanted, parse};
+use super::{Piece, Request, Results};
+use crate::blocks::{Block, Kind, Outline};
+use crate::place::{Place, plain};
+use crate::read::{Buffer, Content, WHOLE, is_binary};
+use crate::{CodeError, Stop, lang, testcode, walk};
+
+/// A function in a function is no block of its own unless the outer one is longer than this.
+const LONG: usize = 150;
+/// Lines of a file that is too large for memory are shown up to this many bytes.
+const CUT: usize = 2000;
+/// Names that are offered when one is not found.
+const OFFERED: usize = 5;
+
+/// Takes every piece that was asked for.
+pub(crate) fn run(request: &Request, root: &Path, stop: &Stop) -> Result<Results, CodeError> {
+    if request.files.is_empty() {
+        let what = "`files` is empty; give at least one file, for instance src/main.rs:10".to_owned();
+        return Err(CodeError::Request { tool: "extract", what });
+    }
+    let mut results = Results::default();
+    let mut buffer = Buffer::default();
+    for wanted in &request.files {
+        if walk::stopped(stop)? {
+            results.truncated = true;
+            break;
+        }
+        let mut asked = Asked { request, text: wanted, root, notices: &mut results.notices };
+        match asked.pieces(&mut buffer) {
+            Ok(pieces) => results.results.extend(pieces),
+            Err(failure) => {
+                results.failed += 1;
+                results.results.push(failure);
+            }
+        }
+    }
+    Ok(results)
+}
+
+struct Asked<'a> {
+    request: &'a Request,
+    text: &'a str,
+    root: &'a Path,
+    notices: &'a mut Vec<String>,
+}
+
+/// A piece of lines, from 0.
+struct Cut {
+    lines: [usize; 2],
+    kind: &'static str,
+    name: Option<String>,
+    test: bool,
+}
+
+impl Asked<'_> {
+    fn pieces(&mut self, buffer: &mut Buffer) -> Result<Vec<Piece>, Piece> {
+        let exists = |name: &str| Place::find(self.root, Some(name)).is_ok_and(|place| place.path.is_file());
+        let spec = parse(self.text, exists).map_err(|what| failed(self.text, self.text, what))?;
+        let asked = self.text;
+        let fail = |what: String| failed(asked, &spec.file, what);
+        let place = Place::find(self.root, Some(&spec.file)).map_err(|error| {
+            fail(match error {
+                CodeError::Path { why, .. } => format!("cannot read {:?}: {why}", spec.file),
+                other => other.to_string(),
+            })
+        })?;
+        let shown = place.shown(&place.path);
+        if place.path.is_dir() {
+            return Err(fail(format!("{shown:?} is a folder; name a file in it")));
+        }
+        let content = buffer
+            .load(&place.path)
+            .map_err(|error| fail(format!("cannot read {shown:?}: {}", plain(&error))))?;
+        if is_binary(buffer.bytes()) {
+            return Err(fail(format!("{shown:?} is a binary file")));
+        }
+        if matches!(content, Content::Larger(_)) {
+            return self.from_large(&place.path, &shown, &spec.wanted).map(|piece| vec![piece]).map_err(fail);
+        }
+        let text = String::from_utf8_lossy(buffer.bytes());
+        let language = lang::of(&place.path);
+        let outline = Outline::parse(Cow::Borrowed(&*text), language);
+        let whole_file_is_test = testcode::is_test_path(&shown);
+        let mut pieces = Vec::new();
+        for cut in cuts(&outline, &spec.wanted, &shown).map_err(&fail)? {
+            if !self.request.allow_tests && (cut.test || whole_file_is_test) {
+                let what = "this is test code, which was not wanted (allow_tests is false)";
+                return Err(fail(what.to_owned()));
+            }
+            let more = self.request.context_lines;
+            let first = cut.lines[0].saturating_sub(more);
+            let last = cut.lines[1].saturating_add(more).min(outline.count().saturating_sub(1));
+            pieces.push(Piece {
+                request: self.text.to_owned(),
+                file: shown.clone(),
+                lines: Some([first + 1, last + 1]),
+                code: Some(outline.slice(first, last).to_owned()),
+                kind: Some(cut.kind.to_owned()),
+                name: cut.name,
+                language: language.map(|language| language.to_string()),
+                error: None,
+            });
+        }
+        if matches!(text, Cow::Owned(_)) {
+            self.notices.push(format!("{shown} is not UTF-8; what could not be read is shown as \u{FFFD}"));
+        }
+        Ok(pieces)
+    }
+
+    /// Lines of a file that is too large to hold: no blocks, and long lines are cut.
+    fn from_large(&mut self, path: &Path, shown: &str, wanted: &Wanted) -> Result<Piece, String> {
+        let megabytes = WHOLE >> 20;
+        let Wanted::Lines(first, last) = *wanted else {
+            return Err(format!(
+                "{shown:?} is larger than {megabytes} MB; ask for lines of it: {shown}:1-20"
+            ));
+        };
+        let first = first.saturating_sub(self.request.context_lines).max(1);
+        let last = last.saturating_add(self.request.context_lines);
+        let lines = some_lines(path, first, last).map_err(|error| plain(&error))?;
+        if lines.is_empty() {
+            return Err(format!("{shown:?} has no line {first}"));
+        }
+        self.notices.push(format!(
+            "{shown} is larger than {megabytes} MB: lines are shown as they are, without their block, up to {CUT} bytes each"
+        ));
+        Ok(Piece {
+            request: self.text.to_owned(),
+            file: shown.to_owned(),
+            lines: Some([first, first + lines.len() - 1]),
+            code: Some(lines.join("\n")),
+            kind: Some(Kind::Lines.word().to_owned()),
+            language: lang::of(path).map(|language| language.to_string()),
+            ..Piece::default()
+        })
+    }
+}
+
+fn failed(request: &str, file: &str, what: String) -> Piece {
+    Piece { request: request.to_owned(), file: file.to_owned(), error: Some(what), ..Piece::default() }
+}
+
+/// Reads lines without ever holding a whole one.
+fn some_lines(path: &Path, first: usize, last: usize) -> std::io::Result<Vec<String>> {
+    let mut reader = BufReader::with_capacity(1 << 20, File::open(path)?);
+    let mut lines = Vec::new();
+    let mut now: Vec<u8> = Vec::new();
+    let mut line = 1;
+    let mut open = false;
+    while line <= last {
+        let piece = reader.fill_buf()?;
+        if piece.is_empty() {
+            break;
+        }
+        let end = memchr::memchr(b'\n', piece);
+        let used = end.unwrap_or(piece.len());
+        if line >= first {
+            open = true;
+            let room = CUT.saturating_sub(now.len());
+            now.extend_from_slice(&piece[..used.min(room)]);
+            if used > room && !now.ends_with("…".as_bytes()) {
+                now.extend_from_slice("…".as_bytes());
+            }
+        }
+        reader.consume(used + usize::from(end.is_some()));
+        if end.is_some() {
+            if line >= first {
+                lines.push(String::from_utf8_lossy(&now).into_owned());
+                now.clear();
+                open = false;
+            }
+            line += 1;
+        }
+    }
+    if open {
+        lines.push(String::from_utf8_lossy(&now).into_owned());
+    }
+    Ok(lines)
+}
+
+fn cuts(outline: &Outline<'_>, wanted: &Wanted, shown: &str) -> Result<Vec<Cut>, String> {
+    let last = outline.count().saturating_sub(1);
+    match wanted {
+        Wanted::All => Ok(vec![Cut { lines: [0, last], kind: "file", name: None, test: false }]),
+        Wanted::Lines(from, to) => {
+            if *from > outline.count() {
+                return Err(format!("{shown:?} has only {} lines", outline.count()));
+            }
+            Ok(vec![grown(outline, from - 1, (to - 1).min(last))])
+        }
+        Wanted::Symbol(parts) => symbols(outline, parts, shown),
+    }
+}
+
+/// The lines grown to the whole blocks that they touch.
+fn grown(outline: &Outline<'_>, from: usize, to: usize) -> Cut {
+    let (first, last) = (block_at(outline, from), block_at(outline, to));
+    let begin = first.map_or_else(|| paragraph(outline, from)[0], |block| block.lines[0]);
+    let end = last.map_or_else(|| paragraph(outline, to)[1], |block| block.lines[1]);
+    let single = first.filter(|block| block.lines[0] <= begin && block.lines[1] >= end);
+    Cut {
+        lines: [begin.min(from), end.max(to)],
+        kind: single.map_or(Kind::Lines, |block| block.kind).word(),
+        name: single.and_then(|block| block.name.clone()),
+        test: first.is_some_and(|block| block.test) || last.is_some_and(|block| block.test),
+    }
+}
+
+/// The block that a reader would point at: a function in a function is part of the outer one.
+fn block_at<'o>(outline: &'o Outline<'_>, line: usize) -> Option<&'o Block> {
+    let mut block = outline.around(line)?;
+    while let Some(parent) = block.parent.map(|parent| &outline.blocks[parent])
+        && parent.kind == Kind::Function
+        && parent.lines[1] - parent.lines[0] < LONG
+    {
+        block = parent;
+    }
+    Some(block)
+}
+
+/// The lines around a line that stands in no block, up to the next empty ones.
+fn paragraph(outline: &Outline<'_>, line: usize) -> [usize; 2] {
+    let is_free =
+        |line: usize| !outline.slice(line, line).trim().is_empty() && outline.around(line).is_none();
+    let (mut first, mut last) = (line, line);
+    while first > 0 && is_free(first - 1) {
+        first -= 1;
+    }
+    while last + 1 < outline.count() && is_free(last + 1) {
+        last += 1;
+    }
+    [first, last]
+}
+
+fn symbols(outline: &Outline<'_>, parts: &[String], shown: &str) -> Result<Vec<Cut>, String> {
+    let mut found: Vec<&Block> =
+        outline.blocks.iter().filter(|block| answers(outline, block, parts)).collect();
+    // A type is its declaration; its `impl` blocks are asked for through their methods.
+    if found.iter().any(|block| block.kind != Kind::Impl) {
+        found.retain(|block| block.kind != Kind::Impl);
+    }
+    if found.is_empty() {
+        return Err(not_found(outline, parts, shown));
+    }
+    Ok(found
+        .into_iter()
+        .map(|block| Cut {
+            lines: block.lines,
+            kind: block.kind.word(),
+            name: block.name.clone(),
+            test: block.test,
+        })
+        .collect())
+}
+
+/// Whether the block has this name, inside blocks with the names before it.
+fn answers(outline: &Outline<'_>, block: &Block, parts: &[String]) -> bool {
+    let Some((last, outer)) = parts.split_last() else { return false };
+    if !block.name.as_deref().is_some_and(|name| is_called(name, last)) {
+        return false;
+    }
+    let mut around = Vec::new();
+    around.extend(block.owner.as_deref());
+    let mut at = block.parent;
+    while let Some(parent) = at {
+        around.extend(outline.blocks[parent].name.as_deref());
+        at = outline.blocks[parent].parent;
+    }
+    // Innermost first, and every part must be met on the way out.
+    let mut chain = around.into_iter();
+    outer.iter().rev().all(|part| chain.any(|name| is_called(name, part)))
+}
+
+/// `Walk<'a, T>` is called Walk, `ns::Walk` too.
+fn is_called(name: &str, wanted: &str) -> bool {
+    let bare = name.split(['<', '(', '[']).next().unwrap_or(name).trim();
+    bare == wanted
+        || name == wanted
+        || bare.rsplit("::").next() == Some(wanted)
+        || bare.rsplit('.').next() == Some(wanted)
+}
+
+fn not_found(outline: &Outline<'_>, parts: &[String], shown: &str) -> String {
+    let wanted = parts.join(".");
+    let last = parts.last().map(|part| part.to_lowercase()).unwrap_or_default();
+    let mut near: Vec<&str> = outline
+        .blocks
+        .iter()
+        .filter_map(|block| block.name.as_deref())
+        .filter(|name| {
+            let lower = name.to_lowercase();
+            lower.contains(&last) || (lower.len() > 3 && last.contains(&lower))
+        })
+        .collect();
+    near.sort_unstable();
+    near.dedup();
+    near.truncate(OFFERED);
+    let hint = if near.is_empty() { String::new() } else { format!("; there is {}", near.join(", ")) };
+    format!("{shown:?} declares no {wanted:?}{hint}")
+}

@@ -1,0 +1,280 @@
+//! The walk behind a structural query.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use ast_grep_core::meta_var::MetaVariable;
+use ast_grep_core::tree_sitter::StrDoc;
+use ast_grep_core::{AstGrep, NodeMatch};
+use ast_grep_language::{LanguageExt as _, SupportLang};
+
+use super::pattern::Compiled;
+use super::{Capture, Match, Request, Results};
+use crate::blocks::Outline;
+use crate::place::plain;
+use crate::read::{Buffer, Content};
+use crate::walk::{self, Scope};
+use crate::{CodeError, Stop, lang, testcode};
+
+/// `ast-grep` leaves out files that are larger than this and have more lines than [`MANY_LINES`].
+const LARGE: usize = 3_000_000;
+const MANY_LINES: usize = 200_000;
+
+/// Runs the query over the scope.
+pub(crate) fn run(request: &Request, scope: &Scope, stop: &Stop) -> Result<Results, CodeError> {
+    let plan = Plan::new(request)?;
+    let (workers, report) =
+        walk::files(scope, stop, Worker::default, |worker, path| worker.file(&plan, request, scope, path))?;
+    let mut all = Worker::default();
+    for worker in workers {
+        all.found.extend(worker.found);
+        all.total += worker.total;
+        all.unreadable.extend(worker.unreadable);
+        all.not_text.extend(worker.not_text);
+        all.too_large.extend(worker.too_large);
+        for (language, seen) in worker.seen {
+            *all.seen.entry(language).or_default() += seen;
+        }
+    }
+    if all.found.is_empty()
+        && let Some(error) = plan.error(&all.seen, request)
+    {
+        return Err(error);
+    }
+    all.trim(request.max_results);
+    let total = all.total;
+    let mut notices = report.notices;
+    notices.extend(walk::folded("cannot read", all.unreadable));
+    notices.extend(walk::folded("left out because they are not UTF-8:", all.not_text));
+    notices.extend(walk::folded("left out because they are too large to parse:", all.too_large));
+    if report.files > 0 && all.seen.is_empty() && !report.truncated {
+        notices.push(plan.no_files());
+    }
+    Ok(Results { results: all.found, total, truncated: report.truncated, notices })
+}
+
+/// The pattern in each language that may come up.
+struct Plan {
+    asked: Option<SupportLang>,
+    ready: Vec<Result<Compiled, CodeError>>,
+}
+
+impl Plan {
+    fn new(request: &Request) -> Result<Self, CodeError> {
+        let asked = request.language.as_deref().map(lang::named).transpose()?;
+        if request.pattern.trim().is_empty() {
+            return Err(CodeError::Request {
+                tool: "query",
+                what: "the pattern is empty; give a piece of code with $HOLES, for instance foo($A)"
+                    .to_owned(),
+            });
+        }
+        if let Some(language) = asked {
+            return Ok(Self { asked, ready: vec![Ok(Compiled::new(&request.pattern, language)?)] });
+        }
+        let ready =
+            lang::BUILT_IN.iter().map(|language| Compiled::new(&request.pattern, *language)).collect();
+        Ok(Self { asked, ready })
+    }
+
+    fn compiled(&self, language: SupportLang) -> Option<&Compiled> {
+        self.ready.iter().filter_map(|entry| entry.as_ref().ok()).find(|entry| entry.language == language)
+    }
+
+    /// What to look for in a file of this language: in the file itself, and in the code that it carries.
+    fn parts(&self, host: SupportLang) -> Option<(Option<&Compiled>, Vec<&Compiled>)> {
+        let carried = lang::carried_by(host);
+        match self.asked {
+            Some(asked) if asked == host => Some((self.compiled(host), Vec::new())),
+            Some(asked) if carried.contains(&asked) => {
+                Some((None, self.compiled(asked).into_iter().collect()))
+            }
+            Some(_) => None,
+            // Like `ast-grep`: a file is left out when the pattern is no code of its own language.
+            None => {
+                let own = self.compiled(host)?;
+                Some((Some(own), carried.iter().filter_map(|language| self.compiled(*language)).collect()))
+            }
+        }
+    }
+
+    /// Nothing was found: is the pattern at fault? It is when no language that came up can read it.
+    fn error(&self, seen: &BTreeMap<String, usize>, request: &Request) -> Option<CodeError> {
+        if self.asked.is_some() {
+            return self.ready.iter().flatten().find_map(|entry| entry.error(&request.pattern));
+        }
+        let mut common: Vec<_> = seen.iter().collect();
+        common.sort_by(|a, b| b.1.cmp(a.1).then_with(|| a.0.cmp(b.0)));
+        let mut first = None;
+        for (name, _) in common {
+            let language = lang::named(name).ok()?;
+            let flaw = match Compiled::new(&request.pattern, language) {
+                Ok(compiled) => compiled.error(&request.pattern)?,
+                Err(error) => error,
+            };
+            first = first.or(Some(flaw));
+        }
+        first
+    }
+
+    fn no_files(&self) -> String {
+        match self.asked {
+            Some(language) => format!("there are no {language} files here"),
+            None => "there are no files here in a language that is built in".to_owned(),
+        }
+    }
+}
+
+/// One thread's share.
+#[derive(Default)]
+struct Worker {
+    buffer: Buffer,
+    found: Vec<Match>,
+    total: usize,
+    /// There are enough matches in this file and before it: later files are only counted.
+    enough: Option<String>,
+    seen: BTreeMap<String, usize>,
+    unreadable: Vec<String>,
+    not_text: Vec<String>,
+    too_large: Vec<String>,
+}
+
+impl Worker {
+    #[expect(clippy::needless_pass_by_value, reason = "the walk hands each path over")]
+    fn file(&mut self, plan: &Plan, request: &Request, scope: &Scope, path: PathBuf) {
+        let Some(host) = lang::of(&path) else { return };
+        if plan.asked.is_none() {
+            *self.seen.entry(host.to_string()).or_default() += 1;
+        }
+        let Some((own, carried)) = plan.parts(host) else { return };
+        if plan.asked.is_some() {
+            *self.seen.entry(host.to_string()).or_default() += 1;
+        }
+        let shown = || scope.place.shown(&path);
+        let content = match self.buffer.load(&path) {
+            Ok(content) => content,
+            Err(error) => {
+                self.unreadable.push(format!("{} ({})", shown(), plain(&error)));
+                return;
+            }
+        };
+        let bytes = self.buffer.bytes();
+        if matches!(content, Content::Larger(_)) {
+            self.too_large.push(shown());
+            return;
+        }
+        let own = own.filter(|compiled| compiled.may_match(bytes));
+        let carried: Vec<&Compiled> = carried.into_iter().filter(|entry| entry.may_match(bytes)).collect();
+        if bytes.is_empty() || (own.is_none() && carried.is_empty()) {
+            return;
+        }
+        let Ok(text) = std::str::from_utf8(bytes) else {
+            self.not_text.push(shown());
+            return;
+        };
+        if text.len() > LARGE && memchr::memchr_iter(b'\n', bytes).count() > MANY_LINES {
+            self.too_large.push(shown());
+            return;
+        }
+        if !request.allow_tests && testcode::is_test_path(&shown()) {
+            return;
+        }
+        let file = shown();
+        let only_count = self.enough.as_ref().is_some_and(|last| file > *last);
+        let mut found = in_file(text, host, own, &carried, only_count);
+        if !request.allow_tests && !found.is_empty() {
+            let outline = Outline::parse(Cow::Borrowed(text), Some(host));
+            found.retain(|hit| !outline.is_test_line(hit.lines[0] - 1));
+        }
+        self.total += found.len();
+        if only_count {
+            return;
+        }
+        for hit in &mut found {
+            hit.file.clone_from(&file);
+        }
+        self.found.append(&mut found);
+        if self.found.len() / 2 > request.max_results.max(500) {
+            self.trim(request.max_results);
+            self.enough = self.found.last().map(|hit| hit.file.clone());
+        }
+    }
+
+    /// Keeps the first matches in the order of files and positions.
+    fn trim(&mut self, max: usize) {
+        self.found.sort_by(|a, b| (&a.file, a.bytes, &a.language).cmp(&(&b.file, b.bytes, &b.language)));
+        self.found.truncate(max);
+    }
+}
+
+fn in_file(
+    text: &str,
+    host: SupportLang,
+    own: Option<&Compiled>,
+    carried: &[&Compiled],
+    only_count: bool,
+) -> Vec<Match> {
+    let grep = host.ast_grep(text);
+    let mut found = Vec::new();
+    if let Some(compiled) = own {
+        matches(&grep, compiled, only_count, &mut found);
+    }
+    if !carried.is_empty() {
+        for inner in grep.get_injections(|name| lang::named(name).ok()) {
+            if let Some(compiled) = carried.iter().find(|entry| entry.language == *inner.lang()) {
+                matches(&inner, compiled, only_count, &mut found);
+            }
+        }
+    }
+    found
+}
+
+fn matches(
+    grep: &AstGrep<StrDoc<SupportLang>>,
+    compiled: &Compiled,
+    only_count: bool,
+    found: &mut Vec<Match>,
+) {
+    for hit in grep.root().find_all(&compiled.pattern) {
+        let range = hit.range();
+        let (start, end) = (hit.start_pos(), hit.end_pos());
+        if only_count {
+            found.push(Match { lines: [start.line() + 1; 2], ..Match::default() });
+            continue;
+        }
+        // A node that ends at a line's very beginning does not reach into that line.
+        let last =
+            if end.byte_point().1 == 0 && end.line() > start.line() { end.line() } else { end.line() + 1 };
+        found.push(Match {
+            file: String::new(),
+            lines: [start.line() + 1, last],
+            code: hit.text().into_owned(),
+            language: compiled.language.to_string(),
+            column: start.column(&*hit) + 1,
+            bytes: [range.start, range.end],
+            captures: captures(&hit),
+        });
+    }
+}
+
+fn captures(hit: &NodeMatch<'_, StrDoc<SupportLang>>) -> Vec<Capture> {
+    let env = hit.get_env();
+    let mut found: Vec<Capture> = env
+        .get_matched_variables()
+        .filter_map(|variable| match variable {
+            MetaVariable::Capture(name, _) => {
+                let text = env.get_match(&name).map(|node| vec![node.text().into_owned()])?;
+                Some(Capture { name, text })
+            }
+            MetaVariable::MultiCapture(name) => {
+                let text =
+                    env.get_multiple_matches(&name).iter().map(|node| node.text().into_owned()).collect();
+                Some(Capture { name, text })
+            }
+            MetaVariable::Dropped(_) | MetaVariable::Multiple => None,
+        })
+        .collect();
+    found.sort_by(|a, b| a.name.cmp(&b.name));
+    found
+}

@@ -1,0 +1,347 @@
+//! Ranked search: look for the words in every file, then parse only the files that can reach the top.
+
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use ast_grep_language::SupportLang;
+
+use super::filter::Filter;
+use super::grammar::{self, Query};
+use super::scan::{Grade, Known, Scanner, Spot};
+use super::score::{Field, WEIGHTS, promise};
+use super::units::{Unit, units};
+use super::{Hit, Ranking, Request};
+use crate::blocks::{Kind, Outline};
+use crate::place::plain;
+use crate::read::{Buffer, Content, is_binary};
+use crate::walk::{self, Scope, threads};
+use crate::{CodeError, Stop, lang, testcode, words};
+
+/// At most this many files are parsed: those that promise most.
+const PARSED: usize = 240;
+/// At most this many results are kept for all pages together.
+const KEPT: usize = 500;
+/// Spots of one file that are remembered between the two looks at it.
+const REMEMBERED: usize = 1000;
+/// Larger files are data, not code.
+const LARGEST: usize = 4 << 20;
+/// Queries with more words are refused: each has its own counter in every file.
+const MOST_TERMS: usize = 64;
+
+/// Runs the search and returns the whole ranking.
+pub(super) fn run(request: &Request, scope: &Scope, stop: &Stop) -> Result<Ranking, CodeError> {
+    let query = grammar::parse(&request.query)?;
+    if query.terms.len() > MOST_TERMS {
+        return Err(refused(&format!("the query has more than {MOST_TERMS} words; ask for fewer")));
+    }
+    let scanner = Scanner::new(&query.terms).map_err(|error| refused(&error.to_string()))?;
+    let search = Search { query, scanner, request, scope };
+    let (workers, report) =
+        walk::files(scope, stop, Worker::default, |worker, path| search.look(worker, path))?;
+    let mut all = Worker::default();
+    for worker in workers {
+        all.texts += worker.texts;
+        all.candidates.extend(worker.candidates);
+        all.unreadable.extend(worker.unreadable);
+        all.too_large.extend(worker.too_large);
+    }
+    let mut notices = report.notices;
+    notices.extend(walk::folded("cannot read", all.unreadable));
+    notices.extend(walk::folded(
+        "left out because they are larger than 4 MB (an exact search reads them):",
+        all.too_large,
+    ));
+    let rarity = search.rarity(&all.candidates, all.texts);
+    let candidates = search.best(all.candidates, &rarity, &mut notices);
+    let (hits, late) = search.parse(&candidates, &rarity, stop)?;
+    Ok(Ranking { hits, truncated: report.truncated || late, notices })
+}
+
+fn refused(what: &str) -> CodeError {
+    CodeError::Request { tool: "search", what: what.to_owned() }
+}
+
+struct Search<'s> {
+    query: Query,
+    scanner: Scanner,
+    request: &'s Request,
+    scope: &'s Scope,
+}
+
+/// One thread's share of the first look.
+#[derive(Default)]
+struct Worker {
+    buffer: Buffer,
+    known: Known,
+    spots: Vec<Spot>,
+    texts: usize,
+    candidates: Vec<Candidate>,
+    unreadable: Vec<String>,
+    too_large: Vec<String>,
+}
+
+/// A file that has words of the query.
+struct Candidate {
+    path: PathBuf,
+    shown: String,
+    spots: Vec<Spot>,
+    /// For each term, what the path counts for it.
+    on_path: Vec<f64>,
+    /// Which terms are there at all.
+    has: Vec<bool>,
+}
+
+impl Search<'_> {
+    fn passes(&self, shown: &str, term: &impl Fn(usize) -> Option<bool>) -> bool {
+        self.query.expr.outlook(term, &|filter: &Filter| filter.passes(shown)).0
+    }
+
+    /// The first look at a file: are the words there?
+    fn look(&self, worker: &mut Worker, path: PathBuf) {
+        let shown = self.scope.place.shown(&path);
+        if !self.passes(&shown, &|_| None) || (!self.request.allow_tests && testcode::is_test_path(&shown)) {
+            return;
+        }
+        match worker.buffer.load(&path) {
+            Ok(Content::Whole) if worker.buffer.bytes().len() <= LARGEST => {}
+            Ok(_) => {
+                if !is_binary(worker.buffer.bytes()) {
+                    worker.too_large.push(shown);
+                }
+                return;
+            }
+            Err(error) => {
+                worker.unreadable.push(format!("{shown} ({})", plain(&error)));
+                return;
+            }
+        }
+        let bytes = worker.buffer.bytes();
+        if is_binary(bytes) {
+            return;
+        }
+        worker.texts += 1;
+        worker.spots.clear();
+        self.scanner.scan(bytes, &mut worker.known, &mut worker.spots);
+        let on_path = self.on_path(&shown, &mut worker.known);
+        let mut has: Vec<bool> = on_path.iter().map(|count| *count > 0.0).collect();
+        for spot in &worker.spots {
+            has[usize::from(spot.term)] = true;
+        }
+        // A term that is somewhere in the file may be absent from a block, so only absence is certain.
+        let known = |term: usize| if has[term] { None } else { Some(false) };
+        if worker.spots.is_empty() || !self.passes(&shown, &known) {
+            return;
+        }
+        let spots = worker.spots.iter().take(REMEMBERED).copied().collect();
+        worker.candidates.push(Candidate { path, shown, spots, on_path, has });
+    }
+
+    fn on_path(&self, shown: &str, known: &mut Known) -> Vec<f64> {
+        let mut spots = Vec::new();
+        self.scanner.scan(shown.as_bytes(), known, &mut spots);
+        let mut counts = vec![0.0; self.query.terms.len()];
+        for spot in spots {
+            counts[usize::from(spot.term)] += WEIGHTS.of(Field::Path, spot.grade);
+        }
+        counts
+    }
+
+    fn rarity(&self, candidates: &[Candidate], files: usize) -> Vec<f64> {
+        let having = |term: usize| candidates.iter().filter(|candidate| candidate.has[term]).count();
+        (0..)
+            .zip(&self.query.terms)
+            .map(|(index, term)| WEIGHTS.rarity(files, having(index), term.weak))
+            .collect()
+    }
+
+    /// The files that promise most, most promising first.
+    fn best(&self, candidates: Vec<Candidate>, rarity: &[f64], notices: &mut Vec<String>) -> Vec<Candidate> {
+        let count = candidates.len();
+        let mut ordered: Vec<(f64, Candidate)> = candidates
+            .into_iter()
+            .map(|candidate| (promise(&candidate.spots, &candidate.on_path, rarity), candidate))
+            .collect();
+        ordered.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.shown.cmp(&b.1.shown)));
+        if count > PARSED {
+            ordered.truncate(PARSED);
+            notices.push(format!(
+                "ranked the {PARSED} most promising of {count} files that have words of the query"
+            ));
+        }
+        ordered.into_iter().map(|(_, candidate)| candidate).collect()
+    }
+
+    /// The second look: the units of these files, best first.
+    fn parse(
+        &self,
+        candidates: &[Candidate],
+        rarity: &[f64],
+        stop: &Stop,
+    ) -> Result<(Vec<Hit>, bool), CodeError> {
+        let next = AtomicUsize::new(0);
+        let found = Mutex::new(Vec::new());
+        std::thread::scope(|threads_of| {
+            for _ in 0..threads().min(candidates.len()) {
+                threads_of.spawn(|| {
+                    let (mut buffer, mut known, mut own) = (Buffer::default(), Known::new(), Vec::new());
+                    while stop.reason().is_none() {
+                        let Some(candidate) = candidates.get(next.fetch_add(1, Ordering::Relaxed)) else {
+                            break;
+                        };
+                        self.rank_file(candidate, rarity, &mut buffer, &mut known, &mut own);
+                    }
+                    if let Ok(mut found) = found.lock() {
+                        found.append(&mut own);
+                    }
+                });
+            }
+        });
+        let late = walk::stopped(stop)?;
+        let mut hits = found.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+        hits.sort_by(|a: &Hit, b: &Hit| {
+            b.score.total_cmp(&a.score).then_with(|| (&a.file, a.lines).cmp(&(&b.file, b.lines)))
+        });
+        hits.truncate(KEPT);
+        Ok((hits, late))
+    }
+
+    fn rank_file(
+        &self,
+        candidate: &Candidate,
+        rarity: &[f64],
+        buffer: &mut Buffer,
+        known: &mut Known,
+        found: &mut Vec<Hit>,
+    ) {
+        if !matches!(buffer.load(&candidate.path), Ok(Content::Whole)) {
+            return;
+        }
+        let text = String::from_utf8_lossy(buffer.bytes());
+        let mut spots = Vec::new();
+        self.scanner.scan(text.as_bytes(), known, &mut spots);
+        let language = lang::of(&candidate.path);
+        let outline = Outline::parse(Cow::Borrowed(&*text), language);
+        let file =
+            File { candidate, outline: &outline, language, test: testcode::is_test_path(&candidate.shown) };
+        let mut from = 0;
+        for unit in units(&outline) {
+            let bytes = outline.bytes(unit.lines[0], unit.lines[1]);
+            while spots.get(from).is_some_and(|spot| (spot.at as usize) < bytes.start) {
+                from += 1;
+            }
+            let inside = spots[from..].iter().take_while(|spot| (spot.at as usize) < bytes.end).count();
+            if inside > 0 {
+                found.extend(self.rank_unit(&file, &unit, &spots[from..from + inside], rarity, known));
+            }
+            from += inside;
+        }
+    }
+
+    fn rank_unit(
+        &self,
+        file: &File<'_>,
+        unit: &Unit,
+        spots: &[Spot],
+        rarity: &[f64],
+        known: &mut Known,
+    ) -> Option<Hit> {
+        let outline = file.outline;
+        let block = unit.block.map(|index| &outline.blocks[index]);
+        let test = file.test || block.is_some_and(|block| block.test);
+        if test && !self.request.allow_tests {
+            return None;
+        }
+        let mut counts = file.candidate.on_path.clone();
+        let mut present: Vec<bool> = counts.iter().map(|count| *count > 0.0).collect();
+        let own = block.filter(|_| unit.kind != Kind::Lines);
+        for spot in spots {
+            let at = spot.at as usize;
+            let field = match own {
+                Some(block) if block.name_bytes.contains(&at) => Field::Name,
+                Some(block) if block.doc.contains(&at) => Field::Doc,
+                Some(block) if at < block.body => Field::Signature,
+                _ => Field::Body,
+            };
+            counts[usize::from(spot.term)] += WEIGHTS.of(field, spot.grade);
+            present[usize::from(spot.term)] = true;
+        }
+        let around = match own {
+            Some(block) => outline.scope(block),
+            None => block.and_then(|block| block.name.as_deref()),
+        };
+        if let Some(scope) = around {
+            let mut above = Vec::new();
+            self.scanner.scan(scope.as_bytes(), known, &mut above);
+            for spot in above {
+                counts[usize::from(spot.term)] += WEIGHTS.of(Field::Scope, spot.grade);
+                present[usize::from(spot.term)] = true;
+            }
+        }
+        if !self.passes(&file.candidate.shown, &|term| Some(present[term])) {
+            return None;
+        }
+        let code = outline.slice(unit.lines[0], unit.lines[1]);
+        let score = WEIGHTS.score(&counts, rarity, count_words(code))
+            * WEIGHTS.standing(unit.kind, test, file.is_prose());
+        let mut matched: Vec<usize> = spots
+            .iter()
+            .filter(|spot| spot.grade == Grade::Same)
+            .map(|spot| outline.line_of(spot.at as usize) + 1)
+            .collect();
+        matched.dedup();
+        Some(Hit {
+            file: file.candidate.shown.clone(),
+            lines: [unit.lines[0] + 1, unit.lines[1] + 1],
+            code: code.to_owned(),
+            score: (score * 1000.0).round() / 1000.0,
+            kind: unit.kind.word().to_owned(),
+            name: own.and_then(|block| block.name.clone()),
+            language: file.language.map(|language| language.to_string()),
+            matched,
+        })
+    }
+}
+
+struct File<'f> {
+    candidate: &'f Candidate,
+    outline: &'f Outline<'f>,
+    language: Option<SupportLang>,
+    test: bool,
+}
+
+impl File<'_> {
+    /// Texts and data: what they say about code is not the code.
+    fn is_prose(&self) -> bool {
+        use SupportLang as L;
+        match self.language {
+            Some(L::Markdown | L::Json | L::Yaml | L::Html) => true,
+            Some(_) => false,
+            None => !matches!(
+                Path::new(&self.candidate.shown).extension().and_then(|extension| extension.to_str()),
+                Some(
+                    "scala"
+                        | "dart"
+                        | "lua"
+                        | "ex"
+                        | "exs"
+                        | "hs"
+                        | "zig"
+                        | "pl"
+                        | "r"
+                        | "jl"
+                        | "ml"
+                        | "sql"
+                        | "proto"
+                        | "vue"
+                )
+            ),
+        }
+    }
+}
+
+fn count_words(text: &str) -> usize {
+    let bytes = text.as_bytes();
+    (0..bytes.len()).filter(|at| words::begins(bytes, *at)).count()
+}

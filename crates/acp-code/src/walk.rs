@@ -1,0 +1,198 @@
+//! The files below a place, on all cores, as the ignore rules allow.
+
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use ignore::{DirEntry, ParallelVisitor, ParallelVisitorBuilder, WalkBuilder, WalkState};
+
+use crate::place::{Place, plain};
+use crate::{CodeError, Reason, Stop};
+
+/// How many names a notice lists before it only counts.
+const LISTED: usize = 5;
+/// How far hidden files are counted.
+const COUNTED: usize = 10_000;
+
+/// Which files are looked at.
+#[derive(Clone, Debug)]
+pub(crate) struct Scope {
+    /// Where the walk begins.
+    pub(crate) place: Place,
+    /// Whether files that ignore rules hide are looked at too.
+    pub(crate) ignored: bool,
+}
+
+/// What a walk came across.
+#[derive(Debug, Default)]
+pub(crate) struct Report {
+    /// How many files were visited.
+    pub(crate) files: usize,
+    /// The deadline passed in mid-walk.
+    pub(crate) truncated: bool,
+    /// For people: folders that could not be read, rules that hide everything.
+    pub(crate) notices: Vec<String>,
+}
+
+/// Calls `visit` for every file, on several threads with a state each. Returns all states.
+pub(crate) fn files<S: Send>(
+    scope: &Scope,
+    stop: &Stop,
+    new: impl Fn() -> S + Sync,
+    visit: impl Fn(&mut S, PathBuf) + Sync,
+) -> Result<(Vec<S>, Report), CodeError> {
+    let shared = Shared {
+        stop,
+        visit: &visit,
+        states: Mutex::new(Vec::new()),
+        flaws: Mutex::new(Vec::new()),
+        files: AtomicUsize::new(0),
+    };
+    walker(scope).build_parallel().visit(&mut Builder { shared: &shared, new: &new });
+    let truncated = stopped(stop)?;
+    let files = shared.files.into_inner();
+    let flaws = shared.flaws.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut notices = relative(&scope.place.root, folded("cannot read", flaws));
+    if files == 0 && !truncated {
+        notices.extend(nothing(scope));
+    }
+    let states = shared.states.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    Ok((states, Report { files, truncated, notices }))
+}
+
+/// Whether the deadline has passed; an error when the call was cancelled.
+pub(crate) fn stopped(stop: &Stop) -> Result<bool, CodeError> {
+    match stop.reason() {
+        Some(Reason::Cancelled) => Err(CodeError::Cancelled),
+        Some(Reason::Deadline) => Ok(true),
+        None => Ok(false),
+    }
+}
+
+/// One line for a list of the same trouble: the first names, then only their number.
+pub(crate) fn folded(what: &str, mut names: Vec<String>) -> Vec<String> {
+    if names.is_empty() {
+        return Vec::new();
+    }
+    names.sort();
+    let more = names.len().saturating_sub(LISTED);
+    names.truncate(LISTED);
+    let tail = if more > 0 { format!(" and {more} more") } else { String::new() };
+    vec![format!("{what} {}{tail}", names.join(", "))]
+}
+
+/// How many threads a walk uses.
+pub(crate) fn threads() -> usize {
+    std::thread::available_parallelism().map_or(1, |count| count.get().min(12))
+}
+
+fn walker(scope: &Scope) -> WalkBuilder {
+    let mut builder = WalkBuilder::new(&scope.place.path);
+    builder.threads(threads());
+    if scope.ignored {
+        builder.standard_filters(false).hidden(true);
+    }
+    builder
+}
+
+/// Why a walk found nothing.
+fn nothing(scope: &Scope) -> Option<String> {
+    let start = scope.place.shown(&scope.place.path);
+    let mut open = walker(scope);
+    open.standard_filters(false);
+    let hidden = open
+        .build()
+        .filter_map(Result::ok)
+        .filter(|entry| is_file(entry) && !below_git(entry.path()))
+        .take(COUNTED)
+        .count();
+    Some(match hidden {
+        0 => format!("there are no files in {start}"),
+        1 => format!("ignore rules hide the only file in {start}; name it as the path to see it"),
+        COUNTED => format!("ignore rules hide every file in {start}, {COUNTED} or more of them"),
+        count => format!("ignore rules hide all {count} files in {start}"),
+    })
+}
+
+fn below_git(path: &Path) -> bool {
+    path.components().any(|part| part.as_os_str() == ".git")
+}
+
+fn is_file(entry: &DirEntry) -> bool {
+    entry.file_type().is_some_and(|kind| kind.is_file())
+}
+
+struct Shared<'s, S, V> {
+    stop: &'s Stop,
+    visit: &'s V,
+    states: Mutex<Vec<S>>,
+    flaws: Mutex<Vec<String>>,
+    files: AtomicUsize,
+}
+
+struct Builder<'s, S, V, N> {
+    shared: &'s Shared<'s, S, V>,
+    new: &'s N,
+}
+
+struct Visitor<'s, S: Send, V> {
+    shared: &'s Shared<'s, S, V>,
+    state: Option<S>,
+    files: usize,
+}
+
+impl<'s, S: Send + 's, V: Fn(&mut S, PathBuf) + Sync, N: Fn() -> S> ParallelVisitorBuilder<'s>
+    for Builder<'s, S, V, N>
+{
+    fn build(&mut self) -> Box<dyn ParallelVisitor + 's> {
+        Box::new(Visitor { shared: self.shared, state: Some((self.new)()), files: 0 })
+    }
+}
+
+impl<S: Send, V: Fn(&mut S, PathBuf) + Sync> ParallelVisitor for Visitor<'_, S, V> {
+    fn visit(&mut self, entry: Result<DirEntry, ignore::Error>) -> WalkState {
+        if self.shared.stop.reason().is_some() {
+            return WalkState::Quit;
+        }
+        match entry {
+            Ok(entry) if is_file(&entry) => {
+                self.files += 1;
+                if let Some(state) = &mut self.state {
+                    (self.shared.visit)(state, entry.into_path());
+                }
+            }
+            Ok(_) => {}
+            Err(error) => {
+                if let Ok(mut flaws) = self.shared.flaws.lock() {
+                    flaws.push(said(&error));
+                }
+            }
+        }
+        WalkState::Continue
+    }
+}
+
+impl<S: Send, V> Drop for Visitor<'_, S, V> {
+    fn drop(&mut self) {
+        self.shared.files.fetch_add(self.files, Ordering::Relaxed);
+        if let (Some(state), Ok(mut states)) = (self.state.take(), self.shared.states.lock()) {
+            states.push(state);
+        }
+    }
+}
+
+/// The path and the system's words.
+fn said(error: &ignore::Error) -> String {
+    match error {
+        ignore::Error::WithDepth { err, .. } | ignore::Error::WithLineNumber { err, .. } => said(err),
+        ignore::Error::WithPath { path, err } => format!("{} ({})", path.display(), said(err)),
+        ignore::Error::Io(error) => plain(error),
+        other => other.to_string(),
+    }
+}
+
+/// The same notices with paths below the root.
+fn relative(root: &Path, notices: Vec<String>) -> Vec<String> {
+    let prefix = format!("{}/", root.display());
+    notices.into_iter().map(|notice| notice.replace(&prefix, "")).collect()
+}
