@@ -5,46 +5,141 @@ use serde_json::value::RawValue;
 
 use crate::dialect::Dialect;
 
-/// A text chunk; strings are JSON text with their quotes.
+/// A text chunk.
 #[derive(Debug)]
 pub(crate) struct Chunk<'a> {
-    pub(crate) session: &'a str,
+    pub(crate) session: Quoted<'a>,
     pub(crate) kind: ChunkKind,
-    pub(crate) text: &'a str,
+    pub(crate) text: Quoted<'a>,
     /// The number that `probe` gives it.
     pub(crate) index: Option<&'a str>,
 }
 
-impl<'a> Chunk<'a> {
-    fn agent(session: &'a str, text: &'a str, index: Option<&'a str>) -> Self {
-        Self { session, kind: ChunkKind::Agent, text, index }
+/// A string as JSON text, with its quotes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Quoted<'a> {
+    pub(crate) raw: &'a str,
+    escaped: bool,
+}
+
+impl<'a> Quoted<'a> {
+    fn new(raw: &'a str) -> Option<Self> {
+        raw.starts_with('"').then(|| Self { raw, escaped: memchr::memchr(b'\\', raw.as_bytes()).is_some() })
     }
 
+    /// What it says, if it has no escapes.
+    pub(crate) fn plain(self) -> Option<&'a str> {
+        if self.escaped { None } else { self.raw.get(1..self.raw.len() - 1) }
+    }
+
+    /// How many bytes it has when its escapes are resolved.
+    pub(crate) fn text_len(self) -> usize {
+        if self.escaped { text_len(self.raw) } else { self.raw.len() - 2 }
+    }
+}
+
+/// How a form spells chunks when it spells them in the usual way.
+pub(crate) struct Spelling {
+    /// From the beginning of the line to the session id.
+    pub(crate) head: &'static str,
+    /// From there to the text.
+    between: &'static [(ChunkKind, &'static str)],
+    /// From there to the end.
+    pub(crate) tail: &'static str,
+}
+
+const AGENT: ChunkKind = ChunkKind::Agent;
+const THOUGHT: ChunkKind = ChunkKind::Thought;
+const USER: ChunkKind = ChunkKind::User;
+
+const V1: Spelling = Spelling {
+    head: r#"{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"#,
+    between: &[
+        (AGENT, r#","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"#),
+        (THOUGHT, r#","update":{"sessionUpdate":"agent_thought_chunk","content":{"type":"text","text":"#),
+        (USER, r#","update":{"sessionUpdate":"user_message_chunk","content":{"type":"text","text":"#),
+    ],
+    tail: "}}}}",
+};
+const SNAKE: Spelling = Spelling {
+    head: r#"{"jsonrpc":"2.0","method":"session/update","params":{"session_id":"#,
+    between: &[
+        (AGENT, r#","type":"agent_message_chunk","data":{"text":"#),
+        (THOUGHT, r#","type":"agent_thought_chunk","data":{"text":"#),
+        (USER, r#","type":"user_message_chunk","data":{"text":"#),
+    ],
+    tail: "}}}",
+};
+const PROBE: Spelling = Spelling {
+    head: r#"{"jsonrpc":"2.0","method":"messageChunk","params":{"sessionId":"#,
+    between: &[(AGENT, r#","chunk":"#)],
+    tail: "}}",
+};
+const DELTA: Spelling = Spelling {
+    head: r#"{"jsonrpc":"2.0","method":"assistant.message_delta","params":{"sessionId":"#,
+    between: &[(AGENT, r#","content":"#)],
+    tail: "}}",
+};
+/// Before the number of a `probe` chunk.
+pub(crate) const INDEX: &str = ",\"index\":";
+const PARAMS: &str = "\"params\":";
+
+impl Spelling {
+    pub(crate) fn of(dialect: Dialect) -> &'static Spelling {
+        match dialect {
+            Dialect::V1 | Dialect::Go => &V1,
+            Dialect::V2025_1 => &SNAKE,
+            Dialect::Probe => &PROBE,
+            Dialect::Delta => &DELTA,
+        }
+    }
+
+    /// What stands between the session id and the text.
+    pub(crate) fn between(&self, kind: ChunkKind) -> Option<&'static str> {
+        self.between.iter().find(|(known, _)| *known == kind).map(|(_, words)| *words)
+    }
+
+    /// Where the params begin in the head.
+    pub(crate) fn params_head(&self) -> &'static str {
+        self.head.split_once(PARAMS).map_or(self.head, |(_, params)| params)
+    }
+
+    /// The tail without the end of the envelope.
+    pub(crate) fn params_tail(&self) -> &'static str {
+        &self.tail[..self.tail.len() - 1]
+    }
+}
+
+impl<'a> Chunk<'a> {
     /// Reads a line in which everything stands in the usual order and without spaces. The line need not be known to be
     /// JSON: what is read here is.
     pub(crate) fn of_line(dialect: Dialect, line: &'a str) -> Option<Self> {
-        let mut at = Cursor(line);
-        at.word("{\"jsonrpc\":\"2.0\",\"method\":\"")?;
-        at.word(method(dialect))?;
-        at.word("\",\"params\":")?;
-        let chunk = at.usual(dialect)?;
-        matches!(at.0, "}" | "}\r").then_some(chunk)
+        let spelling = Spelling::of(dialect);
+        let mut at = Cursor(line.strip_prefix(spelling.head)?);
+        let chunk = at.usual(spelling, dialect)?;
+        let rest = at.0.strip_prefix(spelling.tail)?;
+        matches!(rest, "" | "\r").then_some(chunk)
     }
 
     /// Reads the params of a chunk's notification, however they are spelled. The envelope vouches that they are JSON.
     pub(crate) fn of_params(dialect: Dialect, params: &'a str) -> Option<Self> {
-        let mut at = Cursor(params);
-        if let Some(chunk) = at.usual(dialect)
-            && at.0.is_empty()
-        {
-            return Some(chunk);
-        }
-        match dialect {
+        Self::usual_params(dialect, params).or_else(|| match dialect {
             Dialect::V1 | Dialect::Go => any_v1(params),
             Dialect::V2025_1 => any_snake(params),
             Dialect::Probe => any_probe(params),
             Dialect::Delta => any_delta(params),
-        }
+        })
+    }
+
+    fn usual_params(dialect: Dialect, params: &'a str) -> Option<Self> {
+        let spelling = Spelling::of(dialect);
+        let mut at = Cursor(params.strip_prefix(spelling.params_head())?);
+        let chunk = at.usual(spelling, dialect)?;
+        (at.0 == spelling.params_tail()).then_some(chunk)
+    }
+
+    fn new(session: &'a str, kind: ChunkKind, text: &'a str, index: Option<&'a str>) -> Option<Self> {
+        Some(Self { session: Quoted::new(session)?, kind, text: Quoted::new(text)?, index })
     }
 }
 
@@ -57,14 +152,8 @@ pub(crate) fn method(dialect: Dialect) -> &'static str {
     }
 }
 
-/// The inside of a JSON string that has no escapes.
-pub(crate) fn bare(raw: &str) -> Option<&str> {
-    let inner = raw.strip_prefix('"')?.strip_suffix('"')?;
-    (!inner.contains('\\')).then_some(inner)
-}
-
 /// How many bytes the text of a JSON string has when its escapes are resolved.
-pub(crate) fn text_len(raw: &str) -> usize {
+fn text_len(raw: &str) -> usize {
     let bytes = raw.as_bytes();
     let mut len = bytes.len().saturating_sub(2);
     let mut at = 0;
@@ -75,10 +164,8 @@ pub(crate) fn text_len(raw: &str) -> usize {
             at += 2;
             continue;
         }
-        let unit =
-            raw.get(at + 2..at + 6).and_then(|hex| u32::from_str_radix(hex, 16).ok()).unwrap_or_default();
         // Six characters for one to three bytes; half of a surrogate pair stands for two of four bytes.
-        len -= match unit {
+        len -= match unit(&bytes[at..]).unwrap_or_default() {
             0..=0x7f => 5,
             0x80..=0x7ff | 0xd800..=0xdfff => 4,
             _ => 3,
@@ -97,10 +184,11 @@ impl<'a> Cursor<'a> {
         Some(())
     }
 
-    /// A string, with its quotes.
-    fn string(&mut self) -> Option<&'a str> {
+    #[inline]
+    fn string(&mut self) -> Option<Quoted<'a>> {
         let bytes = self.0.as_bytes();
         let mut at = 1;
+        let mut escaped = false;
         if bytes.first() != Some(&b'"') {
             return None;
         }
@@ -109,15 +197,16 @@ impl<'a> Cursor<'a> {
             if bytes[at] == b'"' {
                 break;
             }
+            escaped = true;
             at += escape_len(&bytes[at..])?;
         }
         // Without a way out of the loop this is many bytes at a time.
         if bytes[..at].iter().fold(false, |found, &byte| found | (byte < b' ')) {
             return None;
         }
-        let (string, rest) = self.0.split_at(at + 1);
+        let (raw, rest) = self.0.split_at(at + 1);
         self.0 = rest;
-        Some(string)
+        Some(Quoted { raw, escaped })
     }
 
     fn digits(&mut self) -> Option<&'a str> {
@@ -127,46 +216,21 @@ impl<'a> Cursor<'a> {
         (digits == "0" || !digits.is_empty() && !digits.starts_with('0')).then_some(digits)
     }
 
-    fn kind(&mut self) -> Option<ChunkKind> {
-        for kind in [ChunkKind::Agent, ChunkKind::Thought, ChunkKind::User] {
-            if let Some(rest) = self.0.strip_prefix(kind.as_str()) {
-                self.0 = rest;
-                return Some(kind);
-            }
-        }
-        None
-    }
-
-    /// The params of a chunk in a form's usual spelling.
-    fn usual(&mut self, dialect: Dialect) -> Option<Chunk<'a>> {
-        self.word(if dialect == Dialect::V2025_1 { "{\"session_id\":" } else { "{\"sessionId\":" })?;
+    /// From the session id to the text, or to the number behind it.
+    #[inline]
+    fn usual(&mut self, spelling: &Spelling, dialect: Dialect) -> Option<Chunk<'a>> {
         let session = self.string()?;
-        let (before, between, after) = match dialect {
-            Dialect::V1 | Dialect::Go => {
-                (",\"update\":{\"sessionUpdate\":\"", "\",\"content\":{\"type\":\"text\",\"text\":", "}}}")
-            }
-            Dialect::V2025_1 => (",\"type\":\"", "\",\"data\":{\"text\":", "}}"),
-            Dialect::Probe => {
-                self.word(",\"chunk\":")?;
-                let text = self.string()?;
-                self.word(",\"index\":")?;
-                let index = self.digits()?;
-                self.word("}")?;
-                return Some(Chunk::agent(session, text, Some(index)));
-            }
-            Dialect::Delta => {
-                self.word(",\"content\":")?;
-                let text = self.string()?;
-                self.word("}")?;
-                return Some(Chunk::agent(session, text, None));
-            }
-        };
-        self.word(before)?;
-        let kind = self.kind()?;
-        self.word(between)?;
+        let (kind, rest) =
+            spelling.between.iter().find_map(|(kind, words)| Some((*kind, self.0.strip_prefix(words)?)))?;
+        self.0 = rest;
         let text = self.string()?;
-        self.word(after)?;
-        Some(Chunk { session, kind, text, index: None })
+        let index = if dialect == Dialect::Probe {
+            self.word(INDEX)?;
+            Some(self.digits()?)
+        } else {
+            None
+        };
+        Some(Chunk { session, kind, text, index })
     }
 }
 
@@ -192,36 +256,26 @@ fn unit(bytes: &[u8]) -> Option<u32> {
 fn any_v1(params: &str) -> Option<Chunk<'_>> {
     let chunk: V1Chunk<'_> = serde_json::from_str(params).ok()?;
     let V1Update { session_update: kind, content } = chunk.update;
-    let (session, text) = (chunk.session_id.get(), content.text.get());
-    (content.kind == "text" && is_text(session) && is_text(text)).then_some(Chunk {
-        session,
-        kind,
-        text,
-        index: None,
-    })
+    let read = Chunk::new(chunk.session_id.get(), kind, content.text.get(), None);
+    read.filter(|_| content.kind == "text")
 }
 
 fn any_snake(params: &str) -> Option<Chunk<'_>> {
     let chunk: SnakeChunk<'_> = serde_json::from_str(params).ok()?;
-    let (session, text) = (chunk.session_id.get(), chunk.data.text.get());
-    is_text(text).then_some(Chunk { session, kind: chunk.kind, text, index: None })
+    Chunk::new(chunk.session_id.get(), chunk.kind, chunk.data.text.get(), None)
 }
 
 fn any_probe(params: &str) -> Option<Chunk<'_>> {
     let chunk: ProbeChunk<'_> = serde_json::from_str(params).ok()?;
     let index = chunk.index.map(RawValue::get);
     let whole = |index: &str| index.bytes().all(|byte| byte.is_ascii_digit());
-    let fits = is_text(chunk.chunk.get()) && index.is_none_or(whole);
-    fits.then_some(Chunk::agent(chunk.session_id.get(), chunk.chunk.get(), index))
+    let read = Chunk::new(chunk.session_id.get(), AGENT, chunk.chunk.get(), index);
+    read.filter(|_| index.is_none_or(whole))
 }
 
 fn any_delta(params: &str) -> Option<Chunk<'_>> {
     let chunk: DeltaChunk<'_> = serde_json::from_str(params).ok()?;
-    is_text(chunk.content.get()).then_some(Chunk::agent(chunk.session_id.get(), chunk.content.get(), None))
-}
-
-fn is_text(raw: &str) -> bool {
-    raw.starts_with('"')
+    Chunk::new(chunk.session_id.get(), AGENT, chunk.content.get(), None)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -232,16 +286,6 @@ pub(crate) enum ChunkKind {
     Thought,
     #[serde(rename = "user_message_chunk")]
     User,
-}
-
-impl ChunkKind {
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Agent => "agent_message_chunk",
-            Self::Thought => "agent_thought_chunk",
-            Self::User => "user_message_chunk",
-        }
-    }
 }
 
 #[derive(Deserialize)]
@@ -327,10 +371,11 @@ mod tests {
     fn the_usual_and_the_unusual_spelling_are_read_alike() {
         let usual = r#"{"sessionId":"s","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"a\"b"}}}"#;
         let other = r#"{ "update": {"content": {"text": "a\"b", "type": "text"}, "sessionUpdate": "agent_message_chunk"}, "sessionId": "s" }"#;
-        assert!(Cursor(other).usual(Dialect::V1).is_none());
+        assert!(Chunk::usual_params(Dialect::V1, other).is_none());
         for params in [usual, other] {
             let chunk = Chunk::of_params(Dialect::V1, params).expect("a chunk");
-            assert_eq!((chunk.session, chunk.text, chunk.kind), ("\"s\"", r#""a\"b""#, ChunkKind::Agent));
+            assert_eq!((chunk.session.raw, chunk.text.raw, chunk.kind), ("\"s\"", r#""a\"b""#, AGENT));
+            assert_eq!((chunk.session.plain(), chunk.text.plain()), (Some("s"), None));
         }
         for more in [r#","_meta":{}}"#, r#","messageId":"m"}"#] {
             let more = usual.replacen("}}}", &format!("}}}}{more}"), 1);
@@ -345,7 +390,7 @@ mod tests {
                 r#"{{"jsonrpc":"2.0","method":"assistant.message_delta","params":{{"sessionId":{session},"content":{text}}}}}"#
             )
         };
-        let read = |line: &str| Chunk::of_line(Dialect::Delta, line).map(|chunk| chunk.text.to_owned());
+        let read = |line: &str| Chunk::of_line(Dialect::Delta, line).map(|chunk| chunk.text.raw.to_owned());
         for text in [r#""""#, r#""é\u00e9\"\/\ud83e\udd80""#] {
             assert_eq!(read(&line("\"s\"", text)).as_deref(), Some(text));
             assert_eq!(read(&(line("\"s\"", text) + "\r")).as_deref(), Some(text));

@@ -1,7 +1,7 @@
 //! The part that all forms share: who asked what, which session is which, and where frames go.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use acp_rpc::{Frame, Id, RpcError};
 use serde_json::Value;
@@ -13,6 +13,15 @@ use crate::note::{Note, NoteKind};
 use crate::options::Options;
 use crate::session::Session;
 use crate::translator::{Out, Translated, Way};
+
+/// What is remembered of a peer that never stops is bounded: open requests in each direction, …
+pub(crate) const MOST_OPEN: usize = 65_536;
+/// … sessions, …
+pub(crate) const MOST_SESSIONS: usize = 4096;
+/// … pairs of ids that name one session, …
+pub(crate) const MOST_PAIRS: usize = 65_536;
+/// … and terminals.
+pub(crate) const MOST_TERMINALS: usize = 4096;
 
 /// Which wire a frame goes onto.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,16 +96,18 @@ pub(crate) struct Core {
     pub(crate) side: Side,
     pub(crate) options: Options,
     /// Requests of the foreign peer that the canonical side has yet to answer.
-    pub(crate) by_foreign: HashMap<Id, Asked>,
+    pub(crate) by_foreign: BTreeMap<Id, Asked>,
     /// Requests that the foreign peer has yet to answer.
-    pub(crate) of_foreign: HashMap<Id, Asked>,
-    pub(crate) sessions: HashMap<String, Session>,
+    pub(crate) of_foreign: BTreeMap<Id, Asked>,
+    pub(crate) sessions: BTreeMap<String, Session>,
     /// Canonical ids in the order in which the sessions appeared.
-    order: Vec<String>,
-    pub(crate) to_canonical: HashMap<String, String>,
-    pub(crate) to_foreign: HashMap<String, String>,
+    order: VecDeque<String>,
+    pub(crate) to_canonical: BTreeMap<String, String>,
+    pub(crate) to_foreign: BTreeMap<String, String>,
+    /// Foreign ids in the order in which they were paired.
+    paired: VecDeque<String>,
     /// Which session a terminal belongs to.
-    pub(crate) terminals: HashMap<String, String>,
+    pub(crate) terminals: BTreeMap<String, String>,
     /// `2025.1`: given at initialize, used at session/new.
     pub(crate) held_dir: Option<String>,
     pub(crate) held_servers: Vec<Value>,
@@ -114,13 +125,14 @@ impl Core {
         let mut core = Self {
             dialect,
             side,
-            by_foreign: HashMap::new(),
-            of_foreign: HashMap::new(),
-            sessions: HashMap::new(),
-            order: Vec::new(),
-            to_canonical: HashMap::new(),
-            to_foreign: HashMap::new(),
-            terminals: HashMap::new(),
+            by_foreign: BTreeMap::new(),
+            of_foreign: BTreeMap::new(),
+            sessions: BTreeMap::new(),
+            order: VecDeque::new(),
+            to_canonical: BTreeMap::new(),
+            to_foreign: BTreeMap::new(),
+            paired: VecDeque::new(),
+            terminals: BTreeMap::new(),
             held_dir: None,
             held_servers: Vec::new(),
             held_modes: Vec::new(),
@@ -194,12 +206,33 @@ impl Core {
         self.emit(wire, frame);
     }
 
-    pub(crate) fn expect(&mut self, wire: Wire, id: &Id, asked: Asked) {
-        let open = match wire {
+    fn open(&mut self, wire: Wire) -> &mut BTreeMap<Id, Asked> {
+        match wire {
             Wire::Canonical => &mut self.by_foreign,
             Wire::Foreign => &mut self.of_foreign,
-        };
-        if let Some(old) = open.insert(id.clone(), asked) {
+        }
+    }
+
+    /// Refuses a request of the current sender if too many of its requests are open.
+    pub(crate) fn crowded(&mut self) -> Option<Refusal> {
+        let wire = if self.decoding { Wire::Canonical } else { Wire::Foreign };
+        (self.open(wire).len() >= MOST_OPEN).then(|| {
+            let message =
+                format!("{MOST_OPEN} requests wait for an answer; no more are taken before one came");
+            Refusal::new("", RpcError::INTERNAL_ERROR, message)
+        })
+    }
+
+    pub(crate) fn expect(&mut self, wire: Wire, id: &Id, asked: Asked) {
+        let open = self.open(wire);
+        let old = open.insert(id.clone(), asked);
+        if open.len() > MOST_OPEN
+            && let Some((_, forgotten)) = open.pop_first()
+        {
+            let message = "too many requests are open; the answer to this one will not be known";
+            self.note(NoteKind::Lossy, forgotten.method, "id", message);
+        }
+        if let Some(old) = old {
             self.note(
                 NoteKind::DuplicateId,
                 old.method,
@@ -267,9 +300,20 @@ impl Core {
 
     /// Remembers that two ids name one session.
     pub(crate) fn pair_ids(&mut self, foreign: &str, canonical: &str) {
-        if foreign != canonical {
-            self.to_canonical.insert(foreign.to_owned(), canonical.to_owned());
-            self.to_foreign.insert(canonical.to_owned(), foreign.to_owned());
+        if foreign == canonical {
+            return;
+        }
+        if self.to_canonical.insert(foreign.to_owned(), canonical.to_owned()).is_none() {
+            self.paired.push_back(foreign.to_owned());
+        }
+        self.to_foreign.insert(canonical.to_owned(), foreign.to_owned());
+        if self.paired.len() > MOST_PAIRS
+            && let Some(oldest) = self.paired.pop_front()
+            && let Some(canonical) = self.to_canonical.remove(&oldest)
+        {
+            self.to_foreign.remove(&canonical);
+            let message = format!("the session {oldest:?} is forgotten: there are more than {MOST_PAIRS}");
+            self.note(NoteKind::Lossy, "session/new", "sessionId", message);
         }
     }
 
@@ -297,9 +341,29 @@ impl Core {
 
     pub(crate) fn session(&mut self, canonical: &str) -> &mut Session {
         if !self.sessions.contains_key(canonical) {
-            self.order.push(canonical.to_owned());
+            if self.order.len() >= MOST_SESSIONS {
+                self.forget_one();
+            }
+            self.order.push_back(canonical.to_owned());
         }
         self.sessions.entry(canonical.to_owned()).or_default()
+    }
+
+    /// Forgets what is known of the oldest session, or of one nearly as old that has no open turn.
+    fn forget_one(&mut self) {
+        let idle = |id: &String| self.sessions.get(id).is_none_or(|session| session.turn.is_none());
+        let at = self.order.iter().take(16).position(idle).unwrap_or_default();
+        if let Some(oldest) = self.order.remove(at) {
+            self.sessions.remove(&oldest);
+        }
+    }
+
+    /// Remembers which session a terminal belongs to.
+    pub(crate) fn place_terminal(&mut self, terminal: &str, session: &str) {
+        if self.terminals.len() >= MOST_TERMINALS {
+            self.terminals.pop_first();
+        }
+        self.terminals.insert(terminal.to_owned(), session.to_owned());
     }
 
     pub(crate) fn knows(&self, canonical: &str) -> bool {
@@ -310,11 +374,72 @@ impl Core {
     /// newest one.
     pub(crate) fn likely_session(&self) -> Option<&str> {
         let busy = |id: &&String| self.sessions.get(*id).is_some_and(|session| session.turn.is_some());
-        self.order.iter().rev().find(busy).or(self.order.last()).map(String::as_str)
+        self.order.iter().rev().find(busy).or(self.order.back()).map(String::as_str)
     }
 
     /// The working directory for a new session where the form does not say.
     pub(crate) fn work_dir(&self) -> String {
         self.held_dir.clone().unwrap_or_else(|| self.options.work_dir.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Translator;
+
+    fn ask(id: usize, session: usize) -> Frame {
+        let params = serde_json::json!({"sessionId": format!("s{session}"), "prompt": "go"});
+        Frame::request(&Id::from(i64::try_from(id).unwrap_or_default()), "session/prompt", &params)
+    }
+
+    #[test]
+    fn a_peer_that_never_stops_is_remembered_within_bounds() {
+        let mut translator = Translator::new(Dialect::Delta, Side::Client, Options::default());
+        for number in 0..MOST_OPEN {
+            let out = translator.to_canonical(&ask(number, number));
+            assert!(out.frames.iter().all(|out| out.way == Way::Onward), "{number} is refused");
+        }
+        let out = translator.to_canonical(&ask(MOST_OPEN, 0));
+        assert!(out.notes.iter().any(|note| note.kind == NoteKind::Refused), "{:?}", out.notes);
+        let refusal = &out.frames[0];
+        assert_eq!(refusal.way, Way::Back);
+        assert!(refusal.frame.error().is_some_and(|error| error.contains("65536 requests")), "{refusal:?}");
+        let core = translator.core();
+        assert_eq!((core.by_foreign.len(), core.sessions.len()), (MOST_OPEN, MOST_SESSIONS));
+        assert_eq!(core.order.len(), MOST_SESSIONS);
+    }
+
+    #[test]
+    fn ids_terminals_and_tool_calls_are_remembered_within_bounds() {
+        let mut core = Core::new(Dialect::V2025_1, Side::Client, Options::default());
+        for number in 0..MOST_PAIRS + 10 {
+            core.pair_ids(&format!("theirs {number}"), &format!("ours {number}"));
+            core.place_terminal(&format!("terminal {number}"), "s");
+            core.session("s").tool(&format!("call {number}")).status = "pending".to_owned();
+        }
+        assert_eq!((core.to_canonical.len(), core.to_foreign.len()), (MOST_PAIRS, MOST_PAIRS));
+        assert_eq!(core.canonical_id("theirs 5"), "theirs 5", "the oldest are forgotten");
+        assert_eq!(core.canonical_id("theirs 65545"), "ours 65545");
+        assert!(core.out.notes.iter().any(|note| note.message.contains("forgotten")));
+        assert_eq!(core.terminals.len(), MOST_TERMINALS);
+        assert!(core.session("s").tools.len() <= 4096);
+    }
+
+    #[test]
+    fn a_history_in_one_piece_has_an_end_and_says_so() {
+        let mut translator = Translator::new(Dialect::Probe, Side::Client, Options::default());
+        let load = Frame::request(&Id::from(1), "loadSession", &serde_json::json!({"sessionId": "s"}));
+        translator.to_canonical(&load);
+        let text = "x".repeat(1024 * 1024);
+        for _ in 0..20 {
+            let update = serde_json::json!({"sessionUpdate": "agent_message_chunk",
+                                            "content": {"type": "text", "text": text}});
+            let params = serde_json::json!({"sessionId": "s", "update": update});
+            translator.from_canonical(&Frame::notification("session/update", &params));
+        }
+        let out = translator.from_canonical(&Frame::response(&Id::from(1), &serde_json::json!({})));
+        assert_eq!(out.frames[0].frame.raw().len() >> 20, 16);
+        assert!(out.notes.iter().any(|note| note.field == "history" && note.kind == NoteKind::Lossy));
     }
 }

@@ -1,9 +1,12 @@
 //! The short way for streamed text, which is most of what goes over a wire: no tree is built, and the text itself is
 //! copied as it was written.
 
+#[cfg(test)]
+mod tests;
+
 use acp_rpc::{Frame, View};
 
-use crate::chunk::{Chunk, ChunkKind, bare, method, text_len};
+use crate::chunk::{Chunk, ChunkKind, INDEX, Quoted, Spelling, method};
 use crate::core::Core;
 use crate::dialect::Dialect;
 use crate::session::Session;
@@ -17,29 +20,21 @@ pub(crate) fn translate(source: &mut Core, target: &mut Core, line: &str, out: &
         out.push_str("\n");
         return Some(());
     }
-    let session = bare(chunk.session)?;
-    let mapped = if is_v1(source.dialect) {
+    let canonical = if is_v1(source.dialect) {
         None
     } else {
         // Two steps in one, and the first must not be done without the second.
-        let canonical = source.canonical_id(session);
-        let second = is_v1(target.dialect) || chunk.index.is_none() && takes(target, &chunk, canonical);
-        if !second {
+        let id = source.canonical_id(chunk.session.plain()?);
+        if !is_v1(target.dialect) && (chunk.index.is_some() || !takes(target, &chunk, id)) {
             return None;
         }
         hear(source, &chunk)?
     };
-    let start = out.len();
+    let form = target.dialect;
+    let (id, index) = if is_v1(form) { (canonical, None) } else { tell(target, &chunk, canonical)? };
     out.reserve(line.len() + 160);
-    out.push_str("{\"jsonrpc\":\"2.0\",\"method\":\"");
-    out.push_str(method(target.dialect));
-    out.push_str("\",\"params\":");
-    if is_v1(target.dialect) {
-        write_v1(&chunk, mapped, out);
-    } else if tell(target, &chunk, mapped, out).is_none() {
-        out.truncate(start);
-        return None;
-    }
+    out.push_str(Spelling::of(form).head);
+    write(form, &chunk, id, index, out)?;
     out.push_str("}\n");
     Some(())
 }
@@ -50,10 +45,8 @@ pub(crate) fn decode(core: &mut Core, frame: &Frame) -> Option<Frame> {
     if is_v1(core.dialect) {
         return Some(frame.clone());
     }
-    let mapped = hear(core, &chunk)?;
-    let mut out = String::with_capacity(chunk.text.len() + 160);
-    write_v1(&chunk, mapped, &mut out);
-    Some(Frame::notification_text(method(Dialect::V1), &out))
+    let canonical = hear(core, &chunk)?;
+    built(Dialect::V1, &chunk, canonical, None)
 }
 
 /// Translates a plain v1 text chunk; `None` sends the frame the long way.
@@ -62,9 +55,9 @@ pub(crate) fn encode(core: &mut Core, frame: &Frame) -> Option<Frame> {
     if is_v1(core.dialect) {
         return Some(frame.clone());
     }
-    let mut out = String::with_capacity(chunk.text.len() + 160);
-    tell(core, &chunk, None, &mut out)?;
-    Some(Frame::notification_text(method(core.dialect), &out))
+    let form = core.dialect;
+    let (id, index) = tell(core, &chunk, None)?;
+    built(form, &chunk, id, index)
 }
 
 fn chunk_of(dialect: Dialect, frame: &Frame) -> Option<Chunk<'_>> {
@@ -76,6 +69,13 @@ fn chunk_of(dialect: Dialect, frame: &Frame) -> Option<Chunk<'_>> {
     }
 }
 
+fn built(form: Dialect, chunk: &Chunk<'_>, id: Option<&str>, index: Option<u64>) -> Option<Frame> {
+    let mut out = String::with_capacity(chunk.text.raw.len() + 160);
+    out.push_str(Spelling::of(form).params_head());
+    write(form, chunk, id, index, &mut out)?;
+    Some(Frame::notification_text(method(form), &out))
+}
+
 /// Whether a chunk looks the same as in v1.
 fn is_v1(dialect: Dialect) -> bool {
     matches!(dialect, Dialect::V1 | Dialect::Go)
@@ -84,7 +84,7 @@ fn is_v1(dialect: Dialect) -> bool {
 /// The foreign peer said it: remembers that. The canonical id of the session where it is another; `None` when the
 /// session is not known.
 fn hear<'c>(core: &'c mut Core, chunk: &Chunk<'_>) -> Option<Option<&'c str>> {
-    let id = bare(chunk.session)?;
+    let id = chunk.session.plain()?;
     let mapped = core.to_canonical.get(id).map(String::as_str);
     count(core.sessions.get_mut(mapped.unwrap_or(id))?, chunk);
     Some(mapped)
@@ -103,67 +103,61 @@ fn names(dialect: Dialect, kind: ChunkKind) -> bool {
     }
 }
 
-/// Tells the foreign peer: writes the params and remembers what was said. `mapped` is the canonical id of the session
-/// where it is not the chunk's.
-fn tell(core: &mut Core, chunk: &Chunk<'_>, mapped: Option<&str>, out: &mut impl Sink) -> Option<()> {
-    let canonical = mapped.map_or_else(|| bare(chunk.session), Some)?;
+/// The foreign peer is going to be told: remembers that. `canonical` is the id of the session where it is not the
+/// chunk's. Gives the foreign id where that is not the chunk's, and the number of the chunk where the form counts them.
+fn tell<'c>(
+    core: &'c mut Core,
+    chunk: &Chunk<'_>,
+    canonical: Option<&'c str>,
+) -> Option<(Option<&'c str>, Option<u64>)> {
     if !names(core.dialect, chunk.kind) {
         return None;
     }
-    let limit = core.options.reply_limit;
-    // The same id on both sides is not in the map, and then the chunk's spelling of it serves.
-    let foreign = core.to_foreign.get(canonical).map(String::as_str).or(mapped);
-    let state = core.sessions.get_mut(canonical).filter(|session| session.replay.is_none())?;
+    let id = canonical.map_or_else(|| chunk.session.plain(), Some)?;
+    let foreign = core.to_foreign.get(id).map(String::as_str).or(canonical);
+    let state = core.sessions.get_mut(id).filter(|session| session.replay.is_none())?;
     match core.dialect {
-        Dialect::V2025_1 => {
-            count(state, chunk);
-            out.push_str("{\"session_id\":");
-            push_id(out, chunk.session, foreign);
-            out.push_str(",\"type\":\"");
-            out.push_str(chunk.kind.as_str());
-            out.push_str("\",\"data\":{\"text\":");
-            out.push_str(chunk.text);
-            out.push_str("}}");
-        }
         Dialect::Probe => {
-            keep(state, chunk.text, limit)?;
-            out.push_str("{\"sessionId\":");
-            push_id(out, chunk.session, foreign);
-            out.push_str(",\"chunk\":");
-            out.push_str(chunk.text);
-            out.push_str(",\"index\":");
-            out.push_str(&state.index.to_string());
-            out.push_str("}");
+            keep(state, chunk.text, core.options.reply_limit)?;
+            let index = state.index;
             state.index += 1;
+            Some((foreign, Some(index)))
         }
         Dialect::Delta => {
-            keep(state, chunk.text, limit)?;
-            out.push_str("{\"sessionId\":");
-            push_id(out, chunk.session, foreign);
-            out.push_str(",\"content\":");
-            out.push_str(chunk.text);
-            out.push_str("}");
+            keep(state, chunk.text, core.options.reply_limit)?;
+            Some((foreign, None))
         }
-        Dialect::V1 | Dialect::Go => return None,
+        _ => {
+            count(state, chunk);
+            Some((foreign, None))
+        }
     }
-    Some(())
 }
 
-/// Writes the params of a v1 chunk.
-fn write_v1(chunk: &Chunk<'_>, mapped: Option<&str>, out: &mut impl Sink) {
-    out.push_str("{\"sessionId\":");
-    push_id(out, chunk.session, mapped);
-    out.push_str(",\"update\":{\"sessionUpdate\":\"");
-    out.push_str(chunk.kind.as_str());
-    out.push_str("\",\"content\":{\"type\":\"text\",\"text\":");
-    out.push_str(chunk.text);
-    out.push_str("}}");
-    if let Some(index) = chunk.index {
-        out.push_str(",\"_meta\":{\"acp-dialect/probe\":{\"index\":");
-        out.push_str(index);
-        out.push_str("}}");
+/// Writes a chunk from its session id to the end of its params.
+fn write(
+    form: Dialect,
+    chunk: &Chunk<'_>,
+    id: Option<&str>,
+    index: Option<u64>,
+    out: &mut impl Sink,
+) -> Option<()> {
+    let spelling = Spelling::of(form);
+    match id {
+        Some(id) => out.push_str(&serde_json::Value::from(id).to_string()),
+        None => out.push_str(chunk.session.raw),
     }
-    out.push_str("}");
+    out.push_str(spelling.between(chunk.kind)?);
+    out.push_str(chunk.text.raw);
+    if let Some(index) = index {
+        out.push_str(INDEX);
+        out.push_str(&index.to_string());
+    } else if let Some(index) = chunk.index {
+        out.push_str("}},\"_meta\":{\"acp-dialect/probe\":{\"index\":");
+        out.push_str(index);
+    }
+    out.push_str(spelling.params_tail());
+    Some(())
 }
 
 /// What text is written to.
@@ -184,30 +178,23 @@ impl Sink for Vec<u8> {
     }
 }
 
-fn push_id(out: &mut impl Sink, raw: &str, mapped: Option<&str>) {
-    match mapped {
-        Some(id) => out.push_str(&serde_json::Value::from(id).to_string()),
-        None => out.push_str(raw),
-    }
-}
-
 /// Counts agent text of a turn.
 fn count(state: &mut Session, chunk: &Chunk<'_>) {
     if let (ChunkKind::Agent, Some(turn)) = (chunk.kind, state.turn.as_mut()) {
-        turn.streamed += text_len(chunk.text);
+        turn.streamed += chunk.text.text_len();
         turn.failed_tool = false;
     }
 }
 
 /// Keeps the text for the answer that repeats it.
-fn keep(state: &mut Session, raw: &str, limit: usize) -> Option<()> {
+fn keep(state: &mut Session, text: Quoted<'_>, limit: usize) -> Option<()> {
     if state.turn.is_none() {
         return Some(());
     }
-    match bare(raw) {
+    match text.plain() {
         Some(text) => state.said(text, Some(limit)),
         None => {
-            let text: String = serde_json::from_str(raw).ok()?;
+            let text: String = serde_json::from_str(text.raw).ok()?;
             state.said(&text, Some(limit));
         }
     }

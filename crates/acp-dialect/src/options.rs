@@ -62,7 +62,7 @@ impl Default for Options {
             token: None,
             session_prefix: "session".to_owned(),
             sessions: Vec::new(),
-            reply_limit: 16 * 1024 * 1024,
+            reply_limit: 1024 * 1024,
         }
     }
 }

@@ -1,9 +1,18 @@
 //! What a translator remembers of a session.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use acp_rpc::Id;
 use serde_json::Value;
+
+/// What is remembered of a session is bounded: tool calls, …
+const MOST_TOOLS: usize = 4096;
+/// … files that a turn wrote, …
+const MOST_ARTIFACTS: usize = 4096;
+/// … questions that wait for a client, …
+pub(crate) const MOST_ASKS: usize = 1024;
+/// … and the bytes of a history.
+pub(crate) const MOST_HISTORY: usize = 16 * 1024 * 1024;
 
 /// One session, by its canonical id.
 #[derive(Debug, Default)]
@@ -11,7 +20,7 @@ pub(crate) struct Session {
     pub(crate) turn: Option<Turn>,
     /// The number of the next chunk, where a form counts them.
     pub(crate) index: u64,
-    pub(crate) tools: HashMap<String, Tool>,
+    pub(crate) tools: BTreeMap<String, Tool>,
     /// Mode ids, as the agent wrote them.
     pub(crate) modes: Vec<String>,
     pub(crate) mode: Option<String>,
@@ -54,6 +63,9 @@ pub(crate) struct Replay {
     pub(crate) messages: Vec<Said>,
     /// Updates that are no plain text.
     pub(crate) others: Vec<Value>,
+    bytes: usize,
+    /// There was more than is kept.
+    pub(crate) truncated: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,10 +77,27 @@ pub(crate) struct Said {
 impl Replay {
     /// Adds text; consecutive text of one speaker is one message.
     pub(crate) fn say(&mut self, by_user: bool, text: &str) {
+        if !self.fits(text.len()) {
+            return;
+        }
         match self.messages.last_mut() {
             Some(last) if last.by_user == by_user => last.text.push_str(text),
             _ => self.messages.push(Said { by_user, text: text.to_owned() }),
         }
+    }
+
+    /// Adds an update that is no plain text.
+    pub(crate) fn keep(&mut self, update: Value) {
+        if self.fits(update.to_string().len()) {
+            self.others.push(update);
+        }
+    }
+
+    /// Whether so much more may be kept; from the first time on that it may not, nothing more is.
+    fn fits(&mut self, bytes: usize) -> bool {
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.truncated |= self.bytes > MOST_HISTORY;
+        !self.truncated
     }
 }
 
@@ -109,8 +138,20 @@ impl Session {
         }
     }
 
+    /// What is known of a tool call, to be added to.
+    pub(crate) fn tool(&mut self, id: &str) -> &mut Tool {
+        if self.tools.len() >= MOST_TOOLS && !self.tools.contains_key(id) {
+            self.tools.retain(|_, tool| tool.is_open());
+            while self.tools.len() > MOST_TOOLS / 2 {
+                self.tools.pop_first();
+            }
+        }
+        self.tools.entry(id.to_owned()).or_default()
+    }
+
     pub(crate) fn wrote(&mut self, path: &str) {
         if let Some(turn) = self.turn.as_mut()
+            && turn.artifacts.len() < MOST_ARTIFACTS
             && !turn.artifacts.iter().any(|known| known == path)
         {
             turn.artifacts.push(path.to_owned());

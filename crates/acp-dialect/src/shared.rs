@@ -143,7 +143,7 @@ pub(crate) fn observe(core: &mut Core, session: &str, update: &Map) {
 
 fn observe_tool(session: &mut crate::session::Session, update: &Map) {
     let Some(id) = text(update, "toolCallId") else { return };
-    let tool = session.tools.entry(id.to_owned()).or_default();
+    let tool = session.tool(id);
     for (field, slot) in [("title", &mut tool.name), ("kind", &mut tool.kind), ("status", &mut tool.status)] {
         if let Some(value) = text(update, field) {
             value.clone_into(slot);
@@ -284,6 +284,15 @@ pub(crate) fn tell_text(core: &mut Core, session: &str, kind: &str, said: &str) 
         ("content", json!({"type": "text", "text": said})),
     ]);
     tell_update(core, session, update);
+}
+
+/// Notes that a history was longer than what is kept of it.
+pub(crate) fn note_truncated(core: &mut Core, method: &'static str, replay: &crate::session::Replay) {
+    if replay.truncated {
+        let most = crate::session::MOST_HISTORY;
+        let message = format!("the history is longer than {most} bytes; the rest is left out");
+        core.note(NoteKind::Lossy, method, "history", message);
+    }
 }
 
 /// `_meta` key of v1 fields, for what a foreign answer carries.

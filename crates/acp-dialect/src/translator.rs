@@ -125,9 +125,7 @@ impl Translator {
     /// The canonical side is gone: answers every request that the foreign peer still waits for, in its own form.
     pub fn canonical_closed(&mut self) -> Translated {
         self.core.begin(false);
-        let mut open: Vec<(Id, Asked)> = self.core.by_foreign.drain().collect();
-        open.sort_by(|a, b| a.0.cmp(&b.0));
-        for (id, asked) in open {
+        for (id, asked) in std::mem::take(&mut self.core.by_foreign) {
             let id = match asked.job {
                 Job::Told { .. } => continue,
                 Job::ModeAfterNew { reply_to, .. } => reply_to,
@@ -136,6 +134,17 @@ impl Translator {
             let error = codes::closed(&mut self.core, &asked.method);
             self.core.fail(Wire::Foreign, &id, &error);
         }
+        self.core.finish()
+    }
+
+    /// The long way alone, which says what the short way must say.
+    #[cfg(test)]
+    pub(crate) fn the_long_way(&mut self, decoding: bool, frame: &Frame) -> Translated {
+        if self.core.dialect == Dialect::V1 {
+            return Translated::same(frame);
+        }
+        self.core.begin(decoding);
+        self.translate(frame);
         self.core.finish()
     }
 
@@ -166,6 +175,10 @@ impl Translator {
             && let Some(owner) = detect::stranger(method, core.dialect)
         {
             core.refuse(id, method, None, other_dialect(method, owner, core.dialect));
+            return;
+        }
+        if let Some(refusal) = core.crowded() {
+            core.refuse(id, method, None, refusal);
             return;
         }
         let Some(params) = object(core, method, params) else {

@@ -359,7 +359,7 @@ impl Joint {
             }
             let line = plain.slice(start..end - usize::from(plain[start..end].ends_with(b"\r")));
             start = end + 1;
-            self.take_frame(from, at, Frame::parse(line));
+            self.take_frame(from, at, &Frame::parse(line));
             if self.ending.is_some() {
                 return;
             }
@@ -386,7 +386,7 @@ impl Joint {
                 return self.ledger.passed(from, line.bytes());
             }
         }
-        self.take_frame(from, at, Frame::from(line));
+        self.take_frame(from, at, &Frame::from(line));
     }
 
     /// Shows lines to who hears them; whether they may be passed on.
@@ -399,20 +399,20 @@ impl Joint {
     }
 
     /// Reads a frame of one side and, where the forms differ, passes its translation on.
-    fn take_frame(&mut self, from: Side, at: Instant, frame: Frame) {
+    fn take_frame(&mut self, from: Side, at: Instant, frame: &Frame) {
         if self.ledgered && (self.identity || from == Side::Client) {
-            self.ledger.read(from, &frame);
+            self.ledger.read(from, frame);
         }
         if self.identity {
             // It has been passed on. Two peers of a foreign form say nothing canonical.
             if let Some(seen) = &mut self.watch.seen
                 && self.bridge.at(from).dialect() == Dialect::V1
             {
-                seen(from, at, &frame);
+                seen(from, at, frame);
             }
             return;
         }
-        if let Some(reason) = self.stranger(from, &frame) {
+        if let Some(reason) = self.stranger(from, frame) {
             return self.refuse(from, reason, None);
         }
         if frame.id().is_some() {
@@ -421,7 +421,7 @@ impl Joint {
             self.bridge.at(Side::Agent).set_wall_clock(now);
         }
         let (seen, ledger, ledgered) = (&mut self.watch.seen, &mut self.ledger, self.ledgered);
-        let routed = self.bridge.receive_seen(from, &frame, &mut |side, frame| {
+        let routed = self.bridge.receive_seen(from, frame, &mut |side, frame| {
             if !ledgered {
                 ledger.turn(side, frame);
             }
@@ -435,7 +435,7 @@ impl Joint {
         let strange =
             routed.notes.iter().find(|(side, note)| *side == from && note.kind == NoteKind::OtherDialect);
         if let Some((_, note)) = strange {
-            return self.refuse(from, note.message.clone().into_owned(), Some(&frame));
+            return self.refuse(from, note.message.clone().into_owned(), Some(frame));
         }
         for (to, frame) in routed.frames {
             if self.ledgered && to == Side::Client {

@@ -59,7 +59,7 @@ pub(crate) fn encode_request(
         "session/new" => connect::encode_new(core, id, params),
         "session/load" => turns::encode_load(core, id, params),
         "session/prompt" => turns::encode_prompt(core, id, params),
-        "session/request_permission" => permission::ask(core, id, params),
+        "session/request_permission" => return permission::ask(core, id, params),
         "fs/write_text_file" => {
             if let (Some(session), Some(path)) = (text(&params, "sessionId"), text(&params, "path")) {
                 core.session(session).wrote(path);

@@ -3,11 +3,11 @@
 use acp_rpc::{Id, RpcError};
 use serde_json::{Value, json};
 
-use crate::core::{Asked, Core, Job, Wire};
+use crate::core::{Asked, Core, Job, Refusal, Wire};
 use crate::json::{Map, object, put_meta, text};
 use crate::note::NoteKind;
 use crate::recast::Recast;
-use crate::session::Ask;
+use crate::session::{Ask, MOST_ASKS};
 use crate::shared;
 
 const ASK: &str = "session/request_permission";
@@ -110,7 +110,13 @@ fn tell(core: &mut Core, session: Option<&str>, approved: bool) {
 }
 
 /// A v1 agent asks a delta client.
-pub(super) fn ask(core: &mut Core, id: &Id, params: Map) {
+pub(super) fn ask(core: &mut Core, id: &Id, params: Map) -> Result<(), Refusal> {
+    let waiting =
+        text(&params, "sessionId").map_or(0, |id| core.sessions.get(id).map_or(0, |s| s.asks.len()));
+    if waiting >= MOST_ASKS {
+        let message = format!("{MOST_ASKS} questions wait for the client's answer; no more are asked");
+        return Err(Refusal::new("", RpcError::INTERNAL_ERROR, message));
+    }
     let mut re = Recast::new(core, ASK, "", params);
     let session = re.session("sessionId", "sessionId").unwrap_or_default();
     let call = re.take_map("toolCall").unwrap_or_default();
@@ -138,6 +144,7 @@ pub(super) fn ask(core: &mut Core, id: &Id, params: Map) {
     let params = re.finish();
     core.session(&session).asks.push_back(Ask { id: id.clone(), options });
     core.tell(Wire::Foreign, ASK, params);
+    Ok(())
 }
 
 /// The delta client answered; the oldest question of the session is meant.

@@ -263,6 +263,7 @@ pub(super) fn encode_load(core: &mut Core, id: &Id, params: Map) {
 pub(super) fn encode_loaded(core: &mut Core, id: &Id, asked: &Asked, result: Value) {
     let session = asked.session.clone().unwrap_or_default();
     let replay = core.session(&session).replay.take().unwrap_or_default();
+    shared::note_truncated(core, LOAD, &replay);
     let mut history: Vec<Map> = Vec::new();
     for said in replay.messages {
         match (said.by_user, history.last_mut()) {

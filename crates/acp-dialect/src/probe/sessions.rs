@@ -173,6 +173,7 @@ pub(super) fn encode_loaded(core: &mut Core, id: &Id, asked: &Asked, result: Val
     let result = result.as_object().cloned().unwrap_or_default();
     shared::remember_modes(core, &session, &result);
     let replay = core.session(&session).replay.take().unwrap_or_default();
+    shared::note_truncated(core, LOAD, &replay);
     let foreign = core.foreign_id(&session).to_owned();
     let mode = core.session(&session).mode.clone();
     let mut re = Recast::new(core, LOAD, "result", result);

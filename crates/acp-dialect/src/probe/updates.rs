@@ -241,10 +241,10 @@ fn collect(core: &mut Core, session: &str, kind: &str, update: Map) {
         ("user_message_chunk" | "agent_message_chunk", Some((said, whole))) => {
             replay.say(kind == "user_message_chunk", &said);
             if !whole {
-                replay.others.push(update.into());
+                replay.keep(update.into());
             }
         }
-        _ => replay.others.push(update.into()),
+        _ => replay.keep(update.into()),
     }
 }
 

@@ -157,7 +157,7 @@ pub(super) fn encode_result(core: &mut Core, id: &Id, asked: &Asked, result: Val
         other => return shared::wrong_answer(core, id, &asked.method, "it is not an object", other),
     };
     if let (Some(session), Some(terminal)) = (&asked.session, text(&result, "terminalId")) {
-        core.terminals.insert(terminal.to_owned(), session.clone());
+        core.place_terminal(terminal, session);
     }
     let result = respell(core, asked, result, &SNAKE);
     core.answer(Wire::Foreign, id, result);

@@ -141,9 +141,8 @@ impl Piece {
 }
 
 fn taken(sent: Result<(), TrySendError>) -> Result<bool, Gone> {
-    match sent {
-        Ok(()) => Ok(true),
-        Err(TrySendError::Full) => Ok(false),
-        Err(TrySendError::Closed(_)) => Err(()),
-    }
+    sent.map(|()| true).or_else(|error| match error {
+        TrySendError::Full => Ok(false),
+        TrySendError::Closed(_) => Err(()),
+    })
 }

@@ -58,7 +58,7 @@ impl Joint {
             if self.identity {
                 self.queue(Side::Agent).line(frame.raw());
             }
-            self.take_frame(Side::Client, at, frame);
+            self.take_frame(Side::Client, at, &frame);
             if self.ending.is_some() {
                 return;
             }
