@@ -300,6 +300,24 @@ impl Body {
         }
     }
 
+    /// The JSON text of its `data`.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        let text = match self {
+            Body::Session(data) => serde_json::to_string(data),
+            Body::TurnStart(data) => serde_json::to_string(data),
+            Body::Text(data) => serde_json::to_string(data),
+            Body::Update(data) => serde_json::to_string(data),
+            Body::Permission(data) => serde_json::to_string(data),
+            Body::Decision(data) => serde_json::to_string(data),
+            Body::TurnEnd(data) => serde_json::to_string(data),
+            Body::Frame(data) => serde_json::to_string(data),
+            Body::Closed(data) => serde_json::to_string(data),
+            Body::Part(data) => serde_json::to_string(data),
+        };
+        text.unwrap_or_default()
+    }
+
     /// Reads what happened from the name of its kind and its JSON text.
     pub fn parse(kind: &str, data: &str) -> Result<Body, EventError> {
         Ok(match kind {

@@ -1,10 +1,10 @@
 //! Who keeps what passes: the journal, NATS.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use acp_dialect::Side;
-use acp_host::Gate;
+use acp_host::{Ended, Gate, Watch};
 use acp_rpc::Frame;
 
 /// Sees every conversation of a proxy.
@@ -25,4 +25,34 @@ pub trait Hearing: Send {
     fn gate(&self) -> Option<Arc<Gate>> {
         None
     }
+}
+
+/// A hearing that the joint shows frames to, and that is told of the end.
+pub(crate) type Heard = Arc<Mutex<Box<dyn Hearing>>>;
+
+/// Shows it what passes, besides whoever sees it already.
+pub(crate) fn attach(watch: &mut Watch, heard: &Heard) {
+    watch.gate = lock(heard).gate();
+    let (heard, mut others) = (heard.clone(), watch.seen.take());
+    watch.seen = Some(Box::new(move |from, at, frame| {
+        if let Some(others) = &mut others {
+            others(from, at, frame);
+        }
+        lock(&heard).seen(from, at, frame);
+    }));
+}
+
+/// Tells it that the conversation is over.
+pub(crate) fn over(heard: &Heard, ended: Option<&Ended>) {
+    let reason = match ended {
+        None => "the proxy is shutting down".to_owned(),
+        Some(Ended::AgentGone) => "the agent is gone".to_owned(),
+        Some(Ended::ClientDone | Ended::ClientGone) => "the client left".to_owned(),
+        Some(Ended::Refused { reason, .. } | Ended::Stopped(reason)) => reason.clone(),
+    };
+    lock(heard).over(&reason);
+}
+
+fn lock(heard: &Heard) -> MutexGuard<'_, Box<dyn Hearing>> {
+    heard.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,13 +1,13 @@
 //! `acp proxy --nats`: sessions are published, tasks are taken from the queue.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use acp_policy::Rules;
 use acp_proxy::aggregate::Limits;
 use acp_proxy::nats::{Access, Nats, Settings, Style, Subjects, Work};
-use acp_proxy::{Outcome, Proxy, Say};
+use acp_proxy::ops::Health;
+use acp_proxy::{Listener, Outcome, Proxy, Say};
 use anyhow::{Context, ensure};
 use tokio::sync::watch;
 
@@ -127,6 +127,9 @@ pub struct NatsArgs {
     task_grace: Duration,
 }
 
+/// How long the last events may take to be stored when we go; what is not stays in the spool.
+const LAST_EVENTS: Duration = Duration::from_secs(5);
+
 /// NATS, and how tasks are done.
 pub struct Started {
     /// The hub.
@@ -135,22 +138,16 @@ pub struct Started {
 }
 
 impl NatsArgs {
-    /// Whether there is NATS.
-    pub fn is_wanted(&self) -> bool {
-        self.nats.is_some()
-    }
-
     /// Starts it, if it is wanted.
     pub async fn start(
         &self,
-        agent: &str,
-        rules: &Rules,
-        work_dir: &Path,
+        proxy: &acp_proxy::Settings,
+        health: &Health,
         say: &Say,
     ) -> anyhow::Result<Option<Started>> {
         let Some(url) = &self.nats else { return Ok(None) };
         ensure!(self.ack_wait >= Duration::from_millis(300), "--ack-wait must be at least 300ms");
-        let agent = self.queue.as_deref().unwrap_or(agent);
+        let agent = self.queue.as_deref().unwrap_or(&proxy.agent_name);
         let settings = Settings {
             access: self.access.access(url),
             agent: agent.to_owned(),
@@ -165,65 +162,71 @@ impl NatsArgs {
         let work = (self.tasks > 0).then(|| Work {
             at_once: self.tasks,
             ack_wait: self.ack_wait,
-            rules: rules.clone(),
-            work_dir: work_dir.to_owned(),
+            rules: proxy.duties.rules.clone().unwrap_or_default(),
+            work_dir: PathBuf::from(&proxy.options.work_dir),
             ask_for: self.ask_for,
             hold: self.ask_hold,
             idle: self.session_idle,
             grace: self.task_grace,
         });
         let nats = Nats::start(settings, say.clone()).await?;
+        let watched = nats.clone();
+        let why = "NATS cannot be reached, or is not ready; events are spooled";
+        health.watch("nats", Arc::new(move || (!watched.report().ready).then(|| why.to_owned())));
         Ok(Some(Started { nats, work }))
     }
 }
 
-impl Started {
-    /// Does tasks beside `clients`, until told to stop; without clients, until told to stop.
-    pub async fn serve(
-        self,
-        proxy: Arc<Proxy>,
-        clients: Option<impl Future<Output = anyhow::Result<Outcome>>>,
-        stop: watch::Receiver<bool>,
-    ) -> anyhow::Result<Outcome> {
-        let Started { nats, work } = self;
-        let stopped = async |mut stop: watch::Receiver<bool>| {
-            let _ = stop.wait_for(|stop| *stop).await;
-        };
-        let tasks = async {
-            match work {
-                Some(work) => nats.work(proxy, work, stop.clone()).await,
-                None => stopped(stop.clone()).await,
+/// Serves clients, and tasks, until told to stop, or until the client on standard streams leaves.
+pub async fn serve(
+    started: Option<Started>,
+    proxy: Proxy,
+    listener: Option<Listener>,
+    stop: watch::Receiver<bool>,
+) -> anyhow::Result<Outcome> {
+    let Some(Started { nats, work }) = started else {
+        let listener = listener.context("--listen none needs --nats: nobody could come")?;
+        return Ok(listener.run(Arc::new(proxy), stop).await?);
+    };
+    let proxy = Arc::new(proxy.witnessed(Arc::new(nats.clone())));
+    let tasks = async {
+        match work {
+            Some(work) => nats.work(proxy.clone(), work, stop.clone()).await,
+            None => stopped(stop.clone()).await,
+        }
+    };
+    let clients = async {
+        match listener {
+            Some(listener) => Ok(listener.run(proxy.clone(), stop.clone()).await?),
+            None => {
+                stopped(stop.clone()).await;
+                Ok(Outcome::Stopped)
             }
-        };
-        let clients = async {
-            match clients {
-                Some(clients) => clients.await,
-                None => {
-                    stopped(stop.clone()).await;
-                    Ok(Outcome::Stopped)
+        }
+    };
+    let all = async {
+        tokio::pin!(tasks, clients);
+        tokio::select! {
+            outcome = &mut clients => {
+                // A client on standard streams that leaves takes us with it.
+                if *stop.borrow() {
+                    tasks.await;
                 }
+                outcome
             }
-        };
-        let all = async {
-            tokio::pin!(tasks, clients);
-            tokio::select! {
-                outcome = &mut clients => {
-                    // A client on standard streams is the whole reason to be here.
-                    if *stop.borrow() {
-                        tasks.await;
-                    }
-                    outcome
-                }
-                () = &mut tasks => clients.await,
-            }
-        };
-        let outcome = tokio::select! {
-            outcome = all => outcome,
-            why = nats.fatal() => anyhow::bail!("{why}"),
-        };
-        nats.flush(Duration::from_secs(5)).await;
-        outcome
-    }
+            () = &mut tasks => clients.await,
+        }
+    };
+    let outcome = tokio::select! {
+        outcome = all => outcome,
+        why = nats.fatal() => Err(anyhow::Error::msg(why)),
+    };
+    nats.flush(LAST_EVENTS).await;
+    outcome
+}
+
+async fn stopped(mut stop: watch::Receiver<bool>) {
+    let _ = stop.wait_for(|stop| *stop).await;
 }
 
 /// A folder of this user for this agent.

@@ -1,0 +1,171 @@
+//! Permission by request and reply: whoever listens answers; nobody, or too late, is a no.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use acp_host::{Ask as Asking, Asked, Question};
+use acp_policy::ChoiceKind;
+use async_nats::{Request, RequestErrorKind};
+use serde_json::value::RawValue;
+use tokio::sync::oneshot;
+
+use super::ledger::json;
+use super::payload::{Answer, Ask, AskOption};
+use super::seat::Seat;
+use super::trace::random_id;
+use super::work::Workshop;
+use crate::event::{VERSION, raw};
+use crate::talk::Level;
+
+/// Requests that wait for an answer.
+#[derive(Default)]
+pub(super) struct Asks(Mutex<BTreeMap<String, (Ask, oneshot::Sender<Option<String>>)>>);
+
+impl Asks {
+    /// All that are open.
+    pub(super) fn open(&self) -> Vec<Ask> {
+        self.list().values().map(|(ask, _)| ask.clone()).collect()
+    }
+
+    /// An answer that came by way of control.
+    pub(super) fn answer(&self, id: &str, option: Option<String>) -> Result<(), String> {
+        let mut list = self.list();
+        let Some((ask, _)) = list.get(id) else { return Err(format!("no request {id:?} is open")) };
+        check(ask, option.as_deref())?;
+        if let Some((_, reply)) = list.remove(id) {
+            let _ = reply.send(option);
+        }
+        Ok(())
+    }
+
+    fn list(&self) -> MutexGuard<'_, BTreeMap<String, (Ask, oneshot::Sender<Option<String>>)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What came of asking.
+enum Said {
+    Option(Option<String>),
+    Nobody(&'static str),
+    Nonsense(String),
+}
+
+impl Workshop {
+    /// Asks, and answers the agent. Dropping the question is a no.
+    pub(super) async fn ask(self: &Arc<Self>, seat: &Seat, mut question: Question) {
+        let Some(ask) = self.request_for(seat, &question) else { return };
+        let (reply, by_control) = oneshot::channel();
+        let id = ask.id.clone();
+        self.asks.list().insert(id.clone(), (ask.clone(), reply));
+        let said = tokio::select! {
+            said = self.request(&ask) => said,
+            answer = by_control => answer.map_or(Said::Nobody("nobody answered"), Said::Option),
+            () = question.stale() => {
+                self.asks.list().remove(&id);
+                return;
+            }
+        };
+        self.asks.list().remove(&id);
+        let (access, title) = (matches!(question.ask, Asking::Access { .. }), &ask.title);
+        match said {
+            Said::Option(Some(option)) if access => {
+                question.answer(if option == ALLOW { Asked::Yes } else { Asked::No });
+            }
+            Said::Option(Some(option)) => question.answer(Asked::Option(option)),
+            Said::Option(None) => question.answer(Asked::Cancelled),
+            Said::Nobody(why) => {
+                self.shared().counts.unanswered.fetch_add(1, Ordering::Relaxed);
+                let words = format!("no permission for {title:?} in session {:?}: {why}", seat.session);
+                self.shared().say(Level::Warn, &words);
+            }
+            Said::Nonsense(why) => {
+                let words = format!("no permission for {title:?} in session {:?}: {why}", seat.session);
+                self.shared().say(Level::Warn, &words);
+            }
+        }
+    }
+
+    async fn request(&self, ask: &Ask) -> Said {
+        let deadline = tokio::time::Instant::now() + self.work.ask_for;
+        let request = Request::new().payload(json(ask)).timeout(Some(self.work.ask_for));
+        let subject = self.shared().subjects.permission(&ask.session);
+        match self.shared().client.send_request(subject, request).await {
+            Ok(message) => match serde_json::from_slice::<Answer>(&message.payload) {
+                Ok(answer) => match check(ask, answer.option.as_deref()) {
+                    Ok(()) => Said::Option(answer.option),
+                    Err(why) => Said::Nonsense(why),
+                },
+                Err(error) => Said::Nonsense(format!("the answer cannot be read: {error}")),
+            },
+            Err(error) => match error.kind() {
+                RequestErrorKind::NoResponders if self.work.hold => {
+                    tokio::time::sleep_until(deadline).await;
+                    Said::Nobody("nobody answered in time")
+                }
+                RequestErrorKind::NoResponders => Said::Nobody("nobody listens"),
+                RequestErrorKind::TimedOut => Said::Nobody("nobody answered in time"),
+                _ => Said::Nobody("NATS could not be asked"),
+            },
+        }
+    }
+
+    fn request_for(&self, seat: &Seat, question: &Question) -> Option<Ask> {
+        let (title, kind, options, params) = match &question.ask {
+            Asking::Permission { title, kind, options, params } => {
+                let options = options.iter().map(|option| AskOption {
+                    id: option.id.clone(),
+                    name: option.name.clone(),
+                    kind: kind_name(option.kind).to_owned(),
+                });
+                (title.clone(), kind.as_str().to_owned(), options.collect(), raw(params))
+            }
+            Asking::Access { method, subject } => {
+                let option = |id: &str, name: &str, kind: &str| AskOption {
+                    id: id.to_owned(),
+                    name: name.to_owned(),
+                    kind: kind.to_owned(),
+                };
+                let options =
+                    vec![option(ALLOW, "Allow", "allow_once"), option("reject", "Reject", "reject_once")];
+                (format!("{method} {subject}"), "other".to_owned(), options, RawValue::NULL.to_owned())
+            }
+            // Nobody fills in forms over NATS.
+            Asking::Form { .. } | Asking::Url { .. } => return None,
+        };
+        let patience = u64::try_from(self.work.ask_for.as_millis()).unwrap_or(u64::MAX);
+        Some(Ask {
+            v: VERSION,
+            id: random_id(),
+            session: seat.session.clone(),
+            task: seat.occupant(),
+            title,
+            kind,
+            options,
+            deadline: self.shared().now().saturating_add(patience),
+            params,
+        })
+    }
+}
+
+const ALLOW: &str = "allow";
+
+fn check(ask: &Ask, option: Option<&str>) -> Result<(), String> {
+    match option {
+        Some(option) if !ask.options.iter().any(|offered| offered.id == option) => {
+            let offered: Vec<&str> = ask.options.iter().map(|option| option.id.as_str()).collect();
+            Err(format!("{option:?} was answered, and offered were {}", offered.join(", ")))
+        }
+        _ => Ok(()),
+    }
+}
+
+const fn kind_name(kind: ChoiceKind) -> &'static str {
+    match kind {
+        ChoiceKind::AllowOnce => "allow_once",
+        ChoiceKind::AllowAlways => "allow_always",
+        ChoiceKind::RejectOnce => "reject_once",
+        ChoiceKind::RejectAlways => "reject_always",
+        ChoiceKind::Other => "other",
+    }
+}

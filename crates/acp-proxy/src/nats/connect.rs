@@ -1,0 +1,200 @@
+//! The connection to NATS: credentials, patience, and whether it stands.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_nats::{Client, ConnectOptions, Event};
+use tokio::sync::watch;
+
+use crate::talk::{Level, Say, Saying};
+
+/// Where NATS is, and who we are there.
+#[derive(Clone, Debug, Default)]
+pub struct Access {
+    /// One or more addresses, separated by commas: `nats://HOST:PORT`, `tls://HOST:PORT`.
+    pub url: String,
+    /// A file with a JWT and a seed.
+    pub creds: Option<PathBuf>,
+    /// A token.
+    pub token: Option<String>,
+    /// A name and its password.
+    pub user: Option<(String, String)>,
+    /// A file with the seed of an nkey.
+    pub nkey: Option<PathBuf>,
+    /// A file with certificates to trust besides the system's.
+    pub ca: Option<PathBuf>,
+    /// Our own certificate and its key.
+    pub identity: Option<(PathBuf, PathBuf)>,
+    /// Refuse to speak without TLS.
+    pub tls: bool,
+}
+
+/// Why there is no connection.
+#[derive(Debug, thiserror::Error)]
+pub enum AccessError {
+    /// A file cannot be read.
+    #[error("cannot read {what} {}: {error}", path.display())]
+    File {
+        /// What the file is for.
+        what: &'static str,
+        /// Which.
+        path: PathBuf,
+        /// Why not.
+        error: std::io::Error,
+    },
+    /// The server does not let us in, or cannot be reached.
+    #[error(
+        "cannot connect to NATS at {url}: {error}; is nats-server running there, and are the credentials right?"
+    )]
+    Connect {
+        /// Where.
+        url: String,
+        /// Why not.
+        error: async_nats::ConnectError,
+    },
+}
+
+/// Whether the connection stands, and which one it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// Whether it stands.
+    pub up: bool,
+    /// Counts up with each change.
+    pub turn: u64,
+}
+
+/// How long the first connection may take where there must be one.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The longest pause between two attempts.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+impl Access {
+    /// Connects, or keeps trying in the background if `patient`. `say` is told when the connection comes and goes.
+    pub async fn connect(
+        &self,
+        name: &str,
+        patient: bool,
+        say: &Say,
+    ) -> Result<(Client, watch::Receiver<Standing>), AccessError> {
+        let (tell, standing) = watch::channel(Standing::default());
+        let options = self.options(name, say, Arc::new(tell)).await?;
+        let options = if patient { options.retry_on_initial_connect() } else { options };
+        let servers: Vec<&str> = self.url.split(',').map(str::trim).collect();
+        let url = || self.url.clone();
+        let connecting = tokio::time::timeout(PATIENCE, options.connect(servers));
+        match connecting.await {
+            Ok(Ok(client)) => Ok((client, standing)),
+            Ok(Err(error)) => Err(AccessError::Connect { url: url(), error }),
+            Err(_) => {
+                let error =
+                    async_nats::ConnectError::from(std::io::Error::from(std::io::ErrorKind::TimedOut));
+                Err(AccessError::Connect { url: url(), error })
+            }
+        }
+    }
+
+    async fn options(
+        &self,
+        name: &str,
+        say: &Say,
+        tell: Arc<watch::Sender<Standing>>,
+    ) -> Result<ConnectOptions, AccessError> {
+        let mut options = ConnectOptions::new()
+            .name(name)
+            .ping_interval(Duration::from_secs(10))
+            .connection_timeout(Duration::from_secs(5))
+            .reconnect_delay_callback(pause)
+            .require_tls(self.tls);
+        if let Some(path) = &self.creds {
+            let file = |error| AccessError::File { what: "the credentials", path: path.clone(), error };
+            options = options.credentials_file(path).await.map_err(file)?;
+        }
+        if let Some(token) = &self.token {
+            options = options.token(token.clone());
+        }
+        if let Some((user, password)) = &self.user {
+            options = options.user_and_password(user.clone(), password.clone());
+        }
+        if let Some(path) = &self.nkey {
+            let file = |error| AccessError::File { what: "the nkey seed", path: path.clone(), error };
+            options = options.nkey(std::fs::read_to_string(path).map_err(file)?.trim().to_owned());
+        }
+        if let Some(path) = &self.ca {
+            readable("the certificates", path)?;
+            options = options.add_root_certificates(path.clone());
+        }
+        if let Some((certificate, key)) = &self.identity {
+            readable("the certificate", certificate)?;
+            readable("the certificate's key", key)?;
+            options = options.add_client_certificate(certificate.clone(), key.clone());
+        }
+        let (say, url) = (say.clone(), self.url.clone());
+        Ok(options.event_callback(move |event| {
+            heard(&event, &tell, &say, &url);
+            std::future::ready(())
+        }))
+    }
+}
+
+/// Reads a file once, so that a wrong name is told by name and not as a failed handshake.
+fn readable(what: &'static str, path: &PathBuf) -> Result<(), AccessError> {
+    match std::fs::File::open(path) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(AccessError::File { what, path: path.clone(), error }),
+    }
+}
+
+fn heard(event: &Event, tell: &watch::Sender<Standing>, say: &Say, url: &str) {
+    let change = |up| {
+        tell.send_if_modified(|standing| {
+            let changed = standing.up != up;
+            *standing = Standing { up, turn: standing.turn + u64::from(changed) };
+            changed
+        })
+    };
+    match event {
+        Event::Connected => {
+            if change(true) {
+                say(&Saying::plain(Level::Info, &format!("connected to NATS at {url}")));
+            }
+        }
+        Event::Disconnected | Event::Closed => {
+            if change(false) {
+                say(&Saying::plain(Level::Warn, "the connection to NATS is lost; events are spooled"));
+            }
+        }
+        Event::ServerError(error) => say(&Saying::plain(Level::Error, &format!("NATS says: {error}"))),
+        Event::ClientError(error) => {
+            say(&Saying::plain(Level::Warn, &format!("cannot reach NATS at {url}: {error}")));
+        }
+        Event::LameDuckMode | Event::Draining | Event::SlowConsumer(_) => {}
+    }
+}
+
+/// The pause before an attempt: none before the first, then 1, 2, 4, 8 … seconds, each up to a quarter shorter or
+/// longer so that many proxies do not come back at once.
+fn pause(attempts: usize) -> Duration {
+    if attempts <= 1 {
+        return Duration::ZERO;
+    }
+    let seconds = 1u64 << (attempts - 2).min(10);
+    let pause = Duration::from_secs(seconds).min(LONGEST_PAUSE);
+    let noise = std::hash::BuildHasher::hash_one(&std::collections::hash_map::RandomState::new(), attempts);
+    pause.mul_f64(0.75 + 0.5 * (noise % 1000) as f64 / 1000.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_to_a_limit_and_are_never_all_the_same() {
+        assert_eq!(pause(1), Duration::ZERO);
+        for (attempt, seconds) in [(2, 1.0), (3, 2.0), (4, 4.0), (5, 8.0), (40, 30.0)] {
+            let all: Vec<f64> = (0..50).map(|_| pause(attempt).as_secs_f64()).collect();
+            assert!(all.iter().all(|pause| (0.74 * seconds..=1.26 * seconds).contains(pause)), "{all:?}");
+            assert!(all.windows(2).any(|two| two[0] != two[1]), "{all:?}");
+        }
+    }
+}

@@ -1,0 +1,471 @@
+//! Everything that a proxy has with NATS: the connection, the streams, and a publisher for each session.
+
+use std::collections::{HashMap, HashSet};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use async_nats::Client;
+use async_nats::jetstream::Context;
+use async_nats::jetstream::context::ContextBuilder;
+use async_nats::jetstream::stream::{LastRawMessageErrorKind, RawMessageErrorKind};
+use tokio::sync::{mpsc, oneshot, watch};
+
+use super::connect::{Access, AccessError, Standing};
+use super::publisher::{Item, Publisher, What};
+use super::spool::leftovers;
+use super::streams::{self, StreamError, Streams};
+use super::subject::Subjects;
+use crate::aggregate::Limits;
+use crate::event::{Body, Event, TurnEnd};
+use crate::talk::{Level, Say, Saying};
+
+/// How a proxy uses NATS.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Where it is.
+    pub access: Access,
+    /// The name under which the agent's tasks are queued.
+    pub agent: String,
+    /// The names of the subjects.
+    pub subjects: Subjects,
+    /// How text is joined.
+    pub limits: Limits,
+    /// How many events of a session may be on their way at once.
+    pub window: usize,
+    /// Where events wait that NATS does not have yet.
+    pub spool: PathBuf,
+    /// How many bytes of a session may wait there.
+    pub spool_limit: u64,
+    /// Copies of each stream in a cluster.
+    pub replicas: usize,
+    /// Whether every frame is published as it is, too.
+    pub live: bool,
+}
+
+/// What NATS is doing, for those who run the proxy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// The connection stands, the streams are there, and what a crash left is stored.
+    pub ready: bool,
+    /// Sessions that are published.
+    pub sessions: u64,
+    /// Events that are stored.
+    pub stored: u64,
+    /// Events that wait, in memory or on disk.
+    pub waiting: u64,
+    /// Sessions that another proxy has taken over.
+    pub fenced: u64,
+    /// Tasks that run.
+    pub tasks: u64,
+    /// Tasks that have ended.
+    pub ended: u64,
+    /// Tasks that became dead letters.
+    pub dead: u64,
+    /// Permission requests that nobody answered.
+    pub unanswered: u64,
+}
+
+/// Why NATS cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum NatsError {
+    /// No connection.
+    #[error(transparent)]
+    Access(#[from] AccessError),
+    /// A stream.
+    #[error(transparent)]
+    Stream(#[from] StreamError),
+    /// The spool.
+    #[error("cannot use the spool in {}: {error}", folder.display())]
+    Spool {
+        /// Where.
+        folder: PathBuf,
+        /// Why not.
+        error: std::io::Error,
+    },
+    /// Two proxies on one spool.
+    #[error("another proxy uses the spool in {}; give each its own with --spool", .0.display())]
+    SpoolInUse(PathBuf),
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    pub(super) stored: AtomicU64,
+    pub(super) waiting: AtomicU64,
+    pub(super) fenced: AtomicU64,
+    pub(super) running: AtomicU64,
+    pub(super) ended: AtomicU64,
+    pub(super) dead: AtomicU64,
+    pub(super) unanswered: AtomicU64,
+}
+
+/// What all publishers and tasks share.
+pub(super) struct Shared {
+    pub(super) client: Client,
+    pub(super) context: Context,
+    pub(super) streams: OnceLock<Streams>,
+    pub(super) subjects: Subjects,
+    pub(super) agent: String,
+    /// This proxy's name among others.
+    pub(super) proxy: String,
+    pub(super) limits: Limits,
+    pub(super) window: usize,
+    pub(super) spool: PathBuf,
+    pub(super) spool_limit: u64,
+    pub(super) began: Instant,
+    began_wall: u64,
+    pub(super) counts: Counts,
+    say: Say,
+    said: Mutex<HashSet<String>>,
+    /// Ready to publish: connected, streams there, nothing left of a crash.
+    pub(super) open: watch::Receiver<Standing>,
+    live: Option<mpsc::Sender<(String, bytes::Bytes)>>,
+}
+
+/// The last event of a session, as far as its place.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LastEvent {
+    pub(super) sequence: u64,
+    pub(super) epoch: u64,
+    pub(super) seq: u64,
+}
+
+/// A proxy's side of NATS. Clones share it.
+#[derive(Clone)]
+pub struct Nats {
+    pub(super) shared: Arc<Shared>,
+    sessions: Arc<Mutex<HashMap<Arc<str>, mpsc::UnboundedSender<Item>>>>,
+    fatal: watch::Receiver<Option<String>>,
+    _lock: Arc<std::fs::File>,
+}
+
+/// How many frames may wait to be published live before some are left out.
+const LIVE_QUEUE: usize = 4096;
+/// The longest wait for an acknowledgement before one looks at what is stored.
+const ACK_PATIENCE: Duration = Duration::from_secs(15);
+
+impl Nats {
+    /// Connects in the background; until then, and whenever the connection is lost, events are spooled.
+    pub async fn start(settings: Settings, say: Say) -> Result<Nats, NatsError> {
+        let folder = settings.spool.clone();
+        let wrong = |error| NatsError::Spool { folder: folder.clone(), error };
+        std::fs::create_dir_all(&settings.spool).map_err(wrong)?;
+        let lock = std::fs::File::create(settings.spool.join("lock")).map_err(wrong)?;
+        lock.try_lock().map_err(|error| match error {
+            std::fs::TryLockError::WouldBlock => NatsError::SpoolInUse(settings.spool.clone()),
+            std::fs::TryLockError::Error(error) => NatsError::Spool { folder: settings.spool.clone(), error },
+        })?;
+        let proxy = super::trace::random_id();
+        let (client, raw) =
+            settings.access.connect(&format!("acp proxy {}", settings.agent), true, &say).await?;
+        let context =
+            ContextBuilder::new().timeout(ACK_PATIENCE).max_ack_inflight(1 << 20).build(client.clone());
+        let (tell_open, open) = watch::channel(Standing::default());
+        let (tell_fatal, fatal) = watch::channel(None);
+        let live = settings.live.then(|| live(client.clone()));
+        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let shared = Arc::new(Shared {
+            client,
+            context,
+            streams: OnceLock::new(),
+            subjects: settings.subjects,
+            agent: settings.agent,
+            proxy,
+            limits: settings.limits,
+            window: settings.window.max(1),
+            spool: settings.spool,
+            spool_limit: settings.spool_limit,
+            began: Instant::now(),
+            began_wall: u64::try_from(wall.as_micros()).unwrap_or_default(),
+            counts: Counts::default(),
+            say,
+            said: Mutex::default(),
+            open,
+            live,
+        });
+        tokio::spawn(open_up(shared.clone(), raw, tell_open, tell_fatal, settings.replicas));
+        Ok(Nats { shared, sessions: Arc::default(), fatal, _lock: Arc::new(lock) })
+    }
+
+    /// Waits until NATS can never be used, and says why: a stream that is not ours.
+    pub async fn fatal(&self) -> String {
+        let mut fatal = self.fatal.clone();
+        match fatal.wait_for(Option::is_some).await {
+            Ok(why) => why.clone().unwrap_or_default(),
+            Err(_) => std::future::pending().await,
+        }
+    }
+
+    /// Waits until events are being stored.
+    pub async fn ready(&self) {
+        let mut open = self.shared.open.clone();
+        if open.wait_for(|standing| standing.up).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// What is going on.
+    #[must_use]
+    pub fn report(&self) -> Report {
+        let counts = &self.shared.counts;
+        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        Report {
+            ready: self.shared.open.borrow().up,
+            sessions: self.sessions().len() as u64,
+            stored: read(&counts.stored),
+            waiting: read(&counts.waiting),
+            fenced: read(&counts.fenced),
+            tasks: read(&counts.running),
+            ended: read(&counts.ended),
+            dead: read(&counts.dead),
+            unanswered: read(&counts.unanswered),
+        }
+    }
+
+    /// Waits until everything is stored, at most so long. What is not, is in the spool.
+    pub async fn flush(&self, patience: Duration) {
+        let stored = async {
+            while self.shared.counts.waiting.load(Ordering::Relaxed) > 0 || !self.idle() {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        let _ = tokio::time::timeout(patience, stored).await;
+    }
+
+    fn idle(&self) -> bool {
+        self.sessions().is_empty()
+    }
+
+    /// Says which task the next turn of a session is for; resolves when the end of that turn is stored, and with an
+    /// error when it never will be.
+    pub(super) fn expect(
+        &self,
+        session: &str,
+        task: &str,
+        trace: Option<Arc<str>>,
+    ) -> oneshot::Receiver<TurnEnd> {
+        let (ended, end) = oneshot::channel();
+        let what = What::Task { id: task.to_owned(), trace, ended };
+        self.put(&Arc::from(session), Item { at: Instant::now(), what, gate: None });
+        end
+    }
+
+    /// A turn that was expected and has not ended never will.
+    pub(super) fn give_up(&self, session: &str, why: &str) {
+        self.put(
+            &Arc::from(session),
+            Item { at: Instant::now(), what: What::GiveUp(why.to_owned()), gate: None },
+        );
+    }
+
+    /// Something that happened, told by ourselves.
+    pub(super) fn tell(&self, session: &str, body: Body) {
+        self.put(&Arc::from(session), Item { at: Instant::now(), what: What::Body(body), gate: None });
+    }
+
+    /// Hands over what happened.
+    pub(super) fn put(&self, session: &Arc<str>, item: Item) {
+        let mut sessions = self.sessions();
+        let item = match sessions.get(session) {
+            Some(known) => match known.send(item) {
+                Ok(()) => return,
+                Err(mpsc::error::SendError(item)) => item,
+            },
+            None => item,
+        };
+        let inbox = self.open_session(&mut sessions, session);
+        let _ = inbox.send(item);
+    }
+
+    fn open_session(
+        &self,
+        sessions: &mut HashMap<Arc<str>, mpsc::UnboundedSender<Item>>,
+        name: &Arc<str>,
+    ) -> mpsc::UnboundedSender<Item> {
+        let (inbox, items) = mpsc::unbounded_channel();
+        let standing = self.shared.open.clone();
+        let publisher = Publisher::new(self.shared.clone(), name.clone(), self.shared.epoch(), standing);
+        let (all, own) = (self.sessions.clone(), name.clone());
+        tokio::spawn(publisher.run(items, move |items| {
+            let mut sessions = all.lock().unwrap_or_else(PoisonError::into_inner);
+            if !items.is_empty() {
+                return false;
+            }
+            // Whoever comes after this finds no inbox, or a closed one, and opens another.
+            items.close();
+            sessions.remove(&own);
+            true
+        }));
+        sessions.insert(name.clone(), inbox.clone());
+        inbox
+    }
+
+    fn sessions(&self) -> MutexGuard<'_, HashMap<Arc<str>, mpsc::UnboundedSender<Item>>> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Shared {
+    pub(super) fn say(&self, level: Level, words: &str) {
+        (self.say)(&Saying::plain(level, words));
+    }
+
+    /// What would be said again and again while something is wrong.
+    pub(super) fn say_once(&self, level: Level, words: &str) {
+        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        if said.len() < 1000 && said.insert(words.to_owned()) {
+            drop(said);
+            self.say(level, words);
+        }
+    }
+
+    /// Milliseconds since 1970.
+    pub(super) fn wall(&self, at: Instant) -> u64 {
+        let since = at.saturating_duration_since(self.began);
+        self.began_wall / 1000 + u64::try_from(since.as_millis()).unwrap_or_default()
+    }
+
+    /// Milliseconds since 1970, now.
+    pub(super) fn now(&self) -> u64 {
+        self.wall(Instant::now())
+    }
+
+    /// A number that no other taking over has: the microseconds since 1970.
+    fn epoch(&self) -> u64 {
+        self.began_wall + u64::try_from(self.began.elapsed().as_micros()).unwrap_or_default()
+    }
+
+    /// The largest payload of one message, with room for headers.
+    pub(super) fn largest(&self) -> usize {
+        match self.client.max_payload() {
+            0 => 1024 * 1024 - 4096,
+            most => most.saturating_sub(4096).max(4096),
+        }
+    }
+
+    pub(super) fn publish_live(&self, session: &str, frame: &bytes::Bytes) {
+        if let Some(live) = &self.live {
+            let _ = live.try_send((self.subjects.live(session), frame.clone()));
+        }
+    }
+
+    pub(super) fn is_live(&self) -> bool {
+        self.live.is_some()
+    }
+
+    /// The last event on a subject.
+    pub(super) async fn last_event(&self, subject: &str) -> Result<Option<LastEvent>, String> {
+        let streams = self.streams.get().ok_or("the streams are not there yet")?;
+        match streams.events.get_last_raw_message_by_subject(subject).await {
+            Ok(message) => {
+                let (epoch, seq) = place(&message.payload);
+                Ok(Some(LastEvent { sequence: message.sequence, epoch, seq }))
+            }
+            Err(error) if matches!(error.kind(), LastRawMessageErrorKind::NoMessageFound) => Ok(None),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    /// Whether anything of an epoch is stored on a subject, up to a sequence.
+    pub(super) async fn stored_of(&self, subject: &str, epoch: u64, up_to: u64) -> Result<bool, String> {
+        let streams = self.streams.get().ok_or("the streams are not there yet")?;
+        let mut from = 1;
+        while from <= up_to {
+            match streams.events.raw_message_builder().sequence(from).next_by_subject(subject).send().await {
+                Ok(message) if place(&message.payload).0 == epoch => return Ok(true),
+                Ok(message) => from = message.sequence + 1,
+                Err(error) if matches!(error.kind(), RawMessageErrorKind::NoMessageFound) => break,
+                Err(error) => return Err(error.to_string()),
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// Epoch and number of a stored event; zeros where it is none of ours.
+fn place(payload: &[u8]) -> (u64, u64) {
+    Event::parse(payload).map(|event| event.place()).unwrap_or_default()
+}
+
+/// Follows the connection: looks after the streams each time it comes, and once sends what a crash has left.
+async fn open_up(
+    shared: Arc<Shared>,
+    mut raw: watch::Receiver<Standing>,
+    tell: watch::Sender<Standing>,
+    fatal: watch::Sender<Option<String>>,
+    replicas: usize,
+) {
+    let mut recovered = false;
+    let (tell_ready, ready) = watch::channel(Standing::default());
+    let (_keep, mut stop) = watch::channel(false);
+    loop {
+        let standing = *raw.borrow_and_update();
+        if standing.up {
+            match streams::ensure(&shared.context, shared.subjects, replicas).await {
+                Ok(streams) => {
+                    let _ = shared.streams.set(streams);
+                    let _ = tell_ready.send(standing);
+                    if !recovered {
+                        tokio::select! {
+                            () = recover(&shared, &ready, &mut stop) => recovered = true,
+                            _ = raw.changed() => continue,
+                        }
+                    }
+                    let _ = tell.send(standing);
+                }
+                Err(error) if error.is_passing() => {
+                    shared.say_once(Level::Warn, &format!("{error}; trying again"));
+                    tokio::time::sleep(Duration::from_millis(250)).await;
+                    continue;
+                }
+                Err(error) => {
+                    let _ = fatal.send(Some(error.to_string()));
+                    return;
+                }
+            }
+        } else {
+            let _ = tell_ready.send(standing);
+            let _ = tell.send(standing);
+        }
+        if raw.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Sends what a crash has left in the spool.
+async fn recover(shared: &Arc<Shared>, ready: &watch::Receiver<Standing>, stop: &mut watch::Receiver<bool>) {
+    let left = match leftovers(&shared.spool) {
+        Ok(left) => left,
+        Err(error) => {
+            let words = format!("cannot read the spool in {}: {error}", shared.spool.display());
+            return shared.say(Level::Error, &words);
+        }
+    };
+    for left in left {
+        let count = left.lines.len();
+        let session: Arc<str> = Arc::from(left.session.as_str());
+        let mut publisher = Publisher::new(shared.clone(), session, left.epoch, ready.clone());
+        publisher.resume(left.lines.clone());
+        if publisher.drain(stop).await {
+            left.remove();
+            let words = format!("sent what was left of session {:?}: {count} events", left.session);
+            shared.say(Level::Info, &words);
+        } else {
+            left.put_aside();
+        }
+    }
+}
+
+fn live(client: Client) -> mpsc::Sender<(String, bytes::Bytes)> {
+    let (frames, mut queue) = mpsc::channel::<(String, bytes::Bytes)>(LIVE_QUEUE);
+    tokio::spawn(async move {
+        while let Some((subject, frame)) = queue.recv().await {
+            if frame.len() <= client.max_payload() {
+                let _ = client.publish(subject, frame).await;
+            }
+        }
+    });
+    frames
+}

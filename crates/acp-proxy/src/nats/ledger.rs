@@ -1,0 +1,310 @@
+//! What is known of tasks: their claims and results in NATS, and on disk the ones that this proxy has begun.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use async_nats::jetstream::consumer::{DeliverPolicy, pull};
+use async_nats::jetstream::context::PublishErrorKind;
+use async_nats::jetstream::message::PublishMessage;
+use async_nats::jetstream::stream::LastRawMessageErrorKind;
+use futures_util::StreamExt as _;
+use serde::{Deserialize, Serialize};
+
+use super::hub::Shared;
+use super::payload::{DeadLetter, State, Status, TaskResult};
+use super::subject::token;
+use super::trace::TRACEPARENT;
+use crate::event::{Body, Event, Role, TurnEnd, VERSION};
+use crate::talk::Level;
+use crate::turn::Tally;
+
+/// What is known of a task.
+#[derive(Debug)]
+pub(super) enum Known {
+    Nothing,
+    /// Someone has begun it.
+    Begun {
+        session: Option<String>,
+    },
+    /// It was taken back.
+    Withdrawn,
+    Ended(Box<TaskResult>),
+}
+
+/// A task that this proxy has begun, on disk.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Claim {
+    pub(super) task: String,
+    pub(super) session: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) reply_to: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) trace: Option<String>,
+}
+
+/// The pause after a failed attempt.
+const PAUSE: Duration = Duration::from_millis(250);
+
+impl Shared {
+    /// What is known of a task. Tries until NATS says it.
+    pub(super) async fn known(&self, task: &str) -> Known {
+        loop {
+            match self.look(task).await {
+                Ok(known) => return known,
+                Err(why) => {
+                    self.say_once(Level::Warn, &format!("cannot look up a task: {why}; trying again"));
+                    tokio::time::sleep(PAUSE).await;
+                }
+            }
+        }
+    }
+
+    async fn look(&self, task: &str) -> Result<Known, String> {
+        if let Some(result) = self.last_of(&self.subjects.result(task)).await? {
+            let result = serde_json::from_slice(&result).map_err(|error| format!("its result: {error}"))?;
+            return Ok(Known::Ended(Box::new(result)));
+        }
+        let Some(status) = self.last_of(&self.subjects.status(task)).await? else {
+            return Ok(Known::Nothing);
+        };
+        let status: Status =
+            serde_json::from_slice(&status).map_err(|error| format!("its status: {error}"))?;
+        Ok(match status.state {
+            State::Withdrawn => Known::Withdrawn,
+            State::Begun | State::Ended => Known::Begun { session: status.session },
+        })
+    }
+
+    async fn last_of(&self, subject: &str) -> Result<Option<bytes::Bytes>, String> {
+        let streams = self.streams.get().ok_or("the streams are not there yet")?;
+        match streams.results.get_last_raw_message_by_subject(subject).await {
+            Ok(message) => Ok(Some(message.payload)),
+            Err(error) if matches!(error.kind(), LastRawMessageErrorKind::NoMessageFound) => Ok(None),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    /// Claims a task: true for exactly one caller, ever.
+    pub(super) async fn claim(&self, claim: &Claim) -> Result<bool, String> {
+        let status = self.status(&claim.task, State::Begun, Some(&claim.session));
+        let message = PublishMessage::build()
+            .payload(json(&status))
+            .message_id(format!("{}:begun:{}", token(&claim.task), self.proxy))
+            .expected_last_subject_sequence(0);
+        self.first(self.subjects.status(&claim.task), traced(message, claim.trace.as_deref())).await
+    }
+
+    fn status(&self, task: &str, state: State, session: Option<&str>) -> Status {
+        Status {
+            v: VERSION,
+            task: task.to_owned(),
+            agent: self.agent.clone(),
+            state,
+            session: session.map(str::to_owned),
+            proxy: Some(self.proxy.clone()),
+            at: self.now(),
+        }
+    }
+
+    /// Stores something that there may be only one of.
+    async fn first(&self, subject: String, message: PublishMessage) -> Result<bool, String> {
+        let sent = self.context.send_publish(subject, message).await;
+        match sent.map_err(|error| error.to_string())?.await {
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == PublishErrorKind::WrongLastSequence => Ok(false),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    /// Stores a result, unless there is one, and tells it. Tries until it is stored. Returns what is stored.
+    pub(super) async fn answer(
+        &self,
+        result: TaskResult,
+        reply_to: Option<&str>,
+        trace: Option<&str>,
+    ) -> TaskResult {
+        let (task, session) = (result.task.clone(), result.session.clone());
+        let payload = self.fitting(result.clone());
+        let stored = loop {
+            let message = PublishMessage::build()
+                .payload(payload.clone())
+                .message_id(format!("{}:result", token(&task)))
+                .expected_last_subject_sequence(0);
+            match self.first(self.subjects.result(&task), traced(message, trace)).await {
+                Ok(true) => break result,
+                Ok(false) => match self.known(&task).await {
+                    Known::Ended(stored) => break *stored,
+                    _ => break result,
+                },
+                Err(why) => {
+                    self.say_once(Level::Warn, &format!("cannot store a result: {why}; trying again"));
+                    tokio::time::sleep(PAUSE).await;
+                }
+            }
+        };
+        let status = self.status(&task, State::Ended, session.as_deref());
+        let message =
+            PublishMessage::build().payload(json(&status)).message_id(format!("{}:ended", token(&task)));
+        if let Ok(ack) = self.context.send_publish(self.subjects.status(&task), traced(message, trace)).await
+        {
+            let _ = ack.await;
+        }
+        self.reply(&stored, reply_to).await;
+        stored
+    }
+
+    /// Tells a result to who asked for it.
+    pub(super) async fn reply(&self, result: &TaskResult, reply_to: Option<&str>) {
+        if let Some(subject) = reply_to {
+            let _ = self.client.publish(subject.to_owned(), self.fitting(result.clone())).await;
+        }
+    }
+
+    /// A result that fits into one message: what is too large stays in the session's events.
+    fn fitting(&self, mut result: TaskResult) -> bytes::Bytes {
+        let payload = json(&result);
+        if payload.len() <= self.largest() {
+            return payload;
+        }
+        let note = serde_json::json!({
+            "omitted": payload.len(),
+            "message": "too large for one message; the event turn_end of the session has it in parts",
+        });
+        result.result = result.result.is_some().then(|| crate::event::raw(&note));
+        let payload = json(&result);
+        if payload.len() <= self.largest() {
+            return payload;
+        }
+        result.error = Some(crate::event::raw(&note));
+        result.artifacts.clear();
+        json(&result)
+    }
+
+    /// Puts a task aside, with the reason. True when that is stored.
+    pub(super) async fn bury(&self, payload: &[u8], delivered: u64, reason: &str) -> bool {
+        let (text, base64) = match std::str::from_utf8(payload) {
+            Ok(text) => (Some(text.to_owned()), None),
+            Err(_) => {
+                use base64::Engine as _;
+                (None, Some(base64::engine::general_purpose::STANDARD.encode(payload)))
+            }
+        };
+        let mut letter = DeadLetter {
+            v: VERSION,
+            agent: self.agent.clone(),
+            reason: reason.to_owned(),
+            at: self.now(),
+            delivered,
+            payload: text,
+            base64,
+        };
+        if json(&letter).len() > self.largest() {
+            // Escaping made it too large. The beginning must do.
+            let whole = letter.payload.take().or(letter.base64.take()).unwrap_or_default();
+            let most = whole.floor_char_boundary(self.largest() / 8);
+            letter.payload = Some(format!("{}…", &whole[..most]));
+            letter.reason = format!("{reason} (the payload of {} bytes is cut)", payload.len());
+        }
+        let message = PublishMessage::build().payload(json(&letter));
+        let subject = self.subjects.dead(&self.agent);
+        let stored = match self.context.send_publish(subject.clone(), message).await {
+            Ok(ack) => ack.await.map(drop),
+            Err(error) => Err(error),
+        };
+        match stored {
+            Ok(()) => {
+                self.counts.dead.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                self.say(Level::Warn, &format!("a task went to {subject}: {reason}"));
+                true
+            }
+            Err(error) => {
+                self.say(Level::Error, &format!("cannot put a task aside: {error}; it is tried again"));
+                false
+            }
+        }
+    }
+
+    /// What is stored of a task's turn: how it ended, or else its text so far, weighed.
+    pub(super) async fn turn_of(&self, session: &str, task: &str) -> Result<Result<TurnEnd, Tally>, String> {
+        let subject = self.subjects.event(session);
+        let streams = self.streams.get().ok_or("the streams are not there yet")?;
+        let mut tally = Tally::default();
+        let Some(last) = self.last_event(&subject).await? else { return Ok(Err(tally)) };
+        let config = pull::OrderedConfig {
+            filter_subject: subject,
+            deliver_policy: DeliverPolicy::All,
+            ..pull::OrderedConfig::default()
+        };
+        let consumer = streams.events.create_consumer(config).await.map_err(|error| error.to_string())?;
+        let mut messages = consumer.messages().await.map_err(|error| error.to_string())?;
+        while let Some(message) = messages.next().await {
+            let message = message.map_err(|error| error.to_string())?;
+            let sequence = message.info().map_err(|error| error.to_string())?.stream_sequence;
+            if let Ok(event) = Event::parse(&message.payload)
+                && event.task.as_deref() == Some(task)
+            {
+                match event.body {
+                    Body::Text(text) if text.role == Role::Agent => tally.text(&text.text),
+                    Body::Update(update) => tally.update(update.update.get()),
+                    Body::TurnEnd(end) => return Ok(Ok(end)),
+                    _ => {}
+                }
+            }
+            if sequence >= last.sequence {
+                break;
+            }
+        }
+        Ok(Err(tally))
+    }
+
+    /// Writes down that a task is being begun here.
+    pub(super) fn remember(&self, claim: &Claim) {
+        let stored = std::fs::create_dir_all(self.claims())
+            .and_then(|()| std::fs::write(self.claim_file(&claim.task), json(claim)));
+        if let Err(error) = stored {
+            self.say(Level::Error, &format!("cannot write down that a task has begun: {error}"));
+        }
+    }
+
+    /// It has ended.
+    pub(super) fn forget(&self, task: &str) {
+        let _ = std::fs::remove_file(self.claim_file(task));
+    }
+
+    /// Tasks that were begun here and have not ended.
+    pub(super) fn unfinished(&self) -> Vec<Claim> {
+        let files = std::fs::read_dir(self.claims()).into_iter().flatten().flatten();
+        files
+            .filter_map(|file| {
+                let text = std::fs::read(file.path()).ok()?;
+                let claim = serde_json::from_slice(&text).ok();
+                if claim.is_none() {
+                    // Torn before the task was claimed.
+                    let _ = std::fs::remove_file(file.path());
+                }
+                claim
+            })
+            .collect()
+    }
+
+    fn claims(&self) -> PathBuf {
+        self.spool.join("tasks")
+    }
+
+    fn claim_file(&self, task: &str) -> PathBuf {
+        self.claims().join(format!("{}.json", token(task)))
+    }
+}
+
+/// JSON for a message. Nothing in our payloads fails to be written.
+pub(super) fn json(value: &impl Serialize) -> bytes::Bytes {
+    serde_json::to_vec(value).unwrap_or_default().into()
+}
+
+fn traced(message: PublishMessage, trace: Option<&str>) -> PublishMessage {
+    match trace {
+        Some(trace) => message.header(TRACEPARENT, trace),
+        None => message,
+    }
+}

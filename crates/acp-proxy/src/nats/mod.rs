@@ -1,0 +1,25 @@
+//! NATS: what happens in sessions is stored in JetStream, and tasks are taken from a queue there.
+//!
+//! [`Nats`] is a proxy's side of it: the connection, the streams, one publisher per session with a spool on disk.
+//! [`Desk`] is who submits tasks, watches sessions and answers permission requests.
+
+mod ask;
+pub mod connect;
+mod delivery;
+mod hear;
+mod hub;
+mod ledger;
+pub mod payload;
+mod publisher;
+mod seat;
+mod serve;
+mod spool;
+pub mod streams;
+pub mod subject;
+pub mod trace;
+mod work;
+
+pub use connect::{Access, AccessError, Standing};
+pub use hub::{Nats, NatsError, Report, Settings};
+pub use subject::{Style, Subjects};
+pub use work::Work;

@@ -1,0 +1,628 @@
+//! One publisher per session: it numbers what happens, writes it to the spool, and sends it in order with a window of
+//! unacknowledged messages.
+//!
+//! ```text
+//!            sync ok                first ack
+//! Unclaimed ─────────► Probing ───────────────► Streaming ──window empty, or a second gone──► Probing
+//!     ▲                   │                          │
+//!     └── connection lost ┴──────────────────────────┘        someone else's event is the last ──► Fenced
+//! ```
+//!
+//! Probing sends one message with the sequence that the subject must have, and waits for its acknowledgement: a second
+//! proxy on the same session is found out before anything more is sent.
+
+use std::collections::VecDeque;
+use std::future::IntoFuture as _;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use acp_host::Gate;
+use async_nats::jetstream::context::{PublishError, PublishErrorKind};
+use async_nats::jetstream::message::PublishMessage;
+use async_nats::jetstream::publish::PublishAck;
+use bytes::Bytes;
+use futures_util::FutureExt as _;
+use tokio::sync::{mpsc, oneshot, watch};
+
+use super::connect::Standing;
+use super::hub::Shared;
+use super::spool::{Line, Spool};
+use super::subject::token;
+use crate::aggregate::Aggregator;
+use crate::event::{Body, Event, Part, TurnEnd, raw};
+use crate::talk::Level;
+use crate::turn::Tally;
+
+/// How long a publisher may go on without proving that the session is still its own.
+const PROOF: Duration = Duration::from_secs(1);
+/// Bytes that are held in memory for one session; the rest waits on disk.
+const MEMORY: usize = 2 * 1024 * 1024;
+/// The pause after a failed look at the stream.
+const PAUSE: Duration = Duration::from_millis(250);
+
+/// Something that happened, on its way to the publisher.
+pub(super) struct Item {
+    pub(super) at: Instant,
+    pub(super) what: What,
+    pub(super) gate: Option<Arc<Gate>>,
+}
+
+pub(super) enum What {
+    Body(Body),
+    /// Turns from here on are this task's.
+    Task {
+        id: String,
+        trace: Option<Arc<str>>,
+        ended: oneshot::Sender<TurnEnd>,
+    },
+    /// If a turn that was told of has not ended, it never will.
+    GiveUp(String),
+}
+
+/// Events that were numbered together.
+struct Batch {
+    /// Their lines.
+    text: Bytes,
+    /// Where each of them ends.
+    ends: Vec<usize>,
+    /// The number of the last.
+    last: u64,
+    trace: Option<Arc<str>>,
+}
+
+type Ack = Pin<Box<dyn Future<Output = Result<PublishAck, PublishError>> + Send>>;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Unclaimed,
+    Probing,
+    Streaming,
+    Fenced,
+}
+
+pub(super) struct Publisher {
+    shared: Arc<Shared>,
+    session: Arc<str>,
+    subject: String,
+    id_prefix: String,
+    epoch: u64,
+    seq: u64,
+    aggregator: Aggregator,
+    spool: Spool,
+    /// Numbered and not known to be stored; the first `acks.len()` of them are sent.
+    pending: VecDeque<Line>,
+    held: usize,
+    acks: VecDeque<Ack>,
+    state: State,
+    /// Whether anything of this epoch is stored.
+    claimed: bool,
+    /// The stream's sequence of the last event of the session.
+    last: u64,
+    proved: Instant,
+    retry: Option<Instant>,
+    task: Option<(String, Option<Arc<str>>)>,
+    waiter: Option<oneshot::Sender<TurnEnd>>,
+    /// Ends of turns that are not stored yet, by their number.
+    ends: VecDeque<(u64, oneshot::Sender<TurnEnd>, TurnEnd)>,
+    closed: bool,
+    standing: watch::Receiver<Standing>,
+    /// Numbered, but there is no room for it: not on disk, and not in memory because others come first.
+    unwritten: VecDeque<Batch>,
+    /// How many events are numbered and not known to be stored.
+    unstored: u64,
+    said_full: bool,
+}
+
+impl Publisher {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        session: Arc<str>,
+        epoch: u64,
+        standing: watch::Receiver<Standing>,
+    ) -> Publisher {
+        let spool = Spool::new(&shared.spool, &session, epoch);
+        Publisher {
+            subject: shared.subjects.event(&session),
+            id_prefix: format!("{}:{epoch}:", token(&session)),
+            aggregator: Aggregator::new(shared.limits),
+            shared,
+            session,
+            epoch,
+            seq: 0,
+            spool,
+            pending: VecDeque::new(),
+            held: 0,
+            acks: VecDeque::new(),
+            state: State::Unclaimed,
+            claimed: false,
+            last: 0,
+            proved: Instant::now(),
+            retry: None,
+            task: None,
+            waiter: None,
+            ends: VecDeque::new(),
+            closed: false,
+            standing,
+            unwritten: VecDeque::new(),
+            unstored: 0,
+            said_full: false,
+        }
+    }
+
+    /// Goes on with what a crash has left: these events have their numbers, and lie in the spool.
+    pub(super) fn resume(&mut self, lines: Vec<Line>) {
+        self.claimed = lines.first().is_some_and(|line| line.seq > 1);
+        self.seq = lines.last().map_or(0, |line| line.seq);
+        self.held = lines.iter().map(|line| line.payload.len()).sum();
+        self.pending = lines.into();
+        self.count(self.pending.len() as u64);
+    }
+
+    /// Sends what there is and returns when all of it is stored, or never can be.
+    pub(super) async fn drain(&mut self, stop: &mut watch::Receiver<bool>) -> bool {
+        while !self.pending.is_empty() && self.state != State::Fenced {
+            self.step(None).await;
+            if *stop.borrow_and_update() {
+                return false;
+            }
+        }
+        self.state != State::Fenced
+    }
+
+    /// Works until the session is closed and all of it is stored, and `leave` agrees.
+    pub(super) async fn run(
+        mut self,
+        mut inbox: mpsc::UnboundedReceiver<Item>,
+        leave: impl Fn(&mut mpsc::UnboundedReceiver<Item>) -> bool,
+    ) {
+        loop {
+            self.step(Some(&mut inbox)).await;
+            let idle =
+                self.pending.is_empty() && self.aggregator.next_deadline().is_none() && inbox.is_empty();
+            let over = idle && !self.spool.has_more() || self.state == State::Fenced;
+            if (self.closed || inbox.is_closed()) && over && leave(&mut inbox) {
+                break;
+            }
+        }
+        match self.state {
+            State::Fenced => drop(self.spool.put_aside()),
+            _ => self.spool.remove(),
+        }
+    }
+
+    /// Waits for one thing and does it.
+    async fn step(&mut self, inbox: Option<&mut mpsc::UnboundedReceiver<Item>>) {
+        let up = self.standing.borrow_and_update().up;
+        if !up && self.state != State::Fenced {
+            self.unclaim();
+        }
+        if up && self.state == State::Unclaimed && !self.pending.is_empty() && self.retry.is_none() {
+            self.sync().await;
+        }
+        if up {
+            self.send().await;
+        }
+        self.refill();
+        self.write_again();
+        let deadline = self.aggregator.next_deadline().map(|at| self.shared.began + at);
+        let (room, retry) = (self.room(up), self.retry);
+        let mut batch = Vec::new();
+        tokio::select! {
+            biased;
+            ack = next(self.acks.front_mut()) => self.acked(ack),
+            changed = self.standing.changed() => if changed.is_err() { tokio::time::sleep(PAUSE).await },
+            () = until(retry) => self.retry = None,
+            () = until(deadline) => self.tick(),
+            count = receive(inbox, &mut batch), if room => {
+                if count == 0 {
+                    self.closed = true;
+                }
+                self.take(batch);
+            }
+        }
+    }
+
+    /// Whether more may be taken. While the connection stands the window is the measure, and the agent waits; while it
+    /// does not, the spool is.
+    fn room(&self, up: bool) -> bool {
+        match self.state {
+            State::Fenced => true,
+            _ if !self.unwritten.is_empty() => false,
+            _ if up => {
+                self.pending.len() < 2 * self.shared.window && self.held < MEMORY && !self.spool.has_more()
+            }
+            _ => self.spool.bytes() < self.shared.spool_limit,
+        }
+    }
+
+    fn take(&mut self, batch: Vec<Item>) {
+        let mut out = Vec::with_capacity(batch.len());
+        let mut wall = 0;
+        for item in batch {
+            wall = self.shared.wall(item.at);
+            match item.what {
+                What::Body(body) => {
+                    if let Body::Closed(_) = &body {
+                        self.closed = true;
+                    } else {
+                        self.closed = false;
+                    }
+                    let now = item.at.saturating_duration_since(self.shared.began);
+                    self.aggregator.push(now, body, &mut out);
+                }
+                What::Task { id, trace, ended } => {
+                    self.aggregator.flush(&mut out);
+                    self.number(std::mem::take(&mut out), wall);
+                    self.task = Some((id, trace));
+                    self.waiter = Some(ended);
+                    self.closed = false;
+                }
+                What::GiveUp(why) => {
+                    if self.waiter.is_some() {
+                        let error = raw(&serde_json::json!({ "message": why }));
+                        let end = Tally::default().end(TurnEnd::INTERRUPTED.to_owned(), None, Some(error));
+                        self.aggregator.push(self.shared.began.elapsed(), Body::TurnEnd(end), &mut out);
+                    }
+                    self.closed = true;
+                }
+            }
+            if let Some(gate) = item.gate {
+                gate.leave(1);
+            }
+        }
+        self.number(out, wall);
+    }
+
+    fn tick(&mut self) {
+        let mut out = Vec::new();
+        self.aggregator.tick(self.shared.began.elapsed(), &mut out);
+        self.number(out, self.shared.wall(Instant::now()));
+    }
+
+    /// Gives numbers, and writes to the spool.
+    fn number(&mut self, bodies: Vec<Body>, at: u64) {
+        if bodies.is_empty() {
+            return;
+        }
+        let mut text = Vec::with_capacity(256 * bodies.len());
+        let mut ends = Vec::with_capacity(bodies.len());
+        for body in bodies {
+            self.write(body, at, &mut text, &mut ends);
+        }
+        if self.state == State::Fenced {
+            let _ = self.spool.append(&text, self.seq, true);
+            return;
+        }
+        self.count(ends.len() as u64);
+        let trace = self.task.as_ref().and_then(|(_, trace)| trace.clone());
+        let batch = Batch { text: text.into(), ends, last: self.seq, trace };
+        self.unwritten.push_back(batch);
+        self.write_again();
+    }
+
+    /// Writes to the spool what is not there yet.
+    fn write_again(&mut self) {
+        while let Some(batch) = self.unwritten.pop_front() {
+            let full = self.pending.len() >= 2 * self.shared.window || self.held >= MEMORY;
+            let keep = !full && !self.spool.has_more();
+            match self.spool.append(&batch.text, batch.last, keep) {
+                Ok(()) => {
+                    self.said_full = false;
+                    if keep {
+                        self.hold(&batch);
+                    }
+                }
+                Err(error) => {
+                    self.complain(&error);
+                    if keep {
+                        self.hold(&batch);
+                        continue;
+                    }
+                    self.unwritten.push_front(batch);
+                    self.retry = Some(Instant::now() + PAUSE);
+                    return;
+                }
+            }
+        }
+    }
+
+    fn complain(&mut self, error: &std::io::Error) {
+        if !std::mem::replace(&mut self.said_full, true) {
+            let folder = self.shared.spool.display();
+            let words = format!(
+                "cannot write to the spool in {folder}: {error}; events are held in memory, and the agent waits when there is no more room"
+            );
+            self.shared.say(Level::Error, &words);
+        }
+    }
+
+    fn hold(&mut self, batch: &Batch) {
+        let first = batch.last + 1 - batch.ends.len() as u64;
+        let mut from = 0;
+        for (seq, end) in (first..).zip(&batch.ends) {
+            let payload = batch.text.slice(from..*end);
+            self.held += payload.len();
+            self.pending.push_back(Line { seq, payload, trace: batch.trace.clone() });
+            from = end + 1;
+        }
+    }
+
+    fn count(&mut self, more: u64) {
+        self.unstored += more;
+        self.shared.counts.waiting.fetch_add(more, Ordering::Relaxed);
+    }
+
+    fn write(&mut self, body: Body, at: u64, text: &mut Vec<u8>, ends: &mut Vec<usize>) {
+        self.seq += 1;
+        let turn_end = match &body {
+            Body::TurnEnd(end) => Some(end.clone()),
+            _ => None,
+        };
+        let task = self.task.as_ref().map(|(id, _)| id.clone());
+        let mut event =
+            Event { session: self.session.to_string(), epoch: self.epoch, seq: self.seq, at, task, body };
+        let begin = text.len();
+        event.write(text);
+        let most = self.shared.largest();
+        if text.len() - begin > most {
+            // Too large for one message: the same in pieces.
+            text.truncate(begin);
+            let (of, data) = (event.body.kind().to_owned(), event.body.to_json());
+            let pieces = pieces(&data, most / 2 - 512);
+            let count = pieces.len() as u64;
+            for (index, piece) in (0..).zip(pieces) {
+                if index > 0 {
+                    self.seq += 1;
+                }
+                event.seq = self.seq;
+                event.body = Body::Part(Part { of: of.clone(), index, count, text: piece.to_owned() });
+                event.write(text);
+                ends.push(text.len());
+                text.push(b'\n');
+            }
+        } else {
+            ends.push(text.len());
+            text.push(b'\n');
+        }
+        if let Some(end) = turn_end {
+            if let Some(waiter) = self.waiter.take() {
+                self.ends.push_back((self.seq, waiter, end));
+            }
+            self.task = None;
+        }
+    }
+
+    /// The connection is gone: what was sent may be stored or not.
+    fn unclaim(&mut self) {
+        self.acks.clear();
+        self.state = State::Unclaimed;
+    }
+
+    /// Looks at what is stored, and goes on after it.
+    async fn sync(&mut self) {
+        self.acks.clear();
+        let last = match self.shared.last_event(&self.subject).await {
+            Ok(last) => last,
+            Err(why) => {
+                self.shared.say_once(
+                    Level::Warn,
+                    &format!("cannot look at what NATS has stored: {why}; trying again"),
+                );
+                self.retry = Some(Instant::now() + PAUSE);
+                return;
+            }
+        };
+        match last {
+            Some(last) if last.epoch == self.epoch => {
+                self.claimed = true;
+                self.last = last.sequence;
+                self.stored(last.seq);
+            }
+            _ if self.claimed => return self.fence(),
+            Some(last) => {
+                // Of an epoch that a crash has left, something may be stored before what somebody else stored since.
+                match self.shared.stored_of(&self.subject, self.epoch, last.sequence).await {
+                    Ok(false) => self.last = last.sequence,
+                    Ok(true) => return self.fence(),
+                    Err(_) => {
+                        self.retry = Some(Instant::now() + PAUSE);
+                        return;
+                    }
+                }
+            }
+            None => self.last = 0,
+        }
+        self.state = State::Probing;
+    }
+
+    fn fence(&mut self) {
+        self.state = State::Fenced;
+        self.acks.clear();
+        self.shared.counts.fenced.fetch_add(1, Ordering::Relaxed);
+        self.shared.counts.waiting.fetch_sub(self.unstored, Ordering::Relaxed);
+        self.unstored = 0;
+        self.pending.clear();
+        self.unwritten.clear();
+        self.held = 0;
+        self.ends.clear();
+        self.waiter = None;
+        let aside = self.spool.put_aside();
+        let kept =
+            aside.map_or_else(String::new, |path| format!("; what was not stored is in {}", path.display()));
+        let words = format!(
+            "another proxy has taken over session {:?}: nothing more of it is sent{kept}",
+            self.session
+        );
+        self.shared.say(Level::Error, &words);
+    }
+
+    /// Sends as much as the window takes.
+    async fn send(&mut self) {
+        loop {
+            match self.state {
+                State::Unclaimed | State::Fenced => return,
+                State::Probing if !self.acks.is_empty() => return,
+                State::Probing => {}
+                State::Streaming if self.acks.is_empty() || self.proved.elapsed() > PROOF => {
+                    if !self.acks.is_empty() || self.pending.is_empty() {
+                        return;
+                    }
+                    self.state = State::Probing;
+                }
+                State::Streaming => {}
+            }
+            let Some(line) = self.pending.get(self.acks.len()) else { return };
+            if self.acks.len() >= self.shared.window {
+                return;
+            }
+            let mut message = PublishMessage::build()
+                .payload(line.payload.clone())
+                .message_id(format!("{}{}", self.id_prefix, line.seq));
+            if self.state == State::Probing {
+                message = message.expected_last_subject_sequence(self.last);
+            }
+            if let Some(trace) = &line.trace {
+                message = message.header("traceparent", &**trace);
+            }
+            let sent = tokio::select! {
+                biased;
+                sent = self.shared.context.send_publish(self.subject.clone(), message) => sent,
+                () = lost(&mut self.standing) => return self.unclaim(),
+            };
+            match sent {
+                Ok(ack) => self.acks.push_back(ack.into_future()),
+                Err(error) => {
+                    self.shared
+                        .say_once(Level::Warn, &format!("cannot send an event: {error}; trying again"));
+                    self.unclaim();
+                    self.retry = Some(Instant::now() + PAUSE);
+                    return;
+                }
+            }
+        }
+    }
+
+    fn acked(&mut self, ack: Result<PublishAck, PublishError>) {
+        self.acks.pop_front();
+        self.settle(ack);
+        // Acknowledgements come in bursts.
+        while let Some(ack) = self.acks.front_mut().and_then(|ack| ack.now_or_never()) {
+            self.acks.pop_front();
+            self.settle(ack);
+        }
+        if self.pending.is_empty() || self.state != State::Streaming || self.acks.is_empty() {
+            self.release();
+        }
+    }
+
+    fn settle(&mut self, ack: Result<PublishAck, PublishError>) {
+        match ack {
+            Ok(ack) => {
+                self.last = ack.sequence;
+                self.claimed = true;
+                if self.state == State::Probing {
+                    self.state = State::Streaming;
+                    self.proved = Instant::now();
+                }
+                self.shared.counts.stored.fetch_add(1, Ordering::Relaxed);
+                if let Some(line) = self.pending.front() {
+                    let seq = line.seq;
+                    self.forget(seq);
+                }
+            }
+            Err(error) => {
+                if error.kind() != PublishErrorKind::WrongLastSequence {
+                    self.shared
+                        .say_once(Level::Warn, &format!("an event was not stored: {error}; trying again"));
+                    self.retry = Some(Instant::now() + PAUSE);
+                }
+                // Whatever it was: what is stored decides.
+                self.unclaim();
+            }
+        }
+    }
+
+    /// Everything up to `seq` is stored.
+    fn stored(&mut self, seq: u64) {
+        self.forget(seq);
+        self.release();
+    }
+
+    fn forget(&mut self, seq: u64) {
+        while let Some(line) = self.pending.pop_front_if(|line| line.seq <= seq) {
+            self.held -= line.payload.len();
+            self.unstored -= 1;
+            self.shared.counts.waiting.fetch_sub(1, Ordering::Relaxed);
+        }
+        while let Some((_, waiter, end)) = self.ends.pop_front_if(|(number, _, _)| *number <= seq) {
+            let _ = waiter.send(end);
+        }
+    }
+
+    /// Lets the spool go of what is stored.
+    fn release(&mut self) {
+        let first = self.pending.front().map_or(self.seq + 1, |line| line.seq);
+        if !self.spool.has_more() || !self.pending.is_empty() {
+            self.spool.stored(first - 1);
+        }
+    }
+
+    /// Takes back from the spool what did not fit into memory.
+    fn refill(&mut self) {
+        if self.spool.has_more() && self.pending.len() < self.shared.window && self.held < MEMORY {
+            match self.spool.more(MEMORY / 2) {
+                Ok(lines) => {
+                    self.held += lines.iter().map(|line| line.payload.len()).sum::<usize>();
+                    self.pending.extend(lines);
+                }
+                Err(error) => {
+                    self.shared.say_once(Level::Error, &format!("cannot read the spool again: {error}"));
+                    self.retry = Some(Instant::now() + PAUSE);
+                }
+            }
+        }
+    }
+}
+
+/// Text in pieces of at most so many bytes, none of them cut inside a character.
+fn pieces(text: &str, most: usize) -> Vec<&str> {
+    let mut pieces = Vec::new();
+    let mut rest = text;
+    while rest.len() > most {
+        let (piece, more) = rest.split_at(rest.floor_char_boundary(most));
+        pieces.push(piece);
+        rest = more;
+    }
+    pieces.push(rest);
+    pieces
+}
+
+async fn next(ack: Option<&mut Ack>) -> Result<PublishAck, PublishError> {
+    match ack {
+        Some(ack) => ack.await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Waits until the connection is gone.
+async fn lost(standing: &mut watch::Receiver<Standing>) {
+    if standing.wait_for(|standing| !standing.up).await.is_err() {
+        std::future::pending().await
+    }
+}
+
+async fn until(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at.into()).await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn receive(inbox: Option<&mut mpsc::UnboundedReceiver<Item>>, batch: &mut Vec<Item>) -> usize {
+    match inbox {
+        Some(inbox) => inbox.recv_many(batch, 256).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,110 @@
+//! A session that tasks are done in: an agent of its own behind the proxy, and a client of ours in front of it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use acp_dialect::Dialect;
+use acp_host::{AcpClient, ClientError, ClientOptions, Events, Question, Workspace};
+use acp_policy::Rules;
+use agent_client_protocol_schema::v1::McpServer;
+use tokio::sync::{Mutex, mpsc, watch};
+use tokio::task::JoinHandle;
+
+use super::payload::Task;
+use crate::proxy::{Guest, Outcome, Proxy};
+
+/// A session that is open here.
+pub(super) struct Seat {
+    pub(super) session: String,
+    pub(super) client: AcpClient,
+    /// Held during a turn.
+    pub(super) turn: Mutex<()>,
+    /// The task of that turn.
+    pub(super) task: std::sync::Mutex<Option<String>>,
+    pub(super) used: std::sync::Mutex<Instant>,
+    /// The relay between our client and the agent.
+    pub(super) relay: Mutex<Option<JoinHandle<Outcome>>>,
+}
+
+/// Why a task cannot begin.
+#[derive(Debug)]
+pub(super) enum Refusal {
+    /// Another attempt may succeed.
+    Again(String),
+    /// None will.
+    Never(String),
+}
+
+/// A new seat, and what must be looked after for it.
+pub(super) struct Opened {
+    pub(super) seat: Arc<Seat>,
+    pub(super) events: Events,
+    pub(super) questions: mpsc::Receiver<Question>,
+}
+
+/// Opens, or loads, the session that a task needs.
+pub(super) async fn open(
+    proxy: &Arc<Proxy>,
+    task: &Task,
+    rules: &Rules,
+    work_dir: &std::path::Path,
+    stop: watch::Receiver<bool>,
+) -> Result<Opened, Refusal> {
+    let workspace = workspace(task, work_dir)?;
+    let (ours, theirs) = acp_link::memory(256);
+    let relay = {
+        let proxy = proxy.clone();
+        // It came from the queue: it is let in, and speaks v1.
+        let guest = Guest { admitted: true, trace: None, form: Some(Dialect::V1) };
+        tokio::spawn(async move { proxy.serve_guest(theirs, guest, stop).await })
+    };
+    let (ask, questions) = mpsc::channel(16);
+    let options = ClientOptions { rules: rules.clone(), person: Some(ask), ..ClientOptions::default() };
+    let (client, events) = AcpClient::connect(ours, None, options);
+    match enter(&client, task, &workspace).await {
+        Ok(session) => {
+            let seat = Seat {
+                session,
+                client,
+                turn: Mutex::new(()),
+                task: std::sync::Mutex::default(),
+                used: std::sync::Mutex::new(Instant::now()),
+                relay: Mutex::new(Some(relay)),
+            };
+            Ok(Opened { seat: Arc::new(seat), events, questions })
+        }
+        Err(refusal) => {
+            client.close(Duration::ZERO).await;
+            let _ = relay.await;
+            Err(refusal)
+        }
+    }
+}
+
+async fn enter(client: &AcpClient, task: &Task, workspace: &Workspace) -> Result<String, Refusal> {
+    let again = |error: ClientError| Refusal::Again(error.to_string());
+    client.initialize().await.map_err(again)?;
+    match &task.session {
+        None => Ok(client.new_session(workspace).await.map_err(again)?.session_id.0.to_string()),
+        Some(session) => match client.load_session(session, workspace).await {
+            Ok(_) => Ok(session.clone()),
+            Err(error @ ClientError::NotOffered { .. }) => Err(Refusal::Never(format!(
+                "session {session:?} is served by no proxy any more, and {error}: it cannot be gone on with"
+            ))),
+            Err(error @ ClientError::Refused { .. }) => {
+                Err(Refusal::Never(format!("session {session:?} cannot be loaded: {error}")))
+            }
+            Err(error) => Err(again(error)),
+        },
+    }
+}
+
+fn workspace(task: &Task, work_dir: &std::path::Path) -> Result<Workspace, Refusal> {
+    let cwd = task.cwd.as_ref().map_or_else(|| work_dir.to_owned(), PathBuf::from);
+    let mcp_servers: Result<Vec<McpServer>, _> =
+        task.mcp_servers.iter().map(|server| serde_json::from_str(server.get())).collect();
+    let mcp_servers = mcp_servers
+        .map_err(|error| Refusal::Never(format!("the task's mcpServers cannot be used: {error}")))?;
+    Ok(Workspace { cwd, mcp_servers, ..Workspace::default() })
+}

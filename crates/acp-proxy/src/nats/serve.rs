@@ -1,0 +1,281 @@
+//! Sessions in the workshop: who sits where, what they are told, and what the queue will not deliver again.
+
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
+
+use acp_host::{Event, TurnEvent};
+use agent_client_protocol_schema::v1::ContentBlock;
+use async_nats::{Message, Request};
+use futures_util::StreamExt as _;
+
+use super::delivery::Delivery;
+use super::ledger::json;
+use super::payload::{Control, Controlled, Op, Prompt, Task};
+use super::seat::{self, Opened, Refusal, Seat};
+use super::streams::MAX_DELIVER;
+use super::work::Workshop;
+use crate::event::VERSION;
+use crate::talk::Level;
+
+/// How long another proxy may take to answer.
+const NEIGHBOUR: Duration = Duration::from_secs(2);
+
+impl Workshop {
+    /// The session that a task needs: open here, taken by the proxy that has it (then there is nothing to do here), or
+    /// opened now.
+    pub(super) async fn seat(
+        self: &Arc<Self>,
+        task: &Task,
+        delivery: &Delivery,
+    ) -> Result<Option<Arc<Seat>>, Refusal> {
+        let _one = match &task.session {
+            Some(_) => Some(self.opening.lock().await),
+            None => None,
+        };
+        if let Some(session) = &task.session {
+            let here = self.seats().get(session).cloned();
+            if here.is_some() {
+                return Ok(here);
+            }
+            if self.hand_over(session, delivery).await {
+                return Ok(None);
+            }
+        }
+        if let Some(Prompt::Blocks(blocks)) = Some(&task.prompt)
+            && let Err(error) = content(blocks)
+        {
+            return Err(Refusal::Never(format!("the task's prompt cannot be used: {error}")));
+        }
+        let opened =
+            seat::open(&self.proxy, task, &self.work.rules, &self.work.work_dir, self.end.clone()).await?;
+        self.settle(opened).await.map(Some)
+    }
+
+    /// Gives a new session its place, and looks after it.
+    async fn settle(self: &Arc<Self>, opened: Opened) -> Result<Arc<Seat>, Refusal> {
+        let Opened { seat, mut events, mut questions } = opened;
+        let subject = self.shared().subjects.control(&seat.session);
+        let mut told = self.shared().client.subscribe(subject).await.map_err(|error| {
+            Refusal::Again(format!("cannot listen for what session {:?} is told: {error}", seat.session))
+        })?;
+        self.seats().insert(seat.session.clone(), seat.clone());
+        let (shop, own) = (self.clone(), seat.clone());
+        tokio::spawn(async move {
+            loop {
+                tokio::select! {
+                    event = events.next() => match event {
+                        Some(Event::Closed(..)) | None => break,
+                        Some(_) => {}
+                    },
+                    Some(message) = told.next() => shop.control(&own, message).await,
+                    Some(question) = questions.recv() => {
+                        let (shop, seat) = (shop.clone(), own.clone());
+                        tokio::spawn(async move { shop.ask(&seat, question).await });
+                    }
+                }
+            }
+            let mut seats = shop.seats();
+            if seats.get(&own.session).is_some_and(|seat| Arc::ptr_eq(seat, &own)) {
+                seats.remove(&own.session);
+            }
+        });
+        Ok(seat)
+    }
+
+    /// Gives a task to the proxy that serves its session. False when there is none.
+    async fn hand_over(&self, session: &str, delivery: &Delivery) -> bool {
+        let Some(handed) = delivery.hand() else { return false };
+        let control = Control { v: VERSION, op: Op::Task, id: None, option: None, delivery: Some(handed) };
+        self.tell_neighbour(session, &control).await.is_some_and(|answer| answer.ok)
+    }
+
+    /// Whether a proxy, perhaps this one, is doing this task in this session.
+    pub(super) async fn is_served_elsewhere(&self, session: &str, task: &str) -> bool {
+        let control = Control { v: VERSION, op: Op::Who, id: None, option: None, delivery: None };
+        let answer = self.tell_neighbour(session, &control).await;
+        answer.is_some_and(|answer| answer.task.as_deref() == Some(task))
+    }
+
+    async fn tell_neighbour(&self, session: &str, control: &Control) -> Option<Controlled> {
+        let request = Request::new().payload(json(control)).timeout(Some(NEIGHBOUR));
+        let subject = self.shared().subjects.control(session);
+        let answer = self.shared().client.send_request(subject, request).await.ok()?;
+        serde_json::from_slice(&answer.payload).ok()
+    }
+
+    /// A session is told something.
+    async fn control(self: &Arc<Self>, seat: &Arc<Seat>, message: Message) {
+        let done = match serde_json::from_slice::<Control>(&message.payload) {
+            Ok(control) if control.v != VERSION => Err(format!("version {} is not known", control.v)),
+            Ok(control) => self.obey(seat, control).await,
+            Err(error) => Err(format!("not a control message: {error}")),
+        };
+        let answer = Controlled {
+            v: VERSION,
+            ok: done.is_ok(),
+            proxy: Some(self.shared().proxy.clone()),
+            task: seat.occupant(),
+            error: done.err(),
+        };
+        if let Some(reply) = message.reply {
+            let _ = self.shared().client.publish(reply, json(&answer)).await;
+        }
+    }
+
+    async fn obey(self: &Arc<Self>, seat: &Arc<Seat>, control: Control) -> Result<(), String> {
+        match control.op {
+            Op::Who => Ok(()),
+            Op::Cancel if !seat.is_occupied() => Err("no turn is running".to_owned()),
+            Op::Cancel => {
+                seat.client.cancel(&seat.session).await;
+                Ok(())
+            }
+            Op::Close => {
+                let (shop, seat) = (self.clone(), seat.clone());
+                tokio::spawn(async move {
+                    if seat.is_occupied() {
+                        seat.client.cancel(&seat.session).await;
+                    }
+                    let turn = tokio::time::timeout(shop.work.grace, seat.turn.lock()).await;
+                    shop.seats().remove(&seat.session);
+                    let _ = seat.client.close_session(&seat.session).await;
+                    seat.client.close(Duration::from_secs(1)).await;
+                    drop(turn);
+                });
+                Ok(())
+            }
+            Op::Answer => {
+                let id = control.id.ok_or("answer needs the id of a request")?;
+                self.asks.answer(&id, control.option)
+            }
+            Op::Task => {
+                let handed = control.delivery.ok_or("task needs a delivery")?;
+                let delivery = Delivery::handed(&self.shared().client, handed);
+                self.take_over(delivery);
+                Ok(())
+            }
+        }
+    }
+
+    /// Tasks that were delivered too often, because the proxies that took them were lost: answered or put aside.
+    pub(super) async fn sweep(self: Arc<Self>) {
+        let shared = self.shared();
+        let Some(streams) = shared.streams.get() else { return };
+        let (stream, name) = (streams.tasks.clone(), super::streams::consumer_name(&shared.agent));
+        let advisory =
+            format!("$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.{}.{name}", stream.cached_info().config.name);
+        let Ok(mut told) = shared.client.queue_subscribe(advisory, name.clone()).await else { return };
+        self.sweep_old(&stream, &name).await;
+        while let Some(message) = told.next().await {
+            #[derive(serde::Deserialize)]
+            struct Advisory {
+                stream_seq: u64,
+            }
+            if let Ok(advisory) = serde_json::from_slice::<Advisory>(&message.payload) {
+                self.give_up(&stream, advisory.stream_seq).await;
+            }
+        }
+    }
+
+    /// What nobody was there to hear of: when nothing is being worked on, every task that was delivered is over.
+    async fn sweep_old(self: &Arc<Self>, stream: &async_nats::jetstream::stream::Stream, name: &str) {
+        let Ok(info) = stream.consumer_info(name).await else { return };
+        if info.num_ack_pending > 0 {
+            return;
+        }
+        let subject = self.shared().subjects.task(&self.shared().agent);
+        let mut from = 1;
+        while from <= info.delivered.stream_sequence {
+            let next =
+                stream.raw_message_builder().sequence(from).next_by_subject(subject.clone()).send().await;
+            let Ok(message) = next else { return };
+            if message.sequence > info.delivered.stream_sequence {
+                return;
+            }
+            from = message.sequence + 1;
+            self.give_up(stream, message.sequence).await;
+        }
+    }
+
+    async fn give_up(self: &Arc<Self>, stream: &async_nats::jetstream::stream::Stream, sequence: u64) {
+        let Ok(message) = stream.get_raw_message(sequence).await else { return };
+        let delivered = MAX_DELIVER as u64;
+        let delivery = Delivery::stored(stream.clone(), sequence, message.payload, delivered);
+        let begun = match Task::parse(&delivery.payload) {
+            Ok(task) => !matches!(self.shared().known(&task.id).await, super::ledger::Known::Nothing),
+            Err(_) => false,
+        };
+        if begun {
+            return self.clone().handle(delivery, None).await;
+        }
+        let task = Task::parse(&delivery.payload).ok();
+        let why = format!("delivered {delivered} times and never begun: the proxies that took it were lost");
+        self.bury(&delivery, task.as_ref(), &why).await;
+    }
+
+    /// Says which permission requests are open, whenever somebody wants to know.
+    pub(super) async fn answer_open_requests(self: Arc<Self>) {
+        let shared = self.shared();
+        let subject = shared.subjects.open_requests();
+        let Ok(mut asked) = shared.client.subscribe(subject).await else {
+            return shared
+                .say(Level::Error, "cannot listen for who wants to know of open permission requests");
+        };
+        while let Some(message) = asked.next().await {
+            if let Some(reply) = message.reply {
+                let _ = shared.client.publish(reply, json(&self.asks.open())).await;
+            }
+        }
+    }
+}
+
+impl Seat {
+    /// Sends a task's prompt and waits for the end of the turn. Says what happened when the agent is gone.
+    pub(super) async fn prompt(&self, task: &Task) -> Option<String> {
+        let blocks = match &task.prompt {
+            Prompt::Text(text) => vec![ContentBlock::from(text.clone())],
+            Prompt::Blocks(blocks) => content(blocks).unwrap_or_default(),
+        };
+        let mut turn = match self.client.prompt(&self.session, blocks).await {
+            Ok(turn) => turn,
+            Err(error) => return Some(error.to_string()),
+        };
+        while let Some(event) = turn.next().await {
+            match event {
+                TurnEvent::Failed(error) if error.refusal().is_none() => return Some(error.to_string()),
+                TurnEvent::Ended(_) | TurnEvent::Failed(_) => return None,
+                TurnEvent::Update(_) | TurnEvent::Decision(_) => {}
+            }
+        }
+        Some("the turn ended without an answer".to_owned())
+    }
+
+    /// Waits until the agent is gone, which it must be.
+    pub(super) async fn relay_ended(&self) {
+        self.client.close(Duration::from_secs(1)).await;
+        if let Some(relay) = self.relay.lock().await.take() {
+            let _ = relay.await;
+        }
+    }
+
+    pub(super) fn occupy(&self, task: Option<&str>) {
+        *self.task.lock().unwrap_or_else(PoisonError::into_inner) = task.map(str::to_owned);
+        *self.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+    }
+
+    pub(super) fn occupant(&self) -> Option<String> {
+        self.task.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn is_occupied(&self) -> bool {
+        self.occupant().is_some()
+    }
+
+    pub(super) fn idle_since(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(*self.used.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+fn content(blocks: &[Box<serde_json::value::RawValue>]) -> Result<Vec<ContentBlock>, serde_json::Error> {
+    blocks.iter().map(|block| serde_json::from_str(block.get())).collect()
+}

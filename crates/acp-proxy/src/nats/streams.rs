@@ -1,0 +1,237 @@
+//! The streams: created where they are missing, refused by name where they are others.
+
+use std::time::Duration;
+
+use async_nats::jetstream::consumer::{AckPolicy, Consumer, pull};
+use async_nats::jetstream::context::{CreateStreamError, GetStreamError, GetStreamErrorKind};
+use async_nats::jetstream::stream::{Config, DiscardPolicy, RetentionPolicy, StorageType, Stream};
+use async_nats::jetstream::{Context, ErrorCode};
+
+use super::subject::{Style, Subjects, token};
+
+/// The names of the streams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Names {
+    /// Tasks that wait.
+    pub tasks: &'static str,
+    /// What happened in sessions.
+    pub events: &'static str,
+    /// States and results of tasks.
+    pub results: &'static str,
+    /// Tasks that cannot be done.
+    pub dead: &'static str,
+}
+
+impl Names {
+    /// The names in a style.
+    #[must_use]
+    pub const fn of(style: Style) -> Names {
+        match style {
+            Style::Acp => {
+                Names { tasks: "ACP_TASKS", events: "ACP_EVENTS", results: "ACP_RESULTS", dead: "ACP_DEAD" }
+            }
+            Style::Tasks => Names {
+                tasks: "AGENT_TASKS",
+                events: "ACP_EVENTS",
+                results: "AGENT_RESULTS",
+                dead: "AGENT_DEAD",
+            },
+        }
+    }
+}
+
+/// Why a stream cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum StreamError {
+    /// It exists, with settings that we cannot work with.
+    #[error(
+        "the stream {name} exists with other settings and is left as it is: {differences}; delete or rename it, or use another NATS account"
+    )]
+    Conflict {
+        /// Which.
+        name: String,
+        /// What is different.
+        differences: String,
+    },
+    /// It cannot be created.
+    #[error("cannot create the stream {name} for {subjects}: {error}")]
+    Create {
+        /// Which.
+        name: String,
+        /// For what.
+        subjects: String,
+        /// Why not.
+        error: CreateStreamError,
+    },
+    /// It cannot be looked at.
+    #[error("cannot look at the stream {name}: {error}")]
+    Look {
+        /// Which.
+        name: String,
+        /// Why not.
+        error: GetStreamError,
+    },
+    /// The consumer of an agent's tasks cannot be used.
+    #[error("cannot use the consumer {name} of the stream {stream}: {error}")]
+    Consumer {
+        /// Which.
+        name: String,
+        /// Of which stream.
+        stream: String,
+        /// Why not.
+        error: String,
+    },
+}
+
+impl StreamError {
+    /// Whether trying again may help.
+    #[must_use]
+    pub fn is_passing(&self) -> bool {
+        match self {
+            StreamError::Conflict { .. } => false,
+            StreamError::Create { error, .. } => !matches!(
+                error.kind(),
+                async_nats::jetstream::context::CreateStreamErrorKind::JetStream(ref error)
+                    if error.code() == 400
+            ),
+            StreamError::Look { .. } | StreamError::Consumer { .. } => true,
+        }
+    }
+}
+
+/// The streams of a proxy.
+#[derive(Clone, Debug)]
+pub struct Streams {
+    /// Tasks that wait.
+    pub tasks: Stream,
+    /// What happened in sessions.
+    pub events: Stream,
+    /// States and results of tasks.
+    pub results: Stream,
+    /// Tasks that cannot be done.
+    pub dead: Stream,
+}
+
+/// How long events and results are kept.
+const KEPT: Duration = Duration::from_secs(7 * 24 * 3600);
+/// How long a message id is remembered.
+const DEDUP: Duration = Duration::from_secs(120);
+/// How often a task is delivered before it is a dead letter.
+pub const MAX_DELIVER: i64 = 3;
+
+/// Finds or creates the streams.
+pub async fn ensure(context: &Context, subjects: Subjects, replicas: usize) -> Result<Streams, StreamError> {
+    let names = Names::of(subjects.style);
+    let (tasks, results, dead) = match subjects.style {
+        Style::Acp => (
+            vec!["acp.v1.agent.*.task"],
+            vec!["acp.v1.task.*.status", "acp.v1.task.*.result"],
+            "acp.v1.agent.*.dead",
+        ),
+        Style::Tasks => (vec!["agent.tasks.*"], vec!["agent.status.*", "agent.results.*"], "agent.dead.*"),
+    };
+    let config = |name: &str, subjects: Vec<&str>, retention, max_age| Config {
+        name: name.to_owned(),
+        subjects: subjects.into_iter().map(str::to_owned).collect(),
+        retention,
+        storage: StorageType::File,
+        discard: DiscardPolicy::Old,
+        max_age,
+        duplicate_window: DEDUP,
+        max_messages: -1,
+        max_bytes: -1,
+        max_messages_per_subject: -1,
+        max_consumers: -1,
+        num_replicas: replicas,
+        ..Config::default()
+    };
+    let work = RetentionPolicy::WorkQueue;
+    let limits = RetentionPolicy::Limits;
+    Ok(Streams {
+        tasks: one(context, config(names.tasks, tasks, work, Duration::ZERO)).await?,
+        events: one(context, config(names.events, vec!["acp.v1.session.*.event"], limits, KEPT)).await?,
+        results: one(context, config(names.results, results, limits, KEPT)).await?,
+        dead: one(context, config(names.dead, vec![dead], limits, KEPT)).await?,
+    })
+}
+
+async fn one(context: &Context, config: Config) -> Result<Stream, StreamError> {
+    let name = config.name.clone();
+    match context.get_stream(&name).await {
+        Ok(stream) => {
+            let differences = differences(&stream.cached_info().config, &config);
+            if differences.is_empty() { Ok(stream) } else { Err(StreamError::Conflict { name, differences }) }
+        }
+        Err(error) => match error.kind() {
+            GetStreamErrorKind::JetStream(ref inner) if inner.error_code() == ErrorCode::STREAM_NOT_FOUND => {
+                create(context, config).await
+            }
+            _ => Err(StreamError::Look { name, error }),
+        },
+    }
+}
+
+async fn create(context: &Context, config: Config) -> Result<Stream, StreamError> {
+    let (name, subjects) = (config.name.clone(), config.subjects.join(", "));
+    match context.create_stream(config).await {
+        Ok(created) => context
+            .get_stream(&created.cached_info().config.name)
+            .await
+            .map_err(|error| StreamError::Look { name, error }),
+        Err(error) => Err(StreamError::Create { name, subjects, error }),
+    }
+}
+
+/// What we cannot work with. How many copies there are, and how much may be kept, is up to who runs the server.
+fn differences(found: &Config, wanted: &Config) -> String {
+    let mut differences = Vec::new();
+    let mut differ = |what: &str, found: String, wanted: String| {
+        if found != wanted {
+            differences.push(format!("{what} is {found}, not {wanted}"));
+        }
+    };
+    let sorted = |config: &Config| {
+        let mut subjects = config.subjects.clone();
+        subjects.sort();
+        subjects.join(" ")
+    };
+    differ("subjects", sorted(found), sorted(wanted));
+    differ("retention", format!("{:?}", found.retention), format!("{:?}", wanted.retention));
+    differ("storage", format!("{:?}", found.storage), format!("{:?}", wanted.storage));
+    differ("max_age", format!("{:?}", found.max_age), format!("{:?}", wanted.max_age));
+    differ(
+        "duplicate_window",
+        format!("{:?}", found.duplicate_window),
+        format!("{:?}", wanted.duplicate_window),
+    );
+    differ("no_ack", found.no_ack.to_string(), wanted.no_ack.to_string());
+    differ("sealed", found.sealed.to_string(), wanted.sealed.to_string());
+    differences.join("; ")
+}
+
+/// The name of the consumer from which all proxies of an agent take its tasks.
+#[must_use]
+pub fn consumer_name(agent: &str) -> String {
+    format!("acp-{}", token(agent))
+}
+
+/// Finds or creates the consumer of an agent's tasks.
+pub async fn consumer(
+    streams: &Streams,
+    subjects: Subjects,
+    agent: &str,
+    ack_wait: Duration,
+) -> Result<Consumer<pull::Config>, StreamError> {
+    let name = consumer_name(agent);
+    let stream = streams.tasks.cached_info().config.name.clone();
+    let wrong = |error: String| StreamError::Consumer { name: name.clone(), stream: stream.clone(), error };
+    let config = pull::Config {
+        durable_name: Some(name.clone()),
+        filter_subject: subjects.task(agent),
+        ack_policy: AckPolicy::Explicit,
+        ack_wait,
+        max_deliver: MAX_DELIVER,
+        ..pull::Config::default()
+    };
+    streams.tasks.create_consumer(config).await.map_err(|error| wrong(error.to_string()))
+}

@@ -1,0 +1,455 @@
+//! Tasks from the queue: taken, claimed, done once, answered.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use acp_policy::Rules;
+use async_nats::jetstream::consumer::{Consumer, pull};
+use futures_util::StreamExt as _;
+use futures_util::future::BoxFuture;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::task::JoinSet;
+
+use super::ask::Asks;
+use super::delivery::Delivery;
+use super::hub::{Nats, Shared};
+use super::ledger::{Claim, Known};
+use super::payload::{Task, TaskResult};
+use super::seat::{Refusal, Seat};
+use super::streams::{self, MAX_DELIVER};
+use super::trace;
+use crate::event::{Body, Closed, TurnEnd, raw};
+use crate::proxy::{Proxy, stopped};
+use crate::talk::Level;
+use crate::turn::Tally;
+
+/// How tasks are done.
+#[derive(Clone, Debug)]
+pub struct Work {
+    /// How many at once.
+    pub at_once: usize,
+    /// How long a task may be silent before it is delivered again. It is not silent while it is worked on.
+    pub ack_wait: Duration,
+    /// What is allowed without asking.
+    pub rules: Rules,
+    /// Where agents work when the task does not say.
+    pub work_dir: PathBuf,
+    /// How long an answer to a permission request is waited for.
+    pub ask_for: Duration,
+    /// Whether a request stays open that long although nobody listens.
+    pub hold: bool,
+    /// How long a session stays open that has nothing to do.
+    pub idle: Duration,
+    /// How long running tasks may take to end when we are told to stop, and again after they are cancelled.
+    pub grace: Duration,
+}
+
+impl Default for Work {
+    fn default() -> Self {
+        Work {
+            at_once: 4,
+            ack_wait: Duration::from_secs(30),
+            rules: Rules::default(),
+            work_dir: PathBuf::from("/"),
+            ask_for: Duration::from_secs(60),
+            hold: false,
+            idle: Duration::from_secs(600),
+            grace: Duration::from_secs(10),
+        }
+    }
+}
+
+/// Where tasks are done.
+pub(super) struct Workshop {
+    pub(super) nats: Nats,
+    pub(super) proxy: Arc<Proxy>,
+    pub(super) work: Work,
+    pub(super) seats: Mutex<HashMap<String, Arc<Seat>>>,
+    pub(super) asks: Asks,
+    /// Tasks that are being looked after here; each resolves when that is over.
+    running: Mutex<HashMap<String, watch::Receiver<()>>>,
+    /// Turns true when agents must go.
+    pub(super) end: watch::Receiver<bool>,
+    /// One session is opened or loaded at a time, so that none is loaded twice.
+    pub(super) opening: tokio::sync::Mutex<()>,
+}
+
+/// The pause after a failed attempt to take a task.
+const PAUSE: Duration = Duration::from_millis(500);
+/// How long one request for a task waits.
+const PULL: Duration = Duration::from_secs(5);
+
+impl Nats {
+    /// Takes tasks from the queue and does them, until told to stop. Running tasks get their grace, and every agent is
+    /// ended.
+    pub async fn work(&self, proxy: Arc<Proxy>, work: Work, mut stop: watch::Receiver<bool>) {
+        let (tell_end, end) = watch::channel(false);
+        let shop = Arc::new(Workshop {
+            nats: self.clone(),
+            proxy,
+            asks: Asks::default(),
+            work,
+            seats: Mutex::default(),
+            running: Mutex::default(),
+            end,
+            opening: tokio::sync::Mutex::new(()),
+        });
+        tokio::select! {
+            () = self.ready() => {}
+            () = stopped(&mut stop) => return,
+        }
+        let mut helpers = JoinSet::new();
+        helpers.spawn(shop.clone().finish_left());
+        helpers.spawn(shop.clone().answer_open_requests());
+        helpers.spawn(shop.clone().close_idle());
+        helpers.spawn(shop.clone().sweep());
+        let mut jobs = JoinSet::new();
+        shop.take(&mut jobs, &mut stop).await;
+        shop.wind_down(jobs).await;
+        drop(helpers);
+        let _ = tell_end.send(true);
+        shop.leave_all().await;
+    }
+}
+
+impl Workshop {
+    pub(super) fn shared(&self) -> &Arc<Shared> {
+        &self.nats.shared
+    }
+
+    /// Takes tasks as long as there is a free place.
+    async fn take(self: &Arc<Self>, jobs: &mut JoinSet<()>, stop: &mut watch::Receiver<bool>) {
+        let places = Arc::new(Semaphore::new(self.work.at_once.max(1)));
+        let mut consumer = None;
+        loop {
+            let place = tokio::select! {
+                place = places.clone().acquire_owned() => place,
+                () = stopped(stop) => return,
+            };
+            let Ok(place) = place else { return };
+            let delivery = tokio::select! {
+                delivery = self.next(&mut consumer) => delivery,
+                () = stopped(stop) => return,
+            };
+            let shop = self.clone();
+            jobs.spawn(async move { shop.handle(delivery, Some(place)).await });
+            while jobs.try_join_next().is_some() {}
+        }
+    }
+
+    /// The next task. Waits for it, and for NATS.
+    async fn next(&self, consumer: &mut Option<Consumer<pull::Config>>) -> Delivery {
+        loop {
+            self.nats.ready().await;
+            match self.pull(consumer).await {
+                Ok(Some(delivery)) => return delivery,
+                Ok(None) => {}
+                Err(why) => {
+                    *consumer = None;
+                    self.shared().say_once(Level::Warn, &format!("cannot take tasks: {why}; trying again"));
+                    tokio::time::sleep(PAUSE).await;
+                }
+            }
+        }
+    }
+
+    async fn pull(&self, known: &mut Option<Consumer<pull::Config>>) -> Result<Option<Delivery>, String> {
+        let consumer = match known {
+            Some(consumer) => consumer,
+            None => known.insert(self.consumer().await?),
+        };
+        let batch = consumer.batch().max_messages(1).expires(PULL);
+        let mut messages = batch.messages().await.map_err(|error| error.to_string())?;
+        match tokio::time::timeout(PULL * 2, messages.next()).await {
+            Ok(Some(Ok(message))) => Ok(Delivery::of(&self.shared().client, message)),
+            Ok(Some(Err(error))) => Err(error.to_string()),
+            Ok(None) => Ok(None),
+            Err(_) => Err("no answer".to_owned()),
+        }
+    }
+
+    async fn consumer(&self) -> Result<Consumer<pull::Config>, String> {
+        let shared = self.shared();
+        let streams = shared.streams.get().ok_or("the streams are not there yet")?;
+        let consumer = streams::consumer(streams, shared.subjects, &shared.agent, self.work.ack_wait).await;
+        consumer.map_err(|error| error.to_string())
+    }
+
+    /// [`handle`](Workshop::handle) in a task of its own.
+    pub(super) fn take_over(self: &Arc<Self>, delivery: Delivery) {
+        let job: BoxFuture<'static, ()> = Box::pin(self.clone().handle(delivery, None));
+        tokio::spawn(job);
+    }
+
+    /// Does what a delivery asks for, once.
+    pub(super) async fn handle(self: Arc<Self>, delivery: Delivery, place: Option<OwnedSemaphorePermit>) {
+        let _progress = delivery.progress(self.work.ack_wait);
+        let task = match Task::parse(&delivery.payload) {
+            Ok(task) => task,
+            Err(error) => return self.bury(&delivery, None, &error.to_string()).await,
+        };
+        loop {
+            let mine = self.enter(&task.id);
+            let Ok(mine) = mine else {
+                // The same task a second time: it has the same end.
+                drop(mine);
+                self.over(&task.id).await;
+                continue;
+            };
+            match self.shared().known(&task.id).await {
+                Known::Nothing => self.begin(&task, &delivery).await,
+                Known::Withdrawn => delivery.ack().await,
+                Known::Ended(result) => {
+                    self.shared().reply(&result, task.reply_to.as_deref()).await;
+                    delivery.ack().await;
+                }
+                Known::Begun { session } => {
+                    drop(place);
+                    self.follow_up(&task, session, &delivery).await;
+                }
+            }
+            drop(mine);
+            return;
+        }
+    }
+
+    /// A task that someone has begun: if they are alive it is theirs, if not it is over.
+    async fn follow_up(&self, task: &Task, session: Option<String>, delivery: &Delivery) {
+        if let Some(session) = &session {
+            while self.is_served_elsewhere(session, &task.id).await {
+                tokio::time::sleep(self.work.ack_wait / 6).await;
+                if let Known::Ended(result) = self.shared().known(&task.id).await {
+                    self.shared().reply(&result, task.reply_to.as_deref()).await;
+                    return delivery.ack().await;
+                }
+            }
+        }
+        let trace = trace::child(delivery.trace.as_deref());
+        let session = session.unwrap_or_default();
+        let claim =
+            Claim { task: task.id.clone(), session, reply_to: task.reply_to.clone(), trace: Some(trace) };
+        self.interrupted(&claim).await;
+        delivery.ack().await;
+    }
+
+    /// Opens the session, claims the task, and does it.
+    async fn begin(self: &Arc<Self>, task: &Task, delivery: &Delivery) {
+        let seat = match self.seat(task, delivery).await {
+            Ok(Some(seat)) => seat,
+            Ok(None) => return,
+            Err(Refusal::Never(why)) => return self.bury(delivery, Some(task), &why).await,
+            Err(Refusal::Again(why)) if delivery.delivered >= MAX_DELIVER as u64 => {
+                let why = format!("tried {} times: {why}", delivery.delivered);
+                return self.bury(delivery, Some(task), &why).await;
+            }
+            Err(Refusal::Again(why)) => {
+                self.shared().say(Level::Warn, &format!("task {:?} could not begin: {why}", task.id));
+                return delivery.nak(Duration::from_millis(500 << delivery.delivered.min(6))).await;
+            }
+        };
+        let turn = seat.turn.lock().await;
+        let trace = trace::child(delivery.trace.as_deref());
+        let claim = Claim {
+            task: task.id.clone(),
+            session: seat.session.clone(),
+            reply_to: task.reply_to.clone(),
+            trace: Some(trace),
+        };
+        self.shared().remember(&claim);
+        match self.shared().claim(&claim).await {
+            Ok(true) => {}
+            Ok(false) => {
+                self.shared().forget(&task.id);
+                return delivery.nak(Duration::from_secs(1)).await;
+            }
+            Err(why) => {
+                // It may be claimed or not: the next delivery sees.
+                self.shared().say(Level::Warn, &format!("cannot claim task {:?}: {why}", task.id));
+                return delivery.nak(Duration::from_secs(1)).await;
+            }
+        }
+        self.perform(task, &claim, &seat, delivery).await;
+        drop(turn);
+    }
+
+    /// Sends the prompt of a claimed task and answers with how its turn ended.
+    async fn perform(&self, task: &Task, claim: &Claim, seat: &Arc<Seat>, delivery: &Delivery) {
+        let counts = &self.shared().counts;
+        counts.running.fetch_add(1, Ordering::Relaxed);
+        seat.occupy(Some(&task.id));
+        let trace = claim.trace.as_deref().map(Arc::from);
+        let end = self.nats.expect(&seat.session, &task.id, trace);
+        let gone = seat.prompt(task).await;
+        if let Some(why) = gone {
+            // The relay ends with its agent, and tells that the turn is over, if it ever saw it begin.
+            seat.relay_ended().await;
+            self.nats.give_up(&seat.session, &why);
+            self.seats().remove(&seat.session);
+        }
+        let end = end.await;
+        seat.occupy(None);
+        counts.running.fetch_sub(1, Ordering::Relaxed);
+        let Ok(end) = end else {
+            // Another proxy has the session, and answers for it.
+            self.shared().forget(&task.id);
+            self.seats().remove(&seat.session);
+            seat.client.close(Duration::from_secs(1)).await;
+            return;
+        };
+        self.finish(claim, end).await;
+        delivery.ack().await;
+    }
+
+    async fn finish(&self, claim: &Claim, end: TurnEnd) {
+        let shared = self.shared();
+        let session = (!claim.session.is_empty()).then(|| claim.session.clone());
+        let result = TaskResult::of(&claim.task, &shared.agent, session, shared.now(), end);
+        shared.answer(result, claim.reply_to.as_deref(), claim.trace.as_deref()).await;
+        shared.counts.ended.fetch_add(1, Ordering::Relaxed);
+        shared.forget(&claim.task);
+    }
+
+    /// Ends a task whose turn nobody serves any more: as its turn ended, or else interrupted.
+    async fn interrupted(&self, claim: &Claim) {
+        let known = loop {
+            match self.shared().turn_of(&claim.session, &claim.task).await {
+                Ok(known) => break known,
+                Err(why) => {
+                    self.shared()
+                        .say_once(Level::Warn, &format!("cannot read a session: {why}; trying again"));
+                    tokio::time::sleep(PAUSE).await;
+                }
+            }
+        };
+        let end = match known {
+            Ok(end) => end,
+            Err(tally) => self.break_off(claim, tally).await,
+        };
+        self.finish(claim, end).await;
+    }
+
+    /// Tells in the session's events that the turn was interrupted.
+    async fn break_off(&self, claim: &Claim, tally: Tally) -> TurnEnd {
+        let why = "the proxy that did this task was lost";
+        let error = raw(&serde_json::json!({ "message": why }));
+        let end = tally.end(TurnEnd::INTERRUPTED.to_owned(), None, Some(error));
+        if claim.session.is_empty() {
+            return end;
+        }
+        let trace = claim.trace.as_deref().map(Arc::from);
+        let stored = self.nats.expect(&claim.session, &claim.task, trace);
+        self.nats.tell(&claim.session, Body::TurnEnd(end.clone()));
+        self.nats.tell(&claim.session, Body::Closed(Closed { reason: why.to_owned() }));
+        stored.await.unwrap_or(end)
+    }
+
+    /// Answers tasks that this proxy had begun before it was started again.
+    async fn finish_left(self: Arc<Self>) {
+        for claim in self.shared().unfinished() {
+            let Ok(mine) = self.enter(&claim.task) else { continue };
+            match self.shared().known(&claim.task).await {
+                Known::Ended(_) | Known::Withdrawn | Known::Nothing => self.shared().forget(&claim.task),
+                Known::Begun { .. } => self.interrupted(&claim).await,
+            }
+            drop(mine);
+        }
+    }
+
+    pub(super) async fn bury(&self, delivery: &Delivery, task: Option<&Task>, reason: &str) {
+        if !self.shared().bury(&delivery.payload, delivery.delivered, reason).await {
+            return delivery.nak(Duration::from_secs(2)).await;
+        }
+        if let Some(task) = task {
+            // Whoever waits for it must not wait for ever.
+            let error = raw(&serde_json::json!({ "message": reason }));
+            let end = Tally::default().end("rejected".to_owned(), None, Some(error));
+            let claim = Claim {
+                task: task.id.clone(),
+                session: task.session.clone().unwrap_or_default(),
+                reply_to: task.reply_to.clone(),
+                trace: delivery.trace.clone(),
+            };
+            self.finish(&claim, end).await;
+        }
+        delivery.ack().await;
+    }
+
+    /// Begins to look after a task, unless someone here does.
+    fn enter(&self, task: &str) -> Result<Entered<'_>, ()> {
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        if running.contains_key(task) {
+            return Err(());
+        }
+        let (over, wait) = watch::channel(());
+        running.insert(task.to_owned(), wait);
+        Ok(Entered { shop: self, task: task.to_owned(), _over: over })
+    }
+
+    /// Waits until nobody here looks after a task.
+    async fn over(&self, task: &str) {
+        let wait = self.running.lock().unwrap_or_else(PoisonError::into_inner).get(task).cloned();
+        if let Some(mut wait) = wait {
+            while wait.changed().await.is_ok() {}
+        }
+    }
+
+    pub(super) fn seats(&self) -> MutexGuard<'_, HashMap<String, Arc<Seat>>> {
+        self.seats.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn wind_down(&self, mut jobs: JoinSet<()>) {
+        let all = async |jobs: &mut JoinSet<()>| while jobs.join_next().await.is_some() {};
+        if tokio::time::timeout(self.work.grace, all(&mut jobs)).await.is_ok() {
+            return;
+        }
+        let seats: Vec<Arc<Seat>> = self.seats().values().cloned().collect();
+        for seat in seats.iter().filter(|seat| seat.is_occupied()) {
+            seat.client.cancel(&seat.session).await;
+        }
+        if tokio::time::timeout(self.work.grace, all(&mut jobs)).await.is_err() {
+            self.shared()
+                .say(Level::Warn, "some tasks did not end in time; they will be answered as interrupted");
+        }
+    }
+
+    async fn leave_all(&self) {
+        let seats: Vec<Arc<Seat>> = self.seats().drain().map(|(_, seat)| seat).collect();
+        let closing = seats.iter().map(|seat| async {
+            seat.client.close(Duration::from_secs(1)).await;
+            seat.relay_ended().await;
+        });
+        futures_util::future::join_all(closing).await;
+    }
+
+    async fn close_idle(self: Arc<Self>) {
+        loop {
+            tokio::time::sleep((self.work.idle / 4).max(Duration::from_millis(100))).await;
+            let now = Instant::now();
+            let idle: Vec<Arc<Seat>> = self
+                .seats()
+                .extract_if(|_, seat| !seat.is_occupied() && seat.idle_since(now) > self.work.idle)
+                .map(|(_, seat)| seat)
+                .collect();
+            for seat in idle {
+                let _ = seat.client.close_session(&seat.session).await;
+                seat.client.close(Duration::from_secs(1)).await;
+            }
+        }
+    }
+}
+
+/// While this is held, a task is looked after here.
+struct Entered<'a> {
+    shop: &'a Workshop,
+    task: String,
+    _over: watch::Sender<()>,
+}
+
+impl Drop for Entered<'_> {
+    fn drop(&mut self) {
+        self.shop.running.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.task);
+    }
+}
