@@ -45,6 +45,8 @@ pub(super) fn request(chat: ChatRequest, wire: Wire) -> talk::Request {
         turns,
         tools: chat.tools.into_iter().map(tool).collect(),
         max_tokens: Some(chat.max_tokens).filter(|limit| *limit > 0),
+        // One vendor refuses to think on after calls whose thoughts are gone.
+        effort: chat.effort.filter(|_| wire != Wire::Messages || chat.messages[since..].iter().all(sealed)),
         ..talk::Request::default()
     }
 }
@@ -58,6 +60,12 @@ fn read_seal(text: &str) -> Option<Seal> {
     let value: Value = serde_json::from_str(text).ok()?;
     let wire = serde_json::from_value(value["wire"].clone()).ok()?;
     Some(Seal { wire, data: value.get("data")?.clone() })
+}
+
+/// Whether the thoughts before the calls of a message are still there.
+fn sealed(message: &Message) -> bool {
+    let has = |found: fn(&Block) -> bool| message.blocks.iter().any(found);
+    !has(|block| matches!(block, Block::ToolCall { .. })) || has(|block| matches!(block, Block::Seal(_)))
 }
 
 fn spoken_by_a_person(message: &Message) -> bool {

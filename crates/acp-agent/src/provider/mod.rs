@@ -76,6 +76,8 @@ pub struct ChatRequest {
     pub tools: Vec<ToolSpec>,
     /// The longest answer, in tokens.
     pub max_tokens: u64,
+    /// How much it thinks before it speaks; left to the provider when absent.
+    pub effort: Option<Effort>,
 }
 
 /// What one side said.
@@ -251,8 +253,6 @@ pub struct Choice {
     pub model: Option<String>,
     /// `--base-url`: another address for the same wire format.
     pub base_url: Option<String>,
-    /// `--thinking`: how much the model thinks before it speaks; left to the provider when absent.
-    pub effort: Option<Effort>,
 }
 
 /// Makes a provider ready, without asking it anything yet. `env` reads environment variables, where keys are.

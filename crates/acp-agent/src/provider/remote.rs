@@ -60,7 +60,6 @@ impl Remote {
 
     async fn answer(&self, request: ChatRequest, pieces: mpsc::Sender<Piece>) -> Result<Stop, ProviderError> {
         let mut request = convert::request(request, self.settings.wire);
-        request.effort = self.settings.effort;
         if request.model.is_empty() || request.model == AUTO {
             request.model = self.first_model().await?;
         }

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use acp_host::retry::Retry;
-use acp_model::talk::Effort;
 use acp_model::wire::{self, Wire};
 use reqwest::Url;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
@@ -27,7 +26,6 @@ pub struct Settings {
     /// The variable that the key is in, or should be in.
     pub(super) key_source: String,
     pub(super) models: Vec<Model>,
-    pub(super) effort: Option<Effort>,
     /// How the provider is asked again when it is busy.
     pub busy: Retry,
     /// How the provider is asked again when it was not reached.
@@ -80,7 +78,6 @@ impl Settings {
             base,
             key,
             key_source,
-            effort: choice.effort,
             busy: Retry { attempts: 5, first: Duration::from_secs(1), jitter: 0.25 },
             lost: Retry { attempts: 3, first: Duration::from_millis(500), jitter: 0.25 },
             longest_pause: Duration::from_secs(60),

@@ -1,12 +1,10 @@
 //! What goes over the wire: what vendors insist on is there, whatever the turn left behind.
 
-use acp_agent::provider::{
-    Block, ChatRequest, Choice, Effort, Message, Piece, Provider, Remote, Role, Settings,
-};
+use acp_agent::provider::{Block, ChatRequest, Effort, Message, Piece, Remote, Role};
 use serde_json::{Value, json};
 
 use super::raw::{Asked, Raw, events};
-use super::{ask, provider, settings, with_key, words};
+use super::{ask, provider, settings, words};
 
 fn done() -> Vec<u8> {
     events(&[json!({"choices": [{"delta": {"content": "ok"}, "finish_reason": "stop"}]}), json!("[DONE]")])
@@ -181,18 +179,19 @@ async fn seals_of_another_provider_stay_at_home() {
 }
 
 #[tokio::test]
-async fn how_much_to_think_is_the_persons_choice() {
-    let server = Raw::bytes(done()).await;
-    for (effort, expected) in [(None, Value::Null), (Some(Effort::Low), json!("low"))] {
-        let choice = Choice {
-            provider: "openai-chat".to_owned(),
-            base_url: Some(server.url.clone()),
-            effort,
-            ..Choice::default()
-        };
-        let settings = Settings::read("openai-chat", &choice, &with_key).expect("settings");
-        let provider = Remote::new(settings).expect("a provider");
-        let _ = ask(&provider as &dyn Provider, words("x")).await;
-        assert_eq!(server.asked().pop().expect("a request").body["reasoning_effort"], expected);
+async fn how_much_to_think_is_the_persons_choice_while_the_thoughts_are_there() {
+    let thinking = |effort| ChatRequest { effort, ..words("x") };
+    assert_eq!(asked("openai-chat", thinking(None)).await.body.get("reasoning_effort"), None);
+    assert_eq!(asked("openai-chat", thinking(Some(Effort::Low))).await.body["reasoning_effort"], "low");
+    assert_eq!(asked("anthropic", thinking(Some(Effort::Low))).await.body["thinking"]["type"], "enabled");
+    // After calls whose thoughts are gone, the vendor would refuse.
+    let seal = json!({"wire": "messages", "data": {"type": "thinking", "signature": "SEALED"}}).to_string();
+    for (first, expected) in [(Block::Seal(seal), Some("enabled")), (Block::Text("hm".to_owned()), None)] {
+        let said = vec![first, call("c1", json!({}))];
+        let mut request =
+            conversation(vec![(Role::Assistant, said), (Role::User, vec![result("c1", "seen")])]);
+        request.effort = Some(Effort::High);
+        let body = asked("anthropic", request).await.body;
+        assert_eq!(body["thinking"]["type"].as_str(), expected, "{body:#}");
     }
 }

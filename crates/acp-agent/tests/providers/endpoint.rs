@@ -109,7 +109,7 @@ async fn the_reasons_to_stop_are_told_apart() {
     let endpoint = endpoint(&json!([
         {"when": "too long", "do": [{"text": "this is"}, {"stop": "length"}]},
         {"when": "not that", "do": [{"text": "no"}, {"stop": "refusal"}]},
-        {"when": "cut call", "do": [{"calls": [{"tool": "run_command", "args": {"command": "rm"}}]}, {"stop": "length"}]},
+        {"when": {"user": "cut call", "step": 0}, "do": [{"calls": [{"tool": "run_command", "args": {"command": "rm"}}]}, {"stop": "length"}]},
     ]))
     .await;
     for (name, _) in PROVIDERS {

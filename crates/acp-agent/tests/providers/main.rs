@@ -63,6 +63,7 @@ fn words(text: &str) -> ChatRequest {
         messages: vec![Message { role: Role::User, blocks }],
         tools: vec![tool("read_file", "path"), tool("run_command", "command")],
         max_tokens: 4000,
+        effort: None,
     }
 }
 
