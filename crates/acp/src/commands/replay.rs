@@ -1,0 +1,152 @@
+//! `acp replay FILE|SESSION`
+
+mod agent;
+mod show;
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use acp_proxy::replay::{Recording, find};
+use acp_rpc::transcript::Entry;
+use anyhow::Context;
+
+use crate::exit;
+
+/// Arguments of `acp replay`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// A transcript (of --record), a segment or folder of a journal, a session id, or a conversation's name as --list
+    /// shows it
+    #[arg(value_name = "FILE|SESSION", required_unless_present = "list")]
+    what: Option<String>,
+    /// The journal to look in (without it, $XDG_STATE_HOME/acp/journal or ~/.local/state/acp/journal)
+    #[arg(long, value_name = "DIR")]
+    journal: Option<PathBuf>,
+    /// List the conversations in the journal
+    #[arg(long, conflicts_with_all = ["as_agent", "timing"])]
+    list: bool,
+    /// How: text for people, json (each frame as a line of a transcript), or events (what a stream would carry)
+    #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = format)]
+    format: Format,
+    /// Take as long as it took then
+    #[arg(long)]
+    timing: bool,
+    /// With --timing: so many times faster
+    #[arg(long, value_name = "TIMES", default_value_t = 1.0, value_parser = speed)]
+    speed: f64,
+    /// Say more: frames that are no part of a turn, usage, commands
+    #[arg(long, short)]
+    verbose: bool,
+    /// Be the agent: answer a client's requests as recorded
+    #[arg(long, conflicts_with = "format")]
+    as_agent: bool,
+    /// With --as-agent, where clients come from: stdio, tcp://127.0.0.1:PORT or ws://127.0.0.1:PORT/acp; port 0 takes
+    /// any free one, and the address is printed as a line of JSON
+    #[arg(long, value_name = "WHERE", default_value = "stdio", requires = "as_agent")]
+    listen: super::proxy::Listen,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Format {
+    Text,
+    Json,
+    Events,
+}
+
+/// Shows a conversation again, or plays its agent.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let recordings = match recordings(args) {
+        Ok(recordings) => recordings,
+        Err(error) => {
+            eprintln!("acp replay: {error:#}");
+            return Ok(ExitCode::from(exit::USAGE));
+        }
+    };
+    for notice in recordings.iter().flat_map(|recording| &recording.notices) {
+        eprintln!("acp replay: {notice}");
+    }
+    let speed = args.timing.then_some(args.speed);
+    if args.as_agent {
+        let [recording] = &recordings[..] else {
+            let names: Vec<&str> = recordings.iter().map(|recording| recording.name.as_str()).collect();
+            eprintln!("acp replay: several conversations fit; name one of them: {}", names.join(", "));
+            return Ok(ExitCode::from(exit::USAGE));
+        };
+        return agent::run(recording, args.listen, speed);
+    }
+    if args.list {
+        return list(&recordings).map(|()| ExitCode::SUCCESS);
+    }
+    match args.format {
+        Format::Text => show::text(&recordings, speed, args.verbose)?,
+        Format::Json => json(&recordings, speed)?,
+        Format::Events => events(&recordings)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn recordings(args: &Args) -> anyhow::Result<Vec<Recording>> {
+    Ok(match &args.what {
+        Some(what) => find(what, args.journal.clone())?,
+        None => {
+            let folder = args.journal.clone().or_else(acp_proxy::journal::default_folder);
+            let folder = folder.context("neither XDG_STATE_HOME nor HOME is set; use --journal DIR")?;
+            Recording::of_journal(&folder, None)?
+        }
+    })
+}
+
+fn list(recordings: &[Recording]) -> anyhow::Result<()> {
+    let mut out = anstream::stdout().lock();
+    for recording in recordings {
+        let at = recording.at.as_deref().unwrap_or("-");
+        let agent = recording.agent.as_deref().unwrap_or("-");
+        let sessions = recording.sessions().join(",");
+        let sessions = if sessions.is_empty() { "-" } else { &sessions };
+        let (turns, frames) = (recording.turns(), recording.said.len());
+        let outcome = recording.outcome.as_deref().unwrap_or("unfinished");
+        writeln!(
+            out,
+            "{}\t{at}\t{agent}\t{sessions}\t{turns} turns, {frames} frames\t{}",
+            recording.name,
+            crate::talk::render::clean(outcome).lines().next().unwrap_or_default()
+        )?;
+    }
+    Ok(())
+}
+
+fn json(recordings: &[Recording], speed: Option<f64>) -> anyhow::Result<()> {
+    let mut out = anstream::stdout().lock();
+    for recording in recordings {
+        let mut pace = show::Pace::new(speed);
+        for said in &recording.said {
+            pace.wait(said.t);
+            let entry = Entry { t: said.t, dir: said.dir, line: said.frame.raw().clone() };
+            writeln!(out, "{}", entry.to_json_line())?;
+        }
+    }
+    Ok(())
+}
+
+fn events(recordings: &[Recording]) -> anyhow::Result<()> {
+    let mut out = anstream::stdout().lock();
+    for event in recordings.iter().flat_map(Recording::events) {
+        writeln!(out, "{event}")?;
+    }
+    Ok(())
+}
+
+fn format(word: &str) -> Result<Format, String> {
+    match word {
+        "text" => Ok(Format::Text),
+        "json" => Ok(Format::Json),
+        "events" => Ok(Format::Events),
+        _ => Err("use text, json or events".to_owned()),
+    }
+}
+
+fn speed(text: &str) -> Result<f64, String> {
+    let speed: f64 = text.parse().map_err(|_| format!("{text:?} is not a number"))?;
+    if speed.is_finite() && speed > 0.0 { Ok(speed) } else { Err("it must be more than zero".to_owned()) }
+}

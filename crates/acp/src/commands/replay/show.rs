@@ -1,0 +1,149 @@
+//! A recorded conversation for people.
+
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use acp_host::Update;
+use acp_proxy::replay::{Recording, Said};
+use acp_rpc::{Direction, Frame, Id, Reply, View};
+use agent_client_protocol_schema::v1::StopReason;
+use serde_json::{Value, json};
+
+use crate::talk::render::{Renderer, clean};
+
+/// Writes conversations as they were, one after another.
+pub(super) fn text(recordings: &[Recording], speed: Option<f64>, verbose: bool) -> anyhow::Result<()> {
+    for recording in recordings {
+        let mut show = Show {
+            renderer: Renderer::new(anstream::stdout().lock(), verbose),
+            prompts: BTreeSet::new(),
+            permissions: BTreeSet::new(),
+            verbose,
+        };
+        show.heading(recording)?;
+        let mut pace = Pace::new(speed);
+        for said in &recording.said {
+            pace.wait(said.t);
+            show.said(said)?;
+        }
+        if let Some(outcome) = &recording.outcome {
+            show.renderer.note(&format!("({})", clean(outcome)))?;
+        }
+    }
+    Ok(())
+}
+
+/// Waits as long as it took then.
+pub(super) struct Pace {
+    began: Instant,
+    speed: Option<f64>,
+}
+
+impl Pace {
+    pub(super) fn new(speed: Option<f64>) -> Pace {
+        Pace { began: Instant::now(), speed }
+    }
+
+    pub(super) fn wait(&mut self, t: Duration) {
+        let Some(speed) = self.speed else { return };
+        let due = Duration::try_from_secs_f64(t.as_secs_f64() / speed).unwrap_or(t);
+        std::thread::sleep(due.saturating_sub(self.began.elapsed()));
+    }
+}
+
+struct Show<W> {
+    renderer: Renderer<W>,
+    prompts: BTreeSet<Id>,
+    permissions: BTreeSet<Id>,
+    verbose: bool,
+}
+
+impl<W: Write> Show<W> {
+    fn heading(&mut self, recording: &Recording) -> std::io::Result<()> {
+        let at = recording.at.as_deref().map(|at| format!(", {at}")).unwrap_or_default();
+        let agent = recording.agent.as_deref().map(|agent| format!(", {agent}")).unwrap_or_default();
+        self.renderer.note(&clean(&format!("{}{at}{agent}", recording.name)))
+    }
+
+    fn said(&mut self, said: &Said) -> std::io::Result<()> {
+        if let Some(decided) = &said.by_proxy {
+            // The request and its answer are one decision.
+            if said.frame.method().is_none() {
+                return Ok(());
+            }
+            let subject = subject(&said.frame);
+            let words = format!("proxy: {} {} {subject}: {}", decided.verdict, decided.method, decided.reason);
+            return self.renderer.note(&clean(&words));
+        }
+        match (said.dir, said.frame.view()) {
+            (Direction::ClientToAgent, View::Request { id, method: "session/prompt", params }) => {
+                self.prompts.insert(id.clone());
+                self.prompt(params)
+            }
+            (Direction::AgentToClient, View::Notification { method: "session/update", params }) => {
+                self.update(&said.frame, params)
+            }
+            (Direction::AgentToClient, View::Request { id, method: "session/request_permission", .. }) => {
+                self.permissions.insert(id.clone());
+                self.renderer.note(&clean(&format!("asks permission: {}", subject(&said.frame))))
+            }
+            (Direction::ClientToAgent, View::Response { id, reply }) if self.permissions.remove(id) => {
+                let words = match reply {
+                    Reply::Result(result) => answer(result),
+                    Reply::Error(error) => format!("error {error}"),
+                };
+                self.renderer.note(&clean(&format!("answered: {words}")))
+            }
+            (Direction::AgentToClient, View::Response { id, reply }) if self.prompts.remove(id) => match reply {
+                Reply::Result(result) => {
+                    let result: Value = serde_json::from_str(result).unwrap_or_default();
+                    match serde_json::from_value::<StopReason>(result["stopReason"].clone()) {
+                        Ok(reason) => self.renderer.end(reason),
+                        Err(_) => self.renderer.note(&clean(&format!("(ended: {result})"))),
+                    }
+                }
+                Reply::Error(error) => self.renderer.note(&clean(&format!("(error: {error})"))),
+            },
+            _ if self.verbose => {
+                let arrow = if said.dir == Direction::ClientToAgent { "->" } else { "<-" };
+                self.renderer.note(&clean(&format!("{arrow} {}", said.frame)))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn prompt(&mut self, params: Option<&str>) -> std::io::Result<()> {
+        let params: Value = params.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+        for block in params["prompt"].as_array().into_iter().flatten() {
+            let update = json!({ "sessionUpdate": "user_message_chunk", "content": block });
+            let params = json!({ "sessionId": params["sessionId"], "update": update });
+            let frame = Frame::notification("session/update", &params);
+            self.update(&frame, frame.params())?;
+        }
+        self.renderer.fresh()
+    }
+
+    fn update(&mut self, frame: &Frame, params: Option<&str>) -> std::io::Result<()> {
+        let params: Value = params.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+        let update = serde_json::from_value(params["update"].clone()).ok().map(Box::new);
+        let session = params["sessionId"].as_str().unwrap_or_default().to_owned();
+        self.renderer.update(&Update { session, update, frame: frame.clone() })
+    }
+}
+
+/// What a permission request is about.
+fn subject(frame: &Frame) -> String {
+    let params: Value = frame.params().and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+    let call = &params["toolCall"];
+    call["title"].as_str().or(call["toolCallId"].as_str()).unwrap_or_default().to_owned()
+}
+
+fn answer(result: &str) -> String {
+    let result: Value = serde_json::from_str(result).unwrap_or_default();
+    let outcome = &result["outcome"];
+    match outcome["optionId"].as_str() {
+        Some(option) => option.to_owned(),
+        None => outcome["outcome"].as_str().unwrap_or("?").to_owned(),
+    }
+}
