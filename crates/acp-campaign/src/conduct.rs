@@ -17,6 +17,7 @@ use tokio::time::sleep_until;
 use crate::cell::Cell;
 use crate::drive::{Conditions, Driven, Watch};
 use crate::evidence::{asked_session, last_lines, look, stray, survivor_finding};
+use crate::forms::Refused;
 use crate::mind::{Mind, Trouble};
 use crate::stub::read_log;
 use crate::target::{Ended, OpenError, Start, Target};
@@ -51,6 +52,8 @@ pub(crate) struct Test<'a> {
     ended: Vec<Ended>,
     /// Session ids that an agent of another form has under other names.
     sessions: acp_host::Sessions,
+    /// What could not be said to such an agent.
+    refused: Refused,
 }
 
 impl<'a> Test<'a> {
@@ -85,6 +88,7 @@ impl<'a> Test<'a> {
             judged: Judged::default(),
             ended: Vec::new(),
             sessions: acp_host::Sessions::default(),
+            refused: Refused::default(),
         }
     }
 
@@ -95,7 +99,7 @@ impl<'a> Test<'a> {
             self.cost.agent_ms += millis(from.elapsed());
         }
         let connection = if self.is_judged() {
-            connection.translated(self.target.dialect, self.cell, &self.sessions)
+            connection.translated(self.target.dialect, self.cell, &self.sessions, &self.refused)
         } else {
             connection
         };
@@ -294,6 +298,10 @@ impl<'a> Test<'a> {
 
     fn heard(&mut self, at: Instant, line: Line) {
         self.show("←", line.bytes());
+        if let Some(reason) = self.refused.take() {
+            // This is the refusal. What the form has no words for, the agent was not asked.
+            return self.run.handle(self.began.elapsed(), Event::NotApplicable(reason));
+        }
         let Some(wire) = &mut self.wire else { return };
         let frame = wire.heard(at, line);
         if let (Some(providers), View::Notification { .. }) = (&self.providers, frame.view()) {

@@ -6,16 +6,20 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use acp_comply::results::Cost;
-use acp_comply::{Action, FindingRef, Outcome, Program, Run, Setup, Table};
+use acp_comply::{Action, Event, FindingRef, Outcome, Program, Run, Setup, Table};
 use acp_model::Hints;
 use serde_json::Value;
 
 use crate::cell::Cell;
 use crate::conduct::Test;
 use crate::evidence::file_name;
+use crate::forms;
 use crate::mind::Mind;
 use crate::stub::HttpStub;
 use crate::target::{Target, Way};
+
+/// How long an installed agent must be silent after a new session before its test goes on.
+const SETTLE: Duration = Duration::from_millis(500);
 
 /// How every test of a run is driven.
 #[derive(Debug, Clone)]
@@ -90,7 +94,7 @@ pub async fn drive(
         };
         setup.table = table;
     }
-    if let Some(driven) = hindered(program, &setup) {
+    if let Some(driven) = hindered(program, &setup).or_else(|| unspeakable(program, target, &setup)) {
         return driven;
     }
     let http = match HttpStub::start(program, &cell, conditions).await {
@@ -129,12 +133,22 @@ pub async fn drive(
     driven
 }
 
+/// A test of what the target's form of the protocol has no words for needs no agent either.
+fn unspeakable(program: &Arc<Program>, target: &Target, setup: &Setup) -> Option<Driven> {
+    let reason = forms::lacks(target.dialect, program)?;
+    let mut run = Run::new(Arc::clone(program), setup.clone());
+    run.handle(Duration::ZERO, Event::NotApplicable(reason));
+    ended(program, run)
+}
+
 /// A test that is known not to apply needs no agent.
 fn hindered(program: &Arc<Program>, setup: &Setup) -> Option<Driven> {
     let mut run = Run::new(Arc::clone(program), setup.clone());
-    if !run.is_hindered() {
-        return None;
-    }
+    if run.is_hindered() { ended(program, run) } else { None }
+}
+
+/// What came of a test that was over before it began.
+fn ended(program: &Arc<Program>, mut run: Run) -> Option<Driven> {
     let outcome = std::iter::from_fn(|| run.poll()).find_map(|action| match action {
         Action::Done(outcome) => Some(*outcome),
         _ => None,
@@ -176,6 +190,7 @@ fn setup(
     }
     if let Way::Real(real) = &target.way {
         setup.after_session.clone_from(&real.profile.setup);
+        setup.settle = Some(SETTLE);
         if setup.auth_method.is_none() {
             setup.auth_method.clone_from(&real.profile.auth);
         }

@@ -11,6 +11,7 @@ pub mod cell;
 mod conduct;
 pub mod drive;
 mod evidence;
+mod forms;
 mod mind;
 pub mod network;
 pub mod proof;

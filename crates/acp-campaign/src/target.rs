@@ -8,11 +8,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use acp_dialect::{Dialect, Options, Unasked};
-use acp_host::{Sessions, Watch, translated_again};
+use acp_host::{Sessions, translated_again};
 use acp_link::child::{self, Child, Exit, SpawnError};
 use acp_link::{Link, Wire, tcp, ws};
 
 use crate::cell::Cell;
+use crate::forms::Refused;
 use crate::real::Real;
 
 /// An agent under test.
@@ -283,9 +284,15 @@ fn start_options(
 
 impl Connection {
     /// The connection as one to an agent that speaks v1, whatever it speaks. `sessions` is what the connections of one
-    /// test leave to each other.
+    /// test leave to each other; `refused` is told what cannot be said to it.
     #[must_use]
-    pub fn translated(mut self, dialect: Dialect, cell: &Cell, sessions: &Sessions) -> Connection {
+    pub(crate) fn translated(
+        mut self,
+        dialect: Dialect,
+        cell: &Cell,
+        sessions: &Sessions,
+        refused: &Refused,
+    ) -> Connection {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let options = Options {
@@ -295,7 +302,7 @@ impl Connection {
             session_prefix: format!("session_{:x}_{count:x}", std::process::id()),
             ..Options::default()
         };
-        self.link = translated_again(self.link, dialect, options, Watch::nobody(), sessions);
+        self.link = translated_again(self.link, dialect, options, refused.watch(dialect), sessions);
         self
     }
 

@@ -42,6 +42,6 @@ pub use bridge::{Bridge, Routed};
 pub use detect::{Detection, detect};
 pub use dialect::{Dialect, Side, UnknownDialect};
 pub use note::{Note, NoteKind};
-pub use options::{Credentials, Options, Unasked};
+pub use options::{Credentials, Options, Unasked, UnknownAnswer};
 pub use tongue::{Heading, Speak, Tongue};
 pub use translator::{Out, Translated, Translator, Way};

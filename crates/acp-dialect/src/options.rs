@@ -14,6 +14,24 @@ pub enum Unasked {
     Cancel,
 }
 
+impl std::str::FromStr for Unasked {
+    type Err = UnknownAnswer;
+
+    fn from_str(word: &str) -> Result<Self, Self::Err> {
+        match word {
+            "reject" => Ok(Self::Reject),
+            "allow" => Ok(Self::Allow),
+            "cancel" => Ok(Self::Cancel),
+            _ => Err(UnknownAnswer(word.to_owned())),
+        }
+    }
+}
+
+/// No answer to a permission request has this name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("there is no answer {0:?}; there are reject, allow and cancel")]
+pub struct UnknownAnswer(String);
+
 /// What becomes of the `credentials` that `2025.1` attaches to an MCP server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Credentials {

@@ -29,6 +29,8 @@ pub struct Settings {
     pub faults: Vec<Fault>,
     /// Which form of the protocol to speak.
     pub speak: Speak,
+    /// The answer to the agent's permission requests when the client's form cannot be asked.
+    pub unasked: acp_dialect::Unasked,
     /// Where sessions are kept; without it, in memory.
     pub state_dir: Option<PathBuf>,
     /// The same ids in every run.
@@ -148,6 +150,7 @@ impl Server {
         let work_dir = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
         acp_dialect::Options {
             work_dir: work_dir.to_string_lossy().into_owned(),
+            permission: self.settings.unasked,
             client_files: true,
             load_session: self.settings.agent.load_session,
             token,

@@ -95,6 +95,9 @@ pub struct Args {
     /// The form of the protocol to speak: auto (that of the client's first frame), v1, 2025.1, probe, go or delta
     #[arg(long, value_name = "DIALECT", default_value = "auto", value_parser = speak)]
     dialect: Speak,
+    /// The answer to the mock's permission requests when the client's form cannot be asked: reject, allow or cancel
+    #[arg(long, value_name = "ANSWER", default_value = "reject")]
+    unasked: acp_dialect::Unasked,
 }
 
 /// Serves the mock agent until its input ends, or for ever on a port.
@@ -173,6 +176,7 @@ fn settings(args: &Args) -> anyhow::Result<Settings> {
         record: args.record.clone(),
         faults: Vec::new(),
         speak: args.dialect,
+        unasked: args.unasked,
         journal: args.journal.clone(),
         verbose: args.verbose,
     };
@@ -192,7 +196,7 @@ fn settings(args: &Args) -> anyhow::Result<Settings> {
     Ok(settings)
 }
 
-fn speak(name: &str) -> Result<Speak, String> {
+pub(super) fn speak(name: &str) -> Result<Speak, String> {
     match name {
         "auto" => Ok(Speak::Auto),
         name => name.parse().map(Speak::Only).map_err(|error: acp_dialect::UnknownDialect| error.to_string()),
