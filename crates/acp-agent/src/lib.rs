@@ -1,7 +1,21 @@
 //! The reference agent: a real coding agent over ACP, with the code engine's tools, files, commands, MCP servers,
 //! delegation, sessions that survive, and a choice of model providers.
 //!
-//! It never keeps a second copy of the protocol: what an agent owes its client is `acp_script::agent::Agent`. Read
-//! first: [`provider::Provider`].
+//! It never keeps a second copy of the protocol: what an agent owes its client is `acp_script::agent::Agent`, which
+//! decides and waits; here are the hands, the tools, the mind and the memory that it asks for. Read first: [`Settings`],
+//! [`Server`], [`provider::Provider`].
 
+mod character;
+mod chat;
+mod connection;
+mod debug;
+mod hands;
+mod mind;
+mod probe;
 pub mod provider;
+mod server;
+mod store;
+mod tools;
+
+pub use server::{ServeError, Server, Settings, State};
+pub use store::{FILE, Kept, Store, StoreError};

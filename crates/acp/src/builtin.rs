@@ -13,16 +13,16 @@ use crate::install::{Installed, cache_folder};
 use crate::target::{self, TargetArgs};
 
 /// What `acp comply` examines when nothing is named.
-pub const DEFAULT: &[&str] = &["mock"];
+pub const DEFAULT: &[&str] = &["mock", "reference"];
 
-/// The target of this name. The built-in agent keeps its sessions in its private home, so that a restart can load
-/// them, and speaks the form that it is asked to.
+/// The target of this name. The built-in agents keep their sessions in their private home, so that a restart can load
+/// them, and speak the form that they are asked to.
 pub fn target(name: &str, settings: Option<&Path>, dialect: Dialect) -> anyhow::Result<Target> {
-    if name == "mock" && settings.is_none() {
+    let built_in = target::built_in_args(name, dialect, "${home}/sessions").filter(|_| settings.is_none());
+    if let Some(args) = built_in {
         let own =
             std::env::current_exe().context("cannot find the program's own file")?.display().to_string();
-        let args = ["mock", "--stdio", "--dialect", dialect.as_str(), "--state-dir", "${home}/sessions"];
-        return Ok(Target::start("mock", own, args.map(str::to_owned)));
+        return Ok(Target::start(name, own, args));
     }
     if settings.is_none()
         && let Ok(profile) = Catalogue::built_in().find(name)
@@ -68,7 +68,10 @@ fn installed(profile: &Profile) -> anyhow::Result<Real> {
 /// The same agent, started so that it listens and spoken to over TCP.
 pub fn over_tcp(mut target: Target) -> anyhow::Result<Target> {
     let Way::Real(real) = &mut target.way else {
-        bail!("--tcp starts an installed agent on a port; reach {:?} with --connect tcp://HOST:PORT", target.name)
+        bail!(
+            "--tcp starts an installed agent on a port; reach {:?} with --connect tcp://HOST:PORT",
+            target.name
+        )
     };
     std::sync::Arc::make_mut(real).over_tcp = true;
     Ok(target)

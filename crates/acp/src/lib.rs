@@ -49,6 +49,8 @@ pub enum Command {
     Prompt(commands::prompt::Args),
     /// Talk with an agent
     Chat(commands::chat::Args),
+    /// The reference agent: searches, reads and changes code, by plain wishes or with a model
+    Agent(commands::agent::Args),
     /// An agent that does exactly what it is told, well or badly, over stdio, TCP or WebSocket
     Mock(commands::mock::Args),
     /// Join clients to agents, over any transport and in any form of the protocol
@@ -99,6 +101,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Requirements(args) => commands::requirements::run(&args),
         Command::Prompt(args) => commands::prompt::run(&args),
         Command::Chat(args) => commands::chat::run(&args),
+        Command::Agent(args) => commands::agent::run(&args),
         Command::Mock(args) => commands::mock::run(&args),
         Command::Proxy(args) => commands::proxy::run(&args),
         Command::McpStub(args) => commands::mcp_stub::run(&args),

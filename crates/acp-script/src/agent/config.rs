@@ -74,6 +74,8 @@ pub struct AgentConfig {
     pub deny: ToolPatterns,
     /// Where sessions may work.
     pub fence: Fence,
+    /// What the person should know when a session is opened.
+    pub warning: Option<String>,
     /// How long a request other than a prompt may take.
     pub request_limit: Option<Duration>,
     /// What it does wrong on purpose.
@@ -148,6 +150,7 @@ impl Default for AgentConfig {
             allow: ToolPatterns::default(),
             deny: ToolPatterns::default(),
             fence: Fence::default(),
+            warning: None,
             request_limit: None,
             switches: BTreeSet::new(),
         }

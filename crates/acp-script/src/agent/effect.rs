@@ -147,6 +147,8 @@ pub struct Question {
     pub history: Vec<Value>,
     /// Where in the history the model was asked before.
     pub rounds: Vec<usize>,
+    /// Where in the history which seals stand.
+    pub seals: Vec<(usize, String)>,
     /// The tools of MCP servers, under the names `mcp__server__tool`.
     pub mcp: Vec<McpTool>,
 }
@@ -165,6 +167,10 @@ pub enum Thought {
         /// Its arguments, an object.
         arguments: Value,
     },
+    /// Something that the provider wants back unread in this place of the conversation.
+    Seal(String),
+    /// Why it takes longer, for people.
+    Notice(String),
     /// What this question used, in tokens.
     Usage {
         /// Read.

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use acp_policy::Policy;
+use acp_policy::{Policy, ToolPatterns};
 use acp_rpc::{Flaw, Frame, Id, Reply, RpcError, View};
 use serde_json::{Value, json};
 
@@ -264,6 +264,16 @@ impl Agent {
     /// Whether a tool that fails ends the prompt with an error, from now on.
     pub fn set_tool_errors(&mut self, strict: bool) {
         self.config.tool_errors = strict;
+    }
+
+    /// Whether nothing may be changed in some open session.
+    pub fn planning_anywhere(&self) -> bool {
+        self.sessions.keys().any(|session| self.planning(session))
+    }
+
+    /// Tools that need no permission, from now on.
+    pub fn allow(&mut self, patterns: ToolPatterns) {
+        self.config.allow = patterns;
     }
 
     /// The value of a config option in a session.

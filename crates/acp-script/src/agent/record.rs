@@ -39,6 +39,9 @@ pub struct Record {
     /// Where in the history a model was asked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rounds: Vec<usize>,
+    /// What a provider wants back unread, and where in the history.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub seals: Vec<(usize, String)>,
     /// How many tasks were delegated.
     #[serde(default)]
     pub delegated: u32,
@@ -64,6 +67,7 @@ impl Record {
             word: self.word.clone(),
             digest: None,
             rounds: Vec::new(),
+            seals: Vec::new(),
             draft: Vec::new(),
             history: Vec::new(),
             ..*self

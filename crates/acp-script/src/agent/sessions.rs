@@ -52,6 +52,7 @@ impl Agent {
             used: 0,
             digest: None,
             rounds: Vec::new(),
+            seals: Vec::new(),
             delegated: 0,
             draft: Vec::new(),
             history: Vec::new(),
@@ -222,7 +223,10 @@ impl Agent {
             session.servers.push(Server { key, name, state: ServerState::Connecting });
             self.outbox.push_back(Effect::McpConnect { key, server: server.clone(), cwd: place.cwd.clone() });
         }
-        self.sessions.insert(id, session);
+        self.sessions.insert(id.clone(), session);
+        if let Some(warning) = self.config.warning.clone() {
+            self.warn(&id, "Sessions are not kept", &warning);
+        }
     }
 
     /// The outcome of [`Effect::McpConnect`].
@@ -242,6 +246,15 @@ impl Agent {
             self.warn(&id, &format!("MCP server {name:?} cannot be used"), &reason);
         }
         self.mcp_progress(&id);
+    }
+
+    /// The session store could not answer [`Effect::FetchSession`] or [`Effect::ListSessions`].
+    pub fn store_failed(&mut self, token: Token, reason: &str) {
+        if let Some((_, Parked::Open { request, .. } | Parked::List { request, .. })) =
+            self.parked.remove(&token)
+        {
+            self.refuse(&request, &RpcError::internal(reason));
+        }
     }
 
     /// Tells the person about something that went wrong beside the turn: as a notice, or with the next answer.

@@ -62,9 +62,15 @@ impl Agent {
         let skip = record.digest.as_ref().map_or(0, |digest| digest.entries.min(record.history.len()));
         let mut history = record.history[skip..].to_vec();
         let mut rounds: Vec<usize> = record.rounds.iter().filter_map(|at| at.checked_sub(skip)).collect();
+        let mut seals: Vec<(usize, String)> = record
+            .seals
+            .iter()
+            .filter_map(|(at, seal)| Some((at.checked_sub(skip)?, seal.clone())))
+            .collect();
         if let Some(digest) = &record.digest {
             history.insert(0, super::digest::entry(digest));
             rounds.iter_mut().for_each(|at| *at += 1);
+            seals.iter_mut().for_each(|(at, _)| *at += 1);
         }
         Some(Question {
             session: outward,
@@ -76,6 +82,7 @@ impl Agent {
             thought_level: level.unwrap_or_default(),
             history,
             rounds,
+            seals,
             mcp,
         })
     }
@@ -98,6 +105,15 @@ impl Agent {
                     turn.calls.push((name, arguments));
                 }
             }
+            Thought::Seal(seal) => {
+                self.fall_silent(&session);
+                if let Some(open) = self.sessions.get_mut(&session) {
+                    let ahead = open.turn.as_ref().map_or(0, |turn| turn.calls.len());
+                    open.record.seals.push((open.record.history.len() + ahead, seal));
+                }
+            }
+            Thought::Notice(text) if self.caps().notices => self.warn(&session, "The model is slow", &text),
+            Thought::Notice(text) => self.utter(&session, Voice::Thought, &format!("{text}\n")),
             Thought::Usage { input, output } => {
                 if let Some(open) = self.sessions.get_mut(&session) {
                     open.record.used = input + output;

@@ -1,5 +1,6 @@
 //! One module per command: its arguments and the call it makes.
 
+pub mod agent;
 pub mod chat;
 pub mod completions;
 pub mod comply;

@@ -1,0 +1,180 @@
+//! Who the reference agent is, as settings of the protocol's state machine.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use acp_dialect::Dialect;
+use acp_policy::{Policy, ToolPatterns};
+use acp_script::agent::{AgentConfig, Auth, ConfigOption, Fence, Login, Mode, Persona, SlashCommand};
+use serde_json::{Value, json};
+
+use crate::provider::{Model, Provider};
+use crate::server::Settings;
+
+/// The name under which it presents itself.
+pub(crate) const NAME: &str = "acp-agent";
+/// How long a request other than a prompt may take.
+const REQUESTS: Duration = Duration::from_secs(30);
+/// What the scripted provider is called among the models.
+const WISHES: &str = "wishes";
+/// The context that usage is told against when no model says its own.
+const CONTEXT: u64 = 200_000;
+
+/// The settings of an agent, all but what differs between connections.
+pub(crate) fn config(settings: &Settings, provider: Option<&dyn Provider>) -> AgentConfig {
+    AgentConfig {
+        name: NAME.to_owned(),
+        persona: persona(settings, provider),
+        auth: settings.token.clone().map_or(Auth::SignedIn, Auth::Token),
+        model: provider.is_some(),
+        own_hands: true,
+        careful: true,
+        edit: settings.allow_edit,
+        code: true,
+        delegate: settings.enable_delegate,
+        mcp: settings.enable_mcp,
+        durable: true,
+        allow: settings.allow.clone(),
+        deny: settings.deny.clone(),
+        fence: settings.path.as_deref().map_or_else(Fence::default, fence),
+        request_limit: Some(REQUESTS),
+        ..AgentConfig::default()
+    }
+}
+
+/// Tools that a client which cannot be asked for permission grants by the flag alone.
+pub(crate) fn unasked(settings: &Settings) -> ToolPatterns {
+    let edits: &[&str] = if settings.allow_edit { &["Edit", "Write"] } else { &[] };
+    let both =
+        settings.allow.iter().map(ToString::to_string).chain(edits.iter().map(|name| (*name).to_owned()));
+    ToolPatterns::parse(both).unwrap_or_else(|_| settings.allow.clone())
+}
+
+/// Folders inside of `path`, symbolic links followed as far as they exist.
+fn fence(path: &Path) -> Fence {
+    let root = real(path);
+    Fence::new(move |folder| real(Path::new(folder)).starts_with(&root))
+}
+
+/// The path without links and `..`; what does not exist yet is taken by its text.
+pub(crate) fn real(path: &Path) -> PathBuf {
+    if let Ok(real) = path.canonicalize() {
+        return real;
+    }
+    match (path.parent(), path.file_name()) {
+        (Some(parent), Some(name)) => real(parent).join(name),
+        (Some(parent), None) => {
+            let mut up = real(parent);
+            up.pop();
+            up
+        }
+        _ => path.to_owned(),
+    }
+}
+
+fn persona(settings: &Settings, provider: Option<&dyn Provider>) -> Persona {
+    let modes = modes(settings.policy);
+    let known = provider.map(Provider::models).unwrap_or_default();
+    let context = known.first().map_or(CONTEXT, |model| model.context);
+    Persona {
+        title: "ACP reference agent".to_owned(),
+        myself: "the reference agent".to_owned(),
+        host: "acp-agent".to_owned(),
+        login: login(settings.token.is_some()),
+        terminal_login: None,
+        options: vec![
+            ConfigOption::mode(&modes),
+            models(&known),
+            ConfigOption::select(
+                "thought_level",
+                "Thought level",
+                "How much it thinks before it acts",
+                &[("low", "Low"), ("medium", "Medium"), ("high", "High")],
+                "medium",
+            ),
+            ConfigOption::boolean("verbose", "Verbose", "Whether answers show results at full length", false),
+        ],
+        modes,
+        commands: commands(settings),
+        audio: provider.is_none(),
+        context,
+        price: None,
+        meta: Some(
+            json!({ Dialect::Probe.meta_key(): { "tools": tool_names(settings), "permissions": false } }),
+        ),
+    }
+}
+
+fn login(token: bool) -> Login {
+    if token {
+        let words = "Give the token with which the agent was started, in _meta.token of authenticate";
+        return Login::new("token", "Token", words);
+    }
+    Login::new("sign-in", "Sign in", "The agent was started without a token: signs in at once")
+}
+
+fn modes(policy: Policy) -> Vec<Mode> {
+    let normal = match policy {
+        Policy::Default | Policy::Plan | Policy::AcceptEdits | Policy::BypassPermissions => {
+            "Reads freely, asks before it writes or runs anything".to_owned()
+        }
+        other => format!("Does what the policy {other} allows"),
+    };
+    let normal_policy = match policy {
+        Policy::Plan | Policy::AcceptEdits | Policy::BypassPermissions => Policy::Default,
+        other => other,
+    };
+    let mut modes = vec![
+        Mode::new("NORMAL", "Normal", &normal, normal_policy).or("default"),
+        Mode::new("PLANNING", "Planning", "Reads and plans, changes nothing", Policy::Plan).or("plan"),
+        Mode::new("acceptEdits", "Accept edits", "Changes files without asking", Policy::AcceptEdits),
+        Mode::new(
+            "bypassPermissions",
+            "Bypass permissions",
+            "Changes files and runs commands without asking",
+            Policy::BypassPermissions,
+        ),
+    ];
+    // A new session begins in the mode that --policy names.
+    if let Some(first) = modes.iter().position(|mode| mode.policy == policy) {
+        modes[..=first].rotate_right(1);
+    }
+    modes
+}
+
+fn models(known: &[Model]) -> ConfigOption {
+    let mut values: Vec<(&str, &str)> = known.iter().map(|model| (&*model.id, &*model.name)).collect();
+    if values.is_empty() {
+        values.push((WISHES, "Plain wishes, without a model"));
+    }
+    let first = values.first().map_or(WISHES, |(id, _)| *id);
+    ConfigOption::select("model", "Model", "Which model answers", &values, first)
+}
+
+fn commands(settings: &Settings) -> Vec<SlashCommand> {
+    let mut commands = vec![
+        SlashCommand::new("help", "Say what is understood", ""),
+        SlashCommand::new("status", "Say where and in which mode the session works", ""),
+        SlashCommand::new("plan", "Draft a plan", "what the plan is for"),
+        SlashCommand::new("compact", "Keep the conversation in short only", ""),
+        SlashCommand::new("search", "Search the code", "words, \"phrases\", AND, OR, NOT, ext:rs"),
+        SlashCommand::new("query", "Find code of a shape", "code with holes: foo($A)"),
+        SlashCommand::new("extract", "Show a piece of code", "file, file:10-20 or file#Symbol"),
+    ];
+    if settings.enable_delegate {
+        commands.push(SlashCommand::new("delegate", "Hand over a task", "the task"));
+    }
+    commands
+}
+
+/// The tools as the `probe` form lists them.
+fn tool_names(settings: &Settings) -> Vec<Value> {
+    let mut tools: Vec<Value> = acp_code::tool::schemas()
+        .iter()
+        .map(|tool| json!({ "name": tool.name, "kind": tool.name }))
+        .collect();
+    if settings.enable_delegate {
+        tools.push(json!({ "name": "delegate", "kind": "execute" }));
+    }
+    tools
+}

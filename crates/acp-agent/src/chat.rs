@@ -1,0 +1,306 @@
+//! The conversation as a model is told it: from the updates that the client saw.
+
+use acp_script::agent::Question;
+use serde_json::{Value, json};
+
+use crate::provider::{Block, ChatRequest, Effort, Message, Role, ToolSpec};
+
+/// How many tokens one tool result may have.
+const RESULT: usize = 8000;
+/// A token is about this many characters.
+const CHARACTERS: usize = 4;
+/// The longest answer.
+const ANSWER: u64 = 8192;
+/// What stands for a result that had to go.
+const LEFT_OUT: &str = "[left out to save room; call the tool again if it is needed]";
+
+/// What the agent can do, besides what the question says.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Abilities {
+    pub(crate) edit: bool,
+    pub(crate) delegate: bool,
+}
+
+/// The request for a model with room for `context` tokens.
+pub(crate) fn request(question: &Question, abilities: Abilities, context: u64) -> ChatRequest {
+    let mut messages = messages(question);
+    let room = usize::try_from(context).unwrap_or(usize::MAX).saturating_mul(CHARACTERS) / 10 * 7;
+    make_room(&mut messages, room);
+    ChatRequest {
+        model: question.model.clone(),
+        system: system(question),
+        messages,
+        tools: tools(question, abilities),
+        max_tokens: ANSWER,
+        effort: effort(&question.thought_level),
+    }
+}
+
+/// The middle is the provider's own measure: not every model can be told another.
+fn effort(level: &str) -> Option<Effort> {
+    level.parse().ok().filter(|effort| *effort != Effort::Medium)
+}
+
+fn system(question: &Question) -> String {
+    let mut text = format!(
+        "You are a coding agent. You work in the folder {}. Paths that you give to tools may be relative to it.\n\
+         Use the tools to look before you answer, and to do what you are asked; say briefly what you did.\n\
+         search finds code by words, query by its shape, extract shows whole blocks. Keep the plan current with \
+         update_plan when a task has several steps.",
+        question.cwd
+    );
+    if !question.roots.is_empty() {
+        text.push_str(&format!("\nYou may also use {}.", question.roots.join(", ")));
+    }
+    if question.planning {
+        text.push_str(
+            "\nYou are planning: change nothing. Look, then give a plan with update_plan and explain it.",
+        );
+    }
+    if question.delegated {
+        text.push_str(
+            "\nYou work on a task that was handed to you. Nobody can answer questions. End with the result.",
+        );
+    }
+    match question.thought_level.as_str() {
+        "low" => text.push_str("\nAnswer at once, without long thinking."),
+        "high" => text.push_str("\nThink carefully, step by step, before you act."),
+        _ => {}
+    }
+    text
+}
+
+fn messages(question: &Question) -> Vec<Message> {
+    let mut told = Telling::default();
+    for (at, entry) in question.history.iter().enumerate() {
+        if question.rounds.contains(&at) {
+            told.end_round();
+        }
+        told.seals(question, at);
+        told.entry(entry);
+    }
+    told.seals(question, question.history.len());
+    told.end_round();
+    told.messages
+}
+
+/// A conversation that is being put together.
+#[derive(Default)]
+struct Telling {
+    messages: Vec<Message>,
+    said: Vec<Block>,
+    results: Vec<Block>,
+}
+
+impl Telling {
+    fn seals(&mut self, question: &Question, at: usize) {
+        let here = question.seals.iter().filter(|(place, _)| *place == at);
+        self.said.extend(here.map(|(_, seal)| Block::Seal(seal.clone())));
+    }
+
+    fn entry(&mut self, entry: &Value) {
+        // What a child did is told by the result of its task.
+        if entry.get("_meta").is_some_and(|meta| meta.get("acp.workbench/delegate").is_some()) {
+            return;
+        }
+        match entry["sessionUpdate"].as_str() {
+            Some("user_message_chunk") => {
+                self.end_round();
+                self.push(Role::User, vec![content(&entry["content"])]);
+            }
+            Some("agent_message_chunk") => {
+                if !self.results.is_empty() {
+                    self.end_round();
+                }
+                self.said.push(content(&entry["content"]));
+            }
+            Some("tool_call") => {
+                let text = |key: &str| entry[key].as_str().unwrap_or_default().to_owned();
+                let (id, name) = (text("toolCallId"), tool_name(&text("name")));
+                self.said.push(Block::ToolCall {
+                    id: id.clone(),
+                    name: name.clone(),
+                    arguments: entry.get("rawInput").cloned().unwrap_or_else(|| json!({})),
+                });
+                self.results.push(Block::ToolResult {
+                    id,
+                    name,
+                    text: shortened(&result(entry), RESULT * CHARACTERS),
+                    is_error: entry["status"] == "failed",
+                });
+            }
+            _ => {}
+        }
+    }
+
+    fn end_round(&mut self) {
+        let (said, results) = (std::mem::take(&mut self.said), std::mem::take(&mut self.results));
+        self.push(Role::Assistant, said);
+        self.push(Role::User, results);
+    }
+
+    fn push(&mut self, role: Role, blocks: Vec<Block>) {
+        if blocks.is_empty() {
+            return;
+        }
+        match self.messages.last_mut() {
+            Some(last) if last.role == role => last.blocks.extend(blocks),
+            None if role == Role::Assistant => {
+                let begin = Message {
+                    role: Role::User,
+                    blocks: vec![Block::Text("(the session begins)".to_owned())],
+                };
+                self.messages.extend([begin, Message { role, blocks }]);
+            }
+            _ => self.messages.push(Message { role, blocks }),
+        }
+    }
+}
+
+/// A content block for a model; what it cannot take is described.
+fn content(block: &Value) -> Block {
+    let text = |key: &str| block[key].as_str().unwrap_or_default().to_owned();
+    match block["type"].as_str() {
+        Some("image") => Block::Image { mime_type: text("mimeType"), data: text("data") },
+        Some("audio") => Block::Text(format!("[a sound, {}, which you cannot hear]", text("mimeType"))),
+        Some("resource_link") => Block::Text(format!("[{}]({})", text("name"), text("uri"))),
+        Some("resource") => {
+            let inner = &block["resource"];
+            let uri = inner["uri"].as_str().unwrap_or_default();
+            Block::Text(match inner["text"].as_str() {
+                Some(text) => format!("<resource uri=\"{uri}\">\n{text}\n</resource>"),
+                None => format!("[binary resource {uri}]"),
+            })
+        }
+        _ => Block::Text(text("text")),
+    }
+}
+
+/// What a finished tool call came to, in words.
+fn result(call: &Value) -> String {
+    let mut parts: Vec<String> = Vec::new();
+    if let Some(code) = call.pointer("/rawOutput/exitCode") {
+        parts.push(format!("exit code {code}"));
+    }
+    for item in call["content"].as_array().into_iter().flatten() {
+        match item["type"].as_str() {
+            Some("content") => parts
+                .push(item.pointer("/content/text").and_then(Value::as_str).unwrap_or_default().to_owned()),
+            Some("diff") => {
+                parts.push(format!("{} was written.", item["path"].as_str().unwrap_or("The file")))
+            }
+            _ => {}
+        }
+    }
+    if parts.iter().all(String::is_empty) {
+        parts.push(call["status"].as_str().unwrap_or("done").to_owned());
+    }
+    parts.join("\n")
+}
+
+/// Beginning and end of a text that is too long, with the place of the gap.
+fn shortened(text: &str, most: usize) -> String {
+    if text.len() <= most {
+        return text.to_owned();
+    }
+    let floor = |mut at: usize| {
+        while !text.is_char_boundary(at) {
+            at -= 1;
+        }
+        at
+    };
+    let (head, tail) = (floor(most / 4 * 3), floor(text.len() - most / 4));
+    format!("{}\n[… {} bytes left out …]\n{}", &text[..head], tail - head, &text[tail..])
+}
+
+/// Leaves out the oldest tool results until the conversation fits; the newest always stays.
+fn make_room(messages: &mut [Message], room: usize) {
+    let size = |block: &Block| match block {
+        Block::Text(text) | Block::Seal(text) | Block::ToolResult { text, .. } => text.len(),
+        Block::Image { .. } => 6000,
+        Block::ToolCall { arguments, .. } => arguments.to_string().len(),
+    };
+    let mut whole: usize = messages.iter().flat_map(|message| &message.blocks).map(size).sum();
+    let last = messages.len().saturating_sub(1);
+    for block in messages[..last].iter_mut().flat_map(|message| &mut message.blocks) {
+        if whole <= room {
+            return;
+        }
+        if let Block::ToolResult { text, .. } = block
+            && text.len() > LEFT_OUT.len()
+        {
+            whole -= text.len() - LEFT_OUT.len();
+            LEFT_OUT.clone_into(text);
+        }
+    }
+}
+
+/// A name that every provider takes.
+fn tool_name(name: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' || c == '_' { c } else { '_' };
+    let mut name: String = name.chars().map(plain).collect();
+    name.truncate(64);
+    name
+}
+
+fn tools(question: &Question, abilities: Abilities) -> Vec<ToolSpec> {
+    let spec = |name: &str, description: &str, schema: Value| ToolSpec {
+        name: name.to_owned(),
+        description: description.to_owned(),
+        schema,
+    };
+    let text = |about: &str| json!({ "type": "string", "description": about });
+    let number = |about: &str| json!({ "type": "integer", "description": about });
+    let object = |properties: Value, required: &[&str]| json!({ "type": "object", "properties": properties, "required": required });
+    let mut tools: Vec<ToolSpec> = acp_code::tool::schemas()
+        .into_iter()
+        .map(|tool| spec(tool.name, tool.description, tool.input))
+        .collect();
+    let path = text("A file, relative to the working folder or absolute");
+    let ranges =
+        json!({ "path": path, "line": number("First line, from 1"), "limit": number("How many lines") });
+    tools.push(spec("read_file", "Read a text file, or some of its lines", object(ranges, &["path"])));
+    let entry = object(
+        json!({
+            "content": text("What is to be done"),
+            "status": { "type": "string", "enum": ["pending", "in_progress", "completed"] },
+            "priority": { "type": "string", "enum": ["high", "medium", "low"] },
+        }),
+        &["content", "status"],
+    );
+    let entries = json!({ "entries": { "type": "array", "items": entry } });
+    tools.push(spec("update_plan", "Show the whole plan, with what is done", object(entries, &["entries"])));
+    if question.planning {
+        return tools;
+    }
+    if abilities.edit {
+        let whole = json!({ "path": path, "content": text("The whole new text") });
+        tools.push(spec(
+            "write_file",
+            "Create or overwrite a text file",
+            object(whole, &["path", "content"]),
+        ));
+        let part = json!({ "path": path, "old": text("Text that is there, exactly"), "new": text("Text to put there") });
+        tools.push(spec(
+            "edit_file",
+            "Replace one piece of a text file",
+            object(part, &["path", "old", "new"]),
+        ));
+    }
+    let command = json!({ "command": text("As in a shell") });
+    tools.push(spec("run_command", "Run a command in the working folder", object(command, &["command"])));
+    if abilities.delegate && !question.delegated {
+        let task = json!({ "task": text("Everything the helper must know") });
+        let about = "Hand a task to a helper with the same tools; several in one answer work side by side";
+        tools.push(spec("delegate", about, object(task, &["task"])));
+    }
+    tools.extend(question.mcp.iter().map(|tool| {
+        let schema = if tool.schema.is_object() { tool.schema.clone() } else { object(json!({}), &[]) };
+        spec(&tool.name, &tool.description, schema)
+    }));
+    tools
+}
+
+#[cfg(test)]
+#[path = "chat_tests.rs"]
+mod tests;

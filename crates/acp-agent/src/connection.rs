@@ -1,0 +1,437 @@
+//! One connection: the agent on one side, a link on the other, and its hands, tools and mind beside it.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use acp_dialect::{Dialect, Heading, Tongue};
+use acp_link::{Link, TrySendError};
+use acp_mcp::{Hub, HubEvent, ServerSpec};
+use acp_rpc::{Frame, RpcError, View};
+use acp_script::agent::{Agent, Effect, McpTool, Record, Thought, Token, ToolOutput, timestamp};
+use tokio::sync::mpsc;
+use tokio::sync::oneshot::error::TryRecvError;
+
+use crate::debug::Debug;
+use crate::hands::{Hands, session_of};
+use crate::mind::Mind;
+use crate::probe::{self, FileWish};
+use crate::server::Shared;
+use crate::store::{Kept, Store, StoreError};
+use crate::tools::Tools;
+
+/// How many effects are carried out before the other side is heard again.
+const BURST: usize = 256;
+/// The rest after each frame to a client that takes one read for one message.
+const PACE: Duration = Duration::from_millis(2);
+
+/// Something that was done beside the conversation.
+pub(crate) enum Event {
+    /// Our own hands have answered.
+    Own(Frame),
+    /// A tool has answered.
+    Used { token: Token, answer: Result<ToolOutput, String> },
+    /// A session was looked up.
+    Fetched { token: Token, id: String, found: Result<Option<Box<Record>>, StoreError> },
+    /// All sessions were looked up.
+    Listed { token: Token, found: Result<Vec<Record>, StoreError> },
+    /// Something to send.
+    Say(Frame),
+}
+
+/// What waits to be sent.
+enum Held {
+    Frame(Frame),
+    /// Until this is safe, nothing behind it is sent.
+    Until(Kept),
+}
+
+#[derive(PartialEq, Eq)]
+enum Progress {
+    Idle,
+    More,
+    Full,
+    Keeping,
+    Over,
+}
+
+/// Serves one connection until the client goes away.
+pub(crate) async fn converse(link: Link, agent: Agent, tongue: Tongue, shared: Arc<Shared>) {
+    let (events, heard) = mpsc::unbounded_channel();
+    let (mcp, mcp_heard) = mpsc::unbounded_channel();
+    let (mind, thoughts) = Mind::new(shared.provider.clone(), shared.abilities);
+    let conversation = Conversation {
+        agent,
+        began: Instant::now(),
+        hub: Hub::new(crate::character::NAME, mcp),
+        hands: Hands::new(),
+        tools: Tools::new(events.clone()),
+        mind,
+        debug: Debug::new(shared.settings.debug),
+        known: tongue.dialect(),
+        tongue,
+        held: VecDeque::new(),
+        trouble: None,
+        begun: Vec::new(),
+        events,
+        shared,
+        link,
+    };
+    conversation.run(heard, mcp_heard, thoughts).await;
+}
+
+struct Conversation {
+    agent: Agent,
+    began: Instant,
+    hub: Hub,
+    hands: Hands,
+    tools: Tools,
+    mind: Mind,
+    debug: Debug,
+    tongue: Tongue,
+    /// The client's form, once we have acted on it.
+    known: Option<Dialect>,
+    held: VecDeque<Held>,
+    /// Why the last thing to keep was not kept.
+    trouble: Option<Arc<StoreError>>,
+    /// Tool calls of a `probe` client, with the time of their begin.
+    begun: Vec<(String, u64)>,
+    events: mpsc::UnboundedSender<Event>,
+    shared: Arc<Shared>,
+    link: Link,
+}
+
+impl Conversation {
+    async fn run(
+        mut self,
+        mut heard: mpsc::UnboundedReceiver<Event>,
+        mut mcp: mpsc::UnboundedReceiver<HubEvent>,
+        mut thoughts: mpsc::Receiver<(Token, Thought)>,
+    ) {
+        if let Some(dialect) = self.known {
+            self.speaks(dialect);
+        }
+        loop {
+            let progress = self.act().await;
+            if progress == Progress::Over {
+                break;
+            }
+            let deadline = self.agent.next_deadline().map(|at| self.began + at);
+            let free = matches!(progress, Progress::Idle | Progress::More);
+            let Self { link, held, .. } = &mut self;
+            tokio::select! {
+                biased;
+                arrival = link.rx.recv() => match arrival {
+                    Some(arrival) => self.hear(&Frame::from(arrival.line)),
+                    None => {
+                        self.drain().await;
+                        break;
+                    }
+                },
+                kept = front(held), if progress == Progress::Keeping => self.settled(kept),
+                Some(event) = heard.recv() => self.happened(event),
+                Some(event) = mcp.recv() => self.mcp(event),
+                Some((token, thought)) = thoughts.recv(), if free => self.agent.thought(token, thought),
+                () = sleep_until(deadline), if deadline.is_some() && free => {
+                    let now = self.now();
+                    self.agent.tick(now);
+                }
+                _ = link.tx.ready(), if progress == Progress::Full => {}
+                () = std::future::ready(()), if progress == Progress::More => tokio::task::yield_now().await,
+            }
+        }
+        let aliases = self.tongue.session_ids();
+        if !aliases.is_empty()
+            && let Ok(Err(error)) = self.shared.store.add_aliases(aliases).await
+        {
+            eprintln!("acp agent: {error}");
+        }
+        let _ = self.link.tx.finish().await;
+        self.hands.close();
+        self.hub.close().await;
+    }
+
+    fn now(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    /// Takes a frame from the client, whatever form it has.
+    fn hear(&mut self, frame: &Frame) {
+        self.debug.received(frame);
+        if self.known == Some(Dialect::Probe)
+            && let Some(wish) = FileWish::read(frame)
+        {
+            return self.file(wish);
+        }
+        if self.tongue.is_canonical() {
+            let now = self.now();
+            return self.agent.receive(now, frame);
+        }
+        if self.known.is_none() && probe_of_another_version(frame) {
+            self.tongue = Tongue::new(acp_dialect::Speak::Only(Dialect::Probe), self.shared.translation());
+        }
+        let headings = self.tongue.client_says(frame, wall_clock);
+        if self.known.is_none()
+            && let Some(dialect) = self.tongue.dialect()
+        {
+            self.speaks(dialect);
+        }
+        self.head(headings);
+    }
+
+    /// The client's form is known: what it lacks is made up for.
+    fn speaks(&mut self, dialect: Dialect) {
+        self.known = Some(dialect);
+        if matches!(dialect, Dialect::Probe | Dialect::V2025_1) {
+            // Such a client cannot be asked for permission.
+            self.agent.allow(crate::character::unasked(&self.shared.settings));
+        }
+        self.agent.set_tool_errors(dialect == Dialect::Probe);
+    }
+
+    fn head(&mut self, headings: Vec<Heading>) {
+        let now = self.now();
+        for heading in headings {
+            match heading {
+                Heading::ToAgent(frame) => self.agent.receive(now, &frame),
+                Heading::ToClient(frame) if self.known == Some(Dialect::Probe) => {
+                    let dressed = probe::dressed(frame, &mut self.begun);
+                    self.held.extend(dressed.map(Held::Frame));
+                }
+                Heading::ToClient(frame) => self.held.push_back(Held::Frame(frame)),
+            }
+        }
+    }
+
+    /// A client of the `probe` form asks for a file of ours.
+    fn file(&mut self, wish: Result<FileWish, Frame>) {
+        let wish = match wish {
+            Ok(wish) => wish,
+            Err(refusal) => return self.held.push_back(Held::Frame(refusal)),
+        };
+        if wish.writes() && !self.shared.settings.allow_edit {
+            let reason = "this agent runs without leave to edit files; start it with --allow-edit";
+            return self.held.push_back(Held::Frame(wish.refused(reason)));
+        }
+        if wish.writes() && self.agent.planning_anywhere() {
+            return self.held.push_back(Held::Frame(wish.refused("nothing is changed while PLANNING")));
+        }
+        let events = self.events.clone();
+        let root = self.shared.work_dir.clone();
+        tokio::spawn(async move {
+            let _ = events.send(Event::Say(wish.grant(root).await));
+        });
+    }
+
+    /// Carries out effects until there are none, something must be waited for, or others must have their turn.
+    async fn act(&mut self) -> Progress {
+        for _ in 0..BURST {
+            while let Some(held) = self.held.front_mut() {
+                let frame = match held {
+                    Held::Frame(frame) => frame,
+                    Held::Until(kept) => match kept.try_recv() {
+                        Err(TryRecvError::Empty) => return Progress::Keeping,
+                        Ok(outcome) => {
+                            self.settled(outcome);
+                            continue;
+                        }
+                        Err(TryRecvError::Closed) => {
+                            self.settled(Err(Arc::new(StoreError::Ended)));
+                            continue;
+                        }
+                    },
+                };
+                if let Some(trouble) =
+                    self.trouble.as_ref().filter(|_| matches!(frame.view(), View::Response { .. }))
+                {
+                    // What is not kept is not acknowledged.
+                    let id = frame.id().cloned().unwrap_or(acp_rpc::Id::Null);
+                    *frame = Frame::failure(&id, &RpcError::internal(trouble.to_string()));
+                    self.trouble = None;
+                }
+                match self.link.tx.try_send(frame.raw()) {
+                    Ok(()) => {
+                        if let Some(Held::Frame(frame)) = self.held.pop_front() {
+                            self.debug.sent(&frame);
+                        }
+                        if self.tongue.is_one_by_one() {
+                            let _ = self.link.tx.flush().await;
+                            tokio::time::sleep(PACE).await;
+                        }
+                    }
+                    Err(TrySendError::Full) => return Progress::Full,
+                    Err(_) => return Progress::Over,
+                }
+            }
+            match self.agent.poll_effect() {
+                None if self.held.is_empty() => return Progress::Idle,
+                None => {}
+                Some(effect) => self.perform(effect),
+            }
+        }
+        Progress::More
+    }
+
+    /// What stood first in the queue is safe, or not.
+    fn settled(&mut self, outcome: Result<(), Arc<StoreError>>) {
+        self.held.pop_front();
+        match outcome {
+            Ok(()) => self.trouble = None,
+            Err(error) => {
+                if self.trouble.is_none() {
+                    eprintln!("acp agent: {error}");
+                }
+                self.trouble = Some(error);
+            }
+        }
+    }
+
+    fn perform(&mut self, effect: Effect) {
+        match effect {
+            Effect::Send(frame) => {
+                self.debug.told(&frame);
+                if self.tongue.is_canonical() {
+                    self.held.push_back(Held::Frame(frame));
+                } else {
+                    let headings = self.tongue.agent_says(frame);
+                    self.head(headings);
+                }
+            }
+            Effect::Own(frame) => self.own(&frame),
+            Effect::Tool(tool) => self.tools.start(*tool),
+            Effect::Think { token, question } => self.mind.think(token, &question),
+            Effect::Abandon { token } => {
+                self.tools.abandon(token);
+                self.mind.abandon(token);
+            }
+            Effect::McpConnect { key, server, cwd } => {
+                self.hub.connect(key, ServerSpec::from_session(&server, &cwd));
+            }
+            Effect::McpDisconnect { key } => self.hub.disconnect(key),
+            Effect::McpCall { key, token, tool, arguments } => self.hub.call(key, token, tool, arguments),
+            Effect::StoreSession(record) => {
+                let kept = self.shared.store.put(record);
+                self.held.push_back(Held::Until(kept));
+            }
+            Effect::DeleteSession(id) => {
+                let kept = self.shared.store.remove(id);
+                self.held.push_back(Held::Until(kept));
+            }
+            Effect::FetchSession { token, id } => self.look_up(move |store| {
+                let found = store.fetch(&id).map(|found| found.map(Box::new));
+                Event::Fetched { token, id, found }
+            }),
+            Effect::ListSessions { token } => {
+                self.look_up(move |store| Event::Listed { token, found: store.list() });
+            }
+            // Only scripts and defects of the mock do these.
+            Effect::SendRaw(_)
+            | Effect::Stderr(_)
+            | Effect::Exit(_)
+            | Effect::Hangup
+            | Effect::LeaveChild
+            | Effect::Grandchild(_) => {}
+        }
+    }
+
+    fn look_up(&self, work: impl FnOnce(&Store) -> Event + Send + 'static) {
+        let (store, events) = (self.shared.store.clone(), self.events.clone());
+        tokio::task::spawn_blocking(move || {
+            let _ = events.send(work(&store));
+        });
+    }
+
+    fn own(&mut self, frame: &Frame) {
+        if frame.id().is_none() {
+            return self.hands.observe(frame);
+        }
+        let session = session_of(frame);
+        let answer = self.hands.answer(frame, &session, self.agent.folders(&session));
+        let events = self.events.clone();
+        tokio::spawn(async move {
+            let _ = events.send(Event::Own(answer.await));
+        });
+    }
+
+    fn happened(&mut self, event: Event) {
+        let now = self.now();
+        match event {
+            Event::Own(frame) => self.agent.own_answered(now, &frame),
+            Event::Used { token, answer } => {
+                self.tools.done(token);
+                self.agent.tool_answered(token, answer);
+            }
+            Event::Fetched { token, id, found } => match found {
+                Ok(record) => self.agent.session_fetched(token, &id, record.map(|record| *record)),
+                Err(error) => self.agent.store_failed(token, &error.to_string()),
+            },
+            Event::Listed { token, found } => match found {
+                Ok(sessions) => self.agent.sessions_listed(token, sessions),
+                Err(error) => self.agent.store_failed(token, &error.to_string()),
+            },
+            Event::Say(frame) => self.held.push_back(Held::Frame(frame)),
+        }
+    }
+
+    fn mcp(&mut self, event: HubEvent) {
+        match event {
+            HubEvent::Connected { key, outcome } => {
+                let outcome = self.hub.keep(key, outcome).map(|tools| tools.into_iter().map(tool).collect());
+                self.agent.mcp_connected(key, outcome);
+            }
+            HubEvent::Answered { token, answer } => self.agent.mcp_answered(token, answer),
+        }
+    }
+
+    /// The client has ended its output: what can be answered at once still is.
+    async fn drain(&mut self) {
+        loop {
+            match self.act().await {
+                Progress::Idle | Progress::Over => break,
+                Progress::More => {}
+                Progress::Keeping => {
+                    let outcome = front(&mut self.held).await;
+                    self.settled(outcome);
+                }
+                Progress::Full => {
+                    if self.link.tx.ready().await.is_err() {
+                        break;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// An `initialize` with a version in words that no form has: the form that has versions in words refuses it best.
+fn probe_of_another_version(frame: &Frame) -> bool {
+    let View::Request { method: "initialize", params: Some(params), .. } = frame.view() else { return false };
+    let unknown = acp_dialect::detect([frame]).best().is_none();
+    unknown
+        && serde_json::from_str::<serde_json::Value>(params)
+            .is_ok_and(|params| params["protocolVersion"].is_string())
+}
+
+/// Waits for what stands first in the queue.
+async fn front(held: &mut VecDeque<Held>) -> Result<(), Arc<StoreError>> {
+    match held.front_mut() {
+        Some(Held::Until(kept)) => kept.await.unwrap_or_else(|_| Err(Arc::new(StoreError::Ended))),
+        _ => std::future::pending().await,
+    }
+}
+
+fn tool(tool: acp_mcp::Tool) -> McpTool {
+    McpTool { name: tool.name, description: tool.description.unwrap_or_default(), schema: tool.input_schema }
+}
+
+/// The time as RFC 3339 text.
+fn wall_clock() -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    timestamp(u64::try_from(now.as_millis()).unwrap_or_default())
+}
+
+async fn sleep_until(deadline: Option<Instant>) {
+    if let Some(deadline) = deadline {
+        tokio::time::sleep_until(deadline.into()).await;
+    }
+}

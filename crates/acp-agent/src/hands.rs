@@ -1,0 +1,70 @@
+//! The agent's own hands: files and commands where the client lends none, inside the session's folders.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::path::PathBuf;
+
+use acp_host::{Offer, Providers, Roots, Settings};
+use acp_policy::{Policy, Rules};
+use acp_rpc::{Frame, Id, RpcError};
+use serde_json::Value;
+
+/// Does what a client would do, for the agent itself. What may be done was decided before.
+pub(crate) struct Hands {
+    providers: Providers,
+    opened: HashMap<String, (String, Vec<String>)>,
+}
+
+impl Hands {
+    pub(crate) fn new() -> Self {
+        let settings = Settings { offer: Offer::ALL, rules: Rules::of(Policy::Yolo), ..Settings::default() };
+        Self { providers: Providers::new(settings), opened: HashMap::new() }
+    }
+
+    /// A notification about a request: that it is no longer wanted.
+    pub(crate) fn observe(&self, frame: &Frame) {
+        self.providers.observe(frame);
+    }
+
+    /// The answer to a request of the session that works in these folders.
+    pub(crate) fn answer(
+        &mut self,
+        frame: &Frame,
+        session: &str,
+        folders: Option<(&str, &[String])>,
+    ) -> impl Future<Output = Frame> + Send + 'static {
+        let opened = self.open(session, folders);
+        let id = frame.id().cloned().unwrap_or(Id::Null);
+        let answer = self.providers.answer(frame);
+        async move {
+            match opened {
+                Ok(()) => answer.await.frame(),
+                Err(reason) => Frame::failure(&id, &RpcError::internal(reason)),
+            }
+        }
+    }
+
+    fn open(&mut self, session: &str, folders: Option<(&str, &[String])>) -> Result<(), String> {
+        let Some((cwd, roots)) = folders else { return Err("the session is gone".to_owned()) };
+        let known = self.opened.get(session);
+        if known.is_some_and(|(known, more)| known == cwd && more == roots) {
+            return Ok(());
+        }
+        let more: Vec<PathBuf> = roots.iter().map(PathBuf::from).collect();
+        let open = Roots::open(cwd, &more).map_err(|error| error.to_string())?;
+        self.providers.open_session(session, open);
+        self.opened.insert(session.to_owned(), (cwd.to_owned(), roots.to_vec()));
+        Ok(())
+    }
+
+    /// Ends every command that still runs.
+    pub(crate) fn close(&self) {
+        self.providers.close();
+    }
+}
+
+/// The session that a request is about.
+pub(crate) fn session_of(frame: &Frame) -> String {
+    let params = frame.params().and_then(|params| serde_json::from_str::<Value>(params).ok());
+    params.and_then(|params| params["sessionId"].as_str().map(str::to_owned)).unwrap_or_default()
+}

@@ -1,0 +1,124 @@
+//! What the `probe` form has beyond a translation of version 1: its own kinds of tools, times, and files that the
+//! client may ask for.
+
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use acp_host::Roots;
+use acp_rpc::{Frame, Id, RpcError, View};
+use serde_json::{Value, json};
+
+/// Operation not permitted.
+const DENIED: i64 = -32003;
+/// The operation was tried and failed.
+const FAILED: i64 = -32004;
+
+/// A client's wish for a file of ours.
+pub(crate) struct FileWish {
+    id: Id,
+    path: String,
+    content: Option<String>,
+}
+
+impl FileWish {
+    /// The wish in a frame of the client, if it is one; an error when it is not a sensible one.
+    pub(crate) fn read(frame: &Frame) -> Option<Result<Self, Frame>> {
+        let View::Request { id, method, params } = frame.view() else { return None };
+        let writes = match method {
+            "readTextFile" => false,
+            "writeTextFile" => true,
+            _ => return None,
+        };
+        let params: Value = params.and_then(|params| serde_json::from_str(params).ok()).unwrap_or_default();
+        let text = |key: &str| params.get(key).and_then(Value::as_str).map(str::to_owned);
+        let missing = |key: &str| {
+            let error = RpcError::invalid_params(format!("params.{key} must be a string"));
+            Some(Err(Frame::failure(id, &error)))
+        };
+        let Some(path) = text("path") else { return missing("path") };
+        let content = text("content");
+        if writes && content.is_none() {
+            return missing("content");
+        }
+        Some(Ok(Self { id: id.clone(), path, content: content.filter(|_| writes) }))
+    }
+
+    /// Whether it wants to change a file.
+    pub(crate) fn writes(&self) -> bool {
+        self.content.is_some()
+    }
+
+    /// No, for this reason.
+    pub(crate) fn refused(&self, reason: &str) -> Frame {
+        Frame::failure(&self.id, &RpcError::new(DENIED, format!("{}: {reason}", self.path)))
+    }
+
+    /// Does it inside of `root`.
+    pub(crate) async fn grant(self, root: PathBuf) -> Frame {
+        let path = root.join(&self.path);
+        let mut hands = crate::hands::Hands::new();
+        let session = "files";
+        let (method, params) = match &self.content {
+            None => ("fs/read_text_file", json!({ "sessionId": session, "path": path })),
+            Some(content) => {
+                ("fs/write_text_file", json!({ "sessionId": session, "path": path, "content": content }))
+            }
+        };
+        if Roots::open(&root, &[]).is_err() {
+            return self.refused("the working folder is gone");
+        }
+        let ask = Frame::request(&self.id, method, &params);
+        let folder = root.to_string_lossy().into_owned();
+        let answer = hands.answer(&ask, session, Some((&folder, &[]))).await;
+        match (answer.result(), answer.error().and_then(|error| RpcError::parse(error).ok())) {
+            (Some(_), _) if self.content.is_some() => Frame::response(&self.id, &json!({ "success": true })),
+            (Some(_), _) => answer,
+            (None, error) => {
+                let error = error.unwrap_or_else(|| RpcError::internal("no answer"));
+                let reason = error.data.as_ref().and_then(|data| data["reason"].as_str());
+                let denied = reason == Some("permission_denied") || escapes(&root, &path);
+                let code = if denied { DENIED } else { FAILED };
+                Frame::failure(&self.id, &RpcError::new(code, error.message))
+            }
+        }
+    }
+}
+
+fn escapes(root: &Path, path: &Path) -> bool {
+    !crate::character::real(path).starts_with(crate::character::real(root))
+}
+
+/// A frame for such a client, in the form's own details; `None` when the form has no such notification.
+pub(crate) fn dressed(frame: Frame, begun: &mut Vec<(String, u64)>) -> Option<Frame> {
+    let View::Notification { method, params: Some(params) } = frame.view() else { return Some(frame) };
+    match method {
+        "toolCallProgress" => {
+            let mut params: Value = serde_json::from_str(params).ok()?;
+            let call = &mut params["toolCall"];
+            let id = call["id"].as_str().unwrap_or_default().to_owned();
+            if let Some("search" | "query" | "extract") = call["name"].as_str() {
+                call["kind"] = call["name"].clone();
+            }
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+            let start = match begun.iter().find(|(known, _)| *known == id) {
+                Some((_, start)) => *start,
+                None => {
+                    let start = u64::try_from(now).unwrap_or_default();
+                    begun.push((id.clone(), start));
+                    start
+                }
+            };
+            call["startTime"] = json!(start);
+            if matches!(call["status"].as_str(), Some("completed" | "failed")) {
+                begun.retain(|(known, _)| *known != id);
+            }
+            Some(Frame::notification(method, &params))
+        }
+        // Updates without a counterpart travel in _meta; nobody who speaks this form looks there.
+        "sessionUpdated" => {
+            let known: Value = serde_json::from_str(params).ok()?;
+            known["mode"].is_string().then_some(frame)
+        }
+        _ => Some(frame),
+    }
+}

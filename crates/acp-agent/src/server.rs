@@ -1,0 +1,214 @@
+//! The server: gives every connection an agent of its own, and all of them one database.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use acp_dialect::{Speak, Tongue};
+use acp_link::{Link, Wire};
+use acp_policy::{Policy, ToolPatterns};
+use acp_script::agent::{Agent, AgentConfig};
+
+use crate::character;
+use crate::chat::Abilities;
+use crate::connection::converse;
+use crate::provider::{self, Choice, Provider, ProviderError};
+use crate::store::{Store, StoreError};
+
+/// How to start the agent.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// The folder that sessions must lie in, and the one they work in when the client names none.
+    pub path: Option<PathBuf>,
+    /// Debug lines on standard error.
+    pub debug: bool,
+    /// Who thinks.
+    pub choice: Choice,
+    /// Whether files may be changed.
+    pub allow_edit: bool,
+    /// Whether tasks may be delegated.
+    pub enable_delegate: bool,
+    /// Whether MCP servers are used.
+    pub enable_mcp: bool,
+    /// Which form of the protocol to speak.
+    pub speak: Speak,
+    /// Where sessions are kept.
+    pub state: State,
+    /// How permission is given when no pattern says otherwise.
+    pub policy: Policy,
+    /// Tools that need no permission.
+    pub allow: ToolPatterns,
+    /// Tools that are never used.
+    pub deny: ToolPatterns,
+    /// The token that clients must sign in with.
+    pub token: Option<String>,
+}
+
+/// Where sessions are kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum State {
+    /// In memory.
+    #[default]
+    Memory,
+    /// In this folder, and nowhere else.
+    Folder(PathBuf),
+    /// In this folder; in memory if another agent is using it.
+    Usually(PathBuf),
+}
+
+/// Why the agent cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The database.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The model.
+    #[error(transparent)]
+    Provider(#[from] ProviderError),
+    /// The working folder.
+    #[error("cannot work in {path:?}: {reason}")]
+    Path {
+        /// The folder.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// The address.
+    #[error("cannot listen on {address}: {error}; is another server using it?")]
+    Listen {
+        /// Where.
+        address: SocketAddr,
+        /// Why not.
+        error: io::Error,
+    },
+    /// Own standard streams.
+    #[error("cannot use standard input and output: {0}")]
+    Stdio(io::Error),
+}
+
+/// What all connections share.
+pub(crate) struct Shared {
+    pub(crate) settings: Settings,
+    pub(crate) store: Store,
+    pub(crate) provider: Option<Arc<dyn Provider>>,
+    pub(crate) abilities: Abilities,
+    pub(crate) work_dir: PathBuf,
+    prefix: String,
+}
+
+/// Agents for any number of connections.
+pub struct Server {
+    shared: Arc<Shared>,
+    config: AgentConfig,
+    warning: Option<String>,
+    base: u64,
+    connections: AtomicU64,
+}
+
+impl Server {
+    /// Opens the database and makes the provider ready. `env` reads environment variables.
+    pub fn new(settings: Settings, env: &dyn Fn(&str) -> Option<String>) -> Result<Self, ServeError> {
+        let work_dir = match &settings.path {
+            Some(path) => folder(path)?,
+            None => std::env::current_dir()
+                .map_err(|error| ServeError::Path { path: PathBuf::from("."), reason: error.to_string() })?,
+        };
+        let provider = provider::open(&settings.choice, env)?;
+        let (store, warning) = open_store(&settings.state)?;
+        let config = character::config(&settings, provider.as_deref());
+        let abilities = Abilities { edit: settings.allow_edit, delegate: settings.enable_delegate };
+        let base = nanos();
+        let prefix = format!("session_{base:x}");
+        let shared = Arc::new(Shared { settings, store, provider, abilities, work_dir, prefix });
+        Ok(Self { shared, config, warning, base, connections: AtomicU64::new(0) })
+    }
+
+    /// What the person should know before the first session.
+    pub fn warning(&self) -> Option<&str> {
+        self.warning.as_deref()
+    }
+
+    /// Serves one link until the client goes away.
+    pub async fn serve(&self, link: Link) {
+        let number = self.connections.fetch_add(1, Ordering::Relaxed);
+        let mut config = self.config.clone();
+        config.id_prefix = format!("{:x}{number:x}", self.base % 0xff_ffff_ffff);
+        config.started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        config.warning.clone_from(&self.warning);
+        let tongue = Tongue::new(self.shared.settings.speak, self.shared.translation());
+        converse(link, Agent::new(config), tongue, self.shared.clone()).await;
+    }
+
+    /// Serves own standard input and output.
+    pub async fn serve_stdio(&self) -> Result<(), ServeError> {
+        let link = acp_link::stdio::own(&Wire::default()).map_err(ServeError::Stdio)?;
+        self.serve(link).await;
+        Ok(())
+    }
+
+    /// Listens for lines over TCP; says the address, then serves every connection that comes.
+    pub async fn serve_tcp(
+        self: Arc<Self>,
+        address: SocketAddr,
+        listening: impl FnOnce(SocketAddr),
+    ) -> Result<(), ServeError> {
+        let failed = |error| ServeError::Listen { address, error };
+        let listener = acp_link::tcp::listen(address, &Wire::default()).await.map_err(failed)?;
+        listening(listener.local_addr().map_err(failed)?);
+        loop {
+            match listener.accept().await {
+                Ok((link, _)) => {
+                    let server = self.clone();
+                    tokio::spawn(async move { server.serve(link).await });
+                }
+                Err(error) => {
+                    // Out of descriptors, most likely: wait for some to come back.
+                    eprintln!("acp agent: cannot accept a connection: {error}");
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+            }
+        }
+    }
+}
+
+impl Shared {
+    /// What a translation must be told.
+    pub(crate) fn translation(&self) -> acp_dialect::Options {
+        acp_dialect::Options {
+            work_dir: self.work_dir.to_string_lossy().into_owned(),
+            load_session: true,
+            token: self.settings.token.clone(),
+            session_prefix: self.prefix.clone(),
+            sessions: self.store.aliases().unwrap_or_default(),
+            ..acp_dialect::Options::default()
+        }
+    }
+}
+
+fn folder(path: &Path) -> Result<PathBuf, ServeError> {
+    let fail = |reason: String| ServeError::Path { path: path.to_owned(), reason };
+    let real = path.canonicalize().map_err(|error| fail(error.to_string()))?;
+    if real.is_dir() { Ok(real) } else { Err(fail("it is not a folder".to_owned())) }
+}
+
+fn open_store(state: &State) -> Result<(Store, Option<String>), StoreError> {
+    match state {
+        State::Memory => Ok((Store::in_memory()?, None)),
+        State::Folder(folder) => Ok((Store::open(folder)?, None)),
+        State::Usually(folder) => match Store::open(folder) {
+            Err(error @ StoreError::InUse { .. }) => {
+                let warning = format!("sessions are kept in memory only: {error}");
+                Ok((Store::in_memory()?, Some(warning)))
+            }
+            other => Ok((other?, None)),
+        },
+    }
+}
+
+fn nanos() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(now.as_nanos() / 1000).unwrap_or_default() ^ (u64::from(std::process::id()) << 32)
+}

@@ -1,0 +1,268 @@
+//! Sessions at rest, in one database file.
+//!
+//! One thread writes; what waits for it is written in one transaction, so that many sessions cost one sync. Whoever
+//! asks for something to be kept gets a [`Kept`] that tells when it is safe, and answers nobody before.
+
+mod error;
+mod format;
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use acp_script::agent::Record;
+use redb::{Database, ReadableDatabase, ReadableTable};
+use tokio::sync::oneshot;
+
+pub use error::StoreError;
+use error::Trouble;
+use format::{ALIASES, HISTORY, SESSIONS};
+
+/// The database's name in its folder.
+pub const FILE: &str = "sessions.redb";
+
+/// Tells when something is safe, or why it is not.
+pub type Kept = oneshot::Receiver<Result<(), Arc<StoreError>>>;
+
+/// The sessions of all connections. Clones share one database.
+#[derive(Clone)]
+pub struct Store {
+    shared: Arc<Shared>,
+    writer: mpsc::Sender<Job>,
+}
+
+struct Shared {
+    /// `None` while the file is being opened again after an error.
+    database: RwLock<Option<Arc<Database>>>,
+    path: Option<PathBuf>,
+}
+
+struct Job {
+    write: Write,
+    done: oneshot::Sender<Result<(), Arc<StoreError>>>,
+}
+
+enum Write {
+    Put(Box<Record>),
+    Remove(String),
+    Aliases(Vec<(String, String)>),
+}
+
+impl Store {
+    /// The database of this folder, which is made if it is not there. An older format is brought up to date.
+    pub fn open(folder: &Path) -> Result<Self, StoreError> {
+        std::fs::create_dir_all(folder)
+            .map_err(|error| StoreError::Folder { path: folder.to_owned(), error })?;
+        let path = folder.join(FILE);
+        let database = open_file(&path)?;
+        let _ = std::fs::write(folder.join("owner"), std::process::id().to_string());
+        Self::over(database, Some(path))
+    }
+
+    /// Sessions that live as long as the process.
+    pub fn in_memory() -> Result<Self, StoreError> {
+        let made = Database::builder().create_with_backend(redb::backends::InMemoryBackend::new());
+        let database = made.map_err(|error| StoreError::Damaged {
+            path: PathBuf::from("memory"),
+            reason: error.to_string(),
+        })?;
+        format::prepare(&database).map_err(|trouble| trouble.at(Path::new("memory")))?;
+        Self::over(database, None)
+    }
+
+    fn over(database: Database, path: Option<PathBuf>) -> Result<Self, StoreError> {
+        let shared = Arc::new(Shared { database: RwLock::new(Some(Arc::new(database))), path });
+        let (writer, jobs) = mpsc::channel();
+        let its = shared.clone();
+        std::thread::Builder::new()
+            .name("sessions".to_owned())
+            .spawn(move || Writer { shared: its, lengths: HashMap::new() }.run(&jobs))
+            .map_err(StoreError::Thread)?;
+        Ok(Self { shared, writer })
+    }
+
+    /// Keeps a session, in place of what is kept under its id.
+    pub fn put(&self, record: Box<Record>) -> Kept {
+        self.write(Write::Put(record))
+    }
+
+    /// Forgets a session; one that is not there stays so.
+    pub fn remove(&self, id: String) -> Kept {
+        self.write(Write::Remove(id))
+    }
+
+    /// Keeps session ids that clients of other forms of the protocol chose, with ours.
+    pub fn add_aliases(&self, pairs: Vec<(String, String)>) -> Kept {
+        self.write(Write::Aliases(pairs))
+    }
+
+    /// One session with its history. Blocks; what was asked to be kept before is seen.
+    pub fn fetch(&self, id: &str) -> Result<Option<Record>, StoreError> {
+        self.settle();
+        self.read(|read| {
+            let sessions = read.open_table(SESSIONS)?;
+            let Some(found) = sessions.get(id)? else { return Ok(None) };
+            let mut record = format::record(found.value())?;
+            let history = read.open_table(HISTORY)?;
+            for entry in history.range((id, 0)..=(id, u64::MAX))? {
+                record.history.push(format::entry(entry?.1.value())?);
+            }
+            Ok(Some(record))
+        })
+    }
+
+    /// All sessions without their histories. Blocks.
+    pub fn list(&self) -> Result<Vec<Record>, StoreError> {
+        self.settle();
+        self.read(|read| {
+            let sessions = read.open_table(SESSIONS)?;
+            sessions.iter()?.map(|entry| format::record(entry?.1.value())).collect()
+        })
+    }
+
+    /// The session ids that clients chose, with ours. Blocks.
+    pub fn aliases(&self) -> Result<Vec<(String, String)>, StoreError> {
+        self.read(|read| {
+            let aliases = read.open_table(ALIASES)?;
+            aliases
+                .iter()?
+                .map(|entry| {
+                    let (foreign, canonical) = entry?;
+                    Ok((foreign.value().to_owned(), canonical.value().to_owned()))
+                })
+                .collect()
+        })
+    }
+
+    fn write(&self, write: Write) -> Kept {
+        let (done, kept) = oneshot::channel();
+        if let Err(mpsc::SendError(job)) = self.writer.send(Job { write, done }) {
+            let _ = job.done.send(Err(Arc::new(StoreError::Ended)));
+        }
+        kept
+    }
+
+    /// Waits until everything asked for is written.
+    fn settle(&self) {
+        let _ = self.write(Write::Aliases(Vec::new())).blocking_recv();
+    }
+
+    fn read<T>(
+        &self,
+        work: impl FnOnce(&redb::ReadTransaction) -> Result<T, Trouble>,
+    ) -> Result<T, StoreError> {
+        let database = self.shared.database().map_err(|trouble| trouble.at(&self.shared.path()))?;
+        let read = database.begin_read().map_err(Trouble::from).and_then(|read| work(&read));
+        read.map_err(|trouble| trouble.at(&self.shared.path()))
+    }
+}
+
+impl Shared {
+    fn path(&self) -> PathBuf {
+        self.path.clone().unwrap_or_else(|| PathBuf::from("memory"))
+    }
+
+    fn database(&self) -> Result<Arc<Database>, Trouble> {
+        let open = self.database.read().unwrap_or_else(PoisonError::into_inner).clone();
+        open.ok_or(Trouble::Closed)
+    }
+
+    /// After an error of the disk the database must be opened anew.
+    fn reopen(&self) {
+        let Some(path) = &self.path else { return };
+        let mut slot = self.database.write().unwrap_or_else(PoisonError::into_inner);
+        *slot = None;
+        *slot = open_file(path).ok().map(Arc::new);
+    }
+}
+
+struct Writer {
+    shared: Arc<Shared>,
+    /// How much of each history is in the database already.
+    lengths: HashMap<String, usize>,
+}
+
+impl Writer {
+    fn run(mut self, jobs: &mpsc::Receiver<Job>) {
+        while let Ok(first) = jobs.recv() {
+            let batch: Vec<Job> = std::iter::once(first).chain(jobs.try_iter()).collect();
+            let outcome = self.commit(&batch).map_err(|trouble| {
+                self.lengths.clear();
+                Arc::new(trouble.at(&self.shared.path()))
+            });
+            for job in batch {
+                let _ = job.done.send(outcome.clone());
+            }
+        }
+    }
+
+    fn commit(&mut self, batch: &[Job]) -> Result<(), Trouble> {
+        if batch.iter().all(|job| matches!(&job.write, Write::Aliases(pairs) if pairs.is_empty())) {
+            return Ok(());
+        }
+        if self.shared.database().is_err() {
+            self.shared.reopen();
+        }
+        let database = self.shared.database()?;
+        let written = self.transact(&database, batch);
+        drop(database);
+        if let Err(Trouble::Disk(_)) = &written {
+            self.shared.reopen();
+        }
+        written
+    }
+
+    fn transact(&mut self, database: &Database, batch: &[Job]) -> Result<(), Trouble> {
+        let write = database.begin_write()?;
+        {
+            let mut sessions = write.open_table(SESSIONS)?;
+            let mut history = write.open_table(HISTORY)?;
+            let mut aliases = write.open_table(ALIASES)?;
+            for job in batch {
+                match &job.write {
+                    Write::Put(record) => {
+                        sessions.insert(record.id.as_str(), format::summary(record)?.as_slice())?;
+                        let id = record.id.as_str();
+                        let known = match self.lengths.get(id) {
+                            Some(known) => *known,
+                            None => format::length(&history, id)?,
+                        };
+                        // A history only grows; one that did not is another one.
+                        if known > record.history.len() {
+                            history.retain_in((id, 0)..=(id, u64::MAX), |_, _| false)?;
+                        }
+                        let from = if known > record.history.len() { 0 } else { known };
+                        for (at, entry) in record.history.iter().enumerate().skip(from) {
+                            history.insert((id, at as u64), serde_json::to_vec(entry)?.as_slice())?;
+                        }
+                        self.lengths.insert(id.to_owned(), record.history.len());
+                    }
+                    Write::Remove(id) => {
+                        sessions.remove(id.as_str())?;
+                        history.retain_in((id.as_str(), 0)..=(id.as_str(), u64::MAX), |_, _| false)?;
+                        self.lengths.remove(id);
+                    }
+                    Write::Aliases(pairs) => {
+                        for (foreign, canonical) in pairs {
+                            aliases.insert(foreign.as_str(), canonical.as_str())?;
+                        }
+                    }
+                }
+            }
+        }
+        write.commit()?;
+        Ok(())
+    }
+}
+
+fn open_file(path: &Path) -> Result<Database, StoreError> {
+    // A damaged file can make the database stumble over itself; that is an error of the file, not of ours.
+    let opened = std::panic::catch_unwind(|| {
+        let database = Database::create(path).map_err(Trouble::from)?;
+        format::prepare(&database)?;
+        Ok(database)
+    });
+    let opened = opened.unwrap_or_else(|_| Err(Trouble::Damaged("its pages make no sense".to_owned())));
+    opened.map_err(|trouble: Trouble| trouble.at(path))
+}

@@ -1,0 +1,141 @@
+//! `acp agent`
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use acp_agent::provider::Choice;
+use acp_agent::{Server, Settings, State};
+use acp_dialect::Speak;
+use acp_policy::{Policy, ToolPatterns};
+use anyhow::Context;
+
+use crate::exit;
+
+/// Arguments of `acp agent`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Speak ACP on standard input and output (this is the default, and needs no flag)
+    #[arg(long)]
+    acp: bool,
+    /// The folder to work in: sessions must lie inside it. Without it they work wherever the client says
+    #[arg(long, value_name = "DIR")]
+    path: Option<PathBuf>,
+    /// Say on standard error what happens; DEBUG=1 does the same
+    #[arg(long)]
+    debug: bool,
+    /// Who thinks: scripted (plain wishes, no key, no network), anthropic, openai, google, ollama or openai-compatible
+    #[arg(long, value_name = "NAME", default_value = "scripted")]
+    provider: String,
+    /// The provider's model
+    #[arg(long, value_name = "NAME")]
+    model: Option<String>,
+    /// Another address of the provider
+    #[arg(long, value_name = "URL")]
+    base_url: Option<String>,
+    /// Allow files to be changed
+    #[arg(long)]
+    allow_edit: bool,
+    /// Allow tasks to be delegated to sessions of its own
+    #[arg(long)]
+    enable_delegate: bool,
+    /// Use the MCP servers that clients name
+    #[arg(long)]
+    enable_mcp: bool,
+    /// The form of the protocol to speak: auto (that of the client's first frame), v1, 2025.1, probe, go or delta
+    #[arg(long, value_name = "DIALECT", default_value = "auto", value_parser = super::mock::speak)]
+    dialect: Speak,
+    /// Keep sessions in this folder; without it, in $XDG_STATE_HOME/acp-workbench/agent
+    #[arg(long, value_name = "DIR")]
+    state_dir: Option<PathBuf>,
+    /// Keep sessions in memory only
+    #[arg(long, conflicts_with = "state_dir")]
+    no_state: bool,
+    /// How permission is given: default (ask), acceptEdits, bypassPermissions, plan, none, read, write or yolo
+    #[arg(long, value_name = "POLICY", default_value = "default")]
+    policy: Policy,
+    /// Tools that need no permission, for instance Read or 'Bash(git *)' (several are allowed)
+    #[arg(long, value_name = "PATTERN")]
+    allow: Vec<String>,
+    /// Tools that are never used (several are allowed)
+    #[arg(long, value_name = "PATTERN")]
+    deny: Vec<String>,
+    /// The token that clients must sign in with
+    #[arg(long, value_name = "TOKEN", env = "ACP_AGENT_TOKEN", hide_env_values = true)]
+    token: Option<String>,
+    /// Listen on this TCP port instead; 0 takes any free one. The address is printed as a line of JSON
+    #[arg(long, value_name = "N", conflicts_with = "acp")]
+    port: Option<u16>,
+    /// Listen on this address
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
+    bind: IpAddr,
+}
+
+/// Serves the reference agent until its input ends, or for ever on a port.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let server =
+        settings(args).and_then(|settings| Ok(Server::new(settings, &|name| std::env::var(name).ok())?));
+    let server = match server {
+        Ok(server) => server,
+        Err(error) => {
+            eprintln!("acp agent: {error:#}");
+            return Ok(ExitCode::from(exit::USAGE));
+        }
+    };
+    if let Some(warning) = server.warning() {
+        eprintln!("acp agent: {warning}");
+    }
+    match args.port {
+        None => {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            runtime.block_on(server.serve_stdio())?;
+            // A search that is still running must not keep the process.
+            runtime.shutdown_background();
+        }
+        Some(port) => {
+            let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+            let listening = |address: SocketAddr| {
+                println!("{}", serde_json::json!({ "listening": address.to_string() }));
+                eprintln!("acp agent: listening on {address}");
+            };
+            runtime.block_on(Arc::new(server).serve_tcp(SocketAddr::new(args.bind, port), listening))?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn settings(args: &Args) -> anyhow::Result<Settings> {
+    Ok(Settings {
+        path: args.path.clone(),
+        debug: args.debug || std::env::var("DEBUG").is_ok_and(|value| value == "1"),
+        choice: Choice {
+            provider: args.provider.clone(),
+            model: args.model.clone(),
+            base_url: args.base_url.clone(),
+            ..Choice::default()
+        },
+        allow_edit: args.allow_edit,
+        enable_delegate: args.enable_delegate,
+        enable_mcp: args.enable_mcp,
+        speak: args.dialect,
+        state: state(args),
+        policy: args.policy,
+        allow: ToolPatterns::parse(&args.allow).context("cannot use --allow")?,
+        deny: ToolPatterns::parse(&args.deny).context("cannot use --deny")?,
+        token: args.token.clone().filter(|token| !token.is_empty()),
+    })
+}
+
+/// Where sessions are kept: as said, or where programs of this system keep such things.
+fn state(args: &Args) -> State {
+    if let Some(folder) = &args.state_dir {
+        return State::Folder(folder.clone());
+    }
+    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let base = absolute("XDG_STATE_HOME").or_else(|| Some(absolute("HOME")?.join(".local/state")));
+    match base {
+        Some(base) if !args.no_state => State::Usually(base.join("acp-workbench").join("agent")),
+        _ => State::Memory,
+    }
+}
