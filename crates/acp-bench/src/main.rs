@@ -9,6 +9,7 @@
 //! **Read first:** [`job::Job`] (what one client process does), [`rows`] (which jobs make up the table),
 //! [`side`] (the contestants).
 
+mod code;
 mod job;
 mod probe;
 mod rows;
@@ -49,6 +50,11 @@ struct Args {
 /// What this program is when it was started by itself.
 #[derive(Debug, Subcommand)]
 enum Role {
+    /// Measures the code engine.
+    Code(code::Args),
+    /// Runs one call of the code engine.
+    #[command(hide = true)]
+    CodeWork { work: String },
     /// Runs one job as the client and prints its sample.
     #[command(hide = true)]
     Client { job: String },
@@ -67,6 +73,8 @@ fn main() -> anyhow::Result<ExitCode> {
     }
     let args = Args::parse();
     match &args.role {
+        Some(Role::Code(code)) => code::run(code)?,
+        Some(Role::CodeWork { work }) => serde_json::from_str::<code::Work>(work)?.run()?,
         Some(Role::Client { job }) => {
             let job: Job = serde_json::from_str(job)?;
             println!("{}", serde_json::to_string(&side::client(&job)?)?);

@@ -77,10 +77,10 @@ fn median(times: &mut [Duration]) -> Duration {
 }
 
 /// The most memory a process ever had resident.
-const PEAK: &str = "VmHWM:";
+pub(crate) const PEAK: &str = "VmHWM:";
 
 /// A figure of a process's memory.
-fn kib(pid: &str, figure: &str) -> u64 {
+pub(crate) fn kib(pid: &str, figure: &str) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix(figure));
     line.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or(0)

@@ -78,7 +78,7 @@ fn label(kind: Kind) -> &'static str {
 }
 
 /// The `acp` program: the one that was named, or the one beside this program.
-fn program(plan: &Plan) -> Result<PathBuf, String> {
+pub(super) fn program(plan: &Plan) -> Result<PathBuf, String> {
     if let Some(named) = &plan.acp {
         return match named.is_file() {
             true => Ok(named.clone()),

@@ -5,6 +5,7 @@ mod large;
 mod mock;
 mod relay;
 mod round_trip;
+mod sessions;
 mod slow_reader;
 mod start_up;
 mod streaming;
@@ -30,7 +31,7 @@ pub(crate) enum Wanted {
 }
 
 impl Bar {
-    fn new(what: &'static str, wanted: Wanted, found: Option<f64>) -> Self {
+    pub(crate) fn new(what: &'static str, wanted: Wanted, found: Option<f64>) -> Self {
         Self { what, wanted, found }
     }
 
@@ -53,7 +54,7 @@ type Group = fn(&Plan) -> anyhow::Result<Vec<Bar>>;
 
 /// Runs every group that is wanted and prints the table.
 pub(crate) fn all(plan: &Plan) -> anyhow::Result<()> {
-    let groups: [(&str, Group); 9] = [
+    let groups: [(&str, Group); 10] = [
         ("streaming over pipes", streaming::pipes),
         ("streaming over tcp", streaming::tcp),
         ("round trip", round_trip::run),
@@ -63,6 +64,7 @@ pub(crate) fn all(plan: &Plan) -> anyhow::Result<()> {
         ("relay", relay::run),
         ("judge", judge::run),
         ("mock", mock::run),
+        ("sessions", sessions::run),
     ];
     let known = groups.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
     anyhow::ensure!(
@@ -75,9 +77,14 @@ pub(crate) fn all(plan: &Plan) -> anyhow::Result<()> {
             bars.extend(run(plan)?);
         }
     }
+    print_bars("What we promise", &bars);
+    Ok(())
+}
+
+/// Prints what is promised beside what came out.
+pub(crate) fn print_bars(title: &str, bars: &[Bar]) {
     let rows: Vec<_> = bars.iter().map(Bar::row).collect();
     if !rows.is_empty() {
-        table::print("What we promise", &["bar", "wanted", "measured", "verdict"], &rows);
+        table::print(title, &["bar", "wanted", "measured", "verdict"], &rows);
     }
-    Ok(())
 }
