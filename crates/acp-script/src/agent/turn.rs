@@ -315,10 +315,10 @@ impl Agent {
             Some(message) => message,
             None => self.fresh_id("msg"),
         };
-        self.outbox.push_back(Effect::Send(Frame::notification(
-            "session/update",
-            &Chunk::new(session, stream.voice, &piece, &message),
-        )));
+        if self.is_root(session) {
+            let chunk = Chunk::new(session, stream.voice, &piece, &message);
+            self.outbox.push_back(Effect::Send(Frame::notification("session/update", &chunk)));
+        }
         stream.said.push_str(&piece);
         stream.message = Some(message);
         if !more {

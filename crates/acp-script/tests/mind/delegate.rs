@@ -1,0 +1,122 @@
+//! Tasks in sessions of the agent's own.
+
+use acp_script::agent::AgentConfig;
+use serde_json::{Value, json};
+
+use crate::desk::{Desk, config};
+
+/// A prompt that delegates so many tasks at once, each of which waits for a search.
+fn tasks(number: usize) -> String {
+    (0..number).map(|n| format!("Delegate the task 'Search for \"word{n}\"'. ")).collect()
+}
+
+impl Desk {
+    fn found(&mut self, at: usize, text: &str) {
+        let token = self.tools[at].token;
+        let output = acp_script::agent::ToolOutput { text: text.to_owned(), ..Default::default() };
+        self.agent.tool_answered(token, Ok(output));
+        self.run();
+    }
+}
+
+#[test]
+fn a_task_is_done_by_a_child_whose_work_is_visible_and_whose_words_are_the_result() {
+    let mut desk = Desk::new(config(), &json!({}));
+    let prompt = desk.prompt(&tasks(1));
+    assert_eq!(desk.tools.len(), 1);
+    assert_eq!(desk.tools[0].session, desk.session, "a child works in its parent's session for the world");
+    desk.found(0, "found it");
+    assert_eq!(desk.answer(prompt)["result"]["stopReason"], "end_turn");
+    assert_eq!(desk.states("delegate"), ["pending", "in_progress", "completed"]);
+    assert_eq!(desk.states("search"), ["pending", "in_progress", "completed"]);
+    assert!(desk.words().contains("found it"), "{}", desk.words());
+    let all: Vec<&Value> = desk.sent.iter().filter(|frame| frame["method"] == "session/update").collect();
+    assert!(all.iter().all(|frame| frame["params"]["sessionId"] == desk.session.as_str()));
+    let record = desk.stored.as_ref().expect("a record");
+    let kept: Vec<&str> = record.history.iter().filter_map(|entry| entry["name"].as_str()).collect();
+    assert_eq!(kept, ["search", "delegate"], "the history has what the client saw");
+}
+
+#[test]
+fn three_work_at_once_and_the_next_begins_when_one_is_done() {
+    let mut desk = Desk::new(config(), &json!({}));
+    let prompt = desk.prompt(&tasks(5));
+    assert_eq!(desk.tools.len(), 3);
+    desk.found(1, "b");
+    assert_eq!(desk.tools.len(), 4);
+    for at in [0, 2, 3, 4] {
+        desk.found(at, "x");
+    }
+    assert_eq!(desk.answer(prompt)["result"]["stopReason"], "end_turn");
+    assert_eq!(desk.states("delegate").iter().filter(|state| *state == "completed").count(), 5);
+}
+
+#[test]
+fn a_session_delegates_ten_tasks_and_no_more() {
+    let mut desk = Desk::new(config(), &json!({}));
+    let prompt = desk.prompt(&tasks(12));
+    let mut at = 0;
+    while at < desk.tools.len() {
+        desk.found(at, "x");
+        at += 1;
+    }
+    assert_eq!(at, 10);
+    desk.answer(prompt);
+    let states = desk.states("delegate");
+    assert_eq!(states.iter().filter(|state| *state == "failed").count(), 2);
+    assert!(desk.words().contains("10 tasks"), "{}", desk.words());
+    desk.prompt(&tasks(1));
+    assert_eq!(desk.tools.len(), 10, "the limit holds for the session, not for the turn");
+}
+
+#[test]
+fn a_child_delegates_nothing() {
+    let mut desk = Desk::new(config(), &json!({}));
+    let prompt = desk.prompt("Delegate the task 'Delegate: say something'.");
+    assert_eq!(desk.answer(prompt)["result"]["stopReason"], "end_turn");
+    assert_eq!(desk.states("delegate").iter().filter(|state| *state == "failed").count(), 1);
+    assert!(desk.words().contains("cannot be delegated further"), "{}", desk.words());
+}
+
+#[test]
+fn a_child_has_five_minutes() {
+    let mut desk = Desk::new(config(), &json!({}));
+    let prompt = desk.prompt(&tasks(1));
+    desk.pass(299);
+    assert!(desk.find(prompt).is_none());
+    desk.pass(2);
+    assert_eq!(desk.answer(prompt)["result"]["stopReason"], "end_turn");
+    assert_eq!(desk.states("delegate").last().map(String::as_str), Some("failed"));
+    assert_eq!(desk.abandoned, [desk.tools[0].token]);
+    assert!(desk.words().contains("300 s"), "{}", desk.words());
+}
+
+#[test]
+fn cancelling_the_parent_cancels_its_children_and_those_that_wait() {
+    let mut desk = Desk::new(config(), &json!({}));
+    let prompt = desk.prompt(&tasks(5));
+    desk.cancel();
+    assert_eq!(desk.answer(prompt)["result"]["stopReason"], "cancelled");
+    assert_eq!(desk.abandoned.len(), 3);
+    assert_eq!(desk.tools.len(), 3);
+    assert_eq!(desk.states("delegate").iter().filter(|state| *state == "failed").count(), 5);
+    let again = desk.prompt("Say 'still here'");
+    assert_eq!(desk.answer(again)["result"]["stopReason"], "end_turn");
+}
+
+#[test]
+fn a_childs_questions_are_asked_in_the_parents_session() {
+    let mut desk = Desk::new(config(), &json!({}));
+    desk.prompt("Delegate the task 'Run the command \"make\"'.");
+    let asked = desk.sent.iter().find(|frame| frame["method"] == "session/request_permission");
+    assert_eq!(asked.expect("a question")["params"]["sessionId"], desk.session.as_str());
+}
+
+#[test]
+fn without_leave_nothing_is_delegated() {
+    let mut desk = Desk::new(AgentConfig { delegate: false, ..config() }, &json!({}));
+    let prompt = desk.prompt(&tasks(1));
+    assert_eq!(desk.answer(prompt)["result"]["stopReason"], "end_turn");
+    assert!(desk.tools.is_empty());
+    assert!(desk.words().contains("nobody to delegate"), "{}", desk.words());
+}

@@ -1,0 +1,121 @@
+//! Hands of its own, and what they may not do.
+
+use acp_policy::ToolPatterns;
+use acp_script::agent::AgentConfig;
+use serde_json::json;
+
+use crate::desk::{Desk, config};
+
+#[test]
+fn what_the_client_cannot_do_the_agent_does_itself() {
+    let mut desk = Desk::new(config(), &json!({}));
+    let prompt = desk.prompt("Read notes.txt");
+    assert_eq!(desk.own[0]["method"], "fs/read_text_file");
+    assert_eq!(desk.own[0]["params"]["path"], "/work/notes.txt");
+    desk.reply("fs/read_text_file", &json!({ "content": "thyme" }));
+    assert_eq!(desk.answer(prompt)["result"]["stopReason"], "end_turn");
+    assert!(desk.words().contains("thyme"));
+}
+
+#[test]
+fn what_the_client_can_do_it_does() {
+    let mut desk = Desk::new(config(), &json!({ "fs": { "readTextFile": true }, "terminal": true }));
+    desk.prompt("Read notes.txt");
+    assert!(desk.own.is_empty());
+    assert!(desk.sent.iter().any(|frame| frame["method"] == "fs/read_text_file"));
+}
+
+#[test]
+fn a_command_of_its_own_shows_its_output_and_no_terminal() {
+    let mut desk = Desk::new(config(), &json!({}));
+    desk.prompt("Run the command 'make'");
+    desk.allow();
+    desk.reply("terminal/create", &json!({ "terminalId": "t" }));
+    desk.reply("terminal/wait_for_exit", &json!({ "exitCode": 0, "signal": null }));
+    desk.reply("terminal/output", &json!({ "output": "built", "truncated": false }));
+    desk.reply("terminal/release", &json!({}));
+    assert_eq!(desk.states("run_command"), ["pending", "in_progress", "completed"]);
+    let content: String = desk.updates().iter().map(|update| update["content"].to_string()).collect();
+    assert!(content.contains("built") && !content.contains("terminalId"), "{content}");
+}
+
+#[test]
+fn writes_and_commands_wait_for_permission_and_reads_do_not() {
+    let mut desk = Desk::new(config(), &json!({}));
+    desk.prompt("Write 'x' to a.txt");
+    desk.reply("fs/read_text_file", &json!({ "content": "old" }));
+    assert!(!desk.own.iter().any(|frame| frame["method"] == "fs/write_text_file"));
+    let asked = desk.sent.iter().find(|frame| frame["method"] == "session/request_permission");
+    assert_eq!(asked.expect("a question")["params"]["toolCall"]["content"][0]["type"], "diff");
+    desk.allow();
+    assert!(desk.own.iter().any(|frame| frame["method"] == "fs/write_text_file"));
+}
+
+#[test]
+fn patterns_allow_and_deny_by_tool_and_command() {
+    let allow = ToolPatterns::parse(["Bash(git *)"]).expect("a pattern");
+    let deny = ToolPatterns::parse(["Bash(git push*)"]).expect("a pattern");
+    let mut desk = Desk::new(AgentConfig { allow, deny, ..config() }, &json!({}));
+    desk.prompt("Run the command 'git status'");
+    assert!(desk.own.iter().any(|frame| frame["method"] == "terminal/create"), "allowed without a question");
+    desk.cancel();
+    desk.pass(5);
+    desk.own.clear();
+    desk.prompt("Run the command 'git push --force'");
+    assert!(!desk.own.iter().any(|frame| frame["method"] == "terminal/create"));
+    assert_eq!(desk.states("run_command").last().map(String::as_str), Some("failed"));
+}
+
+#[test]
+fn planning_reads_gives_a_plan_and_changes_nothing() {
+    let mut desk = Desk::new(config(), &json!({}));
+    desk.ask("session/set_mode", &json!({ "sessionId": desk.session, "modeId": "plan" }));
+    desk.prompt("Read a.txt and then write 'x' to b.txt");
+    let plan = desk.updates().into_iter().find(|update| update["sessionUpdate"] == "plan").cloned();
+    assert_eq!(plan.expect("a plan")["entries"].as_array().map(Vec::len), Some(2));
+    desk.reply("fs/read_text_file", &json!({ "content": "thyme" }));
+    assert_eq!(desk.states("read_file"), ["pending", "in_progress", "completed"]);
+    assert_eq!(desk.states("write_file"), ["pending", "failed"]);
+    assert_eq!(desk.own.len(), 1);
+}
+
+#[test]
+fn without_leave_to_edit_nothing_is_written_whatever_the_mode() {
+    let mut desk = Desk::new(AgentConfig { edit: false, ..config() }, &json!({}));
+    desk.ask("session/set_mode", &json!({ "sessionId": desk.session, "modeId": "bypassPermissions" }));
+    desk.prompt("Write 'x' to a.txt");
+    assert_eq!(desk.states("write_file"), ["pending", "failed"]);
+    assert!(desk.own.is_empty());
+}
+
+#[test]
+fn where_tool_errors_end_the_prompt_they_say_why() {
+    let mut desk = Desk::new(AgentConfig { tool_errors: true, ..config() }, &json!({}));
+    let outside = desk.prompt("Read /etc/passwd");
+    assert_eq!(desk.answer(outside)["error"]["data"]["reason"], "permission_denied");
+    let broken = desk.prompt("Use a tool that fails");
+    desk.allow();
+    assert_eq!(desk.answer(broken)["error"]["data"]["reason"], "tool_execution_failed");
+    let next = desk.prompt("Say 'fine'");
+    assert_eq!(desk.answer(next)["result"]["stopReason"], "end_turn");
+}
+
+#[test]
+fn a_turn_that_was_cut_off_is_loaded_with_its_open_calls_as_failed() {
+    let mut desk = Desk::new(config(), &json!({}));
+    desk.prompt("Search for 'needle'");
+    let record = desk.stored.clone().expect("the turn is kept while it runs");
+    assert_eq!(record.draft.len(), 1);
+    let call = record.draft[0]["toolCallId"].clone();
+    let mut next = Desk::new(config(), &json!({}));
+    let params = json!({ "sessionId": record.id, "cwd": "/work", "mcpServers": [] });
+    let load = next.ask("session/load", &params);
+    let token = next.fetches[0];
+    let id = record.id.clone();
+    next.agent.session_fetched(token, &id, Some(record));
+    next.run();
+    assert!(next.answer(load).get("result").is_some());
+    let replayed: Vec<_> = next.updates().into_iter().filter(|update| update["toolCallId"] == call).collect();
+    assert_eq!((replayed.len(), &replayed[0]["status"]), (1, &json!("failed")));
+    assert!(next.updates().iter().any(|update| update["content"]["text"] == "Search for 'needle'"));
+}

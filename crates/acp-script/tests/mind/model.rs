@@ -1,0 +1,193 @@
+//! Turns that a model decides.
+
+use acp_script::agent::{AgentConfig, Thought, ThoughtEnd, ToolOutput};
+use serde_json::{Value, json};
+
+use crate::desk::{Desk, config};
+
+fn desk() -> Desk {
+    Desk::new(AgentConfig { model: true, ..config() }, &json!({}))
+}
+
+impl Desk {
+    fn thinks(&mut self, thoughts: impl IntoIterator<Item = Thought>) {
+        let token = self.questions.last().expect("a question").0;
+        for thought in thoughts {
+            self.agent.thought(token, thought);
+            self.run();
+        }
+    }
+}
+
+fn call(name: &str, arguments: Value) -> Thought {
+    Thought::Call { name: name.to_owned(), arguments }
+}
+
+fn done() -> Thought {
+    Thought::End(ThoughtEnd::Done)
+}
+
+#[test]
+fn a_model_speaks_calls_a_tool_and_is_asked_again_with_its_result() {
+    let mut desk = desk();
+    let prompt = desk.prompt("How does authentication work?");
+    assert_eq!(desk.questions.len(), 1);
+    desk.thinks([
+        Thought::Thinking("Hm.".to_owned()),
+        Thought::Text("I look ".to_owned()),
+        Thought::Text("around.".to_owned()),
+        call("search", json!({ "query": "auth" })),
+        done(),
+    ]);
+    assert_eq!(desk.tools[0].name, "search");
+    assert_eq!(desk.tools[0].cwd, "/work");
+    let token = desk.tools[0].token;
+    let found = ToolOutput { text: "auth.rs: fn login".to_owned(), ..ToolOutput::default() };
+    desk.agent.tool_answered(token, Ok(found));
+    desk.run();
+    let (_, again) = desk.questions.last().expect("a second question");
+    let kinds: Vec<&str> = again.history.iter().filter_map(|entry| entry["sessionUpdate"].as_str()).collect();
+    assert_eq!(kinds, ["user_message_chunk", "agent_thought_chunk", "agent_message_chunk", "tool_call"]);
+    assert_eq!(again.history[3]["content"][0]["content"]["text"], "auth.rs: fn login");
+    assert_eq!(again.rounds, [1, 4]);
+    desk.thinks([Thought::Text(" By login.".to_owned()), Thought::Usage { input: 90, output: 10 }, done()]);
+    assert_eq!(desk.answer(prompt)["result"]["stopReason"], "end_turn");
+    assert_eq!(desk.words(), "I look around. By login.");
+    assert_eq!(desk.states("search"), ["pending", "in_progress", "completed"]);
+    let usage = desk.updates().into_iter().find(|update| update["sessionUpdate"] == "usage_update");
+    assert_eq!(usage.expect("usage")["used"], 100);
+}
+
+#[test]
+fn the_pieces_of_a_message_share_an_id_and_another_voice_has_its_own() {
+    let mut desk = desk();
+    desk.prompt("Hello");
+    let (think, say) =
+        (|text: &str| Thought::Thinking(text.to_owned()), |text: &str| Thought::Text(text.to_owned()));
+    desk.thinks([think("a"), think("b"), say("c"), say("d"), done()]);
+    let ids: Vec<&str> = desk.updates().iter().filter_map(|update| update["messageId"].as_str()).collect();
+    assert_eq!((ids[0], ids[2]), (ids[1], ids[3]));
+    assert_ne!(ids[0], ids[2]);
+}
+
+#[test]
+fn a_call_that_cannot_be_made_fails_and_the_model_is_told_why() {
+    let mut desk = desk();
+    desk.prompt("Do something odd");
+    desk.thinks([
+        call("no_such_tool", json!({})),
+        call("read_file", json!({ "path": 5 })),
+        call("read_file", json!("not an object")),
+        done(),
+    ]);
+    let (_, again) = desk.questions.last().expect("asked again");
+    let reasons: Vec<String> = again.history[1..].iter().map(|call| call["content"].to_string()).collect();
+    assert!(reasons[0].contains("There is no tool"), "{reasons:?}");
+    assert!(reasons[1].contains("needs \\\"path\\\""), "{reasons:?}");
+    assert_eq!(desk.questions.len(), 2);
+    assert_eq!(desk.states("read_file"), ["pending", "failed", "pending", "failed"]);
+}
+
+#[test]
+fn a_model_that_fails_fails_the_prompt_with_its_reason_and_the_session_goes_on() {
+    let mut desk = desk();
+    let first = desk.prompt("Hello");
+    desk.thinks([
+        Thought::Text("Half an ans".to_owned()),
+        Thought::End(ThoughtEnd::Failed("no route".to_owned())),
+    ]);
+    assert!(desk.answer(first)["error"]["message"].as_str().is_some_and(|words| words.contains("no route")));
+    let second = desk.prompt("Again");
+    desk.thinks([Thought::Text("Yes.".to_owned()), done()]);
+    assert_eq!(desk.answer(second)["result"]["stopReason"], "end_turn");
+}
+
+#[test]
+fn stop_reasons_of_the_model_are_those_of_the_turn() {
+    for (end, reason) in [(ThoughtEnd::MaxTokens, "max_tokens"), (ThoughtEnd::Refusal, "refusal")] {
+        let mut desk = desk();
+        let prompt = desk.prompt("Hello");
+        desk.thinks([Thought::End(end)]);
+        assert_eq!(desk.answer(prompt)["result"]["stopReason"], reason);
+    }
+}
+
+#[test]
+fn cancelling_abandons_the_question_and_later_pieces_are_ignored() {
+    let mut desk = desk();
+    let prompt = desk.prompt("Tell me a story");
+    desk.thinks([Thought::Text("Once ".to_owned())]);
+    desk.cancel();
+    assert_eq!(desk.answer(prompt)["result"]["stopReason"], "cancelled");
+    assert_eq!(desk.abandoned, [desk.questions[0].0]);
+    desk.thinks([Thought::Text("upon a time".to_owned()), done()]);
+    assert_eq!(desk.words(), "Once ");
+    let kept = desk.stored.as_ref().expect("a record");
+    assert!(kept.history.iter().any(|entry| entry["content"]["text"] == "Once "));
+}
+
+#[test]
+fn a_model_that_never_ends_is_stopped_after_its_rounds() {
+    let mut desk = Desk::new(AgentConfig { model: true, max_rounds: 3, ..config() }, &json!({}));
+    let prompt = desk.prompt("Go on");
+    for _ in 0..3 {
+        desk.thinks([call("update_plan", json!({ "entries": [] })), done()]);
+    }
+    assert_eq!(desk.answer(prompt)["result"]["stopReason"], "max_turn_requests");
+}
+
+#[test]
+fn a_plan_of_the_model_is_shown_in_the_protocols_words() {
+    let mut desk = desk();
+    desk.prompt("Plan it");
+    let entries = json!([{ "content": "Look", "status": "completed" }, { "content": "Do", "status": "odd" }]);
+    desk.thinks([call("update_plan", json!({ "entries": entries })), done()]);
+    let plan = desk.updates().into_iter().find(|update| update["sessionUpdate"] == "plan").cloned();
+    let states: Vec<Value> = plan.expect("a plan")["entries"]
+        .as_array()
+        .map(|entries| entries.iter().map(|entry| entry["status"].clone()).collect())
+        .unwrap_or_default();
+    assert_eq!(states, ["completed", "pending"]);
+}
+
+#[test]
+fn slash_commands_need_no_model() {
+    let mut desk = desk();
+    let prompt = desk.prompt("/status");
+    assert!(desk.questions.is_empty());
+    assert_eq!(desk.answer(prompt)["result"]["stopReason"], "end_turn");
+    assert!(desk.words().contains("/work"), "{}", desk.words());
+}
+
+#[test]
+fn a_compacted_conversation_is_told_in_short() {
+    let mut desk = desk();
+    desk.prompt("What is in the attic?");
+    desk.thinks([call("search", json!({ "query": "attic" })), done()]);
+    let token = desk.tools[0].token;
+    let long = ToolOutput { text: "dust ".repeat(5000), ..ToolOutput::default() };
+    desk.agent.tool_answered(token, Ok(long));
+    desk.run();
+    desk.thinks([Thought::Text("Dust.".to_owned()), done()]);
+    desk.prompt("/compact");
+    desk.prompt("And now?");
+    let (_, question) = desk.questions.last().expect("a question");
+    let first = question.history[0]["content"]["text"].as_str().expect("the digest");
+    assert!(first.contains("What is in the attic?") && first.contains("Dust."), "{first}");
+    assert!(question.history.iter().all(|entry| entry["sessionUpdate"] != "tool_call"));
+    assert!(question.rounds.iter().all(|at| *at <= question.history.len()));
+}
+
+#[test]
+fn seals_stand_where_the_provider_put_them() {
+    let mut desk = desk();
+    desk.prompt("Hello");
+    desk.thinks([
+        Thought::Thinking("Hm.".to_owned()),
+        Thought::Seal("s1".to_owned()),
+        call("update_plan", json!({ "entries": [] })),
+        done(),
+    ]);
+    let (_, again) = desk.questions.last().expect("asked again");
+    assert_eq!(again.seals, [(2, "s1".to_owned())]);
+}
