@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use acp_host::{Ask as Asking, Asked, Question};
-use acp_policy::ChoiceKind;
+use acp_policy::{Choice, ChoiceKind, Outcome, Verdict, choose_option};
 use async_nats::{Request, RequestErrorKind};
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
@@ -52,7 +52,7 @@ enum Said {
 }
 
 impl Workshop {
-    /// Asks, and answers the agent. Dropping the question is a no.
+    /// Asks, and answers the agent.
     pub(super) async fn ask(self: &Arc<Self>, seat: &Seat, mut question: Question) {
         let Some(ask) = self.request_for(seat, &question) else { return };
         let (reply, by_control) = oneshot::channel();
@@ -78,10 +78,12 @@ impl Workshop {
                 self.shared().counts.unanswered.fetch_add(1, Ordering::Relaxed);
                 let words = format!("no permission for {title:?} in session {:?}: {why}", seat.session);
                 self.shared().say(Level::Warn, &words);
+                reject(question);
             }
             Said::Nonsense(why) => {
                 let words = format!("no permission for {title:?} in session {:?}: {why}", seat.session);
                 self.shared().say(Level::Warn, &words);
+                reject(question);
             }
         }
     }
@@ -149,6 +151,22 @@ impl Workshop {
 }
 
 const ALLOW: &str = "allow";
+
+/// Says no, in the agent's own words where it has some.
+fn reject(question: Question) {
+    let answer = match &question.ask {
+        Asking::Permission { options, .. } => {
+            let choices: Vec<Choice<'_>> =
+                options.iter().map(|option| Choice { id: &option.id, kind: option.kind }).collect();
+            match choose_option(Verdict::Deny, &choices) {
+                Outcome::Selected(option) => Asked::Option(option),
+                Outcome::Cancelled => Asked::Cancelled,
+            }
+        }
+        _ => Asked::No,
+    };
+    question.answer(answer);
+}
 
 fn check(ask: &Ask, option: Option<&str>) -> Result<(), String> {
     match option {

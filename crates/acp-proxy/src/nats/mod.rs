@@ -1,9 +1,10 @@
 //! NATS: what happens in sessions is stored in JetStream, and tasks are taken from a queue there.
 //!
 //! [`Nats`] is a proxy's side of it: the connection, the streams, one publisher per session with a spool on disk.
-//! [`Desk`] is who submits tasks, watches sessions and answers permission requests.
+//! [`TaskClient`] is who submits tasks, watches sessions and answers permission requests.
 
 mod ask;
+mod client;
 pub mod connect;
 mod delivery;
 mod hear;
@@ -19,6 +20,7 @@ pub mod subject;
 pub mod trace;
 mod work;
 
+pub use client::{Asked, Cancelled, ClientError, Progress, Requests, TaskClient};
 pub use connect::{Access, AccessError, Standing};
 pub use hub::{Nats, NatsError, Report, Settings};
 pub use subject::{Style, Subjects};

@@ -147,11 +147,12 @@ pub async fn ensure(context: &Context, subjects: Subjects, replicas: usize) -> R
     };
     let work = RetentionPolicy::WorkQueue;
     let limits = RetentionPolicy::Limits;
+    // The queue comes last: where there is a queue, there is everything that a task needs.
     Ok(Streams {
-        tasks: one(context, config(names.tasks, tasks, work, Duration::ZERO)).await?,
         events: one(context, config(names.events, vec!["acp.v1.session.*.event"], limits, KEPT)).await?,
         results: one(context, config(names.results, results, limits, KEPT)).await?,
         dead: one(context, config(names.dead, vec![dead], limits, KEPT)).await?,
+        tasks: one(context, config(names.tasks, tasks, work, Duration::ZERO)).await?,
     })
 }
 

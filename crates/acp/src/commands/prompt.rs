@@ -74,7 +74,8 @@ async fn talk(args: &Args) -> Result<u8, Trouble> {
     }
 }
 
-fn text(argument: &str) -> anyhow::Result<String> {
+/// The text of a prompt: the argument, or standard input for `-`.
+pub(crate) fn text(argument: &str) -> anyhow::Result<String> {
     if argument != "-" {
         return Ok(argument.to_owned());
     }

@@ -1,0 +1,349 @@
+//! The other end: who submits tasks, watches sessions, and answers permission requests.
+
+use std::time::Duration;
+
+use async_nats::jetstream::consumer::{DeliverPolicy, pull};
+use async_nats::jetstream::context::{PublishErrorKind, traits::Publisher as _};
+use async_nats::jetstream::message::PublishMessage;
+use async_nats::jetstream::stream::{LastRawMessageErrorKind, Stream};
+use async_nats::jetstream::{self, Context};
+use async_nats::{Client, Request, RequestErrorKind, Subscriber};
+use futures_util::StreamExt as _;
+use tokio::sync::mpsc;
+
+use super::connect::{Access, AccessError};
+use super::ledger::json;
+use super::payload::{Answer, Ask, Control, Controlled, Op, State, Status, Task, TaskResult};
+use super::streams::Names;
+use super::subject::{Subjects, token};
+use super::trace::TRACEPARENT;
+use crate::event::{Event, EventError, VERSION};
+use crate::talk::Say;
+
+/// A connection for people and scripts.
+#[derive(Clone)]
+pub struct TaskClient {
+    client: Client,
+    context: Context,
+    subjects: Subjects,
+}
+
+/// Why something did not work.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// No connection.
+    #[error(transparent)]
+    Access(#[from] AccessError),
+    /// There is no queue.
+    #[error("there is no stream for {0}: no proxy has worked on this NATS yet (start `acp proxy --nats …` first)")]
+    NoStream(String),
+    /// The task was submitted before.
+    #[error("task {0:?} was submitted before; choose another id")]
+    Known(String),
+    /// There is no such task.
+    #[error("task {0:?} is not known: it was never submitted, or it has not begun")]
+    Unknown(String),
+    /// Nobody serves the session.
+    #[error("no proxy serves session {0:?}")]
+    NotServed(String),
+    /// A proxy refused.
+    #[error("the proxy refused: {0}")]
+    Refused(String),
+    /// NATS did not do it.
+    #[error("NATS could not {what}: {why}")]
+    Nats {
+        /// What.
+        what: &'static str,
+        /// Why.
+        why: String,
+    },
+}
+
+/// How long NATS and proxies may take to answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+impl TaskClient {
+    /// Connects.
+    pub async fn connect(access: &Access, subjects: Subjects, say: &Say) -> Result<TaskClient, ClientError> {
+        let (client, _) = access.connect("acp tasks", false, say).await?;
+        let mut context = jetstream::new(client.clone());
+        context.set_timeout(PATIENCE);
+        Ok(TaskClient { client, context, subjects })
+    }
+
+    /// Puts a task into the queue.
+    pub async fn submit(&self, agent: &str, task: &Task, trace: Option<&str>) -> Result<(), ClientError> {
+        let subject = self.subjects.task(agent);
+        let mut message =
+            PublishMessage::build().payload(json(task)).message_id(format!("task:{}", token(&task.id)));
+        if let Some(trace) = trace {
+            message = message.header(TRACEPARENT, trace);
+        }
+        let what = "queue the task";
+        let sent = self.context.publish_message(message.outbound_message(subject.clone())).await;
+        let ack = sent.map_err(|error| wrong(what, &error))?.await;
+        match ack {
+            Ok(ack) if ack.duplicate => Err(ClientError::Known(task.id.clone())),
+            Ok(_) => Ok(()),
+            Err(error) if error.kind() == PublishErrorKind::StreamNotFound => Err(ClientError::NoStream(subject)),
+            Err(error) => Err(wrong(what, &error)),
+        }
+    }
+
+    /// Where a task stands, if it has begun.
+    pub async fn status(&self, task: &str) -> Result<Option<Status>, ClientError> {
+        self.last(&self.subjects.status(task)).await
+    }
+
+    /// What came of a task, if it has ended.
+    pub async fn result(&self, task: &str) -> Result<Option<TaskResult>, ClientError> {
+        self.last(&self.subjects.result(task)).await
+    }
+
+    async fn last<T: serde::de::DeserializeOwned>(&self, subject: &str) -> Result<Option<T>, ClientError> {
+        let stream = self.results().await?;
+        match stream.get_last_raw_message_by_subject(subject).await {
+            Ok(message) => serde_json::from_slice(&message.payload).map(Some).map_err(|error| wrong("read it", &error)),
+            Err(error) if matches!(error.kind(), LastRawMessageErrorKind::NoMessageFound) => Ok(None),
+            Err(error) => Err(wrong("look it up", &error)),
+        }
+    }
+
+    async fn results(&self) -> Result<Stream, ClientError> {
+        self.stream(Names::of(self.subjects.style).results).await
+    }
+
+    async fn stream(&self, name: &str) -> Result<Stream, ClientError> {
+        self.context.get_stream(name).await.map_err(|_| ClientError::NoStream(name.to_owned()))
+    }
+
+    /// Follows a task from its beginning: where it stands, each time that changes, until its result.
+    pub async fn follow(&self, task: &str) -> Result<mpsc::Receiver<Progress>, ClientError> {
+        let stream = self.results().await?;
+        let (tell, told) = mpsc::channel(64);
+        for subject in [self.subjects.status(task), self.subjects.result(task)] {
+            let (tell, is_result) = (tell.clone(), subject == self.subjects.result(task));
+            let config = pull::OrderedConfig {
+                filter_subject: subject,
+                deliver_policy: DeliverPolicy::All,
+                ..pull::OrderedConfig::default()
+            };
+            let consumer = stream.create_consumer(config).await.map_err(|error| wrong("follow it", &error))?;
+            let mut messages = consumer.messages().await.map_err(|error| wrong("follow it", &error))?;
+            tokio::spawn(async move {
+                while let Some(message) = messages.next().await {
+                    let Ok(message) = message else { continue };
+                    let progress = if is_result {
+                        serde_json::from_slice(&message.payload).map(|result| Progress::Ended(Box::new(result)))
+                    } else {
+                        serde_json::from_slice(&message.payload).map(Progress::Status)
+                    };
+                    if let Ok(progress) = progress
+                        && tell.send(progress).await.is_err()
+                    {
+                        return;
+                    }
+                }
+            });
+        }
+        Ok(told)
+    }
+
+    /// What happened in a session, from the beginning or from a place in the stream, and what happens from now on.
+    pub async fn events(
+        &self,
+        session: &str,
+        from: Option<u64>,
+    ) -> Result<mpsc::Receiver<Result<(u64, Event), EventError>>, ClientError> {
+        let stream = self.stream(Names::of(self.subjects.style).events).await?;
+        let deliver_policy = match from {
+            Some(start_sequence) => DeliverPolicy::ByStartSequence { start_sequence },
+            None => DeliverPolicy::All,
+        };
+        let config = pull::OrderedConfig {
+            filter_subject: self.subjects.event(session),
+            deliver_policy,
+            ..pull::OrderedConfig::default()
+        };
+        let consumer = stream.create_consumer(config).await.map_err(|error| wrong("watch it", &error))?;
+        let mut messages = consumer.messages().await.map_err(|error| wrong("watch it", &error))?;
+        let (tell, told) = mpsc::channel(256);
+        tokio::spawn(async move {
+            while let Some(message) = messages.next().await {
+                let Ok(message) = message else { continue };
+                let sequence = message.info().map_or(0, |info| info.stream_sequence);
+                if tell.send(Event::parse(&message.payload).map(|event| (sequence, event))).await.is_err() {
+                    return;
+                }
+            }
+        });
+        Ok(told)
+    }
+
+    /// Cancels a task: its turn if it runs, and else the task itself, which then never begins.
+    pub async fn cancel(&self, agent: &str, task: &str) -> Result<Cancelled, ClientError> {
+        if self.result(task).await?.is_some() {
+            return Ok(Cancelled::TooLate);
+        }
+        match self.status(task).await? {
+            Some(Status { state: State::Begun, session: Some(session), .. }) => {
+                self.control(&session, Op::Cancel).await?;
+                Ok(Cancelled::Turn)
+            }
+            Some(Status { state: State::Withdrawn, .. }) => Ok(Cancelled::Task),
+            Some(_) => Ok(Cancelled::TooLate),
+            None => self.withdraw(agent, task).await,
+        }
+    }
+
+    async fn withdraw(&self, agent: &str, task: &str) -> Result<Cancelled, ClientError> {
+        let at = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        let at = u64::try_from(at.as_millis()).unwrap_or_default();
+        let (task_name, agent_name) = (task.to_owned(), agent.to_owned());
+        let status = Status {
+            v: VERSION,
+            task: task_name,
+            agent: agent_name,
+            state: State::Withdrawn,
+            session: None,
+            proxy: None,
+            at,
+        };
+        let what = "take the task back";
+        let message = PublishMessage::build().payload(json(&status)).expected_last_subject_sequence(0);
+        let message = message.outbound_message(self.subjects.status(task));
+        let sent = self.context.publish_message(message).await.map_err(|error| wrong(what, &error))?;
+        match sent.await {
+            Ok(_) => {}
+            // It has begun in this moment.
+            Err(error) if error.kind() == PublishErrorKind::WrongLastSequence => {
+                return Box::pin(self.cancel(agent, task)).await;
+            }
+            Err(error) => return Err(wrong(what, &error)),
+        }
+        let end = crate::turn::Tally::default().end("cancelled".to_owned(), None, None);
+        let result = TaskResult::of(task, agent, None, at, end);
+        let message = PublishMessage::build().payload(json(&result)).expected_last_subject_sequence(0);
+        let message = message.outbound_message(self.subjects.result(task));
+        if let Ok(ack) = self.context.publish_message(message).await {
+            let _ = ack.await;
+        }
+        Ok(Cancelled::Task)
+    }
+
+    /// Tells a session something.
+    pub async fn control(&self, session: &str, op: Op) -> Result<Controlled, ClientError> {
+        let control = Control { v: VERSION, op, id: None, option: None, delivery: None };
+        self.tell(session, &control).await
+    }
+
+    /// Answers a permission request; `None` turns it away.
+    pub async fn answer(&self, ask: &Ask, option: Option<String>) -> Result<(), ClientError> {
+        let control = Control { v: VERSION, op: Op::Answer, id: Some(ask.id.clone()), option, delivery: None };
+        self.tell(&ask.session, &control).await.map(drop)
+    }
+
+    async fn tell(&self, session: &str, control: &Control) -> Result<Controlled, ClientError> {
+        let request = Request::new().payload(json(control)).timeout(Some(PATIENCE));
+        let answer = self.client.send_request(self.subjects.control(session), request).await;
+        let answer = answer.map_err(|error| match error.kind() {
+            RequestErrorKind::NoResponders => ClientError::NotServed(session.to_owned()),
+            _ => wrong("reach the session", &error),
+        })?;
+        let answer: Controlled =
+            serde_json::from_slice(&answer.payload).map_err(|error| wrong("read the answer", &error))?;
+        match answer.error {
+            Some(why) if !answer.ok => Err(ClientError::Refused(why)),
+            _ => Ok(answer),
+        }
+    }
+
+    /// The permission requests that are open at this moment, of all proxies that answer within `patience`.
+    pub async fn open_requests(&self, patience: Duration) -> Result<Vec<Ask>, ClientError> {
+        let what = "ask for open requests";
+        let inbox = self.client.new_inbox();
+        let mut answers = self.client.subscribe(inbox.clone()).await.map_err(|error| wrong(what, &error))?;
+        let asked = self.client.publish_with_reply(self.subjects.open_requests(), inbox, "".into()).await;
+        asked.map_err(|error| wrong(what, &error))?;
+        let mut open = Vec::new();
+        let deadline = tokio::time::Instant::now() + patience;
+        while let Ok(Some(message)) = tokio::time::timeout_at(deadline, answers.next()).await {
+            if message.status.is_some() {
+                break;
+            }
+            open.extend(serde_json::from_slice::<Vec<Ask>>(&message.payload).unwrap_or_default());
+        }
+        open.sort_by_key(|ask| ask.deadline);
+        Ok(open)
+    }
+
+    /// Listens for permission requests. While this is held, proxies have somebody to ask.
+    pub async fn requests(&self) -> Result<Requests, ClientError> {
+        let subject = "acp.v1.session.*.permission";
+        let what = "listen for requests";
+        let asked = self.client.subscribe(subject).await.map_err(|error| wrong(what, &error))?;
+        // A round trip on the same connection: afterwards the server knows of the subscription.
+        self.context.query_account().await.map_err(|error| wrong(what, &error))?;
+        Ok(Requests { asked, client: self.client.clone() })
+    }
+}
+
+/// How a task went on.
+#[derive(Debug)]
+pub enum Progress {
+    /// It stands there now.
+    Status(Status),
+    /// It has ended.
+    Ended(Box<TaskResult>),
+}
+
+/// What was cancelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cancelled {
+    /// The running turn was told to end.
+    Turn,
+    /// The task will never begin.
+    Task,
+    /// It had ended before.
+    TooLate,
+}
+
+/// Permission requests as they come.
+pub struct Requests {
+    asked: Subscriber,
+    client: Client,
+}
+
+/// One of them.
+pub struct Asked {
+    /// What is asked.
+    pub ask: Ask,
+    reply: Option<async_nats::Subject>,
+    client: Client,
+}
+
+impl Requests {
+    /// The next one.
+    pub async fn next(&mut self) -> Option<Asked> {
+        loop {
+            let message = self.asked.next().await?;
+            if let Ok(ask) = serde_json::from_slice(&message.payload) {
+                return Some(Asked { ask, reply: message.reply, client: self.client.clone() });
+            }
+        }
+    }
+}
+
+impl Asked {
+    /// Answers it; `None` turns it away.
+    pub async fn answer(self, option: Option<String>) -> Result<(), ClientError> {
+        let Some(reply) = self.reply else { return Ok(()) };
+        let answer = json(&Answer { v: VERSION, option });
+        self.client.publish(reply, answer).await.map_err(|error| wrong("send the answer", &error))?;
+        self.client.flush().await.map_err(|error| wrong("send the answer", &error))
+    }
+}
+
+fn wrong(what: &'static str, error: &impl ToString) -> ClientError {
+    ClientError::Nats { what, why: error.to_string() }
+}

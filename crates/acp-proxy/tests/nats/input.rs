@@ -1,0 +1,217 @@
+//! Bad input: each is told by name, and nothing else suffers from it.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use acp_proxy::event::Body;
+use acp_proxy::nats::Subjects;
+use acp_proxy::nats::payload::DeadLetter;
+use async_nats::jetstream::{self, stream};
+use futures_util::StreamExt as _;
+
+use super::*;
+
+/// The dead letters so far, as they come.
+async fn dead_letters(server: &Server) -> async_nats::Subscriber {
+    let plain = async_nats::connect(server.url()).await.expect("a connection");
+    let letters = plain.subscribe("acp.v1.agent.*.dead").await.expect("a subscription");
+    // A round trip, so that the server knows of it.
+    let _ = plain.request("nobody.listens", "".into()).await;
+    letters
+}
+
+async fn letter(letters: &mut async_nats::Subscriber) -> DeadLetter {
+    let message = within(letters.next()).await.expect("a letter");
+    serde_json::from_slice(&message.payload).expect("a dead letter")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn malformed_tasks_are_dead_letters_with_a_reason() {
+    if server::left_out() {
+        return;
+    }
+    let (server, world, spool) = (Server::start(), Arc::new(World::default()), tempfile::tempdir().expect("a folder"));
+    let site = Site::start(&server, &world, spool.path()).await;
+    site.nats.ready().await;
+    let mut letters = dead_letters(&server).await;
+    let context = jetstream::new(async_nats::connect(server.url()).await.expect("a connection"));
+    let bad: [(&[u8], &str); 9] = [
+        (b"", "not a task"),
+        (b"\xff\xfe", "not a task"),
+        (b"[]", "not a task"),
+        (br#"{"v":2,"id":"x","prompt":"p"}"#, "version 2"),
+        (br#"{"v":1,"id":"","prompt":"p"}"#, "id"),
+        (br#"{"v":1,"id":"x","prompt":7}"#, "prompt must be text"),
+        (br#"{"v":1,"id":"x","prompt":"p","cwd":"here"}"#, "not absolute"),
+        (br#"{"v":1,"id":"x","prompt":"p","replyTo":"a.>"}"#, "replyTo"),
+        (br#"{"v":1,"id":"x","prompt":"p","priority":1}"#, "unknown field `priority`"),
+    ];
+    for (payload, reason) in bad {
+        let sent = context.publish(Subjects::default().task("counter"), payload.to_vec().into()).await;
+        sent.expect("sent").await.expect("queued");
+        let letter = letter(&mut letters).await;
+        assert!(letter.reason.contains(reason), "{reason}: {letter:?}");
+        match std::str::from_utf8(payload) {
+            Ok(text) => assert_eq!(letter.payload.as_deref(), Some(text)),
+            Err(_) => assert_eq!(letter.base64.as_deref(), Some("//4=")),
+        }
+    }
+    let client = client(&server).await;
+    submit(&client, &task("good", "count 1")).await;
+    result(&client, "good").await;
+    assert_eq!((world.prompts(), site.nats.report().dead), (1, 9));
+    let mut queue = context.get_stream("ACP_TASKS").await.expect("the queue");
+    assert_eq!(queue.info().await.expect("its state").state.messages, 0, "nothing is left in the queue");
+    site.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_task_that_cannot_begin_is_tried_three_times_and_then_answered() {
+    if server::left_out() {
+        return;
+    }
+    let (server, world, spool) = (Server::start(), Arc::new(World::default()), tempfile::tempdir().expect("a folder"));
+    world.refuse.store(3, Ordering::Release);
+    let site = Site::start(&server, &world, spool.path()).await;
+    site.nats.ready().await;
+    let mut letters = dead_letters(&server).await;
+    let client = client(&server).await;
+    submit(&client, &task("hard", "count 1")).await;
+    let letter = letter(&mut letters).await;
+    assert_eq!(letter.delivered, 3);
+    assert!(letter.reason.contains("tried 3 times") && letter.reason.contains("not installed"), "{letter:?}");
+    assert_eq!(result(&client, "hard").await.stop_reason, "rejected");
+    submit(&client, &task("easy", "count 1")).await;
+    assert_eq!(result(&client, "easy").await.stop_reason, "end_turn");
+    // One that goes on with a session that nobody has, and the agent cannot load.
+    let mut lost = task("lost", "count 1");
+    lost.session = Some("gone".to_owned());
+    submit(&client, &lost).await;
+    assert_eq!(result(&client, "lost").await.stop_reason, "rejected");
+    site.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_with_a_hostile_name_has_a_subject_of_its_own() {
+    if server::left_out() {
+        return;
+    }
+    let (server, world, spool) = (Server::start(), Arc::new(World::default()), tempfile::tempdir().expect("a folder"));
+    let site = Site::start(&server, &world, spool.path()).await;
+    let client = client(&server).await;
+    let folder = spool.path().join("hostile");
+    std::fs::create_dir(&folder).expect("a folder");
+    let mut asked = task("../../t *.>", "count 20");
+    asked.cwd = Some(folder.display().to_string());
+    submit(&client, &asked).await;
+    let ended = result(&client, &asked.id).await;
+    let session = ended.session.expect("a session");
+    assert!(session.contains('\n') && session.contains('>'), "{session:?}");
+    let told = story(&client, &session, 1).await;
+    assert_eq!(text_of(&told), (counted(20), 20));
+    let mut wanted = task("again", "count 3");
+    wanted.session = Some(session.clone());
+    submit(&client, &wanted).await;
+    assert_eq!(result(&client, "again").await.session, Some(session));
+    site.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_event_that_no_message_can_carry_comes_in_parts() {
+    if server::left_out() {
+        return;
+    }
+    let (server, world, spool) = (Server::start(), Arc::new(World::default()), tempfile::tempdir().expect("a folder"));
+    let site = Site::start(&server, &world, spool.path()).await;
+    let client = client(&server).await;
+    submit(&client, &task("big", "big 600000")).await;
+    let ended = result(&client, "big").await;
+    let told = story(&client, &ended.session.expect("a session"), 1).await;
+    let mut whole = String::new();
+    for event in &told {
+        if let Body::Part(part) = &event.body {
+            assert_eq!(part.of, "update");
+            whole += &part.text;
+        }
+    }
+    let Ok(Body::Update(update)) = Body::parse("update", &whole) else { panic!("{} bytes", whole.len()) };
+    let update: serde_json::Value = serde_json::from_str(update.update.get()).expect("JSON");
+    assert_eq!(update["content"]["data"], "\"A\u{e9}".repeat(600_000));
+    site.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stream_with_other_settings_is_refused_by_name_and_left_alone() {
+    if server::left_out() {
+        return;
+    }
+    let (server, world, spool) = (Server::start(), Arc::new(World::default()), tempfile::tempdir().expect("a folder"));
+    let context = jetstream::new(async_nats::connect(server.url()).await.expect("a connection"));
+    let theirs = stream::Config {
+        name: "ACP_EVENTS".to_owned(),
+        subjects: vec!["acp.v1.session.*.event".to_owned()],
+        retention: stream::RetentionPolicy::Interest,
+        ..stream::Config::default()
+    };
+    context.create_stream(theirs).await.expect("created");
+    let site = Site::start(&server, &world, spool.path()).await;
+    let why = within(site.nats.fatal()).await;
+    assert!(why.contains("ACP_EVENTS") && why.contains("retention is Interest, not Limits"), "{why}");
+    let kept = context.get_stream("ACP_EVENTS").await.expect("still there");
+    assert_eq!(kept.cached_info().config.retention, stream::RetentionPolicy::Interest);
+    // Another name on the same subjects.
+    context.delete_stream("ACP_EVENTS").await.expect("deleted");
+    let theirs = stream::Config {
+        name: "MINE".to_owned(),
+        subjects: vec!["acp.v1.session.>".to_owned()],
+        ..stream::Config::default()
+    };
+    context.create_stream(theirs).await.expect("created");
+    let other = tempfile::tempdir().expect("a folder");
+    let site = Site::start(&server, &world, other.path()).await;
+    let why = within(site.nats.fatal()).await;
+    assert!(why.contains("ACP_EVENTS") && why.contains("overlap"), "{why}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_proxies_never_share_a_spool() {
+    if server::left_out() {
+        return;
+    }
+    let (server, world, spool) = (Server::start(), Arc::new(World::default()), tempfile::tempdir().expect("a folder"));
+    let site = Site::start(&server, &world, spool.path()).await;
+    let settings = Settings {
+        access: Access { url: server.url(), ..Access::default() },
+        agent: "counter".to_owned(),
+        subjects: Subjects::default(),
+        limits: Limits::default(),
+        window: 1,
+        spool: spool.path().to_owned(),
+        spool_limit: 1,
+        replicas: 1,
+        live: false,
+    };
+    let error = Nats::start(settings, Arc::new(|_: &Saying<'_>| {})).await.err().expect("in use");
+    assert!(error.to_string().contains("--spool"), "{error}");
+    site.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_may_not_enter_is_told_so() {
+    if server::left_out() {
+        return;
+    }
+    let server = Server::with(&["--user", "me", "--pass", "secret"]);
+    let say: Say = Arc::new(|_: &Saying<'_>| {});
+    let connect = async |user: Option<(&str, &str)>| {
+        let user = user.map(|(name, password)| (name.to_owned(), password.to_owned()));
+        let access = Access { url: server.url(), user, ..Access::default() };
+        TaskClient::connect(&access, Subjects::default(), &say).await.map(drop)
+    };
+    connect(Some(("me", "secret"))).await.expect("let in");
+    let error = connect(Some(("me", "wrong"))).await.expect_err("not let in").to_string();
+    assert!(error.contains("credentials"), "{error}");
+    let access = Access { url: server.url(), creds: Some("/no/such/file".into()), ..Access::default() };
+    let error = TaskClient::connect(&access, Subjects::default(), &say).await.map(drop).expect_err("no file");
+    assert!(error.to_string().contains("/no/such/file"), "{error}");
+}

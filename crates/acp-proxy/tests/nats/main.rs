@@ -1,0 +1,221 @@
+//! The proxy on NATS, against a real nats-server: nothing is lost, nothing comes twice, nothing out of order.
+
+mod agent;
+mod faults;
+mod input;
+mod server;
+mod tasks;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use acp_proxy::aggregate::Limits;
+use acp_proxy::event::{Body, Event, Role, TurnEnd};
+use acp_proxy::nats::payload::{Prompt, Task, TaskResult};
+use acp_proxy::nats::{Access, Nats, Progress, Settings, Subjects, TaskClient, Work};
+use acp_proxy::{Proxy, Say, Saying};
+use sha2::{Digest, Sha256};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use agent::World;
+use server::{PATIENCE, Server};
+
+/// A proxy inside the test.
+struct Site {
+    nats: Nats,
+    proxy: Arc<Proxy>,
+    said: Arc<std::sync::Mutex<Vec<String>>>,
+    stop: watch::Sender<bool>,
+    working: JoinHandle<()>,
+}
+
+impl Site {
+    async fn start(server: &Server, world: &Arc<World>, spool: &Path) -> Site {
+        Site::with(&server.url(), world, spool, |_, _| {}).await
+    }
+
+    async fn with(
+        url: &str,
+        world: &Arc<World>,
+        spool: &Path,
+        change: impl FnOnce(&mut Settings, &mut Work),
+    ) -> Site {
+        let mut settings = Settings {
+            access: Access { url: url.to_owned(), ..Access::default() },
+            agent: "counter".to_owned(),
+            subjects: Subjects::default(),
+            limits: Limits::none(),
+            window: 256,
+            spool: spool.to_owned(),
+            spool_limit: 256 * 1024 * 1024,
+            replicas: 1,
+            live: false,
+        };
+        let mut work = Work { ack_wait: Duration::from_secs(2), work_dir: "/tmp".into(), ..Work::default() };
+        change(&mut settings, &mut work);
+        let said = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let kept = said.clone();
+        let say: Say = Arc::new(move |saying: &Saying<'_>| kept.lock().expect("whole").push(saying.to_string()));
+        let nats = Nats::start(settings, say.clone()).await.expect("NATS can be used");
+        let proxy = Proxy::new(acp_proxy::Settings::default(), agent::opener(world), say);
+        let proxy = Arc::new(proxy.witnessed(Arc::new(nats.clone())));
+        let (stop, stopped) = watch::channel(false);
+        let working = tokio::spawn({
+            let (nats, proxy) = (nats.clone(), proxy.clone());
+            async move { nats.work(proxy, work, stopped).await }
+        });
+        Site { nats, proxy, said, stop, working }
+    }
+
+    fn said(&self) -> String {
+        self.said.lock().expect("whole").join("\n")
+    }
+
+    async fn wait_for_words(&self, words: &str) {
+        until(|| self.said().contains(words), || format!("{words:?} was not said, but:\n{}", self.said())).await;
+    }
+
+    /// Ends it as SIGTERM would.
+    async fn stop(self) {
+        self.stop.send(true).expect("it works");
+        within(self.working).await.expect("it stops");
+        self.nats.flush(PATIENCE).await;
+    }
+}
+
+/// Waits for something, and says what is wrong when it does not come.
+async fn until(mut holds: impl FnMut() -> bool, what: impl Fn() -> String) {
+    let began = Instant::now();
+    while !holds() {
+        assert!(began.elapsed() < PATIENCE, "{}", what());
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+async fn within<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, future).await.expect("in time")
+}
+
+async fn client(server: &Server) -> TaskClient {
+    client_at(&server.url(), Subjects::default()).await
+}
+
+async fn client_at(url: &str, subjects: Subjects) -> TaskClient {
+    let access = Access { url: url.to_owned(), ..Access::default() };
+    let say: Say = Arc::new(|_: &Saying<'_>| {});
+    TaskClient::connect(&access, subjects, &say).await.expect("a connection")
+}
+
+fn task(id: &str, text: &str) -> Task {
+    Task {
+        v: 1,
+        id: id.to_owned(),
+        prompt: Prompt::Text(text.to_owned()),
+        session: None,
+        cwd: None,
+        mcp_servers: Vec::new(),
+        reply_to: None,
+    }
+}
+
+/// Submits a task once there is a queue.
+async fn submit(client: &TaskClient, task: &Task) {
+    let began = Instant::now();
+    while let Err(error) = client.submit("counter", task, None).await {
+        assert!(began.elapsed() < PATIENCE, "{error}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+async fn result(client: &TaskClient, task: &str) -> TaskResult {
+    let mut progress = within(client.follow(task)).await.expect("a stream");
+    loop {
+        if let Some(Progress::Ended(result)) = within(progress.recv()).await {
+            return *result;
+        }
+    }
+}
+
+/// The session of a task, once it has begun.
+async fn session_of(client: &TaskClient, task: &str) -> String {
+    let began = Instant::now();
+    loop {
+        if let Ok(Some(status)) = client.status(task).await
+            && let Some(session) = status.session
+        {
+            return session;
+        }
+        assert!(began.elapsed() < PATIENCE, "the task does not begin");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// All events of a session up to (and with) the `ends`th end of a turn, with the checks that hold for every session:
+/// within an epoch numbers go up by one from one, no epoch comes back, and each turn's text is what its end says.
+async fn story(client: &TaskClient, session: &str, ends: usize) -> Vec<Event> {
+    let mut events = client.events(session, None).await.expect("a stream");
+    let (mut story, mut seen): (Vec<Event>, usize) = (Vec::new(), 0);
+    while seen < ends {
+        let (_, event) = within(events.recv()).await.expect("more").expect("an event");
+        seen += usize::from(matches!(event.body, Body::TurnEnd(_)));
+        story.push(event);
+    }
+    check(&story);
+    story
+}
+
+fn check(story: &[Event]) {
+    let mut epochs: Vec<u64> = Vec::new();
+    let mut seq = 0;
+    let mut text = Sha256::new();
+    let mut length = 0;
+    for event in story {
+        if epochs.last() != Some(&event.epoch) {
+            assert!(!epochs.contains(&event.epoch), "epoch {} comes back", event.epoch);
+            epochs.push(event.epoch);
+            seq = 0;
+        }
+        seq += 1;
+        assert_eq!(event.seq, seq, "events are missing, doubled or out of order: {event}");
+        match &event.body {
+            Body::TurnStart(_) => (text, length) = (Sha256::new(), 0),
+            Body::Text(piece) if piece.role == Role::Agent => {
+                text.update(&piece.text);
+                length += piece.text.len() as u64;
+            }
+            Body::TurnEnd(end) => {
+                let digest: String = text.clone().finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+                assert_eq!((end.length, &end.sha256), (length, &digest), "{event}");
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The agent's text in these events, and of how many chunks it was made.
+fn text_of(story: &[Event]) -> (String, u64) {
+    let mut all = (String::new(), 0);
+    for event in story {
+        if let Body::Text(text) = &event.body {
+            all.0 += &text.text;
+            all.1 += text.chunks;
+        }
+    }
+    all
+}
+
+fn counted(count: u64) -> String {
+    (0..count).map(|number| format!("{number} ")).collect()
+}
+
+fn ends(story: &[Event]) -> Vec<&TurnEnd> {
+    story
+        .iter()
+        .filter_map(|event| match &event.body {
+            Body::TurnEnd(end) => Some(end),
+            _ => None,
+        })
+        .collect()
+}

@@ -1,0 +1,117 @@
+//! A real nats-server on a free port of this machine, with a store of its own.
+
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long anything may take on a loaded machine.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Whether tests with NATS are left out, visibly.
+pub fn left_out() -> bool {
+    let out = std::env::var("ACP_SKIP").is_ok_and(|skip| skip.split(',').any(|word| word == "nats"));
+    if out {
+        eprintln!("left out: ACP_SKIP names nats");
+    }
+    out
+}
+
+/// Where the server is: Debian puts it where people's PATH does not look.
+fn program() -> PathBuf {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let places = std::env::split_paths(&path).chain(["/usr/sbin", "/usr/local/sbin"].map(PathBuf::from));
+    let mut files = places.map(|place| place.join("nats-server"));
+    files
+        .find(|file| file.is_file())
+        .expect("nats-server is missing; scripts/setup installs it, ACP_SKIP=nats leaves these tests out")
+}
+
+pub struct Server {
+    process: Option<Child>,
+    port: u16,
+    store: tempfile::TempDir,
+    args: Vec<String>,
+}
+
+impl Server {
+    pub fn start() -> Server {
+        Server::with(&[])
+    }
+
+    pub fn with(args: &[&str]) -> Server {
+        let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let port = free.local_addr().expect("an address").port();
+        drop(free);
+        let store = tempfile::tempdir().expect("a folder");
+        let args = args.iter().map(|arg| (*arg).to_owned()).collect();
+        let mut server = Server { process: None, port, store, args };
+        server.restart();
+        server
+    }
+
+    pub fn url(&self) -> String {
+        format!("nats://127.0.0.1:{}", self.port)
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        SocketAddr::from(([127, 0, 0, 1], self.port))
+    }
+
+    #[expect(dead_code, reason = "not every suite looks into the store")]
+    pub fn store(&self) -> &Path {
+        self.store.path()
+    }
+
+    /// Starts it on the same port with the same store.
+    pub fn restart(&mut self) {
+        let log = std::fs::File::create(self.store.path().join("log")).expect("a log");
+        let process = Command::new(program())
+            .args(["-a", "127.0.0.1", "-p", &self.port.to_string(), "-js", "-sd"])
+            .arg(self.store.path().join("store"))
+            .args(&self.args)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .expect("nats-server runs");
+        self.process = Some(process);
+        let began = Instant::now();
+        while TcpStream::connect(self.address()).is_err() {
+            let log = || std::fs::read_to_string(self.store.path().join("log")).unwrap_or_default();
+            assert!(began.elapsed() < PATIENCE, "nats-server does not listen:\n{}", log());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// `kill -9`.
+    pub fn kill(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            process.kill().expect("it was running");
+            process.wait().expect("it has ended");
+        }
+    }
+
+    pub fn pause(&self) {
+        self.signal("-STOP");
+    }
+
+    pub fn resume(&self) {
+        self.signal("-CONT");
+    }
+
+    fn signal(&self, signal: &str) {
+        let process = self.process.as_ref().expect("it runs");
+        let done = Command::new("kill").args([signal, &process.id().to_string()]).status();
+        assert!(done.is_ok_and(|status| status.success()));
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Some(process) = &mut self.process {
+            let _ = process.kill();
+            let _ = process.wait();
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! Tasks: done once, answered, cancelled, asked about, handed to whoever has the session.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use acp_proxy::event::Body;
+use acp_proxy::nats::payload::Op;
+use acp_proxy::nats::{Cancelled, Style, Subjects};
+use futures_util::StreamExt as _;
+
+use super::*;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_task_is_done_and_its_text_can_be_verified() {
+    if server::left_out() {
+        return;
+    }
+    let (server, world, spool) = (Server::start(), Arc::new(World::default()), tempfile::tempdir().expect("a folder"));
+    let site = Site::start(&server, &world, spool.path()).await;
+    let client = client(&server).await;
+    let plain = async_nats::connect(server.url()).await.expect("a connection");
+    let mut replies = plain.subscribe("my.replies").await.expect("a subscription");
+    let mut asked = task("t1", "count 500");
+    asked.reply_to = Some("my.replies".to_owned());
+    submit(&client, &asked).await;
+    let result = result(&client, "t1").await;
+    let text = counted(500);
+    assert_eq!((result.stop_reason.as_str(), result.length), ("end_turn", text.len() as u64));
+    assert_eq!(result.artifacts[0].get(), r#"{"path":"/made"}"#);
+    let reply: TaskResult =
+        serde_json::from_slice(&within(replies.next()).await.expect("a reply").payload).expect("a result");
+    assert_eq!((reply.task.as_str(), reply.sha256), ("t1", result.sha256));
+    let story = story(&client, &result.session.expect("a session"), 1).await;
+    assert_eq!(text_of(&story), (text, 500));
+    assert!(story.iter().skip(1).all(|event| event.task.as_deref() == Some("t1")));
+    let kinds: Vec<&str> = story.iter().map(|event| event.body.kind()).collect();
+    assert_eq!((kinds[0], kinds[1], kinds[502]), ("session", "turn_start", "turn_end"));
+    site.stop().await;
+    assert_eq!(std::fs::read_dir(spool.path()).expect("a folder").count(), 2, "lock and tasks/, no events");
+    assert_eq!(world.prompts(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_same_task_is_never_prompted_twice_and_is_answered_each_time() {
+    if server::left_out() {
+        return;
+    }
+    let (server, world, spool) = (Server::start(), Arc::new(World::default()), tempfile::tempdir().expect("a folder"));
+    let site = Site::start(&server, &world, spool.path()).await;
+    let client = client(&server).await;
+    let mut asked = task("again", "count 3");
+    asked.reply_to = Some("my.replies".to_owned());
+    submit(&client, &asked).await;
+    result(&client, "again").await;
+    // Past the queue's own memory of ids: the same task without one.
+    let plain = async_nats::connect(server.url()).await.expect("a connection");
+    let mut replies = plain.subscribe("my.replies").await.expect("a subscription");
+    let context = async_nats::jetstream::new(plain);
+    let payload = serde_json::to_vec(&asked).expect("JSON");
+    for _ in 0..3 {
+        let sent = context.publish(Subjects::default().task("counter"), payload.clone().into()).await;
+        sent.expect("sent").await.expect("queued");
+    }
+    for _ in 0..3 {
+        let reply = within(replies.next()).await.expect("a reply");
+        let reply: TaskResult = serde_json::from_slice(&reply.payload).expect("a result");
+        assert_eq!((reply.task.as_str(), reply.stop_reason.as_str()), ("again", "end_turn"));
+    }
+    assert_eq!(world.prompts(), 1, "{:?}", world.prompts);
+    site.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_running_turn_is_cancelled_and_a_waiting_task_never_begins() {
+    if server::left_out() {
+        return;
+    }
+    let (server, world, spool) = (Server::start(), Arc::new(World::default()), tempfile::tempdir().expect("a folder"));
+    let site = Site::with(&server.url(), &world, spool.path(), |_, work| work.at_once = 1).await;
+    let client = client(&server).await;
+    submit(&client, &task("runs", "wait")).await;
+    session_of(&client, "runs").await;
+    submit(&client, &task("waits", "count 3")).await;
+    assert_eq!(client.cancel("counter", "waits").await.expect("cancelled"), Cancelled::Task);
+    until(|| world.prompts() == 1, || "the first does not run".to_owned()).await;
+    assert_eq!(client.cancel("counter", "runs").await.expect("cancelled"), Cancelled::Turn);
+    assert_eq!(result(&client, "runs").await.stop_reason, "cancelled");
+    assert_eq!(result(&client, "waits").await.stop_reason, "cancelled");
+    submit(&client, &task("last", "count 1")).await;
+    result(&client, "last").await;
+    assert_eq!(world.prompts(), 2, "the one that was taken back was not prompted");
+    assert_eq!(client.cancel("counter", "last").await.expect("an answer"), Cancelled::TooLate);
+    site.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn permission_is_asked_for_and_nobody_or_nonsense_is_a_no() {
+    if server::left_out() {
+        return;
+    }
+    let (server, world, spool) = (Server::start(), Arc::new(World::default()), tempfile::tempdir().expect("a folder"));
+    let site = Site::with(&server.url(), &world, spool.path(), |_, work| work.ask_for = Duration::from_millis(800)).await;
+    let client = client(&server).await;
+    // Nobody listens.
+    submit(&client, &task("nobody", "ask")).await;
+    let ended = result(&client, "nobody").await;
+    let told = story(&client, &ended.session.expect("a session"), 1).await;
+    assert_eq!(text_of(&told).0, "answered no");
+    let kinds: Vec<&str> = told.iter().map(|event| event.body.kind()).collect();
+    assert_eq!(kinds, ["session", "turn_start", "permission", "decision", "text", "turn_end"]);
+    site.wait_for_words("nobody listens").await;
+    // Somebody allows it.
+    let mut requests = client.requests().await.expect("a subscription");
+    submit(&client, &task("allowed", "ask")).await;
+    let asked = within(requests.next()).await.expect("a request");
+    assert_eq!((asked.ask.task.as_deref(), asked.ask.title.as_str()), (Some("allowed"), "Run the command ls"));
+    assert_eq!(client.open_requests(Duration::from_millis(500)).await.expect("a list").len(), 1);
+    asked.answer(Some("yes".to_owned())).await.expect("sent");
+    let ended = result(&client, "allowed").await;
+    assert_eq!(text_of(&story(&client, &ended.session.expect("a session"), 1).await).0, "answered yes");
+    // Somebody answers what was not offered.
+    submit(&client, &task("nonsense", "ask")).await;
+    within(requests.next()).await.expect("a request").answer(Some("maybe".to_owned())).await.expect("sent");
+    let ended = result(&client, "nonsense").await;
+    assert_eq!(text_of(&story(&client, &ended.session.expect("a session"), 1).await).0, "answered no");
+    // Somebody listens, and says nothing.
+    submit(&client, &task("silent", "ask")).await;
+    let _kept = within(requests.next()).await.expect("a request");
+    let ended = result(&client, "silent").await;
+    assert_eq!(text_of(&story(&client, &ended.session.expect("a session"), 1).await).0, "answered no");
+    site.wait_for_words("nobody answered in time").await;
+    assert_eq!(site.nats.report().unanswered, 2);
+    site.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_request_that_is_held_open_can_be_answered_later() {
+    if server::left_out() {
+        return;
+    }
+    let (server, world, spool) = (Server::start(), Arc::new(World::default()), tempfile::tempdir().expect("a folder"));
+    let site = Site::with(&server.url(), &world, spool.path(), |_, work| work.hold = true).await;
+    let client = client(&server).await;
+    submit(&client, &task("held", "ask")).await;
+    let mut open = Vec::new();
+    while open.is_empty() {
+        open = client.open_requests(Duration::from_millis(100)).await.expect("a list");
+    }
+    let error = client.answer(&open[0], Some("maybe".to_owned())).await.expect_err("not offered");
+    assert!(error.to_string().contains("yes, no"), "{error}");
+    client.answer(&open[0], Some("yes".to_owned())).await.expect("answered");
+    let ended = result(&client, "held").await;
+    assert_eq!(text_of(&story(&client, &ended.session.expect("a session"), 1).await).0, "answered yes");
+    site.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_stays_with_its_proxy_and_moves_when_that_is_gone() {
+    if server::left_out() {
+        return;
+    }
+    let (server, world) = (Server::start(), Arc::new(World::default()));
+    world.loads.store(true, Ordering::Release);
+    let spools = [tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder")];
+    let first = Site::start(&server, &world, spools[0].path()).await;
+    let client = client(&server).await;
+    submit(&client, &task("one", "count 5")).await;
+    let session = result(&client, "one").await.session.expect("a session");
+    let second = Site::start(&server, &world, spools[1].path()).await;
+    second.nats.ready().await;
+    for number in 0..6 {
+        let mut more = task(&format!("more-{number}"), "count 2");
+        more.session = Some(session.clone());
+        submit(&client, &more).await;
+        assert_eq!(result(&client, &more.id).await.session.as_ref(), Some(&session));
+    }
+    assert_eq!(world.opened.load(Ordering::Acquire), 1, "all in one agent, whoever took the task");
+    let told = story(&client, &session, 7).await;
+    assert!(told.iter().all(|event| event.epoch == told[0].epoch), "one proxy has published it all");
+    first.stop().await;
+    let mut after = task("after", "count 4");
+    after.session = Some(session.clone());
+    submit(&client, &after).await;
+    assert_eq!(result(&client, "after").await.stop_reason, "end_turn");
+    let told = story(&client, &session, 8).await;
+    let loaded = told.iter().find_map(|event| match &event.body {
+        Body::Session(opened) if opened.method == "session/load" => Some(opened.replayed),
+        _ => None,
+    });
+    assert_eq!(loaded, Some(2), "what the agent told again is counted, not stored again");
+    assert_eq!(text_of(&told).1, 5 + 6 * 2 + 4);
+    second.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_is_closed_by_control() {
+    if server::left_out() {
+        return;
+    }
+    let (server, world, spool) = (Server::start(), Arc::new(World::default()), tempfile::tempdir().expect("a folder"));
+    let site = Site::start(&server, &world, spool.path()).await;
+    let client = client(&server).await;
+    submit(&client, &task("t", "wait")).await;
+    let session = session_of(&client, "t").await;
+    until(|| world.chunks.load(Ordering::Acquire) > 0, || "it does not begin".to_owned()).await;
+    let who = client.control(&session, Op::Who).await.expect("an answer");
+    assert_eq!(who.task.as_deref(), Some("t"));
+    client.control(&session, Op::Close).await.expect("closed");
+    assert_eq!(result(&client, "t").await.stop_reason, "cancelled");
+    until(|| site.nats.report().sessions == 0, || "it is still open".to_owned()).await;
+    let error = client.control(&session, Op::Cancel).await.expect_err("gone");
+    assert!(error.to_string().contains("no proxy serves"), "{error}");
+    site.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_other_subject_style_works_the_same() {
+    if server::left_out() {
+        return;
+    }
+    let (server, world, spool) = (Server::start(), Arc::new(World::default()), tempfile::tempdir().expect("a folder"));
+    let subjects = Subjects { style: Style::Tasks };
+    let site = Site::with(&server.url(), &world, spool.path(), |settings, _| settings.subjects = subjects).await;
+    let client = client_at(&server.url(), subjects).await;
+    let plain = async_nats::connect(server.url()).await.expect("a connection");
+    let mut results = plain.subscribe("agent.results.*").await.expect("a subscription");
+    let mut states = plain.subscribe("agent.status.*").await.expect("a subscription");
+    submit(&client, &task("t1", "count 5")).await;
+    let message = within(results.next()).await.expect("a result");
+    assert_eq!(message.subject.as_str(), "agent.results.t1");
+    let state = within(states.next()).await.expect("a state");
+    assert!(String::from_utf8_lossy(&state.payload).contains(r#""state":"begun""#));
+    assert_eq!(result(&client, "t1").await.stop_reason, "end_turn");
+    site.stop().await;
+}

@@ -1,0 +1,260 @@
+//! `acp tasks`: submit, watch, cancel, approve
+
+mod approve;
+mod show;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use acp_proxy::nats::payload::{Op, Prompt, Task, TaskResult};
+use acp_proxy::nats::{Cancelled, ClientError, Progress, TaskClient, trace};
+use acp_proxy::{Level, Say, Saying};
+use anyhow::Context;
+
+use crate::commands::proxy::nats::AccessArgs;
+use crate::exit;
+use crate::talk::session::Trouble;
+use show::Screen;
+
+/// Arguments of `acp tasks`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// What to do.
+    #[command(subcommand)]
+    command: Verb,
+    /// Where NATS is: nats://HOST:PORT, tls://HOST:PORT, or several with commas
+    #[arg(long, value_name = "URL", env = "ACP_NATS", default_value = "nats://127.0.0.1:4222", global = true, help_heading = "NATS")]
+    nats: String,
+    #[command(flatten)]
+    access: AccessArgs,
+    /// Lines of JSON on standard output
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+#[derive(clap::Subcommand)]
+enum Verb {
+    /// Put a task into an agent's queue
+    Submit(Submit),
+    /// Show what happens in a task or a session, from its beginning until its end
+    Watch(Watch),
+    /// Cancel a task: its turn if it runs, else the task itself
+    Cancel {
+        /// The task
+        task: String,
+        /// Close the task's session, too
+        #[arg(long)]
+        close: bool,
+    },
+    /// Answer permission requests: as they come, or one that is open
+    Approve(approve::Approve),
+}
+
+#[derive(clap::Args)]
+struct Submit {
+    /// The agent's queue: the name that its proxies were started with
+    queue: String,
+    /// What to ask; `-` reads it from standard input
+    text: String,
+    /// The task's id (a random one if it is not given); the same id is never done twice
+    #[arg(long, value_name = "ID")]
+    id: Option<String>,
+    /// Go on with this session
+    #[arg(long, value_name = "ID")]
+    session: Option<String>,
+    /// The session's folder, where the proxy is (the proxy's own if it is not given)
+    #[arg(long, value_name = "DIR")]
+    cwd: Option<PathBuf>,
+    /// An MCP server for the agent: NAME=COMMAND ARGS…, NAME=http://…, or a JSON file with mcpServers
+    #[arg(long, value_name = "SERVER")]
+    mcp: Vec<String>,
+    /// The trace that the task belongs to
+    #[arg(long, value_name = "TRACEPARENT", env = "TRACEPARENT")]
+    traceparent: Option<String>,
+    /// Send the result to this subject, too
+    #[arg(long, value_name = "SUBJECT")]
+    reply_to: Option<String>,
+    /// Watch it until its end
+    #[arg(long, short)]
+    watch: bool,
+}
+
+#[derive(clap::Args)]
+struct Watch {
+    /// The task
+    #[arg(required_unless_present = "session", conflicts_with = "session")]
+    task: Option<String>,
+    /// All of a session, until interrupted
+    #[arg(long, value_name = "ID")]
+    session: Option<String>,
+    /// Go on after this place in the stream, as --json shows it
+    #[arg(long, value_name = "SEQUENCE", requires = "session")]
+    after: Option<u64>,
+    /// Also show what is usually left out
+    #[arg(long, short)]
+    verbose: bool,
+}
+
+/// Does it.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let code = match runtime.block_on(act(args)) {
+        Ok(code) => code,
+        Err(trouble) => {
+            eprintln!("acp tasks: {:#}", trouble.error);
+            trouble.code
+        }
+    };
+    runtime.shutdown_background();
+    Ok(ExitCode::from(code))
+}
+
+async fn act(args: &Args) -> Result<u8, Trouble> {
+    let say: Say = Arc::new(|saying: &Saying<'_>| {
+        if saying.level > Level::Info {
+            eprintln!("acp tasks: {saying}");
+        }
+    });
+    let access = args.access.access(&args.nats);
+    let client = TaskClient::connect(&access, args.access.subjects(), &say).await.map_err(trouble)?;
+    match &args.command {
+        Verb::Submit(submit) => submit.run(&client, args.json).await,
+        Verb::Watch(watch) => watch.run(&client, args.json).await,
+        Verb::Cancel { task, close } => cancel(&client, task, *close, args.json).await,
+        Verb::Approve(approve) => approve.run(&client, args.json).await,
+    }
+}
+
+impl Submit {
+    async fn run(&self, client: &TaskClient, json: bool) -> Result<u8, Trouble> {
+        let task = self.task().map_err(Trouble::usage)?;
+        // What cannot be a task is told here and not by a dead letter.
+        let payload = serde_json::to_vec(&task).map_err(Trouble::fault)?;
+        Task::parse(&payload).map_err(Trouble::usage)?;
+        let trace = trace::child(self.traceparent.as_deref());
+        client.submit(&self.queue, &task, Some(&trace)).await.map_err(trouble)?;
+        let mut screen = Screen::new(json, false);
+        screen.submitted(&task.id, &self.queue).map_err(Trouble::fault)?;
+        if self.watch { follow(client, &task.id, screen).await } else { Ok(exit::OK) }
+    }
+
+    fn task(&self) -> anyhow::Result<Task> {
+        let cwd = match &self.cwd {
+            Some(cwd) => Some(std::path::absolute(cwd)?.to_string_lossy().into_owned()),
+            None => None,
+        };
+        let servers = crate::talk::mcp::servers(&self.mcp)?;
+        let servers: Result<Vec<_>, _> = servers.iter().map(serde_json::value::to_raw_value).collect();
+        Ok(Task {
+            v: acp_proxy::event::VERSION,
+            id: self.id.clone().unwrap_or_else(trace::random_id),
+            prompt: Prompt::Text(crate::commands::prompt::text(&self.text)?),
+            session: self.session.clone(),
+            cwd,
+            mcp_servers: servers.context("cannot write an MCP server")?,
+            reply_to: self.reply_to.clone(),
+        })
+    }
+}
+
+impl Watch {
+    async fn run(&self, client: &TaskClient, json: bool) -> Result<u8, Trouble> {
+        let screen = Screen::new(json, self.verbose);
+        match (&self.task, &self.session) {
+            (Some(task), _) => follow(client, task, screen).await,
+            (None, Some(session)) => self.session(client, session, screen).await,
+            (None, None) => Err(Trouble::usage(anyhow::anyhow!("which task? or which --session?"))),
+        }
+    }
+
+    async fn session(&self, client: &TaskClient, session: &str, mut screen: Screen) -> Result<u8, Trouble> {
+        let from = self.after.map(|after| after + 1);
+        let mut events = client.events(session, from).await.map_err(trouble)?;
+        while let Some(event) = events.recv().await {
+            let (sequence, event) = event.map_err(Trouble::fault)?;
+            screen.event(sequence, &event).map_err(Trouble::fault)?;
+        }
+        Err(Trouble::fault(anyhow::anyhow!("the connection to NATS ended")))
+    }
+}
+
+/// Shows a task until its result.
+async fn follow(client: &TaskClient, task: &str, mut screen: Screen) -> Result<u8, Trouble> {
+    let mut progress = client.follow(task).await.map_err(trouble)?;
+    let mut events = None;
+    let mut result: Option<Box<TaskResult>> = None;
+    loop {
+        tokio::select! {
+            progress = progress.recv() => match progress {
+                Some(Progress::Status(status)) => {
+                    screen.status(&status).map_err(Trouble::fault)?;
+                    if let (Some(session), None) = (&status.session, &events) {
+                        events = Some(client.events(session, None).await.map_err(trouble)?);
+                    }
+                }
+                Some(Progress::Ended(ended)) => {
+                    // The session's events say more, as far as there are any.
+                    let told = ended.session.is_some() && ended.stop_reason != "rejected";
+                    if let (Some(session), None, true) = (&ended.session, &events, told) {
+                        events = Some(client.events(session, None).await.map_err(trouble)?);
+                    }
+                    if !told || screen.saw_end() {
+                        return screen.result(&ended).map_err(Trouble::fault);
+                    }
+                    result = Some(ended);
+                }
+                None => return Err(Trouble::fault(anyhow::anyhow!("the connection to NATS ended"))),
+            },
+            event = next(&mut events) => {
+                let (sequence, event) = event.map_err(Trouble::fault)?;
+                if event.task.as_deref() == Some(task) {
+                    screen.event(sequence, &event).map_err(Trouble::fault)?;
+                }
+                if let (Some(ended), true) = (&result, screen.saw_end()) {
+                    return screen.result(ended).map_err(Trouble::fault);
+                }
+            }
+        }
+    }
+}
+
+type Events = tokio::sync::mpsc::Receiver<Result<(u64, acp_proxy::event::Event), acp_proxy::event::EventError>>;
+
+async fn next(events: &mut Option<Events>) -> Result<(u64, acp_proxy::event::Event), acp_proxy::event::EventError> {
+    match events {
+        Some(events) => match events.recv().await {
+            Some(event) => event,
+            None => std::future::pending().await,
+        },
+        None => std::future::pending().await,
+    }
+}
+
+async fn cancel(client: &TaskClient, task: &str, close: bool, json: bool) -> Result<u8, Trouble> {
+    let session = client.status(task).await.map_err(trouble)?.and_then(|status| status.session);
+    let cancelled = client.cancel("", task).await.map_err(trouble)?;
+    if let (true, Some(session)) = (close, &session) {
+        client.control(session, Op::Close).await.map_err(trouble)?;
+    }
+    let (word, words) = match cancelled {
+        Cancelled::Turn => ("turn", "its turn was told to end"),
+        Cancelled::Task => ("task", "it will not begin"),
+        Cancelled::TooLate => ("nothing", "it has ended before"),
+    };
+    if json {
+        println!("{}", serde_json::json!({ "task": task, "cancelled": word }));
+    } else {
+        eprintln!("task {task}: {words}");
+    }
+    Ok(if cancelled == Cancelled::TooLate { exit::FAILED } else { exit::OK })
+}
+
+/// Whose fault it is.
+fn trouble(error: ClientError) -> Trouble {
+    match error {
+        ClientError::Known(_) | ClientError::Unknown(_) => Trouble::usage(error),
+        ClientError::NotServed(_) | ClientError::Refused(_) => Trouble::failed(error),
+        ClientError::Access(_) | ClientError::NoStream(_) | ClientError::Nats { .. } => Trouble::fault(error),
+    }
+}

@@ -1,0 +1,153 @@
+//! `acp tasks approve`
+
+use std::io::{BufRead, IsTerminal, Write};
+use std::time::Duration;
+
+use acp_proxy::nats::TaskClient;
+use acp_proxy::nats::payload::{Ask, AskOption};
+
+use super::show::line;
+use super::trouble;
+use crate::exit;
+use crate::talk::render::clean;
+use crate::talk::session::Trouble;
+
+/// How long proxies may take to say which requests are open.
+const GATHER: Duration = Duration::from_millis(700);
+
+#[derive(clap::Args)]
+pub(super) struct Approve {
+    /// An open request, by its id or the beginning of it. Without it, requests are answered as they come
+    id: Option<String>,
+    /// List the requests that are open, and end
+    #[arg(long, conflicts_with_all = ["id", "option", "allow", "reject"])]
+    list: bool,
+    /// Answer with this option of the agent
+    #[arg(long, value_name = "OPTION", requires = "id", conflicts_with_all = ["allow", "reject"])]
+    option: Option<String>,
+    /// Allow: the one request, or everything that comes
+    #[arg(long, conflicts_with = "reject")]
+    allow: bool,
+    /// Reject: the one request, or everything that comes
+    #[arg(long)]
+    reject: bool,
+    /// End after so many requests
+    #[arg(long, value_name = "COUNT", conflicts_with_all = ["id", "list"])]
+    count: Option<usize>,
+}
+
+impl Approve {
+    pub(super) async fn run(&self, client: &TaskClient, json: bool) -> Result<u8, Trouble> {
+        match &self.id {
+            _ if self.list => list(client, json).await,
+            Some(id) => self.one(client, id).await,
+            None => self.as_they_come(client, json).await,
+        }
+    }
+
+    async fn one(&self, client: &TaskClient, id: &str) -> Result<u8, Trouble> {
+        let open = client.open_requests(GATHER).await.map_err(trouble)?;
+        let mut found = open.iter().filter(|ask| ask.id.starts_with(id));
+        let (Some(ask), None) = (found.next(), found.next()) else {
+            let known: Vec<&str> = open.iter().map(|ask| ask.id.as_str()).collect();
+            let known = if known.is_empty() { "none is open".to_owned() } else { format!("open: {}", known.join(", ")) };
+            return Err(Trouble::usage(anyhow::anyhow!("no request, or several, begin with {id:?}; {known}")));
+        };
+        let option = match (&self.option, self.preset(ask)) {
+            (Some(option), _) => Some(option.clone()),
+            (None, Some(option)) => option,
+            (None, None) => ask_person(ask)?,
+        };
+        client.answer(ask, option).await.map_err(trouble)?;
+        Ok(exit::OK)
+    }
+
+    async fn as_they_come(&self, client: &TaskClient, json: bool) -> Result<u8, Trouble> {
+        if !self.allow && !self.reject && !std::io::stdin().is_terminal() {
+            return Err(Trouble::usage(anyhow::anyhow!(
+                "there is nobody at a terminal to ask; use --allow or --reject for everything, or --list and an id"
+            )));
+        }
+        let mut requests = client.requests().await.map_err(trouble)?;
+        eprintln!("acp tasks: waiting for permission requests (Ctrl-C ends)");
+        let mut left = self.count.unwrap_or(usize::MAX);
+        while left > 0 {
+            let Some(asked) = requests.next().await else {
+                return Err(Trouble::fault(anyhow::anyhow!("the connection to NATS ended")));
+            };
+            left -= 1;
+            if json {
+                line(&asked.ask).map_err(Trouble::fault)?;
+            } else {
+                show(&asked.ask);
+            }
+            let option = match self.preset(&asked.ask) {
+                Some(option) => option,
+                None => ask_person(&asked.ask)?,
+            };
+            asked.answer(option).await.map_err(trouble)?;
+        }
+        Ok(exit::OK)
+    }
+
+    /// The answer that the flags give: an option, or none of them.
+    fn preset(&self, ask: &Ask) -> Option<Option<String>> {
+        let wanted = match (self.allow, self.reject) {
+            (true, _) => ["allow_once", "allow_always"],
+            (_, true) => ["reject_once", "reject_always"],
+            _ => return None,
+        };
+        let option = |kind: &&str| ask.options.iter().find(|option| option.kind == *kind);
+        Some(wanted.iter().find_map(option).map(|option| option.id.clone()))
+    }
+}
+
+async fn list(client: &TaskClient, json: bool) -> Result<u8, Trouble> {
+    let open = client.open_requests(GATHER).await.map_err(trouble)?;
+    for ask in &open {
+        if json {
+            line(ask).map_err(Trouble::fault)?;
+        } else {
+            show(ask);
+        }
+    }
+    if open.is_empty() && !json {
+        eprintln!("no permission request is open");
+    }
+    Ok(exit::OK)
+}
+
+fn show(ask: &Ask) {
+    println!("{}  {}", ask.id, clean(&ask.title));
+    let task = ask.task.as_deref().map_or_else(String::new, |task| format!("task {}, ", clean(task)));
+    println!("  {task}session {}, {}", clean(&ask.session), clean(&ask.kind));
+    for AskOption { id, name, kind } in &ask.options {
+        println!("  {}  {} ({})", clean(id), clean(name), clean(kind));
+    }
+}
+
+/// Asks whoever sits at the terminal.
+fn ask_person(ask: &Ask) -> Result<Option<String>, Trouble> {
+    if !std::io::stdin().is_terminal() {
+        return Err(Trouble::usage(anyhow::anyhow!("how? use --allow, --reject or --option ID")));
+    }
+    for (number, option) in (1..).zip(&ask.options) {
+        eprintln!("  [{number}] {}", clean(&option.name));
+    }
+    loop {
+        eprint!("answer (1-{}, or nothing to turn it away): ", ask.options.len());
+        let _ = std::io::stderr().flush();
+        let mut answer = String::new();
+        let read = std::io::stdin().lock().read_line(&mut answer).map_err(Trouble::fault)?;
+        match answer.trim() {
+            "" => return Ok(None),
+            _ if read == 0 => return Ok(None),
+            number => {
+                let number = number.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
+                if let Some(option) = number.and_then(|number| ask.options.get(number)) {
+                    return Ok(Some(option.id.clone()));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! What happens in a task, for people and for programs.
+
+use std::io::{self, Write};
+
+use acp_host::Update;
+use acp_proxy::event::{Body, Event, Role, Text};
+use acp_proxy::nats::payload::{State, Status, TaskResult};
+use acp_rpc::Frame;
+use agent_client_protocol_schema::v1::{ContentBlock, ContentChunk, SessionUpdate};
+use serde::Serialize;
+use serde_json::json;
+
+use crate::exit;
+use crate::talk::render::Renderer;
+
+/// Where it is shown.
+pub(super) struct Screen {
+    human: Option<Renderer<anstream::AutoStream<io::Stdout>>>,
+    ended: bool,
+}
+
+impl Screen {
+    pub(super) fn new(json: bool, verbose: bool) -> Screen {
+        let human = (!json).then(|| Renderer::new(anstream::stdout(), verbose));
+        Screen { human, ended: false }
+    }
+
+    /// Whether the end of a turn was shown.
+    pub(super) fn saw_end(&self) -> bool {
+        self.ended
+    }
+
+    pub(super) fn submitted(&self, task: &str, queue: &str) -> io::Result<()> {
+        if self.human.is_none() {
+            return line(&json!({ "kind": "submitted", "task": task, "queue": queue }));
+        }
+        eprintln!("task {task} is queued for {queue}");
+        Ok(())
+    }
+
+    pub(super) fn status(&self, status: &Status) -> io::Result<()> {
+        if self.human.is_none() {
+            return line(&json!({ "kind": "status", "data": status }));
+        }
+        match (status.state, &status.session) {
+            (State::Begun, Some(session)) => eprintln!("task {} has begun in session {session}", status.task),
+            (State::Withdrawn, _) => eprintln!("task {} was taken back", status.task),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    pub(super) fn event(&mut self, sequence: u64, event: &Event) -> io::Result<()> {
+        self.ended |= matches!(event.body, Body::TurnEnd(_));
+        let Some(human) = &mut self.human else {
+            #[derive(Serialize)]
+            struct Line<'a> {
+                sequence: u64,
+                kind: &'static str,
+                event: &'a Event,
+            }
+            return line(&Line { sequence, kind: "event", event });
+        };
+        match &event.body {
+            Body::Text(text) => human.update(&update(&event.session, Some(chunk(text)), event)),
+            Body::Update(told) => {
+                let known = serde_json::from_str(told.update.get()).ok();
+                human.update(&update(&event.session, known, event))
+            }
+            Body::Permission(_) => human.note("asks for permission"),
+            Body::Decision(decision) => {
+                let outcome = decision.result.as_deref().map_or("refused", |result| {
+                    if result.get().contains("\"selected\"") { "answered" } else { "turned away" }
+                });
+                human.note(&format!("permission {outcome}"))
+            }
+            Body::TurnEnd(_) => human.fresh(),
+            Body::Session(_) | Body::TurnStart(_) | Body::Frame(_) | Body::Closed(_) | Body::Part(_) => Ok(()),
+        }
+    }
+
+    /// Shows a task's result, and says the exit code for it.
+    pub(super) fn result(&mut self, result: &TaskResult) -> io::Result<u8> {
+        let code = if result.stop_reason == "end_turn" { exit::OK } else { exit::FAILED };
+        let Some(human) = &mut self.human else {
+            line(&json!({ "kind": "result", "data": result }))?;
+            return Ok(code);
+        };
+        human.fresh()?;
+        let why = result.error.as_deref().and_then(|error| {
+            let error: serde_json::Value = serde_json::from_str(error.get()).ok()?;
+            Some(format!(": {}", error["message"].as_str()?))
+        });
+        eprintln!("task {} ended: {}{}", result.task, result.stop_reason, why.unwrap_or_default());
+        for artifact in &result.artifacts {
+            eprintln!("  file {artifact}");
+        }
+        Ok(code)
+    }
+}
+
+fn update(session: &str, known: Option<SessionUpdate>, event: &Event) -> Update {
+    let frame = Frame::notification("session/update", &json!({ "event": event }));
+    Update { session: session.to_owned(), update: known.map(Box::new), frame }
+}
+
+fn chunk(text: &Text) -> SessionUpdate {
+    let chunk = ContentChunk::new(ContentBlock::from(text.text.clone()));
+    match text.role {
+        Role::Agent => SessionUpdate::AgentMessageChunk(chunk),
+        Role::Thought => SessionUpdate::AgentThoughtChunk(chunk),
+        Role::User => SessionUpdate::UserMessageChunk(chunk),
+    }
+}
+
+pub(super) fn line(value: &impl Serialize) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    serde_json::to_writer(&mut out, value)?;
+    out.write_all(b"\n")?;
+    out.flush()
+}
