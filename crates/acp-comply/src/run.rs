@@ -123,6 +123,8 @@ enum State {
     Ready,
     /// The runner's own request is out.
     Asking,
+    /// A session was opened; what the agent says about it by itself is let pass, until then at most.
+    Settling(Duration),
     /// An `expect` step.
     Expecting(Box<Expecting>),
     /// A `forbid` step, until then.
@@ -313,6 +315,7 @@ impl Run {
         let own = match &self.state {
             State::Waiting | State::Ready | State::Over => None,
             State::Asking => self.own.as_ref().map(|own| own.until),
+            State::Settling(latest) => Some(self.settles(*latest)),
             State::Expecting(expecting) => Some(self.expect_deadline(expecting)),
             State::Forbidding(until) => Some(self.quiet_from().map_or(*until, |quiet| quiet.min(*until))),
             State::Delaying(until)
@@ -393,6 +396,7 @@ impl Run {
                 State::Waiting | State::Over => false,
                 State::Ready => self.begin_step(),
                 State::Asking => self.check_own(),
+                State::Settling(latest) => self.check_settled(latest),
                 State::Expecting(_) => self.check_expect(),
                 State::Forbidding(until) => self.check_forbid(until),
                 State::Delaying(until) => self.check_delay(until),

@@ -3,10 +3,12 @@
 //! A pure view of results. Which capabilities there are, where an agent declares them and which tests speak for them
 //! stands in a JSON file (`data/matrix.json` by default), so that a new row needs no code.
 
-use std::collections::BTreeMap;
+mod seen;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-use acp_comply::{AgentRun, Outcome, Results, Verdict};
+use acp_comply::{AgentRun, Results, Verdict};
 use minijinja::value::Serde;
 use minijinja::{AutoEscape, Environment, context};
 use serde::{Deserialize, Serialize};
@@ -17,8 +19,6 @@ use crate::{ReportError, summary};
 /// The rows that are used when no others are given.
 pub const DEFAULT_ROWS: &str = include_str!("../data/matrix.json");
 const TEMPLATE: &str = include_str!("../templates/matrix.html");
-/// How much of a frame an excerpt shows.
-const EXCERPT: usize = 160;
 
 /// One capability.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,6 +44,16 @@ pub struct Row {
     /// What the telling frame of the agent holds, most telling first; `result:` before it wants a successful response.
     #[serde(default)]
     pub look: Vec<String>,
+    /// What of the telling frame the cell says: a path, `*` for every element of a list.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub show: Option<String>,
+    /// The cell says what its tests noted.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub notes: bool,
+    /// The scripted model must have been told something in this list of its journal, and the cell says what: with
+    /// `mcpTools`, the tools of MCP servers that reached it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub journal: Option<String>,
 }
 
 /// What was seen of a capability.
@@ -118,6 +128,9 @@ pub struct Column {
     pub name: String,
     /// Name and version as the agent gives them.
     pub title: String,
+    /// The version that was installed, and when it was run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<String>,
     /// How it was reached.
     pub targets: Vec<String>,
     /// One cell per row.
@@ -148,17 +161,28 @@ impl Matrix {
     /// Makes the matrix. Runs of an agent with the same name and dialect, in whichever results, share a column.
     pub fn of(results: &[Results], rows: Vec<Row>) -> Matrix {
         let mut groups: Vec<(String, Vec<&AgentRun>)> = Vec::new();
-        for agent in results.iter().flat_map(|results| &results.agents) {
+        let mut dates: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
+        let with_date = results.iter().flat_map(|results| {
+            results.agents.iter().map(|agent| (results.started.get(..10).unwrap_or(&results.started), agent))
+        });
+        for (date, agent) in with_date {
             let name = match agent.dialect.as_deref() {
                 Some(dialect) if dialect != "v1" => format!("{} ({dialect})", agent.name),
                 _ => agent.name.clone(),
             };
+            dates.entry(name.clone()).or_default().insert(date);
             match groups.iter_mut().find(|(known, _)| *known == name) {
                 Some((_, runs)) => runs.push(agent),
                 None => groups.push((name, vec![agent])),
             }
         }
-        let columns = groups.into_iter().map(|(name, runs)| column(name, &runs, &rows)).collect();
+        let columns = groups
+            .into_iter()
+            .map(|(name, runs)| {
+                let dates = dates.remove(&name).unwrap_or_default();
+                column(name, &runs, &rows, &dates)
+            })
+            .collect();
         Matrix { rows, columns }
     }
 
@@ -218,9 +242,10 @@ impl Matrix {
         }
         let _ = write!(out, "\n{LEGEND}\n\n");
         for column in &self.columns {
+            let run = column.run.as_ref().map(|run| format!(" ({})", escape(run))).unwrap_or_default();
             let _ = writeln!(
                 out,
-                "- **{}**: {}, reached by {}",
+                "- **{}**: {}{run}, reached by {}",
                 escape(&column.name),
                 escape(&column.title),
                 column.targets.iter().map(|target| code(target)).collect::<Vec<_>>().join(" and ")
@@ -276,7 +301,9 @@ impl Cell {
     }
 }
 
-fn column(name: String, runs: &[&AgentRun], rows: &[Row]) -> Column {
+fn column(name: String, runs: &[&AgentRun], rows: &[Row], dates: &BTreeSet<&str>) -> Column {
+    let version = runs.iter().find_map(|run| run.version.as_deref());
+    let dates: Vec<&str> = dates.iter().copied().collect();
     let titled =
         runs.iter().find(|run| run.header.as_ref().is_some_and(|header| header.agent_info.is_some()));
     let mut targets: Vec<String> = Vec::new();
@@ -287,135 +314,10 @@ fn column(name: String, runs: &[&AgentRun], rows: &[Row]) -> Column {
     }
     Column {
         title: titled.or(runs.first()).map_or_else(String::new, |run| summary::title(run)),
-        cells: rows.iter().map(|row| cell(row, runs)).collect(),
+        run: version.map(|version| format!("version {version}, run on {}", dates.join(" and "))),
+        cells: rows.iter().map(|row| seen::cell(row, runs)).collect(),
         name,
         targets,
-    }
-}
-
-fn cell(row: &Row, runs: &[&AgentRun]) -> Cell {
-    let declared = declared(row, runs);
-    let reached: Vec<&&AgentRun> = runs
-        .iter()
-        .filter(|run| {
-            row.transport.is_empty() || row.transport.iter().any(|start| run.target.starts_with(start))
-        })
-        .collect();
-    if reached.is_empty() {
-        let words = format!("not reached: no run went over {}", row.transport.join(" or "));
-        return Cell { seen: Seen::Unreached, declared, words, evidence: Vec::new() };
-    }
-    let is_one_of = |globs: &[String], test: &Outcome| globs.iter().any(|glob| fits(glob, &test.id));
-    let all = || reached.iter().flat_map(|run| &run.tests);
-    let tests: Vec<&Outcome> =
-        all().filter(|test| is_one_of(&row.tests, test) || is_one_of(&row.witnesses, test)).collect();
-    let (mut good, mut bad): (Vec<&Outcome>, Vec<&Outcome>) = (Vec::new(), Vec::new());
-    for test in &tests {
-        let is_shown = is_one_of(&row.witnesses, test) && telling(row, test).is_some();
-        match test.verdict {
-            Verdict::Pass if !test.vacuous => good.push(test),
-            Verdict::Fail | Verdict::Partial if is_shown => good.push(test),
-            Verdict::Fail | Verdict::Partial => bad.push(test),
-            _ => {}
-        }
-    }
-    let is_transport = !row.transport.is_empty();
-    let says_yes = declared.as_ref().is_some_and(|declared| declared.yes);
-    let (seen, words, shown) = if let Some(first) = bad.first().filter(|_| !is_transport || good.is_empty()) {
-        let how = if says_yes && good.is_empty() { "declared, but it does not work" } else { "wrong" };
-        (Seen::Wrong, format!("{how}: {} of {} tests hold", good.len(), good.len() + bad.len()), vec![*first])
-    } else if let Some(first) = good.first() {
-        let undeclared = if declared.as_ref().is_some_and(|declared| !declared.yes) {
-            ", though not declared"
-        } else {
-            ""
-        };
-        let words = if is_transport {
-            format!("works{undeclared}: conversations over {}", row.transport.join(" or "))
-        } else {
-            format!("works{undeclared}: shown by {}", tests_in_words(good.len()))
-        };
-        (Seen::Right, words, vec![*first])
-    } else if declared.as_ref().is_some_and(|declared| !declared.yes) {
-        (Seen::Unsupported, "not declared, and not tried for that reason".to_owned(), Vec::new())
-    } else {
-        let rest = tests.first().copied();
-        let fault = reached.iter().find_map(|run| run.fault.as_deref());
-        let why =
-            fault.or_else(|| rest.and_then(|test| test.reason.as_deref())).unwrap_or("no test of it was run");
-        (Seen::Unreached, format!("not reached: {}", summary::one_line(why)), rest.into_iter().collect())
-    };
-    Cell {
-        seen,
-        declared,
-        words,
-        evidence: shown.into_iter().map(|test| evidence(row, test, seen)).collect(),
-    }
-}
-
-/// What the agent says about the capability in its answer to the introduction.
-fn declared(row: &Row, runs: &[&AgentRun]) -> Option<Declared> {
-    let introduction = runs.iter().find_map(|run| run.header.as_ref()).map(|header| &header.introduction)?;
-    let first = row.declared.first()?;
-    let find = |path: &str| path.split('.').try_fold(introduction, |value, key| value.get(key));
-    let found = row.declared.iter().find_map(|path| find(path).map(|value| (path, value)));
-    Some(match found {
-        Some((path, value)) => Declared {
-            path: path.clone(),
-            value: Some(value.to_string()),
-            yes: matches!(value, Value::Bool(true) | Value::Object(_)),
-        },
-        None => Declared { path: first.clone(), value: None, yes: false },
-    })
-}
-
-fn tests_in_words(count: usize) -> String {
-    if count == 1 { "one test".to_owned() } else { format!("{count} tests") }
-}
-
-/// The frame of the agent that shows the capability.
-fn telling<'t>(row: &Row, test: &'t Outcome) -> Option<&'t str> {
-    row.look.iter().find_map(|look| {
-        let (wants_result, look) =
-            look.strip_prefix("result:").map_or((false, look.as_str()), |rest| (true, rest));
-        heard(test).find(|text| text.contains(look) && (!wants_result || text.contains("\"result\"")))
-    })
-}
-
-fn heard(test: &Outcome) -> impl DoubleEndedIterator<Item = &str> {
-    test.transcript.iter().filter(|line| line.dir == "a2c").map(|line| line.text.as_str())
-}
-
-fn evidence(row: &Row, test: &Outcome, seen: Seen) -> Evidence {
-    let closest = test.difference.as_ref().and_then(|difference| difference.closest.as_deref());
-    let excerpt = match seen {
-        Seen::Right => telling(row, test),
-        _ => closest.or_else(|| heard(test).next_back()),
-    };
-    Evidence {
-        test: test.id.clone(),
-        verdict: test.verdict,
-        reason: test.reason.as_deref().map(summary::one_line),
-        excerpt: excerpt.map(|text| shorten(&summary::one_line(text))),
-    }
-}
-
-fn shorten(text: &str) -> String {
-    if text.chars().count() <= EXCERPT {
-        return text.to_owned();
-    }
-    let mut short: String = text.chars().take(EXCERPT).collect();
-    short.push('…');
-    short
-}
-
-/// Whether a glob with `*` fits the whole text.
-fn fits(glob: &str, text: &str) -> bool {
-    match glob.split_once('*') {
-        None => glob == text,
-        Some((start, rest)) => text.strip_prefix(start).is_some_and(|text| {
-            text.char_indices().map(|(at, _)| at).chain([text.len()]).any(|at| fits(rest, &text[at..]))
-        }),
     }
 }
 
@@ -447,11 +349,5 @@ mod tests {
         assert_eq!(rows.len(), 9);
         assert_eq!(rows[0].name, "initialize");
         assert_eq!(rows[8].name, "TCP mode");
-    }
-
-    #[test]
-    fn globs_fit_the_whole_id() {
-        assert!(fits("*", "anything") && fits("a.*", "a.b") && fits("a.*.c", "a.b.c") && fits("a", "a"));
-        assert!(!fits("a", "ab") && !fits("a.*", "b.a.c") && !fits("*.c", "a.cd"));
     }
 }

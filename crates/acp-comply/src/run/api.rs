@@ -38,6 +38,9 @@ pub struct Setup {
     /// Requests to make after each session that the runner opens, `{"method", "params"}` with `${sessionId}`: what
     /// this agent needs before a test can begin, for instance the mode in which it asks for permission.
     pub after_session: Vec<Value>,
+    /// Before a test goes on after a new session, the agent must have been silent for this long: real agents tell
+    /// about commands, modes and titles in their own time, which would fall into one step or another.
+    pub settle: Option<Duration>,
     /// The edge started the agent and can do it again.
     pub restartable: bool,
     /// The edge can open a second connection to the target.
@@ -62,6 +65,7 @@ impl Setup {
             session: None,
             auth_method: None,
             after_session: Vec::new(),
+            settle: None,
             restartable: true,
             reconnectable: false,
             limits: Limits::default(),

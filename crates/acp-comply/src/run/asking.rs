@@ -5,6 +5,10 @@ use crate::program::{Handshake, Precondition, StepKind, Subject};
 use crate::table::{OwnRequest, find};
 use acp_rpc::{Direction, Frame, Id};
 use serde_json::Value;
+use std::time::Duration;
+
+/// The longest wait for an agent that does not stop talking about a new session, before the factor.
+const SETTLED: Duration = Duration::from_secs(5);
 
 impl Run {
     /// A reason not to begin at all.
@@ -190,6 +194,26 @@ impl Run {
         if index < self.setup.after_session.len() {
             return self.ask(Purpose::SetUp(index));
         }
+        match self.setup.settle {
+            Some(_) => self.state = State::Settling(self.now + self.scaled(SETTLED)),
+            None => self.session_ready(),
+        }
+    }
+
+    /// When what an agent says by itself about a new session is over: it was silent for a while.
+    pub(super) fn settles(&self, latest: Duration) -> Duration {
+        latest.min(self.wire.last_activity + self.setup.settle.unwrap_or_default())
+    }
+
+    pub(super) fn check_settled(&mut self, latest: Duration) -> bool {
+        let is_settled = self.now >= self.settles(latest) || self.is_gone();
+        if is_settled {
+            self.session_ready();
+        }
+        is_settled
+    }
+
+    fn session_ready(&mut self) {
         let session = self.session.as_ref().and_then(|session| find(session, &self.setup.table.session_id));
         let words = session.and_then(Value::as_str).map(|id| format!("session {id}"));
         self.state = State::Ready;

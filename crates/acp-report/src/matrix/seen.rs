@@ -1,0 +1,212 @@
+//! What one cell of the matrix says, and what it rests on.
+
+use std::collections::BTreeSet;
+
+use acp_comply::{AgentRun, Outcome, Verdict};
+use serde_json::Value;
+
+use super::{Cell, Declared, Evidence, Row, Seen};
+use crate::summary;
+
+/// How much of a frame an excerpt shows.
+const EXCERPT: usize = 160;
+
+/// One agent and one capability, from every run of the agent.
+pub(super) fn cell(row: &Row, runs: &[&AgentRun]) -> Cell {
+    let declared = declared(row, runs);
+    let reached: Vec<&&AgentRun> = runs
+        .iter()
+        .filter(|run| {
+            row.transport.is_empty() || row.transport.iter().any(|start| run.target.starts_with(start))
+        })
+        .collect();
+    if reached.is_empty() {
+        let words = format!("not reached: no run went over {}", row.transport.join(" or "));
+        return Cell { seen: Seen::Unreached, declared, words, evidence: Vec::new() };
+    }
+    let is_one_of = |globs: &[String], test: &Outcome| globs.iter().any(|glob| fits(glob, &test.id));
+    let all = || reached.iter().flat_map(|run| &run.tests);
+    let tests: Vec<&Outcome> =
+        all().filter(|test| is_one_of(&row.tests, test) || is_one_of(&row.witnesses, test)).collect();
+    let (mut good, mut bad): (Vec<&Outcome>, Vec<&Outcome>) = (Vec::new(), Vec::new());
+    for test in &tests {
+        let is_shown = is_one_of(&row.witnesses, test) && telling(row, test).is_some();
+        if let Some(list) = row.journal.as_deref().filter(|_| !test.model.is_empty()) {
+            let told = !in_journal(test, list).is_empty();
+            (if told { &mut good } else { &mut bad }).push(test);
+            continue;
+        }
+        match test.verdict {
+            Verdict::Pass if !test.vacuous => good.push(test),
+            Verdict::Fail | Verdict::Partial if is_shown => good.push(test),
+            Verdict::Fail | Verdict::Partial => bad.push(test),
+            _ => {}
+        }
+    }
+    let is_transport = !row.transport.is_empty();
+    let says_yes = declared.as_ref().is_some_and(|declared| declared.yes);
+    let fault = |ours: bool| {
+        reached.iter().filter(|run| !ours || run.isolation.is_some()).find_map(|run| run.fault.as_deref())
+    };
+    // Started to listen, and it did not: that is an answer. An address that does not answer is none.
+    let deaf = fault(true).filter(|_| is_transport && good.is_empty());
+    let (seen, words, shown) = if let Some(fault) = deaf {
+        (Seen::Unsupported, format!("not supported: {}", summary::one_line(fault)), Vec::new())
+    } else if let Some(first) = bad.first().filter(|_| !is_transport || good.is_empty()) {
+        let how = if says_yes && good.is_empty() { "declared, but it does not work" } else { "wrong" };
+        (Seen::Wrong, format!("{how}: {} of {} tests hold", good.len(), good.len() + bad.len()), vec![*first])
+    } else if let Some(first) = good.first() {
+        let undeclared = if declared.as_ref().is_some_and(|declared| !declared.yes) {
+            ", though not declared"
+        } else {
+            ""
+        };
+        let words = if is_transport {
+            format!("works{undeclared}: conversations over {}", row.transport.join(" or "))
+        } else {
+            format!("works{undeclared}: shown by {}", tests_in_words(good.len()))
+        };
+        (Seen::Right, words, vec![*first])
+    } else if declared.as_ref().is_some_and(|declared| !declared.yes) {
+        (Seen::Unsupported, "not declared, and not tried for that reason".to_owned(), Vec::new())
+    } else {
+        let rest = tests.first().copied();
+        let why = fault(false)
+            .or_else(|| rest.and_then(|test| test.reason.as_deref()))
+            .unwrap_or("no test of it was run");
+        (Seen::Unreached, format!("not reached: {}", summary::one_line(why)), rest.into_iter().collect())
+    };
+    let words = [Some(words), said(row, &shown, &tests)].into_iter().flatten().collect::<Vec<_>>().join("; ");
+    Cell {
+        seen,
+        declared,
+        words,
+        evidence: shown.into_iter().map(|test| evidence(row, test, seen)).collect(),
+    }
+}
+
+/// What a cell adds to its sentence: values of the telling frame, what the tests noted, what reached the model.
+fn said(row: &Row, shown: &[&Outcome], tests: &[&Outcome]) -> Option<String> {
+    let mut parts: Vec<String> = Vec::new();
+    if let (Some(path), Some(test)) = (&row.show, shown.first()) {
+        let frame = telling(row, test).and_then(|text| serde_json::from_str::<Value>(text).ok());
+        let found = frame.map(|frame| values(&frame, path)).unwrap_or_default();
+        parts.extend((!found.is_empty()).then(|| found.join(", ")));
+    }
+    if row.notes {
+        let noted = tests.iter().flat_map(|test| &test.notes).filter(|note| note.contains(": "));
+        parts.extend(noted.cloned());
+    }
+    if let Some(list) = &row.journal {
+        let told: BTreeSet<String> = tests.iter().flat_map(|test| in_journal(test, list)).collect();
+        let words = if told.is_empty() {
+            "nothing of it reached the model".to_owned()
+        } else {
+            format!("reached the model: {}", told.into_iter().collect::<Vec<_>>().join(", "))
+        };
+        parts.extend(tests.iter().any(|test| !test.model.is_empty()).then_some(words));
+    }
+    (!parts.is_empty()).then(|| parts.join("; "))
+}
+
+/// The values at a path, `*` being every element of a list.
+fn values(value: &Value, path: &str) -> Vec<String> {
+    let Some((key, rest)) = path.split_once('.').or((!path.is_empty()).then_some((path, ""))) else {
+        return vec![value.as_str().map_or_else(|| value.to_string(), str::to_owned)];
+    };
+    match (key, value) {
+        ("*", Value::Array(items)) => items.iter().flat_map(|item| values(item, rest)).collect(),
+        _ => value.get(key).map(|below| values(below, rest)).unwrap_or_default(),
+    }
+}
+
+/// What stands in a list of the model's journal, in any request of the test.
+fn in_journal(test: &Outcome, list: &str) -> BTreeSet<String> {
+    let lists = test.model.iter().filter_map(|entry| entry.get(list)?.as_array());
+    lists.flatten().filter_map(|item| item.as_str().map(str::to_owned)).collect()
+}
+
+/// What the agent says about the capability in its answer to the introduction.
+fn declared(row: &Row, runs: &[&AgentRun]) -> Option<Declared> {
+    let introduction = runs.iter().find_map(|run| run.header.as_ref()).map(|header| &header.introduction)?;
+    let first = row.declared.first()?;
+    let find = |path: &str| path.split('.').try_fold(introduction, |value, key| value.get(key));
+    let found = row.declared.iter().find_map(|path| find(path).map(|value| (path, value)));
+    Some(match found {
+        Some((path, value)) => Declared {
+            path: path.clone(),
+            value: Some(value.to_string()),
+            yes: matches!(value, Value::Bool(true) | Value::Object(_)),
+        },
+        None => Declared { path: first.clone(), value: None, yes: false },
+    })
+}
+
+fn tests_in_words(count: usize) -> String {
+    if count == 1 { "one test".to_owned() } else { format!("{count} tests") }
+}
+
+/// The frame of the agent that shows the capability.
+fn telling<'t>(row: &Row, test: &'t Outcome) -> Option<&'t str> {
+    row.look.iter().find_map(|look| {
+        let (wants_result, look) =
+            look.strip_prefix("result:").map_or((false, look.as_str()), |rest| (true, rest));
+        heard(test).find(|text| text.contains(look) && (!wants_result || text.contains("\"result\"")))
+    })
+}
+
+fn heard(test: &Outcome) -> impl DoubleEndedIterator<Item = &str> {
+    test.transcript.iter().filter(|line| line.dir == "a2c").map(|line| line.text.as_str())
+}
+
+fn evidence(row: &Row, test: &Outcome, seen: Seen) -> Evidence {
+    let closest = test.difference.as_ref().and_then(|difference| difference.closest.as_deref());
+    let excerpt = match seen {
+        Seen::Right => telling(row, test),
+        _ => closest.or_else(|| heard(test).next_back()),
+    };
+    Evidence {
+        test: test.id.clone(),
+        verdict: test.verdict,
+        reason: test.reason.as_deref().map(summary::one_line),
+        excerpt: excerpt.map(|text| shorten(&summary::one_line(text))),
+    }
+}
+
+fn shorten(text: &str) -> String {
+    if text.chars().count() <= EXCERPT {
+        return text.to_owned();
+    }
+    let mut short: String = text.chars().take(EXCERPT).collect();
+    short.push('…');
+    short
+}
+
+/// Whether a glob with `*` fits the whole text.
+fn fits(glob: &str, text: &str) -> bool {
+    match glob.split_once('*') {
+        None => glob == text,
+        Some((start, rest)) => text.strip_prefix(start).is_some_and(|text| {
+            text.char_indices().map(|(at, _)| at).chain([text.len()]).any(|at| fits(rest, &text[at..]))
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn globs_fit_the_whole_id() {
+        assert!(fits("*", "anything") && fits("a.*", "a.b") && fits("a.*.c", "a.b.c") && fits("a", "a"));
+        assert!(!fits("a", "ab") && !fits("a.*", "b.a.c") && !fits("*.c", "a.cd"));
+    }
+
+    #[test]
+    fn values_are_found_below_lists() {
+        let frame =
+            serde_json::json!({"params": {"options": [{"kind": "allow_once"}, {"kind": "reject_once"}, {}]}});
+        assert_eq!(values(&frame, "params.options.*.kind"), ["allow_once", "reject_once"]);
+        assert!(values(&frame, "params.nothing.*").is_empty());
+    }
+}
