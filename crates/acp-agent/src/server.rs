@@ -135,6 +135,10 @@ impl Server {
     pub async fn serve(&self, link: Link) {
         let number = self.connections.fetch_add(1, Ordering::Relaxed);
         let mut config = self.config.clone();
+        if let Some(provider) = self.shared.provider.as_deref() {
+            name_models(provider).await;
+            config.persona = character::config(&self.shared.settings, Some(provider)).persona;
+        }
         config.id_prefix = format!("{:x}{number:x}", self.base % 0xff_ffff_ffff);
         config.started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         config.warning.clone_from(&self.warning);
@@ -192,6 +196,14 @@ fn folder(path: &Path) -> Result<PathBuf, ServeError> {
     let fail = |reason: String| ServeError::Path { path: path.to_owned(), reason };
     let real = path.canonicalize().map_err(|error| fail(error.to_string()))?;
     if real.is_dir() { Ok(real) } else { Err(fail("it is not a folder".to_owned())) }
+}
+
+/// A server of one's own says which models it has; a vendor's are known. Who does not say it soon is asked later, by the
+/// first turn.
+async fn name_models(provider: &dyn Provider) {
+    if provider.models().iter().any(|model| model.id == provider::AUTO) {
+        let _ = tokio::time::timeout(Duration::from_secs(2), provider.discover()).await;
+    }
 }
 
 fn open_store(state: &State) -> Result<(Store, Option<String>), StoreError> {
