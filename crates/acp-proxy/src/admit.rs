@@ -11,6 +11,9 @@ pub const TOKEN_METHOD: &str = "_proxy/token";
 /// How long a client may take to show it.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// How long a client that is refused may take to ask something.
+const ASKING: Duration = Duration::from_secs(2);
+
 /// The line with which a client shows its token.
 #[must_use]
 pub fn token_line(token: &str) -> Frame {
@@ -25,7 +28,7 @@ pub(crate) async fn by_token(client: &mut Link, token: &str) -> Result<(), Strin
         Ok(None) => return Err("a client left without showing its token".to_owned()),
         Err(_) => return Err(format!("a client did not show its token within {PATIENCE:?}")),
     };
-    let (words, id) = match frame.view() {
+    let (words, mut id) = match frame.view() {
         View::Notification { method: TOKEN_METHOD, params } => {
             let params: serde_json::Value =
                 params.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
@@ -40,6 +43,16 @@ pub(crate) async fn by_token(client: &mut Link, token: &str) -> Result<(), Strin
     let words = format!(
         "{words}: this proxy wants {{\"jsonrpc\":\"2.0\",\"method\":\"{TOKEN_METHOD}\",\"params\":{{\"token\":\"…\"}}}} as the first line"
     );
+    // A client hears an answer to what it asks.
+    let asks = async {
+        while id == Id::Null {
+            let Some(arrival) = client.rx.recv().await else { break };
+            if let View::Request { id: asked, .. } = Frame::from(arrival.line).view() {
+                id = asked.clone();
+            }
+        }
+    };
+    let _ = timeout(ASKING, asks).await;
     let _ = client.tx.try_send(Frame::failure(&id, &RpcError::new(-32000, words.clone())).raw());
     Err(format!("a client was refused: {words}"))
 }

@@ -17,7 +17,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub use files::{default_folder, segments};
-pub use read::{Conversation, Notice, Reader, SegmentError, Spoken, conversations, conversations_of, is_segment};
+pub use read::{
+    Conversation, Notice, Reader, SegmentError, Spoken, conversations, conversations_of, is_segment,
+};
 pub use record::{Closed, Decided, End, Gap, Lines, Opened, Record, What};
 pub use recover::{Recovered, recover};
 pub use write::{Journal, JournalError, Keeper};

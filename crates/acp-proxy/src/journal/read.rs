@@ -150,8 +150,10 @@ pub struct Conversation {
     pub decided: Vec<(usize, Decided)>,
     /// How it ended, if it did.
     pub closed: Option<Closed>,
-    /// So many records are missing in the run that it belongs to.
+    /// So many records are missing in the run that it belongs to …
     pub missing: u64,
+    /// … with so many bytes of lines.
+    pub missing_bytes: u64,
 }
 
 /// Finds conversations in a folder, in the order in which they began, and what could not be read.
@@ -181,7 +183,7 @@ pub fn conversations_of(
 ) -> Result<(Vec<Conversation>, Vec<Notice>), SegmentError> {
     let mut notices = Vec::new();
     let mut found: BTreeMap<(String, u64), Conversation> = BTreeMap::new();
-    let mut missing: BTreeMap<String, u64> = BTreeMap::new();
+    let mut missing: BTreeMap<String, (u64, u64)> = BTreeMap::new();
     let named = wanted.map(|wanted| serde_json::Value::from(wanted).to_string());
     let mut meant: BTreeMap<(String, u64), bool> = BTreeMap::new();
     // Who is meant shows only in the middle of a conversation, so everything is read twice.
@@ -206,7 +208,8 @@ pub fn conversations_of(
                     };
                     *meant.entry(key).or_default() |= hit;
                 } else if let Record::Gap(gap) = &record {
-                    *missing.entry(run.clone()).or_default() += gap.records;
+                    let (records, bytes) = missing.entry(run.clone()).or_default();
+                    (*records, *bytes) = (*records + gap.records, *bytes + gap.bytes);
                 } else if number > 0 && (wanted.is_none() || meant.get(&key) == Some(&true)) {
                     let conversation = found.entry(key).or_insert_with(|| Conversation {
                         name: format!("{run}.{number}"),
@@ -221,7 +224,7 @@ pub fn conversations_of(
         }
     }
     let conversations = found.into_iter().map(|((run, _), mut conversation)| {
-        conversation.missing = missing.get(&run).copied().unwrap_or_default();
+        (conversation.missing, conversation.missing_bytes) = missing.get(&run).copied().unwrap_or_default();
         conversation
     });
     Ok((conversations.collect(), notices))

@@ -410,16 +410,21 @@ impl Inner {
         if std::mem::replace(&mut state.finished, true) {
             return Ok(());
         }
-        let result = if state.missing.records > 0 {
-            let gap = Record::Gap(state.missing.clone());
+        let missing = state.missing.clone();
+        let told = if missing.records > 0 {
             state.missing.records = 0;
-            self.try_append(&mut state, &gap)
+            self.try_append(&mut state, &Record::Gap(missing.clone()))
         } else {
             Ok(())
         };
-        result.and_then(|()| self.end(&mut state, "stopped")).map_err(|error| JournalError {
-            place: state.path.display().to_string(),
-            reason: error.to_string(),
+        told.and_then(|()| self.end(&mut state, "stopped")).map_err(|error| {
+            let gap = match missing {
+                Gap { records: 0, .. } => String::new(),
+                Gap { records, bytes, .. } => {
+                    format!("; {records} records ({bytes} bytes of lines) were passed on and are not in it")
+                }
+            };
+            JournalError { place: state.path.display().to_string(), reason: format!("{error}{gap}") }
         })
     }
 

@@ -3,7 +3,7 @@
 mod agent;
 mod show;
 
-use std::io::Write;
+use std::io::{self, ErrorKind, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -75,15 +75,17 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         };
         return agent::run(recording, args.listen, speed);
     }
-    if args.list {
-        return list(&recordings).map(|()| ExitCode::SUCCESS);
+    let shown = match args.format {
+        _ if args.list => list(&recordings),
+        Format::Text => show::text(&recordings, speed, args.verbose),
+        Format::Json => json(&recordings, speed),
+        Format::Events => events(&recordings),
+    };
+    match shown {
+        // A reader that goes away has seen what it wanted.
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
+        shown => Ok(shown.map(|()| ExitCode::SUCCESS)?),
     }
-    match args.format {
-        Format::Text => show::text(&recordings, speed, args.verbose)?,
-        Format::Json => json(&recordings, speed)?,
-        Format::Events => events(&recordings)?,
-    }
-    Ok(ExitCode::SUCCESS)
 }
 
 fn recordings(args: &Args) -> anyhow::Result<Vec<Recording>> {
@@ -97,18 +99,22 @@ fn recordings(args: &Args) -> anyhow::Result<Vec<Recording>> {
     })
 }
 
-fn list(recordings: &[Recording]) -> anyhow::Result<()> {
+fn list(recordings: &[Recording]) -> io::Result<()> {
     let mut out = anstream::stdout().lock();
     for recording in recordings {
         let at = recording.at.as_deref().unwrap_or("-");
         let agent = recording.agent.as_deref().unwrap_or("-");
         let sessions = recording.sessions().join(",");
         let sessions = if sessions.is_empty() { "-" } else { &sessions };
-        let (turns, frames) = (recording.turns(), recording.said.len());
+        let turns = match recording.turns() {
+            1 => "1 turn".to_owned(),
+            turns => format!("{turns} turns"),
+        };
+        let frames = recording.said.len();
         let outcome = recording.outcome.as_deref().unwrap_or("unfinished");
         writeln!(
             out,
-            "{}\t{at}\t{agent}\t{sessions}\t{turns} turns, {frames} frames\t{}",
+            "{}\t{at}\t{agent}\t{sessions}\t{turns}, {frames} frames\t{}",
             recording.name,
             crate::talk::render::clean(outcome).lines().next().unwrap_or_default()
         )?;
@@ -116,7 +122,7 @@ fn list(recordings: &[Recording]) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn json(recordings: &[Recording], speed: Option<f64>) -> anyhow::Result<()> {
+fn json(recordings: &[Recording], speed: Option<f64>) -> io::Result<()> {
     let mut out = anstream::stdout().lock();
     for recording in recordings {
         let mut pace = show::Pace::new(speed);
@@ -129,7 +135,7 @@ fn json(recordings: &[Recording], speed: Option<f64>) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn events(recordings: &[Recording]) -> anyhow::Result<()> {
+fn events(recordings: &[Recording]) -> io::Result<()> {
     let mut out = anstream::stdout().lock();
     for event in recordings.iter().flat_map(Recording::events) {
         writeln!(out, "{event}")?;

@@ -56,6 +56,7 @@ fn a_client_that_ends_its_input_still_gets_its_answers() {
     let place = Place::new();
     let mut process = Command::new(ACP)
         .args(["proxy", "--command", &place.mock("--dialect v1"), "--record", "talk.ndjson"])
+        .env("XDG_STATE_HOME", &place.path)
         .current_dir(&place.path)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

@@ -25,6 +25,7 @@ fn attempt(place: &Place, server: &[&str]) -> Result<Value, String> {
         .arg(client)
         .arg(ACP)
         .args(server)
+        .env("XDG_STATE_HOME", &place.path)
         .current_dir(&place.path)
         .stdin(Stdio::null())
         .output()

@@ -4,6 +4,11 @@ mod bytes;
 mod ends;
 mod forms;
 mod javascript;
+mod journal;
+mod many;
+mod operation;
+mod policy;
+mod replay;
 mod strangers;
 mod table;
 mod talker;
@@ -38,6 +43,24 @@ impl Place {
         self.path.join(name).display().to_string()
     }
 
+    /// Where its journal is.
+    fn journal(&self) -> PathBuf {
+        self.path.join("acp/journal")
+    }
+
+    /// An agent made of shell: the file that is run, with its place in the command line.
+    fn shell(&self, script: &str) -> String {
+        std::fs::write(self.path.join("agent.sh"), script).expect("a file");
+        format!("sh {} {}", self.file("agent.sh"), self.file("state"))
+    }
+
+    /// `acp` with arguments, in this place.
+    fn acp(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(ACP);
+        command.args(args).current_dir(&self.path).env("XDG_STATE_HOME", &self.path).stdin(Stdio::null());
+        command
+    }
+
     /// The mock agent as a command line. The state folder marks its processes.
     fn mock(&self, rest: &str) -> String {
         format!("{ACP} mock --state-dir {} {rest}", self.file("state"))
@@ -70,19 +93,24 @@ impl Place {
 struct Proxy {
     process: Child,
     address: SocketAddr,
+    ops: Option<SocketAddr>,
     stderr: PathBuf,
 }
 
 impl Proxy {
     fn listen(place: &Place, transport: &str, args: &[&str]) -> Proxy {
+        let listen = format!("{transport}://127.0.0.1:0");
+        let mut command = place.acp(&["proxy", "--listen", &listen]);
+        command.args(args);
+        Proxy::start(place, command)
+    }
+
+    /// Starts one by any command that ends with a proxy.
+    fn start(place: &Place, mut command: Command) -> Proxy {
         static COUNT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         let count = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let stderr = place.path.join(format!("proxy-{count}.stderr"));
-        let mut process = Command::new(ACP)
-            .args(["proxy", "--listen", &format!("{transport}://127.0.0.1:0")])
-            .args(args)
-            .current_dir(&place.path)
-            .stdin(Stdio::null())
+        let mut process = command
             .stdout(Stdio::piped())
             .stderr(std::fs::File::create(&stderr).expect("a file"))
             .spawn()
@@ -93,8 +121,9 @@ impl Proxy {
         let said: serde_json::Value = serde_json::from_str(&line).unwrap_or_else(|error| {
             panic!("{error}: {line:?} {}", std::fs::read_to_string(&stderr).unwrap_or_default())
         });
-        let address = said["listening"].as_str().expect("an address").parse().expect("an address");
-        Proxy { process, address, stderr }
+        let address = |name: &str| said[name].as_str().and_then(|address| address.parse().ok());
+        let (listening, ops) = (address("listening").expect("an address"), address("ops"));
+        Proxy { process, address: listening, ops, stderr }
     }
 
     fn tcp(place: &Place, args: &[&str]) -> Proxy {

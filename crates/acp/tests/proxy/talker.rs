@@ -77,11 +77,33 @@ impl Talker {
         })
     }
 
+    /// Takes what is still on its way, to the end of the connection, which may be rough.
+    pub fn hear_the_rest(&mut self) {
+        loop {
+            let mut line = String::new();
+            match self.reader.read_line(&mut line) {
+                Ok(count) if count > 0 && line.ends_with('\n') => {
+                    let line = line.trim_end_matches('\n').to_owned();
+                    if let Ok(frame) = serde_json::from_str(&line) {
+                        self.wire.push(("a2c".to_owned(), line));
+                        self.take(&frame);
+                    }
+                }
+                _ => return,
+            }
+        }
+    }
+
     /// Takes one line from the other side.
     pub fn hear(&mut self) {
         let line = self.line().unwrap_or_else(|| panic!("{}: the connection ended", self.dialect));
         let frame: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
         self.take(&frame);
+    }
+
+    /// The answer to a question, if it has come.
+    pub fn answered(&mut self, id: u64) -> Option<Value> {
+        self.answers.remove(&id)
     }
 
     /// The answer to a question, whatever is said before it.

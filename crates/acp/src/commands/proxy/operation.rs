@@ -97,6 +97,15 @@ impl OperationArgs {
     }
 }
 
+/// Every conversation takes descriptors: as many as the system lets us have.
+pub fn raise_descriptor_limit() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    // What cannot be raised stays as it is, and shows when connections cannot be accepted.
+    let _ = setrlimit(Resource::Nofile, limit);
+}
+
 fn as_json(saying: &Saying<'_>) -> Value {
     let mut line = Map::new();
     line.insert("ts".to_owned(), format!("{:.3}", jiff::Timestamp::now()).into());

@@ -25,7 +25,9 @@ pub(super) fn run(recording: &Recording, listen: Listen, speed: Option<f64>) -> 
     if let Listen::Tcp(address) | Listen::WebSocket(address) = listen
         && !address.ip().is_loopback()
     {
-        eprintln!("acp replay: {address} can be reached from other machines; only loopback addresses are served");
+        eprintln!(
+            "acp replay: {address} can be reached from other machines; only loopback addresses are served"
+        );
         return Ok(ExitCode::from(exit::USAGE));
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

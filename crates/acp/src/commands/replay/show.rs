@@ -1,7 +1,7 @@
 //! A recorded conversation for people.
 
 use std::collections::BTreeSet;
-use std::io::Write;
+use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
 use acp_host::Update;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::talk::render::{Renderer, clean};
 
 /// Writes conversations as they were, one after another.
-pub(super) fn text(recordings: &[Recording], speed: Option<f64>, verbose: bool) -> anyhow::Result<()> {
+pub(super) fn text(recordings: &[Recording], speed: Option<f64>, verbose: bool) -> io::Result<()> {
     for recording in recordings {
         let mut show = Show {
             renderer: Renderer::new(anstream::stdout().lock(), verbose),
@@ -60,20 +60,21 @@ struct Show<W> {
 }
 
 impl<W: Write> Show<W> {
-    fn heading(&mut self, recording: &Recording) -> std::io::Result<()> {
+    fn heading(&mut self, recording: &Recording) -> io::Result<()> {
         let at = recording.at.as_deref().map(|at| format!(", {at}")).unwrap_or_default();
         let agent = recording.agent.as_deref().map(|agent| format!(", {agent}")).unwrap_or_default();
         self.renderer.note(&clean(&format!("{}{at}{agent}", recording.name)))
     }
 
-    fn said(&mut self, said: &Said) -> std::io::Result<()> {
+    fn said(&mut self, said: &Said) -> io::Result<()> {
         if let Some(decided) = &said.by_proxy {
             // The request and its answer are one decision.
             if said.frame.method().is_none() {
                 return Ok(());
             }
             let subject = subject(&said.frame);
-            let words = format!("proxy: {} {} {subject}: {}", decided.verdict, decided.method, decided.reason);
+            let words =
+                format!("proxy: {} {} {subject}: {}", decided.verdict, decided.method, decided.reason);
             return self.renderer.note(&clean(&words));
         }
         match (said.dir, said.frame.view()) {
@@ -95,16 +96,18 @@ impl<W: Write> Show<W> {
                 };
                 self.renderer.note(&clean(&format!("answered: {words}")))
             }
-            (Direction::AgentToClient, View::Response { id, reply }) if self.prompts.remove(id) => match reply {
-                Reply::Result(result) => {
-                    let result: Value = serde_json::from_str(result).unwrap_or_default();
-                    match serde_json::from_value::<StopReason>(result["stopReason"].clone()) {
-                        Ok(reason) => self.renderer.end(reason),
-                        Err(_) => self.renderer.note(&clean(&format!("(ended: {result})"))),
+            (Direction::AgentToClient, View::Response { id, reply }) if self.prompts.remove(id) => {
+                match reply {
+                    Reply::Result(result) => {
+                        let result: Value = serde_json::from_str(result).unwrap_or_default();
+                        match serde_json::from_value::<StopReason>(result["stopReason"].clone()) {
+                            Ok(reason) => self.renderer.end(reason),
+                            Err(_) => self.renderer.note(&clean(&format!("(ended: {result})"))),
+                        }
                     }
+                    Reply::Error(error) => self.renderer.note(&clean(&format!("(error: {error})"))),
                 }
-                Reply::Error(error) => self.renderer.note(&clean(&format!("(error: {error})"))),
-            },
+            }
             _ if self.verbose => {
                 let arrow = if said.dir == Direction::ClientToAgent { "->" } else { "<-" };
                 self.renderer.note(&clean(&format!("{arrow} {}", said.frame)))
@@ -113,7 +116,7 @@ impl<W: Write> Show<W> {
         }
     }
 
-    fn prompt(&mut self, params: Option<&str>) -> std::io::Result<()> {
+    fn prompt(&mut self, params: Option<&str>) -> io::Result<()> {
         let params: Value = params.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
         for block in params["prompt"].as_array().into_iter().flatten() {
             let update = json!({ "sessionUpdate": "user_message_chunk", "content": block });
@@ -124,7 +127,7 @@ impl<W: Write> Show<W> {
         self.renderer.fresh()
     }
 
-    fn update(&mut self, frame: &Frame, params: Option<&str>) -> std::io::Result<()> {
+    fn update(&mut self, frame: &Frame, params: Option<&str>) -> io::Result<()> {
         let params: Value = params.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
         let update = serde_json::from_value(params["update"].clone()).ok().map(Box::new);
         let session = params["sessionId"].as_str().unwrap_or_default().to_owned();

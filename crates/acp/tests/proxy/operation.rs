@@ -1,0 +1,337 @@
+//! Operating a proxy: health, numbers, logs, doors, limits, an orderly end.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::process::Command;
+use std::time::Instant;
+
+use acp_dialect::Dialect;
+use serde_json::{Value, json};
+
+use crate::talker::Talker;
+use crate::{ACP, PATIENCE, Place, Proxy, rest, wait};
+
+fn talker(place: &Place, proxy: &Proxy) -> Talker {
+    let mut talker = Talker::new(Dialect::V1, proxy.connect(), &place.path.display().to_string());
+    talker.initialize();
+    talker
+}
+
+/// The status and the text under a path.
+fn get(address: SocketAddr, path: &str) -> (u16, String) {
+    let mut stream = TcpStream::connect(address).expect("it listens");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").expect("asked");
+    let mut text = String::new();
+    stream.read_to_string(&mut text).expect("an answer");
+    let (head, body) = text.split_once("\r\n\r\n").expect("a head");
+    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
+    (status, body.to_owned())
+}
+
+/// The numbers, by name and labels. Every line must be as Prometheus reads it.
+fn numbers(address: SocketAddr) -> BTreeMap<String, f64> {
+    let (status, text) = get(address, "/metrics");
+    assert_eq!(status, 200);
+    let mut types = BTreeMap::new();
+    let mut numbers = BTreeMap::new();
+    for line in text.lines() {
+        if let Some(rest) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = rest.split_once(' ').expect("a type");
+            assert!(["counter", "gauge"].contains(&kind), "{line}");
+            assert!(types.insert(name.to_owned(), kind.to_owned()).is_none(), "told twice: {line}");
+        } else if !line.starts_with("# HELP ") {
+            let (series, value) = line.rsplit_once(' ').expect("a value");
+            let name = series.split('{').next().unwrap_or_default();
+            let kind = types.get(name).unwrap_or_else(|| panic!("no type before {line}"));
+            assert_eq!(name.ends_with("_total"), kind == "counter", "{line}");
+            assert!(series == name || series.ends_with("\"}"), "{line}");
+            numbers.insert(series.to_owned(), value.parse().expect("a number"));
+        }
+    }
+    numbers
+}
+
+#[test]
+fn health_readiness_and_numbers_are_served() {
+    let place = Place::new();
+    let args = ["--command", &place.mock("--dialect v1"), "--ops", "127.0.0.1:0", "--drain", "60s"];
+    let mut proxy = Proxy::tcp(&place, &args);
+    let ops = proxy.ops.expect("an address");
+    assert_eq!(get(ops, "/healthz"), (200, "alive\n".to_owned()));
+    assert_eq!(get(ops, "/readyz"), (200, "ready\n".to_owned()));
+    assert_eq!(get(ops, "/other").0, 404);
+    let mut talker = talker(&place, &proxy);
+    talker.new_session();
+    let turn = talker.prompt("Say 'hello'");
+    talker.result(turn);
+    let found = numbers(ops);
+    for (name, wanted) in [
+        ("acp_proxy_connections", 1.0),
+        ("acp_proxy_connections_total", 1.0),
+        ("acp_proxy_sessions", 1.0),
+        ("acp_proxy_sessions_total", 1.0),
+        ("acp_proxy_turns_total{stop_reason=\"end_turn\"}", 1.0),
+        ("acp_proxy_turns_running", 0.0),
+        ("acp_proxy_lines_total{dir=\"c2a\"}", 3.0),
+        ("acp_journal_healthy", 1.0),
+        ("acp_proxy_ready", 1.0),
+    ] {
+        assert_eq!(found.get(name), Some(&wanted), "{name} in {found:#?}");
+    }
+    assert!(found["acp_proxy_bytes_total{dir=\"a2c\"}"] > 100.0);
+    assert!(found["acp_journal_bytes_total"] > found["acp_proxy_bytes_total{dir=\"a2c\"}"]);
+    // Told to stop in the middle of a turn: not ready, but alive, and the turn goes on.
+    let turn = talker.prompt("Count slowly to 5000");
+    let before = talker.chunks;
+    while talker.chunks == before {
+        talker.hear();
+    }
+    proxy.signal("-TERM");
+    let began = Instant::now();
+    while get(ops, "/readyz").0 != 503 {
+        assert!(began.elapsed() < PATIENCE);
+    }
+    assert!(get(ops, "/readyz").1.contains("shutting down"));
+    assert_eq!(get(ops, "/healthz").0, 200);
+    // New work is refused, the old goes on until it is cancelled.
+    let next = talker.ask("session/new", json!({ "cwd": place.path, "mcpServers": [] }));
+    let answer = talker.answer(next);
+    assert!(answer["error"]["message"].as_str().is_some_and(|why| why.contains("shutting down")), "{answer}");
+    assert!(TcpStream::connect(proxy.address).is_err(), "nobody new is let in");
+    talker.cancel();
+    assert_eq!(talker.result(turn)["stopReason"], "cancelled");
+    assert_eq!(wait(&mut proxy.process), Some(0), "{}", proxy.said());
+    place.wait_for_processes(0);
+}
+
+#[test]
+fn the_log_is_one_object_per_line_and_names_the_trace() {
+    let place = Place::new();
+    let args = ["--command", &place.mock("--dialect v1"), "--log-format", "json", "--policy", "read"];
+    let proxy = Proxy::tcp(&place, &args);
+    let mut talker = talker(&place, &proxy);
+    talker.new_session();
+    let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let params = json!({
+        "sessionId": talker.session, "_meta": { "traceparent": trace },
+        "prompt": [{ "type": "text", "text": "Ask for permission" }],
+    });
+    let turn = talker.ask("session/prompt", params);
+    talker.result(turn);
+    drop(talker);
+    place.wait_for_processes(0);
+    let (code, said) = proxy.stop();
+    assert_eq!(code, Some(0));
+    let lines: Vec<Value> = said
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
+        .collect();
+    assert!(
+        lines
+            .iter()
+            .all(|line| line["ts"].is_string() && line["level"].is_string() && line["message"].is_string())
+    );
+    let traced: Vec<&str> = lines
+        .iter()
+        .filter(|line| line["traceparent"] == trace && line["conversation"] == 1)
+        .filter_map(|line| line["message"].as_str()?.split(" (").next())
+        .collect();
+    assert_eq!(traced, ["turn begins", "turn ends: end_turn"]);
+    let decided = lines.iter().find(|line| line["verdict"].is_string()).expect("a decision");
+    assert_eq!(decided["verdict"], "deny");
+    assert!(decided["reason"].as_str().is_some_and(|reason| reason.contains("policy read")), "{decided}");
+}
+
+fn web_socket(proxy: &Proxy, headers: &str) -> (u16, BufReader<TcpStream>) {
+    let mut stream = proxy.connect();
+    write!(
+        stream,
+        "GET /acp HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n\
+         Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n{headers}\r\n"
+    )
+    .expect("asked");
+    let mut reader = BufReader::new(stream);
+    let mut status = String::new();
+    reader.read_line(&mut status).expect("a status");
+    (status.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status"), reader)
+}
+
+#[test]
+fn pages_of_other_origins_cannot_open_a_web_socket() {
+    let place = Place::new();
+    let args = ["--command", &place.mock("--dialect v1"), "--allow-origin", "https://good.example"];
+    let proxy = Proxy::listen(&place, "ws", &args);
+    assert_eq!(web_socket(&proxy, "").0, 101, "a program that is no browser");
+    assert_eq!(web_socket(&proxy, "Origin: https://good.example\r\n").0, 101);
+    let (status, mut reader) = web_socket(&proxy, "Origin: https://evil.example\r\n");
+    let mut text = String::new();
+    let _ = reader.read_to_string(&mut text);
+    assert_eq!(status, 403);
+    assert!(text.contains("--allow-origin"), "{text}");
+}
+
+#[test]
+fn the_trace_of_a_connection_is_given_to_its_requests() {
+    let place = Place::new();
+    let script = r#"read -r line; echo '{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1,"authMethods":[]}}'
+read -r line; printf '%s\n' "$line" >seen.txt; cat >/dev/null
+"#;
+    let agent = place.shell(script);
+    let proxy = Proxy::listen(&place, "ws", &["--command", &agent]);
+    let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let (status, mut reader) = web_socket(&proxy, &format!("traceparent: {trace}\r\n"));
+    assert_eq!(status, 101);
+    for line in [
+        r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}"#,
+        r#"{"jsonrpc":"2.0","id":2,"method":"session/new","params":{"cwd":"/","mcpServers":[]}}"#,
+    ] {
+        // A masked text frame; the mask is zero.
+        let mut frame = vec![0x81, 0x80 | u8::try_from(line.len()).expect("short"), 0, 0, 0, 0];
+        frame.extend_from_slice(line.as_bytes());
+        reader.get_mut().write_all(&frame).expect("sent");
+    }
+    let began = Instant::now();
+    loop {
+        let seen = std::fs::read_to_string(place.path.join("seen.txt")).unwrap_or_default();
+        if seen.ends_with('\n') {
+            let wanted = format!(
+                r#"{{"jsonrpc":"2.0","id":2,"method":"session/new","params":{{"_meta":{{"traceparent":"{trace}"}},"cwd":"/","mcpServers":[]}}}}"#
+            );
+            assert_eq!(seen.trim_end(), wanted);
+            break;
+        }
+        assert!(began.elapsed() < PATIENCE, "{}", proxy.said());
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_token_is_demanded_at_every_door_that_others_can_reach() {
+    let place = Place::new();
+    for listen in ["tcp://0.0.0.0:0", "ws://0.0.0.0:0/acp"] {
+        let output = place.acp(&["proxy", "--agent", "mock", "--listen", listen]).output().expect("acp runs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains("--listen-token"), "{said}");
+    }
+    for transport in ["tcp", "ws"] {
+        let mut command = place.acp(&["proxy", "--listen", &format!("{transport}://0.0.0.0:0")]);
+        command.args(["--command", &place.mock("--dialect v1")]).env("ACP_LISTEN_TOKEN", "s3cret");
+        let mut proxy = Proxy::start(&place, command);
+        proxy.address.set_ip([127, 0, 0, 1].into());
+        let address = format!("{transport}://{}", proxy.address);
+        let prompt = |token: Option<&str>| {
+            let mut command = place.acp(&["prompt", "Say 'let in'", "--connect", &address]);
+            if let Some(token) = token {
+                command.env("ACP_CONNECT_TOKEN", token);
+            }
+            command.output().expect("acp runs")
+        };
+        let good = prompt(Some("s3cret"));
+        assert!(
+            String::from_utf8_lossy(&good.stdout).contains("let in"),
+            "{}",
+            String::from_utf8_lossy(&good.stderr)
+        );
+        for bad in [None, Some("wrong")] {
+            let refused = prompt(bad);
+            let said = String::from_utf8_lossy(&refused.stderr);
+            assert!(!refused.status.success() && said.contains("token"), "{transport} {bad:?}: {said}");
+        }
+        assert!(!proxy.said().contains("s3cret"));
+    }
+}
+
+#[test]
+fn more_clients_than_allowed_are_told_so() {
+    let place = Place::new();
+    let args = ["--command", &place.mock("--dialect v1"), "--max-connections", "1", "--ops", "127.0.0.1:0"];
+    let proxy = Proxy::tcp(&place, &args);
+    let first = talker(&place, &proxy);
+    let mut second = proxy.connect();
+    writeln!(
+        second,
+        r#"{{"jsonrpc":"2.0","id":"me","method":"initialize","params":{{"protocolVersion":1}}}}"#
+    )
+    .expect("sent");
+    let answer: Value = serde_json::from_str(&rest(&second)).expect("one answer, then the end");
+    assert_eq!(answer["id"], "me");
+    let why = answer["error"]["message"].as_str().unwrap_or_default();
+    assert!(why.contains("at most 1 connections") && why.contains("--max-connections"), "{answer}");
+    assert_eq!(numbers(proxy.ops.expect("an address"))["acp_proxy_connections_refused_total"], 1.0);
+    drop(first);
+    place.wait_for_processes(0);
+    let began = Instant::now();
+    loop {
+        let mut third = proxy.connect();
+        writeln!(
+            third,
+            r#"{{"jsonrpc":"2.0","id":1,"method":"initialize","params":{{"protocolVersion":1}}}}"#
+        )
+        .expect("sent");
+        let mut line = String::new();
+        BufReader::new(&third).read_line(&mut line).expect("a line");
+        if line.contains("\"result\"") {
+            break;
+        }
+        assert!(began.elapsed() < PATIENCE, "{line}");
+    }
+}
+
+#[test]
+fn a_line_longer_than_allowed_ends_the_conversation_with_the_reason() {
+    let place = Place::new();
+    let proxy = Proxy::tcp(&place, &["--command", &place.mock("--dialect v1"), "--max-line", "2KiB"]);
+    let mut talker = talker(&place, &proxy);
+    let line =
+        json!({ "jsonrpc": "2.0", "id": 9, "method": "session/new", "params": { "x": "y".repeat(5000) } });
+    talker.send(&line.to_string());
+    let answer: Value = serde_json::from_str(&talker.line().expect("an answer")).expect("JSON");
+    let why = answer["error"]["message"].as_str().unwrap_or_default();
+    assert!(why.contains("bytes is too long"), "{answer}");
+    assert_eq!(talker.line(), None);
+    place.wait_for_processes(0);
+}
+
+#[test]
+fn a_turn_that_ends_in_time_is_not_cancelled() {
+    let place = Place::new();
+    let mut proxy = Proxy::tcp(&place, &["--command", &place.mock("--dialect v1"), "--drain", "60s"]);
+    let mut talker = talker(&place, &proxy);
+    talker.new_session();
+    let turn = talker.prompt("Count slowly to 20");
+    while talker.chunks == 0 {
+        talker.hear();
+    }
+    proxy.signal("-TERM");
+    assert_eq!(talker.result(turn)["stopReason"], "end_turn");
+    assert_eq!(talker.line(), None);
+    assert_eq!(wait(&mut proxy.process), Some(0));
+    assert_eq!(place.processes(), Vec::<String>::new());
+}
+
+/// Every flag in the files that we hand out exists.
+#[test]
+fn the_deployment_files_use_flags_that_exist() {
+    let help = Command::new(ACP).args(["proxy", "--help"]).output().expect("acp runs");
+    let help = String::from_utf8(help.stdout).expect("text");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy");
+    let mut seen = 0;
+    for name in ["acp-proxy.service", "kubernetes.yaml"] {
+        let text =
+            std::fs::read_to_string(folder.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let lines = text.lines().filter(|line| !line.trim_start().starts_with('#'));
+        let words = lines.flat_map(|line| line.split(|c: char| c.is_whitespace() || "\"',[]=".contains(c)));
+        for flag in words.filter(|word| word.starts_with("--") && word.len() > 2) {
+            seen += 1;
+            assert!(
+                help.contains(&format!("{flag} ")) || help.contains(&format!("{flag}\n")),
+                "{name}: {flag}"
+            );
+        }
+    }
+    assert!(seen >= 10, "{seen} flags");
+}
