@@ -35,6 +35,10 @@ pub(crate) enum Kind {
     Relay,
     /// Bare ends of two forms, and our relay between them.
     RelayTranslated,
+    /// The same two with a journal.
+    RelayKept,
+    /// And translated.
+    RelayKeptTranslated,
     /// The official SDK, both ends on non-blocking descriptors.
     Sdk,
     /// The official SDK as its documentation shows it.
@@ -58,6 +62,8 @@ impl Kind {
             Self::RelayPump => "a plain byte pump",
             Self::Relay => "our relay, same form",
             Self::RelayTranslated => "our relay, delta to v1",
+            Self::RelayKept => "our relay, same form, journal on",
+            Self::RelayKeptTranslated => "our relay, delta to v1, journal on",
             Self::Sdk => "official SDK, at its best",
             Self::SdkDocumented => "official SDK, as documented",
         }

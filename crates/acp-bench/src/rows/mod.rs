@@ -3,6 +3,7 @@
 mod judge;
 mod large;
 mod mock;
+mod proxy;
 mod relay;
 mod round_trip;
 mod sessions;
@@ -54,7 +55,7 @@ type Group = fn(&Plan) -> anyhow::Result<Vec<Bar>>;
 
 /// Runs every group that is wanted and prints the table.
 pub(crate) fn all(plan: &Plan) -> anyhow::Result<()> {
-    let groups: [(&str, Group); 10] = [
+    let groups: [(&str, Group); 11] = [
         ("streaming over pipes", streaming::pipes),
         ("streaming over tcp", streaming::tcp),
         ("round trip", round_trip::run),
@@ -62,6 +63,7 @@ pub(crate) fn all(plan: &Plan) -> anyhow::Result<()> {
         ("large lines", large::run),
         ("slow reader", slow_reader::run),
         ("relay", relay::run),
+        ("proxy", proxy::run),
         ("judge", judge::run),
         ("mock", mock::run),
         ("sessions", sessions::run),

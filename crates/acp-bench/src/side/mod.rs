@@ -2,6 +2,7 @@
 
 mod bare;
 mod bare_async;
+mod kept;
 mod mixed;
 mod mock;
 mod ours;
@@ -31,7 +32,12 @@ pub(crate) fn client(job: &Job) -> anyhow::Result<Sample> {
         | Kind::OursJudged
         | Kind::Mock
         | Kind::SdkAgent => ours::client(job),
-        Kind::RelayNone | Kind::RelayPump | Kind::Relay | Kind::RelayTranslated => relay::client(job),
+        Kind::RelayNone
+        | Kind::RelayPump
+        | Kind::Relay
+        | Kind::RelayTranslated
+        | Kind::RelayKept
+        | Kind::RelayKeptTranslated => relay::client(job),
         Kind::Sdk | Kind::SdkDocumented => sdk::client(job),
     }
 }
@@ -44,7 +50,12 @@ pub(crate) fn agent(job: &Job) -> anyhow::Result<()> {
             ours::agent(job)
         }
         Kind::Mock => anyhow::bail!("the agent of this contestant is `acp mock`"),
-        Kind::RelayNone | Kind::RelayPump | Kind::Relay | Kind::RelayTranslated => relay::agent(job),
+        Kind::RelayNone
+        | Kind::RelayPump
+        | Kind::Relay
+        | Kind::RelayTranslated
+        | Kind::RelayKept
+        | Kind::RelayKeptTranslated => relay::agent(job),
         Kind::Sdk | Kind::SdkDocumented | Kind::SdkAgent => sdk::agent(job),
     }
 }

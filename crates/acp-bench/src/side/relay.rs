@@ -14,7 +14,7 @@ use acp_rpc::{Frame, View};
 use tokio::io::{AsyncWriteExt, BufReader as AsyncBufReader, copy_buf};
 use tokio::net::{TcpListener, unix::pipe};
 
-use super::{SESSION, agent_args, agent_command, text, update};
+use super::{SESSION, agent_args, agent_command, kept, text, update};
 use crate::job::{Job, Kind, Sample};
 use crate::probe::Probe;
 
@@ -50,7 +50,7 @@ fn relay_command(job: &Job) -> anyhow::Result<Command> {
 /// What the client says: initialize, session/new, and a prompt up to its id.
 fn words(job: &Job) -> [&'static str; 3] {
     match job.kind {
-        Kind::RelayTranslated => [
+        Kind::RelayTranslated | Kind::RelayKeptTranslated => [
             r#""method":"initialize","params":{"protocolVersion":"2025-01-01","capabilities":{}}}"#,
             r#""method":"session/new","params":{"workDir":"/"}}"#,
             r#""method":"session/prompt","params":{"sessionId":"sess_0123456789abcdef","prompt":"go"}}"#,
@@ -133,7 +133,7 @@ pub(crate) fn relay(job: &Job) -> anyhow::Result<()> {
     runtime.block_on(async {
         match job.kind {
             Kind::RelayPump => pump(job).await,
-            Kind::RelayTranslated => joined(job, Dialect::Delta).await,
+            Kind::RelayTranslated | Kind::RelayKeptTranslated => joined(job, Dialect::Delta).await,
             _ => joined(job, Dialect::V1).await,
         }
     })
@@ -176,9 +176,15 @@ async fn joined(job: &Job, client: Dialect) -> anyhow::Result<()> {
     options.stderr = child::Stderr::Inherit;
     let (agent, mut process) = child::spawn(&options)?;
     let bridge = Bridge::new(client, Dialect::V1, Options::default());
-    let mut joint = Joint::new(link, agent, bridge, Watch::nobody());
+    let mut watch = Watch::nobody();
+    let journal = kept::journal(job, client)?;
+    watch.heard = journal.as_ref().map(kept::Kept::listener);
+    let mut joint = Joint::new(link, agent, bridge, watch);
     while joint.run().await == Ended::ClientDone {}
     drop(joint);
     process.shutdown(Duration::from_secs(1)).await;
+    if let Some(journal) = journal {
+        journal.check(job)?;
+    }
     Ok(())
 }
