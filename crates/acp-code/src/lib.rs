@@ -12,6 +12,7 @@ pub mod render;
 pub mod search;
 pub mod tool;
 
+mod abbreviations;
 mod blocks;
 mod engine;
 mod error;

@@ -59,6 +59,8 @@ pub enum Command {
     McpStub(commands::mcp_stub::Args),
     /// A scripted model that real agents accept in place of a vendor's
     Model(commands::model::Args),
+    /// Find code: ranked search, structural queries, whole blocks of files
+    Code(commands::code::Args),
     /// The agents that are known by name, and how to install them
     Profiles(commands::profiles::Args),
     /// Print a shell completion script, for instance `acp completions bash`
@@ -106,6 +108,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Proxy(args) => commands::proxy::run(&args),
         Command::McpStub(args) => commands::mcp_stub::run(&args),
         Command::Model(args) => commands::model::run(&args),
+        Command::Code(args) => commands::code::run(&args),
         Command::Profiles(args) => commands::profiles::run(&args),
         Command::Completions(args) => commands::completions::run(&args),
         Command::Man(args) => commands::man::run(&args),

@@ -28,8 +28,6 @@ pub(crate) struct Block {
     pub(crate) lines: [usize; 2],
     /// The first line of the declaration itself.
     pub(crate) head: usize,
-    /// All of it in bytes, from the beginning of its first line.
-    pub(crate) bytes: Range<usize>,
     pub(crate) name_bytes: Range<usize>,
     /// Its comment, or a docstring.
     pub(crate) doc: Range<usize>,
@@ -48,6 +46,8 @@ pub(crate) struct Outline<'t> {
     pub(crate) blocks: Vec<Block>,
     /// Where each line begins.
     pub(crate) starts: Vec<usize>,
+    /// All comments, in order.
+    comments: Vec<Range<usize>>,
 }
 
 /// Deeper nesting than this is no code that a person wrote; what lies below is left out.
@@ -77,14 +77,15 @@ impl<'t> Outline<'t> {
     /// Reads the file's blocks. Without a language there are none.
     pub(crate) fn parse(text: Cow<'t, str>, language: Option<SupportLang>) -> Self {
         let starts = line_starts(text.as_bytes());
-        let mut outline = Self { text, blocks: Vec::new(), starts };
+        let mut outline = Self { text, blocks: Vec::new(), starts, comments: Vec::new() };
         if let Some(language) = language
             && let Some((tree, roles)) = parse(&outline.text, language)
         {
             let (text, starts) = (&*outline.text, &*outline.starts);
-            let mut finder = Finder { language, text, starts, roles, depth: 0, blocks: Vec::new() };
+            let (blocks, comments) = (Vec::new(), Vec::new());
+            let mut finder = Finder { language, text, starts, roles, depth: 0, blocks, comments };
             finder.visit(&mut tree.walk(), None);
-            outline.blocks = finder.blocks;
+            (outline.blocks, outline.comments) = (finder.blocks, finder.comments);
         }
         outline
     }
@@ -124,6 +125,12 @@ impl<'t> Outline<'t> {
     /// Whether a line is test code by its syntax.
     pub(crate) fn is_test_line(&self, line: usize) -> bool {
         self.around(line).is_some_and(|block| block.test)
+    }
+
+    /// Whether a byte stands in a comment.
+    pub(crate) fn in_comment(&self, byte: usize) -> bool {
+        let next = self.comments.partition_point(|comment| comment.start <= byte);
+        next > 0 && self.comments[next - 1].contains(&byte)
     }
 
     /// The name of the type or module around a block, or of the type that it belongs to.
@@ -187,6 +194,7 @@ struct Finder<'f> {
     roles: Rc<[Role]>,
     depth: usize,
     blocks: Vec<Block>,
+    comments: Vec<Range<usize>>,
 }
 
 impl Finder<'_> {
@@ -201,7 +209,10 @@ impl Finder<'_> {
         loop {
             let node = cursor.node();
             match self.role(node) {
-                Role::Comment => above = Some(Above::join(above.take(), node, true)),
+                Role::Comment => {
+                    self.comments.push(node.byte_range());
+                    above = Some(Above::join(above.take(), node, true));
+                }
                 Role::Attribute => above = Some(Above::join(above.take(), node, false)),
                 role => {
                     if node.is_named() {
@@ -282,7 +293,6 @@ impl Finder<'_> {
             .or_else(|| above.and_then(|above| above.doc.clone()))
             .unwrap_or(0..0);
         let from = self.starts.get(first).copied().unwrap_or_default();
-        let to = self.starts.get(last + 1).map_or(self.text.len(), |next| next - 1);
         let inherited = parent.is_some_and(|parent| self.blocks[parent].test);
         let front = self.text.get(from..node.start_byte().max(from)).unwrap_or_default();
         let title = name.as_ref().map_or("", |name| name.text.as_str());
@@ -292,7 +302,6 @@ impl Finder<'_> {
             owner: names::owner(node, self.language, self.text),
             lines: [first, last],
             head: whole.start_position().row,
-            bytes: from..to.max(from),
             name_bytes: name.as_ref().map_or(0..0, |name| name.bytes.clone()),
             name: name.map(|name| name.text),
             doc,

@@ -19,7 +19,7 @@ const SHOWN: usize = 400;
 
 /// All lines that have the literal, as numbers: which file, and how many lines of it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Lines {
+pub(crate) struct Lines {
     files: Vec<(PathBuf, usize)>,
     pub(super) total: usize,
     pub(super) truncated: bool,

@@ -34,8 +34,12 @@ pub(super) struct Term {
     /// The word without its endings; empty for a phrase.
     pub(super) stem: String,
     pub(super) phrase: bool,
-    /// A word about code as such, or one that is only excluded: it does not raise a score.
+    /// A word about code as such, or one that is only excluded: it hardly raises a score.
     pub(super) weak: bool,
+    /// It is excluded, so only the word itself counts, no other form of it.
+    pub(super) strict: bool,
+    /// It was written in capitals: `GET` is not any `get`.
+    pub(super) capitals: bool,
 }
 
 /// A query that was understood.
@@ -285,7 +289,7 @@ impl Parser<'_> {
         }
         // Nothing but small words: then they are what is looked for.
         if may.is_empty() && must.is_empty() {
-            may.extend(empty.into_iter().map(|word: String| self.word(&word, true)).collect::<Vec<_>>());
+            may.extend(empty.into_iter().map(|word: String| self.word(&word, false)).collect::<Vec<_>>());
         }
         Ok(match (must.len(), may.len()) {
             (0, 0) => None,
@@ -314,7 +318,15 @@ impl Parser<'_> {
                 if text.trim().is_empty() {
                     return Err(self.fail(at, "the phrase is empty"));
                 }
-                Ok(Some(self.term(Term { text, stem: String::new(), phrase: true, weak: self.excluded })))
+                let (weak, strict) = (self.excluded, self.excluded);
+                Ok(Some(self.term(Term {
+                    text,
+                    stem: String::new(),
+                    phrase: true,
+                    weak,
+                    strict,
+                    capitals: false,
+                })))
             }
             Kind::Word(word) => {
                 if let Some(filter) = self.filter(&word, at)? {
@@ -327,9 +339,10 @@ impl Parser<'_> {
                     return Ok(None);
                 }
                 let parts = words::split(&word);
+                let capitals = bare.len() > 1 && !word.bytes().any(|byte| byte.is_ascii_lowercase());
                 Ok(match parts.len() {
                     0 => None,
-                    1 => Some(self.word(&parts[0], false)),
+                    1 => Some(self.word(&parts[0], capitals)),
                     // A name with several words: all of them belong together.
                     _ => {
                         let parts = parts.iter().map(|part| self.word(part, false)).collect();
@@ -365,9 +378,10 @@ impl Parser<'_> {
         Ok(Some(filter))
     }
 
-    fn word(&mut self, word: &str, weak: bool) -> Expr {
+    fn word(&mut self, word: &str, capitals: bool) -> Expr {
         let text = word.to_lowercase();
-        self.term(Term { stem: words::stem(&text), text, phrase: false, weak: weak || self.excluded })
+        let (weak, strict) = (self.excluded, self.excluded);
+        self.term(Term { stem: words::stem(&text), text, phrase: false, weak, strict, capitals })
     }
 
     fn term(&mut self, term: Term) -> Expr {
@@ -377,6 +391,8 @@ impl Parser<'_> {
         };
         if let Some(index) = self.terms.iter().position(same) {
             self.terms[index].weak &= term.weak;
+            self.terms[index].strict &= term.strict;
+            self.terms[index].capitals &= term.capitals;
             return Expr::Term(index);
         }
         self.terms.push(term);

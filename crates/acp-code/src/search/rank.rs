@@ -20,13 +20,17 @@ use crate::walk::{self, Scope, threads};
 use crate::{CodeError, Stop, lang, testcode, words};
 
 /// At most this many files are parsed: those that promise most.
-const PARSED: usize = 240;
+const PARSED: usize = 100;
+/// And at most this many bytes of them, so that a tree of huge files takes no longer.
+const PARSED_BYTES: usize = 4 << 20;
 /// At most this many results are kept for all pages together.
 const KEPT: usize = 500;
 /// Spots of one file that are remembered between the two looks at it.
 const REMEMBERED: usize = 1000;
 /// Larger files are data, not code.
 const LARGEST: usize = 4 << 20;
+/// The rarity of a word is counted in pieces of this many bytes: files differ too much in size.
+const PIECE: usize = 1024;
 /// Queries with more words are refused: each has its own counter in every file.
 const MOST_TERMS: usize = 64;
 
@@ -42,7 +46,7 @@ pub(super) fn run(request: &Request, scope: &Scope, stop: &Stop) -> Result<Ranki
         walk::files(scope, stop, Worker::default, |worker, path| search.look(worker, path))?;
     let mut all = Worker::default();
     for worker in workers {
-        all.texts += worker.texts;
+        all.pieces += worker.pieces;
         all.candidates.extend(worker.candidates);
         all.unreadable.extend(worker.unreadable);
         all.too_large.extend(worker.too_large);
@@ -53,7 +57,7 @@ pub(super) fn run(request: &Request, scope: &Scope, stop: &Stop) -> Result<Ranki
         "left out because they are larger than 4 MB (an exact search reads them):",
         all.too_large,
     ));
-    let rarity = search.rarity(&all.candidates, all.texts);
+    let rarity = search.rarity(&all.candidates, all.pieces);
     let candidates = search.best(all.candidates, &rarity, &mut notices);
     let (hits, late) = search.parse(&candidates, &rarity, stop)?;
     Ok(Ranking { hits, truncated: report.truncated || late, notices })
@@ -76,7 +80,8 @@ struct Worker {
     buffer: Buffer,
     known: Known,
     spots: Vec<Spot>,
-    texts: usize,
+    /// How much text there is, in pieces of [`PIECE`] bytes.
+    pieces: usize,
     candidates: Vec<Candidate>,
     unreadable: Vec<String>,
     too_large: Vec<String>,
@@ -86,11 +91,12 @@ struct Worker {
 struct Candidate {
     path: PathBuf,
     shown: String,
+    size: usize,
     spots: Vec<Spot>,
-    /// For each term, what the path counts for it.
+    /// For each term and grade, what the path counts for it.
     on_path: Vec<f64>,
-    /// Which terms are there at all.
-    has: Vec<bool>,
+    /// For each term and grade, how many pieces of [`PIECE`] bytes have it.
+    pieces: Vec<u32>,
 }
 
 impl Search<'_> {
@@ -121,38 +127,42 @@ impl Search<'_> {
         if is_binary(bytes) {
             return;
         }
-        worker.texts += 1;
+        worker.pieces += bytes.len() / PIECE + 1;
         worker.spots.clear();
         self.scanner.scan(bytes, &mut worker.known, &mut worker.spots);
-        let on_path = self.on_path(&shown, &mut worker.known);
-        let mut has: Vec<bool> = on_path.iter().map(|count| *count > 0.0).collect();
-        for spot in &worker.spots {
-            has[usize::from(spot.term)] = true;
+        if worker.spots.is_empty() {
+            return;
         }
+        let on_path = self.on_path(&shown, &mut worker.known);
+        let pieces = pieces_with(&worker.spots, self.query.terms.len());
         // A term that is somewhere in the file may be absent from a block, so only absence is certain.
-        let known = |term: usize| if has[term] { None } else { Some(false) };
-        if worker.spots.is_empty() || !self.passes(&shown, &known) {
+        let is_there = |term: usize| (term * 2..=term * 2 + 1).any(|at| pieces[at] > 0 || on_path[at] > 0.0);
+        let known = |term: usize| if is_there(term) { None } else { Some(false) };
+        if !self.passes(&shown, &known) {
             return;
         }
         let spots = worker.spots.iter().take(REMEMBERED).copied().collect();
-        worker.candidates.push(Candidate { path, shown, spots, on_path, has });
+        let size = bytes.len();
+        worker.candidates.push(Candidate { path, shown, size, spots, on_path, pieces });
     }
 
     fn on_path(&self, shown: &str, known: &mut Known) -> Vec<f64> {
         let mut spots = Vec::new();
         self.scanner.scan(shown.as_bytes(), known, &mut spots);
-        let mut counts = vec![0.0; self.query.terms.len()];
+        let mut counts = vec![0.0; self.query.terms.len() * 2];
         for spot in spots {
-            counts[usize::from(spot.term)] += WEIGHTS.of(Field::Path, spot.grade);
+            counts[spot.feature()] += WEIGHTS.of(Field::Path);
         }
         counts
     }
 
-    fn rarity(&self, candidates: &[Candidate], files: usize) -> Vec<f64> {
-        let having = |term: usize| candidates.iter().filter(|candidate| candidate.has[term]).count();
-        (0..)
-            .zip(&self.query.terms)
-            .map(|(index, term)| WEIGHTS.rarity(files, having(index), term.weak))
+    fn rarity(&self, candidates: &[Candidate], pieces: usize) -> Vec<f64> {
+        let having = |term: usize| candidates.iter().map(|candidate| candidate.pieces[term] as usize).sum();
+        (0..self.query.terms.len() * 2)
+            .map(|index| {
+                let grade = if index % 2 == 0 { Grade::Same } else { Grade::Part };
+                WEIGHTS.rarity(pieces, having(index), grade, self.query.terms[index / 2].weak)
+            })
             .collect()
     }
 
@@ -254,7 +264,6 @@ impl Search<'_> {
             return None;
         }
         let mut counts = file.candidate.on_path.clone();
-        let mut present: Vec<bool> = counts.iter().map(|count| *count > 0.0).collect();
         let own = block.filter(|_| unit.kind != Kind::Lines);
         for spot in spots {
             let at = spot.at as usize;
@@ -262,10 +271,10 @@ impl Search<'_> {
                 Some(block) if block.name_bytes.contains(&at) => Field::Name,
                 Some(block) if block.doc.contains(&at) => Field::Doc,
                 Some(block) if at < block.body => Field::Signature,
+                _ if outline.in_comment(at) => Field::Comment,
                 _ => Field::Body,
             };
-            counts[usize::from(spot.term)] += WEIGHTS.of(field, spot.grade);
-            present[usize::from(spot.term)] = true;
+            counts[spot.feature()] += WEIGHTS.of(field);
         }
         let around = match own {
             Some(block) => outline.scope(block),
@@ -275,15 +284,15 @@ impl Search<'_> {
             let mut above = Vec::new();
             self.scanner.scan(scope.as_bytes(), known, &mut above);
             for spot in above {
-                counts[usize::from(spot.term)] += WEIGHTS.of(Field::Scope, spot.grade);
-                present[usize::from(spot.term)] = true;
+                counts[spot.feature()] += WEIGHTS.of(Field::Scope);
             }
         }
-        if !self.passes(&file.candidate.shown, &|term| Some(present[term])) {
+        if !self.passes(&file.candidate.shown, &|term| Some(counts[term * 2] + counts[term * 2 + 1] > 0.0)) {
             return None;
         }
         let code = outline.slice(unit.lines[0], unit.lines[1]);
-        let score = WEIGHTS.score(&counts, rarity, count_words(code))
+        let near = WEIGHTS.near(spots, rarity);
+        let score = (WEIGHTS.score(&counts, rarity, count_words(code)) + near)
             * WEIGHTS.standing(unit.kind, test, file.is_prose());
         let mut matched: Vec<usize> = spots
             .iter()
@@ -339,6 +348,20 @@ impl File<'_> {
             ),
         }
     }
+}
+
+/// For each term and grade, how many pieces of a file have it.
+fn pieces_with(spots: &[Spot], terms: usize) -> Vec<u32> {
+    let mut counts = vec![0; terms * 2];
+    let mut last = vec![None; terms * 2];
+    for spot in spots {
+        let (term, piece) = (spot.feature(), spot.at as usize / PIECE);
+        if last[term] != Some(piece) {
+            last[term] = Some(piece);
+            counts[term] += 1;
+        }
+    }
+    counts
 }
 
 fn count_words(text: &str) -> usize {

@@ -2,13 +2,16 @@
 
 use std::collections::HashMap;
 
-use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
+use aho_corasick::{AhoCorasick, MatchKind, packed};
 
 use super::grammar::Term;
-use crate::words;
+use crate::{abbreviations, words};
 
 /// A shorter beginning of a word stands for the word: `config` for configuration, `init` for initialize.
 const SHORTEST_PART: usize = 4;
+
+/// Longer rows of letters are no words.
+const LONGEST_WORD: usize = 64;
 
 /// How well a word in the file fits a word of the query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,20 +30,35 @@ pub(super) struct Spot {
     pub(super) grade: Grade,
 }
 
+impl Spot {
+    /// The place in a list with one entry per term and grade: the same word, then parts of it.
+    pub(super) fn feature(self) -> usize {
+        usize::from(self.term) * 2 + usize::from(self.grade == Grade::Part)
+    }
+}
+
 /// Looks for all terms at once.
 #[derive(Debug)]
 pub(super) struct Scanner {
-    automaton: AhoCorasick,
-    /// For each pattern of the automaton, the terms that it may begin.
-    terms: Vec<Vec<u8>>,
+    /// The beginnings of all words, in the ways in which a word can be written.
+    beginnings: Option<Beginnings>,
+    /// Phrases in any case, and the term of each.
+    phrases: Option<(AhoCorasick, Vec<u8>)>,
     words: Vec<Word>,
+}
+
+/// Vectors for few beginnings, an automaton for many.
+#[derive(Debug)]
+enum Beginnings {
+    Few(packed::Searcher),
+    Many(AhoCorasick),
 }
 
 #[derive(Debug)]
 struct Word {
-    text: String,
-    stem: String,
-    phrase: bool,
+    term: Term,
+    /// Stems of other words for it.
+    also: Vec<String>,
 }
 
 /// What is known of words that were met before, one per thread.
@@ -49,77 +67,121 @@ pub(super) type Known = HashMap<Vec<u8>, Vec<(u8, Grade)>>;
 impl Scanner {
     /// At most 255 terms are looked for.
     pub(super) fn new(terms: &[Term]) -> Result<Self, aho_corasick::BuildError> {
-        let mut patterns: Vec<String> = Vec::new();
-        let mut owners: Vec<Vec<u8>> = Vec::new();
-        for (index, term) in (0..u8::MAX).zip(terms) {
-            let pattern = if term.phrase { term.text.clone() } else { beginning(&term.stem).to_owned() };
-            match patterns.iter().position(|known| *known == pattern) {
-                Some(known) => owners[known].push(index),
-                None => {
-                    patterns.push(pattern);
-                    owners.push(vec![index]);
-                }
-            }
-        }
-        let automaton = AhoCorasick::builder()
-            .kind(Some(AhoCorasickKind::DFA))
-            .match_kind(MatchKind::Standard)
-            .ascii_case_insensitive(true)
-            .build(&patterns)?;
-        let words = terms
+        let words: Vec<Word> = terms
             .iter()
-            .map(|term| Word { text: term.text.clone(), stem: term.stem.clone(), phrase: term.phrase })
+            .take(usize::from(u8::MAX))
+            .map(|term| {
+                let other =
+                    if term.phrase || term.strict { Vec::new() } else { abbreviations::also(&term.stem) };
+                Word { term: term.clone(), also: other }
+            })
             .collect();
-        Ok(Self { automaton, terms: owners, words })
+        let beginnings = Beginnings::new(&words)?;
+        let (texts, owners): (Vec<&str>, Vec<u8>) = (0..)
+            .zip(&words)
+            .filter(|(_, word)| word.term.phrase)
+            .map(|(index, word)| (word.term.text.as_str(), index))
+            .unzip();
+        let phrases = if texts.is_empty() {
+            None
+        } else {
+            Some((AhoCorasick::builder().ascii_case_insensitive(true).build(texts)?, owners))
+        };
+        Ok(Self { beginnings, phrases, words })
     }
 
     /// Adds all spots in the order of their places.
     pub(super) fn scan(&self, bytes: &[u8], known: &mut Known, spots: &mut Vec<Spot>) {
-        for found in self.automaton.find_overlapping_iter(bytes) {
-            let at = found.start();
+        let before = spots.len();
+        let mut visit = |at: usize| {
             let Ok(place) = u32::try_from(at) else { return };
-            let owners = &self.terms[found.pattern().as_usize()];
-            let boundary = words::begins(bytes, at);
-            for &term in owners {
-                if self.words[usize::from(term)].phrase {
-                    spots.push(Spot { at: place, term, grade: Grade::Same });
-                }
-            }
-            if !boundary {
-                continue;
+            if !words::begins(bytes, at) {
+                return;
             }
             let word = words::word_at(bytes, at);
-            if word.len() > 64 {
-                continue;
+            if word.len() <= LONGEST_WORD {
+                let grades = self.grades(&bytes[word], known);
+                spots.extend(grades.iter().map(|(term, grade)| Spot {
+                    at: place,
+                    term: *term,
+                    grade: *grade,
+                }));
             }
-            for (term, grade) in self.grades(&bytes[word], known) {
-                if owners.contains(term) {
-                    spots.push(Spot { at: place, term: *term, grade: *grade });
-                }
+        };
+        match &self.beginnings {
+            Some(Beginnings::Few(searcher)) => {
+                searcher.find_iter(bytes).for_each(|found| visit(found.start()))
             }
+            Some(Beginnings::Many(automaton)) => {
+                automaton.find_iter(bytes).for_each(|found| visit(found.start()))
+            }
+            None => {}
+        }
+        if let Some((automaton, owners)) = &self.phrases {
+            spots.extend(automaton.find_overlapping_iter(bytes).filter_map(|found| {
+                let term = owners[found.pattern().as_usize()];
+                Some(Spot { at: u32::try_from(found.start()).ok()?, term, grade: Grade::Same })
+            }));
+            spots[before..].sort_by_key(|spot| (spot.at, spot.term));
         }
     }
 
     fn grades<'k>(&self, word: &[u8], known: &'k mut Known) -> &'k [(u8, Grade)] {
         if !known.contains_key(word) {
-            let grades = self.judge(&String::from_utf8_lossy(word).to_lowercase());
+            let grades = self.judge(&String::from_utf8_lossy(word));
             known.insert(word.to_vec(), grades);
         }
         known.get(word).map_or(&[], Vec::as_slice)
     }
 
-    fn judge(&self, word: &str) -> Vec<(u8, Grade)> {
-        let stem = words::stem(word);
-        let fits = |term: &Word| {
+    fn judge(&self, written: &str) -> Vec<(u8, Grade)> {
+        let word = written.to_lowercase();
+        let stem = words::stem(&word);
+        let is_capitals = written.len() > 1 && !written.bytes().any(|byte| byte.is_ascii_lowercase());
+        let fits = |wanted: &Word| {
+            let term = &wanted.term;
             if term.phrase {
                 None
             } else if term.text == word || term.stem == stem {
-                Some(Grade::Same)
+                Some(if term.capitals && !is_capitals { Grade::Part } else { Grade::Same })
+            } else if term.strict {
+                None
             } else {
-                is_part(&term.stem, &stem).then_some(Grade::Part)
+                (is_part(&term.stem, &stem) || wanted.also.contains(&stem)).then_some(Grade::Part)
             }
         };
         (0..).zip(&self.words).filter_map(|(index, term)| fits(term).map(|grade| (index, grade))).collect()
+    }
+}
+
+impl Beginnings {
+    /// Words are split where their case changes, so each is written in small letters, in capitals, or with one capital
+    /// in front; no other way has to be looked for.
+    fn new(words: &[Word]) -> Result<Option<Self>, aho_corasick::BuildError> {
+        let mut all: Vec<&str> = Vec::new();
+        for word in words.iter().filter(|word| !word.term.phrase) {
+            all.push(beginning(&word.term.stem));
+            all.extend(word.also.iter().map(|other| beginning(other)));
+        }
+        all.sort_unstable();
+        // What begins with a shorter beginning is found with it.
+        all.dedup_by(|next, kept| next.starts_with(*kept));
+        let mut written: Vec<String> = Vec::new();
+        for text in all {
+            let mut chars = text.chars();
+            let first: String = chars.next().into_iter().flat_map(char::to_uppercase).collect();
+            written.extend([text.to_owned(), format!("{first}{}", chars.as_str()), text.to_uppercase()]);
+        }
+        written.sort_unstable();
+        written.dedup();
+        if written.is_empty() {
+            return Ok(None);
+        }
+        let few = if written.len() <= 64 { packed::Searcher::new(&written) } else { None };
+        Ok(Some(match few {
+            Some(searcher) => Self::Few(searcher),
+            None => Self::Many(AhoCorasick::builder().match_kind(MatchKind::LeftmostFirst).build(&written)?),
+        }))
     }
 }
 

@@ -12,6 +12,8 @@ pub(super) enum Field {
     Path,
     Doc,
     Signature,
+    /// A comment inside the code.
+    Comment,
     Body,
 }
 
@@ -23,6 +25,7 @@ pub(super) struct Weights {
     path: f64,
     doc: f64,
     signature: f64,
+    comment: f64,
     body: f64,
     /// A word that only begins like the one that was asked for.
     part: f64,
@@ -32,6 +35,8 @@ pub(super) struct Weights {
     usual: f64,
     /// How much it counts that many different words of the query are there.
     coverage: f64,
+    /// What it counts that two words stand side by side as they do in the query.
+    near: f64,
     weak: f64,
     test: f64,
     lines: f64,
@@ -42,32 +47,34 @@ pub(super) const WEIGHTS: Weights = Weights {
     name: 3.0,
     scope: 0.8,
     path: 0.8,
-    doc: 1.6,
+    doc: 1.5,
     signature: 1.2,
+    comment: 1.1,
     body: 1.0,
     part: 0.5,
-    k1: 1.2,
+    k1: 1.0,
     b: 0.6,
     usual: 80.0,
-    coverage: 1.0,
+    coverage: 0.7,
+    near: 0.5,
     weak: 0.25,
     test: 0.6,
     lines: 0.7,
-    prose: 0.6,
+    prose: 0.45,
 };
 
 impl Weights {
     /// What one word in this field counts.
-    pub(super) fn of(&self, field: Field, grade: Grade) -> f64 {
-        let field = match field {
+    pub(super) fn of(&self, field: Field) -> f64 {
+        match field {
             Field::Name => self.name,
             Field::Scope => self.scope,
             Field::Path => self.path,
             Field::Doc => self.doc,
             Field::Signature => self.signature,
+            Field::Comment => self.comment,
             Field::Body => self.body,
-        };
-        field * if grade == Grade::Same { 1.0 } else { self.part }
+        }
     }
 
     /// The score of a unit from the weighted number of each term in it.
@@ -75,15 +82,32 @@ impl Weights {
         #[expect(clippy::cast_precision_loss, reason = "a unit has few words")]
         let length = 1.0 - self.b + self.b * words as f64 / self.usual;
         let (mut sum, mut covered, mut all) = (0.0, 0.0, 0.0);
-        for (count, rarity) in counts.iter().zip(rarity) {
-            all += rarity;
-            if *count > 0.0 {
-                let tf = count / length;
-                sum += rarity * tf * (self.k1 + 1.0) / (tf + self.k1);
-                covered += rarity * count.min(1.0);
-            }
+        for (counts, rarity) in counts.chunks_exact(2).zip(rarity.chunks_exact(2)) {
+            let worth = |index: usize| {
+                let tf = counts[index] / length;
+                rarity[index] * tf * (self.k1 + 1.0) / (tf + self.k1)
+            };
+            all += rarity[0];
+            // The word itself or a part of it, whichever says more.
+            sum += worth(0).max(worth(1));
+            let there = |index: usize| rarity[index] * counts[index].min(1.0);
+            covered += there(0).max(there(1)).min(rarity[0]);
         }
         if all > 0.0 { sum * (covered / all).powf(self.coverage) } else { 0.0 }
+    }
+
+    /// What words that are neighbours in the query and in the text count, each pair once.
+    pub(super) fn near(&self, spots: &[Spot], rarity: &[f64]) -> f64 {
+        let mut seen = vec![false; rarity.len() / 2];
+        let mut sum = 0.0;
+        for pair in spots.windows(2) {
+            let (first, second) = (usize::from(pair[0].term), usize::from(pair[1].term));
+            if second == first + 1 && pair[1].at - pair[0].at <= NEIGHBOURS && !seen[first] {
+                seen[first] = true;
+                sum += self.near * rarity[pair[0].feature()].min(rarity[pair[1].feature()]);
+            }
+        }
+        sum
     }
 
     /// What the kind of a unit and of its file count.
@@ -101,14 +125,18 @@ impl Weights {
         factor
     }
 
-    /// How rare a term is: from the number of files, and of those that have it.
-    pub(super) fn rarity(&self, files: usize, having: usize, weak: bool) -> f64 {
-        #[expect(clippy::cast_precision_loss, reason = "there are few files")]
-        let (files, having) = (files as f64, having as f64);
-        let rarity = (1.0 + (files - having + 0.5) / (having + 0.5)).ln();
-        if weak { rarity * self.weak } else { rarity }
+    /// How rare a word is, from the number of pieces of text and of those that have it; what it is worth if it is
+    /// only a part, or weak.
+    pub(super) fn rarity(&self, pieces: usize, having: usize, grade: Grade, weak: bool) -> f64 {
+        #[expect(clippy::cast_precision_loss, reason = "there are few pieces")]
+        let (pieces, having) = (pieces as f64, having as f64);
+        let rarity = (1.0 + (pieces - having + 0.5) / (having + 0.5)).ln();
+        rarity * if weak { self.weak } else { 1.0 } * if grade == Grade::Part { self.part } else { 1.0 }
     }
 }
+
+/// Words this many bytes apart are side by side, small words between them included.
+const NEIGHBOURS: u32 = 24;
 
 /// A window of this many bytes is about a function.
 const WINDOW: u32 = 1600;
@@ -121,15 +149,14 @@ pub(super) fn promise(spots: &[Spot], on_path: &[f64], rarity: &[f64]) -> f64 {
     let mut best: f64 = 0.0;
     let mut from = 0;
     for spot in spots {
-        let term = usize::from(spot.term);
         let step = |counts: &mut Vec<u32>, term: usize, up: bool| {
             let before = gain(counts[term]);
             counts[term] = if up { counts[term] + 1 } else { counts[term] - 1 };
             (gain(counts[term]) - before) * rarity[term]
         };
-        inside += step(&mut counts, term, true);
+        inside += step(&mut counts, spot.feature(), true);
         while spots[from].at + WINDOW < spot.at {
-            inside += step(&mut counts, usize::from(spots[from].term), false);
+            inside += step(&mut counts, spots[from].feature(), false);
             from += 1;
         }
         best = best.max(inside);

@@ -13,3 +13,4 @@ pub use http::{HttpStub, serve_http};
 pub use log::{Event, LogFlaw, Record, StubLog};
 pub use server::{LogFile, StubSettings};
 pub use stdio::serve_stdio;
+pub(crate) use stdio::{LAST_WORDS, converse};

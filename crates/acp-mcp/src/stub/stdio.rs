@@ -4,8 +4,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use rmcp::serve_server;
 use rmcp::transport::io::stdio_pipes;
+use rmcp::{ServerHandler, serve_server};
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -14,7 +14,7 @@ use super::log::Event;
 use super::server::{LogFile, Stub, StubSettings};
 
 /// How long answers that are under way may still take once the input has ended.
-const LAST_WORDS: Duration = Duration::from_millis(250);
+pub(crate) const LAST_WORDS: Duration = Duration::from_millis(250);
 
 /// Serves until the input ends or SIGTERM comes, and says in the log which it was.
 pub async fn serve_stdio(settings: &StubSettings, log: LogFile) -> std::io::Result<()> {
@@ -34,9 +34,10 @@ pub async fn serve_stdio(settings: &StubSettings, log: LogFile) -> std::io::Resu
     Ok(())
 }
 
-async fn converse(stub: Stub, ended: CancellationToken) -> String {
+/// Serves on standard input and output until the input ends; returns why it ended.
+pub(crate) async fn converse(server: impl ServerHandler, ended: CancellationToken) -> String {
     let (input, output) = stdio_pipes();
-    match serve_server(stub, (Watched { input, ended }, output)).await {
+    match serve_server(server, (Watched { input, ended }, output)).await {
         Ok(service) => match service.waiting().await {
             Ok(_) => "end of input".to_owned(),
             Err(error) => format!("the server failed: {error}"),

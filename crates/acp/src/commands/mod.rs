@@ -2,6 +2,7 @@
 
 pub mod agent;
 pub mod chat;
+pub mod code;
 pub mod completions;
 pub mod comply;
 pub mod diff;

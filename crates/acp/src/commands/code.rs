@@ -1,0 +1,243 @@
+//! `acp code`
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use acp_code::{CodeError, Engine, Format, Stop, extract, query, render, search};
+use anyhow::Context as _;
+
+use crate::exit;
+
+mod server;
+
+/// Arguments of `acp code`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// What to do.
+    #[command(subcommand)]
+    command: Tool,
+}
+
+#[derive(clap::Subcommand)]
+enum Tool {
+    /// Ranked search over whole blocks of code, or every line with a text
+    Search(SearchArgs),
+    /// What matches a piece of code with holes, such as `foo($A, $$$REST)`
+    Query(QueryArgs),
+    /// Whole blocks: `file`, `file:10`, `file:10-20`, `file#Symbol`, `file#Type.method`
+    Extract(ExtractArgs),
+    /// Offer the three tools to a model, as an MCP server on standard input and output
+    Mcp(McpArgs),
+}
+
+/// What all tools share.
+#[derive(clap::Args)]
+struct Common {
+    /// The folder that holds everything; nothing outside of it is read
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    path: PathBuf,
+    /// Leave test code out, by its syntax and by the customs of file names
+    #[arg(long)]
+    no_tests: bool,
+    /// Stop after so many seconds with what was found until then
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    timeout: Option<Duration>,
+    /// How the answer is written
+    #[arg(long, value_enum, default_value_t = Form::Plain)]
+    format: Form,
+}
+
+#[derive(clap::Args)]
+struct SearchArgs {
+    /// Words, AND/OR/NOT, +/-, "phrase", parentheses, file: ext: dir: lang:
+    query: String,
+    /// A file or folder inside --path
+    #[arg(value_name = "IN")]
+    place: Option<String>,
+    /// Take the query as one literal and list every line that has it
+    #[arg(long)]
+    exact: bool,
+    /// The most results on a page, or `all`
+    #[arg(long, value_name = "N", default_value = "10", value_parser = at_most)]
+    max_results: usize,
+    /// Which page of results
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    page: u32,
+    /// Look also at files that ignore rules hide
+    #[arg(long)]
+    no_ignore: bool,
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(clap::Args)]
+struct QueryArgs {
+    /// Code with holes: `$NAME` for one node, `$$$NAME` for any number
+    pattern: String,
+    /// A file or folder inside --path
+    #[arg(value_name = "IN")]
+    place: Option<String>,
+    /// The pattern's language; without it, each file's own
+    #[arg(long, short, value_name = "NAME")]
+    language: Option<String>,
+    /// The most matches, or `all`
+    #[arg(long, value_name = "N", default_value = "10", value_parser = at_most)]
+    max_results: usize,
+    /// Look also at files that ignore rules hide
+    #[arg(long)]
+    no_ignore: bool,
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(clap::Args)]
+struct ExtractArgs {
+    /// What to take, relative to --path
+    #[arg(required = true, value_name = "PIECE")]
+    pieces: Vec<String>,
+    /// This many lines more on both sides
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    context_lines: usize,
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(clap::Args)]
+struct McpArgs {
+    /// The folder that holds everything; nothing outside of it is read
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    path: PathBuf,
+    /// Each call stops after so many seconds with what was found until then
+    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
+    timeout: Duration,
+    /// Look also at files that ignore rules hide
+    #[arg(long)]
+    no_ignore: bool,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Form {
+    Plain,
+    Markdown,
+    Json,
+}
+
+/// Runs one tool: exit code 0 when something was found, 1 when nothing was, 2 for a wrong request.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let ran = match &args.command {
+        Tool::Search(args) => searched(args),
+        Tool::Query(args) => queried(args),
+        Tool::Extract(args) => extracted(args),
+        Tool::Mcp(args) => return served(args),
+    };
+    match ran {
+        Ok((text, found)) => {
+            print!("{text}");
+            Ok(ExitCode::from(if found { exit::OK } else { exit::FAILED }))
+        }
+        Err(error) => {
+            eprintln!("acp code: {error}");
+            Ok(ExitCode::from(exit::USAGE))
+        }
+    }
+}
+
+fn searched(args: &SearchArgs) -> Result<(String, bool), CodeError> {
+    let common = &args.common;
+    let engine = Engine::new(&common.path)?.with_ignored(args.no_ignore);
+    let mut request = search::Request {
+        query: args.query.clone(),
+        path: args.place.clone(),
+        max_results: args.max_results,
+        allow_tests: !common.no_tests,
+        exact: args.exact,
+        session: Some("command line".to_owned()),
+        next_page: false,
+    };
+    let mut results = engine.search(&request, &common.stop())?;
+    request.next_page = true;
+    for _ in 1..args.page {
+        if !results.more {
+            results.results.clear();
+            break;
+        }
+        results = engine.search(&request, &common.stop())?;
+    }
+    Ok((render::search(&results, common.format.into()), !results.results.is_empty()))
+}
+
+fn queried(args: &QueryArgs) -> Result<(String, bool), CodeError> {
+    let common = &args.common;
+    let engine = Engine::new(&common.path)?.with_ignored(args.no_ignore);
+    let request = query::Request {
+        pattern: args.pattern.clone(),
+        path: args.place.clone(),
+        language: args.language.clone(),
+        max_results: args.max_results,
+        allow_tests: !common.no_tests,
+    };
+    let results = engine.query(&request, &common.stop())?;
+    Ok((render::query(&results, common.format.into()), results.total > 0))
+}
+
+fn extracted(args: &ExtractArgs) -> Result<(String, bool), CodeError> {
+    let common = &args.common;
+    let request = extract::Request {
+        files: args.pieces.clone(),
+        context_lines: args.context_lines,
+        allow_tests: !common.no_tests,
+        format: common.format.into(),
+    };
+    let results = Engine::new(&common.path)?.extract(&request, &common.stop())?;
+    Ok((render::extract(&results, request.format), results.failed == 0 && !results.truncated))
+}
+
+fn served(args: &McpArgs) -> anyhow::Result<ExitCode> {
+    let engine = match Engine::new(&args.path) {
+        Ok(engine) => engine.with_ignored(args.no_ignore),
+        Err(error) => {
+            eprintln!("acp code: {error}");
+            return Ok(ExitCode::from(exit::USAGE));
+        }
+    };
+    let tools = Arc::new(server::CodeTools { engine: Arc::new(engine), limit: args.timeout });
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let served = runtime.block_on(acp_mcp::serve_tools(tools));
+    // A blocking read of standard input may still be under way; it must not hold the process back.
+    runtime.shutdown_background();
+    served.context("cannot serve on standard input and output").map(|_| ExitCode::SUCCESS)
+}
+
+impl Common {
+    fn stop(&self) -> Stop {
+        self.timeout.map_or_else(Stop::never, Stop::after)
+    }
+}
+
+impl From<Form> for Format {
+    fn from(form: Form) -> Self {
+        match form {
+            Form::Plain => Self::Plain,
+            Form::Markdown => Self::Markdown,
+            Form::Json => Self::Json,
+        }
+    }
+}
+
+fn at_most(text: &str) -> Result<usize, String> {
+    match text {
+        "all" => Ok(usize::MAX),
+        _ => text
+            .parse()
+            .ok()
+            .filter(|count| *count > 0)
+            .ok_or_else(|| format!("{text:?} is neither a number from 1 nor `all`")),
+    }
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| format!("{text:?} is not a number of seconds"))?;
+    Duration::try_from_secs_f64(seconds).map_err(|_| format!("{text:?} is not a number of seconds"))
+}

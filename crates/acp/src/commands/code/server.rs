@@ -1,0 +1,37 @@
+//! The three tools for `acp code mcp`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use acp_code::{Engine, Stop, tool};
+use acp_mcp::{Call, Offer, Tools};
+use serde_json::Value;
+
+/// The engine behind the server; its pages last as long as the server.
+pub(super) struct CodeTools {
+    pub(super) engine: Arc<Engine>,
+    /// How long one call may take.
+    pub(super) limit: Duration,
+}
+
+impl Tools for CodeTools {
+    fn name(&self) -> &'static str {
+        "acp-code"
+    }
+
+    fn offers(&self) -> Vec<Offer> {
+        tool::schemas()
+            .into_iter()
+            .map(|schema| Offer { name: schema.name, description: schema.description, input: schema.input })
+            .collect()
+    }
+
+    fn call(&self, tool: &str, arguments: Value) -> Call {
+        let stop = Stop::after(self.limit);
+        let (engine, tool, flag) = (Arc::clone(&self.engine), tool.to_owned(), stop.clone());
+        Call {
+            run: Box::new(move || engine.call(&tool, &arguments, &stop).map_err(|error| error.to_string())),
+            cancel: Box::new(move || flag.cancel()),
+        }
+    }
+}
