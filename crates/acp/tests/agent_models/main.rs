@@ -2,6 +2,7 @@
 //! misbehave.
 
 mod driver;
+mod hardship;
 
 use std::net::TcpListener;
 use std::path::Path;
