@@ -9,7 +9,8 @@ use memchr::memchr_iter;
 
 use crate::journal::{Closed, Journal, Keeper, Opened, What};
 use crate::metrics::{Metrics, Value};
-use crate::proxy::{Outcome, Settings};
+use crate::proxy::Outcome;
+use crate::settings::Settings;
 
 /// The numbers of a proxy.
 #[derive(Clone, Debug)]

@@ -208,7 +208,7 @@ impl Desk {
             match pending {
                 Pending::Opening { .. } => self.office.leave(),
                 Pending::Prompt { session, trace } => {
-                    self.turn_ended(&session, trace.as_deref(), "interrupted")
+                    self.turn_ended(&session, trace.as_deref(), "interrupted");
                 }
                 Pending::Closing(_) => {}
             }

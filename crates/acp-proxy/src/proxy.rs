@@ -1,16 +1,15 @@
 //! One conversation after another, or many at once: a client comes, an agent is opened for it, the two are joined, and
 //! nothing is left when one of them is gone.
 
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use acp_dialect::{Bridge, Dialect, Options, Side, Translator};
 use acp_host::{Ended, Joint, Watch};
-use acp_link::child::{Child, Exit, Stage};
+use acp_link::child::{Child, Stage};
 use acp_link::{Burst, Link, Tap};
-use acp_rpc::{Direction, Frame, RpcError, View};
+use acp_rpc::Direction;
 use acp_rules::Ending;
 use futures_util::future::BoxFuture;
 use tokio::sync::watch;
@@ -18,70 +17,15 @@ use tokio::time::{sleep, timeout};
 
 use crate::admit;
 use crate::conduct::{Conduct, Counts};
-use crate::desk::{Desk, Duties, Office};
-use crate::greet::{ClientForm, Greeting, frames, greet};
-use crate::journal::Journal;
+use crate::desk::{Desk, Office};
+use crate::endings::{LAST_WORDS, as_left, end_agent, excuse, farewell, stopped, until_idle};
+use crate::greet::{ClientForm, Greeting, greet};
 use crate::lint::Lint;
-use crate::metrics::Metrics;
 use crate::record;
+use crate::settings::Settings;
 use crate::station;
 use crate::talk::{Level, Say, Saying, Talk};
 use crate::witness::{self, Heard, Witness};
-
-/// How a proxy works.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// The form that clients speak.
-    pub client: ClientForm,
-    /// The form that the agent speaks.
-    pub agent: Dialect,
-    /// What translations must be told.
-    pub options: Options,
-    /// Transcripts: the first client's goes here, the others' have their number in the name; where the agent speaks
-    /// another form, its own wire has a file with `agent` in the name.
-    pub record: Option<PathBuf>,
-    /// Whether the judge reads along and says what it finds.
-    pub lint: bool,
-    /// Whether differences between the two forms are told. What a peer does wrong always is.
-    pub notes: bool,
-    /// How long an agent may take to end by itself, and again after it was told to.
-    pub grace: Duration,
-    /// The rest after each frame to a `probe` client: those take one read for one message.
-    pub pace: Duration,
-    /// How long running turns may go on when we are told to stop, before they are cancelled.
-    pub drain: Duration,
-    /// What is done besides passing lines on.
-    pub duties: Duties,
-    /// Where conversations are kept.
-    pub journal: Option<Journal>,
-    /// What the agent is called in the journal.
-    pub agent_name: String,
-    /// Where things are counted.
-    pub metrics: Metrics,
-    /// What clients must say first, on wires that cannot ask them at the door.
-    pub token: Option<String>,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Settings {
-            client: ClientForm::Auto,
-            agent: Dialect::V1,
-            options: Options::default(),
-            record: None,
-            lint: false,
-            notes: true,
-            grace: Duration::from_secs(2),
-            pace: Duration::from_millis(5),
-            drain: Duration::from_secs(5),
-            duties: Duties::default(),
-            journal: None,
-            agent_name: "agent".to_owned(),
-            metrics: Metrics::default(),
-            token: None,
-        }
-    }
-}
 
 /// An agent that was opened: its link, and its process if we started one.
 pub type Opened = (Link, Option<Child>);
@@ -116,11 +60,6 @@ pub struct Guest {
 }
 
 const SHUTTING_DOWN: &str = "the proxy is shutting down";
-/// How long a client may take to read the last words, and to close its end.
-const LAST_WORDS: Duration = Duration::from_secs(1);
-/// How long a client whose agent did not start may take to ask something that can be answered with the reason.
-const FIRST_WORDS: Duration = Duration::from_secs(5);
-
 /// Joins each client to an agent of its own.
 pub struct Proxy {
     settings: Settings,
@@ -509,94 +448,5 @@ impl Proxy {
 
     fn tapped_agent(&self, link: Link, number: u64, taps: &mut Vec<Tap>) -> Link {
         self.tapped(link, number, Direction::AgentToClient, taps)
-    }
-}
-
-/// Resolves once we are told to stop, or nobody can tell us any more.
-pub(crate) async fn stopped(stop: &mut watch::Receiver<bool>) {
-    if stop.wait_for(|stop| *stop).await.is_err() {
-        std::future::pending::<()>().await;
-    }
-}
-
-/// Passes lines on until no turn is running, or the time is over, or a side is gone.
-async fn until_idle(joint: &mut Joint, most: Duration) -> Option<Ended> {
-    const LOOK: Duration = Duration::from_millis(10);
-    let end = tokio::time::Instant::now() + most;
-    while joint.is_busy() && tokio::time::Instant::now() < end {
-        if let Ok(ended) = timeout(LOOK, joint.run()).await
-            && ended != Ended::ClientDone
-        {
-            return Some(ended);
-        }
-    }
-    None
-}
-
-/// After the client has ended its output, the agent's end is as it should be.
-fn as_left(ended: Ended) -> Ended {
-    match ended {
-        Ended::AgentGone | Ended::ClientDone => Ended::ClientDone,
-        other => other,
-    }
-}
-
-/// Ends the agent. Nobody reads it any more.
-async fn end_agent(agent: Link, child: Option<Child>, grace: Duration) -> Option<Exit> {
-    let Link { tx, rx } = agent;
-    drop(rx);
-    match child {
-        Some(mut child) => Some(child.shutdown(grace).await),
-        None => {
-            let _ = timeout(LAST_WORDS, tx.finish()).await;
-            None
-        }
-    }
-}
-
-/// Tells the client why there is no agent, in answer to what it asked.
-pub(crate) async fn excuse(client: &mut Link, first: &[Burst], why: &str) {
-    let asked = |burst: &Burst| {
-        frames(burst).find_map(|frame| match frame.view() {
-            View::Request { id, .. } => Some(id.clone()),
-            _ => None,
-        })
-    };
-    let mut id = first.iter().find_map(asked);
-    let listen = async {
-        while id.is_none() {
-            let Some(burst) = client.rx.recv_burst().await else { break };
-            id = asked(&burst);
-        }
-    };
-    let _ = timeout(FIRST_WORDS, listen).await;
-    if let Some(id) = id {
-        let _ = client.tx.try_send(Frame::failure(&id, &RpcError::internal(why)).raw());
-    }
-}
-
-/// Closes the client's link after what is queued for it. What it still says is read, unseen: a socket that is closed with
-/// unread bytes in it resets the connection, and the client could lose what it was told last.
-pub(crate) async fn farewell(client: Link, stop: &mut watch::Receiver<bool>) {
-    let Link { tx, mut rx } = client;
-    let finished = async {
-        let _ = tx.finish().await;
-    };
-    let read = async { while rx.recv().await.is_some() {} };
-    let patience = async {
-        stopped(stop).await;
-        sleep(LAST_WORDS).await;
-    };
-    tokio::pin!(finished, read, patience);
-    let mut heard = false;
-    loop {
-        tokio::select! {
-            () = &mut finished => break,
-            () = &mut read, if !heard => heard = true,
-            () = &mut patience => return,
-        }
-    }
-    if !heard {
-        let _ = timeout(LAST_WORDS, &mut read).await;
     }
 }

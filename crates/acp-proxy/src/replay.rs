@@ -216,7 +216,7 @@ fn canonical(conversation: Conversation) -> Result<Recording, ReplayError> {
     let mut decided = conversation.decided.into_iter().peekable();
     for (index, (t, dir, line)) in conversation.spoken.into_iter().enumerate() {
         while let Some((_, decision)) = decided.next_if(|(before, _)| *before <= index) {
-            push_decision(&mut said, decision);
+            push_decision(&mut said, &decision);
         }
         let from = match dir {
             Direction::ClientToAgent => Side::Client,
@@ -231,7 +231,7 @@ fn canonical(conversation: Conversation) -> Result<Recording, ReplayError> {
             said.push(Said { t, dir, frame: frame.clone(), by_proxy: None });
         });
     }
-    decided.for_each(|(_, decision)| push_decision(&mut said, decision));
+    decided.for_each(|(_, decision)| push_decision(&mut said, &decision));
     let mut notices = Vec::new();
     if conversation.missing > 0 {
         notices.push(format!(
@@ -250,7 +250,7 @@ fn canonical(conversation: Conversation) -> Result<Recording, ReplayError> {
 }
 
 /// A request that the proxy answered itself, and its answer.
-fn push_decision(said: &mut Vec<Said>, decided: Decided) {
+fn push_decision(said: &mut Vec<Said>, decided: &Decided) {
     let dir: Direction = decided.dir.parse().unwrap_or(Direction::AgentToClient);
     let t = Duration::from_micros(decided.t);
     let (request, answer) = (decided.request.clone(), decided.answer.clone());

@@ -9,7 +9,8 @@ use acp_link::{Door, Link, Wire, stdio, tcp, ws};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::proxy::{Guest, Outcome, Proxy, excuse, farewell, stopped};
+use crate::endings::{excuse, farewell, stopped};
+use crate::proxy::{Guest, Outcome, Proxy};
 use crate::talk::Level;
 
 /// Refused clients that are told why, at once; more are turned away without a word.

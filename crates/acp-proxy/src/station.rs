@@ -145,14 +145,14 @@ impl Station {
         let Some(line) = self.whole(arrival.line) else { return };
         match &mut self.faults {
             Some(faults) => faults.outgoing(self.began.elapsed(), Frame::parse(line)),
-            None => self.decide(line),
+            None => self.decide(&line),
         }
     }
 
     /// A line of the agent, as it came through the faults.
-    fn decide(&mut self, line: Bytes) {
-        match self.desk.agent_says(&line) {
-            Handling::Pass => self.put(&line, true),
+    fn decide(&mut self, line: &Bytes) {
+        match self.desk.agent_says(line) {
+            Handling::Pass => self.put(line, true),
             Handling::Instead(line) => self.put(&line, true),
             Handling::Back(answer) => self.to_agent.push_back(answer),
             Handling::Stop(why) => self.over = Some(why),
@@ -163,7 +163,7 @@ impl Station {
     fn settle(&mut self) {
         while let Some(passage) = self.faults.as_mut().and_then(Faults::poll) {
             match passage {
-                Passage::Send(frame) => self.decide(frame.raw().clone()),
+                Passage::Send(frame) => self.decide(frame.raw()),
                 Passage::Raw(bytes) => self.put(&bytes, false),
                 Passage::ToAgent(frame) => self.to_agent.push_back(frame.raw().clone()),
                 Passage::Stderr(line) => self.talk.about(self.number, &String::from_utf8_lossy(&line)),

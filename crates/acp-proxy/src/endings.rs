@@ -1,0 +1,106 @@
+//! How conversations end: in time, with a reason, and with nothing left over.
+
+use std::time::Duration;
+
+use acp_host::{Ended, Joint};
+use acp_link::child::{Child, Exit};
+use acp_link::{Burst, Link};
+use acp_rpc::{Frame, RpcError, View};
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
+
+use crate::greet::frames;
+
+/// How long a client may take to read the last words, and to close its end.
+pub(crate) const LAST_WORDS: Duration = Duration::from_secs(1);
+/// How long a client whose agent did not start may take to ask something that can be answered with the reason.
+const FIRST_WORDS: Duration = Duration::from_secs(5);
+
+/// Resolves once we are told to stop, or nobody can tell us any more.
+pub(crate) async fn stopped(stop: &mut watch::Receiver<bool>) {
+    if stop.wait_for(|stop| *stop).await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// Passes lines on until no turn is running, or the time is over, or a side is gone.
+pub(crate) async fn until_idle(joint: &mut Joint, most: Duration) -> Option<Ended> {
+    const LOOK: Duration = Duration::from_millis(10);
+    let end = tokio::time::Instant::now() + most;
+    while joint.is_busy() && tokio::time::Instant::now() < end {
+        if let Ok(ended) = timeout(LOOK, joint.run()).await
+            && ended != Ended::ClientDone
+        {
+            return Some(ended);
+        }
+    }
+    None
+}
+
+/// After the client has ended its output, the agent's end is as it should be.
+pub(crate) fn as_left(ended: Ended) -> Ended {
+    match ended {
+        Ended::AgentGone | Ended::ClientDone => Ended::ClientDone,
+        other => other,
+    }
+}
+
+/// Ends the agent. Nobody reads it any more.
+pub(crate) async fn end_agent(agent: Link, child: Option<Child>, grace: Duration) -> Option<Exit> {
+    let Link { tx, rx } = agent;
+    drop(rx);
+    match child {
+        Some(mut child) => Some(child.shutdown(grace).await),
+        None => {
+            let _ = timeout(LAST_WORDS, tx.finish()).await;
+            None
+        }
+    }
+}
+
+/// Tells the client why there is no agent, in answer to what it asked.
+pub(crate) async fn excuse(client: &mut Link, first: &[Burst], why: &str) {
+    let asked = |burst: &Burst| {
+        frames(burst).find_map(|frame| match frame.view() {
+            View::Request { id, .. } => Some(id.clone()),
+            _ => None,
+        })
+    };
+    let mut id = first.iter().find_map(asked);
+    let listen = async {
+        while id.is_none() {
+            let Some(burst) = client.rx.recv_burst().await else { break };
+            id = asked(&burst);
+        }
+    };
+    let _ = timeout(FIRST_WORDS, listen).await;
+    if let Some(id) = id {
+        let _ = client.tx.try_send(Frame::failure(&id, &RpcError::internal(why)).raw());
+    }
+}
+
+/// Closes the client's link after what is queued for it. What it still says is read, unseen: a socket that is closed with
+/// unread bytes in it resets the connection, and the client could lose what it was told last.
+pub(crate) async fn farewell(client: Link, stop: &mut watch::Receiver<bool>) {
+    let Link { tx, mut rx } = client;
+    let finished = async {
+        let _ = tx.finish().await;
+    };
+    let read = async { while rx.recv().await.is_some() {} };
+    let patience = async {
+        stopped(stop).await;
+        sleep(LAST_WORDS).await;
+    };
+    tokio::pin!(finished, read, patience);
+    let mut heard = false;
+    loop {
+        tokio::select! {
+            () = &mut finished => break,
+            () = &mut read, if !heard => heard = true,
+            () = &mut patience => return,
+        }
+    }
+    if !heard {
+        let _ = timeout(LAST_WORDS, &mut read).await;
+    }
+}
