@@ -174,10 +174,16 @@ impl Search<'_> {
             .map(|candidate| (promise(&candidate.spots, &candidate.on_path, rarity), candidate))
             .collect();
         ordered.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.shown.cmp(&b.1.shown)));
-        if count > PARSED {
-            ordered.truncate(PARSED);
+        let mut bytes = 0;
+        let fits = ordered.iter().take(PARSED).take_while(|(_, candidate)| {
+            bytes += candidate.size;
+            bytes <= PARSED_BYTES
+        });
+        let kept = fits.count();
+        if kept < count {
+            ordered.truncate(kept);
             notices.push(format!(
-                "ranked the {PARSED} most promising of {count} files that have words of the query"
+                "ranked the {kept} most promising of {count} files that have words of the query"
             ));
         }
         ordered.into_iter().map(|(_, candidate)| candidate).collect()
