@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 
 use super::pieces::{End, Speaker};
 use super::settings::{AUTO, Settings};
-use super::trouble::{Again, Failure};
+use super::trouble::{Again, Failure, causes};
 use super::{
     Answering, ChatRequest, Discovering, Model, Piece, Provider, ProviderError, Stop, convert, listing,
 };
@@ -54,7 +54,9 @@ impl Remote {
         if settings.base.host_str().is_some_and(|host| matches!(host, "127.0.0.1" | "localhost" | "[::1]")) {
             builder = builder.no_proxy();
         }
-        let client = builder.build().map_err(|error| unusable(format!("no client can be made: {error}")))?;
+        let client = builder.build().map_err(|error| {
+            unusable(format!("no client can be made: {}; has the system its certificates?", causes(&error)))
+        })?;
         Ok(Remote { settings, client, listed: RwLock::new(None), first: OnceLock::new() })
     }
 

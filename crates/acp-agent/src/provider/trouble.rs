@@ -61,16 +61,17 @@ impl Settings {
 
     /// Nobody was reached, or the line broke before the first word.
     pub(super) fn unreachable(&self, error: &reqwest::Error) -> Failure {
-        let mut reason = format!("{} at {}", causes(error), self.shown());
-        if error.is_connect() {
-            reason.push_str(if self.vendor.keyless {
-                "; is the server running? (--base-url names another address)"
-            } else {
-                "; check the network and the address (--base-url)"
-            });
-        }
-        let reason = self.scrub(&reason);
-        Failure { error: ProviderError::Unreachable { provider: self.name(), reason }, again: Again::Lost }
+        let cause = causes(error);
+        let distrust = cause.contains("certificate");
+        let advice = match error.is_connect() {
+            _ if distrust => "; SSL_CERT_FILE names a file with further certificates to trust",
+            false => "",
+            true if self.vendor.keyless => "; is the server running? (--base-url names another address)",
+            true => "; check the network and the address (--base-url)",
+        };
+        let reason = self.scrub(&format!("{cause} at {}{advice}", self.shown()));
+        let again = if distrust { Again::Never } else { Again::Lost };
+        Failure { error: ProviderError::Unreachable { provider: self.name(), reason }, again }
     }
 
     /// Nothing was heard for too long.
@@ -199,7 +200,7 @@ fn looks_like_a_page(head: &[u8]) -> bool {
 }
 
 /// What lies behind an error; the outermost layer rarely says what happened.
-fn causes(error: &reqwest::Error) -> String {
+pub(super) fn causes(error: &reqwest::Error) -> String {
     let mut innermost: &dyn Error = error;
     while let Some(cause) = innermost.source() {
         innermost = cause;

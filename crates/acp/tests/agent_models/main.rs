@@ -3,6 +3,7 @@
 
 mod driver;
 mod hardship;
+mod manual;
 
 use std::net::TcpListener;
 use std::path::Path;
