@@ -6,7 +6,7 @@ use acp_code::search::Request;
 
 use super::Plan;
 use super::timing::{self, Duel, millis};
-use super::work::{self, Work};
+use super::work::{self, ALL, Work};
 use crate::rows::{Bar, Wanted};
 use crate::table;
 
@@ -18,9 +18,7 @@ pub(super) fn run(plan: &Plan) -> anyhow::Result<Vec<Bar>> {
     let program = plan.tool("rg")?;
     let (mut rows, mut worst) = (Vec::new(), Vec::new());
     for literal in LITERALS {
-        for (what, max_results, shown) in
-            [("count", 10, "--count"), ("every line", usize::MAX, "--line-number")]
-        {
+        for (what, max_results, shown) in [("count", 10, "--count"), ("every line", ALL, "--line-number")] {
             eprint!("\r\x1b[K  {literal}: {what}");
             let request = Request { exact: true, max_results, ..Request::new(literal) };
             let work = Work::Search { root: root.clone(), request };
@@ -34,9 +32,9 @@ pub(super) fn run(plan: &Plan) -> anyhow::Result<Vec<Bar>> {
                 },
             )?;
             let (hits, tail) = work::hits(&ours)?;
-            let theirs = count(&theirs, max_results == usize::MAX);
+            let theirs = count(&theirs, max_results == ALL);
             anyhow::ensure!(
-                max_results != usize::MAX || hits.len() == tail.total,
+                max_results != ALL || hits.len() == tail.total,
                 "{} of {} lines shown",
                 hits.len(),
                 tail.total

@@ -8,7 +8,7 @@ use acp_code::query::{Match, Request};
 use serde::Deserialize;
 
 use super::timing::{self, Duel, millis};
-use super::work::{Place, Work};
+use super::work::{ALL, Place, Work};
 use super::{Plan, data};
 use crate::rows::{Bar, Wanted};
 use crate::table;
@@ -57,7 +57,7 @@ pub(super) fn run(plan: &Plan) -> anyhow::Result<Vec<Bar>> {
         let (files, holding) = spread(plan, &root, &entry.literal)?;
         let request = Request {
             language: Some(entry.language.clone()),
-            max_results: usize::MAX,
+            max_results: ALL,
             ..Request::new(&entry.pattern)
         };
         let work = Work::Query { root: root.clone(), request };

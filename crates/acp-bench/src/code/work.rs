@@ -9,6 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::probe;
 
+/// More results than there are.
+pub(super) const ALL: usize = 1_000_000_000;
+
 /// What the process does.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Work {
