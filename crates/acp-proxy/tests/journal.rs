@@ -126,6 +126,17 @@ fn a_segment_cut_at_any_byte_keeps_every_whole_record_and_is_mended() {
 }
 
 #[test]
+fn nobody_else_can_read_what_was_said() {
+    use std::os::unix::fs::PermissionsExt;
+    let place = tempfile::tempdir().expect("a folder");
+    let folder = place.path().join("state/journal");
+    let (journal, _) = create(settings(&folder));
+    journal.finish().expect("finished");
+    let mode = |path: &Path| path.metadata().expect("its mode").permissions().mode() & 0o777;
+    assert_eq!((mode(&folder), mode(&only_segment(&folder))), (0o700, 0o600));
+}
+
+#[test]
 fn a_damaged_record_is_passed_over_with_a_notice_and_the_rest_is_read() {
     let folder = tempfile::tempdir().expect("a folder");
     let (journal, _) = create(settings(folder.path()));

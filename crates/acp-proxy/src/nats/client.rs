@@ -35,7 +35,9 @@ pub enum ClientError {
     #[error(transparent)]
     Access(#[from] AccessError),
     /// There is no queue.
-    #[error("there is no stream for {0}: no proxy has worked on this NATS yet (start `acp proxy --nats …` first)")]
+    #[error(
+        "there is no stream for {0}: no proxy has worked on this NATS yet (start `acp proxy --nats …` first)"
+    )]
     NoStream(String),
     /// The task was submitted before.
     #[error("task {0:?} was submitted before; choose another id")]
@@ -85,7 +87,9 @@ impl TaskClient {
         match ack {
             Ok(ack) if ack.duplicate => Err(ClientError::Known(task.id.clone())),
             Ok(_) => Ok(()),
-            Err(error) if error.kind() == PublishErrorKind::StreamNotFound => Err(ClientError::NoStream(subject)),
+            Err(error) if error.kind() == PublishErrorKind::StreamNotFound => {
+                Err(ClientError::NoStream(subject))
+            }
             Err(error) => Err(wrong(what, &error)),
         }
     }
@@ -103,7 +107,9 @@ impl TaskClient {
     async fn last<T: serde::de::DeserializeOwned>(&self, subject: &str) -> Result<Option<T>, ClientError> {
         let stream = self.results().await?;
         match stream.get_last_raw_message_by_subject(subject).await {
-            Ok(message) => serde_json::from_slice(&message.payload).map(Some).map_err(|error| wrong("read it", &error)),
+            Ok(message) => {
+                serde_json::from_slice(&message.payload).map(Some).map_err(|error| wrong("read it", &error))
+            }
             Err(error) if matches!(error.kind(), LastRawMessageErrorKind::NoMessageFound) => Ok(None),
             Err(error) => Err(wrong("look it up", &error)),
         }
@@ -128,13 +134,15 @@ impl TaskClient {
                 deliver_policy: DeliverPolicy::All,
                 ..pull::OrderedConfig::default()
             };
-            let consumer = stream.create_consumer(config).await.map_err(|error| wrong("follow it", &error))?;
+            let consumer =
+                stream.create_consumer(config).await.map_err(|error| wrong("follow it", &error))?;
             let mut messages = consumer.messages().await.map_err(|error| wrong("follow it", &error))?;
             tokio::spawn(async move {
                 while let Some(message) = messages.next().await {
                     let Ok(message) = message else { continue };
                     let progress = if is_result {
-                        serde_json::from_slice(&message.payload).map(|result| Progress::Ended(Box::new(result)))
+                        serde_json::from_slice(&message.payload)
+                            .map(|result| Progress::Ended(Box::new(result)))
                     } else {
                         serde_json::from_slice(&message.payload).map(Progress::Status)
                     };
@@ -239,7 +247,8 @@ impl TaskClient {
 
     /// Answers a permission request; `None` turns it away.
     pub async fn answer(&self, ask: &Ask, option: Option<String>) -> Result<(), ClientError> {
-        let control = Control { v: VERSION, op: Op::Answer, id: Some(ask.id.clone()), option, delivery: None };
+        let control =
+            Control { v: VERSION, op: Op::Answer, id: Some(ask.id.clone()), option, delivery: None };
         self.tell(&ask.session, &control).await.map(drop)
     }
 
@@ -282,8 +291,13 @@ impl TaskClient {
         let subject = "acp.v1.session.*.permission";
         let what = "listen for requests";
         let asked = self.client.subscribe(subject).await.map_err(|error| wrong(what, &error))?;
-        // A round trip on the same connection: afterwards the server knows of the subscription.
-        self.context.query_account().await.map_err(|error| wrong(what, &error))?;
+        // A round trip on the same connection: afterwards the server knows of the subscription. That nobody answers is
+        // the answer.
+        let nobody = self.client.new_inbox();
+        match self.client.request(nobody, "".into()).await {
+            Err(error) if error.kind() != RequestErrorKind::NoResponders => return Err(wrong(what, &error)),
+            _ => {}
+        }
         Ok(Requests { asked, client: self.client.clone() })
     }
 }

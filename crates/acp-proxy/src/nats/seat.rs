@@ -1,7 +1,7 @@
 //! A session that tasks are done in: an agent of its own behind the proxy, and a client of ours in front of it.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use acp_dialect::Dialect;
@@ -17,14 +17,15 @@ use crate::proxy::{Guest, Outcome, Proxy};
 /// A session that is open here.
 pub(super) struct Seat {
     pub(super) session: String,
-    pub(super) client: AcpClient,
+    /// Our client, until the seat is left: as long as it is there, so is the relay.
+    client: std::sync::Mutex<Option<AcpClient>>,
     /// Held during a turn.
     pub(super) turn: Mutex<()>,
     /// The task of that turn.
     pub(super) task: std::sync::Mutex<Option<String>>,
     pub(super) used: std::sync::Mutex<Instant>,
     /// The relay between our client and the agent.
-    pub(super) relay: Mutex<Option<JoinHandle<Outcome>>>,
+    relay: Mutex<Option<JoinHandle<Outcome>>>,
 }
 
 /// Why a task cannot begin.
@@ -66,7 +67,7 @@ pub(super) async fn open(
         Ok(session) => {
             let seat = Seat {
                 session,
-                client,
+                client: std::sync::Mutex::new(Some(client)),
                 turn: Mutex::new(()),
                 task: std::sync::Mutex::default(),
                 used: std::sync::Mutex::new(Instant::now()),
@@ -76,8 +77,38 @@ pub(super) async fn open(
         }
         Err(refusal) => {
             client.close(Duration::ZERO).await;
+            // The relay ends when nobody is at its other end.
+            drop((client, events));
             let _ = relay.await;
             Err(refusal)
+        }
+    }
+}
+
+impl Seat {
+    /// Our client, as long as the seat is not left.
+    pub(super) fn client(&self) -> Option<AcpClient> {
+        self.client.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Cancels the running turn.
+    pub(super) async fn cancel(&self) {
+        if let Some(client) = self.client() {
+            client.cancel(&self.session).await;
+        }
+    }
+
+    /// Ends the connection, and the agent with it; `politely` closes the session first.
+    pub(super) async fn leave(&self, politely: bool) {
+        let client = self.client.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(client) = client {
+            if politely {
+                let _ = client.close_session(&self.session).await;
+            }
+            client.close(Duration::from_secs(1)).await;
+        }
+        if let Some(relay) = self.relay.lock().await.take() {
+            let _ = relay.await;
         }
     }
 }

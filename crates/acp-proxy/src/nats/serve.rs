@@ -127,19 +127,18 @@ impl Workshop {
             Op::Who => Ok(()),
             Op::Cancel if !seat.is_occupied() => Err("no turn is running".to_owned()),
             Op::Cancel => {
-                seat.client.cancel(&seat.session).await;
+                seat.cancel().await;
                 Ok(())
             }
             Op::Close => {
                 let (shop, seat) = (self.clone(), seat.clone());
                 tokio::spawn(async move {
                     if seat.is_occupied() {
-                        seat.client.cancel(&seat.session).await;
+                        seat.cancel().await;
                     }
                     let turn = tokio::time::timeout(shop.work.grace, seat.turn.lock()).await;
                     shop.seats().remove(&seat.session);
-                    let _ = seat.client.close_session(&seat.session).await;
-                    seat.client.close(Duration::from_secs(1)).await;
+                    seat.leave(true).await;
                     drop(turn);
                 });
                 Ok(())
@@ -236,10 +235,13 @@ impl Seat {
             Prompt::Text(text) => vec![ContentBlock::from(text.clone())],
             Prompt::Blocks(blocks) => content(blocks).unwrap_or_default(),
         };
-        let mut turn = match self.client.prompt(&self.session, blocks).await {
+        let Some(client) = self.client() else { return Some("the session was closed".to_owned()) };
+        let mut turn = match client.prompt(&self.session, blocks).await {
             Ok(turn) => turn,
             Err(error) => return Some(error.to_string()),
         };
+        // Not held during the turn: whoever leaves the seat must be able to end the connection.
+        drop(client);
         while let Some(event) = turn.next().await {
             match event {
                 TurnEvent::Failed(error) if error.refusal().is_none() => return Some(error.to_string()),
@@ -248,14 +250,6 @@ impl Seat {
             }
         }
         Some("the turn ended without an answer".to_owned())
-    }
-
-    /// Waits until the agent is gone, which it must be.
-    pub(super) async fn relay_ended(&self) {
-        self.client.close(Duration::from_secs(1)).await;
-        if let Some(relay) = self.relay.lock().await.take() {
-            let _ = relay.await;
-        }
     }
 
     pub(super) fn occupy(&self, task: Option<&str>) {

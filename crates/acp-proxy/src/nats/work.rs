@@ -21,8 +21,9 @@ use super::payload::{Task, TaskResult};
 use super::seat::{Refusal, Seat};
 use super::streams::{self, MAX_DELIVER};
 use super::trace;
+use crate::endings::stopped;
 use crate::event::{Body, Closed, TurnEnd, raw};
-use crate::proxy::{Proxy, stopped};
+use crate::proxy::Proxy;
 use crate::talk::Level;
 use crate::turn::Tally;
 
@@ -285,7 +286,7 @@ impl Workshop {
         let gone = seat.prompt(task).await;
         if let Some(why) = gone {
             // The relay ends with its agent, and tells that the turn is over, if it ever saw it begin.
-            seat.relay_ended().await;
+            seat.leave(false).await;
             self.nats.give_up(&seat.session, &why);
             self.seats().remove(&seat.session);
         }
@@ -296,7 +297,7 @@ impl Workshop {
             // Another proxy has the session, and answers for it.
             self.shared().forget(&task.id);
             self.seats().remove(&seat.session);
-            seat.client.close(Duration::from_secs(1)).await;
+            seat.leave(false).await;
             return;
         };
         self.finish(claim, end).await;
@@ -407,7 +408,7 @@ impl Workshop {
         }
         let seats: Vec<Arc<Seat>> = self.seats().values().cloned().collect();
         for seat in seats.iter().filter(|seat| seat.is_occupied()) {
-            seat.client.cancel(&seat.session).await;
+            seat.cancel().await;
         }
         if tokio::time::timeout(self.work.grace, all(&mut jobs)).await.is_err() {
             self.shared()
@@ -417,11 +418,7 @@ impl Workshop {
 
     async fn leave_all(&self) {
         let seats: Vec<Arc<Seat>> = self.seats().drain().map(|(_, seat)| seat).collect();
-        let closing = seats.iter().map(|seat| async {
-            seat.client.close(Duration::from_secs(1)).await;
-            seat.relay_ended().await;
-        });
-        futures_util::future::join_all(closing).await;
+        futures_util::future::join_all(seats.iter().map(|seat| seat.leave(false))).await;
     }
 
     async fn close_idle(self: Arc<Self>) {
@@ -434,8 +431,7 @@ impl Workshop {
                 .map(|(_, seat)| seat)
                 .collect();
             for seat in idle {
-                let _ = seat.client.close_session(&seat.session).await;
-                seat.client.close(Duration::from_secs(1)).await;
+                seat.leave(true).await;
             }
         }
     }

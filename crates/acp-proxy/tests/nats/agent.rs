@@ -43,7 +43,8 @@ pub fn opener(world: &Arc<World>) -> acp_proxy::Opener {
     Arc::new(move || {
         let world = world.clone();
         Box::pin(async move {
-            let refuse = world.refuse.fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| left.checked_sub(1));
+            let refuse =
+                world.refuse.fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| left.checked_sub(1));
             if refuse.is_ok() {
                 return Err("the agent is not installed".to_owned());
             }
@@ -71,11 +72,13 @@ async fn live(link: Link, world: Arc<World>) {
         let frame = Frame::from(arrival.line);
         match frame.view() {
             View::Request { id, method, params } => {
-                let params: Value = params.and_then(|params| serde_json::from_str(params).ok()).unwrap_or_default();
+                let params: Value =
+                    params.and_then(|params| serde_json::from_str(params).ok()).unwrap_or_default();
                 let loads = world.loads.load(Ordering::Acquire);
                 match method {
                     "initialize" => {
-                        let result = json!({ "protocolVersion": 1, "agentCapabilities": { "loadSession": loads } });
+                        let result =
+                            json!({ "protocolVersion": 1, "agentCapabilities": { "loadSession": loads } });
                         let _ = say.send(Frame::response(id, &result)).await;
                     }
                     "session/new" => {
@@ -168,7 +171,8 @@ impl Turn {
             }
             _ => self.chunk(&text).await,
         }
-        let result = json!({ "stopReason": reason, "_meta": { "x": { "artifacts": [{ "path": "/made" }] } } });
+        let result =
+            json!({ "stopReason": reason, "_meta": { "x": { "artifacts": [{ "path": "/made" }] } } });
         let _ = self.say.send(Frame::response(&id, &result)).await;
     }
 
@@ -190,7 +194,8 @@ impl Turn {
             () = self.cancelled.notified() => answered.notified().await,
         }
         let last = self.world.answers.lock().expect("whole").last().cloned().unwrap_or_default();
-        self.chunk(&format!("answered {}", last["outcome"]["optionId"].as_str().unwrap_or("cancelled"))).await;
+        self.chunk(&format!("answered {}", last["outcome"]["optionId"].as_str().unwrap_or("cancelled")))
+            .await;
     }
 
     async fn chunk(&self, text: &str) {

@@ -24,11 +24,13 @@ async fn nothing_is_lost_when_the_server_is_killed_three_times() {
     let session = session_of(&client, "long").await;
     for kill in 1..=3 {
         let sent = world.chunks.load(Ordering::Acquire);
-        until(|| world.chunks.load(Ordering::Acquire) >= sent + 300, || "the agent is held back".to_owned()).await;
+        until(|| world.chunks.load(Ordering::Acquire) >= sent + 300, || "the agent is held back".to_owned())
+            .await;
         server.kill();
         // The agent goes on: its events wait in the spool.
         let sent = world.chunks.load(Ordering::Acquire);
-        until(|| world.chunks.load(Ordering::Acquire) >= sent + 300, || "the agent is held back".to_owned()).await;
+        until(|| world.chunks.load(Ordering::Acquire) >= sent + 300, || "the agent is held back".to_owned())
+            .await;
         server.restart();
         let lost = format!("{kill} times lost");
         until(|| site.nats.report().ready, || format!("{lost}: {}", site.said())).await;
@@ -49,7 +51,8 @@ async fn a_connection_that_stalls_for_five_seconds_holds_the_agent_back() {
         return;
     }
     const COUNT: u64 = 60_000;
-    let (server, world, spool) = (Server::start(), Arc::new(World::default()), tempfile::tempdir().expect("a folder"));
+    let (server, world, spool) =
+        (Server::start(), Arc::new(World::default()), tempfile::tempdir().expect("a folder"));
     let site = Site::start(&server, &world, spool.path()).await;
     let client = client(&server).await;
     submit(&client, &task("long", &format!("count {COUNT}"))).await;
@@ -73,7 +76,8 @@ async fn a_slow_consumer_slows_nobody_and_misses_nothing() {
         return;
     }
     const COUNT: u64 = 5000;
-    let (server, world, spool) = (Server::start(), Arc::new(World::default()), tempfile::tempdir().expect("a folder"));
+    let (server, world, spool) =
+        (Server::start(), Arc::new(World::default()), tempfile::tempdir().expect("a folder"));
     let site = Site::start(&server, &world, spool.path()).await;
     let client = client(&server).await;
     submit(&client, &task("long", &format!("count {COUNT}"))).await;
@@ -99,7 +103,8 @@ async fn an_agent_that_is_gone_leaves_an_interrupted_turn() {
     if server::left_out() {
         return;
     }
-    let (server, world, spool) = (Server::start(), Arc::new(World::default()), tempfile::tempdir().expect("a folder"));
+    let (server, world, spool) =
+        (Server::start(), Arc::new(World::default()), tempfile::tempdir().expect("a folder"));
     let site = Site::start(&server, &world, spool.path()).await;
     let client = client(&server).await;
     submit(&client, &task("dies", "die")).await;
@@ -119,7 +124,8 @@ async fn a_second_proxy_on_the_same_session_fences_the_first() {
     if server::left_out() {
         return;
     }
-    let (server, world, spool) = (Server::start(), Arc::new(World::default()), tempfile::tempdir().expect("a folder"));
+    let (server, world, spool) =
+        (Server::start(), Arc::new(World::default()), tempfile::tempdir().expect("a folder"));
     let site = Site::start(&server, &world, spool.path()).await;
     let client = client(&server).await;
     submit(&client, &task("t1", "wait")).await;
@@ -134,7 +140,11 @@ async fn a_second_proxy_on_the_same_session_fences_the_first() {
     world.go.notify_one();
     site.wait_for_words("another proxy has taken over session").await;
     let mut stream = context.get_stream("ACP_EVENTS").await.expect("the stream");
-    assert_eq!(stream.info().await.expect("its state").state.messages, 4, "nothing was stored after the fence");
+    assert_eq!(
+        stream.info().await.expect("its state").state.messages,
+        4,
+        "nothing was stored after the fence"
+    );
     let aside = std::fs::read_dir(spool.path()).expect("a folder").flatten();
     let aside = aside.filter(|file| file.path().extension().is_some_and(|end| end == "fenced")).count();
     assert!(aside > 0, "what could not be stored is kept");
@@ -160,7 +170,8 @@ async fn a_client_of_the_relay_is_published_too_and_may_come_back() {
     if server::left_out() {
         return;
     }
-    let (server, world, spool) = (Server::start(), Arc::new(World::default()), tempfile::tempdir().expect("a folder"));
+    let (server, world, spool) =
+        (Server::start(), Arc::new(World::default()), tempfile::tempdir().expect("a folder"));
     world.loads.store(true, Ordering::Release);
     let site = Site::start(&server, &world, spool.path()).await;
     let client = client(&server).await;
@@ -199,8 +210,11 @@ async fn text_at_fifty_tokens_a_second_is_fewer_than_eight_messages_a_second() {
     if server::left_out() {
         return;
     }
-    let (server, world, spool) = (Server::start(), Arc::new(World::default()), tempfile::tempdir().expect("a folder"));
-    let site = Site::with(&server.url(), &world, spool.path(), |settings, _| settings.limits = Limits::default()).await;
+    let (server, world, spool) =
+        (Server::start(), Arc::new(World::default()), tempfile::tempdir().expect("a folder"));
+    let site =
+        Site::with(&server.url(), &world, spool.path(), |settings, _| settings.limits = Limits::default())
+            .await;
     let client = client(&server).await;
     submit(&client, &task("slow", "count 100 20000")).await;
     let ended = result(&client, "slow").await;
@@ -218,7 +232,8 @@ async fn every_frame_is_live_and_not_stored() {
     if server::left_out() {
         return;
     }
-    let (server, world, spool) = (Server::start(), Arc::new(World::default()), tempfile::tempdir().expect("a folder"));
+    let (server, world, spool) =
+        (Server::start(), Arc::new(World::default()), tempfile::tempdir().expect("a folder"));
     let site = Site::with(&server.url(), &world, spool.path(), |settings, _| settings.live = true).await;
     let client = client(&server).await;
     let plain = async_nats::connect(server.url()).await.expect("a connection");

@@ -30,7 +30,8 @@ async fn malformed_tasks_are_dead_letters_with_a_reason() {
     if server::left_out() {
         return;
     }
-    let (server, world, spool) = (Server::start(), Arc::new(World::default()), tempfile::tempdir().expect("a folder"));
+    let (server, world, spool) =
+        (Server::start(), Arc::new(World::default()), tempfile::tempdir().expect("a folder"));
     let site = Site::start(&server, &world, spool.path()).await;
     site.nats.ready().await;
     let mut letters = dead_letters(&server).await;
@@ -70,7 +71,8 @@ async fn a_task_that_cannot_begin_is_tried_three_times_and_then_answered() {
     if server::left_out() {
         return;
     }
-    let (server, world, spool) = (Server::start(), Arc::new(World::default()), tempfile::tempdir().expect("a folder"));
+    let (server, world, spool) =
+        (Server::start(), Arc::new(World::default()), tempfile::tempdir().expect("a folder"));
     world.refuse.store(3, Ordering::Release);
     let site = Site::start(&server, &world, spool.path()).await;
     site.nats.ready().await;
@@ -96,7 +98,8 @@ async fn a_session_with_a_hostile_name_has_a_subject_of_its_own() {
     if server::left_out() {
         return;
     }
-    let (server, world, spool) = (Server::start(), Arc::new(World::default()), tempfile::tempdir().expect("a folder"));
+    let (server, world, spool) =
+        (Server::start(), Arc::new(World::default()), tempfile::tempdir().expect("a folder"));
     let site = Site::start(&server, &world, spool.path()).await;
     let client = client(&server).await;
     let folder = spool.path().join("hostile");
@@ -121,7 +124,8 @@ async fn an_event_that_no_message_can_carry_comes_in_parts() {
     if server::left_out() {
         return;
     }
-    let (server, world, spool) = (Server::start(), Arc::new(World::default()), tempfile::tempdir().expect("a folder"));
+    let (server, world, spool) =
+        (Server::start(), Arc::new(World::default()), tempfile::tempdir().expect("a folder"));
     let site = Site::start(&server, &world, spool.path()).await;
     let client = client(&server).await;
     submit(&client, &task("big", "big 600000")).await;
@@ -145,7 +149,8 @@ async fn a_stream_with_other_settings_is_refused_by_name_and_left_alone() {
     if server::left_out() {
         return;
     }
-    let (server, world, spool) = (Server::start(), Arc::new(World::default()), tempfile::tempdir().expect("a folder"));
+    let (server, world, spool) =
+        (Server::start(), Arc::new(World::default()), tempfile::tempdir().expect("a folder"));
     let context = jetstream::new(async_nats::connect(server.url()).await.expect("a connection"));
     let theirs = stream::Config {
         name: "ACP_EVENTS".to_owned(),
@@ -178,7 +183,8 @@ async fn two_proxies_never_share_a_spool() {
     if server::left_out() {
         return;
     }
-    let (server, world, spool) = (Server::start(), Arc::new(World::default()), tempfile::tempdir().expect("a folder"));
+    let (server, world, spool) =
+        (Server::start(), Arc::new(World::default()), tempfile::tempdir().expect("a folder"));
     let site = Site::start(&server, &world, spool.path()).await;
     let settings = Settings {
         access: Access { url: server.url(), ..Access::default() },

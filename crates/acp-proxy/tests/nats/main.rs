@@ -4,6 +4,7 @@ mod agent;
 mod faults;
 mod input;
 mod server;
+mod story;
 mod tasks;
 
 use std::path::Path;
@@ -11,16 +12,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use acp_proxy::aggregate::Limits;
-use acp_proxy::event::{Body, Event, Role, TurnEnd};
+use acp_proxy::event::{Body, Event};
 use acp_proxy::nats::payload::{Prompt, Task, TaskResult};
 use acp_proxy::nats::{Access, Nats, Progress, Settings, Subjects, TaskClient, Work};
 use acp_proxy::{Proxy, Say, Saying};
-use sha2::{Digest, Sha256};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use agent::World;
 use server::{PATIENCE, Server};
+use story::{check, ends, text_of};
 
 /// A proxy inside the test.
 struct Site {
@@ -57,7 +58,10 @@ impl Site {
         change(&mut settings, &mut work);
         let said = Arc::new(std::sync::Mutex::new(Vec::new()));
         let kept = said.clone();
-        let say: Say = Arc::new(move |saying: &Saying<'_>| kept.lock().expect("whole").push(saying.to_string()));
+        let say: Say = Arc::new(move |saying: &Saying<'_>| {
+            eprintln!("{saying}");
+            kept.lock().expect("whole").push(saying.to_string());
+        });
         let nats = Nats::start(settings, say.clone()).await.expect("NATS can be used");
         let proxy = Proxy::new(acp_proxy::Settings::default(), agent::opener(world), say);
         let proxy = Arc::new(proxy.witnessed(Arc::new(nats.clone())));
@@ -74,7 +78,8 @@ impl Site {
     }
 
     async fn wait_for_words(&self, words: &str) {
-        until(|| self.said().contains(words), || format!("{words:?} was not said, but:\n{}", self.said())).await;
+        until(|| self.said().contains(words), || format!("{words:?} was not said, but:\n{}", self.said()))
+            .await;
     }
 
     /// Ends it as SIGTERM would.
@@ -166,56 +171,6 @@ async fn story(client: &TaskClient, session: &str, ends: usize) -> Vec<Event> {
     story
 }
 
-fn check(story: &[Event]) {
-    let mut epochs: Vec<u64> = Vec::new();
-    let mut seq = 0;
-    let mut text = Sha256::new();
-    let mut length = 0;
-    for event in story {
-        if epochs.last() != Some(&event.epoch) {
-            assert!(!epochs.contains(&event.epoch), "epoch {} comes back", event.epoch);
-            epochs.push(event.epoch);
-            seq = 0;
-        }
-        seq += 1;
-        assert_eq!(event.seq, seq, "events are missing, doubled or out of order: {event}");
-        match &event.body {
-            Body::TurnStart(_) => (text, length) = (Sha256::new(), 0),
-            Body::Text(piece) if piece.role == Role::Agent => {
-                text.update(&piece.text);
-                length += piece.text.len() as u64;
-            }
-            Body::TurnEnd(end) => {
-                let digest: String = text.clone().finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-                assert_eq!((end.length, &end.sha256), (length, &digest), "{event}");
-            }
-            _ => {}
-        }
-    }
-}
-
-/// The agent's text in these events, and of how many chunks it was made.
-fn text_of(story: &[Event]) -> (String, u64) {
-    let mut all = (String::new(), 0);
-    for event in story {
-        if let Body::Text(text) = &event.body {
-            all.0 += &text.text;
-            all.1 += text.chunks;
-        }
-    }
-    all
-}
-
 fn counted(count: u64) -> String {
     (0..count).map(|number| format!("{number} ")).collect()
-}
-
-fn ends(story: &[Event]) -> Vec<&TurnEnd> {
-    story
-        .iter()
-        .filter_map(|event| match &event.body {
-            Body::TurnEnd(end) => Some(end),
-            _ => None,
-        })
-        .collect()
 }

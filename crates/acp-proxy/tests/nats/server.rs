@@ -1,7 +1,7 @@
 //! A real nats-server on a free port of this machine, with a store of its own.
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -56,11 +56,6 @@ impl Server {
 
     pub fn address(&self) -> SocketAddr {
         SocketAddr::from(([127, 0, 0, 1], self.port))
-    }
-
-    #[expect(dead_code, reason = "not every suite looks into the store")]
-    pub fn store(&self) -> &Path {
-        self.store.path()
     }
 
     /// Starts it on the same port with the same store.

@@ -16,7 +16,8 @@ async fn a_task_is_done_and_its_text_can_be_verified() {
     if server::left_out() {
         return;
     }
-    let (server, world, spool) = (Server::start(), Arc::new(World::default()), tempfile::tempdir().expect("a folder"));
+    let (server, world, spool) =
+        (Server::start(), Arc::new(World::default()), tempfile::tempdir().expect("a folder"));
     let site = Site::start(&server, &world, spool.path()).await;
     let client = client(&server).await;
     let plain = async_nats::connect(server.url()).await.expect("a connection");
@@ -46,7 +47,8 @@ async fn the_same_task_is_never_prompted_twice_and_is_answered_each_time() {
     if server::left_out() {
         return;
     }
-    let (server, world, spool) = (Server::start(), Arc::new(World::default()), tempfile::tempdir().expect("a folder"));
+    let (server, world, spool) =
+        (Server::start(), Arc::new(World::default()), tempfile::tempdir().expect("a folder"));
     let site = Site::start(&server, &world, spool.path()).await;
     let client = client(&server).await;
     let mut asked = task("again", "count 3");
@@ -76,7 +78,8 @@ async fn a_running_turn_is_cancelled_and_a_waiting_task_never_begins() {
     if server::left_out() {
         return;
     }
-    let (server, world, spool) = (Server::start(), Arc::new(World::default()), tempfile::tempdir().expect("a folder"));
+    let (server, world, spool) =
+        (Server::start(), Arc::new(World::default()), tempfile::tempdir().expect("a folder"));
     let site = Site::with(&server.url(), &world, spool.path(), |_, work| work.at_once = 1).await;
     let client = client(&server).await;
     submit(&client, &task("runs", "wait")).await;
@@ -99,8 +102,11 @@ async fn permission_is_asked_for_and_nobody_or_nonsense_is_a_no() {
     if server::left_out() {
         return;
     }
-    let (server, world, spool) = (Server::start(), Arc::new(World::default()), tempfile::tempdir().expect("a folder"));
-    let site = Site::with(&server.url(), &world, spool.path(), |_, work| work.ask_for = Duration::from_millis(800)).await;
+    let (server, world, spool) =
+        (Server::start(), Arc::new(World::default()), tempfile::tempdir().expect("a folder"));
+    let site =
+        Site::with(&server.url(), &world, spool.path(), |_, work| work.ask_for = Duration::from_millis(800))
+            .await;
     let client = client(&server).await;
     // Nobody listens.
     submit(&client, &task("nobody", "ask")).await;
@@ -114,7 +120,10 @@ async fn permission_is_asked_for_and_nobody_or_nonsense_is_a_no() {
     let mut requests = client.requests().await.expect("a subscription");
     submit(&client, &task("allowed", "ask")).await;
     let asked = within(requests.next()).await.expect("a request");
-    assert_eq!((asked.ask.task.as_deref(), asked.ask.title.as_str()), (Some("allowed"), "Run the command ls"));
+    assert_eq!(
+        (asked.ask.task.as_deref(), asked.ask.title.as_str()),
+        (Some("allowed"), "Run the command ls")
+    );
     assert_eq!(client.open_requests(Duration::from_millis(500)).await.expect("a list").len(), 1);
     asked.answer(Some("yes".to_owned())).await.expect("sent");
     let ended = result(&client, "allowed").await;
@@ -139,7 +148,8 @@ async fn a_request_that_is_held_open_can_be_answered_later() {
     if server::left_out() {
         return;
     }
-    let (server, world, spool) = (Server::start(), Arc::new(World::default()), tempfile::tempdir().expect("a folder"));
+    let (server, world, spool) =
+        (Server::start(), Arc::new(World::default()), tempfile::tempdir().expect("a folder"));
     let site = Site::with(&server.url(), &world, spool.path(), |_, work| work.hold = true).await;
     let client = client(&server).await;
     submit(&client, &task("held", "ask")).await;
@@ -198,7 +208,8 @@ async fn a_session_is_closed_by_control() {
     if server::left_out() {
         return;
     }
-    let (server, world, spool) = (Server::start(), Arc::new(World::default()), tempfile::tempdir().expect("a folder"));
+    let (server, world, spool) =
+        (Server::start(), Arc::new(World::default()), tempfile::tempdir().expect("a folder"));
     let site = Site::start(&server, &world, spool.path()).await;
     let client = client(&server).await;
     submit(&client, &task("t", "wait")).await;
@@ -219,9 +230,11 @@ async fn the_other_subject_style_works_the_same() {
     if server::left_out() {
         return;
     }
-    let (server, world, spool) = (Server::start(), Arc::new(World::default()), tempfile::tempdir().expect("a folder"));
+    let (server, world, spool) =
+        (Server::start(), Arc::new(World::default()), tempfile::tempdir().expect("a folder"));
     let subjects = Subjects { style: Style::Tasks };
-    let site = Site::with(&server.url(), &world, spool.path(), |settings, _| settings.subjects = subjects).await;
+    let site =
+        Site::with(&server.url(), &world, spool.path(), |settings, _| settings.subjects = subjects).await;
     let client = client_at(&server.url(), subjects).await;
     let plain = async_nats::connect(server.url()).await.expect("a connection");
     let mut results = plain.subscribe("agent.results.*").await.expect("a subscription");

@@ -20,10 +20,22 @@ pub struct AccessArgs {
     #[arg(long, value_name = "FILE", env = "ACP_NATS_CREDS", help_heading = "NATS access")]
     nats_creds: Option<PathBuf>,
     /// Credentials: a token
-    #[arg(long, value_name = "TOKEN", env = "ACP_NATS_TOKEN", hide_env_values = true, help_heading = "NATS access")]
+    #[arg(
+        long,
+        value_name = "TOKEN",
+        env = "ACP_NATS_TOKEN",
+        hide_env_values = true,
+        help_heading = "NATS access"
+    )]
     nats_token: Option<String>,
     /// Credentials: a user
-    #[arg(long, value_name = "NAME", env = "ACP_NATS_USER", requires = "nats_password", help_heading = "NATS access")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        env = "ACP_NATS_USER",
+        requires = "nats_password",
+        help_heading = "NATS access"
+    )]
     nats_user: Option<String>,
     /// Credentials: the user's password
     #[arg(
@@ -42,10 +54,22 @@ pub struct AccessArgs {
     #[arg(long, value_name = "FILE", env = "ACP_NATS_CA", help_heading = "NATS access")]
     nats_ca: Option<PathBuf>,
     /// Our own certificate
-    #[arg(long, value_name = "FILE", env = "ACP_NATS_CERT", requires = "nats_key", help_heading = "NATS access")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "ACP_NATS_CERT",
+        requires = "nats_key",
+        help_heading = "NATS access"
+    )]
     nats_cert: Option<PathBuf>,
     /// The key of our own certificate
-    #[arg(long, value_name = "FILE", env = "ACP_NATS_KEY", requires = "nats_cert", help_heading = "NATS access")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "ACP_NATS_KEY",
+        requires = "nats_cert",
+        help_heading = "NATS access"
+    )]
     nats_key: Option<PathBuf>,
     /// Refuse to speak without TLS; tls:// in the address says the same
     #[arg(long, help_heading = "NATS access")]
@@ -138,6 +162,11 @@ pub struct Started {
 }
 
 impl NatsArgs {
+    /// Whether there is NATS, which keeps what happens.
+    pub fn is_wanted(&self) -> bool {
+        self.nats.is_some()
+    }
+
     /// Starts it, if it is wanted.
     pub async fn start(
         &self,
@@ -235,7 +264,8 @@ fn default_spool(agent: &str) -> anyhow::Result<PathBuf> {
     let state = match state {
         Some(state) => state,
         None => {
-            let home = std::env::var_os("HOME").context("where may events wait? use --spool DIR (HOME is not set)")?;
+            let home = std::env::var_os("HOME")
+                .context("where may events wait? use --spool DIR (HOME is not set)")?;
             PathBuf::from(home).join(".local/state")
         }
     };

@@ -1,0 +1,334 @@
+//! `acp proxy --nats` and `acp tasks` from the outside: real processes, a real nats-server, `kill -9`.
+
+#[allow(dead_code, reason = "the other suite uses the rest")]
+#[path = "../../acp-proxy/tests/nats/server.rs"]
+mod server;
+#[allow(dead_code, reason = "the other suite uses the rest")]
+#[path = "../../acp-proxy/tests/nats/story.rs"]
+mod story;
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use acp_proxy::event::{Body, Event};
+use acp_proxy::nats::payload::TaskResult;
+use acp_proxy::nats::{Access, Progress, Subjects, TaskClient};
+use acp_proxy::{Say, Saying};
+use server::{PATIENCE, Server};
+
+/// The program under test.
+const ACP: &str = env!("CARGO_BIN_EXE_acp");
+
+/// A folder with everything of one test in it.
+struct Place {
+    _temp: tempfile::TempDir,
+    path: PathBuf,
+    server: Server,
+}
+
+impl Place {
+    fn new() -> Place {
+        let temp = tempfile::tempdir().expect("a folder");
+        let path = temp.path().canonicalize().expect("a real path");
+        Place { _temp: temp, path, server: Server::start() }
+    }
+
+    /// A proxy with the mock, whose sessions all proxies of this place share.
+    fn proxy(&self, spool: &str, args: &[&str]) -> Proxy {
+        let agent = format!("{ACP} mock --stdio --state-dir {}", self.path.join("state").display());
+        let spool = self.path.join(spool);
+        let stderr = spool.with_extension("stderr");
+        let process = Command::new(ACP)
+            .args(["proxy", "--nats", &self.server.url(), "--queue", "mock", "--command", &agent])
+            .args(["--no-aggregate", "--ack-wait", "2s", "--no-journal", "--spool"])
+            .arg(&spool)
+            .args(args)
+            .current_dir(&self.path)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(std::fs::File::create(&stderr).expect("a file"))
+            .spawn()
+            .expect("acp runs");
+        Proxy { process, spool, stderr }
+    }
+
+    fn tasks(&self, args: &[&str]) -> Output {
+        self.tasks_command(args).output().expect("acp runs")
+    }
+
+    fn tasks_command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(ACP);
+        command.arg("tasks").args(args).env("ACP_NATS", self.server.url()).env_remove("TRACEPARENT");
+        command
+    }
+
+    /// Submits once there is a queue.
+    fn submit(&self, args: &[&str]) {
+        let began = Instant::now();
+        loop {
+            let done = self.tasks(&[&["submit", "mock"], args].concat());
+            if done.status.success() {
+                return;
+            }
+            let said = String::from_utf8_lossy(&done.stderr).into_owned();
+            assert!(said.contains("there is no stream") && began.elapsed() < PATIENCE, "{said}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    async fn client(&self) -> TaskClient {
+        let access = Access { url: self.server.url(), ..Access::default() };
+        let say: Say = Arc::new(|_: &Saying<'_>| {});
+        TaskClient::connect(&access, Subjects::default(), &say).await.expect("a connection")
+    }
+
+    /// The processes of agents of this place.
+    fn agents(&self) -> Vec<u32> {
+        let mark = self.path.join("state").display().to_string();
+        let ours = |pid: &u32| {
+            let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            let line = String::from_utf8_lossy(&line).replace('\0', " ");
+            line.contains(&mark) && !line.contains(" proxy ") && !line.contains("__supervise")
+        };
+        let entries = std::fs::read_dir("/proc").expect("/proc").flatten();
+        entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(ours).collect()
+    }
+}
+
+struct Proxy {
+    process: Child,
+    spool: PathBuf,
+    stderr: PathBuf,
+}
+
+impl Proxy {
+    fn kill(&mut self) {
+        self.process.kill().expect("it was running");
+        self.process.wait().expect("it has ended");
+    }
+
+    fn said(&self) -> String {
+        std::fs::read_to_string(&self.stderr).unwrap_or_default()
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+async fn within<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, future).await.expect("in time")
+}
+
+async fn session_of(client: &TaskClient, task: &str) -> String {
+    let mut progress = within(client.follow(task)).await.expect("a stream");
+    loop {
+        if let Some(Progress::Status(status)) = within(progress.recv()).await
+            && let Some(session) = status.session
+        {
+            return session;
+        }
+    }
+}
+
+async fn result(client: &TaskClient, task: &str) -> TaskResult {
+    let mut progress = within(client.follow(task)).await.expect("a stream");
+    loop {
+        if let Some(Progress::Ended(result)) = within(progress.recv()).await {
+            return *result;
+        }
+    }
+}
+
+/// The session's events until `enough`.
+async fn events(client: &TaskClient, session: &str, mut enough: impl FnMut(&[Event]) -> bool) -> Vec<Event> {
+    let mut events = within(client.events(session, None)).await.expect("a stream");
+    let mut story = Vec::new();
+    while !enough(&story) {
+        story.push(within(events.recv()).await.expect("more").expect("an event").1);
+    }
+    story::check(&story);
+    story
+}
+
+fn chunks(story: &[Event]) -> usize {
+    story.iter().filter(|event| matches!(event.body, Body::Text(_))).count()
+}
+
+fn turns(story: &[Event]) -> usize {
+    story.iter().filter(|event| matches!(event.body, Body::TurnStart(_))).count()
+}
+
+/// The events that lie in a spool.
+fn spooled(spool: &Path) -> Vec<Event> {
+    let files = std::fs::read_dir(spool).expect("a spool").flatten().map(|file| file.path());
+    let files = files.filter(|path| path.extension().is_some_and(|end| end == "ndjson"));
+    let text = files.map(|path| std::fs::read_to_string(path).expect("text")).collect::<String>();
+    text.split_inclusive('\n')
+        .filter(|line| line.ends_with('\n'))
+        .map(|line| Event::parse(line.as_bytes()).expect("an event"))
+        .collect()
+}
+
+/// Numbers from one on, one after another.
+fn assert_counts(text: &str) {
+    let numbers = text.split_whitespace().map(|word| word.parse::<u32>().expect("a number"));
+    assert!(numbers.eq(1..=u32::try_from(text.split_whitespace().count()).expect("few")), "{text}");
+}
+
+#[tokio::test]
+async fn a_proxy_that_is_killed_in_mid_turn_loses_no_event_and_prompts_once() {
+    if server::left_out() {
+        return;
+    }
+    let place = Place::new();
+    let mut proxy = place.proxy("one", &[]);
+    place.submit(&["Count slowly to 300", "--id", "long"]);
+    let client = place.client().await;
+    let session = session_of(&client, "long").await;
+    events(&client, &session, |story| chunks(story) >= 10).await;
+    proxy.kill();
+    let left = spooled(&proxy.spool);
+    let again = place.proxy("one", &[]);
+    let ended = result(&client, "long").await;
+    assert_eq!(ended.stop_reason, "interrupted", "{}", again.said());
+    let story = events(&client, &session, |story| !story::ends(story).is_empty()).await;
+    let before: Vec<&Event> = story.iter().filter(|event| event.epoch == story[0].epoch).collect();
+    for event in &left {
+        assert!(before.iter().any(|stored| stored.place() == event.place()), "sent = stored: {event}");
+    }
+    assert_eq!(turns(&story), 1);
+    assert_counts(&story::text_of(&story).0);
+    let end = story::ends(&story)[0];
+    assert_eq!((end.length, &end.sha256), (ended.length, &ended.sha256));
+    // It works again.
+    place.submit(&["Count slowly to 2", "--id", "short"]);
+    assert_eq!(result(&client, "short").await.stop_reason, "end_turn");
+}
+
+#[tokio::test]
+async fn the_task_of_a_lost_proxy_is_answered_by_another_which_loads_its_session() {
+    if server::left_out() {
+        return;
+    }
+    let place = Place::new();
+    let mut lost = place.proxy("one", &[]);
+    place.submit(&["Count slowly to 300", "--id", "long"]);
+    let client = place.client().await;
+    let session = session_of(&client, "long").await;
+    events(&client, &session, |story| chunks(story) >= 3).await;
+    let other = place.proxy("two", &[]);
+    lost.kill();
+    let ended = result(&client, "long").await;
+    assert_eq!(ended.stop_reason, "interrupted", "{}", other.said());
+    place.submit(&["Count slowly to 2", "--id", "more", "--session", &session]);
+    assert_eq!(result(&client, "more").await.stop_reason, "end_turn", "{}", other.said());
+    let story = events(&client, &session, |story| story::ends(story).len() == 2).await;
+    assert_eq!(turns(&story), 2, "each task was prompted once");
+    assert!(story.iter().any(|event| matches!(&event.body, Body::Session(opened) if opened.method == "session/load")));
+}
+
+#[tokio::test]
+async fn an_agent_that_is_killed_leaves_what_it_said_and_an_interrupted_turn() {
+    if server::left_out() {
+        return;
+    }
+    let place = Place::new();
+    let proxy = place.proxy("one", &[]);
+    place.submit(&["Count slowly to 300", "--id", "long"]);
+    let client = place.client().await;
+    let session = session_of(&client, "long").await;
+    events(&client, &session, |story| chunks(story) >= 5).await;
+    let agents = place.agents();
+    assert_eq!(agents.len(), 1, "{agents:?}");
+    let killed = Command::new("kill").args(["-9", &agents[0].to_string()]).status();
+    assert!(killed.is_ok_and(|status| status.success()));
+    let ended = result(&client, "long").await;
+    assert_eq!(ended.stop_reason, "interrupted", "{}", proxy.said());
+    let story = events(&client, &session, |story| !story::ends(story).is_empty()).await;
+    assert_counts(&story::text_of(&story).0);
+    place.submit(&["Count slowly to 2", "--id", "short"]);
+    assert_eq!(result(&client, "short").await.stop_reason, "end_turn");
+}
+
+#[tokio::test]
+async fn people_and_scripts_submit_watch_approve_and_cancel() {
+    if server::left_out() {
+        return;
+    }
+    let place = Place::new();
+    let none = place.tasks(&["submit", "mock", "hello"]);
+    assert_eq!(none.status.code(), Some(3));
+    assert!(String::from_utf8_lossy(&none.stderr).contains("no proxy has worked on this NATS yet"));
+    let proxy = place.proxy("one", &["--ask-hold"]);
+    place.submit(&["Count slowly to 3", "--id", "three"]);
+    let watched = place.tasks(&["watch", "three"]);
+    assert_eq!(watched.status.code(), Some(0), "{}", proxy.said());
+    assert_eq!(String::from_utf8_lossy(&watched.stdout).trim(), "1 2 3");
+    let twice = place.tasks(&["submit", "mock", "again", "--id", "three"]);
+    assert_eq!(twice.status.code(), Some(2), "{}", String::from_utf8_lossy(&twice.stderr));
+
+    let json = place.tasks(&["submit", "mock", "Count slowly to 2", "--watch", "--json"]);
+    let lines: Vec<serde_json::Value> = String::from_utf8_lossy(&json.stdout)
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("a line of JSON"))
+        .collect();
+    let (first, last) = (&lines[0], &lines[lines.len() - 1]);
+    assert_eq!((first["kind"].as_str(), last["kind"].as_str()), (Some("submitted"), Some("result")));
+    assert_eq!(last["data"]["stopReason"], "end_turn");
+
+    // A request that is open, by its id.
+    place.submit(&["Run the command echo hello", "--id", "asks"]);
+    let began = Instant::now();
+    let open = loop {
+        let listed = place.tasks(&["approve", "--list", "--json"]);
+        if let Some(line) = String::from_utf8_lossy(&listed.stdout).lines().next() {
+            break serde_json::from_str::<serde_json::Value>(line).expect("JSON");
+        }
+        assert!(began.elapsed() < PATIENCE, "nothing is asked: {}", proxy.said());
+    };
+    assert_eq!(open["task"], "asks");
+    let id = open["id"].as_str().expect("an id");
+    let allowed = place.tasks(&["approve", &id[..8], "--allow"]);
+    assert_eq!(allowed.status.code(), Some(0), "{}", String::from_utf8_lossy(&allowed.stderr));
+    assert_eq!(place.tasks(&["watch", "asks"]).status.code(), Some(0));
+    assert_eq!(place.tasks(&["approve", "nonsense", "--allow"]).status.code(), Some(2));
+    assert_eq!(place.tasks(&["approve"]).status.code(), Some(2), "there is no terminal to ask at");
+
+    // A turn that runs.
+    place.submit(&["Count slowly to 300", "--id", "long"]);
+    session_of(&place.client().await, "long").await;
+    let mut cancelled = place.tasks(&["cancel", "long", "--json"]);
+    while !cancelled.status.success() && began.elapsed() < PATIENCE {
+        // It is claimed, and the prompt is on its way.
+        cancelled = place.tasks(&["cancel", "long", "--json"]);
+    }
+    assert_eq!(String::from_utf8_lossy(&cancelled.stdout).trim(), r#"{"task":"long","cancelled":"turn"}"#);
+    assert_eq!(place.tasks(&["watch", "long"]).status.code(), Some(1));
+    assert_eq!(place.tasks(&["cancel", "long"]).status.code(), Some(1), "too late");
+}
+
+#[test]
+fn what_is_wrong_with_nats_is_said_before_anything_is_served() {
+    if server::left_out() {
+        return;
+    }
+    let run = |args: &[&str]| Command::new(ACP).args(args).stdin(Stdio::null()).output().expect("acp runs");
+    let nowhere = run(&["tasks", "watch", "t", "--nats", "nats://127.0.0.1:1"]);
+    assert_eq!(nowhere.status.code(), Some(3));
+    assert!(String::from_utf8_lossy(&nowhere.stderr).contains("is nats-server running there"));
+    let spool = tempfile::tempdir().expect("a folder");
+    let spool = spool.path().display().to_string();
+    let creds = ["proxy", "--agent", "mock", "--nats", "nats://127.0.0.1:1", "--nats-creds", "/no/such", "--spool", &spool];
+    let no_creds = run(&creds);
+    assert_eq!(no_creds.status.code(), Some(3));
+    assert!(String::from_utf8_lossy(&no_creds.stderr).contains("/no/such"));
+    let nobody = run(&["proxy", "--agent", "mock", "--listen", "none"]);
+    assert!(!nobody.status.success());
+    assert!(String::from_utf8_lossy(&nobody.stderr).contains("--nats"));
+}
