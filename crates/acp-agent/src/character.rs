@@ -94,14 +94,19 @@ fn persona(settings: &Settings, provider: Option<&dyn Provider>) -> Persona {
             ),
             ConfigOption::boolean("verbose", "Verbose", "Whether answers show results at full length", false),
         ],
+        // What other forms say about an agent and version 1 does not.
+        meta: Some(json!({
+            Dialect::Probe.meta_key(): { "tools": tool_names(settings), "permissions": false },
+            Dialect::V2025_1.meta_key(): {
+                "supported_modes": modes.iter().map(|mode| mode.id.as_str()).collect::<Vec<_>>(),
+                "tools": true,
+            },
+        })),
         modes,
         commands: commands(settings),
         audio: provider.is_none(),
         context,
         price: None,
-        meta: Some(
-            json!({ Dialect::Probe.meta_key(): { "tools": tool_names(settings), "permissions": false } }),
-        ),
     }
 }
 

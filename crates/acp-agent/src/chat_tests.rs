@@ -1,1 +1,163 @@
 use super::*;
+
+fn question(history: Vec<Value>, rounds: Vec<usize>) -> Question {
+    Question {
+        session: "s".to_owned(),
+        cwd: "/work".to_owned(),
+        roots: Vec::new(),
+        model: "m".to_owned(),
+        planning: false,
+        delegated: false,
+        thought_level: "medium".to_owned(),
+        history,
+        rounds,
+        seals: Vec::new(),
+        mcp: Vec::new(),
+    }
+}
+
+fn said(by: &str, text: &str) -> Value {
+    json!({ "sessionUpdate": by, "content": { "type": "text", "text": text } })
+}
+
+fn called(id: &str, text: &str) -> Value {
+    json!({
+        "sessionUpdate": "tool_call", "toolCallId": id, "name": "search", "rawInput": { "query": id },
+        "status": "completed", "content": [{ "type": "content", "content": { "type": "text", "text": text } }],
+    })
+}
+
+const ALL: Abilities = Abilities { edit: true, delegate: true };
+
+fn shape(request: &ChatRequest) -> Vec<String> {
+    let name = |block: &Block| match block {
+        Block::Text(text) => text.clone(),
+        Block::Image { .. } => "image".to_owned(),
+        Block::ToolCall { id, .. } => format!("call {id}"),
+        Block::ToolResult { id, .. } => format!("result {id}"),
+        Block::Seal(seal) => format!("seal {seal}"),
+    };
+    let line = |message: &Message| {
+        let blocks: Vec<String> = message.blocks.iter().map(name).collect();
+        format!("{:?}: {}", message.role, blocks.join(", "))
+    };
+    request.messages.iter().map(line).collect()
+}
+
+#[test]
+fn calls_of_one_answer_stand_together_and_those_of_the_next_apart() {
+    let history = vec![
+        said("user_message_chunk", "find"),
+        said("agent_message_chunk", "looking"),
+        called("a", "x"),
+        called("b", "y"),
+        called("c", "z"),
+        said("agent_message_chunk", "found"),
+    ];
+    let request = request(&question(history, vec![1, 4, 5]), ALL, 200_000);
+    assert_eq!(
+        shape(&request),
+        [
+            "User: find",
+            "Assistant: looking, call a, call b",
+            "User: result a, result b",
+            "Assistant: call c",
+            "User: result c",
+            "Assistant: found",
+        ]
+    );
+}
+
+#[test]
+fn what_children_did_thoughts_and_plans_are_not_told() {
+    let mut child = called("x", "inner");
+    child["_meta"] = json!({ "acp.workbench/delegate": "call" });
+    let history = vec![
+        said("user_message_chunk", "go"),
+        said("agent_thought_chunk", "hm"),
+        json!({ "sessionUpdate": "plan", "entries": [] }),
+        child,
+    ];
+    assert_eq!(shape(&request(&question(history, vec![1]), ALL, 200_000)), ["User: go"]);
+}
+
+#[test]
+fn a_conversation_always_begins_with_the_person() {
+    let history = vec![said("agent_message_chunk", "a notice"), said("user_message_chunk", "hello")];
+    let shape = shape(&request(&question(history, Vec::new()), ALL, 200_000));
+    assert!(shape[0].starts_with("User:") && shape[1].starts_with("Assistant:"), "{shape:?}");
+}
+
+#[test]
+fn a_long_result_keeps_its_beginning_and_its_end() {
+    let long = format!("begin {} end", "é".repeat(40_000));
+    let history = vec![said("user_message_chunk", "go"), called("a", &long)];
+    let request = request(&question(history, Vec::new()), ALL, 200_000);
+    let Some(Block::ToolResult { text, .. }) = request.messages.last().and_then(|last| last.blocks.last())
+    else {
+        panic!("{:?}", request.messages)
+    };
+    assert!(text.starts_with("begin") && text.ends_with("end") && text.contains("left out"));
+    assert!(text.len() < RESULT * CHARACTERS + 100, "{}", text.len());
+}
+
+#[test]
+fn old_results_go_first_when_there_is_no_room_and_the_newest_stays() {
+    let mut history = vec![said("user_message_chunk", "go")];
+    let mut rounds = vec![1];
+    for n in 0..6 {
+        history.push(called(&n.to_string(), &"x".repeat(4000)));
+        rounds.push(history.len());
+    }
+    let request = request(&question(history, rounds), ALL, 4000);
+    let texts: Vec<bool> = request
+        .messages
+        .iter()
+        .flat_map(|message| &message.blocks)
+        .filter_map(|block| match block {
+            Block::ToolResult { text, .. } => Some(text == LEFT_OUT),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(texts, [true, true, true, true, false, false]);
+}
+
+#[test]
+fn tools_follow_the_mode_and_the_flags() {
+    let names = |question: &Question, abilities| -> Vec<String> {
+        request(question, abilities, 200_000).tools.into_iter().map(|tool| tool.name).collect()
+    };
+    let mut asked = question(Vec::new(), Vec::new());
+    asked.mcp = vec![acp_script::agent::McpTool { name: "mcp__s__t".to_owned(), ..Default::default() }];
+    let all = names(&asked, ALL);
+    for name in
+        ["search", "query", "extract", "read_file", "write_file", "run_command", "delegate", "mcp__s__t"]
+    {
+        assert!(all.iter().any(|known| known == name), "{name} in {all:?}");
+    }
+    let careful = names(&asked, Abilities { edit: false, delegate: false });
+    assert!(!careful.iter().any(|name| name == "write_file" || name == "edit_file" || name == "delegate"));
+    asked.planning = true;
+    let planning = names(&asked, ALL);
+    assert!(planning.iter().any(|name| name == "update_plan"));
+    assert!(
+        !planning.iter().any(|name| name == "run_command" || name == "write_file" || name.starts_with("mcp"))
+    );
+    asked.planning = false;
+    asked.delegated = true;
+    assert!(!names(&asked, ALL).iter().any(|name| name == "delegate"));
+}
+
+#[test]
+fn images_and_resources_are_told_and_sounds_described() {
+    let block = |content: Value| json!({ "sessionUpdate": "user_message_chunk", "content": content });
+    let history = vec![
+        block(json!({ "type": "image", "mimeType": "image/png", "data": "AA==" })),
+        block(json!({ "type": "resource", "resource": { "uri": "file:///a", "text": "inside" } })),
+        block(json!({ "type": "resource_link", "name": "b", "uri": "file:///b" })),
+        block(json!({ "type": "audio", "mimeType": "audio/wav", "data": "AA==" })),
+    ];
+    let shape = shape(&request(&question(history, Vec::new()), ALL, 200_000));
+    assert_eq!(shape.len(), 1);
+    assert!(shape[0].contains("image") && shape[0].contains("inside") && shape[0].contains("[b](file:///b)"));
+}

@@ -29,7 +29,22 @@ pub type Kept = oneshot::Receiver<Result<(), Arc<StoreError>>>;
 #[derive(Clone)]
 pub struct Store {
     shared: Arc<Shared>,
-    writer: mpsc::Sender<Job>,
+    writer: Arc<Desk>,
+}
+
+/// Where writing is asked for. When the last clone of a store goes, everything is written and the file is free.
+struct Desk {
+    jobs: Option<mpsc::Sender<Job>>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Drop for Desk {
+    fn drop(&mut self) {
+        drop(self.jobs.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
 }
 
 struct Shared {
@@ -73,13 +88,13 @@ impl Store {
 
     fn over(database: Database, path: Option<PathBuf>) -> Result<Self, StoreError> {
         let shared = Arc::new(Shared { database: RwLock::new(Some(Arc::new(database))), path });
-        let (writer, jobs) = mpsc::channel();
+        let (tell, jobs) = mpsc::channel();
         let its = shared.clone();
-        std::thread::Builder::new()
+        let thread = std::thread::Builder::new()
             .name("sessions".to_owned())
             .spawn(move || Writer { shared: its, lengths: HashMap::new() }.run(&jobs))
             .map_err(StoreError::Thread)?;
-        Ok(Self { shared, writer })
+        Ok(Self { shared, writer: Arc::new(Desk { jobs: Some(tell), thread: Some(thread) }) })
     }
 
     /// Keeps a session, in place of what is kept under its id.
@@ -137,7 +152,10 @@ impl Store {
 
     fn write(&self, write: Write) -> Kept {
         let (done, kept) = oneshot::channel();
-        if let Err(mpsc::SendError(job)) = self.writer.send(Job { write, done }) {
+        let job = Job { write, done };
+        if let Some(jobs) = &self.writer.jobs
+            && let Err(mpsc::SendError(job)) = jobs.send(job)
+        {
             let _ = job.done.send(Err(Arc::new(StoreError::Ended)));
         }
         kept

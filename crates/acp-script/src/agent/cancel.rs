@@ -96,7 +96,7 @@ impl Agent {
         let saying = turn.saying.take().map(Step::Stream);
         for step in left.into_iter().chain(saying) {
             if let Step::Stream(stream) = step {
-                self.keep_said(session, stream);
+                self.keep_said(session, &stream);
             }
         }
     }

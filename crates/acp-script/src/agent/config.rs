@@ -42,6 +42,8 @@ pub struct AgentConfig {
     pub send_permissions: bool,
     /// Every prompt fails with this code.
     pub fail_on_prompt: Option<i64>,
+    /// What that error gives as its reason, for forms of the protocol that have a code for it.
+    pub fail_reason: Option<String>,
     /// How long to wait for the answer to a permission request.
     pub permission_timeout: Option<Duration>,
     /// How many sessions a page of `session/list` has.
@@ -134,6 +136,7 @@ impl Default for AgentConfig {
             auth: Auth::SignedIn,
             send_permissions: false,
             fail_on_prompt: None,
+            fail_reason: None,
             permission_timeout: None,
             page_size: 20,
             script: None,

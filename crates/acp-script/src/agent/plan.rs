@@ -50,8 +50,13 @@ impl Agent {
             steps.push_back(Step::Think);
             return (steps, true);
         }
-        if intents.is_empty() {
-            steps.push_back(Step::Stream(self.plain_answer(blocks, &text)));
+        match about_code(&text).filter(|_| intents.is_empty() && self.config.code) {
+            Some(words) => {
+                steps.push_back(self.speak("I look for it in the code.\n"));
+                steps.push_back(code_tool("search", json!({ "query": words, "max_results": 5 })));
+            }
+            None if intents.is_empty() => steps.push_back(Step::Stream(self.plain_answer(blocks, &text))),
+            None => {}
         }
         if self.option(session, "thought_level") == Some(json!("high")) && self.config.careful {
             let thought = format!("I understood this as {} wishes.", intents.len());
@@ -356,6 +361,22 @@ impl Agent {
         steps.push_back(Step::Digest);
         steps.push_back(self.speak("I have compacted the conversation."));
     }
+}
+
+/// The words of a question about code that are worth looking for.
+fn about_code(text: &str) -> Option<String> {
+    const ABOUT: [&str; 7] = ["work", "codebase", "implemented", "defined", "handled", "the code", "located"];
+    const COMMON: &str = " how does do did is are was what where why which who when the a an in of to for this that \
+                          these those it its codebase code project repository work works implemented defined handled \
+                          located and or not with can you tell me about ";
+    let question = text.trim().to_lowercase();
+    if !question.ends_with('?') || !ABOUT.iter().any(|word| question.contains(word)) {
+        return None;
+    }
+    let words = question.split(|c: char| !c.is_alphanumeric() && c != '_');
+    let words: Vec<&str> =
+        words.filter(|word| !word.is_empty() && !COMMON.contains(&format!(" {word} "))).collect();
+    (!words.is_empty()).then(|| words.join(" "))
 }
 
 fn code_tool(name: &str, arguments: Value) -> Step {

@@ -150,7 +150,7 @@ impl Agent {
     /// The message that the model was saying has ended.
     fn fall_silent(&mut self, session: &str) {
         if let Some(said) = self.turn(session).and_then(|turn| turn.saying.take()) {
-            self.keep_said(session, said);
+            self.keep_said(session, &said);
         }
     }
 

@@ -146,7 +146,11 @@ impl Agent {
             open.idle()?;
         }
         if let Some(code) = self.config.fail_on_prompt {
-            return Err(RpcError::new(code, "this agent was started to fail on every prompt"));
+            let error = RpcError::new(code, "this agent was started to fail on every prompt");
+            return Err(match &self.config.fail_reason {
+                Some(reason) => error.with_data(serde_json::json!({ "reason": reason })),
+                None => error,
+            });
         }
         let (steps, model) = self.plan_turn(&session, blocks);
         self.begin_turn(id, &session, blocks, steps);
@@ -322,7 +326,7 @@ impl Agent {
         stream.said.push_str(&piece);
         stream.message = Some(message);
         if !more {
-            self.keep_said(session, stream);
+            self.keep_said(session, &stream);
             return;
         }
         let delay = stream.delay.max(self.config.streaming_delay);
@@ -339,7 +343,7 @@ impl Agent {
     }
 
     /// Keeps what was said of a message as one entry of the history.
-    pub(super) fn keep_said(&mut self, session: &str, stream: Stream) {
+    pub(super) fn keep_said(&mut self, session: &str, stream: &Stream) {
         let used = stream.said.len() as u64 / 4 + 1;
         let Some(update) = stream.update() else { return };
         if let Some(open) = self.sessions.get_mut(session) {

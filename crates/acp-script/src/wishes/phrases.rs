@@ -76,9 +76,9 @@ pub static TABLE: &[Wish] = &[
         ],
         phrases: &[
             r"(?:create|make|write|add|save|generate)(?: me)?(?: (?:a|an|the))?(?: (?:new|text|small|plain))*(?: file)?(?: (?:named|called|at|at path|with (?:the )?name))? {path:path}(?: in [\w ]+?)?,?(?: and)? (?:with|containing|that (?:says|contains|reads)|holding|write|put|whose)(?: (?:exactly|just|only))?(?: (?:the|this|its|a))?(?: (?:single|one))?(?: (?:text|contents?|words?|line|string|body))?(?: (?:is|are|of|being))?:? {text:rest}(?: (?:to|in|into) it)?(?:[.!?]?\s*$|[.!?]\s|\n|,? (?:and|then) )",
-            r"(?:write|save|put|store)(?: (?:exactly|just|only))?(?: the)?(?: (?:text|contents?|words?|line|string))?:? {text:quoted} (?:to|into|in|as) (?:a|the)?\s*(?:new )?(?:file )?(?:named |called |at )?{path:name}",
+            r"(?:write|save|put|store)(?: (?:exactly|just|only))?(?: the)?(?: (?:text|contents?|words?|line|string))?:? {text:quoted} (?:to|into|in|as) (?:(?:a|the) )?(?:new )?(?:file )?(?:named |called |at )?{path:name}",
             r"(?:create|make|write|add)(?: (?:a|an|the))?(?: (?:new|text|small|plain))* file (?:named|called|at) {path:name},?(?: and)? (?:with|containing|that (?:says|contains|reads)|holding)(?: (?:exactly|just|only))?(?: the)?(?: (?:text|contents?|words?|line|string))?:? {text:quoted}",
-            r"(?:write|save|put|store)(?: the)?(?: (?:text|contents?|words?|line|string))?:? {text:rest} (?:to|into) (?:a|the)?\s*(?:new )?(?:file )?(?:named |called |at )?{path:path}",
+            r"(?:write|save|put|store)(?: the)?(?: (?:text|contents?|words?|line|string))?:? {text:rest} (?:to|into) (?:(?:a|the) )?(?:new )?(?:file )?(?:named |called |at )?{path:path}",
             r"(?:create|make|add) (?:a|an)(?: (?:new|empty|text|blank))* file (?:named|called|at) {path:name}",
         ],
         build: |found| {

@@ -1,0 +1,97 @@
+//! One turn in each form, and what the judge says about version 1.
+
+use std::time::Duration;
+
+use acp_rules::{Judge, JudgeConfig, Side};
+use serde_json::json;
+
+use crate::desk::{Place, Talk, server};
+
+#[tokio::test]
+async fn version_1_in_a_whole_turn_that_the_judge_has_nothing_to_say_about() {
+    let place = Place::new();
+    let server = server(place.settings());
+    let mut talk = Talk::v1(&server, &json!({})).await;
+    let session = talk.session(&place.work()).await;
+    let prompt =
+        "Search for 'thyme', then read notes.txt, write 'basil' to herbs.txt and run the command 'ls'";
+    let done = talk.prompt(&session, prompt).await;
+    assert_eq!(done["result"]["stopReason"], "end_turn");
+    assert_eq!(place.read("herbs.txt").as_deref(), Some("basil"));
+    assert!(talk.words().contains("herbs.txt"), "{}", talk.words());
+    let mut judge = Judge::new(JudgeConfig::default());
+    for (at, (direction, frame)) in talk.log.iter().enumerate() {
+        judge.observe(Duration::from_millis(at as u64), *direction, frame);
+    }
+    judge.close(Duration::from_secs(60));
+    let about_us: Vec<_> = judge.findings().iter().filter(|finding| finding.blame == Side::Agent).collect();
+    assert!(about_us.is_empty(), "{about_us:#?}");
+}
+
+#[tokio::test]
+async fn the_form_2025_1_with_its_token() {
+    let place = Place::new();
+    let server = server(acp_agent::Settings { token: Some("sesame".to_owned()), ..place.settings() });
+    let mut talk = Talk::with(&server);
+    let init = json!({ "protocol_version": "2025.1", "working_directory": place.work(), "capabilities": {} });
+    let ready = talk.ask("initialize", &init).await;
+    assert!(ready["result"]["capabilities"]["supported_modes"].is_array(), "{ready}");
+    let new = json!({ "session_id": "mine" });
+    assert_eq!(talk.ask("session/new", &new).await["error"]["code"], -32002, "sign in first");
+    let wrong = talk.ask("authenticate", &json!({ "type": "token", "token": "open" })).await;
+    assert!(wrong.get("error").is_some(), "{wrong}");
+    let right = talk.ask("authenticate", &json!({ "type": "token", "token": "sesame" })).await;
+    assert!(right.get("result").is_some(), "{right}");
+    let new = talk.ask("session/new", &new).await;
+    assert!(new.get("result").is_some(), "{new}");
+    let prompt = json!({ "session_id": "mine", "content": [{ "type": "text", "text": "Read notes.txt" }] });
+    assert_eq!(talk.ask("session/prompt", &prompt).await["result"]["status"], "ok");
+    let said: String = talk
+        .heard
+        .iter()
+        .filter(|frame| frame["params"]["type"] == "agent_message_chunk")
+        .filter_map(|frame| frame["params"]["data"]["text"].as_str())
+        .collect();
+    assert!(said.contains("rosemary"), "{said}");
+    talk.close().await;
+    let mut again = Talk::with(&server);
+    again.ask("initialize", &init).await;
+    again.ask("authenticate", &json!({ "type": "token", "token": "sesame" })).await;
+    let load = again.ask("session/load", &json!({ "session_id": "mine" })).await;
+    assert!(load.get("result").is_some(), "the client's own id is known after a restart: {load}");
+}
+
+#[tokio::test]
+async fn the_form_go_by_its_flag() {
+    let place = Place::new();
+    let speak = acp_dialect::Speak::Only(acp_dialect::Dialect::Go);
+    let server = server(acp_agent::Settings { speak, ..place.settings() });
+    let mut talk = Talk::with(&server);
+    let ready = talk.ask("initialize", &json!({ "protocolVersion": 1, "clientCapabilities": {} })).await;
+    assert!(ready["result"]["agentCapabilities"]["promptCapabilities"]["content"].is_array(), "{ready}");
+    let session = talk.session(&place.work()).await;
+    let mode = json!({ "sessionId": session, "modeId": "plan" });
+    assert!(talk.ask("session/set_mode", &mode).await.get("result").is_some());
+    let done = talk.prompt(&session, "Read notes.txt").await;
+    assert_eq!(done["result"]["stopReason"], "end_turn", "{done}");
+}
+
+#[tokio::test]
+async fn the_form_delta() {
+    let place = Place::new();
+    let server = server(place.settings());
+    let mut talk = Talk::with(&server);
+    let ready = talk.ask("initialize", &json!({ "protocolVersion": "2025-01-01" })).await;
+    assert_eq!(ready["result"]["protocolVersion"], "2025-01-01", "{ready}");
+    let session = talk.ask("session/new", &json!({ "workDir": place.work() })).await;
+    let session = session["result"]["sessionId"].as_str().expect("a session").to_owned();
+    let done = talk.prompt(&session, "Read notes.txt").await;
+    assert!(done.get("result").is_some(), "{done}");
+    let deltas: String = talk
+        .heard
+        .iter()
+        .filter(|frame| frame["method"] == "assistant.message_delta")
+        .filter_map(|frame| frame["params"]["content"].as_str())
+        .collect();
+    assert!(deltas.contains("rosemary"), "{deltas}");
+}

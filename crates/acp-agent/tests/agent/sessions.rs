@@ -1,0 +1,150 @@
+//! Sessions at rest: what survives, and what is said when it does not.
+
+use std::sync::Arc;
+
+use acp_agent::{FILE, Server, Settings, State, Store, StoreError};
+use acp_script::agent::Record;
+use redb::{Database, TableDefinition};
+use serde_json::{Value, json};
+
+use crate::desk::{Place, Talk, server};
+
+const META: TableDefinition<'_, &str, u32> = TableDefinition::new("meta");
+const SESSIONS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("sessions");
+
+fn record(id: &str) -> Record {
+    let text = json!({
+        "id": id, "cwd": "/work", "created": 1, "updated": 2, "mode": "NORMAL", "title": "Old",
+        "history": [{ "sessionUpdate": "user_message_chunk", "content": { "type": "text", "text": "hello" } }],
+    });
+    serde_json::from_value(text).expect("a record")
+}
+
+/// A database as an earlier or later version might have written it.
+fn database(place: &Place, format: u32, sessions: &[Record]) {
+    std::fs::create_dir_all(place.state()).expect("a folder");
+    let database = Database::create(place.state().join(FILE)).expect("a database");
+    let write = database.begin_write().expect("a transaction");
+    {
+        write.open_table(META).expect("a table").insert("format", format).expect("a row");
+        let mut table = write.open_table(SESSIONS).expect("a table");
+        for record in sessions {
+            let bytes = serde_json::to_vec(record).expect("JSON");
+            table.insert(record.id.as_str(), bytes.as_slice()).expect("a row");
+        }
+    }
+    write.commit().expect("written");
+}
+
+#[test]
+fn an_old_format_is_brought_up_to_date() {
+    let place = Place::new();
+    database(&place, 1, &[record("a"), record("b")]);
+    for _ in 0..2 {
+        let store = Store::open(&place.state()).expect("a store");
+        assert_eq!(store.fetch("a").expect("read"), Some(record("a")));
+        assert_eq!(store.list().expect("read").len(), 2);
+        drop(store);
+    }
+}
+
+#[test]
+fn a_format_from_the_future_is_refused_in_words() {
+    let place = Place::new();
+    database(&place, 99, &[]);
+    let error = Store::open(&place.state()).err().expect("refused");
+    assert!(matches!(error, StoreError::TooNew { found: 99, .. }), "{error}");
+    assert!(error.to_string().contains("newer version"), "{error}");
+}
+
+#[test]
+fn a_second_writer_is_told_who_has_it() {
+    let place = Place::new();
+    let _first = Store::open(&place.state()).expect("a store");
+    let error = Store::open(&place.state()).err().expect("in use");
+    assert!(matches!(error, StoreError::InUse { .. }), "{error}");
+    assert!(error.to_string().contains(&format!("process {}", std::process::id())), "{error}");
+}
+
+#[test]
+fn a_damaged_database_is_an_error_that_names_it_and_nothing_is_deleted() {
+    let place = Place::new();
+    std::fs::create_dir_all(place.state()).expect("a folder");
+    let file = place.state().join(FILE);
+    let store = Store::open(&place.state()).expect("a store");
+    store.put(Box::new(record("a"))).blocking_recv().expect("an answer").expect("kept");
+    drop(store);
+    let whole = std::fs::read(&file).expect("the file");
+    let garbled: Vec<u8> = whole.iter().enumerate().map(|(at, byte)| byte ^ (at * 31 % 251) as u8).collect();
+    for damaged in [b"this is no database".to_vec(), garbled, whole[..whole.len() / 3].to_vec()] {
+        std::fs::write(&file, &damaged).expect("written");
+        let error = Store::open(&place.state()).err().expect("damaged");
+        assert!(matches!(error, StoreError::Damaged { .. }), "{error}");
+        assert!(error.to_string().contains(FILE), "{error}");
+        assert_eq!(std::fs::read(&file).expect("the file").len(), damaged.len());
+    }
+}
+
+#[tokio::test]
+async fn a_second_agent_keeps_its_sessions_in_memory_and_says_so_where_nobody_chose_the_folder() {
+    let place = Place::new();
+    let _first = Store::open(&place.state()).expect("a store");
+    let settings = Settings { state: State::Usually(place.state()), ..place.settings() };
+    let second = Arc::new(Server::new(settings, &|_| None).expect("it starts"));
+    assert!(second.warning().is_some_and(|words| words.contains("memory")));
+    let mut talk = Talk::v1(&second, &json!({})).await;
+    let session = talk.session(&place.work()).await;
+    talk.prompt(&session, "Say 'hello'").await;
+    assert!(talk.words().contains("Sessions are not kept"), "{}", talk.words());
+    let chosen = Settings { state: State::Folder(place.state()), ..place.settings() };
+    assert!(Server::new(chosen, &|_| None).is_err());
+}
+
+#[tokio::test]
+async fn a_session_is_loaded_as_it_was_seen() {
+    let place = Place::new();
+    let server = server(place.settings());
+    let mut talk = Talk::v1(&server, &json!({})).await;
+    let session = talk.session(&place.work()).await;
+    talk.prompt(&session, "Search for 'thyme', then read notes.txt, then read missing.txt").await;
+    let calls = |updates: Vec<&Value>| -> Vec<(Value, Value, Value, Value)> {
+        let mut seen: Vec<(Value, Value, Value, Value)> = Vec::new();
+        for update in updates {
+            let id = update["toolCallId"].clone();
+            match seen.iter_mut().find(|call| call.0 == id) {
+                Some(call) if update["status"].is_string() => call.3 = update["status"].clone(),
+                Some(_) => {}
+                None if id.is_string() => {
+                    seen.push((id, update["kind"].clone(), update["name"].clone(), update["status"].clone()));
+                }
+                None => {}
+            }
+        }
+        seen
+    };
+    let live = (calls(talk.updates()), talk.words());
+    assert_eq!(live.0.len(), 3);
+    let mut other = Talk::v1(&server, &json!({})).await;
+    let params = json!({ "sessionId": session, "cwd": place.work(), "mcpServers": [] });
+    let loaded = other.ask("session/load", &params).await;
+    assert!(loaded.get("result").is_some(), "{loaded}");
+    assert_eq!((calls(other.updates()), other.words()), live);
+    let said = other.updates().into_iter().find(|update| update["sessionUpdate"] == "user_message_chunk");
+    assert!(
+        said.expect("the person's words")["content"]["text"]
+            .as_str()
+            .is_some_and(|text| text.contains("thyme"))
+    );
+}
+
+#[tokio::test]
+async fn a_deleted_session_is_gone_from_the_database() {
+    let place = Place::new();
+    let server = server(place.settings());
+    let mut talk = Talk::v1(&server, &json!({})).await;
+    let session = talk.session(&place.work()).await;
+    talk.prompt(&session, "Say 'hello'").await;
+    talk.ask("session/delete", &json!({ "sessionId": session })).await;
+    let listed = talk.ask("session/list", &json!({})).await;
+    assert_eq!(listed["result"]["sessions"], json!([]), "{listed}");
+}

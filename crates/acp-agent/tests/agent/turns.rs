@@ -1,0 +1,124 @@
+//! Tools, permissions, the jail and the tasks, in whole turns.
+
+use acp_agent::Settings;
+use acp_policy::{Policy, ToolPatterns};
+use serde_json::json;
+
+use crate::desk::{Place, Talk, server};
+
+#[tokio::test]
+async fn the_code_engine_answers_searches_queries_and_extracts() {
+    let place = Place::new();
+    let server = server(place.settings());
+    let mut talk = Talk::v1(&server, &json!({})).await;
+    let session = talk.session(&place.work()).await;
+    for (wish, part) in [
+        ("/search authenticate", "lib.rs"),
+        ("Query the pattern 'fn $NAME($$$A) -> bool { $$$B }' in rust", "authenticate"),
+        ("Extract lib.rs#authenticate", "name == \"me\""),
+    ] {
+        let from = talk.heard.len();
+        assert_eq!(talk.prompt(&session, wish).await["result"]["stopReason"], "end_turn");
+        let words: String = talk.heard[from..].iter().map(|frame| frame.to_string()).collect();
+        assert!(words.contains(&part.replace('"', "\\\"")), "{wish}: {words}");
+    }
+}
+
+#[tokio::test]
+async fn a_session_outside_of_the_path_is_refused_even_behind_a_link() {
+    let place = Place::new();
+    std::os::unix::fs::symlink("/etc", place.work().join("link")).expect("a link");
+    let server = server(place.settings());
+    let mut talk = Talk::v1(&server, &json!({})).await;
+    for cwd in [
+        "/etc",
+        place.work().join("link").to_str().expect("text"),
+        place.folder.path().to_str().expect("text"),
+    ] {
+        let new = talk.ask("session/new", &json!({ "cwd": cwd, "mcpServers": [] })).await;
+        assert_eq!(new["error"]["data"]["reason"], "permission_denied", "{cwd}: {new}");
+    }
+    let inside = place.work().join("inner");
+    std::fs::create_dir(&inside).expect("a folder");
+    talk.session(&inside).await;
+}
+
+#[tokio::test]
+async fn own_hands_do_not_leave_the_session_through_a_link() {
+    let place = Place::new();
+    std::os::unix::fs::symlink("/etc/passwd", place.work().join("innocent.txt")).expect("a link");
+    let server = server(place.settings());
+    let mut talk = Talk::v1(&server, &json!({})).await;
+    let session = talk.session(&place.work()).await;
+    talk.prompt(&session, "Read innocent.txt").await;
+    assert!(!talk.words().contains("root:"), "{}", talk.words());
+}
+
+#[tokio::test]
+async fn what_is_rejected_is_not_done() {
+    let place = Place::new();
+    let server = server(place.settings());
+    let mut talk = Talk::v1(&server, &json!({})).await;
+    talk.permission = "reject-once";
+    let session = talk.session(&place.work()).await;
+    talk.prompt(&session, "Write 'x' to a.txt and run the command 'touch b.txt'").await;
+    assert_eq!((place.read("a.txt"), place.read("b.txt")), (None, None));
+    let asked = talk.heard.iter().filter(|frame| frame["method"] == "session/request_permission").count();
+    assert_eq!(asked, 2);
+}
+
+#[tokio::test]
+async fn policies_and_patterns_decide_without_a_question() {
+    let place = Place::new();
+    let allow = ToolPatterns::parse(["Bash(printf *)"]).expect("a pattern");
+    let deny = ToolPatterns::parse(["Read(*.secret)"]).expect("a pattern");
+    let settings = Settings { policy: Policy::AcceptEdits, allow, deny, ..place.settings() };
+    place.write("a.secret", "hush");
+    let server = server(settings);
+    let mut talk = Talk::v1(&server, &json!({})).await;
+    let session = talk.session(&place.work()).await;
+    talk.prompt(&session, "Write 'x' to a.txt and run the command 'printf abc' and then read a.secret").await;
+    assert_eq!(place.read("a.txt").as_deref(), Some("x"), "{}", talk.words());
+    assert!(talk.words().contains("abc") && !talk.words().contains("hush"), "{}", talk.words());
+    assert!(talk.heard.iter().all(|frame| frame["method"] != "session/request_permission"));
+}
+
+#[tokio::test]
+async fn a_running_command_ends_with_its_turn() {
+    let place = Place::new();
+    let server = server(place.settings());
+    let mut talk = Talk::v1(&server, &json!({})).await;
+    let session = talk.session(&place.work()).await;
+    let params = json!({ "sessionId": session, "prompt": [{ "type": "text", "text": "Run the command 'sleep 600'" }] });
+    let prompt = talk.send("session/prompt", &params).await;
+    talk.until(|frame| frame["params"]["update"]["status"] == "in_progress").await;
+    talk.tell("session/cancel", &json!({ "sessionId": session })).await;
+    assert_eq!(talk.answer(prompt).await["result"]["stopReason"], "cancelled");
+    let last = talk.updates().into_iter().rfind(|update| update["status"].is_string()).cloned();
+    assert_eq!(last.expect("a state")["status"], "failed");
+    assert_eq!(talk.prompt(&session, "Say 'next'").await["result"]["stopReason"], "end_turn");
+}
+
+#[tokio::test]
+async fn tasks_are_delegated_with_real_tools() {
+    let place = Place::new();
+    let server = server(place.settings());
+    let mut talk = Talk::v1(&server, &json!({})).await;
+    let session = talk.session(&place.work()).await;
+    let prompt = "Delegate the task 'Read notes.txt'. Delegate the task 'Write \"basil\" to herbs.txt'.";
+    assert_eq!(talk.prompt(&session, prompt).await["result"]["stopReason"], "end_turn");
+    assert!(talk.words().contains("rosemary"), "{}", talk.words());
+    assert_eq!(place.read("herbs.txt").as_deref(), Some("basil"));
+}
+
+#[tokio::test]
+async fn mcp_servers_that_are_not_there_are_told_once() {
+    let place = Place::new();
+    let server = server(place.settings());
+    let mut talk = Talk::v1(&server, &json!({ "session": { "notices": {} } })).await;
+    let dead = json!([{ "name": "dead", "command": "/no/such/server", "args": [], "env": [] }]);
+    talk.ask("session/new", &json!({ "cwd": place.work(), "mcpServers": dead })).await;
+    let notice = talk.until(|frame| frame["params"]["update"]["sessionUpdate"] == "notice").await;
+    let words = notice.to_string();
+    assert!(words.contains("dead") && words.contains("/no/such/server"), "{words}");
+}

@@ -1,0 +1,125 @@
+//! Starting it: flags, folders, debug lines, and what is said when it cannot start.
+
+use std::process::{Command, Output};
+
+use serde_json::json;
+
+use crate::talk::{ACP, Place, Talk};
+
+fn refused(command: &mut Command) -> String {
+    let Output { status, stderr, stdout } = command.stdin(std::process::Stdio::null()).output().expect("acp");
+    let words = String::from_utf8_lossy(&stderr).into_owned();
+    assert_eq!(status.code(), Some(2), "{words}");
+    assert!(stdout.is_empty(), "standard output is for the protocol");
+    words
+}
+
+#[test]
+fn what_cannot_be_used_is_named_with_what_to_do() {
+    let place = Place::new();
+    for (args, part) in [
+        (&["--path", "/no/such/folder"][..], "/no/such/folder"),
+        (&["--provider", "nobody"], "scripted"),
+        (&["--provider", "anthropic"], "ANTHROPIC_API_KEY"),
+        (&["--policy", "maybe"], "bypassPermissions"),
+        (&["--allow", "Bash("], "parenthesis"),
+        (&["--dialect", "klingon"], "klingon"),
+        (&["--state-dir", "/proc/nothing"], "--state-dir"),
+    ] {
+        let mut command = Command::new(ACP);
+        command.arg("agent").args(args).current_dir(place.folder.path());
+        command.env("XDG_STATE_HOME", place.folder.path()).env_remove("ANTHROPIC_API_KEY");
+        let words = refused(&mut command);
+        assert!(words.contains(part), "{args:?}: {words}");
+    }
+}
+
+#[test]
+fn a_second_agent_in_the_same_folder_is_told_who_is_there() {
+    let place = Place::new();
+    let first = Talk::v1(place.agent(&[]), &json!({}));
+    let words = refused(&mut place.agent(&[]));
+    assert!(words.contains("in use") && words.contains(&first.child.id().to_string()), "{words}");
+}
+
+#[test]
+fn a_damaged_database_is_named_and_left_alone() {
+    let place = Place::new();
+    std::fs::create_dir(place.state()).expect("a folder");
+    let file = place.state().join("sessions.redb");
+    std::fs::write(&file, "not a database at all").expect("a file");
+    let words = refused(&mut place.agent(&[]));
+    assert!(words.contains("damaged") && words.contains("sessions.redb"), "{words}");
+    assert_eq!(std::fs::read_to_string(&file).expect("the file"), "not a database at all");
+}
+
+#[test]
+fn debug_lines_tell_the_turn_on_standard_error_only() {
+    let place = Place::new();
+    for how in ["flag", "variable"] {
+        let mut command = place.agent(if how == "flag" { &["--debug"] } else { &[] });
+        if how == "variable" {
+            command.env("DEBUG", "1");
+        }
+        let mut talk = Talk::start(command);
+        talk.ask("initialize", &json!({ "protocolVersion": "1" }));
+        let new = talk.ask("newSession", &json!({}));
+        let session = new["result"]["sessionId"].as_str().expect("a session").to_owned();
+        talk.ask("prompt", &json!({ "sessionId": session, "message": "Search for 'thyme'" }));
+        let (code, said) = talk.end();
+        assert_eq!(code, Some(0));
+        let lines: Vec<&str> = said.lines().collect();
+        for line in [
+            "[ACP] Server started",
+            "[ACP] Received: initialize",
+            &format!("[ACP] Session created: {session}"),
+            "[ACP] Tool call: search (in_progress)",
+            "[ACP] Response sent",
+        ] {
+            assert!(lines.contains(&line), "{line} in {said}");
+        }
+        let done = lines.iter().find(|line| line.starts_with("[ACP] Tool call: search (completed, "));
+        assert!(done.is_some_and(|line| line.ends_with("ms)")), "{said}");
+    }
+    let (_, silent) = Talk::v1(place.agent(&[]), &json!({})).end();
+    assert_eq!(silent, "");
+}
+
+#[test]
+fn sessions_are_kept_in_the_state_folder_of_the_system_unless_told_otherwise() {
+    let place = Place::new();
+    let xdg = place.folder.path().join("xdg");
+    let mut command = Command::new(ACP);
+    command.arg("agent").current_dir(place.work()).env("XDG_STATE_HOME", &xdg);
+    let mut talk = Talk::v1(command, &json!({}));
+    talk.session(&place.work(), &json!([]));
+    talk.end();
+    assert!(xdg.join("acp-workbench/agent/sessions.redb").is_file());
+}
+
+#[test]
+fn it_listens_on_a_port_for_many_clients() {
+    use std::io::{BufRead, BufReader, Write};
+    let place = Place::new();
+    let mut child = place
+        .agent(&["--port", "0"])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .expect("acp");
+    let mut line = String::new();
+    let mut output = BufReader::new(child.stdout.take().expect("its output"));
+    output.read_line(&mut line).expect("an address");
+    let told: serde_json::Value = serde_json::from_str(&line).expect("JSON");
+    let address = told["listening"].as_str().expect("an address").to_owned();
+    for _ in 0..3 {
+        let mut socket = std::net::TcpStream::connect(&address).expect("it listens");
+        writeln!(socket, r#"{{"jsonrpc":"2.0","id":1,"method":"initialize","params":{{"protocolVersion":1}}}}"#)
+            .expect("it reads");
+        let mut answer = String::new();
+        BufReader::new(&socket).read_line(&mut answer).expect("it answers");
+        assert!(answer.contains("acp-agent"), "{answer}");
+    }
+    child.kill().expect("it ends");
+    child.wait().expect("it ends");
+}
