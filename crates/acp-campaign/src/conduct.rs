@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use acp_comply::results::Cost;
 use acp_comply::{Action, Event, ExitRecord, Outcome, Program, Run, Setup};
+use acp_dialect::Dialect;
 use acp_host::{Offer, Providers, Roots, Settings};
 use acp_link::Arrival;
 use acp_link::child::Exit;
@@ -54,6 +55,7 @@ pub(crate) struct Test<'a> {
     sessions: acp_host::Sessions,
     /// What could not be said to such an agent.
     refused: Refused,
+    was_refused: bool,
 }
 
 impl<'a> Test<'a> {
@@ -89,6 +91,7 @@ impl<'a> Test<'a> {
             ended: Vec::new(),
             sessions: acp_host::Sessions::default(),
             refused: Refused::default(),
+            was_refused: false,
         }
     }
 
@@ -98,12 +101,12 @@ impl<'a> Test<'a> {
         if self.start.is_over_tcp() {
             self.cost.agent_ms += millis(from.elapsed());
         }
-        let connection = if self.is_judged() {
-            connection.translated(self.target.dialect, self.cell, &self.sessions, &self.refused)
-        } else {
-            connection
+        let dialect = self.dialect();
+        let connection = match dialect {
+            None => connection.translated(self.target.dialect, self.cell, &self.sessions, &self.refused),
+            Some(_) => connection,
         };
-        self.wire = Some(Wire::new(connection, self.began, self.is_judged()));
+        self.wire = Some(Wire::new(connection, self.began, dialect));
         self.connection += 1;
         self.output_ended = false;
         self.exit = None;
@@ -111,9 +114,10 @@ impl<'a> Test<'a> {
         Ok(())
     }
 
-    /// The judge knows the canonical protocol alone.
-    fn is_judged(&self) -> bool {
-        self.program.dialect.as_deref().is_none_or(|dialect| dialect == "v1")
+    /// The form that the test is written in, when it is not the canonical one.
+    fn dialect(&self) -> Option<Dialect> {
+        let dialect: Dialect = self.program.dialect.as_deref()?.parse().ok()?;
+        (dialect != Dialect::V1).then_some(dialect)
     }
 
     pub async fn run(&mut self) -> Outcome {
@@ -298,12 +302,13 @@ impl<'a> Test<'a> {
 
     fn heard(&mut self, at: Instant, line: Line) {
         self.show("←", line.bytes());
-        if let Some(reason) = self.refused.take() {
-            // This is the refusal. What the form has no words for, the agent was not asked.
-            return self.run.handle(self.began.elapsed(), Event::NotApplicable(reason));
-        }
         let Some(wire) = &mut self.wire else { return };
         let frame = wire.heard(at, line);
+        if let Some(reason) = self.refused.take() {
+            // This is the refusal. What the form has no words for, the agent was not asked.
+            self.was_refused = true;
+            return self.run.handle(self.began.elapsed(), Event::NotApplicable(reason));
+        }
         if let (Some(providers), View::Notification { .. }) = (&self.providers, frame.view()) {
             providers.observe(&frame);
         }
@@ -363,6 +368,10 @@ impl<'a> Test<'a> {
         if self.cell.is_kept() {
             outcome.notes.push(format!("kept in {}", self.cell.root().display()));
             self.keep_transcript(&outcome);
+        }
+        if self.was_refused {
+            // The conversation was cut off where the form ended.
+            self.judged = Judged::default();
         }
         let others = outcome.judge(std::mem::take(&mut self.judged.findings), &self.judged.exercised);
         Driven {

@@ -56,9 +56,19 @@ impl Real {
 
     /// How reports describe it.
     pub fn describe(&self) -> String {
-        let args = self.args().join(" ");
-        let line = format!("{} {args}", self.profile.command.replace("${bin}/", ""));
-        if self.over_tcp { format!("tcp://127.0.0.1 ({})", line.trim()) } else { line.trim().to_owned() }
+        let line = self.line();
+        if self.over_tcp { format!("tcp://127.0.0.1 ({line})") } else { line }
+    }
+
+    /// The command line without the folders of this machine.
+    fn line(&self) -> String {
+        let program = self.profile.command.rsplit('/').next().unwrap_or(&self.profile.command);
+        format!("{program} {}", self.args().join(" ")).trim().to_owned()
+    }
+
+    /// The same with the port on which it should listen.
+    pub(crate) fn command(&self, port: u16) -> String {
+        self.line().replace("${port}", &port.to_string())
     }
 
     /// Its arguments; over TCP those that its profile has for that, or else the usual one, to see what comes of it.

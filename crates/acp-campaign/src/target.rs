@@ -71,10 +71,8 @@ pub enum OpenError {
         source: std::io::Error,
     },
     /// It was started to listen on a port, and does not.
-    #[error("it does not listen: started as `{command}`, {why} (port {port})")]
+    #[error("it does not listen: started as `{command}`, {why}")]
     Deaf {
-        /// Where it should have listened.
-        port: u16,
         /// How it was started.
         command: String,
         /// What happened instead.
@@ -176,7 +174,7 @@ impl Target {
             Way::Start { program, args, env } => (start_options(program, args, env, cell, model), None),
             Way::Real(real) => {
                 let ready = real.ready(cell, model).await?;
-                (ready.options, ready.port)
+                (ready.options, ready.port.map(|port| (port, real.command(port))))
             }
             Way::Connect(url) => return Ok(Start::Address(url.clone(), wire.clone())),
         };
@@ -192,7 +190,7 @@ impl Target {
                 let (link, child) = child::spawn(options)?;
                 match port {
                     None => Ok(Connection { link, child: Some(child) }),
-                    Some(port) => listening(options, link, child, *port).await,
+                    Some((port, command)) => listening(options, link, child, *port, command).await,
                 }
             }
             Start::Address(url, wire) => {
@@ -215,8 +213,9 @@ impl Target {
 /// How a test reaches its agent: everything is filled in.
 #[derive(Debug)]
 pub(crate) enum Start {
-    /// A process to start, and the port on which it will listen when it is not spoken to over its pipes.
-    Process(Box<child::Options>, Option<u16>),
+    /// A process to start; when it is not spoken to over its pipes, the port on which it will listen, and how it was
+    /// started in words.
+    Process(Box<child::Options>, Option<(u16, String)>),
     /// An address to connect to.
     Address(String, Wire),
 }
@@ -234,6 +233,7 @@ async fn listening(
     stdio: Link,
     mut child: Child,
     port: u16,
+    command: &str,
 ) -> Result<Connection, OpenError> {
     let Link { tx, mut rx } = stdio;
     // Its pipes stay open, and whatever it says there is read, as long as it runs.
@@ -254,12 +254,8 @@ async fn listening(
             break format!("nothing listened within {} s", LISTENING.as_secs());
         }
     };
-    let args: Vec<_> = options.args.iter().map(|arg| arg.to_string_lossy()).collect();
-    let program = options.program.to_string_lossy();
-    let name = Path::new(program.as_ref()).file_name().map_or(program.clone(), |name| name.to_string_lossy());
-    let command = format!("{name} {}", args.join(" "));
     child.shutdown(Duration::from_millis(500)).await;
-    Err(OpenError::Deaf { port, command, why })
+    Err(OpenError::Deaf { command: command.to_owned(), why })
 }
 
 fn start_options(

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use acp_comply::{EvidenceRef, FindingRef};
+use acp_dialect::{Dialect, Options, Overhear, Side};
 use acp_link::child::Child;
 use acp_link::{Receiver, Sender};
 use acp_rpc::{Direction, Frame, Line, Splitter};
@@ -27,8 +28,8 @@ pub(crate) struct Wire {
     pub child: Option<Child>,
     tx: Sender,
     judge: Judge,
-    /// Whether the frames are in the judge's own form of the protocol.
-    is_judged: bool,
+    /// Says what passes in the judge's own form of the protocol, where the test is written in another.
+    overhear: Option<Overhear>,
     /// Our own bytes, put together to lines again for the judge.
     sent: Splitter,
     began: Instant,
@@ -42,7 +43,8 @@ pub(crate) struct Judged {
 }
 
 impl Wire {
-    pub fn new(connection: Connection, began: Instant, is_judged: bool) -> Wire {
+    /// `dialect` is the form that the test is written in, when it is not the canonical one.
+    pub fn new(connection: Connection, began: Instant, dialect: Option<Dialect>) -> Wire {
         let Connection { link, child } = connection;
         let (out, queue) = mpsc::unbounded_channel();
         tokio::spawn(write(link.tx.clone(), queue));
@@ -52,7 +54,7 @@ impl Wire {
             child,
             tx: link.tx,
             judge: Judge::new(JudgeConfig::default()),
-            is_judged,
+            overhear: dialect.map(|dialect| Overhear::new(dialect, Options::default())),
             sent: Splitter::new(acp_rpc::DEFAULT_LINE_LIMIT),
             began,
         }
@@ -81,18 +83,28 @@ impl Wire {
     /// Takes note of a line from the agent and gives it back as a frame.
     pub fn heard(&mut self, at: Instant, line: Line) -> Frame {
         let frame = Frame::from(line);
-        if self.is_judged {
-            self.judge.observe(at.saturating_duration_since(self.began), Direction::AgentToClient, &frame);
-        }
+        self.observe(at.saturating_duration_since(self.began), Side::Agent, &frame);
         frame
+    }
+
+    /// Shows a frame to the judge: the frame itself, or what it says in the judge's own form.
+    fn observe(&mut self, at: Duration, from: Side, frame: &Frame) {
+        let dir = match from {
+            Side::Client => Direction::ClientToAgent,
+            Side::Agent => Direction::AgentToClient,
+        };
+        match &mut self.overhear {
+            None => self.judge.observe(at, dir, frame),
+            Some(overhear) => {
+                overhear.hear(from, frame).iter().for_each(|frame| self.judge.observe(at, dir, frame));
+            }
+        }
     }
 
     fn show_sent(&mut self) {
         let at = self.began.elapsed();
         while let Some(line) = self.sent.next_line() {
-            if self.is_judged {
-                self.judge.observe(at, Direction::ClientToAgent, &Frame::from(line));
-            }
+            self.observe(at, Side::Client, &Frame::from(line));
         }
     }
 
@@ -100,7 +112,12 @@ impl Wire {
     pub async fn end(mut self, agent_went: bool, grace: Duration) -> (Judged, Option<Ended>) {
         self.judge.set_ending(if agent_went { Ending::AgentExited } else { Ending::ClientClosed });
         self.judge.close(self.began.elapsed());
-        let judged = judged(&self.judge);
+        let mut judged = judged(&self.judge);
+        if self.overhear.is_some() {
+            // A translated copy shows what an agent does wrong; what it shows of the protocol was said in other words.
+            judged.findings.retain(|finding| finding.blame == "agent");
+            judged.exercised.clear();
+        }
         let Wire { rx, child, tx, .. } = self;
         let Some(mut child) = child else { return (judged, None) };
         tx.close();

@@ -30,6 +30,9 @@ fn write_agent(out: &mut String, agent: &AgentRun) {
     if let Some(commands) = agent.header.as_ref().and_then(|header| header.commands.as_ref()) {
         let _ = writeln!(out, "- Commands: {}", commands.join(", "));
     }
+    for (name, words) in summary::place(agent) {
+        let _ = writeln!(out, "- {name}: {words}");
+    }
     let _ = writeln!(out, "- Result: {}", summary::counts(&agent.tally()));
     for test in &agent.tests {
         write_test(out, test);

@@ -57,6 +57,24 @@ fn walk(prefix: &str, value: &Value, found: &mut Vec<(String, bool)>) {
     }
 }
 
+/// Which version was run, in which isolation, and whose time it took; what is known of it.
+pub(crate) fn place(agent: &AgentRun) -> Vec<(&'static str, String)> {
+    let cost = agent.cost.and_then(|cost| Some((cost, cost.share()?))).map(|(cost, share)| {
+        format!(
+            "{} waiting for the agent, {} of the runner's own work ({share:.1} %), {} of delays and time-outs",
+            millis(cost.agent_ms),
+            millis(cost.runner_ms),
+            millis(cost.waits_ms)
+        )
+    });
+    let lines = [
+        ("Version", agent.version.clone()),
+        ("Isolation", agent.isolation.as_ref().map(acp_comply::results::Isolation::words)),
+        ("Time", cost),
+    ];
+    lines.into_iter().filter_map(|(name, words)| Some((name, words?))).collect()
+}
+
 pub(crate) fn modes(agent: &AgentRun) -> String {
     match agent.header.as_ref().and_then(|header| header.modes.as_ref()) {
         Some(modes) if !modes.is_empty() => modes.join("/"),

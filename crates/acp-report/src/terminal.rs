@@ -48,6 +48,9 @@ fn write_agent(out: &mut String, agent: &AgentRun, colour: bool) {
             if findings == 1 { "" } else { "s" }
         );
     }
+    for (name, words) in summary::place(agent).into_iter().filter(|_| agent.version.is_some()) {
+        let _ = writeln!(out, "  {}: {words}", name.to_lowercase());
+    }
     let held = summary::stand(agent).words();
     let _ = writeln!(out, "  {}: {held}", summary::counts(&agent.tally()));
 }

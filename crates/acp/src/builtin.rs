@@ -51,6 +51,11 @@ pub fn target(name: &str, settings: Option<&Path>, dialect: Dialect) -> anyhow::
     })
 }
 
+/// The agent of this name, as `acp profiles install` put it there.
+pub fn installed_agent(name: &str) -> anyhow::Result<Real> {
+    installed(Catalogue::built_in().find(name)?)
+}
+
 /// The agent of this profile, from the cache folder.
 fn installed(profile: &Profile) -> anyhow::Result<Real> {
     let cache = cache_folder()?;

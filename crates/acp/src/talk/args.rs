@@ -14,6 +14,10 @@ pub struct TalkArgs {
     #[command(flatten)]
     pub target: TargetArgs,
 
+    /// Talk with the agent of --agent as `acp profiles install` put it there, in a home of its own, on a scripted model
+    #[arg(long, requires = "agent", help_heading = "Which agent")]
+    pub scripted: bool,
+
     /// The session's working folder
     #[arg(long, value_name = "DIR", default_value = ".", help_heading = "Session")]
     pub cwd: PathBuf,

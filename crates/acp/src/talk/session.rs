@@ -4,10 +4,12 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use acp_campaign::Room;
 use acp_dialect::{Note, Side};
 use acp_host::retry::{Effect, Meaning, Retry};
 use acp_host::{AcpClient, ClientError, ClientOptions, Event, Events, Question, Timeouts, Workspace};
 use acp_link::Tap;
+use acp_rpc::Direction;
 use agent_client_protocol_schema::v1::{
     AuthMethod, SessionConfigKind, SessionConfigOption, SessionConfigOptionCategory, SessionConfigValueId,
     SessionModeState,
@@ -38,6 +40,8 @@ pub struct Talk {
     pub agent: String,
     modes: Modes,
     tap: Option<Tap>,
+    /// What an installed agent on a scripted model lives in.
+    room: Option<Room>,
 }
 
 /// Something went wrong, and which exit code says so.
@@ -127,11 +131,21 @@ impl Talk {
             timeouts: Timeouts { prompt: args.timeout, ..Timeouts::default() },
             ..ClientOptions::default()
         };
-        let Connection { link, child } = target
-            .open(&plan.workspace.cwd, tap.as_ref())
-            .await
-            .map_err(Trouble::fault)?
-            .translated(args.target.dialect, &plan.workspace.cwd, notes(args.verbose));
+        let (connection, room) = match &args.target.agent {
+            Some(name) if args.scripted => {
+                let real = crate::builtin::installed_agent(name).map_err(Trouble::usage)?;
+                let opened = Room::open(&real, &plan.workspace.cwd, std::env::current_exe().ok()).await;
+                let (room, link, child) = opened.map_err(|error| Trouble::fault(anyhow!(error)))?;
+                let link = match &tap {
+                    Some(tap) => link.tapped(tap, Direction::AgentToClient),
+                    None => link,
+                };
+                (Connection { link, child: Some(child) }, Some(room))
+            }
+            _ => (target.open(&plan.workspace.cwd, tap.as_ref()).await.map_err(Trouble::fault)?, None),
+        };
+        let Connection { link, child } =
+            connection.translated(args.target.dialect, &plan.workspace.cwd, notes(args.verbose));
         let (client, events) = AcpClient::connect(link, child, options);
         let talk = Talk {
             client,
@@ -141,6 +155,7 @@ impl Talk {
             agent: target.describe(),
             modes: Modes::default(),
             tap,
+            room,
         };
         talk.set_up(args, plan, seen).await
     }
@@ -179,8 +194,23 @@ impl Talk {
             None => self.begin(plan).await,
         };
         opened.map_err(|error| self.explain(error))?;
+        self.set_room_up().await?;
         if let Some(mode) = &args.mode {
             self.set_mode(mode).await?;
+        }
+        Ok(())
+    }
+
+    /// Sends what the profile of an installed agent wants after a session was opened.
+    async fn set_room_up(&self) -> Result<(), Trouble> {
+        let Some(room) = &self.room else { return Ok(()) };
+        for request in room.setup(&self.session).map_err(|error| Trouble::fault(anyhow!(error)))? {
+            let method = request["method"].as_str().unwrap_or_default();
+            let answer =
+                self.client.request_raw(method, &request["params"], None).await.map_err(Trouble::client)?;
+            if let Some(error) = answer.error() {
+                eprintln!("acp: the session could not be set up as the profile wants: {method}: {error}");
+            }
         }
         Ok(())
     }

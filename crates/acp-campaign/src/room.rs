@@ -1,0 +1,57 @@
+//! An installed agent outside of tests: a home of its own and a scripted model, for as long as somebody talks with it.
+
+use std::path::{Path, PathBuf};
+
+use acp_link::Link;
+use acp_link::child::{self, Child};
+use acp_match::Vars;
+use acp_model::{Endpoint, Hints, Settings};
+use acp_profile::Profile;
+use serde_json::Value;
+
+use crate::cell::Cell;
+use crate::real::Real;
+
+/// What an agent lives in. It is taken down when dropped.
+pub struct Room {
+    profile: Profile,
+    cell: Cell,
+    _model: Option<Endpoint>,
+}
+
+impl std::fmt::Debug for Room {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Room").field("agent", &self.profile.name).field("cell", &self.cell).finish()
+    }
+}
+
+impl Room {
+    /// Makes the home, starts the model and the agent. The agent works in `workspace`.
+    pub async fn open(
+        real: &Real,
+        workspace: &Path,
+        supervisor: Option<PathBuf>,
+    ) -> Result<(Room, Link, Child), String> {
+        let mut cell =
+            Cell::make(&real.profile.name, None).map_err(|error| format!("cannot make a home: {error}"))?;
+        cell.sandbox = workspace.to_path_buf();
+        let model = if real.has_model() {
+            let settings = Settings { hints: Hints::from(&real.profile), ..Settings::default() };
+            let started = Endpoint::start(settings).await;
+            Some(started.map_err(|error| format!("the scripted model cannot listen on loopback: {error}"))?)
+        } else {
+            None
+        };
+        let url = model.as_ref().map(Endpoint::url);
+        let ready = real.ready(&cell, url.as_deref()).await?;
+        let options = child::Options { supervisor, ..ready.options };
+        let (link, child) = child::spawn(&options).map_err(|error| error.to_string())?;
+        Ok((Room { profile: real.profile.clone(), cell, _model: model }, link, child))
+    }
+
+    /// The requests that the agent needs after this session was opened.
+    pub fn setup(&self, session: &str) -> Result<Vec<Value>, String> {
+        let vars = Vars::new().with("sessionId", session);
+        self.profile.setup_requests(&vars).map_err(|error| error.to_string())
+    }
+}
