@@ -6,7 +6,8 @@
 #   ACP_TARGET=localhost:3000 test/scripts/validate-acp.sh [--dialect delta]
 #                                             all scenarios against an agent that already listens
 #
-# Environment: PROFILE=debug (default) or release; CARGO_TARGET_DIR as usual; SKIP_BUILD=1 uses what is built.
+# Environment: PROFILE=debug (default) or release; CARGO_TARGET_DIR as usual; SKIP_BUILD=1 uses what is built;
+# FORMS="v1 delta" names the forms to go through.
 # Exit code: 0 nothing failed, 1 a scenario failed, 2 or 3 something could not be run.
 set -u
 
@@ -78,7 +79,7 @@ check() {
 }
 
 plain=happy-path,multi-turn,cancel,session-load,permission-handling,error-handling,concurrent-sessions,mcp-passthrough,mcp-hot-reload,framing,disconnect
-for dialect in v1 delta; do
+for dialect in ${FORMS:-v1 delta}; do
     start --dialect "$dialect" --state-dir "$work/state-$dialect"
     check "$dialect: plain" --target "$address" --dialect "$dialect" --scenarios "$plain"
 

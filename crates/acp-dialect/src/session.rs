@@ -46,7 +46,10 @@ pub(crate) struct Turn {
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Tool {
+    /// What people are shown.
     pub(crate) name: String,
+    /// What the tool itself is called, where that was said.
+    pub(crate) tool: String,
     pub(crate) kind: String,
     pub(crate) status: String,
 }

@@ -144,7 +144,12 @@ pub(crate) fn observe(core: &mut Core, session: &str, update: &Map) {
 fn observe_tool(session: &mut crate::session::Session, update: &Map) {
     let Some(id) = text(update, "toolCallId") else { return };
     let tool = session.tool(id);
-    for (field, slot) in [("title", &mut tool.name), ("kind", &mut tool.kind), ("status", &mut tool.status)] {
+    for (field, slot) in [
+        ("title", &mut tool.name),
+        ("name", &mut tool.tool),
+        ("kind", &mut tool.kind),
+        ("status", &mut tool.status),
+    ] {
         if let Some(value) = text(update, field) {
             value.clone_into(slot);
         }

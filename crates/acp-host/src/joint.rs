@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use acp_dialect::{Bridge, Detection, Dialect, Note, NoteKind, Side, detect};
-use acp_link::{Arrival, Burst, Link};
+use acp_link::{Arrival, Burst, GLANCE, Link};
 use acp_rpc::{Frame, Id, Line, RpcError, View};
 use bytes::{Buf, Bytes};
 use memchr::memchr;
@@ -231,9 +231,11 @@ impl Joint {
                     if flushed.is_err() {
                         return Ended::ClientGone;
                     }
-                    self.pacing = Pacing::Resting(Instant::now() + self.pace.unwrap_or_default());
+                    self.pacing = self.paced(self.pace.unwrap_or_default());
                 }
-                () = until(rest(self.pacing)), if rest(self.pacing).is_some() => self.pacing = Pacing::Ready,
+                () = until(rest(self.pacing)), if rest(self.pacing).is_some() => {
+                    self.pacing = self.paced(Duration::ZERO);
+                }
                 burst = client.rx.recv_burst(), if hear_client => match burst {
                     Some(burst) => self.take_all(Side::Client, burst),
                     None => self.client_ended = true,
@@ -288,6 +290,16 @@ impl Joint {
             self.pacing = Pacing::Writing;
         }
         Ok(())
+    }
+
+    /// Where a client stands that gets its frames one by one: the next one may come when the last one was read, or after
+    /// a rest where that cannot be seen.
+    fn paced(&self, rest: Duration) -> Pacing {
+        match self.client.tx.is_read() {
+            Some(false) => Pacing::Resting(Instant::now() + GLANCE),
+            None if rest > Duration::ZERO => Pacing::Resting(Instant::now() + rest),
+            Some(true) | None => Pacing::Ready,
+        }
     }
 
     fn drain_agent(&mut self) -> Result<(), ()> {

@@ -6,6 +6,7 @@ use acp_dialect::{Bridge, Dialect, Options, Side};
 use acp_host::{Ended, Joint, Watch, translated};
 use acp_link::{Link, memory};
 use acp_rpc::Frame;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
 fn joined(client: Dialect, agent: Dialect) -> (Link, Joint, Link) {
@@ -109,4 +110,90 @@ async fn a_translated_link_ends_with_both_of_its_ends() {
     let heard = Frame::from(ours.rx.recv().await.expect("a line").line);
     assert!(heard.params().is_some_and(|params| params.contains("agent_message_chunk")), "{heard}");
     assert!(ours.rx.recv().await.is_none(), "and so does ours");
+}
+
+/// A link over a pipe in memory, and the pipe's other end.
+fn piped() -> (tokio::io::DuplexStream, Link) {
+    let (near, far) = tokio::io::duplex(1 << 16);
+    let (read, write) = tokio::io::split(far);
+    (near, acp_link::stream::link(read, write, &acp_link::Wire::default()))
+}
+
+#[tokio::test]
+async fn between_peers_of_one_form_every_byte_stays() {
+    let said = "\u{feff}{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"a\"}\r\n\n not json \r\n{\"b\": 1.50}\n"
+        .as_bytes();
+    for dialect in Dialect::ALL {
+        let ((mut ours, client), (mut theirs, agent)) = (piped(), piped());
+        let heard = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+        let kept = heard.clone();
+        let mut watch = Watch::nobody();
+        watch.heard = Some(Box::new(move |side, _, lines| {
+            kept.lock().expect("whole").push((side, lines.to_vec()));
+            Ok(())
+        }));
+        let mut joint = Joint::new(client, agent, Bridge::new(dialect, dialect, Options::default()), watch);
+        let pass = tokio::spawn(async move { joint.run().await });
+        ours.write_all(said).await.expect("a reader");
+        let mut came = vec![0; said.len()];
+        theirs.read_exact(&mut came).await.expect("all of it");
+        assert_eq!(came, said, "{dialect}");
+        theirs.write_all(said).await.expect("a reader");
+        ours.read_exact(&mut came).await.expect("all of it");
+        assert_eq!(came, said, "{dialect}");
+        let all = |side: Side| -> Vec<u8> {
+            let heard = heard.lock().expect("whole");
+            heard.iter().filter(|(from, _)| *from == side).flat_map(|(_, lines)| lines.clone()).collect()
+        };
+        assert_eq!((all(Side::Client), all(Side::Agent)), (said.to_vec(), said.to_vec()), "{dialect}");
+        pass.abort();
+    }
+}
+
+#[tokio::test]
+async fn streamed_text_keeps_its_order_among_other_frames() {
+    let (mut ours, mut joint, theirs) = joined(Dialect::Delta, Dialect::V1);
+    let ask = |id: u32, method: &str, params: &str| {
+        format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#)
+    };
+    let pass = tokio::spawn(async move { while joint.run().await == Ended::ClientDone {} });
+    for line in [
+        ask(1, "initialize", r#"{"protocolVersion":"2025-01-01","capabilities":{}}"#),
+        ask(2, "session/new", r#"{"workDir":"/"}"#),
+        ask(3, "session/prompt", r#"{"sessionId":"s","prompt":"go"}"#),
+    ] {
+        ours.tx.send(line).await.expect("a reader");
+    }
+    for result in [r#"{"protocolVersion":1}"#, r#"{"sessionId":"s"}"#] {
+        let id = if result.contains("sessionId") { 2 } else { 1 };
+        theirs
+            .tx
+            .send(format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#))
+            .await
+            .expect("a reader");
+        ours.rx.recv().await.expect("an answer");
+    }
+    for number in 0..500 {
+        let update = if number % 7 == 0 {
+            r#"{"sessionUpdate":"current_mode_update","currentModeId":"m"}"#.to_owned()
+        } else {
+            // Most in the usual spelling, some with spaces in between.
+            let space = if number % 5 == 0 { " " } else { "" };
+            format!(
+                r#"{{"sessionUpdate":{space}"agent_message_chunk","content":{{"type":"text","text":"{number}"}}}}"#
+            )
+        };
+        let line = format!(
+            r#"{{"jsonrpc":"2.0","method":"session/update","params":{{"sessionId":"s","update":{update}}}}}"#
+        );
+        theirs.tx.send(line).await.expect("a reader");
+        let heard = Frame::from(ours.rx.recv().await.expect("a line").line);
+        if number % 7 == 0 {
+            assert_eq!(heard.method(), Some("session/update"), "{heard}");
+        } else {
+            let said = format!(r#"{{"sessionId":"s","content":"{number}"}}"#);
+            assert_eq!((heard.method(), heard.params()), (Some("assistant.message_delta"), Some(&*said)));
+        }
+    }
+    pass.abort();
 }

@@ -17,6 +17,7 @@ compile_error!(
 
 pub mod child;
 mod door;
+mod gauge;
 mod outbox;
 mod receiver;
 mod sender;
@@ -31,7 +32,7 @@ use acp_rpc::{DEFAULT_LINE_LIMIT, Direction, Splitter};
 
 pub use door::{Door, Visitor, same_secret};
 pub use receiver::{Arrival, Burst, End, Receiver};
-pub use sender::{Closed, Sender, TrySendError};
+pub use sender::{Closed, GLANCE, Sender, TrySendError};
 pub use tap::Tap;
 
 use outbox::{Bound, Framing, Outbox};

@@ -2,12 +2,13 @@
 //! emptied as a whole by its writer, so that a burst of frames costs one system call.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use tokio::sync::Notify;
 
+use crate::gauge::Gauge;
 use crate::tap::Recorder;
 
 /// A buffer that grew past this for one large frame is given back to the allocator afterwards.
@@ -38,6 +39,8 @@ pub(crate) struct Outbox {
     bound: Bound,
     /// Room in the buffer, progress of the writer, or the end.
     moved: Notify,
+    /// Where it can be seen whether the other side has read what was written.
+    gauge: OnceLock<Gauge>,
 }
 
 #[derive(Debug)]
@@ -101,6 +104,7 @@ impl Outbox {
             framing,
             bound,
             moved: Notify::new(),
+            gauge: OnceLock::new(),
         })
     }
 
@@ -142,6 +146,16 @@ impl Outbox {
             writer.wake();
         }
         Offer::Taken
+    }
+
+    pub(crate) fn measure_with(&self, gauge: Option<Gauge>) {
+        if let Some(gauge) = gauge {
+            let _ = self.gauge.set(gauge);
+        }
+    }
+
+    pub(crate) fn is_read(&self) -> Option<bool> {
+        self.gauge.get().and_then(Gauge::is_empty)
     }
 
     pub(crate) fn framing(&self) -> Framing {

@@ -1,8 +1,12 @@
 //! The sending half of a link.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::outbox::{Framing, Lines, Offer, Outbox};
+
+/// How often it is looked whether the other side has read.
+pub const GLANCE: Duration = Duration::from_millis(1);
 
 /// Sends frames. Clones share one bounded queue; when the last one is dropped, the output ends as after
 /// [`close`](Sender::close).
@@ -95,6 +99,29 @@ impl Sender {
     /// Waits until all that was queued so far has been handed to the operating system.
     pub async fn flush(&self) -> Result<(), Closed> {
         self.outbox().flush().await.map_err(|why| Closed { why })
+    }
+
+    /// Whether the other side has read all that was handed to the operating system; `None` where that cannot be known.
+    /// It can on own standard output, when that is a pipe or a local socket.
+    #[must_use]
+    pub fn is_read(&self) -> Option<bool> {
+        self.outbox().is_read()
+    }
+
+    /// Waits until the other side has read all that was queued so far, for peers that take one read for one message.
+    /// Where that cannot be known, rests for a while after it was written.
+    pub async fn drained(&self, rest: Duration) -> Result<(), Closed> {
+        self.flush().await?;
+        loop {
+            match self.is_read() {
+                Some(true) => return Ok(()),
+                Some(false) => tokio::time::sleep(GLANCE).await,
+                None => {
+                    tokio::time::sleep(rest).await;
+                    return Ok(());
+                }
+            }
+        }
     }
 
     /// Ends the output after what is queued: the other side sees the end of its input.

@@ -13,6 +13,7 @@ use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::unix::pipe;
 use tokio::sync::mpsc;
 
+use crate::gauge::Gauge;
 use crate::{Link, Wire, stream};
 
 /// Takes over standard input and output.
@@ -26,7 +27,9 @@ use crate::{Link, Wire, stream};
 pub fn own(wire: &Wire) -> io::Result<Link> {
     let input = io::stdin().as_fd().try_clone_to_owned()?;
     let output = io::stdout().as_fd().try_clone_to_owned()?;
+    let gauge = Gauge::of(output.as_fd());
     let link = stream::link(reader(input)?, writer(output)?, wire);
+    link.tx.outbox().measure_with(gauge);
     rustix::stdio::dup2_stdin(File::open("/dev/null")?)?;
     rustix::stdio::dup2_stdout(io::stderr())?;
     Ok(link)

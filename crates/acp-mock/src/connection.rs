@@ -19,7 +19,7 @@ use crate::watch::Watch;
 /// How many effects are carried out before the other side is heard again.
 const BURST: usize = 256;
 
-/// The rest after each frame to a client that takes one read for one message.
+/// The rest after each frame to a client that takes one read for one message, where it cannot be seen that it read.
 const PACE: Duration = Duration::from_millis(2);
 
 /// How long an agent goes on that does not notice the end of its input.
@@ -148,8 +148,7 @@ impl Conversation {
                         self.watch.saw("->", frame);
                         self.held.pop_front();
                         if self.tongue.is_one_by_one() {
-                            let _ = self.link.tx.flush().await;
-                            tokio::time::sleep(PACE).await;
+                            let _ = self.link.tx.drained(PACE).await;
                         }
                     }
                     Err(TrySendError::Full) => return Progress::Full,

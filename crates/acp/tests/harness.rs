@@ -91,6 +91,27 @@ fn the_mock_passes_every_plain_scenario_in_both_forms() {
 }
 
 #[test]
+fn in_any_other_form_a_scenario_passes_or_is_na_by_name() {
+    for (dialect, lacking) in [
+        ("2025.1", &["permission-handling", "mcp-passthrough", "mcp-hot-reload"][..]),
+        ("probe", &["permission-handling"]),
+        ("go", &[]),
+    ] {
+        let mock = Mock::start(&["--dialect", dialect, "--unasked", "allow"]);
+        let output =
+            harness(&["--target", &mock.address, "--dialect", dialect, "--scenarios", &PLAIN.join(",")]);
+        let report = text(&output);
+        for scenario in PLAIN {
+            let expected = if lacking.contains(&scenario) { "NA" } else { "PASS" };
+            assert_eq!(verdict(&report, scenario), expected, "{dialect} {scenario}\n{report}");
+        }
+        let named = report.contains(&format!("{dialect} cannot carry this: "));
+        assert_eq!(named, !lacking.is_empty(), "{report}");
+        assert_eq!(output.status.code(), Some(0), "{report}");
+    }
+}
+
+#[test]
 fn what_a_plain_mock_does_not_show_is_na_and_a_mock_with_the_flag_shows_it() {
     let plain = Mock::start(&[]);
     for (scenario, flags) in [
@@ -173,6 +194,31 @@ fn an_agent_that_is_wrong_fails_the_scenario_that_is_about_it() {
     std::thread::scope(|scope| (0..4).for_each(|_| drop(scope.spawn(work))));
     let missed = missed.into_inner().expect("no panic");
     assert!(missed.is_empty(), "{}", missed.join("\n"));
+}
+
+/// The script in a folder of its own, so that it links what was built for this test.
+#[test]
+fn the_validation_script_passes_against_the_mock() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let script = folder.path().join("test/scripts/validate-acp.sh");
+    std::fs::create_dir_all(script.parent().expect("a parent")).expect("a folder");
+    let original = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../test/scripts/validate-acp.sh");
+    std::fs::copy(&original, &script).expect("the script");
+    let built = Path::new(env!("CARGO_BIN_EXE_acp")).parent().expect("a folder");
+    let output = Command::new(&script)
+        .env("SKIP_BUILD", "1")
+        .env("FORMS", "delta")
+        .env("PROFILE", built.file_name().expect("a profile"))
+        .env("CARGO_TARGET_DIR", built.parent().expect("a target folder"))
+        .env_remove("ACP_TARGET")
+        .output()
+        .expect("it runs");
+    let report = text(&output);
+    assert_eq!(output.status.code(), Some(0), "{report}\n{}", String::from_utf8_lossy(&output.stderr));
+    assert!(report.contains("passed: 7, failed: 0"), "{report}");
+    for name in ["acp", "acp-harness", "mock-acp-server", "acpcomply"] {
+        assert!(folder.path().join("bin").join(name).exists(), "bin/{name} leads nowhere");
+    }
 }
 
 #[test]

@@ -282,7 +282,9 @@ fn encode_call(core: &mut Core, session: &str, update: Map, envelope: &mut Map) 
     re.take("sessionUpdate");
     re.rename("toolCallId", "id");
     let title = re.take("title");
-    match re.take("name") {
+    // The name that was given first stays.
+    let name = re.take("name").or_else(|| (!known.tool.is_empty()).then(|| known.tool.clone().into()));
+    match name {
         Some(name) => {
             if let Some(title) = title.filter(|title| *title != name) {
                 re.carry("title", title, NoteKind::Carried, "probe has a name but no title; kept in _meta");

@@ -43,7 +43,9 @@ impl Joint {
     /// Takes lines from the client that might begin new work.
     pub(super) fn take_winding(&mut self, at: Instant, lines: &Bytes) {
         let why = self.winding.clone().unwrap_or_default();
-        for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+        // A message of its own may have line endings inside.
+        let whole = !lines.ends_with(b"\n");
+        for line in lines.split(|byte| *byte == b'\n' && !whole).filter(|line| !line.is_empty()) {
             let line = lines.slice_ref(line.strip_suffix(b"\r").unwrap_or(line));
             let frame = Frame::parse(line);
             let refused = match frame.view() {

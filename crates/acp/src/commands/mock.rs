@@ -38,6 +38,10 @@ pub struct Args {
     /// The code of that error
     #[arg(long, value_name = "CODE", default_value_t = -32603, allow_negative_numbers = true)]
     fail_code: i64,
+    /// What that error says in `data.reason`: timeout, connection_closed, tool_execution_failed or permission_denied
+    /// have codes of their own in some forms of the protocol
+    #[arg(long, value_name = "REASON")]
+    fail_reason: Option<String>,
     /// Wait between two chunks of an answer
     #[arg(long, value_name = "TIME", value_parser = duration)]
     streaming_delay: Option<Duration>,
@@ -168,6 +172,7 @@ fn settings(args: &Args) -> anyhow::Result<Settings> {
             auth,
             send_permissions: args.send_permissions,
             fail_on_prompt: args.fail_on_prompt.then_some(args.fail_code),
+            fail_reason: args.fail_reason.clone(),
             permission_timeout: args.permission_timeout,
             ..AgentConfig::default()
         },

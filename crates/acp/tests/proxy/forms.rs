@@ -103,3 +103,81 @@ fn an_agent_of_another_form_than_named_is_an_error_that_names_it() {
     assert_ne!(output.status.code(), Some(0));
     assert!(error.contains("--dialect delta"), "{error}");
 }
+
+#[test]
+fn what_a_form_cannot_carry_is_not_applicable_by_name_and_all_else_holds() {
+    for dialect in foreign() {
+        let place = Place::new();
+        let tests = [
+            "permission.*",
+            "session.list*",
+            "session.close*",
+            "mode.*",
+            "diff.*",
+            "mcp.*",
+            "cwd.*",
+            "tool.*",
+        ];
+        let output = Command::new(ACP)
+            .args(["comply", "--agent", "mock", "--dialect", dialect.as_str(), "--format", "json"])
+            .args(tests.iter().flat_map(|test| ["--test", test]))
+            .current_dir(&place.path)
+            .stdin(Stdio::null())
+            .output()
+            .expect("acp runs");
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(0), "{dialect}: {error}");
+        let results: serde_json::Value = serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|broken| panic!("{dialect}: {broken}: {error}"));
+        let tests = results["agents"][0]["tests"].as_array().expect("tests");
+        assert!(tests.len() > 30, "{dialect}: {}", tests.len());
+        let named = format!("{dialect} cannot carry this: ");
+        let mut lacking = Vec::new();
+        for test in tests {
+            let (id, verdict) = (test["id"].as_str().unwrap_or_default(), &test["verdict"]);
+            let reason = test["reason"].as_str().unwrap_or_default();
+            assert!(verdict == "PASS" || verdict == "NA", "{dialect}: {id} {verdict}: {reason}");
+            if reason.starts_with(&named) {
+                lacking.push(id);
+            }
+        }
+        let lacks = |id: &str| lacking.contains(&id);
+        let (asks, lists, modes) = match dialect {
+            Dialect::V2025_1 => (false, false, false),
+            Dialect::Probe => (false, false, true),
+            _ => (true, true, true),
+        };
+        assert_eq!(!lacks("permission.allowed"), asks, "{dialect}: {lacking:?}");
+        assert_eq!(!lacks("session.list"), lists, "{dialect}: {lacking:?}");
+        assert_eq!(!lacks("mode.set"), modes, "{dialect}: {lacking:?}");
+    }
+}
+
+#[test]
+fn a_session_with_an_agent_of_any_form_goes_on_in_another_process() {
+    for dialect in Dialect::ALL {
+        let place = Place::new();
+        let mock = format!("{ACP} mock --stdio --dialect {dialect} --state-dir {}", place.file("sessions"));
+        let prompt = |words: &str, more: &[&str]| {
+            let output = Command::new(ACP)
+                .args(["prompt", words, "--command", &mock, "--dialect", dialect.as_str(), "--json"])
+                .args(more)
+                .current_dir(&place.path)
+                .stdin(Stdio::null())
+                .output()
+                .expect("acp runs");
+            let said = String::from_utf8_lossy(&output.stdout).into_owned();
+            let error = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert_eq!(output.status.code(), Some(0), "{dialect}: {said} {error}");
+            said
+        };
+        let first = prompt("Remember the word kumquat.", &[]);
+        let session = first.lines().find_map(|line| {
+            let line: serde_json::Value = serde_json::from_str(line).ok()?;
+            Some(line.get("sessionId")?.as_str()?.to_owned())
+        });
+        let session = session.unwrap_or_else(|| panic!("{dialect}: {first}"));
+        let second = prompt("What was the word?", &["--session", &session]);
+        assert!(second.contains("The word was kumquat"), "{dialect}: {second}");
+    }
+}

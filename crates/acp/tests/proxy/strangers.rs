@@ -125,3 +125,108 @@ fn what_a_peer_does_wrong_within_its_form_is_noted_and_the_connection_kept() {
         proxy.wait_for_words(words);
     }
 }
+
+/// An agent that says these lines, one after each line that it hears, and then listens on.
+fn saying(place: &Place, lines: &[&str]) -> String {
+    let mut script = String::new();
+    for line in lines {
+        script.push_str(&format!("read heard; echo '{line}'\n"));
+    }
+    script.push_str("cat >/dev/null\n");
+    std::fs::write(place.path.join("agent.sh"), script).expect("a file");
+    format!("sh {}", place.file("agent.sh"))
+}
+
+const HELLO: &str =
+    r#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1,"agentCapabilities":{},"authMethods":[]}}"#;
+
+#[test]
+fn an_agent_that_answers_with_the_wrong_shape_is_noted_and_the_connection_kept() {
+    let place = Place::new();
+    let command = saying(
+        &place,
+        &[
+            HELLO,
+            r#"{"jsonrpc":"2.0","id":2,"result":["no session"]}"#,
+            r#"{"jsonrpc":"2.0","id":3,"result":{"sessionId":"s1"}}"#,
+            r#"{"jsonrpc":"2.0","id":4,"result":{"sessionId":"s1"}}"#,
+        ],
+    );
+    let proxy = Proxy::tcp(&place, &["--command", &command, "--client-dialect", "delta"]);
+    let mut talker = Talker::new(Dialect::Delta, proxy.connect(), &place.path.display().to_string());
+    talker.initialize();
+    let new = serde_json::json!({ "workDir": place.path });
+    let wrong = talker.ask("session/new", new.clone());
+    let reply = talker.answer(wrong);
+    let why = reply["error"]["message"].as_str().unwrap_or_default();
+    assert!(why.contains("wrong shape") && why.contains("not an object"), "{reply}");
+    proxy.wait_for_words("wrong-shape session/new");
+    // The connection is kept, and a session id that is given twice is noted.
+    let right = talker.ask("session/new", new.clone());
+    assert_eq!(talker.result(right)["sessionId"], "s1");
+    let twice = talker.ask("session/new", new);
+    talker.answer(twice);
+    proxy.wait_for_words("duplicate-session");
+}
+
+#[test]
+fn an_agent_that_changes_its_form_is_named_and_its_client_told() {
+    let place = Place::new();
+    let hello = r#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-01-01","serverInfo":{"name":"a","version":"1"},"capabilities":{}}}"#;
+    let command = saying(
+        &place,
+        &[hello, r#"{"jsonrpc":"2.0","method":"messageChunk","params":{"sessionId":"s","chunk":"x"}}"#],
+    );
+    let proxy = Proxy::tcp(&place, &["--command", &command, "--dialect", "delta", "--client-dialect", "v1"]);
+    let mut talker = Talker::new(Dialect::V1, proxy.connect(), &place.path.display().to_string());
+    talker.initialize();
+    let new = talker.ask("session/new", serde_json::json!({ "cwd": place.path, "mcpServers": [] }));
+    let reply = talker.answer(new);
+    let why = reply["error"]["message"].as_str().unwrap_or_default().to_owned();
+    assert!(why.contains("messageChunk") && why.contains("probe") && why.contains("delta"), "{reply}");
+    while talker.line().is_some() {}
+    proxy.wait_for_words("the agent was refused");
+    place.wait_for_processes(0);
+}
+
+#[test]
+fn a_go_client_hears_that_the_connection_closed_in_its_own_code() {
+    for form in ["v1", "go"] {
+        let place = Place::new();
+        let hello =
+            HELLO.replace("\"agentCapabilities\":{}", "\"agentCapabilities\":{\"promptCapabilities\":{}}");
+        std::fs::write(place.path.join("agent.sh"), format!("read a; echo '{hello}'; read b; exit 0\n"))
+            .expect("a file");
+        let command = format!("sh {}", place.file("agent.sh"));
+        let proxy = Proxy::tcp(&place, &["--command", &command, "--dialect", form, "--client-dialect", "go"]);
+        let mut talker = Talker::new(Dialect::Go, proxy.connect(), &place.path.display().to_string());
+        talker.initialize();
+        let id = talker.ask("session/new", serde_json::json!({ "cwd": place.path, "mcpServers": [] }));
+        let reply = talker.answer(id);
+        assert_eq!(reply["error"]["code"], -32000, "{form}: {reply}");
+    }
+}
+
+#[test]
+fn a_reason_has_its_own_code_in_the_forms_that_know_one() {
+    for (dialect, reason, code) in [
+        (Dialect::Probe, "tool_execution_failed", -32004),
+        (Dialect::Probe, "permission_denied", -32003),
+        (Dialect::Go, "connection_closed", -32000),
+        (Dialect::Go, "timeout", -32001),
+        (Dialect::Go, "permission_denied", -32002),
+        (Dialect::V2025_1, "permission_denied", -32002),
+        (Dialect::Delta, "timeout", -32603),
+    ] {
+        let place = Place::new();
+        let mock = place.mock(&format!("--dialect {dialect} --fail-on-prompt --fail-reason {reason}"));
+        let args = ["--command", &mock, "--dialect", dialect.as_str(), "--client-dialect", dialect.as_str()];
+        let proxy = Proxy::tcp(&place, &args);
+        let mut talker = Talker::new(dialect, proxy.connect(), &place.path.display().to_string());
+        talker.initialize();
+        talker.new_session();
+        let turn = talker.prompt("Say hello");
+        let reply = talker.answer(turn);
+        assert_eq!(reply["error"]["code"], code, "{dialect}: {reply}");
+    }
+}
