@@ -84,7 +84,7 @@ impl<'t> Outline<'t> {
             let (text, starts) = (&*outline.text, &*outline.starts);
             let (blocks, comments) = (Vec::new(), Vec::new());
             let mut finder = Finder { language, text, starts, roles, depth: 0, blocks, comments };
-            finder.visit(&mut tree.walk(), None);
+            finder.visit(&mut tree.walk(), None, None);
             (outline.blocks, outline.comments) = (finder.blocks, finder.comments);
         }
         outline
@@ -198,14 +198,15 @@ struct Finder<'f> {
 }
 
 impl Finder<'_> {
-    /// Walks the children of the cursor's node.
-    fn visit(&mut self, cursor: &mut TreeCursor<'_>, parent: Option<usize>) {
+    /// Walks the children of the cursor's node. What stands above the node stands above its first child too: some
+    /// grammars put the first comment of a body in front of the body.
+    fn visit(&mut self, cursor: &mut TreeCursor<'_>, parent: Option<usize>, inherited: Option<Above>) {
         if self.depth >= DEEPEST || !cursor.goto_first_child() {
             return;
         }
         self.depth += 1;
         // Comments and attributes that stand directly above what comes next.
-        let mut above: Option<Above> = None;
+        let mut above = inherited;
         loop {
             let node = cursor.node();
             match self.role(node) {
@@ -217,7 +218,7 @@ impl Finder<'_> {
                 role => {
                     if node.is_named() {
                         let near = above.take().filter(|above| above.touches(node));
-                        self.node(cursor, role, parent, None, near.as_ref());
+                        self.node(cursor, role, parent, None, near);
                     }
                 }
             }
@@ -239,18 +240,19 @@ impl Finder<'_> {
         role: Role,
         parent: Option<usize>,
         outer: Option<Node<'_>>,
-        above: Option<&Above>,
+        above: Option<Above>,
     ) {
         let node = cursor.node();
-        let inside = match role {
-            Role::Wrapper => return self.wrapped(cursor, parent, above),
-            Role::Block(kind) => match names::verdict(node, kind, self.language, self.text) {
-                Some(kind) => Some(self.add(node, kind, parent, outer, above)),
-                None => parent,
-            },
-            _ => parent,
-        };
-        self.visit(cursor, inside);
+        if let Role::Wrapper = role {
+            return self.wrapped(cursor, parent, above.as_ref());
+        }
+        if let Role::Block(kind) = role
+            && let Some(kind) = names::verdict(node, kind, self.language, self.text)
+        {
+            let inside = self.add(node, kind, parent, outer, above.as_ref());
+            return self.visit(cursor, Some(inside), None);
+        }
+        self.visit(cursor, parent, above);
     }
 
     /// A wrapper gives its beginning to the block inside it.
@@ -264,7 +266,7 @@ impl Finder<'_> {
             let child = cursor.node();
             let role = self.role(child);
             if child.is_named() {
-                self.node(cursor, role, parent, Some(node), above);
+                self.node(cursor, role, parent, Some(node), above.cloned());
             }
             if !cursor.goto_next_sibling() {
                 break;
@@ -314,6 +316,7 @@ impl Finder<'_> {
 }
 
 /// Comments and attributes in a row, without an empty line between them.
+#[derive(Clone)]
 struct Above {
     first: usize,
     last: usize,

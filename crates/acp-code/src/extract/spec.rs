@@ -28,10 +28,14 @@ pub(super) fn parse(text: &str, exists: impl Fn(&str) -> bool) -> Result<Spec, S
         return Ok(whole());
     }
     if let Some((file, symbol)) = text.rsplit_once('#') {
-        let parts: Vec<String> =
-            symbol.replace("::", ".").split('.').map(|part| part.trim().to_owned()).collect();
+        let symbol = symbol.trim();
+        if symbol.is_empty() {
+            return Err("no name follows the `#`; write file#Symbol or file#Type.method".to_owned());
+        }
+        let mut parts: Vec<String> = symbol.replace("::", ".").split('.').map(str::to_owned).collect();
+        // A name that begins or ends with a dot is no path of names: `.button` of a style sheet.
         if parts.iter().any(String::is_empty) {
-            return Err(format!("{symbol:?} is no name; write file#Symbol or file#Type.method"));
+            parts = vec![symbol.to_owned()];
         }
         return Ok(Spec { file: file.to_owned(), wanted: Wanted::Symbol(parts) });
     }

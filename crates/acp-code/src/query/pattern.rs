@@ -1,7 +1,7 @@
 //! A pattern in one language, and what every file that matches it must contain.
 
 use ast_grep_core::Pattern;
-use ast_grep_core::matcher::PatternNode;
+use ast_grep_core::matcher::{PatternError, PatternNode};
 use ast_grep_language::{Language as _, LanguageExt as _, SupportLang};
 use memchr::memmem::Finder;
 
@@ -17,8 +17,8 @@ pub(super) struct Compiled {
 impl Compiled {
     /// Reads the pattern as code of this language.
     pub(super) fn new(source: &str, language: SupportLang) -> Result<Self, CodeError> {
-        let pattern = Pattern::try_new(source, language)
-            .map_err(|error| flaw(source, language, &explained(&error.to_string())))?;
+        let pattern =
+            Pattern::try_new(source, language).map_err(|error| flaw(source, language, &explained(&error)))?;
         let literals = literals(&pattern).iter().map(|text| Finder::new(text).into_owned()).collect();
         Ok(Self { language, pattern, literals })
     }
@@ -75,18 +75,20 @@ fn named_leaves(node: &PatternNode, found: &mut Vec<String>) {
     }
 }
 
-/// What the pattern compiler said, without the pattern that we print anyway.
-fn explained(said: &str) -> String {
-    if said.starts_with("No AST root") {
-        "there is no code in it".to_owned()
-    } else if said.starts_with("Multiple AST nodes") {
-        "these are several pieces of code; a pattern is one expression, statement or declaration".to_owned()
-    } else if said.starts_with("Standalone multi meta variable") {
-        "a `$$$` hole cannot stand alone; use `$NAME`, or put it into a larger pattern".to_owned()
-    } else {
-        said.to_owned()
+/// What the pattern compiler said, in our words and without the pattern that we print anyway.
+fn explained(error: &PatternError) -> String {
+    match error {
+        PatternError::NoContent(_) => "there is no code in it".to_owned(),
+        PatternError::MultipleNode(_) => SEVERAL.to_owned(),
+        PatternError::RootMultiMetaVar(_) => {
+            "a `$$$` hole cannot stand alone; use `$NAME`, or put it into a larger pattern".to_owned()
+        }
+        other => other.to_string(),
     }
 }
+
+const SEVERAL: &str =
+    "these are several pieces of code; a pattern is one expression, statement or declaration";
 
 /// The error with the position of the first thing that the parser could not read, or of what follows the
 /// first complete piece.
@@ -96,8 +98,8 @@ fn flaw(source: &str, language: SupportLang, what: &str) -> CodeError {
     let root = grep.root();
     let broken = root.dfs().find(|node| node.is_error() || node.is_missing());
     let second = root.children().nth(1);
-    let (row, byte) =
-        broken.or(second).map_or((0, 0), |node| (node.start_pos().line(), node.start_pos().byte_point().1));
+    let at = if what == SEVERAL { second.or(broken) } else { broken.or(second) };
+    let (row, byte) = at.map_or((0, 0), |node| (node.start_pos().line(), node.start_pos().byte_point().1));
     let read_line = read.lines().nth(row).unwrap_or_default();
     let column = read_line.get(..byte).map_or(0, |before| before.chars().count()) + 1;
     CodeError::Pattern {

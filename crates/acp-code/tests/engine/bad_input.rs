@@ -1,0 +1,175 @@
+//! What must neither crash nor be kept silent.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use acp_code::{CodeError, Engine, Stop, extract, query, search};
+
+use super::Tree;
+
+fn search(tree: &Tree, request: &search::Request) -> search::Results {
+    tree.engine.search(request, &Stop::never()).expect("a search")
+}
+
+#[test]
+fn ignore_rules_that_hide_everything_are_named() {
+    let tree = Tree::new(&[(".gitignore", "*\n"), ("a.rs", "fn word() {}\n"), ("b.rs", "fn word() {}\n")]);
+    fs::create_dir(tree.path().join(".git")).expect("a repository");
+    let results = search(&tree, &search::Request::new("word"));
+    assert!(results.results.is_empty());
+    assert_eq!(results.notices, ["ignore rules hide all 3 files in ."]);
+    let exact = search::Request { exact: true, ..search::Request::new("word") };
+    assert_eq!(search(&tree, &exact).notices, results.notices);
+    let open = Engine::new(tree.path()).expect("an engine").with_ignored(true);
+    let results = open.search(&search::Request::new("word"), &Stop::never()).expect("a search");
+    assert_eq!(results.results.len(), 2);
+    let named = search::Request { path: Some("a.rs".to_owned()), ..search::Request::new("word") };
+    assert_eq!(search(&tree, &named).results.len(), 1, "a file that is named is searched");
+}
+
+#[test]
+fn what_git_ignores_is_not_found() {
+    let tree =
+        Tree::new(&[(".gitignore", "out/\n"), ("out/a.rs", "fn word() {}\n"), ("b.rs", "fn word() {}\n")]);
+    fs::create_dir(tree.path().join(".git")).expect("a repository");
+    assert_eq!(tree.found("word"), ["b.rs:1-1"]);
+}
+
+#[test]
+fn an_empty_folder_is_said_to_be_empty() {
+    let tree = Tree::new(&[]);
+    assert_eq!(search(&tree, &search::Request::new("word")).notices, ["there are no files in ."]);
+}
+
+#[test]
+fn links_that_lead_in_circles_or_out_are_not_followed() {
+    let outside = Tree::new(&[("secret.rs", "fn word() {}\n")]);
+    let tree = Tree::new(&[("d/a.rs", "fn word() {}\n")]);
+    symlink(tree.path(), tree.path().join("d/loop")).expect("a link");
+    symlink("loop2", tree.path().join("loop2")).expect("a link to itself");
+    symlink(outside.path(), tree.path().join("out")).expect("a link");
+    assert_eq!(tree.found("word"), ["d/a.rs:1-1"]);
+    let through = search::Request { path: Some("out".to_owned()), ..search::Request::new("word") };
+    assert!(matches!(tree.engine.search(&through, &Stop::never()), Err(CodeError::Outside { .. })));
+    let pieces = tree.engine.extract(&extract::Request::new(["out/secret.rs", "loop2"]), &Stop::never());
+    assert_eq!(pieces.expect("pieces").failed, 2);
+}
+
+#[test]
+fn a_path_outside_the_root_is_refused_by_every_tool() {
+    let tree = Tree::new(&[("a.rs", "fn word() {}\n")]);
+    for path in ["..", "../x", "/etc", "a/../../b"] {
+        let path = Some(path.to_owned());
+        let search = search::Request { path: path.clone(), ..search::Request::new("word") };
+        let query = query::Request { path: path.clone(), ..query::Request::new("word()") };
+        assert!(
+            matches!(tree.engine.search(&search, &Stop::never()), Err(CodeError::Outside { .. })),
+            "{path:?}"
+        );
+        assert!(
+            matches!(tree.engine.query(&query, &Stop::never()), Err(CodeError::Outside { .. })),
+            "{path:?}"
+        );
+    }
+    let missing = search::Request { path: Some("no/such".to_owned()), ..search::Request::new("word") };
+    let error = tree.engine.search(&missing, &Stop::never()).expect_err("an error").to_string();
+    assert_eq!(error, "cannot search in \"no/such\": no such file or directory");
+    let inside = search::Request { path: Some("./x/../a.rs".to_owned()), ..search::Request::new("word") };
+    fs::create_dir(tree.path().join("x")).expect("a folder");
+    assert_eq!(search(&tree, &inside).results.len(), 1);
+}
+
+#[test]
+fn a_root_that_is_no_folder_is_refused() {
+    let tree = Tree::new(&[("a.rs", "")]);
+    let error = Engine::new(tree.path().join("a.rs")).expect_err("an error").to_string();
+    assert!(error.ends_with("it is not a folder"), "{error}");
+    assert!(Engine::new(tree.path().join("none")).is_err());
+}
+
+#[test]
+fn binary_files_are_left_out() {
+    let tree = Tree::new(&[("a.rs", "fn word() {}\n")]);
+    tree.write("b.bin", b"\x7fELF\0\0word\n");
+    tree.write("c.rs", b"fn word() {}\0\n");
+    assert_eq!(tree.found("word"), ["a.rs:1-1"]);
+    let exact = search::Request { exact: true, ..search::Request::new("word") };
+    assert_eq!(tree.places(&exact), ["a.rs:1-1"]);
+    let piece = tree.engine.extract(&extract::Request::new(["b.bin"]), &Stop::never()).expect("pieces");
+    assert_eq!(piece.results[0].error.as_deref(), Some("\"b.bin\" is a binary file"));
+}
+
+#[test]
+fn bytes_that_are_no_utf8_are_searched_and_shown_as_such() {
+    let tree = Tree::new(&[]);
+    tree.write("a.c", b"/* caf\xe9 */\nint word(void) { return 1; }\n");
+    assert_eq!(tree.found("word"), ["a.c:1-2"]);
+    let exact = search::Request { exact: true, ..search::Request::new("caf") };
+    assert_eq!(search(&tree, &exact).results[0].code, "/* caf\u{FFFD} */");
+    let pieces = tree.engine.extract(&extract::Request::new(["a.c#word"]), &Stop::never()).expect("pieces");
+    assert_eq!(pieces.failed, 0);
+    assert_eq!(pieces.notices, ["a.c is not UTF-8; what could not be read is shown as \u{FFFD}"]);
+    // ast-grep reads no such file; that is said instead of kept silent.
+    let results = tree.engine.query(&query::Request::new("return 1;"), &Stop::never()).expect("a query");
+    assert_eq!(results.notices, ["left out because they are not UTF-8: a.c"]);
+}
+
+#[test]
+fn a_line_of_a_hundred_megabytes_is_searched_piece_by_piece() {
+    let tree = Tree::new(&[("small.js", "needle()\n")]);
+    let mut line = vec![b'x'; 100 << 20];
+    // At the very edge of what is held at once, and near the end.
+    for at in [(16 << 20) - 3, 99 << 20] {
+        line[at..at + 8].copy_from_slice(b"needle()");
+    }
+    line.extend_from_slice(b"\nsecond needle()\n");
+    tree.write("big.js", &line);
+    let exact = search::Request { exact: true, ..search::Request::new("needle()") };
+    let results = search(&tree, &exact);
+    assert_eq!(tree.places(&exact), ["big.js:1-1", "big.js:2-2", "small.js:1-1"]);
+    assert!(results.results[0].code.len() < 2000 && results.results[0].code.contains("needle()"));
+    assert_eq!(results.results[1].code, "second needle()");
+
+    let ranked = search(&tree, &search::Request::new("needle"));
+    assert_eq!(ranked.results.len(), 1);
+    assert!(ranked.notices[0].contains("larger than 4 MB") && ranked.notices[0].contains("big.js"));
+    let matched = tree.engine.query(&query::Request::new("needle()"), &Stop::never()).expect("a query");
+    assert_eq!(matched.total, 1);
+    assert_eq!(matched.notices, ["left out because they are too large to parse: big.js"]);
+    let wanted = ["big.js", "big.js:1", "big.js:2", "big.js:7"];
+    let pieces = tree.engine.extract(&extract::Request::new(wanted), &Stop::never()).expect("pieces");
+    let errors: Vec<bool> = pieces.results.iter().map(|piece| piece.error.is_some()).collect();
+    assert_eq!(errors, [true, false, false, true]);
+    assert!(pieces.results[1].code.as_ref().is_some_and(|code| code.len() < 3000 && code.ends_with('…')));
+    assert_eq!(pieces.results[2].code.as_deref(), Some("second needle()"));
+}
+
+#[test]
+fn code_that_nests_without_end_does_no_harm() {
+    let deep = 20_000;
+    let tree = Tree::new(&[
+        ("a.js", &format!("f({}{})\n", "[".repeat(deep), "]".repeat(deep))),
+        ("b.json", &format!("{}{}\n", "{\"word\":".repeat(deep), "}".repeat(deep))),
+        ("c.rs", &format!("fn word() {{ {}{} }}\n", "{".repeat(deep), "}".repeat(deep))),
+    ]);
+    assert!(!tree.found("word").is_empty());
+    let results = tree.engine.query(&query::Request::new("f($A)"), &Stop::never()).expect("a query");
+    assert_eq!(results.total, 1);
+    let pieces = tree.engine.extract(&extract::Request::new(["c.rs#word", "b.json:1"]), &Stop::never());
+    assert_eq!(pieces.expect("pieces").failed, 0);
+}
+
+#[test]
+fn broken_code_and_odd_files_are_searched_all_the_same() {
+    let tree = Tree::new(&[
+        ("empty.rs", ""),
+        ("broken.rs", "fn word( { ]]]\n"),
+        ("blank.py", "\n\n\n"),
+        ("no_end", "word"),
+        ("crlf.rs", "fn word() {\r\n}\r\n"),
+    ]);
+    assert_eq!(tree.found("word").len(), 3);
+    let wanted = ["empty.rs", "empty.rs:1", "broken.rs:1", "blank.py:2", "no_end:1", "crlf.rs#word"];
+    let pieces = tree.engine.extract(&extract::Request::new(wanted), &Stop::never()).expect("pieces");
+    assert_eq!(pieces.failed, 0, "{pieces:?}");
+}

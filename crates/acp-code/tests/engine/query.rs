@@ -1,0 +1,120 @@
+//! Structural queries.
+
+use std::time::Duration;
+
+use acp_code::query::Request;
+use acp_code::{CodeError, Stop};
+
+use super::Tree;
+
+fn in_rust(pattern: &str) -> Request {
+    Request { language: Some("rust".to_owned()), ..Request::new(pattern) }
+}
+
+fn texts(tree: &Tree, request: &Request) -> Vec<String> {
+    let results = tree.engine.query(request, &Stop::never()).expect("a query");
+    results.results.into_iter().map(|hit| format!("{}:{} {}", hit.file, hit.lines[0], hit.code)).collect()
+}
+
+#[test]
+fn matches_come_in_order_with_what_stood_in_the_holes() {
+    let tree = Tree::new(&[
+        ("b.rs", "fn f() { push(1, 2); }\n"),
+        ("a.rs", "fn g() {\n    push(\n        x,\n        y,\n    );\n}\n"),
+        ("c.py", "push(1, 2)\n"),
+    ]);
+    let results = tree.engine.query(&in_rust("push($A, $$$REST)"), &Stop::never()).expect("a query");
+    assert_eq!(results.total, 2);
+    let [first, second] = &results.results[..] else { panic!("{results:?}") };
+    assert_eq!((first.file.as_str(), first.lines, first.column), ("a.rs", [2, 5], 5));
+    assert_eq!((second.file.as_str(), second.code.as_str(), second.bytes), ("b.rs", "push(1, 2)", [9, 19]));
+    assert_eq!(
+        (second.captures[0].name.as_str(), &second.captures[0].text[..]),
+        ("A", &["1".to_owned()][..])
+    );
+    assert_eq!(
+        (second.captures[1].name.as_str(), &second.captures[1].text[..]),
+        ("REST", &["2".to_owned()][..])
+    );
+}
+
+#[test]
+fn without_a_language_each_file_is_read_as_its_own() {
+    let tree = Tree::new(&[
+        ("a.rs", "fn f() { log(1); }\n"),
+        ("b.py", "log(1)\n"),
+        ("c.html", "<script>log(1)</script>\n"),
+        ("d.txt", "log(1)\n"),
+    ]);
+    let found = texts(&tree, &Request::new("log($X)"));
+    assert_eq!(found, ["a.rs:1 log(1)", "b.py:1 log(1)", "c.html:1 log(1)"]);
+    let js = Request { language: Some("js".to_owned()), ..Request::new("log($X)") };
+    assert_eq!(texts(&tree, &js), ["c.html:1 log(1)"]);
+}
+
+#[test]
+fn the_limit_comes_after_everything_was_found() {
+    let files: Vec<(String, String)> =
+        (0..30).map(|number| (format!("f{number:02}.rs"), "fn f() { a(); a(); }\n".repeat(20))).collect();
+    let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
+    let tree = Tree::new(&files);
+    let few =
+        tree.engine.query(&Request { max_results: 3, ..in_rust("a()") }, &Stop::never()).expect("a query");
+    let all = tree
+        .engine
+        .query(&Request { max_results: usize::MAX, ..in_rust("a()") }, &Stop::never())
+        .expect("a query");
+    assert_eq!((few.total, few.results.len()), (1200, 3));
+    assert_eq!((all.total, all.results.len()), (1200, 1200));
+    assert_eq!(few.results[..], all.results[..3]);
+}
+
+#[test]
+fn a_pattern_that_is_no_code_is_an_error_with_its_place() {
+    let tree = Tree::new(&[("a.rs", "fn f() { a(); }\n")]);
+    let fails = |request: &Request| match tree.engine.query(request, &Stop::never()) {
+        Err(CodeError::Pattern { language, line, column, .. }) => (language, line, column),
+        other => panic!("{request:?} gave {other:?}"),
+    };
+    assert_eq!(fails(&in_rust("fn f( {")).0, "Rust");
+    assert_eq!(fails(&in_rust("a(); b()")), ("Rust".to_owned(), 1, 6));
+    assert_eq!(fails(&in_rust("$$$A")).1, 1);
+    assert_eq!(fails(&Request::new("a(); b()")).0, "Rust", "the language of the files that are there");
+    let error = tree.engine.query(&in_rust("a(); b()"), &Stop::never()).expect_err("an error").to_string();
+    assert!(error.contains("line 1, column 6") && error.ends_with("  a(); b()\n       ^"), "{error}");
+    let language = Request { language: Some("cobol".to_owned()), ..Request::new("a()") };
+    let error = tree.engine.query(&language, &Stop::never()).expect_err("an error").to_string();
+    assert!(error.contains("\"cobol\" is not built in; use one of: bash, c, "), "{error}");
+}
+
+#[test]
+fn a_missing_token_that_the_parser_invents_still_matches() {
+    // The pattern's `;` stands nowhere in the file: tree-sitter invents it. A filter on punctuation would lose the match.
+    let tree = Tree::new(&[("a.c", "int f(void) { return call(1) }\n")]);
+    let request = Request { language: Some("c".to_owned()), ..Request::new("return call($A);") };
+    assert_eq!(tree.engine.query(&request, &Stop::never()).expect("a query").total, 1);
+}
+
+#[test]
+fn test_code_is_left_out_by_its_syntax() {
+    let text = "fn f() { a(1); }\n\n#[cfg(test)]\nmod checks {\n    fn g() { a(2); }\n}\n";
+    let tree = Tree::new(&[("a.rs", text), ("tests/b.rs", "fn h() { a(3); }\n")]);
+    let request = Request { allow_tests: false, ..in_rust("a($X)") };
+    assert_eq!(texts(&tree, &request), ["a.rs:1 a(1)"]);
+    assert_eq!(texts(&tree, &in_rust("a($X)")).len(), 3);
+}
+
+#[test]
+fn a_deadline_marks_the_results() {
+    let tree = Tree::new(&[("a.rs", "fn f() { a(); }\n")]);
+    let results = tree.engine.query(&in_rust("a()"), &Stop::after(Duration::ZERO)).expect("partial results");
+    assert!(results.truncated && results.results.is_empty());
+}
+
+#[test]
+fn a_language_without_files_is_said() {
+    let tree = Tree::new(&[("a.rs", "fn f() {}\n")]);
+    let request = Request { language: Some("go".to_owned()), ..Request::new("f()") };
+    let results = tree.engine.query(&request, &Stop::never()).expect("a query");
+    assert_eq!(results.notices, ["there are no Go files here"]);
+}

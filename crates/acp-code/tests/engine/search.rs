@@ -1,0 +1,230 @@
+//! Ranked and literal search.
+
+use std::time::Duration;
+
+use acp_code::search::Request;
+use acp_code::{CodeError, Stop};
+
+use super::Tree;
+
+const CACHE: &str = "\
+/// Forgets entries that nobody has asked for lately.
+pub fn evict(cache: &mut Cache) {
+    cache.entries.retain(|entry| entry.fresh);
+}
+
+pub fn unrelated(numbers: &[u32]) -> u32 {
+    numbers.iter().sum()
+}
+";
+
+#[test]
+fn the_best_result_is_the_whole_block_with_its_comment() {
+    let tree = Tree::new(&[("src/cache.rs", CACHE), ("src/other.rs", "fn entry() {}\n")]);
+    let results =
+        tree.engine.search(&Request::new("forget cache entries"), &Stop::never()).expect("a search");
+    let best = &results.results[0];
+    assert_eq!((best.file.as_str(), best.lines), ("src/cache.rs", [1, 4]));
+    assert_eq!((best.kind.as_str(), best.name.as_deref()), ("function", Some("evict")));
+    assert!(best.code.starts_with("/// Forgets") && best.code.ends_with('}'));
+    assert_eq!(best.matched, [1, 2, 3]);
+    assert!(results.results.is_sorted_by(|a, b| a.score >= b.score));
+}
+
+#[test]
+fn words_are_found_in_names_of_every_style_and_in_other_forms() {
+    let tree = Tree::new(&[
+        ("camel.js", "function parseHTTPHeader(line) {\n  return line;\n}\n"),
+        ("snake.py", "def parse_http_header(line):\n    return line\n"),
+        ("none.go", "package none\n\nfunc Other() {}\n"),
+    ]);
+    let mut found = tree.found("parsing headers");
+    found.sort();
+    assert_eq!(found, ["camel.js:1-3", "snake.py:1-2"]);
+    assert_eq!(tree.found("parseHeader").len(), 2);
+    assert_eq!(tree.found("HTTP").len(), 2);
+}
+
+#[test]
+fn operators_decide_what_may_be_a_result() {
+    let tree = Tree::new(&[
+        ("a.rs", "fn one() { red(); green(); }\n"),
+        ("b.rs", "fn two() { red(); blue(); }\n"),
+        ("c.rs", "fn three() { green(); blue(); }\n"),
+    ]);
+    let files = |query: &str| {
+        let mut found: Vec<String> = tree.found(query).iter().map(|place| place[..1].to_owned()).collect();
+        found.sort();
+        found.join("")
+    };
+    assert_eq!(files("red"), "ab");
+    assert_eq!(files("red green"), "abc");
+    assert_eq!(files("red AND green"), "a");
+    assert_eq!(files("red OR blue"), "abc");
+    assert_eq!(files("red NOT green"), "b");
+    assert_eq!(files("red -green"), "b");
+    assert_eq!(files("+red green"), "ab");
+    assert_eq!(files("(red AND green) OR (green AND blue)"), "ac");
+    assert_eq!(files("blue AND NOT (red OR green)"), "");
+    assert_eq!(files("\"red(); blue\""), "b");
+    assert_eq!(files("red file:b.rs"), "b");
+    assert_eq!(files("blue -file:b.rs"), "c");
+}
+
+#[test]
+fn filters_look_at_the_path() {
+    let tree = Tree::new(&[
+        ("src/a.rs", "fn word() {}\n"),
+        ("src/deep/a.py", "def word(): pass\n"),
+        ("docs/a.md", "# word\n"),
+    ]);
+    assert_eq!(tree.found("word ext:rs"), ["src/a.rs:1-1"]);
+    assert_eq!(tree.found("word lang:python"), ["src/deep/a.py:1-1"]);
+    assert_eq!(tree.found("word dir:docs"), ["docs/a.md:1-1"]);
+    assert_eq!(tree.found("word dir:src/deep"), ["src/deep/a.py:1-1"]);
+    assert_eq!(tree.found("word file:*.md"), ["docs/a.md:1-1"]);
+    assert_eq!(tree.found("word -ext:rs,md"), ["src/deep/a.py:1-1"]);
+    let inside = Request { path: Some("src/deep".to_owned()), ..Request::new("word") };
+    assert_eq!(tree.places(&inside), ["src/deep/a.py:1-1"]);
+}
+
+#[test]
+fn a_query_that_cannot_be_read_is_an_error_with_its_place() {
+    let tree = Tree::new(&[("a.rs", "fn a() {}\n")]);
+    let place = |query: &str| match tree.engine.search(&Request::new(query), &Stop::never()) {
+        Err(CodeError::Query { at, .. }) => at,
+        other => panic!("{query:?} gave {other:?}"),
+    };
+    assert_eq!(place("one \"two"), 5);
+    assert_eq!(place("one (two"), 5);
+    assert_eq!(place("one) two"), 4);
+    assert_eq!(place("one AND"), 5);
+    assert_eq!(place("OR one"), 1);
+    assert_eq!(place("one lang:klingon"), 5);
+    assert_eq!(place("one ext:"), 5);
+    assert_eq!(place("-one"), 1);
+    assert_eq!(place("ext:rs"), 1);
+    assert_eq!(place(""), 1);
+    let error = tree.engine.search(&Request::new("one (two"), &Stop::never()).expect_err("an error");
+    assert_eq!(
+        error.to_string(),
+        "cannot read the query at character 5: this `(` is never closed\n  one (two\n      ^"
+    );
+}
+
+#[test]
+fn exact_finds_every_line_as_grep_does() {
+    let tree = Tree::new(&[
+        ("a.rs", "fn f() {\n    call(x.y);\n    call(x.y); call(x.y);\n}\n"),
+        ("b.txt", "call(x.y)\r\nCALL(X.Y)\n"),
+    ]);
+    let exact = Request { exact: true, ..Request::new("call(x.y)") };
+    assert_eq!(tree.places(&exact), ["a.rs:2-2", "a.rs:3-3", "b.txt:1-1"]);
+    let results = tree.engine.search(&exact, &Stop::never()).expect("a search");
+    assert_eq!(results.total, 3);
+    assert_eq!(results.results[0].name.as_deref(), Some("f"), "the block around the line is named");
+    assert_eq!(results.results[2].code, "call(x.y)", "without the end of the line");
+}
+
+#[test]
+fn pages_have_the_exact_size_and_join_to_the_whole() {
+    let files: Vec<(String, String)> =
+        (0..23).map(|number| (format!("f{number:02}.rs"), format!("fn word_{number}() {{}}\n"))).collect();
+    let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
+    let tree = Tree::new(&files);
+    for exact in [false, true] {
+        let query = if exact { "word_" } else { "word" };
+        let first = Request { exact, session: Some("s".to_owned()), ..Request::new(query) };
+        let next = Request { next_page: true, ..first.clone() };
+        let whole = tree.places(&Request { max_results: 100, session: None, ..first.clone() });
+        let (one, two, three) = (tree.places(&first), tree.places(&next), tree.places(&next));
+        assert_eq!((one.len(), two.len(), three.len()), (10, 10, 3));
+        assert_eq!([one.clone(), two, three].concat(), whole);
+        assert!(tree.places(&next).is_empty(), "after the last page there is nothing");
+        assert_eq!(tree.places(&first), one, "without nextPage it is page 1 again");
+        let page = tree.engine.search(&first, &Stop::never()).expect("a search");
+        assert_eq!((page.page, page.total, page.more), (1, 23, true));
+    }
+}
+
+#[test]
+fn a_next_page_needs_the_search_that_it_continues() {
+    let tree = Tree::new(&[("a.rs", "fn word() {}\n")]);
+    let fails =
+        |request: &Request| tree.engine.search(request, &Stop::never()).expect_err("an error").to_string();
+    let next = Request { next_page: true, ..Request::new("word") };
+    assert!(fails(&next).contains("nextPage needs a session"));
+    let unknown = Request { session: Some("s".to_owned()), ..next.clone() };
+    assert!(fails(&unknown).contains("has no search yet"));
+    tree.places(&Request { next_page: false, ..unknown.clone() });
+    let other = Request { query: "other".to_owned(), ..unknown.clone() };
+    assert!(fails(&other).contains("last searched for \"word\""));
+    assert!(tree.places(&unknown).is_empty(), "the session is still there after the error");
+}
+
+#[test]
+fn two_sessions_do_not_share_their_pages() {
+    let tree = Tree::new(&[("a.rs", "fn word() {}\n"), ("b.rs", "fn word() {}\n")]);
+    let page = |session: &str, next_page: bool| Request {
+        max_results: 1,
+        session: Some(session.to_owned()),
+        next_page,
+        ..Request::new("word")
+    };
+    assert_eq!(tree.places(&page("s", false)), ["a.rs:1-1"]);
+    assert_eq!(tree.places(&page("t", false)), ["a.rs:1-1"]);
+    assert_eq!(tree.places(&page("s", true)), ["b.rs:1-1"]);
+    assert_eq!(tree.places(&page("t", true)), ["b.rs:1-1"]);
+}
+
+#[test]
+fn a_deadline_gives_what_there_is_and_says_so() {
+    let tree = Tree::new(&[("a.rs", "fn word() {}\n")]);
+    for exact in [false, true] {
+        let request = Request { exact, ..Request::new("word") };
+        let late = tree.engine.search(&request, &Stop::after(Duration::ZERO)).expect("partial results");
+        assert!(late.truncated && late.results.is_empty());
+        let stop = Stop::never();
+        stop.cancel();
+        assert!(matches!(tree.engine.search(&request, &stop), Err(CodeError::Cancelled)));
+    }
+}
+
+#[test]
+fn ten_runs_give_the_same_answer() {
+    let files: Vec<(String, String)> = (0..40)
+        .map(|number| {
+            (format!("d{}/f{number}.rs", number % 7), format!("fn word() {{ other({number}); }}\n"))
+        })
+        .collect();
+    let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
+    let tree = Tree::new(&files);
+    for query in ["word other", "other"] {
+        for exact in [false, true] {
+            let request = Request { exact, max_results: 50, ..Request::new(query) };
+            let first = tree.engine.search(&request, &Stop::never()).expect("a search");
+            for _ in 0..9 {
+                assert_eq!(tree.engine.search(&request, &Stop::never()).expect("a search"), first);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_class_gives_its_head_and_its_methods_but_nothing_twice() {
+    let methods: String = (0..12)
+        .map(|number| format!("    def method_{number}(self):\n        return self.word + {number}\n\n"))
+        .collect();
+    let tree = Tree::new(&[("a.py", &format!("class Holder:\n    \"\"\"A word.\"\"\"\n\n{methods}"))]);
+    let places = tree.places(&Request { max_results: 50, ..Request::new("word") });
+    assert_eq!(places.len(), 13, "{places:?}");
+    let mut lines: Vec<(usize, usize)> = places
+        .iter()
+        .filter_map(|place| {
+            let (first, last) = place.split_once(':')?.1.split_once('-')?;
+            Some((first.parse().ok()?, last.parse().ok()?))
+        })
+        .collect();
+    lines.sort_unstable();
+    assert!(lines.windows(2).all(|pair| pair[0].1 < pair[1].0), "{lines:?}");
+}
