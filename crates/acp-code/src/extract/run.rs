@@ -37,7 +37,7 @@ pub(crate) fn run(request: &Request, root: &Path, stop: &Stop) -> Result<Results
             Ok(pieces) => results.results.extend(pieces),
             Err(failure) => {
                 results.failed += 1;
-                results.results.push(failure);
+                results.results.push(failure.piece(wanted));
             }
         }
     }
@@ -60,11 +60,10 @@ struct Cut {
 }
 
 impl Asked<'_> {
-    fn pieces(&mut self, buffer: &mut Buffer) -> Result<Vec<Piece>, Piece> {
+    fn pieces(&mut self, buffer: &mut Buffer) -> Result<Vec<Piece>, Failure> {
         let exists = |name: &str| Place::find(self.root, Some(name)).is_ok_and(|place| place.path.is_file());
-        let spec = parse(self.text, exists).map_err(|what| failed(self.text, self.text, what))?;
-        let asked = self.text;
-        let fail = |what: String| failed(asked, &spec.file, what);
+        let spec = parse(self.text, exists).map_err(|what| Failure::new(self.text, what))?;
+        let fail = |what: String| Failure::new(&spec.file, what);
         let place = Place::find(self.root, Some(&spec.file)).map_err(|error| {
             fail(match error {
                 CodeError::Path { why, .. } => format!("cannot read {:?}: {why}", spec.file),
@@ -82,7 +81,7 @@ impl Asked<'_> {
             return Err(fail(format!("{shown:?} is a binary file")));
         }
         if matches!(content, Content::Larger(_)) {
-            return self.from_large(&place.path, &shown, &spec.wanted).map(|piece| vec![piece]).map_err(fail);
+            return self.large_file(&place.path, &shown, &spec.wanted).map(|piece| vec![piece]).map_err(fail);
         }
         let text = String::from_utf8_lossy(buffer.bytes());
         let language = lang::of(&place.path);
@@ -115,7 +114,7 @@ impl Asked<'_> {
     }
 
     /// Lines of a file that is too large to hold: no blocks, and long lines are cut.
-    fn from_large(&mut self, path: &Path, shown: &str, wanted: &Wanted) -> Result<Piece, String> {
+    fn large_file(&mut self, path: &Path, shown: &str, wanted: &Wanted) -> Result<Piece, String> {
         let megabytes = WHOLE >> 20;
         let Wanted::Lines(first, last) = *wanted else {
             return Err(format!(
@@ -143,8 +142,20 @@ impl Asked<'_> {
     }
 }
 
-fn failed(request: &str, file: &str, what: String) -> Piece {
-    Piece { request: request.to_owned(), file: file.to_owned(), error: Some(what), ..Piece::default() }
+/// Why there is no piece.
+struct Failure {
+    file: String,
+    what: String,
+}
+
+impl Failure {
+    fn new(file: &str, what: String) -> Self {
+        Self { file: file.to_owned(), what }
+    }
+
+    fn piece(self, request: &str) -> Piece {
+        Piece { request: request.to_owned(), file: self.file, error: Some(self.what), ..Piece::default() }
+    }
 }
 
 /// Reads lines without ever holding a whole one.

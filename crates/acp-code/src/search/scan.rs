@@ -110,10 +110,10 @@ impl Scanner {
         };
         match &self.beginnings {
             Some(Beginnings::Few(searcher)) => {
-                searcher.find_iter(bytes).for_each(|found| visit(found.start()))
+                searcher.find_iter(bytes).for_each(|found| visit(found.start()));
             }
             Some(Beginnings::Many(automaton)) => {
-                automaton.find_iter(bytes).for_each(|found| visit(found.start()))
+                automaton.find_iter(bytes).for_each(|found| visit(found.start()));
             }
             None => {}
         }

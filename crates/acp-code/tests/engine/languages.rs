@@ -4,8 +4,11 @@ use acp_code::{Stop, extract, search};
 
 use super::Tree;
 
-/// File, text, and what `file#symbol` gives.
-const BLOCKS: &[(&str, &str, &[(&str, [usize; 2])])] = &[
+/// What `file#symbol` gives.
+type Symbol = (&'static str, [usize; 2]);
+
+/// File, text and symbols.
+const BLOCKS: &[(&str, &str, &[Symbol])] = &[
     (
         "a.rs",
         "/// One.\npub trait Shape {\n    fn area(&self) -> f64;\n}\n\nmacro_rules! m { () => {} }\n",
