@@ -33,6 +33,8 @@ struct Session {
     /// Updates that the agent tells again while the session is being loaded.
     loading: Option<u64>,
     turn: Option<Tally>,
+    /// Whether anything has happened in it.
+    known: bool,
 }
 
 #[derive(Debug)]
@@ -113,7 +115,7 @@ impl Narrator {
     pub fn close(&mut self, reason: &str, out: &mut Vec<Told>) {
         let mut sessions: Vec<_> = std::mem::take(&mut self.sessions).into_iter().collect();
         sessions.sort_by(|(a, _), (b, _)| a.cmp(b));
-        for (name, session) in sessions {
+        for (name, session) in sessions.into_iter().filter(|(_, session)| session.known) {
             if let Some(turn) = session.turn {
                 let error = crate::event::raw(&serde_json::json!({ "message": reason }));
                 let end = turn.end(TurnEnd::INTERRUPTED.to_owned(), None, Some(error));
@@ -144,6 +146,7 @@ impl Narrator {
             *replayed += 1;
             return;
         }
+        session.known = true;
         if params.meta.is_none()
             && let Some(text) = plain_text(params.update.get())
         {
@@ -184,7 +187,8 @@ impl Narrator {
             }
             (Direction::ClientToAgent, "session/prompt", Some(session)) => {
                 let prompt = member(params, "prompt").unwrap_or_else(|| owned("[]"));
-                self.sessions.entry(session.clone()).or_default().turn = Some(Tally::default());
+                let known = self.sessions.entry(session.clone()).or_default();
+                (known.turn, known.known) = (Some(Tally::default()), true);
                 out.push((session.clone(), Body::TurnStart(TurnStart { prompt })));
                 Open::Prompt(session)
             }
@@ -253,7 +257,7 @@ impl Narrator {
             .unwrap_or_default();
         let Reply::Result(result) = reply else { return };
         let Some(session) = self.scope(Some(result)).or(asked) else { return };
-        self.sessions.entry(session.clone()).or_default();
+        self.sessions.entry(session.clone()).or_default().known = true;
         out.push((session, Body::Session(Opened { method, replayed, params, result: owned(result) })));
     }
 

@@ -230,7 +230,11 @@ async fn the_task_of_a_lost_proxy_is_answered_by_another_which_loads_its_session
     assert_eq!(result(&client, "more").await.stop_reason, "end_turn", "{}", other.said());
     let story = events(&client, &session, |story| story::ends(story).len() == 2).await;
     assert_eq!(turns(&story), 2, "each task was prompted once");
-    assert!(story.iter().any(|event| matches!(&event.body, Body::Session(opened) if opened.method == "session/load")));
+    assert!(
+        story
+            .iter()
+            .any(|event| matches!(&event.body, Body::Session(opened) if opened.method == "session/load"))
+    );
 }
 
 #[tokio::test]
@@ -324,7 +328,17 @@ fn what_is_wrong_with_nats_is_said_before_anything_is_served() {
     assert!(String::from_utf8_lossy(&nowhere.stderr).contains("is nats-server running there"));
     let spool = tempfile::tempdir().expect("a folder");
     let spool = spool.path().display().to_string();
-    let creds = ["proxy", "--agent", "mock", "--nats", "nats://127.0.0.1:1", "--nats-creds", "/no/such", "--spool", &spool];
+    let creds = [
+        "proxy",
+        "--agent",
+        "mock",
+        "--nats",
+        "nats://127.0.0.1:1",
+        "--nats-creds",
+        "/no/such",
+        "--spool",
+        &spool,
+    ];
     let no_creds = run(&creds);
     assert_eq!(no_creds.status.code(), Some(3));
     assert!(String::from_utf8_lossy(&no_creds.stderr).contains("/no/such"));

@@ -193,10 +193,8 @@ impl Workshop {
             Err(error) => return self.bury(&delivery, None, &error.to_string()).await,
         };
         loop {
-            let mine = self.enter(&task.id);
-            let Ok(mine) = mine else {
+            let Some(mine) = self.enter(&task.id) else {
                 // The same task a second time: it has the same end.
-                drop(mine);
                 self.over(&task.id).await;
                 continue;
             };
@@ -350,7 +348,7 @@ impl Workshop {
     /// Answers tasks that this proxy had begun before it was started again.
     async fn finish_left(self: Arc<Self>) {
         for claim in self.shared().unfinished() {
-            let Ok(mine) = self.enter(&claim.task) else { continue };
+            let Some(mine) = self.enter(&claim.task) else { continue };
             match self.shared().known(&claim.task).await {
                 Known::Ended(_) | Known::Withdrawn | Known::Nothing => self.shared().forget(&claim.task),
                 Known::Begun { .. } => self.interrupted(&claim).await,
@@ -379,14 +377,14 @@ impl Workshop {
     }
 
     /// Begins to look after a task, unless someone here does.
-    fn enter(&self, task: &str) -> Result<Entered<'_>, ()> {
+    fn enter(&self, task: &str) -> Option<Entered<'_>> {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         if running.contains_key(task) {
-            return Err(());
+            return None;
         }
         let (over, wait) = watch::channel(());
         running.insert(task.to_owned(), wait);
-        Ok(Entered { shop: self, task: task.to_owned(), _over: over })
+        Some(Entered { shop: self, task: task.to_owned(), _over: over })
     }
 
     /// Waits until nobody here looks after a task.

@@ -15,7 +15,7 @@ async fn nothing_is_lost_when_the_server_is_killed_three_times() {
     if server::left_out() {
         return;
     }
-    const COUNT: u64 = 6000;
+    const COUNT: u64 = 3000;
     let (mut server, world, spool) =
         (Server::start(), Arc::new(World::default()), tempfile::tempdir().expect("a folder"));
     let site = Site::start(&server, &world, spool.path()).await;
@@ -24,12 +24,12 @@ async fn nothing_is_lost_when_the_server_is_killed_three_times() {
     let session = session_of(&client, "long").await;
     for kill in 1..=3 {
         let sent = world.chunks.load(Ordering::Acquire);
-        until(|| world.chunks.load(Ordering::Acquire) >= sent + 300, || "the agent is held back".to_owned())
+        until(|| world.chunks.load(Ordering::Acquire) >= sent + 150, || "the agent is held back".to_owned())
             .await;
         server.kill();
         // The agent goes on: its events wait in the spool.
         let sent = world.chunks.load(Ordering::Acquire);
-        until(|| world.chunks.load(Ordering::Acquire) >= sent + 300, || "the agent is held back".to_owned())
+        until(|| world.chunks.load(Ordering::Acquire) >= sent + 150, || "the agent is held back".to_owned())
             .await;
         server.restart();
         let lost = format!("{kill} times lost");
@@ -50,7 +50,7 @@ async fn a_connection_that_stalls_for_five_seconds_holds_the_agent_back() {
     if server::left_out() {
         return;
     }
-    const COUNT: u64 = 60_000;
+    const COUNT: u64 = 30_000;
     let (server, world, spool) =
         (Server::start(), Arc::new(World::default()), tempfile::tempdir().expect("a folder"));
     let site = Site::start(&server, &world, spool.path()).await;

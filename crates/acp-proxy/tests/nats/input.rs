@@ -221,3 +221,36 @@ async fn who_may_not_enter_is_told_so() {
     let error = TaskClient::connect(&access, Subjects::default(), &say).await.map(drop).expect_err("no file");
     assert!(error.to_string().contains("/no/such/file"), "{error}");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tls_is_spoken_with_who_is_trusted_and_with_nobody_else() {
+    if server::left_out() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let (key, cert) = (folder.path().join("key.pem"), folder.path().join("cert.pem"));
+    let made = std::process::Command::new("openssl")
+        .args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"])
+        .args(["-addext", "subjectAltName=IP:127.0.0.1", "-addext", "basicConstraints=critical,CA:FALSE"])
+        .args([Path::new("-keyout"), &key, Path::new("-out"), &cert])
+        .output()
+        .expect("openssl runs; scripts/setup installs it, ACP_SKIP=nats leaves these tests out");
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let (key, cert_file) = (key.display().to_string(), cert.display().to_string());
+    let server = Server::with(&["--tls", "--tlscert", &cert_file, "--tlskey", &key]);
+    let (world, spool) = (Arc::new(World::default()), tempfile::tempdir().expect("a folder"));
+    let trusting = Access { url: server.url(), ca: Some(cert.clone()), tls: true, ..Access::default() };
+    let site =
+        Site::with(&server.url(), &world, spool.path(), |settings, _| settings.access = trusting.clone())
+            .await;
+    within(site.nats.ready()).await;
+    let say: Say = Arc::new(|_: &Saying<'_>| {});
+    let client = TaskClient::connect(&trusting, Subjects::default(), &say).await.expect("let in");
+    submit(&client, &task("t", "count 3")).await;
+    assert_eq!(result(&client, "t").await.stop_reason, "end_turn");
+    let strange = Access { ca: None, ..trusting };
+    let error =
+        TaskClient::connect(&strange, Subjects::default(), &say).await.map(drop).expect_err("not trusted");
+    assert!(error.to_string().contains("certificate"), "{error}");
+    site.stop().await;
+}

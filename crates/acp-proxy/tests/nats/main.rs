@@ -3,6 +3,7 @@
 mod agent;
 mod faults;
 mod input;
+#[allow(dead_code, reason = "others use the rest")]
 mod server;
 mod story;
 mod tasks;

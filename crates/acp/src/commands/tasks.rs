@@ -24,7 +24,14 @@ pub struct Args {
     #[command(subcommand)]
     command: Verb,
     /// Where NATS is: nats://HOST:PORT, tls://HOST:PORT, or several with commas
-    #[arg(long, value_name = "URL", env = "ACP_NATS", default_value = "nats://127.0.0.1:4222", global = true, help_heading = "NATS")]
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "ACP_NATS",
+        default_value = "nats://127.0.0.1:4222",
+        global = true,
+        help_heading = "NATS"
+    )]
     nats: String,
     #[command(flatten)]
     access: AccessArgs,
@@ -134,7 +141,7 @@ impl Submit {
         Task::parse(&payload).map_err(Trouble::usage)?;
         let trace = trace::child(self.traceparent.as_deref());
         client.submit(&self.queue, &task, Some(&trace)).await.map_err(trouble)?;
-        let mut screen = Screen::new(json, false);
+        let screen = Screen::new(json, false);
         screen.submitted(&task.id, &self.queue).map_err(Trouble::fault)?;
         if self.watch { follow(client, &task.id, screen).await } else { Ok(exit::OK) }
     }
@@ -219,9 +226,12 @@ async fn follow(client: &TaskClient, task: &str, mut screen: Screen) -> Result<u
     }
 }
 
-type Events = tokio::sync::mpsc::Receiver<Result<(u64, acp_proxy::event::Event), acp_proxy::event::EventError>>;
+type Events =
+    tokio::sync::mpsc::Receiver<Result<(u64, acp_proxy::event::Event), acp_proxy::event::EventError>>;
 
-async fn next(events: &mut Option<Events>) -> Result<(u64, acp_proxy::event::Event), acp_proxy::event::EventError> {
+async fn next(
+    events: &mut Option<Events>,
+) -> Result<(u64, acp_proxy::event::Event), acp_proxy::event::EventError> {
     match events {
         Some(events) => match events.recv().await {
             Some(event) => event,

@@ -17,7 +17,7 @@ use crate::talk::args::duration;
 #[derive(clap::Args, Clone, Debug)]
 pub struct AccessArgs {
     /// Credentials: a file with a JWT and a seed
-    #[arg(long, value_name = "FILE", env = "ACP_NATS_CREDS", help_heading = "NATS access")]
+    #[arg(long, value_name = "FILE", env = "ACP_NATS_CREDS", global = true, help_heading = "NATS access")]
     nats_creds: Option<PathBuf>,
     /// Credentials: a token
     #[arg(
@@ -25,6 +25,7 @@ pub struct AccessArgs {
         value_name = "TOKEN",
         env = "ACP_NATS_TOKEN",
         hide_env_values = true,
+        global = true,
         help_heading = "NATS access"
     )]
     nats_token: Option<String>,
@@ -34,6 +35,7 @@ pub struct AccessArgs {
         value_name = "NAME",
         env = "ACP_NATS_USER",
         requires = "nats_password",
+        global = true,
         help_heading = "NATS access"
     )]
     nats_user: Option<String>,
@@ -44,14 +46,15 @@ pub struct AccessArgs {
         env = "ACP_NATS_PASSWORD",
         hide_env_values = true,
         requires = "nats_user",
+        global = true,
         help_heading = "NATS access"
     )]
     nats_password: Option<String>,
     /// Credentials: a file with the seed of an nkey
-    #[arg(long, value_name = "FILE", env = "ACP_NATS_NKEY", help_heading = "NATS access")]
+    #[arg(long, value_name = "FILE", env = "ACP_NATS_NKEY", global = true, help_heading = "NATS access")]
     nats_nkey: Option<PathBuf>,
     /// Certificates to trust, besides the system's
-    #[arg(long, value_name = "FILE", env = "ACP_NATS_CA", help_heading = "NATS access")]
+    #[arg(long, value_name = "FILE", env = "ACP_NATS_CA", global = true, help_heading = "NATS access")]
     nats_ca: Option<PathBuf>,
     /// Our own certificate
     #[arg(
@@ -59,6 +62,7 @@ pub struct AccessArgs {
         value_name = "FILE",
         env = "ACP_NATS_CERT",
         requires = "nats_key",
+        global = true,
         help_heading = "NATS access"
     )]
     nats_cert: Option<PathBuf>,
@@ -68,14 +72,15 @@ pub struct AccessArgs {
         value_name = "FILE",
         env = "ACP_NATS_KEY",
         requires = "nats_cert",
+        global = true,
         help_heading = "NATS access"
     )]
     nats_key: Option<PathBuf>,
     /// Refuse to speak without TLS; tls:// in the address says the same
-    #[arg(long, help_heading = "NATS access")]
+    #[arg(long, global = true, help_heading = "NATS access")]
     nats_tls: bool,
     /// The names of the subjects of tasks: acp (acp.v1.agent.<agent>.task) or tasks (agent.tasks.<agent>)
-    #[arg(long, value_name = "STYLE", default_value = "acp", help_heading = "NATS")]
+    #[arg(long, value_name = "STYLE", default_value = "acp", global = true, help_heading = "NATS")]
     subject_style: Style,
 }
 

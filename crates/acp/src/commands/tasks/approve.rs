@@ -50,8 +50,14 @@ impl Approve {
         let mut found = open.iter().filter(|ask| ask.id.starts_with(id));
         let (Some(ask), None) = (found.next(), found.next()) else {
             let known: Vec<&str> = open.iter().map(|ask| ask.id.as_str()).collect();
-            let known = if known.is_empty() { "none is open".to_owned() } else { format!("open: {}", known.join(", ")) };
-            return Err(Trouble::usage(anyhow::anyhow!("no request, or several, begin with {id:?}; {known}")));
+            let known = if known.is_empty() {
+                "none is open".to_owned()
+            } else {
+                format!("open: {}", known.join(", "))
+            };
+            return Err(Trouble::usage(anyhow::anyhow!(
+                "no request, or several, begin with {id:?}; {known}"
+            )));
         };
         let option = match (&self.option, self.preset(ask)) {
             (Some(option), _) => Some(option.clone()),

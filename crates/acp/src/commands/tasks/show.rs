@@ -75,7 +75,9 @@ impl Screen {
                 human.note(&format!("permission {outcome}"))
             }
             Body::TurnEnd(_) => human.fresh(),
-            Body::Session(_) | Body::TurnStart(_) | Body::Frame(_) | Body::Closed(_) | Body::Part(_) => Ok(()),
+            Body::Session(_) | Body::TurnStart(_) | Body::Frame(_) | Body::Closed(_) | Body::Part(_) => {
+                Ok(())
+            }
         }
     }
 

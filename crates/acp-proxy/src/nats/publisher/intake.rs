@@ -1,0 +1,195 @@
+//! What happened becomes numbered lines, on disk first.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use bytes::Bytes;
+
+use super::super::spool::Line;
+use super::{Item, MEMORY, PAUSE, Publisher, State, What};
+use crate::event::{Body, Event, Part, TurnEnd, raw};
+use crate::talk::Level;
+use crate::turn::Tally;
+
+/// Events that were numbered together.
+pub(super) struct Batch {
+    /// Their lines.
+    text: Bytes,
+    /// Where each of them ends.
+    ends: Vec<usize>,
+    /// The number of the last.
+    last: u64,
+    trace: Option<Arc<str>>,
+}
+
+impl Publisher {
+    pub(super) fn take(&mut self, batch: Vec<Item>) {
+        let mut out = Vec::with_capacity(batch.len());
+        let mut wall = 0;
+        for item in batch {
+            wall = self.shared.wall(item.at);
+            match item.what {
+                What::Body(body) => {
+                    self.closed = matches!(body, Body::Closed(_));
+                    let now = item.at.saturating_duration_since(self.shared.began);
+                    self.aggregator.push(now, body, &mut out);
+                }
+                What::Task { id, trace, ended } => {
+                    self.aggregator.flush(&mut out);
+                    self.number(std::mem::take(&mut out), wall);
+                    self.task = Some((id, trace));
+                    self.waiter = Some(ended);
+                    self.closed = false;
+                }
+                What::GiveUp(why) => {
+                    // The turn may have ended in this very batch.
+                    self.aggregator.flush(&mut out);
+                    self.number(std::mem::take(&mut out), wall);
+                    if self.waiter.is_some() {
+                        let error = raw(&serde_json::json!({ "message": why }));
+                        let end = Tally::default().end(TurnEnd::INTERRUPTED.to_owned(), None, Some(error));
+                        self.aggregator.push(self.shared.began.elapsed(), Body::TurnEnd(end), &mut out);
+                    }
+                    self.closed = true;
+                }
+            }
+            if let Some(gate) = item.gate {
+                gate.leave(1);
+            }
+        }
+        self.number(out, wall);
+    }
+
+    pub(super) fn tick(&mut self) {
+        let mut out = Vec::new();
+        self.aggregator.tick(self.shared.began.elapsed(), &mut out);
+        self.number(out, self.shared.wall(Instant::now()));
+    }
+
+    /// Gives numbers, and writes to the spool.
+    fn number(&mut self, bodies: Vec<Body>, at: u64) {
+        if bodies.is_empty() {
+            return;
+        }
+        let mut text = Vec::with_capacity(256 * bodies.len());
+        let mut ends = Vec::with_capacity(bodies.len());
+        for body in bodies {
+            self.write(body, at, &mut text, &mut ends);
+        }
+        if self.state == State::Fenced {
+            let _ = self.spool.append(&text, self.seq, true);
+            return;
+        }
+        self.count(ends.len() as u64);
+        let trace = self.task.as_ref().and_then(|(_, trace)| trace.clone());
+        let batch = Batch { text: text.into(), ends, last: self.seq, trace };
+        self.unwritten.push_back(batch);
+        self.write_again();
+    }
+
+    /// Writes to the spool what is not there yet.
+    pub(super) fn write_again(&mut self) {
+        while let Some(batch) = self.unwritten.pop_front() {
+            let full = self.pending.len() >= 2 * self.shared.window || self.held >= MEMORY;
+            let keep = !full && !self.spool.has_more();
+            match self.spool.append(&batch.text, batch.last, keep) {
+                Ok(()) => {
+                    self.said_full = false;
+                    if keep {
+                        self.hold(&batch);
+                    }
+                }
+                Err(error) => {
+                    self.complain(&error);
+                    if keep {
+                        self.hold(&batch);
+                        continue;
+                    }
+                    self.unwritten.push_front(batch);
+                    self.retry = Some(Instant::now() + PAUSE);
+                    return;
+                }
+            }
+        }
+    }
+
+    fn complain(&mut self, error: &std::io::Error) {
+        if !std::mem::replace(&mut self.said_full, true) {
+            let folder = self.shared.spool.display();
+            let words = format!(
+                "cannot write to the spool in {folder}: {error}; events are held in memory, and the agent waits when there is no more room"
+            );
+            self.shared.say(Level::Error, &words);
+        }
+    }
+
+    fn hold(&mut self, batch: &Batch) {
+        let first = batch.last + 1 - batch.ends.len() as u64;
+        let mut from = 0;
+        for (seq, end) in (first..).zip(&batch.ends) {
+            let payload = batch.text.slice(from..*end);
+            self.held += payload.len();
+            self.pending.push_back(Line { seq, payload, trace: batch.trace.clone() });
+            from = end + 1;
+        }
+    }
+
+    pub(super) fn count(&mut self, more: u64) {
+        self.unstored += more;
+        self.shared.counts.waiting.fetch_add(more, Ordering::Relaxed);
+    }
+
+    fn write(&mut self, body: Body, at: u64, text: &mut Vec<u8>, ends: &mut Vec<usize>) {
+        self.seq += 1;
+        let turn_end = match &body {
+            Body::TurnEnd(end) => Some(end.clone()),
+            _ => None,
+        };
+        let task = self.task.as_ref().map(|(id, _)| id.clone());
+        let mut event =
+            Event { session: self.session.to_string(), epoch: self.epoch, seq: self.seq, at, task, body };
+        let begin = text.len();
+        event.write(text);
+        let most = self.shared.largest();
+        if text.len() - begin > most {
+            // Too large for one message: the same in pieces.
+            text.truncate(begin);
+            let (of, data) = (event.body.kind().to_owned(), event.body.to_json());
+            let pieces = pieces(&data, most / 2 - 512);
+            let count = pieces.len() as u64;
+            for (index, piece) in (0..).zip(pieces) {
+                if index > 0 {
+                    self.seq += 1;
+                }
+                event.seq = self.seq;
+                event.body = Body::Part(Part { of: of.clone(), index, count, text: piece.to_owned() });
+                event.write(text);
+                ends.push(text.len());
+                text.push(b'\n');
+            }
+        } else {
+            ends.push(text.len());
+            text.push(b'\n');
+        }
+        if let Some(end) = turn_end {
+            if let Some(waiter) = self.waiter.take() {
+                self.ends.push_back((self.seq, waiter, end));
+            }
+            self.task = None;
+        }
+    }
+}
+
+/// Text in pieces of at most so many bytes, none of them cut inside a character.
+fn pieces(text: &str, most: usize) -> Vec<&str> {
+    let mut pieces = Vec::new();
+    let mut rest = text;
+    while rest.len() > most {
+        let (piece, more) = rest.split_at(rest.floor_char_boundary(most));
+        pieces.push(piece);
+        rest = more;
+    }
+    pieces.push(rest);
+    pieces
+}
