@@ -159,7 +159,7 @@ fn an_agent_that_answers_with_the_wrong_shape_is_noted_and_the_connection_kept()
     let wrong = talker.ask("session/new", new.clone());
     let reply = talker.answer(wrong);
     let why = reply["error"]["message"].as_str().unwrap_or_default();
-    assert!(why.contains("wrong shape") && why.contains("not an object"), "{reply}");
+    assert!(why.contains("wrong shape") && why.contains("sessionId is missing"), "{reply}");
     proxy.wait_for_words("wrong-shape session/new");
     // The connection is kept, and a session id that is given twice is noted.
     let right = talker.ask("session/new", new.clone());
