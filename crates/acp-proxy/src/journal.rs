@@ -16,7 +16,7 @@ mod write;
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub use files::{default_folder, segments};
+pub use files::{default_folder, runs, segments};
 pub use read::{
     Conversation, Notice, Reader, SegmentError, Spoken, conversations, conversations_of, is_segment,
 };

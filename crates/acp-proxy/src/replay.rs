@@ -124,6 +124,25 @@ impl Recording {
         }
     }
 
+    /// Shows every conversation in a journal, one run after another: a journal may be larger than the memory.
+    pub fn each_of_journal(
+        folder: &Path,
+        mut show: impl FnMut(Recording) -> std::io::Result<()>,
+    ) -> Result<(), ReplayError> {
+        let io = |error| ReplayError::Io { place: folder.display().to_string(), error };
+        for run in journal::runs(folder).map_err(io)? {
+            let (found, notices) = journal::conversations_of(&run, None)?;
+            if found.is_empty() {
+                continue;
+            }
+            for recording in recordings(found, &notices, "")? {
+                show(recording)
+                    .map_err(|error| ReplayError::Io { place: "standard output".into(), error })?;
+            }
+        }
+        Ok(())
+    }
+
     /// The sessions that were opened in it.
     #[must_use]
     pub fn sessions(&self) -> Vec<String> {
@@ -195,7 +214,7 @@ fn recordings(
     if found.is_empty() {
         return Err(ReplayError::Empty(place.to_owned()));
     }
-    let mut recordings = found.into_iter().map(canonical).collect::<Result<Vec<_>, _>>()?;
+    let mut recordings = found.into_iter().map(canonical).collect::<Vec<_>>();
     if let Some(first) = recordings.first_mut() {
         first.notices.extend(notices.iter().map(ToString::to_string));
     }
@@ -203,13 +222,16 @@ fn recordings(
 }
 
 /// What was said on two wires, as one conversation: the translation is done again.
-fn canonical(conversation: Conversation) -> Result<Recording, ReplayError> {
+fn canonical(conversation: Conversation) -> Recording {
     let dialect = |name: Option<&String>| name.and_then(|name| name.parse::<Dialect>().ok());
     let opened = conversation.opened.as_ref();
     let client = dialect(opened.map(|opened| &opened.client_dialect)).unwrap_or(Dialect::V1);
     let agent = dialect(opened.map(|opened| &opened.agent_dialect)).unwrap_or(Dialect::V1);
+    let mut notices = Vec::new();
     if client == agent && client != Dialect::V1 {
-        return Err(ReplayError::Foreign { place: conversation.name, dialect: client.to_string() });
+        let name = &conversation.name;
+        notices
+            .push(format!("{name}: both sides speak {client}, nothing was translated, so nothing is shown"));
     }
     let mut bridge = Bridge::new(client, agent, Options::default());
     let mut said = Vec::with_capacity(conversation.spoken.len());
@@ -232,21 +254,20 @@ fn canonical(conversation: Conversation) -> Result<Recording, ReplayError> {
         });
     }
     decided.for_each(|(_, decision)| push_decision(&mut said, &decision));
-    let mut notices = Vec::new();
     if conversation.missing > 0 {
         notices.push(format!(
             "{}: {} records are missing in this run: the journal could not be written",
             conversation.name, conversation.missing
         ));
     }
-    Ok(Recording {
+    Recording {
         at: opened.map(|opened| opened.at.clone()),
         agent: opened.map(|opened| opened.agent.clone()),
         outcome: conversation.closed.map(|closed| closed.outcome),
         name: conversation.name,
         said,
         notices,
-    })
+    }
 }
 
 /// A request that the proxy answered itself, and its answer.

@@ -31,6 +31,23 @@ pub fn segments(folder: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
+/// The segments in a folder, run by run.
+pub fn runs(folder: &Path) -> io::Result<Vec<Vec<PathBuf>>> {
+    let mut runs: Vec<Vec<PathBuf>> = Vec::new();
+    let mut last = None;
+    for path in segments(folder)? {
+        let run = run_of(&path).map(|(run, _)| run);
+        if last != run || runs.is_empty() {
+            runs.push(Vec::new());
+            last = run;
+        }
+        if let Some(run) = runs.last_mut() {
+            run.push(path);
+        }
+    }
+    Ok(runs)
+}
+
 /// The run that a segment belongs to, and its number in it.
 pub(crate) fn run_of(path: &Path) -> Option<(String, u32)> {
     let stem = path.file_stem()?.to_str()?;

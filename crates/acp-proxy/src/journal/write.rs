@@ -1,8 +1,9 @@
 //! Writing.
 
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
@@ -40,8 +41,12 @@ struct Inner {
     settings: Settings,
     run: String,
     state: Mutex<State>,
+    /// Why nothing can be written now; apart from the state, which may be waiting for a disk.
+    trouble: Mutex<Option<JournalError>>,
     /// Written, and not yet forced to the disk.
     dirty: AtomicBool,
+    /// Segments that were finished since then.
+    finished: Mutex<Vec<Arc<File>>>,
     counts: Counts,
     say: Say,
     /// Ends the thread that forces things to the disk.
@@ -82,7 +87,9 @@ impl Journal {
             place: folder.display().to_string(),
             reason: error.to_string(),
         };
-        std::fs::create_dir_all(&settings.folder).map_err(fail)?;
+        // What was said is its owner's business.
+        let mut builder = DirBuilder::new();
+        builder.recursive(true).mode(0o700).create(&settings.folder).map_err(fail)?;
         for mended in super::recover(&settings.folder).map_err(fail)? {
             say(&Saying::plain(Level::Warn, &mended.to_string()));
         }
@@ -101,7 +108,9 @@ impl Journal {
         let inner = Arc::new(Inner {
             run,
             state: Mutex::new(state),
+            trouble: Mutex::default(),
             dirty: AtomicBool::new(false),
+            finished: Mutex::default(),
             counts,
             say,
             stop: Mutex::default(),
@@ -133,7 +142,7 @@ impl Journal {
     /// Why nothing can be written now, if that is so.
     #[must_use]
     pub fn failure(&self) -> Option<JournalError> {
-        self.inner.lock().failure.as_ref().map(|(error, _)| error.clone())
+        lock(&self.inner.trouble).clone()
     }
 
     /// A conversation begins.
@@ -219,7 +228,7 @@ impl State {
         let path = files::segment_path(&settings.folder, run, segment, OPEN);
         // Nobody mends what is locked, and it is locked before it has its name.
         let unnamed = path.with_extension("new");
-        let file = OpenOptions::new().read(true).write(true).create_new(true).open(&unnamed)?;
+        let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&unnamed)?;
         file.lock()?;
         let named = (&file).write_all(MAGIC).and_then(|()| std::fs::rename(&unnamed, &path));
         if let Err(error) = named {
@@ -282,6 +291,7 @@ impl Inner {
         match self.try_append(state, record) {
             Ok(()) => {
                 if state.failure.take().is_some() {
+                    *lock(&self.trouble) = None;
                     self.counts.healthy.set(1);
                     let gap = std::mem::take(&mut state.missing.records);
                     state.missing.bytes = 0;
@@ -299,6 +309,7 @@ impl Inner {
                 if state.failure.is_none() {
                     (self.say)(&Saying::plain(Level::Error, &error.to_string()));
                 }
+                *lock(&self.trouble) = Some(error.clone());
                 state.failure = Some((error.clone(), Instant::now()));
                 self.missed(state, record, error)
             }
@@ -352,6 +363,11 @@ impl Inner {
             return Err(error);
         }
         let before = std::mem::replace(state, next);
+        if let Sync::Every(_) = self.settings.sync {
+            // A whole segment takes the disk a while, and somebody waits for us.
+            lock(&self.finished).push(before.file);
+            self.dirty.store(true, Ordering::Release);
+        }
         state.number = before.number;
         state.failure = before.failure;
         state.missing = before.missing;
@@ -374,13 +390,14 @@ impl Inner {
             state.number = number;
             return Err(error);
         }
-        if self.settings.sync != Sync::System {
+        let last = why == "stopped" || self.settings.sync == Sync::Always;
+        if last && self.settings.sync != Sync::System {
             state.file.sync_all()?;
         }
         let done = files::segment_path(&self.settings.folder, &self.run, state.segment, DONE);
         std::fs::rename(&state.path, &done)?;
         state.path = done;
-        if self.settings.sync != Sync::System {
+        if last && self.settings.sync != Sync::System {
             files::sync_folder(&self.settings.folder)?;
         }
         Ok(())
@@ -390,8 +407,13 @@ impl Inner {
         if !self.dirty.swap(false, Ordering::AcqRel) {
             return;
         }
-        let file = self.lock().file.clone();
-        if let Err(error) = file.sync_data() {
+        let mut files = std::mem::take(&mut *lock(&self.finished));
+        let renamed = !files.is_empty();
+        files.push(self.lock().file.clone());
+        let forced = files.iter().try_for_each(|file| file.sync_data());
+        let forced =
+            forced.and_then(|()| if renamed { files::sync_folder(&self.settings.folder) } else { Ok(()) });
+        if let Err(error) = forced {
             let words = format!("the journal was written, but could not be forced to the disk: {error}");
             (self.say)(&Saying::plain(Level::Error, &words));
             self.counts.failures.up();
@@ -406,6 +428,7 @@ impl Inner {
         {
             let _ = thread.join();
         }
+        self.force();
         let mut state = self.lock();
         if std::mem::replace(&mut state.finished, true) {
             return Ok(());

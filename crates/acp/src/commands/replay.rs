@@ -7,7 +7,7 @@ use std::io::{self, ErrorKind, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use acp_proxy::replay::{Recording, find};
+use acp_proxy::replay::{Recording, ReplayError, find};
 use acp_rpc::transcript::Entry;
 use anyhow::Context;
 
@@ -56,6 +56,9 @@ enum Format {
 
 /// Shows a conversation again, or plays its agent.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    if let (true, None) = (args.list, &args.what) {
+        return list_journal(args);
+    }
     let recordings = match recordings(args) {
         Ok(recordings) => recordings,
         Err(error) => {
@@ -89,14 +92,25 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 fn recordings(args: &Args) -> anyhow::Result<Vec<Recording>> {
-    Ok(match &args.what {
-        Some(what) => find(what, args.journal.clone())?,
-        None => {
-            let folder = args.journal.clone().or_else(acp_proxy::journal::default_folder);
-            let folder = folder.context("neither XDG_STATE_HOME nor HOME is set; use --journal DIR")?;
-            Recording::of_journal(&folder, None)?
+    let what = args.what.as_deref().context("what? name a file, a session or a conversation")?;
+    Ok(find(what, args.journal.clone())?)
+}
+
+fn list_journal(args: &Args) -> anyhow::Result<ExitCode> {
+    let folder = args.journal.clone().or_else(acp_proxy::journal::default_folder);
+    let folder = folder.context("neither XDG_STATE_HOME nor HOME is set; use --journal DIR")?;
+    let listed = Recording::each_of_journal(&folder, |recording| {
+        recording.notices.iter().for_each(|notice| eprintln!("acp replay: {notice}"));
+        list(&[recording])
+    });
+    match listed {
+        Ok(()) => Ok(ExitCode::SUCCESS),
+        Err(ReplayError::Io { error, .. }) if error.kind() == ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
+        Err(error) => {
+            eprintln!("acp replay: {error}");
+            Ok(ExitCode::from(exit::USAGE))
         }
-    })
+    }
 }
 
 fn list(recordings: &[Recording]) -> io::Result<()> {
