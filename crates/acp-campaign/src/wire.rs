@@ -54,7 +54,7 @@ impl Wire {
             child,
             tx: link.tx,
             judge: Judge::new(JudgeConfig::default()),
-            overhear: dialect.map(|dialect| Overhear::new(dialect, Options::default())),
+            overhear: dialect.map(|dialect| Overhear::new(dialect, overheard())),
             sent: Splitter::new(acp_rpc::DEFAULT_LINE_LIMIT),
             began,
         }
@@ -126,6 +126,11 @@ impl Wire {
         drain.abort();
         (judged, Some(Ended { stderr: child.stderr_tail(), exit }))
     }
+}
+
+/// What a form cannot say is taken to be so: nobody can break a rule about it.
+fn overheard() -> Options {
+    Options { client_files: true, load_session: true, ..Options::default() }
 }
 
 /// An agent that still has output can end only while somebody reads it.

@@ -275,6 +275,10 @@ fn the_mock_passes_every_dialects_own_suite_and_no_other_dialect_does() {
                 "0.3",
             ]);
             let results: serde_json::Value = serde_json::from_str(&text(&output)).expect("JSON");
+            // The judge reads a translated copy; the conforming agent breaks no rule in it.
+            let findings = results["agents"][0]["findings"].as_array().expect("findings");
+            let broken: Vec<_> = findings.iter().filter(|finding| finding["severity"] == "must").collect();
+            assert!(spoken != dialect || broken.is_empty(), "{dialect}: {broken:?}");
             let tests = results["agents"][0]["tests"].as_array().expect("tests").clone();
             tests
                 .iter()
@@ -332,4 +336,15 @@ fn the_matrix_shows_what_was_declared_and_seen() {
     let page = text(&acp(&["matrix", &file, "--format", "html"]));
     assert!(page.contains("<table>") && !page.contains("src="), "{page}");
     assert_eq!(acp(&["matrix", "no-such-file.json"]).status.code(), Some(2));
+}
+
+#[test]
+fn the_judge_reads_along_where_a_test_is_in_a_forms_own_words() {
+    let line =
+        format!("{} mock --stdio --dialect delta --defect unknown-update-kind", env!("CARGO_BIN_EXE_acp"));
+    let output =
+        acp(&["comply", &suite("delta"), "--test", "delta.prompt", "--command", &line, "--format", "json"]);
+    let results: serde_json::Value = serde_json::from_str(&text(&output)).expect("JSON");
+    let findings = results["agents"][0]["findings"].as_array().expect("findings");
+    assert!(findings.iter().any(|finding| finding["requirement"] == "PT-04"), "{results}");
 }
