@@ -189,7 +189,8 @@ impl Publisher {
             self.unclaim();
         }
         if up && self.state == State::Unclaimed && !self.pending.is_empty() && self.retry.is_none() {
-            self.sync().await;
+            // It may turn out that everything is stored: whoever called looks before anything is waited for.
+            return self.sync().await;
         }
         if up {
             self.send().await;

@@ -250,3 +250,56 @@ async fn every_frame_is_live_and_not_stored() {
     result(&client, "t").await;
     site.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_crash_left_is_sent_once_and_never_after_somebody_else() {
+    if server::left_out() {
+        return;
+    }
+    let (server, world, spool) =
+        (Server::start(), Arc::new(World::default()), tempfile::tempdir().expect("a folder"));
+    let site = Site::start(&server, &world, spool.path()).await;
+    let client = client(&server).await;
+    submit(&client, &task("t", "count 10")).await;
+    let session = result(&client, "t").await.session.expect("a session");
+    site.stop().await;
+    let told = story_so_far(&client, &session, 14).await;
+    check(&told);
+    let last = &told[13];
+    assert!(matches!(last.body, Body::Closed(_)), "{last}");
+    let leave = |events: &[&Event]| {
+        let text: String = events.iter().map(|event| format!("{event}\n")).collect();
+        let name = format!("{session}.{}.000001.ndjson", events[0].epoch);
+        std::fs::write(spool.path().join(name), text).expect("written");
+    };
+    let files = |end: &str| {
+        let files = std::fs::read_dir(spool.path()).expect("a folder").flatten();
+        files.filter(|file| file.path().extension().is_some_and(|found| found == end)).count()
+    };
+    // All of it was stored, and nobody lived to say so.
+    leave(&[last]);
+    let site = Site::start(&server, &world, spool.path()).await;
+    within(site.nats.ready()).await;
+    assert_eq!((files("ndjson"), site.nats.report().stored), (0, 0));
+    site.stop().await;
+    // Some of it was.
+    let next = Event { seq: last.seq + 1, ..last.clone() };
+    leave(&[last, &next]);
+    let site = Site::start(&server, &world, spool.path()).await;
+    within(site.nats.ready()).await;
+    let told = story_so_far(&client, &session, 15).await;
+    check(&told);
+    assert_eq!((files("ndjson"), site.nats.report().stored), (0, 1));
+    site.stop().await;
+    // Somebody else has the session since.
+    let theirs = Event { epoch: last.epoch + 1, seq: 1, ..last.clone() };
+    let context = async_nats::jetstream::new(async_nats::connect(server.url()).await.expect("a connection"));
+    let sent = context.publish(Subjects::default().event(&session), theirs.to_json().into()).await;
+    sent.expect("sent").await.expect("stored");
+    let late = Event { seq: last.seq + 2, ..last.clone() };
+    leave(&[&late]);
+    let site = Site::start(&server, &world, spool.path()).await;
+    within(site.nats.ready()).await;
+    assert_eq!((files("ndjson"), files("fenced"), site.nats.report().stored), (0, 1, 0));
+    site.stop().await;
+}
