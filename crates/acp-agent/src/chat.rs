@@ -187,7 +187,7 @@ fn result(call: &Value) -> String {
             Some("content") => parts
                 .push(item.pointer("/content/text").and_then(Value::as_str).unwrap_or_default().to_owned()),
             Some("diff") => {
-                parts.push(format!("{} was written.", item["path"].as_str().unwrap_or("The file")))
+                parts.push(format!("{} was written.", item["path"].as_str().unwrap_or("The file")));
             }
             _ => {}
         }

@@ -40,7 +40,6 @@ fn choice(name: &str, base: &str) -> Choice {
         provider: name.to_owned(),
         model: Some("m".to_owned()),
         base_url: Some(base.to_owned()),
-        ..Choice::default()
     }
 }
 

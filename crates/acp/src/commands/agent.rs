@@ -25,13 +25,14 @@ pub struct Args {
     /// Say on standard error what happens; DEBUG=1 does the same
     #[arg(long)]
     debug: bool,
-    /// Who thinks: scripted (plain wishes, no key, no network), anthropic, openai, google, ollama or openai-compatible
+    /// Who thinks: scripted (plain wishes, no key, no network), anthropic, openai, openai-chat, openai-responses, google or
+    /// ollama. The key is read from the environment, for instance ANTHROPIC_API_KEY
     #[arg(long, value_name = "NAME", default_value = "scripted")]
     provider: String,
     /// The provider's model
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
-    /// Another address of the provider
+    /// Another address of the provider, or of any server that speaks like it
     #[arg(long, value_name = "URL")]
     base_url: Option<String>,
     /// Allow files to be changed
@@ -113,7 +114,6 @@ fn settings(args: &Args) -> anyhow::Result<Settings> {
             provider: args.provider.clone(),
             model: args.model.clone(),
             base_url: args.base_url.clone(),
-            ..Choice::default()
         },
         allow_edit: args.allow_edit,
         enable_delegate: args.enable_delegate,
