@@ -181,3 +181,38 @@ fn a_session_with_an_agent_of_any_form_goes_on_in_another_process() {
         assert!(second.contains("The word was kumquat"), "{dialect}: {second}");
     }
 }
+
+#[test]
+fn a_2025_1_client_logs_in_with_a_token() {
+    let lines = |token: &str| {
+        [
+            r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocol_version":"2025.1","working_directory":"/"}}"#.to_owned(),
+            r#"{"jsonrpc":"2.0","id":2,"method":"session/new","params":{"session_id":"a"}}"#.to_owned(),
+            format!(r#"{{"jsonrpc":"2.0","id":3,"method":"authenticate","params":{{"type":"token","token":"{token}"}}}}"#),
+            r#"{"jsonrpc":"2.0","id":4,"method":"session/new","params":{"session_id":"b"}}"#.to_owned(),
+        ]
+        .join("\n")
+            + "\n"
+    };
+    for (token, logged_in) in [("secret", true), ("guessed", false)] {
+        let mut mock = Command::new(ACP)
+            .args(["mock", "--stdio", "--dialect", "2025.1", "--require-auth", "secret"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("acp runs");
+        let mut stdin = mock.stdin.take().expect("a pipe");
+        stdin.write_all(lines(token).as_bytes()).expect("a pipe");
+        drop(stdin);
+        let output = mock.wait_with_output().expect("its end");
+        let answers: Vec<serde_json::Value> = String::from_utf8_lossy(&output.stdout)
+            .lines()
+            .map(|line| serde_json::from_str(line).expect("JSON"))
+            .collect();
+        let answer = |id: u64| answers.iter().find(|answer| answer["id"] == id).expect("an answer");
+        assert_eq!(answer(2)["error"]["code"], -32002, "{}", answer(2));
+        for id in [3, 4] {
+            assert_eq!(answer(id)["result"]["status"] == "ok", logged_in, "{token}: {}", answer(id));
+        }
+    }
+}
