@@ -293,6 +293,9 @@ impl Conversation {
                 if self.tongue.is_canonical() {
                     self.held.push_back(Held::Frame(frame));
                 } else {
+                    if let Tongue::Foreign(translator) = &mut self.tongue {
+                        translator.set_wall_clock(wall_clock());
+                    }
                     let headings = self.tongue.agent_says(frame);
                     self.head(headings);
                 }

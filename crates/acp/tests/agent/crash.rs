@@ -36,8 +36,12 @@ fn what_was_shown_before_a_kill_is_there_after_it() {
         .filter_map(|update| update["content"]["text"].as_str())
         .collect();
     assert_eq!(said, ["Read notes.txt", "Run the command 'sleep 600'"]);
-    let cut_off: Vec<&Value> = again.updates().into_iter().filter(|update| update["toolCallId"] == call).collect();
-    assert_eq!((cut_off.len(), &cut_off[0]["status"], &cut_off[0]["kind"]), (1, &json!("failed"), &json!("execute")));
+    let cut_off: Vec<&Value> =
+        again.updates().into_iter().filter(|update| update["toolCallId"] == call).collect();
+    assert_eq!(
+        (cut_off.len(), &cut_off[0]["status"], &cut_off[0]["kind"]),
+        (1, &json!("failed"), &json!("execute"))
+    );
     assert_eq!(again.prompt(&session, "Say 'back'")["result"]["stopReason"], "end_turn");
     assert_eq!(again.end().0, Some(0));
 }
@@ -62,7 +66,8 @@ fn a_full_disk_is_told_instead_of_acknowledged() {
             break;
         }
     }
-    let words = refused["error"]["message"].as_str().unwrap_or_else(|| panic!("never full: {refused}")).to_owned();
+    let words =
+        refused["error"]["message"].as_str().unwrap_or_else(|| panic!("never full: {refused}")).to_owned();
     assert!(words.contains("cannot keep sessions"), "{words}");
     drop(talk.end());
     let (again, loaded) = load(&place, &session);

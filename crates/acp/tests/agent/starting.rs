@@ -114,8 +114,11 @@ fn it_listens_on_a_port_for_many_clients() {
     let address = told["listening"].as_str().expect("an address").to_owned();
     for _ in 0..3 {
         let mut socket = std::net::TcpStream::connect(&address).expect("it listens");
-        writeln!(socket, r#"{{"jsonrpc":"2.0","id":1,"method":"initialize","params":{{"protocolVersion":1}}}}"#)
-            .expect("it reads");
+        writeln!(
+            socket,
+            r#"{{"jsonrpc":"2.0","id":1,"method":"initialize","params":{{"protocolVersion":1}}}}"#
+        )
+        .expect("it reads");
         let mut answer = String::new();
         BufReader::new(&socket).read_line(&mut answer).expect("it answers");
         assert!(answer.contains("acp-agent"), "{answer}");

@@ -78,7 +78,8 @@ impl Talk {
     /// A connection in version 1 with this client capability, initialized.
     pub(crate) fn v1(command: Command, capabilities: &Value) -> Self {
         let mut talk = Self::start(command);
-        let ready = talk.ask("initialize", &json!({ "protocolVersion": 1, "clientCapabilities": capabilities }));
+        let ready =
+            talk.ask("initialize", &json!({ "protocolVersion": 1, "clientCapabilities": capabilities }));
         assert_eq!(ready["result"]["protocolVersion"], 1, "{ready}");
         talk
     }
@@ -142,7 +143,8 @@ impl Talk {
     }
 
     pub(crate) fn words(&self) -> String {
-        let said = self.updates().into_iter().filter(|update| update["sessionUpdate"] == "agent_message_chunk");
+        let said =
+            self.updates().into_iter().filter(|update| update["sessionUpdate"] == "agent_message_chunk");
         said.filter_map(|update| update["content"]["text"].as_str()).collect()
     }
 
