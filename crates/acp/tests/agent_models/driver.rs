@@ -101,35 +101,35 @@ impl Agent {
     /// Greets and opens a session in this folder.
     pub fn session(&mut self, folder: &Path) -> String {
         self.greet();
-        let opened = self.call("session/new", json!({"cwd": folder, "mcpServers": []}));
+        let opened = self.call("session/new", &json!({"cwd": folder, "mcpServers": []}));
         opened["result"]["sessionId"].as_str().unwrap_or_else(|| panic!("no session: {opened}")).to_owned()
     }
 
     pub fn greet(&mut self) {
         let fs = json!({"fs": {"readTextFile": false, "writeTextFile": false}, "terminal": false});
-        let greeted = self.call("initialize", json!({"protocolVersion": 1, "clientCapabilities": fs}));
+        let greeted = self.call("initialize", &json!({"protocolVersion": 1, "clientCapabilities": fs}));
         assert_eq!(greeted["result"]["protocolVersion"], 1, "{greeted}");
     }
 
     pub fn prompt(&mut self, session: &str, text: &str) -> Value {
-        self.call("session/prompt", prompt(session, text))
+        self.call("session/prompt", &prompt(session, text))
     }
 
     /// Asks and waits for the answer; permission is given or refused meanwhile.
-    pub fn call(&mut self, method: &str, params: Value) -> Value {
+    pub fn call(&mut self, method: &str, params: &Value) -> Value {
         let id = self.ask(method, params);
         self.wait(&format!("the answer to {method}"), |frame| {
             frame["id"] == id && frame.get("method").is_none()
         })
     }
 
-    pub fn ask(&mut self, method: &str, params: Value) -> u64 {
+    pub fn ask(&mut self, method: &str, params: &Value) -> u64 {
         self.next += 1;
         self.send(&json!({"jsonrpc": "2.0", "id": self.next, "method": method, "params": params}));
         self.next
     }
 
-    pub fn tell(&mut self, method: &str, params: Value) {
+    pub fn tell(&mut self, method: &str, params: &Value) {
         self.send(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
     }
 

@@ -47,7 +47,7 @@ fn what_was_shown_before_a_kill_in_mid_turn_is_there_after_it() {
     let session = agent.session(work.path());
     let answer = agent.prompt(&session, "Write 'good morning' to note.txt");
     assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
-    agent.ask("session/prompt", prompt(&session, "Run the command 'sleep 600'"));
+    agent.ask("session/prompt", &prompt(&session, "Run the command 'sleep 600'"));
     agent.wait("the running command", |frame| {
         let update = &frame["params"]["update"];
         update["sessionUpdate"] == "tool_call_update"
@@ -61,7 +61,7 @@ fn what_was_shown_before_a_kill_in_mid_turn_is_there_after_it() {
     let mut agent = keeping(state.path(), work.path(), &[]);
     agent.greet();
     let load = json!({"sessionId": session, "cwd": work.path(), "mcpServers": []});
-    let loaded = agent.call("session/load", load);
+    let loaded = agent.call("session/load", &load);
     assert!(loaded.get("result").is_some(), "{loaded}");
     let words = told(&agent, "user_message_chunk");
     assert_eq!(words, "Write 'good morning' to note.txtRun the command 'sleep 600'");
@@ -89,14 +89,14 @@ fn a_models_words_before_a_kill_are_there_after_it_and_it_is_asked_with_them() {
     let provider = ["--provider", "openai", "--model", "m", "--base-url", &model.url];
     let mut agent = keeping(state.path(), work.path(), &provider);
     let session = agent.session(work.path());
-    agent.ask("session/prompt", prompt(&session, "tell me"));
+    agent.ask("session/prompt", &prompt(&session, "tell me"));
     agent.wait("the second answer", |frame| {
         frame["params"]["update"]["content"]["text"].as_str().is_some_and(|text| text.contains("was"))
     });
     agent.kill();
     let mut agent = keeping(state.path(), work.path(), &provider);
     agent.greet();
-    agent.call("session/load", json!({"sessionId": session, "cwd": work.path(), "mcpServers": []}));
+    agent.call("session/load", &json!({"sessionId": session, "cwd": work.path(), "mcpServers": []}));
     assert!(told(&agent, "agent_message_chunk").starts_with("Once upon a time "), "{:#?}", agent.seen);
     assert_eq!(calls(&agent).len(), 1);
     let answer = agent.prompt(&session, "go on");
@@ -146,7 +146,7 @@ fn a_server_that_dies_in_mid_call_fails_the_call_and_is_told_once() {
     let mut agent = keeping(state.path(), work.path(), &[]);
     agent.greet();
     let stub = json!({"name": "stub", "command": env!("CARGO_BIN_EXE_acp"), "args": ["mcp-stub"], "env": []});
-    let opened = agent.call("session/new", json!({"cwd": work.path(), "mcpServers": [stub]}));
+    let opened = agent.call("session/new", &json!({"cwd": work.path(), "mcpServers": [stub]}));
     let session = opened["result"]["sessionId"].as_str().expect("a session").to_owned();
     let answer = agent.prompt(&session, "Call the local MCP tool ping");
     assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
@@ -203,7 +203,7 @@ fn the_models_of_ones_own_server_are_offered() {
     let model = Model::start(folder.path(), &json!([]));
     let mut agent = Agent::start(&["--provider", "ollama", "--no-state"], &[("OLLAMA_HOST", &model.url)]);
     agent.greet();
-    let opened = agent.call("session/new", json!({"cwd": folder.path(), "mcpServers": []}));
+    let opened = agent.call("session/new", &json!({"cwd": folder.path(), "mcpServers": []}));
     let options = opened["result"]["configOptions"].as_array().expect("options");
     let models = options.iter().find(|option| option["id"] == "model").expect("a choice of models");
     assert_eq!(models["currentValue"], "stub-model", "{models}");

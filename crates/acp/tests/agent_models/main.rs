@@ -131,11 +131,11 @@ fn a_cancelled_turn_ends_at_once_and_the_session_goes_on() {
     for (provider, ..) in PROVIDERS {
         let mut agent = agent(provider, &model.url, folder.path());
         let session = agent.session(folder.path());
-        let id = agent.ask("session/prompt", prompt(&session, "hang"));
+        let id = agent.ask("session/prompt", &prompt(&session, "hang"));
         agent.wait("the first word", |frame| {
             frame["params"]["update"]["sessionUpdate"] == "agent_message_chunk"
         });
-        agent.tell("session/cancel", json!({"sessionId": session}));
+        agent.tell("session/cancel", &json!({"sessionId": session}));
         let answer = agent.wait("the end of the turn", |frame| frame["id"] == id);
         assert_eq!(answer["result"]["stopReason"], "cancelled", "{provider}: {answer}");
         assert_eq!(agent.prompt(&session, "hello")["result"]["stopReason"], "end_turn", "{provider}");
