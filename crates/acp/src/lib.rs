@@ -55,6 +55,10 @@ pub enum Command {
     Mock(commands::mock::Args),
     /// Join clients to agents, over any transport and in any form of the protocol
     Proxy(commands::proxy::Args),
+    /// Show a recorded conversation again, or play its agent
+    Replay(commands::replay::Args),
+    /// Work for agents behind proxies on NATS: submit tasks, watch them, answer their questions
+    Tasks(commands::tasks::Args),
     /// A small MCP server with five tools that records what it saw
     McpStub(commands::mcp_stub::Args),
     /// A scripted model that real agents accept in place of a vendor's
@@ -106,6 +110,8 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Agent(args) => commands::agent::run(&args),
         Command::Mock(args) => commands::mock::run(&args),
         Command::Proxy(args) => commands::proxy::run(&args),
+        Command::Replay(args) => commands::replay::run(&args),
+        Command::Tasks(args) => commands::tasks::run(&args),
         Command::McpStub(args) => commands::mcp_stub::run(&args),
         Command::Model(args) => commands::model::run(&args),
         Command::Code(args) => commands::code::run(&args),

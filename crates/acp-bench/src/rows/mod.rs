@@ -3,6 +3,7 @@
 mod judge;
 mod large;
 mod mock;
+mod nats;
 mod proxy;
 mod relay;
 mod round_trip;
@@ -55,7 +56,7 @@ type Group = fn(&Plan) -> anyhow::Result<Vec<Bar>>;
 
 /// Runs every group that is wanted and prints the table.
 pub(crate) fn all(plan: &Plan) -> anyhow::Result<()> {
-    let groups: [(&str, Group); 11] = [
+    let groups: [(&str, Group); 12] = [
         ("streaming over pipes", streaming::pipes),
         ("streaming over tcp", streaming::tcp),
         ("round trip", round_trip::run),
@@ -64,6 +65,7 @@ pub(crate) fn all(plan: &Plan) -> anyhow::Result<()> {
         ("slow reader", slow_reader::run),
         ("relay", relay::run),
         ("proxy", proxy::run),
+        ("nats", nats::run),
         ("judge", judge::run),
         ("mock", mock::run),
         ("sessions", sessions::run),

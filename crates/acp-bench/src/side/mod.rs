@@ -61,7 +61,7 @@ pub(crate) fn agent(job: &Job) -> anyhow::Result<()> {
 }
 
 /// The command line of the agent that belongs to a client.
-fn agent_args(job: &Job) -> anyhow::Result<[String; 3]> {
+pub(crate) fn agent_args(job: &Job) -> anyhow::Result<[String; 3]> {
     let program = std::env::current_exe()?.to_string_lossy().into_owned();
     Ok([program, "agent".into(), serde_json::to_string(job)?])
 }

@@ -20,7 +20,10 @@ use crate::talk::Level;
 
 /// Requests that wait for an answer.
 #[derive(Default)]
-pub(super) struct Asks(Mutex<BTreeMap<String, (Ask, oneshot::Sender<Option<String>>)>>);
+pub(super) struct Asks(Mutex<Open>);
+
+/// By their ids: what was asked, and who waits for the option.
+type Open = BTreeMap<String, (Ask, oneshot::Sender<Option<String>>)>;
 
 impl Asks {
     /// All that are open.
@@ -39,7 +42,7 @@ impl Asks {
         Ok(())
     }
 
-    fn list(&self) -> MutexGuard<'_, BTreeMap<String, (Ask, oneshot::Sender<Option<String>>)>> {
+    fn list(&self) -> MutexGuard<'_, Open> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -24,7 +24,7 @@ use acp_host::Gate;
 use async_nats::jetstream::context::{PublishError, PublishErrorKind};
 use async_nats::jetstream::message::PublishMessage;
 use async_nats::jetstream::publish::PublishAck;
-use futures_util::FutureExt as _;
+use futures_util::FutureExt;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::connect::Standing;
@@ -342,7 +342,7 @@ impl Publisher {
         self.acks.pop_front();
         self.settle(ack);
         // Acknowledgements come in bursts.
-        while let Some(ack) = self.acks.front_mut().and_then(|ack| ack.now_or_never()) {
+        while let Some(ack) = self.acks.front_mut().and_then(FutureExt::now_or_never) {
             self.acks.pop_front();
             self.settle(ack);
         }
@@ -430,7 +430,7 @@ async fn next(ack: Option<&mut Ack>) -> Result<PublishAck, PublishError> {
 /// Waits until the connection is gone.
 async fn lost(standing: &mut watch::Receiver<Standing>) {
     if standing.wait_for(|standing| !standing.up).await.is_err() {
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 

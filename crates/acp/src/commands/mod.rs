@@ -17,5 +17,7 @@ pub mod profiles;
 pub mod prompt;
 pub mod proof;
 pub mod proxy;
+pub mod replay;
 pub mod requirements;
 pub mod suites;
+pub mod tasks;

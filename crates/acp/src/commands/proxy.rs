@@ -2,6 +2,7 @@
 
 mod duties;
 mod journal;
+pub mod nats;
 mod operation;
 
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -29,7 +30,12 @@ use crate::target::{Connection, Target, TargetArgs};
 pub struct Args {
     /// Where clients come from: stdio, tcp://127.0.0.1:PORT or ws://127.0.0.1:PORT/acp; port 0 takes any free one, and
     /// the address is printed as a line of JSON. Other than loopback addresses need --listen-token
-    #[arg(long, value_name = "WHERE", default_value = "stdio")]
+    #[arg(
+        long,
+        value_name = "WHERE",
+        default_value = "stdio",
+        default_value_if("nats", clap::builder::ArgPredicate::IsPresent, "none")
+    )]
     listen: Listen,
     /// Which agent.
     #[command(flatten)]
@@ -42,7 +48,7 @@ pub struct Args {
     #[arg(long, value_name = "DIR", help_heading = "Policy")]
     work_dir: Option<PathBuf>,
     /// The answer to a permission request when the client's form cannot be asked: reject, allow or cancel
-    #[arg(long, value_name = "ANSWER", default_value = "reject", value_parser = unasked, help_heading = "Translation")]
+    #[arg(long, value_name = "ANSWER", default_value = "reject", help_heading = "Translation")]
     permission: Unasked,
     /// A probe client serves readTextFile and writeTextFile (its form cannot say so)
     #[arg(long, help_heading = "Translation")]
@@ -80,13 +86,20 @@ pub struct Args {
     journal: journal::JournalArgs,
     #[command(flatten)]
     operation: operation::OperationArgs,
+    #[command(flatten)]
+    nats: nats::NatsArgs,
 }
 
 /// Where clients come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Listen {
+pub enum Listen {
+    /// Nowhere: tasks come from NATS.
+    Nobody,
+    /// Our own standard streams.
     Stdio,
+    /// Lines over TCP.
     Tcp(SocketAddr),
+    /// Messages over WebSocket.
     WebSocket(SocketAddr),
 }
 
@@ -94,8 +107,10 @@ impl FromStr for Listen {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        if text == "stdio" {
-            return Ok(Listen::Stdio);
+        match text {
+            "stdio" => return Ok(Listen::Stdio),
+            "none" => return Ok(Listen::Nobody),
+            _ => {}
         }
         if let Some(rest) = text.strip_prefix("tcp://") {
             return address(rest.trim_end_matches('/')).map(Listen::Tcp);
@@ -126,6 +141,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::from(exit::USAGE));
         }
     };
+    operation::raise_descriptor_limit();
     let mut builder = match args.listen {
         Listen::Stdio => tokio::runtime::Builder::new_current_thread(),
         _ => tokio::runtime::Builder::new_multi_thread(),
@@ -144,16 +160,17 @@ async fn serve(args: &Args, target: Target, mut settings: Settings) -> anyhow::R
     let stop = on_signal()?;
     let (say, health) = (args.operation.say(), Health::default());
     settings.agent_name = target.describe();
-    settings.journal = args.journal.begin(false, &settings.metrics, say.clone())?;
+    settings.journal = args.journal.begin(args.nats.is_wanted(), &settings.metrics, say.clone())?;
     watch_health(&health, &stop, settings.journal.clone());
     let ops = args.operation.serve(&health, &settings.metrics)?;
     let entry = args.operation.entry();
     let listener = match args.listen {
-        Listen::Stdio => Listener::Stdio(entry),
-        Listen::Tcp(address) => Listener::tcp(address, entry).await?,
-        Listen::WebSocket(address) => Listener::web_socket(address, entry).await?,
+        Listen::Nobody => None,
+        Listen::Stdio => Some(Listener::Stdio(entry)),
+        Listen::Tcp(address) => Some(Listener::tcp(address, entry).await?),
+        Listen::WebSocket(address) => Some(Listener::web_socket(address, entry).await?),
     };
-    if let Some(address) = listener.address() {
+    if let Some(address) = listener.as_ref().and_then(Listener::address) {
         let mut told = serde_json::json!({ "listening": address.to_string() });
         if let Some(ops) = ops {
             told["ops"] = ops.to_string().into();
@@ -165,9 +182,10 @@ async fn serve(args: &Args, target: Target, mut settings: Settings) -> anyhow::R
         say(&Saying::plain(Level::Info, &format!("health and numbers on http://{ops}")));
     }
     let journal = settings.journal.clone();
+    let nats = args.nats.start(&settings, &health, &say).await?;
     let opener = opener(target, PathBuf::from("."), args.operation.wire());
     let proxy = Proxy::new(settings, opener, say.clone());
-    let outcome = listener.run(Arc::new(proxy), stop).await?;
+    let outcome = nats::serve(nats, proxy, listener, stop).await?;
     if let Some(Err(error)) = journal.map(|journal| journal.finish()) {
         say(&Saying::plain(Level::Error, &error.to_string()));
         return Ok(Outcome::Fault(error.to_string()));
@@ -253,15 +271,6 @@ fn settings(args: &Args) -> anyhow::Result<Settings> {
         token: args.operation.listen_token.clone(),
         ..Settings::default()
     })
-}
-
-fn unasked(word: &str) -> Result<Unasked, String> {
-    match word {
-        "reject" => Ok(Unasked::Reject),
-        "allow" => Ok(Unasked::Allow),
-        "cancel" => Ok(Unasked::Cancel),
-        _ => Err("use reject, allow or cancel".to_owned()),
-    }
 }
 
 #[cfg(test)]
