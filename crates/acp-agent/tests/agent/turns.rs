@@ -19,7 +19,7 @@ async fn the_code_engine_answers_searches_queries_and_extracts() {
     ] {
         let from = talk.heard.len();
         assert_eq!(talk.prompt(&session, wish).await["result"]["stopReason"], "end_turn");
-        let words: String = talk.heard[from..].iter().map(|frame| frame.to_string()).collect();
+        let words: String = talk.heard[from..].iter().map(ToString::to_string).collect();
         assert!(words.contains(&part.replace('"', "\\\"")), "{wish}: {words}");
     }
 }

@@ -91,8 +91,8 @@ impl Desk {
 
     /// Answers the agent's last request of this method.
     pub(crate) fn reply(&mut self, method: &str, result: &Value) {
-        let all = self.sent.iter().chain(&self.own);
-        let asked = all.filter(|frame| frame["method"] == method).next_back().expect("a request");
+        let mut all = self.sent.iter().chain(&self.own);
+        let asked = all.rfind(|frame| frame["method"] == method).expect("a request");
         let id = Id::parse(&asked["id"].to_string()).expect("an id");
         self.agent.receive(self.now, &Frame::response(&id, result));
         self.run();
@@ -120,7 +120,7 @@ impl Desk {
                 Effect::Abandon { token } => self.abandoned.push(token),
                 Effect::StoreSession(record) => self.stored = Some(*record),
                 Effect::FetchSession { token, .. } | Effect::ListSessions { token } => {
-                    self.fetches.push(token)
+                    self.fetches.push(token);
                 }
                 other => panic!("nobody asked for {other:?}"),
             }
