@@ -113,7 +113,7 @@ fn sessions(plan: &Plan) -> anyhow::Result<Vec<Bar>> {
     let row = vec![
         "`acp proxy`, journal on".to_owned(),
         rate(of(|round| round.chunks as f64 / round.seconds).unwrap_or_default()),
-        format!("{:.0}", SESSIONS * chunks),
+        (SESSIONS * chunks).to_string(),
         "0".to_owned(),
         format!("{:.1}", memory.unwrap_or_default()),
     ];
