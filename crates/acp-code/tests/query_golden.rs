@@ -63,7 +63,12 @@ fn the_patterns_are_many_and_none_is_empty_handed() {
     assert_eq!(expected.found.len(), patterns.len());
     for entry in &patterns {
         assert!(!expected.found[&entry.id].is_empty(), "{} finds nothing in the corpus", entry.id);
-        assert!(entry.pattern.contains(&entry.literal), "{}: no {:?} in the pattern", entry.id, entry.literal);
+        assert!(
+            entry.pattern.contains(&entry.literal),
+            "{}: no {:?} in the pattern",
+            entry.id,
+            entry.literal
+        );
     }
 }
 
