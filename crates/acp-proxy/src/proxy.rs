@@ -60,6 +60,9 @@ pub struct Guest {
 }
 
 const SHUTTING_DOWN: &str = "the proxy is shutting down";
+/// How many pairs of session ids are remembered for later conversations, of clients and of agents.
+const MOST_KNOWN: usize = 4096;
+
 /// Joins each client to an agent of its own.
 pub struct Proxy {
     settings: Settings,
@@ -382,9 +385,13 @@ impl Proxy {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         for (side, pairs) in [Side::Client, Side::Agent].into_iter().zip(&mut *known) {
             for pair in joint.bridge().at(side).session_ids() {
-                if !pairs.contains(&pair) {
-                    pairs.push(pair);
+                if pairs.contains(&pair) {
+                    continue;
                 }
+                if pairs.len() >= MOST_KNOWN {
+                    pairs.remove(0);
+                }
+                pairs.push(pair);
             }
         }
     }
