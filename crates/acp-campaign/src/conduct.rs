@@ -27,6 +27,14 @@ use crate::wire::{Judged, Wire};
 /// Answers of the providers, each with the connection that it belongs to.
 type Answers = (mpsc::UnboundedSender<(u32, Frame)>, mpsc::UnboundedReceiver<(u32, Frame)>);
 
+/// Where a test runs: its folders, its agent, how it is driven and started.
+pub(crate) struct Place<'a> {
+    pub cell: &'a Cell,
+    pub target: &'a Target,
+    pub conditions: &'a Conditions,
+    pub start: &'a Start,
+}
+
 /// One test in progress.
 pub(crate) struct Test<'a> {
     program: &'a Arc<Program>,
@@ -62,13 +70,11 @@ impl<'a> Test<'a> {
     pub fn new(
         program: &'a Arc<Program>,
         setup: Setup,
-        cell: &'a Cell,
-        target: &'a Target,
-        conditions: &'a Conditions,
-        start: &'a Start,
+        place: Place<'a>,
         mind: Option<Mind>,
         watch: Option<Watch>,
     ) -> Test<'a> {
+        let Place { cell, target, conditions, start } = place;
         Test {
             program,
             run: Run::new(Arc::clone(program), setup),

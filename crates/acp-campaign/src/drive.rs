@@ -11,7 +11,7 @@ use acp_model::Hints;
 use serde_json::Value;
 
 use crate::cell::Cell;
-use crate::conduct::Test;
+use crate::conduct::{Place, Test};
 use crate::evidence::file_name;
 use crate::forms;
 use crate::mind::Mind;
@@ -120,7 +120,8 @@ pub async fn drive(
         }
     };
     let before = cell.outside();
-    let mut test = Test::new(program, setup, &cell, target, conditions, &start, mind, watch.cloned());
+    let place = Place { cell: &cell, target, conditions, start: &start };
+    let mut test = Test::new(program, setup, place, mind, watch.cloned());
     if let Err(error) = test.open().await {
         let mut driven = Driven::fault(program, error.to_string());
         driven.unreachable = Some(error.to_string());

@@ -57,7 +57,7 @@ impl Real {
     /// How reports describe it.
     pub fn describe(&self) -> String {
         let line = self.line();
-        if self.over_tcp { format!("tcp://127.0.0.1 ({line})") } else { line }
+        if self.over_tcp { format!("tcp://127.0.0.1 ({})", line.replace("${port}", "N")) } else { line }
     }
 
     /// The command line without the folders of this machine.

@@ -212,7 +212,7 @@ fn by_wishes(request: &Request, exchange: &Exchange, side: bool) -> (Vec<Action>
 /// What a request without tools may be told: words. It may be a title, a classifier or a probe, which nobody
 /// wants to hang or to fail.
 fn quiet(actions: Vec<Action>) -> Vec<Action> {
-    let words = |action: &Action| matches!(action, Action::Text(..) | Action::Usage(_));
+    let words = |action: &Action| matches!(action, Action::Text(..) | Action::Whole(_) | Action::Usage(_));
     if actions.iter().all(|action| words(action) || matches!(action, Action::Think(..))) {
         return actions.into_iter().filter(words).collect();
     }
@@ -284,6 +284,10 @@ impl<'r> Player<'r> {
         for action in actions {
             match action {
                 Action::Text(words, over) => self.words(words, *over, Delta::Text),
+                Action::Whole(words) => {
+                    self.said += words.len();
+                    self.beats.push(Beat::Say(Delta::Text(words.clone())));
+                }
                 Action::Think(words, over) => self.words(words, *over, Delta::Think),
                 Action::Call(wanted) => wanted.iter().for_each(|wanted| self.call(wanted)),
                 Action::Beyond(wish) => {
@@ -398,7 +402,7 @@ fn same(a: &str, b: &str) -> bool {
 
 fn action_name(action: &Action) -> Value {
     let name = match action {
-        Action::Text(..) => "text",
+        Action::Text(..) | Action::Whole(_) => "text",
         Action::Think(..) => "think",
         Action::Call(_) => "call",
         Action::Beyond(_) => "beyond",

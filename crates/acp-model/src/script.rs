@@ -49,6 +49,8 @@ pub struct When {
 pub enum Action {
     /// Say this, word by word; spread over a time when one is given.
     Text(String, Option<Duration>),
+    /// Say this in one piece.
+    Whole(String),
     /// Think this, likewise.
     Think(String, Option<Duration>),
     /// Call tools, all at once.

@@ -79,7 +79,7 @@ fn actions(intent: &Intent, exchange: &Exchange, request: &Request, said: &Said)
             let parts: Vec<_> = (1..=parts).map(|n| format!("This is part {n} of {parts}.")).collect();
             vec![text(parts.join("\n\n"))]
         }
-        Intent::Say(words) => vec![text(words)],
+        Intent::Say(words) => vec![Action::Whole(words)],
         Intent::Remember(word) => vec![text(format!("I will remember {word}."))],
         Intent::Recall => vec![text(recall(request))],
         Intent::WhereAmI => {

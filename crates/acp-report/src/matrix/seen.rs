@@ -14,10 +14,14 @@ const EXCERPT: usize = 160;
 /// One agent and one capability, from every run of the agent.
 pub(super) fn cell(row: &Row, runs: &[&AgentRun]) -> Cell {
     let declared = declared(row, runs);
+    let is_address = |run: &AgentRun| run.target.contains("://");
+    // What an agent does on a port speaks for the port; it speaks for the rest where there is nothing else.
+    let only_addresses = runs.iter().all(|run| is_address(run));
     let reached: Vec<&&AgentRun> = runs
         .iter()
         .filter(|run| {
-            row.transport.is_empty() || row.transport.iter().any(|start| run.target.starts_with(start))
+            let any = row.transport.is_empty() && (only_addresses || !is_address(run));
+            any || row.transport.iter().any(|start| run.target.starts_with(start))
         })
         .collect();
     if reached.is_empty() {
@@ -32,7 +36,7 @@ pub(super) fn cell(row: &Row, runs: &[&AgentRun]) -> Cell {
     for test in &tests {
         let is_shown = is_one_of(&row.witnesses, test) && telling(row, test).is_some();
         if let Some(list) = row.journal.as_deref().filter(|_| !test.model.is_empty()) {
-            let told = !in_journal(test, list).is_empty();
+            let told = test.verdict == Verdict::Pass || !in_journal(test, list).is_empty();
             (if told { &mut good } else { &mut bad }).push(test);
             continue;
         }
@@ -69,6 +73,9 @@ pub(super) fn cell(row: &Row, runs: &[&AgentRun]) -> Cell {
         (Seen::Right, words, vec![*first])
     } else if declared.as_ref().is_some_and(|declared| !declared.yes) {
         (Seen::Unsupported, "not declared, and not tried for that reason".to_owned(), Vec::new())
+    } else if let Some(test) = tests.iter().find(|test| test.verdict == Verdict::Na && !test.blocked) {
+        let why = test.reason.as_deref().unwrap_or("it does not apply");
+        (Seen::Unsupported, format!("not supported: {}", summary::one_line(why)), vec![*test])
     } else {
         let rest = tests.first().copied();
         let why = fault(false)
@@ -123,7 +130,13 @@ fn values(value: &Value, path: &str) -> Vec<String> {
 /// What stands in a list of the model's journal, in any request of the test.
 fn in_journal(test: &Outcome, list: &str) -> BTreeSet<String> {
     let lists = test.model.iter().filter_map(|entry| entry.get(list)?.as_array());
-    lists.flatten().filter_map(|item| item.as_str().map(str::to_owned)).collect()
+    let calls = test.model.iter().filter_map(|entry| entry.pointer("/decision/calls")?.as_array());
+    // A tool that the model called for an MCP server was one of its tools, whatever its name.
+    let called = calls
+        .flatten()
+        .filter(|call| list == "mcpTools" && call["intent"] == "mcp")
+        .map(|call| &call["tool"]);
+    lists.flatten().chain(called).filter_map(|item| item.as_str().map(str::to_owned)).collect()
 }
 
 /// What the agent says about the capability in its answer to the introduction.
