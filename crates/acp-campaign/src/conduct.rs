@@ -70,11 +70,11 @@ impl<'a> Test<'a> {
     pub fn new(
         program: &'a Arc<Program>,
         setup: Setup,
-        place: Place<'a>,
+        place: &Place<'a>,
         mind: Option<Mind>,
         watch: Option<Watch>,
     ) -> Test<'a> {
-        let Place { cell, target, conditions, start } = place;
+        let &Place { cell, target, conditions, start } = place;
         Test {
             program,
             run: Run::new(Arc::clone(program), setup),

@@ -121,7 +121,7 @@ pub async fn drive(
     };
     let before = cell.outside();
     let place = Place { cell: &cell, target, conditions, start: &start };
-    let mut test = Test::new(program, setup, place, mind, watch.cloned());
+    let mut test = Test::new(program, setup, &place, mind, watch.cloned());
     if let Err(error) = test.open().await {
         let mut driven = Driven::fault(program, error.to_string());
         driven.unreachable = Some(error.to_string());

@@ -187,7 +187,7 @@ async fn a_side_request_is_never_stalled_failed_or_given_a_call() {
 
 #[tokio::test]
 async fn gemini_streams_an_array_unless_events_are_asked_for() {
-    let endpoint = endpoint("[]").await;
+    let endpoint = endpoint("[{\"do\": {\"text\": \"a b c\"}}]").await;
     let body = json!({"contents": [{"role": "user", "parts": [{"text": "Say 'a b c'"}]}]});
     let (_, array) = post(&endpoint, "/v1beta/models/m:streamGenerateContent", &body).await;
     let joined: String =
