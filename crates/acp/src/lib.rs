@@ -54,7 +54,7 @@ pub enum Command {
     /// An agent that does exactly what it is told, well or badly, over stdio, TCP or WebSocket
     Mock(commands::mock::Args),
     /// Join clients to agents, over any transport and in any form of the protocol
-    Proxy(commands::proxy::Args),
+    Proxy(Box<commands::proxy::Args>),
     /// Show a recorded conversation again, or play its agent
     Replay(commands::replay::Args),
     /// Work for agents behind proxies on NATS: submit tasks, watch them, answer their questions

@@ -34,11 +34,11 @@ pub(super) fn run(recording: &Recording, listen: Listen, speed: Option<f64>) -> 
     runtime.block_on(async {
         let wire = Wire::default();
         match listen {
-            Listen::Nobody => return anyhow::Ok(()),
+            Listen::Nobody => anyhow::Ok(()),
             Listen::Stdio => {
                 let link = stdio::own(&wire).context("cannot use standard input and output")?;
                 play(link, Player::new(script, speed)).await;
-                return Ok(());
+                Ok(())
             }
             Listen::Tcp(address) => {
                 let listener = tcp::listen(address, &wire).await;
