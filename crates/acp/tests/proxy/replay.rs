@@ -118,11 +118,16 @@ fn made(place: &Place, frames: &[(&str, Value)]) {
 }
 
 fn request(id: Value, method: &str, params: Value) -> Value {
-    json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })
+    frame([("id", id), ("method", method.into()), ("params", params)])
 }
 
 fn result(id: Value, result: Value) -> Value {
-    json!({ "jsonrpc": "2.0", "id": id, "result": result })
+    frame([("id", id), ("result", result)])
+}
+
+fn frame(members: impl IntoIterator<Item = (&'static str, Value)>) -> Value {
+    let version = [("jsonrpc", Value::from("2.0"))];
+    version.into_iter().chain(members).map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
 fn prompt(id: Value, session: &str, text: &str) -> Value {
