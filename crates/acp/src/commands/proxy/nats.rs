@@ -79,7 +79,7 @@ pub struct AccessArgs {
     /// Refuse to speak without TLS; tls:// in the address says the same
     #[arg(long, global = true, help_heading = "NATS access")]
     nats_tls: bool,
-    /// The names of the subjects of tasks: acp (acp.v1.agent.<agent>.task) or tasks (agent.tasks.<agent>)
+    /// The names of the subjects of tasks: acp (acp.v1.agent.NAME.task) or tasks (agent.tasks.NAME)
     #[arg(long, value_name = "STYLE", default_value = "acp", global = true, help_heading = "NATS")]
     subject_style: Style,
 }
@@ -124,7 +124,7 @@ pub struct NatsArgs {
     /// Publish each chunk of text by itself instead of joining what comes within 150 ms
     #[arg(long, help_heading = "NATS")]
     no_aggregate: bool,
-    /// Publish every frame as it is, too, on acp.v1.live.<session>, where it is not stored
+    /// Publish every frame as it is, too, on acp.v1.live.SESSION, where it is not stored
     #[arg(long, help_heading = "NATS")]
     live: bool,
     /// Where events wait that NATS does not have yet; each proxy needs its own
