@@ -14,9 +14,11 @@ const EXCERPT: usize = 160;
 /// One agent and one capability, from every run of the agent.
 pub(super) fn cell(row: &Row, runs: &[&AgentRun]) -> Cell {
     let declared = declared(row, runs);
+    let is_one_of = |globs: &[String], test: &Outcome| globs.iter().any(|glob| fits(glob, &test.id));
+    let is_about = |test: &Outcome| is_one_of(&row.tests, test) || is_one_of(&row.witnesses, test);
     let is_address = |run: &AgentRun| run.target.contains("://");
     // What an agent does on a port speaks for the port; it speaks for the rest where there is nothing else.
-    let only_addresses = runs.iter().all(|run| is_address(run));
+    let only_addresses = !runs.iter().any(|run| !is_address(run) && run.tests.iter().any(is_about));
     let reached: Vec<&&AgentRun> = runs
         .iter()
         .filter(|run| {
@@ -28,10 +30,8 @@ pub(super) fn cell(row: &Row, runs: &[&AgentRun]) -> Cell {
         let words = format!("not reached: no run went over {}", row.transport.join(" or "));
         return Cell { seen: Seen::Unreached, declared, words, evidence: Vec::new() };
     }
-    let is_one_of = |globs: &[String], test: &Outcome| globs.iter().any(|glob| fits(glob, &test.id));
     let all = || reached.iter().flat_map(|run| &run.tests);
-    let tests: Vec<&Outcome> =
-        all().filter(|test| is_one_of(&row.tests, test) || is_one_of(&row.witnesses, test)).collect();
+    let tests: Vec<&Outcome> = all().filter(|test| is_about(test)).collect();
     let (mut good, mut bad): (Vec<&Outcome>, Vec<&Outcome>) = (Vec::new(), Vec::new());
     for test in &tests {
         let is_shown = is_one_of(&row.witnesses, test) && telling(row, test).is_some();
