@@ -83,10 +83,10 @@ fn what_a_client_received_from_a_killed_proxy_is_in_its_journal() {
     let mut talker = Talker::new(Dialect::V1, proxy.connect(), &place.path.display().to_string());
     talker.initialize();
     drop(talker);
-    let began = std::time::Instant::now();
+    let began = Instant::now();
     while kept(&place).get(1).is_none_or(|second| second.closed.is_none()) {
-        assert!(began.elapsed() < super::PATIENCE, "the end of the second conversation is not on record");
-        std::thread::sleep(std::time::Duration::from_millis(20));
+        assert!(began.elapsed() < PATIENCE, "the end of the second conversation is not on record");
+        std::thread::sleep(Duration::from_millis(20));
     }
     assert_eq!(proxy.stop().0, Some(0));
     let found = kept(&place);
