@@ -156,6 +156,8 @@ async fn a_race_of_links_never_leads_outside() {
     let world = World::new();
     std::fs::create_dir(world.root.join("in")).expect("a folder");
     std::fs::write(world.root.join("in/secret"), "harmless").expect("a file");
+    // The link is there before the first write, which would make a folder of that name.
+    symlink("in", world.root.join("l")).expect("a link");
     let (root, outside) = (world.root.clone(), world.outside.clone());
     let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
     let halt = std::sync::Arc::clone(&stop);
