@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::place::{Place, plain};
 use crate::walk::Scope;
-use crate::{CodeError, Format, Stop, extract, query, render, search};
+use crate::{Answer, CodeError, Stop, extract, query, search};
 
 /// Everything that is read lies below [`Engine::root`]. Cheap to make; keep one per session so that pages last.
 /// Calls may run at the same time on several threads.
@@ -61,18 +61,17 @@ impl Engine {
     /// Runs a tool by name with its JSON arguments; the answer is the text for the model. Search and query answer
     /// in plain text, extract in the form that it was asked for.
     pub fn call(&self, tool: &str, arguments: &Value, stop: &Stop) -> Result<String, CodeError> {
+        Ok(self.answer(tool, arguments, stop)?.text())
+    }
+
+    /// Runs a tool by name with its JSON arguments; the answer is what it found.
+    pub fn answer(&self, tool: &str, arguments: &Value, stop: &Stop) -> Result<Answer, CodeError> {
         match tool {
-            "search" => {
-                let results = self.search(&read("search", arguments)?, stop)?;
-                Ok(render::search(&results, Format::Plain))
-            }
-            "query" => {
-                let results = self.query(&read("query", arguments)?, stop)?;
-                Ok(render::query(&results, Format::Plain))
-            }
+            "search" => self.search(&read("search", arguments)?, stop).map(Answer::Search),
+            "query" => self.query(&read("query", arguments)?, stop).map(Answer::Query),
             "extract" => {
                 let request: extract::Request = read("extract", arguments)?;
-                Ok(render::extract(&self.extract(&request, stop)?, request.format))
+                Ok(Answer::Extract(self.extract(&request, stop)?, request.format))
             }
             other => Err(CodeError::NoSuchTool(other.to_owned())),
         }

@@ -13,6 +13,7 @@ pub mod search;
 pub mod tool;
 
 mod abbreviations;
+mod answer;
 mod blocks;
 mod engine;
 mod error;
@@ -26,6 +27,7 @@ mod testcode;
 mod walk;
 mod words;
 
+pub use answer::Answer;
 pub use engine::Engine;
 pub use error::CodeError;
 pub use format::Format;

@@ -1,0 +1,37 @@
+//! What a tool found, for whoever wants it as text or as data.
+
+use serde_json::Value;
+
+use crate::{Format, extract, query, render, search};
+
+/// The results of one call of a tool.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Answer {
+    /// Of `search`.
+    Search(search::Results),
+    /// Of `query`.
+    Query(query::Results),
+    /// Of `extract`, and the form in which it was asked for.
+    Extract(extract::Results, Format),
+}
+
+impl Answer {
+    /// The text for a model: plain, and for `extract` the form that it was asked for in.
+    pub fn text(&self) -> String {
+        match self {
+            Self::Search(results) => render::search(results, Format::Plain),
+            Self::Query(results) => render::query(results, Format::Plain),
+            Self::Extract(results, format) => render::extract(results, *format),
+        }
+    }
+
+    /// The results as data, the same that the JSON form writes.
+    pub fn json(&self) -> Value {
+        let value = match self {
+            Self::Search(results) => serde_json::to_value(results),
+            Self::Query(results) => serde_json::to_value(results),
+            Self::Extract(results, _) => serde_json::to_value(results),
+        };
+        value.unwrap_or_default()
+    }
+}
