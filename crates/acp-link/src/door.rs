@@ -4,14 +4,14 @@ use tokio_tungstenite::tungstenite::handshake::server::{ErrorResponse, Request};
 use tokio_tungstenite::tungstenite::http::StatusCode;
 use tokio_tungstenite::tungstenite::http::header::{AUTHORIZATION, ORIGIN};
 
-/// What is demanded of who wants to come in. The default demands nothing.
+/// What is demanded of who wants to come in. The default lets in every program, and no page of a browser.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Door {
     /// `Authorization: Bearer …`, or `?token=…` from a browser, which cannot send that.
     pub token: Option<String>,
-    /// The pages that may connect, as browsers name them (`https://example.org`). `None` lets every page in; with an
-    /// empty list no page may, and only programs other than browsers do.
-    pub origins: Option<Vec<String>>,
+    /// The pages that may connect, as browsers name them (`https://example.org`). A program that is no browser names
+    /// none and is let in.
+    pub origins: Vec<String>,
 }
 
 /// What is known of who came in.
@@ -26,9 +26,9 @@ impl Door {
     #[expect(clippy::result_large_err, reason = "the type is the handshake's")]
     pub(crate) fn open(&self, request: &Request) -> Result<Visitor, ErrorResponse> {
         let text = |name| request.headers().get(name).and_then(|value| value.to_str().ok());
-        if let (Some(allowed), Some(origin)) = (&self.origins, request.headers().get(ORIGIN)) {
+        if let Some(origin) = request.headers().get(ORIGIN) {
             let origin = origin.to_str().unwrap_or_default();
-            if !allowed.iter().any(|allowed| allowed.trim_end_matches('/').eq_ignore_ascii_case(origin)) {
+            if !self.origins.iter().any(|allowed| allowed.trim_end_matches('/').eq_ignore_ascii_case(origin)) {
                 let words = format!("pages of {origin:?} may not connect; allow them with --allow-origin\n");
                 return Err(refusal(StatusCode::FORBIDDEN, words));
             }
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn a_token_is_taken_from_the_header_or_the_address() {
-        let door = Door { token: Some("s3cret".to_owned()), origins: None };
+        let door = Door { token: Some("s3cret".to_owned()), ..Door::default() };
         assert!(knock(&door, "/acp", &[("authorization", "Bearer s3cret")]).is_ok());
         assert!(knock(&door, "/acp", &[("Authorization", "bearer  s3cret")]).is_ok());
         assert!(knock(&door, "/acp?a=b&token=s3cret", &[]).is_ok());
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn pages_are_let_in_by_name_and_programs_always() {
-        let door = Door { token: None, origins: Some(vec!["https://good.example/".to_owned()]) };
+        let door = Door { token: None, origins: vec!["https://good.example/".to_owned()] };
         assert!(knock(&door, "/acp", &[]).is_ok(), "no browser");
         assert!(knock(&door, "/acp", &[("origin", "https://good.example")]).is_ok());
         for page in ["https://evil.example", "null", "http://good.example", "https://good.example.evil"] {
@@ -102,7 +102,7 @@ mod tests {
             assert_eq!(refused.0, 403, "{page}");
             assert!(refused.1.contains("--allow-origin"), "{}", refused.1);
         }
-        assert!(knock(&Door::default(), "/acp", &[("origin", "null")]).is_ok());
+        assert_eq!(knock(&Door::default(), "/acp", &[("origin", "null")]).expect_err("a page").0, 403);
     }
 
     #[test]

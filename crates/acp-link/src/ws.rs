@@ -115,7 +115,8 @@ pub async fn connect_as(url: &str, wire: &Wire, token: Option<&str>) -> Result<L
     Err(ConnectError::Handshake { url: url.to_owned(), why })
 }
 
-/// Listens for clients under [`PATH`]. Port 0 takes a free one: see [`Listener::local_addr`].
+/// Listens for clients under [`PATH`], and refuses the pages of browsers. Port 0 takes a free one: see
+/// [`Listener::local_addr`].
 pub async fn listen(address: impl ToSocketAddrs, wire: &Wire) -> io::Result<Listener> {
     listen_behind(address, wire, Door::default()).await
 }

@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use acp_dialect::{Speak, Tongue};
-use acp_link::{Link, Tap, Wire};
+use acp_link::{Door, Link, Tap, Wire};
 use acp_rpc::Direction;
 use acp_script::Player;
 use acp_script::agent::{AgentConfig, Auth};
@@ -191,9 +191,10 @@ impl Listener {
         listener.map(Self::Tcp).map_err(|error| ServeError::Listen { address, error })
     }
 
-    /// Listens for WebSocket connections.
-    pub async fn web_socket(address: SocketAddr) -> Result<Self, ServeError> {
-        let listener = acp_link::ws::listen(address, &Wire::default()).await;
+    /// Listens for WebSocket connections of programs, and of pages of these origins.
+    pub async fn web_socket(address: SocketAddr, origins: Vec<String>) -> Result<Self, ServeError> {
+        let door = Door { token: None, origins };
+        let listener = acp_link::ws::listen_behind(address, &Wire::default(), door).await;
         listener.map(Self::WebSocket).map_err(|error| ServeError::Listen { address, error })
     }
 

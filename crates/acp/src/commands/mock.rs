@@ -29,6 +29,9 @@ pub struct Args {
     /// Listen for WebSocket connections instead of plain TCP
     #[arg(long, requires = "port")]
     websocket: bool,
+    /// Let pages of this origin open WebSockets, for instance https://example.org; other pages are refused
+    #[arg(long, value_name = "ORIGIN", requires = "websocket")]
+    allow_origin: Vec<String>,
     /// Every prompt asks for permission before it is answered
     #[arg(long)]
     send_permissions: bool,
@@ -148,8 +151,11 @@ fn list_defects(json: bool) -> anyhow::Result<ExitCode> {
 }
 
 async fn listen(args: &Args, address: SocketAddr, server: Arc<Server>) -> anyhow::Result<i32> {
-    let listener =
-        if args.websocket { Listener::web_socket(address).await? } else { Listener::tcp(address).await? };
+    let listener = if args.websocket {
+        Listener::web_socket(address, args.allow_origin.clone()).await?
+    } else {
+        Listener::tcp(address).await?
+    };
     let address = listener.address().context("cannot tell which port was taken")?;
     println!("{}", serde_json::json!({ "listening": address.to_string() }));
     eprintln!("acp mock: listening on {address}");

@@ -162,15 +162,29 @@ fn web_socket(proxy: &Proxy, headers: &str) -> (u16, BufReader<TcpStream>) {
 #[test]
 fn pages_of_other_origins_cannot_open_a_web_socket() {
     let place = Place::new();
-    let args = ["--command", &place.mock("--dialect v1"), "--allow-origin", "https://good.example"];
-    let proxy = Proxy::listen(&place, "ws", &args);
-    assert_eq!(web_socket(&proxy, "").0, 101, "a program that is no browser");
-    assert_eq!(web_socket(&proxy, "Origin: https://good.example\r\n").0, 101);
-    let (status, mut reader) = web_socket(&proxy, "Origin: https://evil.example\r\n");
-    let mut text = String::new();
-    let _ = reader.read_to_string(&mut text);
-    assert_eq!(status, 403);
-    assert!(text.contains("--allow-origin"), "{text}");
+    let talk = place.path.join("talk.ndjson");
+    let hello = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": { "protocolVersion": 1 } });
+    let entry = json!({ "t": 0, "dir": "c2a", "line": hello.to_string() });
+    std::fs::write(&talk, format!("{entry}\n")).expect("a recording");
+    let (mock, talk) = (place.mock("--dialect v1"), talk.display().to_string());
+    let good = ["--allow-origin", "https://good.example"];
+    let proxy = ["proxy", "--listen", "ws://127.0.0.1:0", "--command", &mock];
+    let served: [(&[&str], bool); 3] = [
+        (&[&proxy[..], &good].concat(), true),
+        (&[&["mock", "--port", "0", "--websocket"], &good[..]].concat(), true),
+        (&["replay", &talk, "--as-agent", "--listen", "ws://127.0.0.1:0"], false),
+    ];
+    for (args, lets_in) in served {
+        let server = Proxy::start(&place, place.acp(args));
+        assert_eq!(web_socket(&server, "").0, 101, "a program that is no browser: {args:?}");
+        let (status, _) = web_socket(&server, "Origin: https://good.example\r\n");
+        assert_eq!(status == 101, lets_in, "{args:?}");
+        let (status, mut reader) = web_socket(&server, "Origin: https://evil.example\r\n");
+        let mut text = String::new();
+        let _ = reader.read_to_string(&mut text);
+        assert_eq!(status, 403, "{args:?}");
+        assert!(text.contains("may not connect"), "{text}");
+    }
 }
 
 #[test]

@@ -55,7 +55,7 @@ enum Format {
 impl OperationArgs {
     /// How clients come in.
     pub fn entry(&self) -> Entry {
-        let door = Door { token: self.listen_token.clone(), origins: Some(self.allow_origin.clone()) };
+        let door = Door { token: self.listen_token.clone(), origins: self.allow_origin.clone() };
         Entry { wire: self.wire(), door, most: self.max_connections }
     }
 
