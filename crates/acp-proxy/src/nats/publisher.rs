@@ -2,8 +2,8 @@
 //! unacknowledged messages.
 //!
 //! ```text
-//!            sync ok                first ack
-//! Unclaimed ─────────► Probing ───────────────► Streaming ──window empty, or a second gone──► Probing
+//!            sync ok                first ack               window empty and PROOF gone,
+//! Unclaimed ─────────► Probing ───────────────► Streaming ──────────or LONGEST gone──────────► Probing
 //!     ▲                   │                          │
 //!     └── connection lost ┴──────────────────────────┘        someone else's event is the last ──► Fenced
 //! ```
@@ -11,20 +11,15 @@
 //! Probing sends one message with the sequence that the subject must have, and waits for its acknowledgement: a second
 //! proxy on the same session is found out before anything more is sent.
 
+mod flight;
 mod intake;
 
 use std::collections::VecDeque;
-use std::future::IntoFuture as _;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use acp_host::Gate;
-use async_nats::jetstream::context::{PublishError, PublishErrorKind};
-use async_nats::jetstream::message::PublishMessage;
-use async_nats::jetstream::publish::PublishAck;
-use futures_util::FutureExt;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::connect::Standing;
@@ -34,10 +29,13 @@ use super::subject::token;
 use crate::aggregate::Aggregator;
 use crate::event::{Body, TurnEnd};
 use crate::talk::Level;
+use flight::{Answer, Flight};
 use intake::Batch;
 
-/// How long a publisher may go on without proving that the session is still its own.
-const PROOF: Duration = Duration::from_secs(1);
+/// A proof that the session is still our own holds so long; then the next one is due when nothing is on its way.
+const PROOF: Duration = Duration::from_millis(10);
+/// So long a publisher may go on without a proof while its window never runs empty.
+const LONGEST: Duration = Duration::from_secs(1);
 /// Bytes that are held in memory for one session; the rest waits on disk.
 const MEMORY: usize = 2 * 1024 * 1024;
 /// The pause after a failed look at the stream.
@@ -62,8 +60,6 @@ pub(super) enum What {
     GiveUp(String),
 }
 
-type Ack = Pin<Box<dyn Future<Output = Result<PublishAck, PublishError>> + Send>>;
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Unclaimed,
@@ -76,15 +72,14 @@ pub(super) struct Publisher {
     shared: Arc<Shared>,
     session: Arc<str>,
     subject: String,
-    id_prefix: String,
     epoch: u64,
     seq: u64,
     aggregator: Aggregator,
     spool: Spool,
-    /// Numbered and not known to be stored; the first `acks.len()` of them are sent.
+    /// Numbered and not known to be stored; the first `flight.len()` of them are sent.
     pending: VecDeque<Line>,
     held: usize,
-    acks: VecDeque<Ack>,
+    flight: Flight,
     state: State,
     /// Whether anything of this epoch is stored.
     claimed: bool,
@@ -113,9 +108,11 @@ impl Publisher {
         standing: watch::Receiver<Standing>,
     ) -> Publisher {
         let spool = Spool::new(&shared.spool, &session, epoch);
+        let subject = shared.subjects.event(&session);
+        let id_prefix = format!("{}:{epoch}:", token(&session));
         Publisher {
-            subject: shared.subjects.event(&session),
-            id_prefix: format!("{}:{epoch}:", token(&session)),
+            flight: Flight::new(shared.client.clone(), subject.clone(), id_prefix),
+            subject,
             aggregator: Aggregator::new(shared.limits),
             shared,
             session,
@@ -124,7 +121,6 @@ impl Publisher {
             spool,
             pending: VecDeque::new(),
             held: 0,
-            acks: VecDeque::new(),
             state: State::Unclaimed,
             claimed: false,
             last: 0,
@@ -202,7 +198,7 @@ impl Publisher {
         let mut batch = Vec::new();
         tokio::select! {
             biased;
-            ack = next(self.acks.front_mut()) => self.acked(ack),
+            answer = self.flight.answer(self.pending.front().map(|line| line.seq)) => self.answered(answer),
             changed = self.standing.changed() => if changed.is_err() { tokio::time::sleep(PAUSE).await },
             () = until(retry) => self.retry = None,
             () = until(deadline) => self.tick(),
@@ -230,13 +226,13 @@ impl Publisher {
 
     /// The connection is gone: what was sent may be stored or not.
     fn unclaim(&mut self) {
-        self.acks.clear();
+        self.flight.give_up();
         self.state = State::Unclaimed;
     }
 
     /// Looks at what is stored, and goes on after it.
     async fn sync(&mut self) {
-        self.acks.clear();
+        self.flight.give_up();
         let last = match self.shared.last_event(&self.subject).await {
             Ok(last) => last,
             Err(why) => {
@@ -273,7 +269,7 @@ impl Publisher {
 
     fn fence(&mut self) {
         self.state = State::Fenced;
-        self.acks.clear();
+        self.flight.give_up();
         self.shared.counts.fenced.fetch_add(1, Ordering::Relaxed);
         self.shared.counts.waiting.fetch_sub(self.unstored, Ordering::Relaxed);
         self.unstored = 0;
@@ -297,64 +293,55 @@ impl Publisher {
         loop {
             match self.state {
                 State::Unclaimed | State::Fenced => return,
-                State::Probing if !self.acks.is_empty() => return,
+                State::Probing if !self.flight.is_empty() => return,
                 State::Probing => {}
-                State::Streaming if self.acks.is_empty() || self.proved.elapsed() > PROOF => {
-                    if !self.acks.is_empty() || self.pending.is_empty() {
+                State::Streaming if self.proof_is_due() => {
+                    if !self.flight.is_empty() || self.pending.is_empty() {
                         return;
                     }
                     self.state = State::Probing;
                 }
                 State::Streaming => {}
             }
-            let Some(line) = self.pending.get(self.acks.len()) else { return };
-            if self.acks.len() >= self.shared.window {
+            let Some(line) = self.pending.get(self.flight.len()) else { return };
+            if self.flight.len() >= self.shared.window {
                 return;
             }
-            let mut message = PublishMessage::build()
-                .payload(line.payload.clone())
-                .message_id(format!("{}{}", self.id_prefix, line.seq));
-            if self.state == State::Probing {
-                message = message.expected_last_subject_sequence(self.last);
-            }
-            if let Some(trace) = &line.trace {
-                message = message.header("traceparent", &**trace);
-            }
+            let after = (self.state == State::Probing).then_some(self.last);
             let sent = tokio::select! {
                 biased;
-                sent = self.shared.context.send_publish(self.subject.clone(), message) => sent,
+                sent = self.flight.send(line, after) => sent,
                 () = lost(&mut self.standing) => return self.unclaim(),
             };
-            match sent {
-                Ok(ack) => self.acks.push_back(ack.into_future()),
-                Err(error) => {
-                    self.shared
-                        .say_once(Level::Warn, &format!("cannot send an event: {error}; trying again"));
-                    self.unclaim();
-                    self.retry = Some(Instant::now() + PAUSE);
-                    return;
-                }
+            if let Err(error) = sent {
+                self.shared.say_once(Level::Warn, &format!("cannot send an event: {error}; trying again"));
+                self.unclaim();
+                self.retry = Some(Instant::now() + PAUSE);
+                return;
             }
         }
     }
 
-    fn acked(&mut self, ack: Result<PublishAck, PublishError>) {
-        self.acks.pop_front();
-        self.settle(ack);
+    fn proof_is_due(&self) -> bool {
+        let age = self.proved.elapsed();
+        age > LONGEST || self.flight.is_empty() && age > PROOF
+    }
+
+    fn answered(&mut self, answer: Answer) {
+        self.settle(answer);
         // Acknowledgements come in bursts.
-        while let Some(ack) = self.acks.front_mut().and_then(FutureExt::now_or_never) {
-            self.acks.pop_front();
-            self.settle(ack);
+        while let Some(answer) = self.flight.answered(self.pending.front().map(|line| line.seq)) {
+            self.settle(answer);
         }
-        if self.pending.is_empty() || self.state != State::Streaming || self.acks.is_empty() {
+        if self.pending.is_empty() || self.state != State::Streaming || self.flight.is_empty() {
             self.release();
         }
     }
 
-    fn settle(&mut self, ack: Result<PublishAck, PublishError>) {
-        match ack {
-            Ok(ack) => {
-                self.last = ack.sequence;
+    fn settle(&mut self, answer: Answer) {
+        match answer {
+            Answer::Stored(sequence) => {
+                self.last = sequence;
                 self.claimed = true;
                 if self.state == State::Probing {
                     self.state = State::Streaming;
@@ -366,13 +353,11 @@ impl Publisher {
                     self.forget(seq);
                 }
             }
-            Err(error) => {
-                if error.kind() != PublishErrorKind::WrongLastSequence {
-                    self.shared
-                        .say_once(Level::Warn, &format!("an event was not stored: {error}; trying again"));
-                    self.retry = Some(Instant::now() + PAUSE);
-                }
-                // Whatever it was: what is stored decides.
+            // What is stored decides.
+            Answer::Taken => self.unclaim(),
+            Answer::Failed(why) => {
+                self.shared.say_once(Level::Warn, &format!("an event was not stored: {why}; trying again"));
+                self.retry = Some(Instant::now() + PAUSE);
                 self.unclaim();
             }
         }
@@ -417,13 +402,6 @@ impl Publisher {
                 }
             }
         }
-    }
-}
-
-async fn next(ack: Option<&mut Ack>) -> Result<PublishAck, PublishError> {
-    match ack {
-        Some(ack) => ack.await,
-        None => std::future::pending().await,
     }
 }
 
