@@ -155,7 +155,7 @@ mod kind {
     pub(super) const END: u8 = 8;
 }
 
-/// Appends a record to `out`.
+/// Appends a record to `out`, all but the bytes that [`tail`] has: these are many, and need no copy.
 pub(crate) fn encode(number: u64, record: &Record, out: &mut Vec<u8>) {
     match record {
         Record::Lines(lines) => encode_lines(number, lines, out),
@@ -167,11 +167,19 @@ pub(crate) fn encode(number: u64, record: &Record, out: &mut Vec<u8>) {
     }
 }
 
+/// The bytes with which the record ends in the file.
+pub(crate) fn tail(record: &Record) -> &[u8] {
+    match record {
+        Record::Lines(lines) => lines.what.bytes(),
+        _ => &[],
+    }
+}
+
 fn encode_lines(number: u64, lines: &Lines, out: &mut Vec<u8>) {
-    let (kind, bytes) = match &lines.what {
-        What::Block(bytes) => (kind::LINES, bytes),
-        What::Message(bytes) => (kind::MESSAGE, bytes),
-        What::Oversized(bytes, _) => (kind::OVERSIZED, bytes),
+    let kind = match &lines.what {
+        What::Block(_) => kind::LINES,
+        What::Message(_) => kind::MESSAGE,
+        What::Oversized(..) => kind::OVERSIZED,
     };
     let start = begin(number, kind, out);
     push_number(lines.conversation, out);
@@ -183,15 +191,14 @@ fn encode_lines(number: u64, lines: &Lines, out: &mut Vec<u8>) {
     if let What::Oversized(_, length) = &lines.what {
         push_number(*length, out);
     }
-    out.extend_from_slice(bytes);
-    finish(start, out);
+    finish(start, out, lines.what.bytes());
 }
 
 fn encode_json(number: u64, kind: u8, body: &impl Serialize, out: &mut Vec<u8>) {
     let start = begin(number, kind, out);
     // These are plain structs with string keys: writing them to memory cannot fail.
     let _ = serde_json::to_writer(&mut *out, body);
-    finish(start, out);
+    finish(start, out, &[]);
 }
 
 fn begin(number: u64, kind: u8, out: &mut Vec<u8>) -> usize {
@@ -202,12 +209,14 @@ fn begin(number: u64, kind: u8, out: &mut Vec<u8>) -> usize {
     start
 }
 
-fn finish(start: usize, out: &mut [u8]) {
+fn finish(start: usize, out: &mut [u8], tail: &[u8]) {
     let body = start + HEAD;
-    let length = u32::try_from(out.len() - body).unwrap_or(u32::MAX);
-    let checksum = crc32fast::hash(&out[body..]);
+    let length = u32::try_from(out.len() - body + tail.len()).unwrap_or(u32::MAX);
+    let mut checksum = crc32fast::Hasher::new();
+    checksum.update(&out[body..]);
+    checksum.update(tail);
     out[start..start + 4].copy_from_slice(&length.to_le_bytes());
-    out[start + 4..body].copy_from_slice(&checksum.to_le_bytes());
+    out[start + 4..body].copy_from_slice(&checksum.finalize().to_le_bytes());
 }
 
 /// Seven bits at a time, the lowest first.
@@ -322,12 +331,18 @@ impl What {
         }
     }
 
+    /// The bytes.
+    #[must_use]
+    pub fn bytes(&self) -> &Bytes {
+        match self {
+            What::Block(bytes) | What::Message(bytes) | What::Oversized(bytes, _) => bytes,
+        }
+    }
+
     /// How many bytes.
     #[must_use]
     pub fn len(&self) -> usize {
-        match self {
-            What::Block(bytes) | What::Message(bytes) | What::Oversized(bytes, _) => bytes.len(),
-        }
+        self.bytes().len()
     }
 
     /// Whether there are none.
@@ -368,6 +383,7 @@ mod tests {
         for (number, record) in samples().into_iter().enumerate() {
             let mut out = Vec::new();
             encode(number as u64, &record, &mut out);
+            out.extend_from_slice(tail(&record));
             let length = out.len();
             out.extend_from_slice(b"what follows");
             assert_eq!(decode(&out.into()), Parsed::Record(number as u64, record, length));
@@ -379,6 +395,7 @@ mod tests {
         for record in samples() {
             let mut out = Vec::new();
             encode(7, &record, &mut out);
+            out.extend_from_slice(tail(&record));
             for at in 0..out.len() {
                 let cut = Bytes::copy_from_slice(&out[..at]);
                 assert_eq!(decode(&cut), Parsed::Short, "cut at {at}");

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::{self, Seek, SeekFrom, Write};
+use std::io::{self, IoSlice, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -250,11 +250,11 @@ impl State {
         })
     }
 
-    /// Writes what is in `scratch`, all of it or nothing.
-    fn write(&mut self) -> io::Result<()> {
-        let written = (&*self.file).write_all(&self.scratch);
+    /// Writes what is in `scratch` and then `tail`, all of it or nothing.
+    fn write(&mut self, tail: &[u8]) -> io::Result<()> {
+        let written = write_both(&self.file, &self.scratch, tail);
         match written {
-            Ok(()) => self.length += self.scratch.len() as u64,
+            Ok(()) => self.length += (self.scratch.len() + tail.len()) as u64,
             Err(_) => {
                 // A part of it may be there. What is not whole must not stay between whole records.
                 self.file.set_len(self.length)?;
@@ -272,6 +272,23 @@ impl State {
         self.number += 1;
         record::encode(self.number, record, &mut self.scratch);
     }
+}
+
+fn write_both(mut file: &File, head: &[u8], tail: &[u8]) -> io::Result<()> {
+    let (mut parts, mut left) = ([IoSlice::new(head), IoSlice::new(tail)], head.len() + tail.len());
+    let mut rest = &mut parts[..];
+    while left > 0 {
+        match file.write_vectored(rest) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(count) => {
+                left -= count;
+                IoSlice::advance_slices(&mut rest, count);
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 impl Inner {
@@ -326,8 +343,9 @@ impl Inner {
             state.put(&Record::Gap(state.missing.clone()));
         }
         state.put(record);
-        let length = state.scratch.len() as u64;
-        if let Err(error) = state.write() {
+        let tail = record::tail(record);
+        let length = (state.scratch.len() + tail.len()) as u64;
+        if let Err(error) = state.write(tail) {
             state.number = number;
             return Err(error);
         }
@@ -375,7 +393,7 @@ impl Inner {
         let again: Vec<Record> = state.open.values().cloned().map(Record::Opened).collect();
         again.iter().for_each(|record| state.put(record));
         if !state.scratch.is_empty() {
-            state.write()?;
+            state.write(&[])?;
         }
         self.remove_old();
         Ok(())
@@ -386,7 +404,7 @@ impl Inner {
         let number = state.number;
         state.scratch.clear();
         state.put(&Record::End(End { why: why.into(), cut: 0 }));
-        if let Err(error) = state.write() {
+        if let Err(error) = state.write(&[]) {
             state.number = number;
             return Err(error);
         }
