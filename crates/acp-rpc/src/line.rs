@@ -6,7 +6,9 @@ pub const DEFAULT_LINE_LIMIT: usize = 64 * 1024 * 1024;
 
 /// How much of an oversized line is kept to show what it was.
 const HEAD: usize = 1024;
-/// What one read is offered.
+/// What the first reads are offered: most of what is said is short, and there may be many who say it.
+const FIRST_CHUNK: usize = 16 * 1024;
+/// What one read is offered where it is taken.
 const CHUNK: usize = 64 * 1024;
 /// Below this much room a new chunk is taken.
 const LOW: usize = 8 * 1024;
@@ -66,6 +68,8 @@ impl Line {
 pub struct Splitter {
     limit: usize,
     buffer: BytesMut,
+    /// How much room is made for the next reads.
+    chunk: usize,
     /// Bytes at the front of the buffer that hold no `\n`.
     searched: usize,
     skipping: Option<Skip>,
@@ -96,6 +100,7 @@ impl Splitter {
         Self {
             limit,
             buffer: BytesMut::new(),
+            chunk: FIRST_CHUNK,
             searched: 0,
             skipping: None,
             started: false,
@@ -112,8 +117,13 @@ impl Splitter {
     /// The buffer to read into without a copy (`read_buf`), with room for at least 8 KiB. Only append to it,
     /// and take all lines with [`Splitter::next_line`] before the next read.
     pub fn buffer_mut(&mut self) -> &mut BytesMut {
-        if self.buffer.capacity() - self.buffer.len() < LOW {
-            self.buffer.reserve(CHUNK);
+        let room = self.buffer.capacity() - self.buffer.len();
+        if room < LOW {
+            // A read that took all the room there was: more of it is coming.
+            if room == 0 && self.buffer.capacity() > 0 {
+                self.chunk = (2 * self.chunk).min(CHUNK);
+            }
+            self.buffer.reserve(self.chunk);
         }
         &mut self.buffer
     }
