@@ -60,6 +60,38 @@ pub(crate) fn files<S: Send>(
     Ok((states, Report { files, truncated, notices }))
 }
 
+/// Calls `work` for every item, on several threads with a state each, as long as the results are wanted. Returns
+/// them in the order of the items.
+pub(crate) fn each<T: Sync, S, R: Send>(
+    items: &[T],
+    is_wanted: impl Fn() -> bool + Sync,
+    new: impl Fn() -> S + Sync,
+    work: impl Fn(&mut S, &T) -> R + Sync,
+) -> Vec<R> {
+    let next = AtomicUsize::new(0);
+    let found = Mutex::new(Vec::with_capacity(items.len()));
+    let share = || {
+        let (mut state, mut own) = (new(), Vec::new());
+        while is_wanted() {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(item) = items.get(index) else { break };
+            own.push((index, work(&mut state, item)));
+        }
+        if let Ok(mut found) = found.lock() {
+            found.append(&mut own);
+        }
+    };
+    std::thread::scope(|threads_of| {
+        for _ in 1..threads().min(items.len()) {
+            threads_of.spawn(share);
+        }
+        share();
+    });
+    let mut found = found.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    found.sort_by_key(|(index, _)| *index);
+    found.into_iter().map(|(_, result)| result).collect()
+}
+
 /// Whether the deadline has passed; an error when the call was cancelled.
 pub(crate) fn stopped(stop: &Stop) -> Result<bool, CodeError> {
     match stop.reason() {

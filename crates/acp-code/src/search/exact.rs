@@ -1,9 +1,8 @@
 //! Literal search: every line that has the text, as `grep -F` would find them.
 
-use std::borrow::Cow;
 use std::fs::File;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use memchr::memmem::Finder;
 
@@ -12,18 +11,39 @@ use crate::blocks::{Kind, Outline};
 use crate::place::plain;
 use crate::read::{Buffer, Content, is_binary};
 use crate::walk::{self, Scope};
-use crate::{CodeError, Stop, lang, testcode};
+use crate::{CodeError, Reason, Stop, lang, testcode};
 
 /// A line is shown up to this many characters around the text.
 const SHOWN: usize = 400;
+/// A page for which more lines are asked is a plain list: to name the block around each line, every file on the
+/// page would have to be parsed.
+const NAMED: usize = 50;
 
-/// All lines that have the literal, as numbers: which file, and how many lines of it.
+/// All lines that have the literal, as numbers: which file, and which of its lines.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lines {
-    files: Vec<(PathBuf, usize)>,
+    files: Vec<(PathBuf, Chosen)>,
     pub(super) total: usize,
     pub(super) truncated: bool,
     pub(super) notices: Vec<String>,
+}
+
+/// Which lines of a file are results.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Chosen {
+    /// All that have the text, so many.
+    All(usize),
+    /// Those of them that are no test code, by their numbers from 0.
+    Some(Vec<usize>),
+}
+
+impl Chosen {
+    fn count(&self) -> usize {
+        match self {
+            Self::All(count) => *count,
+            Self::Some(lines) => lines.len(),
+        }
+    }
 }
 
 /// Counts the lines in every file.
@@ -43,150 +63,200 @@ pub(super) fn count(request: &Request, scope: &Scope, stop: &Stop) -> Result<Lin
         unreadable.extend(worker.unreadable);
     }
     lines.files.sort();
-    lines.total = lines.files.iter().map(|(_, count)| count).sum();
+    lines.total = lines.files.iter().map(|(_, chosen)| chosen.count()).sum();
     lines.notices.extend(walk::folded("cannot read", unreadable));
     Ok(lines)
 }
 
 impl Lines {
     /// The lines from `from` on, at most `max` of them.
-    pub(super) fn page(&self, request: &Request, scope: &Scope, from: usize, max: usize) -> Vec<Hit> {
+    pub(super) fn page(
+        &self,
+        request: &Request,
+        scope: &Scope,
+        stop: &Stop,
+        from: usize,
+        max: usize,
+    ) -> Result<Vec<Hit>, CodeError> {
         let finder = Finder::new(&request.query);
-        let (mut hits, mut buffer) = (Vec::new(), Buffer::default());
-        let mut passed = 0;
-        for (path, count) in &self.files {
-            if hits.len() >= max {
+        let parts = self.parts(from, max);
+        let read = |buffer: &mut Buffer, part: &Part<'_>| {
+            let file = OneFile { path: part.path, finder: &finder };
+            let shown = scope.place.shown(part.path);
+            // A file that is gone meanwhile has no lines any more.
+            file.hits(buffer, part, &shown, max <= NAMED).unwrap_or_default()
+        };
+        // What was counted before the deadline is shown, so only a cancellation ends this.
+        let is_wanted = || stop.reason() != Some(Reason::Cancelled);
+        let found = walk::each(&parts, is_wanted, Buffer::default, read);
+        if is_wanted() { Ok(found.into_iter().flatten().collect()) } else { Err(CodeError::Cancelled) }
+    }
+
+    /// What each file gives to a page.
+    fn parts(&self, from: usize, max: usize) -> Vec<Part<'_>> {
+        let (mut parts, mut passed, mut left) = (Vec::new(), 0, max);
+        for (path, chosen) in &self.files {
+            let count = chosen.count();
+            if left == 0 {
                 break;
             }
             if passed + count > from {
                 let skip = from.saturating_sub(passed);
-                let shown = scope.place.shown(path);
-                let file = OneFile { path, shown: &shown, finder: &finder, allow_tests: request.allow_tests };
-                // A file that is gone meanwhile has no lines any more.
-                if let Ok(found) = file.hits(&mut buffer, skip, max - hits.len()) {
-                    hits.extend(found);
-                }
+                let take = (count - skip).min(left);
+                parts.push(Part { path, chosen, skip, take });
+                left -= take;
             }
             passed += count;
         }
-        hits
+        parts
+    }
+}
+
+/// Some of a file's lines.
+#[derive(Debug)]
+struct Part<'l> {
+    path: &'l Path,
+    chosen: &'l Chosen,
+    skip: usize,
+    take: usize,
+}
+
+impl Part<'_> {
+    /// Whether the line with this number belongs to the part, if it is the `nth` that has the text.
+    fn has(&self, nth: usize, number: usize) -> bool {
+        match self.chosen {
+            Chosen::All(_) => (self.skip..self.skip + self.take).contains(&nth),
+            Chosen::Some(lines) => lines
+                .get(self.skip..self.skip + self.take)
+                .is_some_and(|lines| lines.binary_search(&number).is_ok()),
+        }
     }
 }
 
 #[derive(Default)]
 struct Worker {
     buffer: Buffer,
-    files: Vec<(PathBuf, usize)>,
+    files: Vec<(PathBuf, Chosen)>,
     unreadable: Vec<String>,
 }
 
 impl Worker {
     fn file(&mut self, finder: &Finder<'_>, request: &Request, scope: &Scope, path: PathBuf) {
-        let file = OneFile { path: &path, shown: "", finder, allow_tests: request.allow_tests };
-        match file.count(&mut self.buffer, scope) {
-            Ok(0) => {}
-            Ok(count) => self.files.push((path, count)),
+        if !request.allow_tests && testcode::is_test_path(&scope.place.shown(&path)) {
+            return;
+        }
+        let file = OneFile { path: &path, finder };
+        match file.choose(&mut self.buffer, request.allow_tests) {
+            Ok(chosen) if chosen.count() == 0 => {}
+            Ok(chosen) => self.files.push((path, chosen)),
             Err(error) => self.unreadable.push(format!("{} ({})", scope.place.shown(&path), plain(&error))),
         }
     }
 }
 
 struct OneFile<'f> {
-    path: &'f PathBuf,
-    shown: &'f str,
+    path: &'f Path,
     finder: &'f Finder<'f>,
-    allow_tests: bool,
 }
 
 impl OneFile<'_> {
-    fn count(&self, buffer: &mut Buffer, scope: &Scope) -> io::Result<usize> {
+    /// Which lines of the file are results.
+    fn choose(&self, buffer: &mut Buffer, allow_tests: bool) -> io::Result<Chosen> {
         match buffer.load(self.path)? {
             Content::Whole => {
                 let bytes = buffer.bytes();
-                let Some(first) = self.finder.find(bytes) else { return Ok(0) };
+                let Some(first) = self.finder.find(bytes) else { return Ok(Chosen::All(0)) };
                 if is_binary(bytes) {
-                    return Ok(0);
+                    return Ok(Chosen::All(0));
                 }
-                if self.allow_tests {
-                    return Ok(lines_with(self.finder, bytes, first).count());
+                if allow_tests {
+                    return Ok(Chosen::All(lines_with(self.finder, bytes, first).count()));
                 }
-                if testcode::is_test_path(&scope.place.shown(self.path)) {
-                    return Ok(0);
-                }
-                Ok(self.not_tests(bytes).len())
+                let outline = Outline::parse(String::from_utf8_lossy(bytes), lang::of(self.path));
+                let lines = self.lines(bytes).map(|line| line.number);
+                Ok(Chosen::Some(lines.filter(|line| !outline.is_test_line(*line)).collect()))
             }
             Content::Larger(file) => {
                 let mut count = 0;
-                self.slide(buffer, file, |_| count += 1)?;
-                Ok(count)
+                self.slide(buffer, file, |_, _| count += 1)?;
+                Ok(Chosen::All(count))
             }
         }
     }
 
-    /// Where the lines begin that have the text and are no test code.
-    fn not_tests(&self, bytes: &[u8]) -> Vec<usize> {
-        let text = String::from_utf8_lossy(bytes);
-        let outline = Outline::parse(Cow::Borrowed(&*text), lang::of(self.path));
-        let Some(first) = self.finder.find(text.as_bytes()) else { return Vec::new() };
-        lines_with(self.finder, text.as_bytes(), first)
-            .filter(|at| self.allow_tests || !outline.is_test_line(outline.line_of(*at)))
-            .collect()
-    }
-
-    fn hits(&self, buffer: &mut Buffer, skip: usize, max: usize) -> io::Result<Vec<Hit>> {
+    /// The lines of one part of the file.
+    fn hits(&self, buffer: &mut Buffer, part: &Part<'_>, shown: &str, named: bool) -> io::Result<Vec<Hit>> {
+        let hit = |first: usize, last: usize, code: String| Hit {
+            file: shown.to_owned(),
+            lines: [first + 1, last + 1],
+            code,
+            score: 1.0,
+            kind: Kind::Lines.word().to_owned(),
+            matched: vec![first + 1],
+            ..Hit::default()
+        };
         match buffer.load(self.path)? {
             Content::Whole => {
-                let text = String::from_utf8_lossy(buffer.bytes());
-                let language = lang::of(self.path);
-                let outline = Outline::parse(Cow::Borrowed(&*text), language);
-                let spots = self.not_tests(text.as_bytes());
-                Ok(spots.into_iter().skip(skip).take(max).map(|at| self.hit(&outline, at)).collect())
+                let (bytes, language) = (buffer.bytes(), lang::of(self.path));
+                let wanted = self.lines(bytes).enumerate().filter(|(nth, line)| part.has(*nth, line.number));
+                let mut hits: Vec<Hit> = wanted
+                    .take(part.take)
+                    .map(|(_, line)| Hit {
+                        language: language.map(|language| language.to_string()),
+                        ..hit(line.number, line.last, excerpt(line.text, line.at))
+                    })
+                    .collect();
+                if named {
+                    name(&mut hits, &Outline::parse(String::from_utf8_lossy(bytes), language));
+                }
+                Ok(hits)
             }
             Content::Larger(file) => {
-                let mut hits = Vec::new();
-                let mut passed = 0;
-                self.slide(buffer, file, |line| {
-                    if passed >= skip && hits.len() < max {
-                        hits.push(Hit {
-                            file: self.shown.to_owned(),
-                            kind: Kind::Lines.word().to_owned(),
-                            ..line
-                        });
+                let (mut hits, mut nth) = (Vec::new(), 0);
+                self.slide(buffer, file, |number, code| {
+                    if part.has(nth, number) {
+                        hits.push(hit(number, number, code()));
                     }
-                    passed += 1;
+                    nth += 1;
                 })?;
                 Ok(hits)
             }
         }
     }
 
-    fn hit(&self, outline: &Outline<'_>, at: usize) -> Hit {
-        let line = outline.line_of(at);
-        let last = outline.line_of(at + self.finder.needle().len().saturating_sub(1)).max(line);
-        let range = outline.bytes(line, last);
-        let block = outline.around(line);
-        Hit {
-            file: self.shown.to_owned(),
-            lines: [line + 1, last + 1],
-            code: excerpt(&outline.text.as_bytes()[range.clone()], at - range.start),
-            score: 1.0,
-            kind: block.map_or(Kind::Lines, |block| block.kind).word().to_owned(),
-            name: block.and_then(|block| block.name.clone()),
-            language: lang::of(self.path).map(|language| language.to_string()),
-            matched: vec![line + 1],
-        }
+    /// Every line that has the text.
+    fn lines<'b>(&'b self, bytes: &'b [u8]) -> impl Iterator<Item = Line<'b>> + 'b {
+        let (mut number, mut counted) = (0, 0);
+        let length = self.finder.needle().len();
+        let first = self.finder.find(bytes).into_iter();
+        let spots = first.flat_map(move |first| lines_with(self.finder, bytes, first));
+        spots.map(move |at| {
+            number += memchr::memchr_iter(b'\n', &bytes[counted..at]).count();
+            counted = at;
+            let start = memchr::memrchr(b'\n', &bytes[..at]).map_or(0, |end| end + 1);
+            // A text may go over several lines; its own last byte belongs to its last line.
+            let tail = at + length.saturating_sub(1);
+            let end = memchr::memchr(b'\n', &bytes[tail..]).map_or(bytes.len(), |end| tail + end);
+            let last = number + memchr::memchr_iter(b'\n', &bytes[at..tail]).count();
+            Line { number, last, text: &bytes[start..end], at: at - start }
+        })
     }
 
-    /// A file that is too large for memory, piece by piece.
-    fn slide(&self, buffer: &mut Buffer, mut file: File, mut found: impl FnMut(Hit)) -> io::Result<()> {
+    /// A file that is too large for memory, piece by piece: the number of each line from 0, and its text.
+    fn slide(
+        &self,
+        buffer: &mut Buffer,
+        mut file: File,
+        mut found: impl FnMut(usize, &dyn Fn() -> String),
+    ) -> io::Result<()> {
         if is_binary(buffer.bytes()) {
             return Ok(());
         }
         let keep = self.finder.needle().len().saturating_sub(1).max(SHOWN);
         // Lines before the buffer, and how far the buffer has been looked at.
-        let (mut line, mut done) = (1, 0);
+        let (mut line, mut done) = (0, 0);
         // A line that was reported is not reported again.
-        let mut reported = 0;
+        let mut reported = None;
         loop {
             let bytes = buffer.bytes();
             let mut at = done;
@@ -194,17 +264,12 @@ impl OneFile<'_> {
             while let Some(next) = self.finder.find(&bytes[at..]).map(|next| at + next) {
                 line += memchr::memchr_iter(b'\n', &bytes[counted..next]).count();
                 counted = next;
-                if line != reported {
-                    reported = line;
-                    let start = memchr::memrchr(b'\n', &bytes[..next]).map_or(0, |end| end + 1);
-                    let end = memchr::memchr(b'\n', &bytes[next..]).map_or(bytes.len(), |end| next + end);
-                    let code = excerpt(&bytes[start..end], next - start);
-                    found(Hit {
-                        lines: [line, line],
-                        code,
-                        score: 1.0,
-                        matched: vec![line],
-                        ..Hit::default()
+                if reported != Some(line) {
+                    reported = Some(line);
+                    found(line, &|| {
+                        let start = memchr::memrchr(b'\n', &bytes[..next]).map_or(0, |end| end + 1);
+                        let end = memchr::memchr(b'\n', &bytes[next..]).map_or(bytes.len(), |end| next + end);
+                        excerpt(&bytes[start..end], next - start)
                     });
                 }
                 at = next + 1;
@@ -217,6 +282,27 @@ impl OneFile<'_> {
                 return Ok(());
             }
             done = keep.min(length) - (length - unread).min(keep);
+        }
+    }
+}
+
+/// A line that has the text.
+struct Line<'b> {
+    /// From 0.
+    number: usize,
+    /// The line in which the text ends.
+    last: usize,
+    text: &'b [u8],
+    /// Where in the line the text begins.
+    at: usize,
+}
+
+/// Says in which block each line stands.
+fn name(hits: &mut [Hit], outline: &Outline<'_>) {
+    for hit in hits {
+        if let Some(block) = outline.around(hit.lines[0] - 1) {
+            block.kind.word().clone_into(&mut hit.kind);
+            hit.name.clone_from(&block.name);
         }
     }
 }

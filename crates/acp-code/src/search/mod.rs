@@ -117,7 +117,7 @@ pub(crate) fn run(
             ));
         }
         let mut paged = found(request, scope, stop)?;
-        return Ok(paged.next(request.max_results, scope));
+        return paged.next(request.max_results, scope, stop);
     };
     let mut paged = if request.next_page {
         let lock = |pages: &Mutex<Pages>| pages.lock().ok().and_then(|mut pages| pages.take(session));
@@ -136,9 +136,9 @@ pub(crate) fn run(
     } else {
         found(request, scope, stop)?
     };
-    let results = paged.next(request.max_results, scope);
+    let results = paged.next(request.max_results, scope, stop);
     remember(pages, session, paged);
-    Ok(results)
+    results
 }
 
 fn remember(pages: &Mutex<Pages>, session: &str, paged: Paged) {
@@ -171,20 +171,20 @@ impl Request {
 
 impl Paged {
     /// The next page of at most this many results.
-    fn next(&mut self, max: usize, scope: &Scope) -> Results {
+    fn next(&mut self, max: usize, scope: &Scope, stop: &Stop) -> Result<Results, CodeError> {
         let (results, total) = match &self.found {
             Found::Ranked(hits) => (hits.iter().skip(self.given).take(max).cloned().collect(), hits.len()),
-            Found::Exact(lines) => (lines.page(&self.request, scope, self.given, max), lines.total),
+            Found::Exact(lines) => (lines.page(&self.request, scope, stop, self.given, max)?, lines.total),
         };
         self.given = self.given.saturating_add(max).min(total);
         self.page += 1;
-        Results {
+        Ok(Results {
             results,
             total,
             page: self.page,
             more: self.given < total,
             truncated: self.truncated,
             notices: self.notices.clone(),
-        }
+        })
     }
 }

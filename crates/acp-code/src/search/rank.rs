@@ -2,8 +2,6 @@
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ast_grep_language::SupportLang;
 
@@ -16,7 +14,7 @@ use super::{Hit, Ranking, Request};
 use crate::blocks::{Kind, Outline};
 use crate::place::plain;
 use crate::read::{Buffer, Content, is_binary};
-use crate::walk::{self, Scope, threads};
+use crate::walk::{self, Scope};
 use crate::{CodeError, Stop, lang, testcode, words};
 
 /// At most this many files are parsed: those that promise most.
@@ -196,27 +194,15 @@ impl Search<'_> {
         rarity: &[f64],
         stop: &Stop,
     ) -> Result<(Vec<Hit>, bool), CodeError> {
-        let next = AtomicUsize::new(0);
-        let found = Mutex::new(Vec::new());
-        std::thread::scope(|threads_of| {
-            for _ in 0..threads().min(candidates.len()) {
-                threads_of.spawn(|| {
-                    let (mut buffer, mut known, mut own) = (Buffer::default(), Known::new(), Vec::new());
-                    while stop.reason().is_none() {
-                        let Some(candidate) = candidates.get(next.fetch_add(1, Ordering::Relaxed)) else {
-                            break;
-                        };
-                        self.rank_file(candidate, rarity, &mut buffer, &mut known, &mut own);
-                    }
-                    if let Ok(mut found) = found.lock() {
-                        found.append(&mut own);
-                    }
-                });
-            }
-        });
+        let found = walk::each(
+            candidates,
+            || stop.reason().is_none(),
+            || (Buffer::default(), Known::new()),
+            |(buffer, known), candidate| self.rank_file(candidate, rarity, buffer, known),
+        );
         let late = walk::stopped(stop)?;
-        let mut hits = found.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-        hits.sort_by(|a: &Hit, b: &Hit| {
+        let mut hits: Vec<Hit> = found.into_iter().flatten().collect();
+        hits.sort_by(|a, b| {
             b.score.total_cmp(&a.score).then_with(|| (&a.file, a.lines).cmp(&(&b.file, b.lines)))
         });
         hits.truncate(KEPT);
@@ -229,10 +215,10 @@ impl Search<'_> {
         rarity: &[f64],
         buffer: &mut Buffer,
         known: &mut Known,
-        found: &mut Vec<Hit>,
-    ) {
+    ) -> Vec<Hit> {
+        let mut found = Vec::new();
         if !matches!(buffer.load(&candidate.path), Ok(Content::Whole)) {
-            return;
+            return found;
         }
         let text = String::from_utf8_lossy(buffer.bytes());
         let mut spots = Vec::new();
@@ -253,6 +239,7 @@ impl Search<'_> {
             }
             from += inside;
         }
+        found
     }
 
     fn rank_unit(

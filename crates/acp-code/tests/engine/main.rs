@@ -1,6 +1,7 @@
 //! The engine as a caller sees it: requests in, results out, over folders made for the test.
 
 mod bad_input;
+mod exact;
 mod extract;
 mod languages;
 mod query;
