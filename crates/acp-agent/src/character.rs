@@ -8,6 +8,7 @@ use acp_policy::{Policy, ToolPatterns};
 use acp_script::agent::{AgentConfig, Auth, ConfigOption, Fence, Login, Mode, Persona, SlashCommand};
 use serde_json::{Value, json};
 
+use crate::guide;
 use crate::provider::{Model, Provider};
 use crate::server::Settings;
 
@@ -75,6 +76,7 @@ pub(crate) fn real(path: &Path) -> PathBuf {
 fn persona(settings: &Settings, provider: Option<&dyn Provider>) -> Persona {
     let modes = modes(settings.policy);
     let known = provider.map(Provider::models).unwrap_or_default();
+    let commands = commands(settings);
     let context = known.first().map_or(CONTEXT, |model| model.context);
     Persona {
         title: "ACP reference agent".to_owned(),
@@ -103,7 +105,8 @@ fn persona(settings: &Settings, provider: Option<&dyn Provider>) -> Persona {
             },
         })),
         modes,
-        commands: commands(settings),
+        help: Some(guide::help(settings, &commands)),
+        commands,
         audio: provider.is_none(),
         context,
         price: None,

@@ -46,7 +46,8 @@ fn system(question: &Question) -> String {
         "You are a coding agent. You work in the folder {}. Paths that you give to tools may be relative to it.\n\
          Use the tools to look before you answer, and to do what you are asked; say briefly what you did.\n\
          search finds code by words, query by its shape, extract shows whole blocks. Keep the plan current with \
-         update_plan when a task has several steps.",
+         update_plan when a task has several steps. A message that begins with /plan wants a plan and nothing else: \
+         look, show it with update_plan, and change nothing.",
         question.cwd
     );
     if !question.roots.is_empty() {

@@ -9,6 +9,8 @@ mod character;
 mod chat;
 mod connection;
 mod debug;
+mod findings;
+mod guide;
 mod hands;
 mod mind;
 mod probe;

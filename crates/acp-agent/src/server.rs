@@ -69,7 +69,7 @@ pub enum ServeError {
     #[error(transparent)]
     Provider(#[from] ProviderError),
     /// The working folder.
-    #[error("cannot work in {path:?}: {reason}")]
+    #[error("cannot work in {path:?}: {reason}; name a folder with --path")]
     Path {
         /// The folder.
         path: PathBuf,

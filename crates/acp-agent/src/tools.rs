@@ -1,15 +1,17 @@
-//! The code engine at work, one engine per session, each call on a thread of its own.
+//! The code engine at work, one engine per session and folder, each call on a thread of its own.
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use acp_code::{Engine, Stop};
-use acp_script::agent::{Token, ToolOutput, ToolUse};
-use serde_json::json;
+use acp_script::agent::{Token, ToolUse};
+use serde_json::Value;
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::connection::Event;
+use crate::findings;
 
 /// How long a call may take before it answers with what it has.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -17,7 +19,7 @@ const LIMIT: Duration = Duration::from_secs(30);
 /// The engines and what they work on.
 pub(crate) struct Tools {
     events: UnboundedSender<Event>,
-    engines: HashMap<String, (String, Arc<Engine>)>,
+    engines: HashMap<(String, String), Arc<Engine>>,
     running: HashMap<Token, Stop>,
 }
 
@@ -28,7 +30,8 @@ impl Tools {
 
     pub(crate) fn start(&mut self, tool: ToolUse) {
         let events = self.events.clone();
-        let engine = match self.engine(&tool.session, &tool.cwd) {
+        let folder = folder(&tool).to_owned();
+        let engine = match self.engine(&tool.session, &folder) {
             Ok(engine) => engine,
             Err(reason) => {
                 let _ = events.send(Event::Used { token: tool.token, answer: Err(reason) });
@@ -38,12 +41,10 @@ impl Tools {
         let stop = Stop::after(LIMIT);
         self.running.insert(tool.token, stop.clone());
         tokio::task::spawn_blocking(move || {
-            let answer = engine.call(&tool.name, &tool.arguments, &stop);
-            let answer = answer.map_err(|error| error.to_string()).map(|text| ToolOutput {
-                raw: json!({ "text": text }),
-                text,
-                locations: Vec::new(),
-            });
+            let answer = engine.answer(&tool.name, &tool.arguments, &stop);
+            let answer = answer
+                .map(|answer| findings::output(&answer, Path::new(&folder), tool.verbose))
+                .map_err(|error| error.to_string());
             let _ = events.send(Event::Used { token: tool.token, answer });
         });
     }
@@ -58,17 +59,26 @@ impl Tools {
         }
     }
 
-    /// The session's engine, so that pages last; a new one when the session moved.
-    fn engine(&mut self, session: &str, cwd: &str) -> Result<Arc<Engine>, String> {
-        if let Some((known, engine)) = self.engines.get(session)
-            && known == cwd
-        {
+    /// The session's engine for this folder, kept so that pages last.
+    fn engine(&mut self, session: &str, folder: &str) -> Result<Arc<Engine>, String> {
+        let key = (session.to_owned(), folder.to_owned());
+        if let Some(engine) = self.engines.get(&key) {
             return Ok(engine.clone());
         }
-        let engine = Arc::new(Engine::new(cwd).map_err(|error| error.to_string())?);
-        self.engines.insert(session.to_owned(), (cwd.to_owned(), engine.clone()));
+        let engine = Arc::new(Engine::new(folder).map_err(|error| error.to_string())?);
+        self.engines.insert(key, engine.clone());
         Ok(engine)
     }
+}
+
+/// The folder of the session that a call is about: the one that its first absolute path lies in, or the working folder.
+fn folder(tool: &ToolUse) -> &str {
+    let named = tool.arguments.get("path").into_iter();
+    let files = tool.arguments.get("files").and_then(Value::as_array).into_iter().flatten();
+    let path = named.chain(files).filter_map(Value::as_str).find(|path| path.starts_with('/'));
+    let within = |root: &&String| path.is_some_and(|path| Path::new(path).starts_with(root));
+    let roots = tool.roots.iter().filter(within).filter(|_| !within(&&tool.cwd));
+    roots.max_by_key(|root| root.len()).unwrap_or(&tool.cwd)
 }
 
 impl Drop for Tools {

@@ -262,7 +262,21 @@ pub fn open(
     env: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Option<Arc<dyn Provider>>, ProviderError> {
     match choice.provider.as_str() {
-        "" | SCRIPTED => Ok(None),
+        "" | SCRIPTED => match (&choice.model, &choice.base_url) {
+            (Some(model), _) => Err(unasked(&format!("--model {model}"))),
+            (_, Some(url)) => Err(unasked(&format!("--base-url {url}"))),
+            (None, None) => Ok(None),
+        },
         name => Ok(Some(Arc::new(Remote::new(Settings::read(name, choice, env)?)?))),
     }
+}
+
+/// The built-in provider was given what only a real one can use.
+fn unasked(flag: &str) -> ProviderError {
+    let known: Vec<&str> = vendors::Vendor::names().collect();
+    let reason = format!(
+        "it has no models, so {flag} names nothing; say whose it is with --provider ({})",
+        known.join(", ")
+    );
+    ProviderError::Unusable { provider: SCRIPTED.to_owned(), reason }
 }

@@ -153,7 +153,9 @@ impl Agent {
     /// Lets the edge use a tool.
     pub(super) fn use_tool(&mut self, session: &str, work: Work, name: String, arguments: Value) {
         let token = self.number();
-        let cwd = self.sessions.get(session).map(|open| open.record.cwd.clone()).unwrap_or_default();
+        let folders = self.folders(session).map(|(cwd, roots)| (cwd.to_owned(), roots.to_vec()));
+        let (cwd, roots) = folders.unwrap_or_default();
+        let verbose = self.is_verbose(session);
         let session_id = self.outward(session).to_owned();
         self.outbox.push_back(Effect::Tool(Box::new(ToolUse {
             token,
@@ -161,6 +163,8 @@ impl Agent {
             name,
             arguments,
             cwd,
+            roots,
+            verbose,
         })));
         self.wait(session, Wait::Tool { token, work: Box::new(work) });
     }
@@ -170,15 +174,20 @@ impl Agent {
         let Some((session, work)) = self.awaited(token) else { return };
         match answer {
             Ok(output) => {
+                let status = if output.failed { "failed" } else { "completed" };
                 let mut done = json!({
-                    "status": "completed", "content": text_content(&output.text), "rawOutput": output.raw,
+                    "status": status, "content": text_content(&output.text), "rawOutput": output.raw,
                 });
                 if !output.locations.is_empty() {
                     done["locations"] = output.locations.into();
                 }
                 self.report(&session, &work.call, &done);
-                let said = self.shorten(&session, &output.text);
-                self.tell(&session, said);
+                let said = output.said.unwrap_or_else(|| self.shorten(&session, &output.text));
+                if output.failed {
+                    self.after_failure(&session, &said, Failure::Broken);
+                } else {
+                    self.tell(&session, said);
+                }
             }
             Err(reason) => {
                 self.fail_as(&session, &work, &format!("{}: {reason}", work.job.name()), Failure::Broken);

@@ -52,7 +52,9 @@ impl Agent {
             let work = self.announce(session, Job::Delegate { task });
             let given = self.sessions.get(session).map_or(0, |open| open.record.delegated);
             let refusal = match () {
-                () if !self.config.delegate => Some("this agent runs without leave to delegate".to_owned()),
+                () if !self.config.delegate => Some(
+                    "this agent runs without leave to delegate; start it with --enable-delegate".to_owned(),
+                ),
                 () if !self.is_root(session) => {
                     Some("a delegated task cannot be delegated further".to_owned())
                 }

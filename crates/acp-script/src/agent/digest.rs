@@ -12,22 +12,81 @@ const MESSAGE: usize = 400;
 const WHOLE: usize = 16_000;
 
 impl Agent {
-    /// Lets the digest stand for everything so far.
+    /// Lets the digest stand for everything before this turn, and says so.
     pub(super) fn digest(&mut self, session: &str) {
+        let id = self.fresh_id("compaction");
+        let caps = self.caps();
         let Some(open) = self.sessions.get_mut(session) else { return };
         let record = &mut open.record;
         let before = record.digest.take();
         let from = before.as_ref().map_or(0, |digest| digest.entries.min(record.history.len()));
-        let mut text = before.map(|digest| digest.text).unwrap_or_default();
-        text.push_str(&in_short(&record.history[from..]));
-        let surplus = text.len().saturating_sub(WHOLE);
-        if surplus > 0 {
-            let start = text.char_indices().map(|(at, _)| at).find(|at| *at >= surplus).unwrap_or(0);
-            text.drain(..start);
-        }
-        record.digest = Some(Digest { entries: record.history.len(), text });
+        let said = &record.history[from..this_turn(&record.history).max(from)];
+        let messages = said.iter().filter(|entry| is_message(entry)).count();
+        let (size, digest) = (weight(said), before.map(|digest| digest.text).unwrap_or_default());
+        let size = size + digest.len();
+        let text = newest(digest + &in_short(said));
+        let kept = text.len();
+        record.used = tokens(kept);
+        record.digest = Some(Digest { entries: record.history.len(), text: text.clone() });
         self.checkpoint(session);
+        if caps.compaction {
+            self.show_digest(session, &id, &text);
+        }
+        let words = match messages {
+            0 => "There is nothing new to compact.".to_owned(),
+            _ => format!(
+                "The conversation is kept in short now: your words and my last answers, in about {} tokens instead of \
+                 {}. What tools answered is left out; they can be used again.",
+                tokens(kept),
+                tokens(size)
+            ),
+        };
+        self.say(session, words);
     }
+
+    fn show_digest(&mut self, session: &str, id: &str, text: &str) {
+        let text = if text.is_empty() { "Nothing was said before." } else { text };
+        let summary = json!({ "type": "text", "text": text });
+        for body in [
+            json!({ "sessionUpdate": "compaction_update", "compactionId": id, "status": "in_progress" }),
+            json!({ "sessionUpdate": "compaction_summary_chunk", "compactionId": id, "content": summary }),
+            json!({
+                "sessionUpdate": "compaction_update", "compactionId": id, "status": "completed",
+                "summary": [summary],
+            }),
+        ] {
+            self.update(session, &body);
+        }
+    }
+}
+
+/// Where the prompt that is being answered begins.
+fn this_turn(history: &[Value]) -> usize {
+    let asked = |entry: &&Value| entry["sessionUpdate"] == "user_message_chunk";
+    let Some(last) = history.iter().rfind(asked) else { return 0 };
+    history.iter().position(|entry| entry["messageId"] == last["messageId"]).unwrap_or(0)
+}
+
+fn is_message(entry: &Value) -> bool {
+    matches!(entry["sessionUpdate"].as_str(), Some("user_message_chunk" | "agent_message_chunk"))
+}
+
+/// How much of a model's room entries take, in bytes: what was said, and what tools were asked and answered.
+fn weight(entries: &[Value]) -> usize {
+    let text = |entry: &Value| entry.pointer("/content/text").and_then(Value::as_str).map_or(0, str::len);
+    let call = |entry: &Value| entry["rawInput"].to_string().len() + entry["content"].to_string().len();
+    entries.iter().map(|entry| if entry["toolCallId"].is_string() { call(entry) } else { text(entry) }).sum()
+}
+
+fn tokens(bytes: usize) -> u64 {
+    bytes as u64 / 4 + 1
+}
+
+/// The newest lines, as many as there is room for.
+fn newest(text: String) -> String {
+    let Some(surplus) = text.len().checked_sub(WHOLE).filter(|surplus| *surplus > 0) else { return text };
+    let tail = text.char_indices().find(|(at, _)| *at >= surplus).map_or("", |(at, _)| &text[at..]);
+    tail.split_once('\n').map_or(tail, |(_, whole_lines)| whole_lines).to_owned()
 }
 
 /// The digest as the first thing that was said.

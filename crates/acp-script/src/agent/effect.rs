@@ -113,6 +113,10 @@ pub struct ToolUse {
     pub arguments: Value,
     /// The session's working folder.
     pub cwd: String,
+    /// The session's further roots.
+    pub roots: Vec<String>,
+    /// Whether the person wants to see results at full length.
+    pub verbose: bool,
 }
 
 /// What a tool answered.
@@ -120,6 +124,10 @@ pub struct ToolUse {
 pub struct ToolOutput {
     /// The answer in words.
     pub text: String,
+    /// The answer for a person, as Markdown, where nobody else tells it; without it the text is told.
+    pub said: Option<String>,
+    /// Whether it found nothing of what it should have found: the call failed.
+    pub failed: bool,
     /// The answer as data.
     pub raw: Value,
     /// Files it is about, as `{path, line?}`.

@@ -112,14 +112,7 @@ impl Job {
             Self::Run { line, .. } => format!("Run `{line}`"),
             Self::Mcp { server, tool, .. } => format!("Call {tool} of {server}"),
             Self::Harmless { .. } => "Take a note".to_owned(),
-            Self::Tool { name, arguments } => {
-                let about = ["query", "pattern", "files"].iter().find_map(|key| arguments.get(key));
-                match about {
-                    Some(Value::String(text)) => format!("{} {}", capital(name), cut(text, 80)),
-                    Some(other) => format!("{} {}", capital(name), cut(&other.to_string(), 80)),
-                    None => capital(name),
-                }
-            }
+            Self::Tool { name, arguments } => tool_title(name, arguments),
             Self::Plan { .. } => "Update the plan".to_owned(),
             Self::Delegate { task } => format!("Delegate: {}", cut(task, 80)),
             Self::Wrong { name, .. } => format!("Call {name}"),
@@ -203,6 +196,28 @@ impl Job {
             (job, _) => text_content(&job.title()),
         }
     }
+}
+
+/// What a tool of the edge looks at: `Search "retry" in src`.
+fn tool_title(name: &str, arguments: &Value) -> String {
+    let text = |key: &str| arguments.get(key).and_then(Value::as_str);
+    let mut title = capital(name);
+    if let Some(words) = text("query") {
+        title.push_str(&format!(" {:?}", cut(words, 80)));
+    }
+    if let Some(pattern) = text("pattern") {
+        title.push_str(&format!(" `{}`", cut(&pattern.split_whitespace().collect::<Vec<_>>().join(" "), 80)));
+    }
+    if let Some(files) = arguments.get("files").and_then(Value::as_array) {
+        let names: Vec<&str> = files.iter().filter_map(Value::as_str).collect();
+        title.push_str(&format!(" {}", cut(&names.join(", "), 120)));
+    }
+    for place in ["path", "language"] {
+        if let Some(place) = text(place) {
+            title.push_str(&format!(" in {}", cut(place, 80)));
+        }
+    }
+    title
 }
 
 fn capital(word: &str) -> String {

@@ -28,6 +28,7 @@ mod offers;
 mod params;
 mod permits;
 mod persona;
+mod plain;
 mod plan;
 mod record;
 mod reports;
@@ -44,7 +45,7 @@ pub use client::ClientCaps;
 pub use config::{AgentConfig, Auth, Fence};
 pub use effect::{Effect, McpKey, McpTool, Question, Thought, ThoughtEnd, Token, ToolOutput, ToolUse};
 pub use journal::{Journal, JournalEntry};
-pub use persona::{ConfigOption, Login, Mode, OptionKind, Persona, SlashCommand};
+pub use persona::{ConfigOption, Help, Login, Mode, OptionKind, Persona, SlashCommand};
 pub use record::{Digest, Record, timestamp};
 
 use crate::script::ScriptState;

@@ -79,7 +79,9 @@ impl Agent {
         if let Job::Write { path, .. } = job
             && !self.config.edit
         {
-            return Some(format!("{path} was not changed: this agent runs without leave to edit files."));
+            return Some(format!(
+                "{path} was not changed: this agent runs without leave to edit files; start it with --allow-edit."
+            ));
         }
         if !self.config.careful {
             return None;

@@ -33,6 +33,17 @@ pub struct Persona {
     pub price: Option<f64>,
     /// `_meta` of `agentCapabilities`.
     pub meta: Option<Value>,
+    /// What it says about itself; without it, it echoes what it does not understand.
+    pub help: Option<Help>,
+}
+
+/// What an agent can do, for people.
+#[derive(Clone, Debug)]
+pub struct Help {
+    /// The answer to `/help`.
+    pub whole: String,
+    /// Some sentences for someone whose words were not understood.
+    pub brief: String,
 }
 
 /// A way to sign in.
@@ -239,6 +250,7 @@ impl Default for Persona {
             context: 200_000,
             price: Some(2.0),
             meta: None,
+            help: None,
         }
     }
 }

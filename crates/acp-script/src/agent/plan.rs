@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::job::{Change, Job, Old};
 use super::offers;
+use super::plain;
 use super::session::Session;
 use super::step::{Step, Stop, Stream, Voice};
 use super::{Agent, ClientCaps};
@@ -50,9 +51,11 @@ impl Agent {
             steps.push_back(Step::Think);
             return (steps, true);
         }
-        match about_code(&text).filter(|_| intents.is_empty() && self.config.code) {
+        match plain::about_code(&text).filter(|_| intents.is_empty() && self.config.code) {
             Some(words) => {
-                steps.push_back(self.speak("I look for it in the code.\n"));
+                steps.push_back(
+                    self.speak(format!("No model is connected, so I search the code for {words:?}.\n\n")),
+                );
                 steps.push_back(code_tool("search", json!({ "query": words, "max_results": 5 })));
             }
             None if intents.is_empty() => steps.push_back(Step::Stream(self.plain_answer(blocks, &text))),
@@ -76,7 +79,9 @@ impl Agent {
     /// Whether the text is one of the slash commands on offer.
     fn is_command(&self, text: &str) -> bool {
         let name = text.trim_start().strip_prefix('/').and_then(|rest| rest.split_whitespace().next());
-        name.is_some_and(|name| self.config.persona.commands.iter().any(|command| command.name == name))
+        // A plan is made by whoever thinks.
+        let known = |name: &str| self.config.persona.commands.iter().any(|command| command.name == name);
+        name.is_some_and(|name| known(name) && !(name == "plan" && self.config.model))
     }
 
     /// What a wish of a script brings about.
@@ -88,24 +93,6 @@ impl Agent {
             }
         }
         steps
-    }
-
-    fn plain_answer(&self, blocks: &[Value], text: &str) -> Stream {
-        if let Some(chunks) = self.config.chunks {
-            return Stream::words(chunks, self.config.chunk_size.unwrap_or(0));
-        }
-        let others: Vec<String> = blocks.iter().filter_map(describe).collect();
-        let myself = &self.config.persona.myself;
-        let mut answer = format!("I am {myself} and heard you say: {}", text.trim());
-        if text.trim().is_empty() {
-            answer = format!("I am {myself} and heard no words.");
-        }
-        if !others.is_empty() {
-            answer.push_str(&format!("\nYou also sent {}.", others.join(", ")));
-        }
-        // Even a short answer comes in two chunks.
-        let size = self.config.chunk_size.unwrap_or((answer.len() / 2).min(40));
-        Stream::text(Voice::Agent, answer, Some(size))
     }
 
     pub(super) fn speak(&self, text: impl Into<String>) -> Step {
@@ -160,12 +147,14 @@ impl Agent {
                 steps.push_back(code_tool("extract", json!({ "files": [target] })));
             }
             Intent::Query { .. } | Intent::Extract(_) => {
-                steps.push_back(self.speak("I have no code engine to do that with."));
+                steps.push_back(self.speak("I have no code engine to do that with; `acp agent` has."));
             }
             Intent::Delegate(task) => match steps.back_mut() {
                 Some(Step::Delegate(tasks)) => tasks.push(task),
                 _ if self.config.delegate => steps.push_back(Step::Delegate(vec![task])),
-                _ => steps.push_back(self.speak("I have nobody to delegate a task to.")),
+                _ => steps.push_back(
+                    self.speak("I have nobody to delegate a task to; `acp agent --enable-delegate` has."),
+                ),
             },
             Intent::Search { text, path: None } => {
                 let quoted = shlex::try_quote(&text).map(std::borrow::Cow::into_owned).unwrap_or_default();
@@ -173,7 +162,13 @@ impl Agent {
             }
             Intent::Plan { steps: number, topic } => {
                 plan_updates(number.unwrap_or(3).clamp(1, 50), topic.as_deref(), steps);
-                steps.push_back(self.speak("The plan is made, and every step of it is done."));
+                steps.push_back(self.speak(match self.config.careful {
+                    false => "The plan is made, and every step of it is done.",
+                    true => {
+                        "That is what a plan looks like. Nothing was done: without a model I can show plans, but not \
+                         make them."
+                    }
+                }));
             }
             Intent::Parts(parts) => {
                 for part in 1..=parts {
@@ -244,7 +239,7 @@ impl Agent {
                 }
             }
             Intent::Notice(text) => self.notice(text, caps, steps),
-            Intent::Compact => self.compact(caps, steps),
+            Intent::Compact => steps.push_back(Step::Digest),
             Intent::Title(title) => {
                 steps.push_back(Step::Title(title.clone()));
                 steps.push_back(self.speak(format!("This session is called {title:?} now.")));
@@ -307,10 +302,7 @@ impl Agent {
 
     fn slash(&self, open: &Session, name: &str, input: String, blocks: &[Value], steps: &mut VecDeque<Step>) {
         match name {
-            "help" => {
-                let names: Vec<&str> = wishes::TABLE.iter().map(|wish| wish.name).collect();
-                steps.push_back(self.speak(format!("I understand wishes about: {}.", names.join(", "))));
-            }
+            "help" => steps.push_back(self.speak(self.help())),
             "echo" => steps.push_back(self.speak(input)),
             "plan" => {
                 let topic = (!input.is_empty()).then_some(input);
@@ -324,7 +316,7 @@ impl Agent {
             "query" => self.steps(open, Intent::Query { pattern: input, language: None }, blocks, steps),
             "extract" => self.steps(open, Intent::Extract(input), blocks, steps),
             "delegate" => self.steps(open, Intent::Delegate(input), blocks, steps),
-            "status" => steps.push_back(self.speak(format!("{} Mode: {}.", place(open), open.record.mode))),
+            "status" => steps.push_back(self.speak(self.status(open))),
             other => steps.push_back(self.speak(format!("There is no command /{other}; /help lists them."))),
         }
     }
@@ -342,41 +334,6 @@ impl Agent {
         steps.push_back(Step::Update(update, false));
         steps.push_back(self.speak("I sent a notice."));
     }
-
-    fn compact(&self, caps: ClientCaps, steps: &mut VecDeque<Step>) {
-        if caps.compaction {
-            let id = format!("compaction_{}_{}", self.config.id_prefix, self.next_number);
-            let summary = json!({ "type": "text", "text": "The conversation so far, in short." });
-            for body in [
-                json!({ "sessionUpdate": "compaction_update", "compactionId": id, "status": "in_progress" }),
-                json!({ "sessionUpdate": "compaction_summary_chunk", "compactionId": id, "content": summary }),
-                json!({
-                    "sessionUpdate": "compaction_update", "compactionId": id, "status": "completed",
-                    "summary": [summary],
-                }),
-            ] {
-                steps.push_back(Step::Update(body, false));
-            }
-        }
-        steps.push_back(Step::Digest);
-        steps.push_back(self.speak("I have compacted the conversation."));
-    }
-}
-
-/// The words of a question about code that are worth looking for.
-fn about_code(text: &str) -> Option<String> {
-    const ABOUT: [&str; 7] = ["work", "codebase", "implemented", "defined", "handled", "the code", "located"];
-    const COMMON: &str = " how does do did is are was what where why which who when the a an in of to for this that \
-                          these those it its codebase code project repository work works implemented defined handled \
-                          located and or not with can you tell me about ";
-    let question = text.trim().to_lowercase();
-    if !question.ends_with('?') || !ABOUT.iter().any(|word| question.contains(word)) {
-        return None;
-    }
-    let words = question.split(|c: char| !c.is_alphanumeric() && c != '_');
-    let words: Vec<&str> =
-        words.filter(|word| !word.is_empty() && !COMMON.contains(&format!(" {word} "))).collect();
-    (!words.is_empty()).then(|| words.join(" "))
 }
 
 fn code_tool(name: &str, arguments: Value) -> Step {
@@ -452,7 +409,7 @@ pub(super) fn prompt_text(blocks: &[Value]) -> String {
     texts.join("\n")
 }
 
-fn title(text: &str) -> String {
+pub(super) fn title(text: &str) -> String {
     let line = text.lines().find(|line| !line.trim().is_empty()).unwrap_or("Untitled").trim();
     match line.char_indices().nth(60) {
         None => line.to_owned(),
@@ -460,31 +417,12 @@ fn title(text: &str) -> String {
     }
 }
 
-fn place(open: &Session) -> String {
+pub(super) fn place(open: &Session) -> String {
     let mut said = format!("I work in {}.", open.record.cwd);
     if !open.record.roots.is_empty() {
         said.push_str(&format!(" I may also use {}.", open.record.roots.join(", ")));
     }
     said
-}
-
-/// What a block is, in words; nothing for plain text.
-fn describe(block: &Value) -> Option<String> {
-    let text = |key: &str| block.get(key).and_then(Value::as_str).unwrap_or_default();
-    match text("type") {
-        "image" => Some(format!("an image ({}, {} base64 characters)", text("mimeType"), text("data").len())),
-        "audio" => Some(format!("a sound ({}, {} base64 characters)", text("mimeType"), text("data").len())),
-        "resource_link" => Some(format!("a link to {} ({})", text("name"), text("uri"))),
-        "resource" => {
-            let resource = &block["resource"];
-            let uri = resource["uri"].as_str().unwrap_or_default();
-            match resource.get("text").and_then(Value::as_str) {
-                Some(text) => Some(format!("the resource {uri}, which says {:?}", title(text))),
-                None => Some(format!("the binary resource {uri}")),
-            }
-        }
-        _ => None,
-    }
 }
 
 /// The file that a link of the prompt points to.

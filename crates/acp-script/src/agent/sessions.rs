@@ -215,7 +215,8 @@ impl Agent {
         let mut session = Session::new(record);
         let servers = if self.config.mcp { place.servers.as_slice() } else { &[] };
         if !place.servers.is_empty() && servers.is_empty() {
-            session.news.push("MCP servers are not used: this agent runs without MCP.".to_owned());
+            let words = "MCP servers are not used: this agent runs without MCP; start it with --enable-mcp.";
+            session.news.push(words.to_owned());
         }
         for server in servers {
             let key = self.number();

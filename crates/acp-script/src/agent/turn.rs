@@ -229,8 +229,12 @@ impl Agent {
 
     /// A text that is not too long for an answer.
     pub(super) fn shorten(&self, session: &str, text: &str) -> String {
-        let verbose = self.option(session, "verbose") == Some(Value::Bool(true));
-        cut(text, if verbose { 40_000 } else { 2000 })
+        cut(text, if self.is_verbose(session) { 40_000 } else { 2000 })
+    }
+
+    /// Whether the person wants to see results at full length.
+    pub(super) fn is_verbose(&self, session: &str) -> bool {
+        self.option(session, "verbose") == Some(Value::Bool(true))
     }
 
     /// Performs one step; whether the turn can go on at once.

@@ -1,5 +1,6 @@
 //! `acp agent`
 
+use std::io::IsTerminal;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -89,6 +90,12 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     match args.port {
         None => {
+            if std::io::stdin().is_terminal() {
+                eprintln!(
+                    "acp agent: speaking ACP on standard input and output, for an editor or another client; to talk to it \
+                     here, end this with Ctrl-C and run `acp chat --agent reference`"
+                );
+            }
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             runtime.block_on(server.serve_stdio())?;
             // A search that is still running must not keep the process.

@@ -210,7 +210,10 @@ fn settings(args: &Args) -> anyhow::Result<Settings> {
 pub(super) fn speak(name: &str) -> Result<Speak, String> {
     match name {
         "auto" => Ok(Speak::Auto),
-        name => name.parse().map(Speak::Only).map_err(|error: acp_dialect::UnknownDialect| error.to_string()),
+        name => name
+            .parse()
+            .map(Speak::Only)
+            .map_err(|error: acp_dialect::UnknownDialect| format!("{error}, or auto")),
     }
 }
 

@@ -1,0 +1,173 @@
+//! What the code engine found, for everyone who hears of it: the model, the editor that follows along, the person.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use acp_code::{Answer, Format, extract, query, search};
+use acp_script::agent::ToolOutput;
+use serde_json::{Value, json};
+
+/// So much code is shown to a person who did not ask for all of it.
+const BRIEF: usize = 1800;
+/// So much to one who did.
+const WHOLE: usize = 40_000;
+/// A longer piece is shown by its beginning.
+const LINES: usize = 30;
+
+/// The answer of a tool that looked below `folder`.
+pub(crate) fn output(answer: &Answer, folder: &Path, verbose: bool) -> ToolOutput {
+    let found = found(answer);
+    let text = answer.text();
+    let said = match answer {
+        Answer::Extract(_, Format::Markdown | Format::Json) => text.clone(),
+        _ => said(answer, &found, verbose),
+    };
+    ToolOutput {
+        text,
+        said: Some(said),
+        failed: matches!(answer, Answer::Extract(results, _) if results.failed > 0 && found.is_empty()),
+        raw: answer.json(),
+        locations: found.iter().map(|piece| piece.location(folder)).collect(),
+    }
+}
+
+/// A piece of code that was found.
+struct Found<'a> {
+    file: &'a str,
+    lines: [usize; 2],
+    code: &'a str,
+    about: String,
+    language: &'a str,
+}
+
+impl Found<'_> {
+    fn location(&self, folder: &Path) -> Value {
+        json!({ "path": folder.join(self.file), "line": self.lines[0] })
+    }
+
+    fn place(&self) -> String {
+        let Self { file, lines: [first, last], about, .. } = self;
+        let lines = if first == last { first.to_string() } else { format!("{first}-{last}") };
+        let about = if about.is_empty() { String::new() } else { format!(" {about}") };
+        format!("`{file}:{lines}`{about}")
+    }
+
+    /// The code in a fence that nothing inside can close.
+    fn fenced(&self, all: bool) -> String {
+        let longest = self.code.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+        let fence = "`".repeat((longest + 1).max(3));
+        let count = self.code.lines().count();
+        let shown: Vec<&str> = self.code.lines().take(if all { usize::MAX } else { LINES }).collect();
+        let rest = if shown.len() < count {
+            format!("\n… {} more lines", count - shown.len())
+        } else {
+            String::new()
+        };
+        format!("{fence}{}\n{}{rest}\n{fence}\n", self.language.to_lowercase(), shown.join("\n"))
+    }
+}
+
+fn found(answer: &Answer) -> Vec<Found<'_>> {
+    match answer {
+        Answer::Search(results) => results.results.iter().map(hit).collect(),
+        Answer::Query(results) => results.results.iter().map(matched).collect(),
+        Answer::Extract(results, _) => results.results.iter().filter_map(piece).collect(),
+    }
+}
+
+fn hit(hit: &search::Hit) -> Found<'_> {
+    let about = if hit.kind == "lines" { String::new() } else { about(&hit.kind, hit.name.as_deref()) };
+    let language = hit.language.as_deref().unwrap_or_default();
+    Found { file: &hit.file, lines: hit.lines, code: &hit.code, about, language }
+}
+
+fn matched(hit: &query::Match) -> Found<'_> {
+    Found {
+        file: &hit.file,
+        lines: hit.lines,
+        code: &hit.code,
+        about: String::new(),
+        language: &hit.language,
+    }
+}
+
+fn piece(piece: &extract::Piece) -> Option<Found<'_>> {
+    let about = about(piece.kind.as_deref().unwrap_or_default(), piece.name.as_deref());
+    let language = piece.language.as_deref().unwrap_or_default();
+    Some(Found { file: &piece.file, lines: piece.lines?, code: piece.code.as_deref()?, about, language })
+}
+
+fn about(kind: &str, name: Option<&str>) -> String {
+    name.map_or_else(|| kind.to_owned(), |name| format!("{kind} `{name}`"))
+}
+
+/// The best pieces with their code as far as there is room, and the places of the rest.
+fn said(answer: &Answer, found: &[Found<'_>], verbose: bool) -> String {
+    let mut said = String::new();
+    let room = if verbose { WHOLE } else { BRIEF };
+    let single = found.iter().all(|piece| piece.lines[0] == piece.lines[1]);
+    let mut listing = false;
+    for piece in found {
+        if single {
+            let _ = writeln!(said, "- {} {}", piece.place(), line_of(piece.code));
+            continue;
+        }
+        let code = piece.fenced(verbose);
+        listing |= !said.is_empty() && said.len() + code.len() > room;
+        let _ = match listing {
+            true => writeln!(said, "- {}", piece.place()),
+            false => writeln!(said, "{}\n{code}", piece.place()),
+        };
+    }
+    let closing = closing(answer);
+    let end = said.trim_end().len();
+    said.truncate(end);
+    if !said.is_empty() && !closing.is_empty() {
+        said.push_str("\n\n");
+    }
+    said + &closing
+}
+
+/// A single line of code inside of a sentence.
+fn line_of(code: &str) -> String {
+    let code = code.trim();
+    let shown: String = code.chars().take(160).collect();
+    let rest = if shown.len() < code.len() { "…" } else { "" };
+    if code.contains('`') { format!("`` {shown}{rest} ``") } else { format!("`{shown}{rest}`") }
+}
+
+fn closing(answer: &Answer) -> String {
+    let (shown, total, truncated, notices, what) = match answer {
+        Answer::Search(found) => {
+            (found.results.len(), found.total, found.truncated, &found.notices, "result")
+        }
+        Answer::Query(found) => (found.results.len(), found.total, found.truncated, &found.notices, "match"),
+        Answer::Extract(found, _) => {
+            let errors =
+                found.results.iter().filter_map(|piece| Some((&piece.request, piece.error.as_ref()?)));
+            let lines: Vec<String> = errors.map(|(request, error)| format!("{request}: {error}.")).collect();
+            return rest(&lines, found.truncated, &found.notices);
+        }
+    };
+    let plural = match (total, what) {
+        (1, _) => "",
+        (_, "match") => "es",
+        _ => "s",
+    };
+    let count = match (shown, total) {
+        (_, 0) if what == "match" => "Nothing here has this shape.".to_owned(),
+        (_, 0) => "Nothing here has these words; /search with other ones may find it.".to_owned(),
+        (shown, total) if shown < total => format!("{shown} of {total} {what}{plural}."),
+        (_, total) => format!("{total} {what}{plural}."),
+    };
+    rest(&[count], truncated, notices)
+}
+
+fn rest(lines: &[String], truncated: bool, notices: &[String]) -> String {
+    let mut all = lines.to_vec();
+    if truncated {
+        all.push("The time was up before every file was looked at.".to_owned());
+    }
+    all.extend(notices.iter().map(|notice| format!("Note: {notice}")));
+    all.join("\n")
+}

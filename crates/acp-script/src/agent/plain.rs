@@ -1,0 +1,142 @@
+//! What is said to a prompt that holds no wish, and what an agent says about itself.
+
+use serde_json::Value;
+
+use super::Agent;
+use super::plan::{place, title};
+use super::session::Session;
+use super::step::{Stream, Voice};
+use crate::wishes;
+
+impl Agent {
+    /// The answer to a prompt that holds no wish: what would be one, or for an agent without help, an echo.
+    pub(super) fn plain_answer(&self, blocks: &[Value], text: &str) -> Stream {
+        if let Some(chunks) = self.config.chunks {
+            return Stream::words(chunks, self.config.chunk_size.unwrap_or(0));
+        }
+        let persona = &self.config.persona;
+        let (text, myself) = (text.trim(), &persona.myself);
+        let mut answer = match &persona.help {
+            Some(help) if is_greeting(text) => format!("Hello. I am {myself}. {}", help.brief),
+            Some(help) if is_about_me(text) => format!("I am {myself}. {}", help.brief),
+            Some(help) if text.is_empty() => format!("There were no words in that. {}", help.brief),
+            Some(help) => format!("I do not know what to do with that. {}", help.brief),
+            None if text.is_empty() => format!("I am {myself} and heard no words."),
+            None => format!("I am {myself} and heard you say: {text}"),
+        };
+        let others: Vec<String> = blocks.iter().filter_map(describe).collect();
+        if !others.is_empty() {
+            answer.push_str(&format!("\nYou also sent {}.", others.join(", ")));
+        }
+        // Even a short answer comes in two chunks.
+        let size = self.config.chunk_size.unwrap_or((answer.len() / 2).min(40));
+        Stream::text(Voice::Agent, answer, Some(size))
+    }
+
+    /// What it understands: its own words about that, or an example of every wish.
+    pub(super) fn help(&self) -> String {
+        if let Some(help) = &self.config.persona.help {
+            return help.whole.clone();
+        }
+        let examples: Vec<String> = wishes::TABLE
+            .iter()
+            .filter_map(|wish| Some(format!("- {}: \"{}\"\n", wish.name, wish.examples.first()?)))
+            .collect();
+        format!("I understand plain wishes, for instance:\n{}", examples.concat())
+    }
+
+    /// Where a session works, and how.
+    pub(super) fn status(&self, open: &Session) -> String {
+        let record = &open.record;
+        let model = self.option(&record.id, "model");
+        let model = model.as_ref().and_then(Value::as_str).unwrap_or("none");
+        format!(
+            "{} Mode: {}. Model: {model}. {} of {} tokens used.",
+            place(open),
+            record.mode,
+            record.used,
+            self.config.persona.context
+        )
+    }
+}
+
+fn is_greeting(text: &str) -> bool {
+    let words: Vec<String> = text
+        .split(|c: char| !c.is_alphanumeric())
+        .filter(|word| !word.is_empty())
+        .map(str::to_lowercase)
+        .collect();
+    let greeting = |word: &String| ["hello", "hi", "hey", "greetings", "moin"].contains(&word.as_str());
+    words.len() <= 4 && words.iter().any(greeting)
+}
+
+/// A question without a word that could stand in code: "What can you do?", "help".
+fn is_about_me(text: &str) -> bool {
+    let text = text.to_lowercase();
+    (text.ends_with('?') && text.contains("you")) || text == "help" || text.starts_with("help ")
+}
+
+/// The words of a question about code that are worth looking for.
+pub(super) fn about_code(text: &str) -> Option<String> {
+    const ASKING: &str = " how what where why which who when whose does do is are was were can could should explain \
+                          describe show find locate list look tell ";
+    const COMMON: &str = " a an the this that these those it its i me my we us our you your he she they there here \
+                          in on at of to for from by with about into and or not no be been being has have had did \
+                          will would please code codebase project repository repo work works working happen happens \
+                          implemented implement defined define handled handle located used use uses using made make \
+                          makes done doing get gets help file files function functions method methods class classes \
+                          s t re ll d ";
+    let text = text.trim();
+    let among = |list: &str, word: &str| list.contains(&format!(" {} ", word.to_lowercase()));
+    let words: Vec<&str> =
+        text.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty()).collect();
+    if !text.ends_with('?') && !words.first().is_some_and(|first| among(ASKING, first)) {
+        return None;
+    }
+    let worth: Vec<&str> =
+        words.into_iter().filter(|word| !among(ASKING, word) && !among(COMMON, word)).collect();
+    (!worth.is_empty() && !is_greeting(text)).then(|| worth.join(" "))
+}
+
+/// What a block is, in words; nothing for plain text.
+fn describe(block: &Value) -> Option<String> {
+    let text = |key: &str| block.get(key).and_then(Value::as_str).unwrap_or_default();
+    match text("type") {
+        "image" => Some(format!("an image ({}, {} base64 characters)", text("mimeType"), text("data").len())),
+        "audio" => Some(format!("a sound ({}, {} base64 characters)", text("mimeType"), text("data").len())),
+        "resource_link" => Some(format!("a link to {} ({})", text("name"), text("uri"))),
+        "resource" => {
+            let resource = &block["resource"];
+            let uri = resource["uri"].as_str().unwrap_or_default();
+            match resource.get("text").and_then(Value::as_str) {
+                Some(text) => Some(format!("the resource {uri}, which says {:?}", title(text))),
+                None => Some(format!("the binary resource {uri}")),
+            }
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::about_code;
+
+    #[test]
+    fn a_question_is_looked_up_by_the_words_that_say_something() {
+        for (question, words) in [
+            ("where is the retry logic?", "retry logic"),
+            ("How does authentication work in this codebase?", "authentication"),
+            ("explain parseConfig", "parseConfig"),
+            ("What happens when the disk is full", "disk full"),
+        ] {
+            assert_eq!(about_code(question).as_deref(), Some(words), "{question}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_question_about_code_is_not_looked_up() {
+        for text in ["hi", "What can you do?", "who are you?", "fix the bug in net.rs", "", "Say hello."] {
+            assert_eq!(about_code(text), None, "{text}");
+        }
+    }
+}
