@@ -25,6 +25,11 @@ impl Answer {
         }
     }
 
+    /// Whether nothing of what was asked for is there: an `extract` that gave errors only.
+    pub fn is_failure(&self) -> bool {
+        matches!(self, Self::Extract(found, _) if found.failed > 0 && found.failed == found.results.len())
+    }
+
     /// The results as data, the same that the JSON form writes.
     pub fn json(&self) -> Value {
         let value = match self {

@@ -61,33 +61,49 @@ pub(crate) fn files<S: Send>(
 }
 
 /// Calls `work` for every item, on several threads with a state each, as long as the results are wanted. Returns
-/// them in the order of the items.
-pub(crate) fn each<T: Sync, S, R: Send>(
+/// all states.
+pub(crate) fn share<T: Sync, S: Send>(
+    items: &[T],
+    is_wanted: impl Fn() -> bool + Sync,
+    new: impl Fn() -> S + Sync,
+    work: impl Fn(&mut S, usize, &T) + Sync,
+) -> Vec<S> {
+    let next = AtomicUsize::new(0);
+    let states = Mutex::new(Vec::new());
+    let turn = || {
+        let mut state = new();
+        while is_wanted() {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(item) = items.get(index) else { break };
+            work(&mut state, index, item);
+        }
+        if let Ok(mut states) = states.lock() {
+            states.push(state);
+        }
+    };
+    std::thread::scope(|threads_of| {
+        for _ in 1..threads().min(items.len()) {
+            threads_of.spawn(turn);
+        }
+        turn();
+    });
+    states.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// Like [`share`], but returns what `work` made of each item, in the order of the items.
+pub(crate) fn each<T: Sync, S: Send, R: Send>(
     items: &[T],
     is_wanted: impl Fn() -> bool + Sync,
     new: impl Fn() -> S + Sync,
     work: impl Fn(&mut S, &T) -> R + Sync,
 ) -> Vec<R> {
-    let next = AtomicUsize::new(0);
-    let found = Mutex::new(Vec::with_capacity(items.len()));
-    let share = || {
-        let (mut state, mut own) = (new(), Vec::new());
-        while is_wanted() {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            let Some(item) = items.get(index) else { break };
-            own.push((index, work(&mut state, item)));
-        }
-        if let Ok(mut found) = found.lock() {
-            found.append(&mut own);
-        }
-    };
-    std::thread::scope(|threads_of| {
-        for _ in 1..threads().min(items.len()) {
-            threads_of.spawn(share);
-        }
-        share();
-    });
-    let mut found = found.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let states = share(
+        items,
+        is_wanted,
+        || (new(), Vec::new()),
+        |(state, found), index, item| found.push((index, work(state, item))),
+    );
+    let mut found: Vec<(usize, R)> = states.into_iter().flat_map(|(_, found)| found).collect();
     found.sort_by_key(|(index, _)| *index);
     found.into_iter().map(|(_, result)| result).collect()
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use acp_code::query::{Match, Request};
+use ast_grep_language::{Language as _, SupportLang};
 use serde::Deserialize;
 
 use super::timing::{self, Duel, millis};
@@ -13,10 +14,11 @@ use super::{Plan, data};
 use crate::rows::{Bar, Wanted};
 use crate::table;
 
-/// A literal in a smaller share of the files than this is rare.
+/// A literal in a smaller share of the files than this is rare. Only files of the pattern's language count: the
+/// others are opened by neither side.
 const RARE: f64 = 0.05;
-/// A tree with fewer files than this is not big: starting a process weighs too much.
-const BIG: usize = 2_000;
+/// A tree with fewer such files than this is not big: starting a process weighs too much.
+const BIG: usize = 1_000;
 
 #[derive(Debug, Deserialize)]
 struct Pattern {
@@ -54,7 +56,7 @@ pub(super) fn run(plan: &Plan) -> anyhow::Result<Vec<Bar>> {
     for (number, entry) in wanted.iter().enumerate() {
         eprint!("\r\x1b[K  {} of {}: {}", number + 1, wanted.len(), entry.id);
         let root = plan.tree(&entry.tree)?;
-        let (files, holding) = spread(plan, &root, &entry.literal)?;
+        let (files, holding) = spread(plan, &root, entry)?;
         let request = Request {
             language: Some(entry.language.clone()),
             max_results: ALL,
@@ -93,7 +95,7 @@ pub(super) fn run(plan: &Plan) -> anyhow::Result<Vec<Bar>> {
     let header = [
         "pattern",
         "tree",
-        "files",
+        "files of its language",
         "with the literal",
         "matches",
         "ours, ms",
@@ -111,14 +113,17 @@ pub(super) fn run(plan: &Plan) -> anyhow::Result<Vec<Bar>> {
     ])
 }
 
-/// How many files the tree has, and how many of them hold the literal.
-fn spread(plan: &Plan, root: &Path, literal: &str) -> anyhow::Result<(usize, usize)> {
+/// How many files of the pattern's language the tree has, and how many of them hold the literal.
+fn spread(plan: &Plan, root: &Path, entry: &Pattern) -> anyhow::Result<(usize, usize)> {
     let program = plan.tool("rg")?;
+    let language: SupportLang = entry.language.parse()?;
     let count = |arguments: &[&str]| -> anyhow::Result<usize> {
         let run = timing::run(Command::new(&program).args(arguments).current_dir(root))?;
-        Ok(run.output.iter().filter(|byte| **byte == b'\n').count())
+        let names = String::from_utf8_lossy(&run.output);
+        Ok(names.lines().filter(|name| SupportLang::from_path(name) == Some(language)).count())
     };
-    Ok((count(&["--files"])?, count(&["--files-with-matches", "--fixed-strings", "-e", literal, "."])?))
+    let holding = ["--files-with-matches", "--fixed-strings", "-e", &entry.literal, "."];
+    Ok((count(&["--files"])?, count(&holding)?))
 }
 
 fn our_places(output: &[u8]) -> anyhow::Result<BTreeSet<Place>> {

@@ -1,5 +1,7 @@
 //! A pattern in one language, and what every file that matches it must contain.
 
+use std::ops::Range;
+
 use ast_grep_core::Pattern;
 use ast_grep_core::matcher::{PatternError, PatternNode};
 use ast_grep_language::{Language as _, LanguageExt as _, SupportLang};
@@ -11,7 +13,7 @@ use crate::CodeError;
 pub(super) struct Compiled {
     pub(super) language: SupportLang,
     pub(super) pattern: Pattern,
-    literals: Vec<Finder<'static>>,
+    literals: Vec<Literal>,
 }
 
 impl Compiled {
@@ -19,14 +21,21 @@ impl Compiled {
     pub(super) fn new(source: &str, language: SupportLang) -> Result<Self, CodeError> {
         let pattern =
             Pattern::try_new(source, language).map_err(|error| flaw(source, language, &explained(&error)))?;
-        let literals = literals(&pattern).iter().map(|text| Finder::new(text).into_owned()).collect();
+        let literals = literals(&pattern, language);
         Ok(Self { language, pattern, literals })
     }
 
     /// Whether a file with these bytes can match at all. Every literal that is asked for here is one that
     /// `ast-grep` asks for too, so nothing that it finds is lost.
     pub(super) fn may_match(&self, bytes: &[u8]) -> bool {
-        self.literals.iter().all(|literal| literal.find(bytes).is_some())
+        self.literals.iter().all(|literal| literal.spots(bytes).next().is_some())
+    }
+
+    /// Where the longest text stands that every match has inside it: first bytes and ends, in order. Without such a
+    /// text a match can be anywhere.
+    pub(super) fn spots(&self, bytes: &[u8]) -> Option<Vec<Range<usize>>> {
+        let literal = self.literals.iter().find(|literal| literal.inside)?;
+        Some(literal.spots(bytes).map(|at| at..at + literal.finder.needle().len()).collect())
     }
 
     /// The pattern is no complete code: the parser had to skip or invent something at its root.
@@ -41,38 +50,92 @@ impl Compiled {
     }
 }
 
+/// A text that stands in every file with a match.
+struct Literal {
+    finder: Finder<'static>,
+    /// It stands in the match itself.
+    inside: bool,
+    /// It is a name of its own there, never a part of a longer one.
+    whole: bool,
+}
+
+impl Literal {
+    fn spots<'b>(&'b self, bytes: &'b [u8]) -> impl Iterator<Item = usize> + 'b {
+        let length = self.finder.needle().len();
+        self.finder
+            .find_iter(bytes)
+            .filter(move |at| !self.whole || !in_longer_name(bytes, *at..*at + length))
+    }
+}
+
+/// Whether what stands here is a part of a longer name, for certain. A row of letters, digits and `_` that begins with
+/// a letter is one token; behind a digit, a backslash or letters beyond ASCII a token may begin in mid-row.
+fn in_longer_name(bytes: &[u8], name: Range<usize>) -> bool {
+    let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+    let start = bytes[..name.start].iter().rposition(|byte| !is_word(byte)).map_or(0, |before| before + 1);
+    let before = start.checked_sub(1).and_then(|at| bytes.get(at));
+    let is_row =
+        !bytes[start].is_ascii_digit() && before.is_none_or(|byte| byte.is_ascii() && *byte != b'\\');
+    is_row && (start < name.start || bytes.get(name.end).is_some_and(is_word))
+}
+
 /// The texts that stand in every file with a match, rarest (longest) first.
 ///
 /// Two kinds are safe. A named leaf matches only a node with the same text, and under the default strictness
 /// none may be left out. And the longest leaf of all, keyword or not, is looked for in the whole file by
 /// `ast-grep` itself before it matches, so a file without it has no match there either. Keywords and
 /// punctuation in general are *not* safe: they match by kind, and the parser invents missing ones.
-fn literals(pattern: &Pattern) -> Vec<String> {
-    let mut found = vec![pattern.fixed_string().into_owned()];
-    named_leaves(&pattern.node, &mut found);
-    found.retain(|text| !text.is_empty());
-    found.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
-    found.dedup();
-    // A text that is part of a longer one says nothing new.
-    let mut kept: Vec<String> = Vec::new();
-    for text in found {
-        if !kept.iter().any(|longer| longer.contains(&text)) {
-            kept.push(text);
+fn literals(pattern: &Pattern, language: SupportLang) -> Vec<Literal> {
+    // The text, and whether it stands inside the match, as a name of its own.
+    let mut found = vec![(pattern.fixed_string().into_owned(), false, false)];
+    named_leaves(&pattern.node, &names(language), &mut found);
+    found.retain(|(text, ..)| !text.is_empty());
+    // What is asked of the same text at several places comes last.
+    found.sort_by(|a, b| b.0.len().cmp(&a.0.len()).then_with(|| a.cmp(b)));
+    let mut kept: Vec<(String, bool, bool)> = Vec::new();
+    for (text, inside, whole) in found {
+        if let Some(last) = kept.last_mut().filter(|last| last.0 == text) {
+            (last.1, last.2) = (last.1 || inside, last.2 || whole);
+            continue;
+        }
+        // A text that is part of a longer one says nothing new, unless it is a name of its own.
+        let says_more = |longer: &(String, bool, bool)| longer.0.contains(&text) && (longer.1 || !inside);
+        if whole || !kept.iter().any(says_more) {
+            kept.push((text, inside, whole));
         }
     }
-    kept
+    kept.into_iter()
+        .map(|(text, inside, whole)| Literal { finder: Finder::new(&text).into_owned(), inside, whole })
+        .collect()
 }
 
-fn named_leaves(node: &PatternNode, found: &mut Vec<String>) {
+fn named_leaves(node: &PatternNode, names: &[u16], found: &mut Vec<(String, bool, bool)>) {
     match node {
         PatternNode::MetaVar { .. } | PatternNode::Terminal { is_named: false, .. } => {}
-        PatternNode::Terminal { text, .. } => found.push(text.clone()),
+        PatternNode::Terminal { text, kind_id, .. } => {
+            let is_plain = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+            found.push((text.clone(), true, is_plain && names.contains(kind_id)));
+        }
         PatternNode::Internal { children, .. } => {
             for child in children {
-                named_leaves(child, found);
+                named_leaves(child, names, found);
             }
         }
     }
+}
+
+/// The kinds of nodes that are names, in languages whose parsers never end a token inside a name.
+fn names(language: SupportLang) -> Vec<u16> {
+    use SupportLang as L;
+    if !matches!(
+        language,
+        L::C | L::Cpp | L::Go | L::Java | L::JavaScript | L::Python | L::Rust | L::Tsx | L::TypeScript
+    ) {
+        return Vec::new();
+    }
+    let grammar = language.get_ts_language();
+    let is_name = |id: &u16| grammar.node_kind_for_id(*id).is_some_and(|kind| kind.ends_with("identifier"));
+    (0..u16::try_from(grammar.node_kind_count()).unwrap_or(u16::MAX)).filter(is_name).collect()
 }
 
 /// What the pattern compiler said, in our words and without the pattern that we print anyway.
@@ -108,5 +171,45 @@ fn flaw(source: &str, language: SupportLang, what: &str) -> CodeError {
         column,
         what: what.to_owned(),
         excerpt: source.lines().nth(row).unwrap_or_default().to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(source: &str, language: SupportLang) -> Vec<(String, bool, bool)> {
+        let compiled = Compiled::new(source, language).unwrap_or_else(|error| panic!("{error}"));
+        let text = |literal: &Literal| String::from_utf8_lossy(literal.finder.needle()).into_owned();
+        compiled.literals.iter().map(|literal| (text(literal), literal.inside, literal.whole)).collect()
+    }
+
+    #[test]
+    fn names_are_looked_for_as_whole_words_inside_the_match() {
+        let literal = |text: &str, inside, whole| (text.to_owned(), inside, whole);
+        assert_eq!(asked("defer $X.Unlock()", SupportLang::Go), [literal("Unlock", true, true)]);
+        // The keyword is longer than the name; it may stand anywhere in the file.
+        let found = asked("synchronized (lock) { $$$BODY }", SupportLang::Java);
+        assert_eq!(found, [literal("synchronized", false, false), literal("lock", true, true)]);
+        // A name that is part of a longer one is asked for all the same.
+        let found = asked("mem::member($X)", SupportLang::Rust);
+        assert_eq!(found, [literal("member", true, true), literal("mem", true, true)]);
+        // A string's text is no name, and these parsers are not known to keep names whole.
+        assert_eq!(asked("f(\"abc\")", SupportLang::Go)[0], literal("abc", true, false));
+        assert_eq!(asked("abc($X)", SupportLang::Swift)[0], literal("abc", true, false));
+    }
+
+    #[test]
+    fn only_what_is_surely_a_part_of_a_longer_name_is_passed_over() {
+        let passed = |text: &str| {
+            let at = text.find("foo").unwrap_or_else(|| panic!("no foo in {text}"));
+            in_longer_name(text.as_bytes(), at..at + 3)
+        };
+        for part in ["foo_bar", "a_foo", "x.foo2()", "_foo", "xfoo.foo"] {
+            assert!(passed(part), "{part}");
+        }
+        for whole in ["foo", "x.foo()", "$foo", "r#foo", "5foo", "0xffoo", "\\nfoo", "\u{e9}foo", "(foo)"] {
+            assert!(!passed(whole), "{whole}");
+        }
     }
 }

@@ -4,9 +4,10 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use ast_grep_core::matcher::MatcherExt as _;
 use ast_grep_core::meta_var::MetaVariable;
 use ast_grep_core::tree_sitter::StrDoc;
-use ast_grep_core::{AstGrep, NodeMatch};
+use ast_grep_core::{AstGrep, Matcher as _, Node, NodeMatch};
 use ast_grep_language::{LanguageExt as _, SupportLang};
 
 use super::pattern::Compiled;
@@ -24,21 +25,36 @@ const MANY_LINES: usize = 200_000;
 /// Runs the query over the scope.
 pub(crate) fn run(request: &Request, scope: &Scope, stop: &Stop) -> Result<Results, CodeError> {
     let plan = Plan::new(request)?;
-    let (workers, report) =
-        walk::files(scope, stop, Worker::default, |worker, path| worker.file(&plan, request, scope, path))?;
-    let mut all = Worker::default();
+    let (lookers, report) =
+        walk::files(scope, stop, Looker::default, |looker, path| looker.file(&plan, scope, path))?;
+    let (mut all, mut seen) = (Worker::default(), BTreeMap::<String, usize>::new());
+    let mut candidates = Vec::new();
+    for looker in lookers {
+        candidates.extend(looker.candidates);
+        all.unreadable.extend(looker.unreadable);
+        all.too_large.extend(looker.too_large);
+        for (language, count) in looker.seen {
+            *seen.entry(language).or_default() += count;
+        }
+    }
+    // The largest first, so that no thread is left with a large one at the end.
+    candidates.sort_by(|a, b| b.size.cmp(&a.size).then_with(|| a.path.cmp(&b.path)));
+    let workers = walk::share(
+        &candidates,
+        || stop.reason().is_none(),
+        Worker::default,
+        |worker, _, candidate| worker.file(&plan, request, scope, candidate),
+    );
+    let truncated = walk::stopped(stop)? || report.truncated;
     for worker in workers {
         all.found.extend(worker.found);
         all.total += worker.total;
         all.unreadable.extend(worker.unreadable);
         all.not_text.extend(worker.not_text);
         all.too_large.extend(worker.too_large);
-        for (language, seen) in worker.seen {
-            *all.seen.entry(language).or_default() += seen;
-        }
     }
     if all.found.is_empty()
-        && let Some(error) = plan.error(&all.seen, request)
+        && let Some(error) = plan.error(&seen, request)
     {
         return Err(error);
     }
@@ -48,10 +64,10 @@ pub(crate) fn run(request: &Request, scope: &Scope, stop: &Stop) -> Result<Resul
     notices.extend(walk::folded("cannot read", all.unreadable));
     notices.extend(walk::folded("left out because they are not UTF-8:", all.not_text));
     notices.extend(walk::folded("left out because they are too large to parse:", all.too_large));
-    if report.files > 0 && all.seen.is_empty() && !report.truncated {
+    if report.files > 0 && seen.is_empty() && !report.truncated {
         notices.push(plan.no_files());
     }
-    Ok(Results { results: all.found, total, truncated: report.truncated, notices })
+    Ok(Results { results: all.found, total, truncated, notices })
 }
 
 /// The pattern in each language that may come up.
@@ -83,7 +99,7 @@ impl Plan {
     }
 
     /// What to look for in a file of this language: in the file itself, and in the code that it carries.
-    fn parts(&self, host: SupportLang) -> Option<(Option<&Compiled>, Vec<&Compiled>)> {
+    fn parts(&self, host: SupportLang) -> Option<Parts<'_>> {
         let carried = lang::carried_by(host);
         match self.asked {
             Some(asked) if asked == host => Some((self.compiled(host), Vec::new())),
@@ -126,7 +142,55 @@ impl Plan {
     }
 }
 
-/// One thread's share.
+/// The pattern in a file's own language, and in those that it carries.
+type Parts<'p> = (Option<&'p Compiled>, Vec<&'p Compiled>);
+
+/// What is left of the parts in a file with these bytes.
+fn possible<'p>((own, carried): Parts<'p>, bytes: &[u8]) -> Option<Parts<'p>> {
+    let own = own.filter(|compiled| compiled.may_match(bytes));
+    let carried: Vec<&Compiled> = carried.into_iter().filter(|entry| entry.may_match(bytes)).collect();
+    (!bytes.is_empty() && (own.is_some() || !carried.is_empty())).then_some((own, carried))
+}
+
+/// A file that has what every match must have.
+struct Candidate {
+    path: PathBuf,
+    host: SupportLang,
+    size: usize,
+}
+
+/// One thread's share of the first look: which files can match?
+#[derive(Default)]
+struct Looker {
+    buffer: Buffer,
+    candidates: Vec<Candidate>,
+    seen: BTreeMap<String, usize>,
+    unreadable: Vec<String>,
+    too_large: Vec<String>,
+}
+
+impl Looker {
+    fn file(&mut self, plan: &Plan, scope: &Scope, path: PathBuf) {
+        let Some(host) = lang::of(&path) else { return };
+        let parts = plan.parts(host);
+        if plan.asked.is_none() || parts.is_some() {
+            *self.seen.entry(host.to_string()).or_default() += 1;
+        }
+        let Some(parts) = parts else { return };
+        match self.buffer.load(&path) {
+            Ok(Content::Whole) => {
+                let bytes = self.buffer.bytes();
+                if possible(parts, bytes).is_some() {
+                    self.candidates.push(Candidate { path, host, size: bytes.len() });
+                }
+            }
+            Ok(Content::Larger(_)) => self.too_large.push(scope.place.shown(&path)),
+            Err(error) => self.unreadable.push(format!("{} ({})", scope.place.shown(&path), plain(&error))),
+        }
+    }
+}
+
+/// One thread's share of the second look: the matches.
 #[derive(Default)]
 struct Worker {
     buffer: Buffer,
@@ -134,41 +198,21 @@ struct Worker {
     total: usize,
     /// There are enough matches in this file and before it: later files are only counted.
     enough: Option<String>,
-    seen: BTreeMap<String, usize>,
     unreadable: Vec<String>,
     not_text: Vec<String>,
     too_large: Vec<String>,
 }
 
 impl Worker {
-    #[expect(clippy::needless_pass_by_value, reason = "the walk hands each path over")]
-    fn file(&mut self, plan: &Plan, request: &Request, scope: &Scope, path: PathBuf) {
-        let Some(host) = lang::of(&path) else { return };
-        if plan.asked.is_none() {
-            *self.seen.entry(host.to_string()).or_default() += 1;
+    fn file(&mut self, plan: &Plan, request: &Request, scope: &Scope, candidate: &Candidate) {
+        let Candidate { path, host, .. } = candidate;
+        let shown = || scope.place.shown(path);
+        if let Err(error) = self.buffer.load(path) {
+            self.unreadable.push(format!("{} ({})", shown(), plain(&error)));
+            return;
         }
-        let Some((own, carried)) = plan.parts(host) else { return };
-        if plan.asked.is_some() {
-            *self.seen.entry(host.to_string()).or_default() += 1;
-        }
-        let shown = || scope.place.shown(&path);
-        let content = match self.buffer.load(&path) {
-            Ok(content) => content,
-            Err(error) => {
-                self.unreadable.push(format!("{} ({})", shown(), plain(&error)));
-                return;
-            }
-        };
         let bytes = self.buffer.bytes();
-        if matches!(content, Content::Larger(_)) {
-            self.too_large.push(shown());
-            return;
-        }
-        let own = own.filter(|compiled| compiled.may_match(bytes));
-        let carried: Vec<&Compiled> = carried.into_iter().filter(|entry| entry.may_match(bytes)).collect();
-        if bytes.is_empty() || (own.is_none() && carried.is_empty()) {
-            return;
-        }
+        let Some((own, carried)) = plan.parts(*host).and_then(|parts| possible(parts, bytes)) else { return };
         let Ok(text) = std::str::from_utf8(bytes) else {
             self.not_text.push(shown());
             return;
@@ -182,9 +226,9 @@ impl Worker {
         }
         let file = shown();
         let only_count = self.enough.as_ref().is_some_and(|last| file > *last);
-        let mut found = in_file(text, host, own, &carried, only_count);
+        let mut found = in_file(text, *host, own, &carried, only_count);
         if !request.allow_tests && !found.is_empty() {
-            let outline = Outline::parse(Cow::Borrowed(text), Some(host));
+            let outline = Outline::parse(Cow::Borrowed(text), Some(*host));
             found.retain(|hit| !outline.is_test_line(hit.lines[0] - 1));
         }
         self.total += found.len();
@@ -236,7 +280,7 @@ fn matches(
     only_count: bool,
     found: &mut Vec<Match>,
 ) {
-    for hit in grep.root().find_all(&compiled.pattern) {
+    for hit in hits(grep, compiled) {
         let range = hit.range();
         let (start, end) = (hit.start_pos(), hit.end_pos());
         if only_count {
@@ -256,6 +300,34 @@ fn matches(
             captures: captures(&hit),
         });
     }
+}
+
+/// All matches, outer before inner. Only nodes that hold the pattern's literal are looked at.
+fn hits<'g>(
+    grep: &'g AstGrep<StrDoc<SupportLang>>,
+    compiled: &Compiled,
+) -> Vec<NodeMatch<'g, StrDoc<SupportLang>>> {
+    let pattern = &compiled.pattern;
+    let Some(spots) = compiled.spots(grep.source().as_bytes()) else {
+        return grep.root().find_all(pattern).collect();
+    };
+    let kinds = pattern.potential_kinds();
+    let holds = |node: &Node<'g, StrDoc<SupportLang>>| {
+        let range = node.range();
+        let next = spots.partition_point(|spot| spot.start < range.start);
+        spots.get(next).is_some_and(|spot| spot.end <= range.end)
+    };
+    let mut found = Vec::new();
+    let mut open: Vec<_> = Some(grep.root()).filter(holds).into_iter().collect();
+    while let Some(node) = open.pop() {
+        let before = open.len();
+        open.extend(node.children().filter(holds));
+        open[before..].reverse();
+        if kinds.as_ref().is_none_or(|kinds| kinds.contains(node.kind_id().into())) {
+            found.extend(pattern.match_node(node));
+        }
+    }
+    found
 }
 
 fn captures(hit: &NodeMatch<'_, StrDoc<SupportLang>>) -> Vec<Capture> {

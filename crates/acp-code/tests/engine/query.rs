@@ -96,6 +96,15 @@ fn a_missing_token_that_the_parser_invents_still_matches() {
 }
 
 #[test]
+fn matches_inside_matches_are_found_and_longer_names_are_not() {
+    let text = "fn f() { wide_call(0); call(call(1) + x.call(2)); recall(3); }\nfn g() { y!(call(4)); }\n";
+    let tree = Tree::new(&[("a.rs", text), ("b.rs", "fn h() { recall(1); }\n")]);
+    let found = ["a.rs:1 call(call(1) + x.call(2))", "a.rs:1 call(1)"];
+    assert_eq!(texts(&tree, &in_rust("call($A)")), found);
+    assert_eq!(texts(&tree, &in_rust("$X.call($A)")), ["a.rs:1 x.call(2)"]);
+}
+
+#[test]
 fn test_code_is_left_out_by_its_syntax() {
     let text = "fn f() { a(1); }\n\n#[cfg(test)]\nmod checks {\n    fn g() { a(2); }\n}\n";
     let tree = Tree::new(&[("a.rs", text), ("tests/b.rs", "fn h() { a(3); }\n")]);
