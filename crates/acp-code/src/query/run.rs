@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::PathBuf;
 
 use ast_grep_core::matcher::MatcherExt as _;
@@ -21,6 +22,9 @@ use crate::{CodeError, Stop, lang, testcode};
 /// `ast-grep` leaves out files that are larger than this and have more lines than [`MANY_LINES`].
 const LARGE: usize = 3_000_000;
 const MANY_LINES: usize = 200_000;
+/// A literal is rare in a file when it stands there at most once in so many bytes. Where it is not, going through all
+/// nodes in one go takes less time than choosing among them.
+const APART: usize = 4096;
 
 /// Runs the query over the scope.
 pub(crate) fn run(request: &Request, scope: &Scope, stop: &Stop) -> Result<Results, CodeError> {
@@ -302,13 +306,15 @@ fn matches(
     }
 }
 
-/// All matches, outer before inner. Only nodes that hold the pattern's literal are looked at.
+/// All matches, outer before inner. Where the pattern's literal is rare, only nodes that hold it are looked at.
 fn hits<'g>(
     grep: &'g AstGrep<StrDoc<SupportLang>>,
     compiled: &Compiled,
 ) -> Vec<NodeMatch<'g, StrDoc<SupportLang>>> {
     let pattern = &compiled.pattern;
-    let Some(spots) = compiled.spots(grep.source().as_bytes()) else {
+    let source = grep.source().as_bytes();
+    let rare = |spots: &Vec<Range<usize>>| spots.len() * APART < source.len();
+    let Some(spots) = compiled.spots(source).filter(rare) else {
         return grep.root().find_all(pattern).collect();
     };
     let kinds = pattern.potential_kinds();
