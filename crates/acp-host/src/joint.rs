@@ -77,6 +77,9 @@ pub enum Ended {
     /// Who hears the conversation cannot go on, and says why. The client's open requests have been answered with that;
     /// the links are still open.
     Stopped(String),
+    /// It was closed by [`Joint::close`], and this is why. The client's open requests have been answered with that; its
+    /// link is still open.
+    Closed(String),
     /// One side said something that the other can never understand. It and the client's open requests have been
     /// answered with the reason; the links are still open.
     Refused {

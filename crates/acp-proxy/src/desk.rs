@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
 
 use acp_host::Clerk;
 use acp_policy::{Rules, Verdict};
@@ -15,6 +16,7 @@ use crate::journal::{Decided, Keeper};
 use crate::metrics::{Metrics, Value};
 use crate::splice::Splice;
 use crate::talk::{Level, Talk};
+use crate::witness::{self, Heard};
 
 /// What a proxy does with a conversation besides passing it on.
 #[derive(Clone, Debug, Default)]
@@ -118,6 +120,8 @@ pub(crate) struct Desk {
     talk: Talk,
     number: u64,
     keeper: Option<Keeper>,
+    /// Who sees what passes here.
+    pub(crate) heard: Option<Heard>,
     /// For requests that have none of their own.
     trace: Option<String>,
     clerk: Clerk,
@@ -138,6 +142,7 @@ impl Desk {
         talk: Talk,
         number: u64,
         keeper: Option<Keeper>,
+        heard: Option<Heard>,
         trace: Option<String>,
     ) -> Desk {
         Desk {
@@ -145,6 +150,7 @@ impl Desk {
             talk,
             number,
             keeper,
+            heard,
             trace,
             clerk: Clerk::default(),
             pending: BTreeMap::new(),
@@ -366,6 +372,9 @@ impl Desk {
         match &ruling.result {
             Some(result) if verdict != Verdict::Ask => {
                 let answer = Frame::response(id, result);
+                if let Some(heard) = &self.heard {
+                    witness::lock(heard).decided(Instant::now(), frame, &answer, reason);
+                }
                 self.decided("a2c", PERMISSION, id, verdict.as_str(), reason, frame, answer)
             }
             _ => Handling::Pass,

@@ -122,11 +122,30 @@ pub struct Permission {
     pub params: Box<RawValue>,
 }
 
+/// Who answered a permission request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Decider {
+    /// The rules of the proxy.
+    Policy,
+    /// Whoever was asked over NATS, or nobody there.
+    Nats,
+    /// The client that is joined to the agent.
+    #[default]
+    Client,
+}
+
 /// The answer to a permission request.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Decision {
     /// The id of the request.
     pub id: String,
+    /// Who.
+    #[serde(default)]
+    pub by: Decider,
+    /// Why, where that is known: which rule, or what became of asking.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
     /// The result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<Box<RawValue>>,

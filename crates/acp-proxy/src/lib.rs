@@ -42,4 +42,4 @@ pub use serve::{Entry, ListenError, Listener};
 pub use settings::Settings;
 pub use station::impossible;
 pub use talk::{Level, Say, Saying};
-pub use witness::{Hearing, Witness};
+pub use witness::{Hearing, Reasons, Reins, Witness};

@@ -56,6 +56,16 @@ struct Family {
 #[derive(Clone, Debug, Default)]
 pub struct Metrics {
     families: Arc<Mutex<BTreeMap<&'static str, Family>>>,
+    followed: Arc<Mutex<Vec<Followed>>>,
+}
+
+/// A number that somebody else keeps.
+struct Followed(Value, Box<dyn Fn() -> u64 + Send + Sync>);
+
+impl std::fmt::Debug for Followed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
 }
 
 impl Metrics {
@@ -72,6 +82,12 @@ impl Metrics {
         self.value(Kind::Gauge, name, help, labels)
     }
 
+    /// From now on a number is what `read` says whenever somebody wants to know.
+    pub fn follow(&self, value: Value, read: impl Fn() -> u64 + Send + Sync + 'static) {
+        let mut followed = self.followed.lock().unwrap_or_else(PoisonError::into_inner);
+        followed.push(Followed(value, Box::new(read)));
+    }
+
     fn value(&self, kind: Kind, name: &'static str, help: &'static str, labels: &[(&str, &str)]) -> Value {
         let mut families = self.families.lock().unwrap_or_else(PoisonError::into_inner);
         let family = families.entry(name).or_insert_with(|| Family { kind, help, values: BTreeMap::new() });
@@ -81,6 +97,9 @@ impl Metrics {
     /// The text form, version 0.0.4.
     #[must_use]
     pub fn to_text(&self) -> String {
+        for Followed(value, read) in &*self.followed.lock().unwrap_or_else(PoisonError::into_inner) {
+            value.set(read());
+        }
         let families = self.families.lock().unwrap_or_else(PoisonError::into_inner);
         let mut out = String::new();
         for (name, family) in &*families {
@@ -121,10 +140,12 @@ mod tests {
         let gauge = metrics.gauge("a", "What a is.", &[]);
         gauge.set(7);
         gauge.down();
+        metrics.follow(metrics.gauge("c", "What c is.", &[]), || 9);
         assert_eq!(
             metrics.to_text(),
             "# HELP a What a is.\n# TYPE a gauge\na 6\n# HELP b_total What b is.\n# TYPE b_total counter\n\
-             b_total{dir=\"a \\\"quoted\\\"\\n\\\\ one\"} 1\nb_total{dir=\"c2a\"} 4\n"
+             b_total{dir=\"a \\\"quoted\\\"\\n\\\\ one\"} 1\nb_total{dir=\"c2a\"} 4\n\
+             # HELP c What c is.\n# TYPE c gauge\nc 9\n"
         );
     }
 }

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::event::{
-    Body, Closed, Decision, Opened, Passed, Permission, Role, Text, TurnEnd, TurnStart, Update,
+    Body, Closed, Decider, Decision, Opened, Passed, Permission, Role, Text, TurnEnd, TurnStart, Update,
 };
 use crate::turn::Tally;
 
@@ -108,6 +108,15 @@ impl Narrator {
             View::Response { id, reply } => self.answered(dir, id, reply, frame, out),
             View::Batch(frames) => frames.iter().for_each(|frame| self.hear(dir, frame, out)),
             View::Malformed(_) => {}
+        }
+    }
+
+    /// Reads a request of the agent that the proxy answered itself.
+    pub fn decided(&mut self, request: &Frame, answer: &Frame, reason: &str, out: &mut Vec<Told>) {
+        self.hear(Direction::AgentToClient, request, out);
+        self.hear(Direction::ClientToAgent, answer, out);
+        if let Some((_, Body::Decision(decision))) = out.last_mut() {
+            (decision.by, decision.reason) = (Decider::Policy, Some(reason.to_owned()));
         }
     }
 
@@ -236,7 +245,8 @@ impl Narrator {
                     Reply::Result(result) => (Some(owned(result)), None),
                     Reply::Error(error) => (None, Some(owned(error))),
                 };
-                out.push((session, Body::Decision(Decision { id: id.to_string(), result, error })));
+                let (id, by) = (id.to_string(), Decider::Client);
+                out.push((session, Body::Decision(Decision { id, by, reason: None, result, error })));
             }
             Open::Other(session) => out.push((session, passed(dir, frame))),
         }

@@ -25,7 +25,7 @@ use crate::record;
 use crate::settings::Settings;
 use crate::station;
 use crate::talk::{Level, Say, Saying, Talk};
-use crate::witness::{self, Heard, Witness};
+use crate::witness::{self, Heard, Hearing, Order, Orders, Reasons, Witness};
 
 /// An agent that was opened: its link, and its process if we started one.
 pub type Opened = (Link, Option<Child>);
@@ -57,6 +57,15 @@ pub struct Guest {
     pub trace: Option<String>,
     /// The form that it speaks, where that is known whatever clients speak otherwise.
     pub form: Option<Dialect>,
+    /// It stands for somebody who is asked elsewhere, and this is where it says how that came out.
+    pub reasons: Option<Reasons>,
+}
+
+/// Who sees a conversation, where they stand, and what they tell it.
+struct Attended {
+    heard: Option<Heard>,
+    by_desk: bool,
+    orders: Orders,
 }
 
 const SHUTTING_DOWN: &str = "the proxy is shutting down";
@@ -220,14 +229,25 @@ impl Proxy {
                 return Outcome::Fault(why);
             }
         };
-        let agent = if desked { self.desked(agent, &conduct, guest, number) } else { agent };
-        let outcome = self.join(client, dialect, first, agent, child, &conduct, number, stop).await;
+        let (reins, orders) = witness::reins();
+        let heard = self.heard(dialect, reached, |witness| witness.begins(number, guest, reins), number);
+        let heard = Attended { heard, by_desk: desked, orders };
+        let agent =
+            if desked { self.desked(agent, &conduct, guest, heard.heard.clone(), number) } else { agent };
+        let outcome = self.join(client, dialect, first, agent, child, &conduct, heard, number, stop).await;
         conduct.end(&outcome);
         outcome
     }
 
     /// The agent behind the desk, where it speaks v1 whatever it speaks.
-    fn desked(&self, agent: Link, conduct: &Conduct, guest: &Guest, number: u64) -> Link {
+    fn desked(
+        &self,
+        agent: Link,
+        conduct: &Conduct,
+        guest: &Guest,
+        heard: Option<Heard>,
+        number: u64,
+    ) -> Link {
         let (talk, all) = (self.talk.clone(), self.settings.notes);
         let watch = Watch::notes(move |side, note| {
             if all || note.kind.is_misbehaviour() {
@@ -240,8 +260,8 @@ impl Proxy {
         };
         let agent = acp_host::translated_again(agent, self.settings.agent, options, watch, &self.agents);
         let talk = self.talk.clone();
-        let desk =
-            Desk::new(self.office.clone(), talk.clone(), number, conduct.keeper(), guest.trace.clone());
+        let (office, keeper) = (self.office.clone(), conduct.keeper());
+        let desk = Desk::new(office, talk.clone(), number, keeper, heard, guest.trace.clone());
         station::behind(agent, desk, talk, number)
     }
 
@@ -257,14 +277,15 @@ impl Proxy {
         agent: Link,
         mut child: Option<Child>,
         conduct: &Conduct,
+        attended: Attended,
         number: u64,
         stop: &mut watch::Receiver<bool>,
     ) -> Outcome {
         let lint = self.lint(dialect, conduct.agent, number);
-        let heard = self.heard(dialect, conduct.agent, number);
+        let Attended { heard, by_desk, mut orders } = attended;
         let mut watch = self.watch(number, lint.clone());
         watch.heard = conduct.listener();
-        if let Some(heard) = &heard {
+        if let (Some(heard), false) = (&heard, by_desk) {
             witness::attach(&mut watch, heard);
         }
         let mut joint = Joint::new(client, agent, self.bridge(dialect, conduct.agent, number), watch);
@@ -273,11 +294,11 @@ impl Proxy {
         }
         joint.begin_with(first);
         let mut ended = tokio::select! {
-            ended = joint.run() => Some(ended),
+            ended = self.attend(&mut joint, &mut orders) => Some(ended),
             () = stopped(stop) => None,
         };
         if ended == Some(Ended::ClientDone) {
-            ended = self.finish(&mut joint, child.as_mut(), stop).await;
+            ended = self.finish(&mut joint, &mut orders, child.as_mut(), stop).await;
         }
         if ended.is_none() && joint.is_busy() {
             ended = self.drain(&mut joint, number).await;
@@ -313,7 +334,31 @@ impl Proxy {
                 Some(exit) => Outcome::AgentFailed(format!("the agent ended: {exit}")),
                 None => Outcome::AgentFailed("the agent closed the connection".to_owned()),
             },
-            Some(Ended::ClientDone | Ended::ClientGone) => Outcome::Left,
+            Some(Ended::ClientDone | Ended::ClientGone | Ended::Closed(_)) => Outcome::Left,
+        }
+    }
+
+    /// Passes lines, and does what the conversation is told to, until one side ends. Cancel safe.
+    async fn attend(&self, joint: &mut Joint, orders: &mut Orders) -> Ended {
+        loop {
+            let order = tokio::select! {
+                ended = joint.run() => return ended,
+                order = orders.next() => order,
+            };
+            match order {
+                Order::Cancel { session, done } => {
+                    let _ = done.send(joint.cancel(&session));
+                }
+                Order::Close { why, done } => {
+                    let _ = done.send(true);
+                    joint.wind_down(&why);
+                    joint.cancel_turns();
+                    if let Some(ended) = until_idle(joint, self.settings.grace).await {
+                        return ended;
+                    }
+                    joint.close(&why);
+                }
+            }
         }
     }
 
@@ -335,13 +380,14 @@ impl Proxy {
     async fn finish(
         &self,
         joint: &mut Joint,
+        orders: &mut Orders,
         child: Option<&mut Child>,
         stop: &mut watch::Receiver<bool>,
     ) -> Option<Ended> {
         loop {
             let before = joint.moved();
             tokio::select! {
-                ended = joint.run() => return Some(as_left(ended)),
+                ended = self.attend(joint, orders) => return Some(as_left(ended)),
                 () = stopped(stop) => return None,
                 () = sleep(self.settings.grace) => {}
             }
@@ -409,7 +455,13 @@ impl Proxy {
         watch
     }
 
-    fn heard(&self, client: Dialect, agent: Dialect, number: u64) -> Option<Heard> {
+    fn heard(
+        &self,
+        client: Dialect,
+        agent: Dialect,
+        begin: impl FnOnce(&dyn Witness) -> Box<dyn Hearing>,
+        number: u64,
+    ) -> Option<Heard> {
         let witness = self.witness.as_ref()?;
         if client == agent && client != Dialect::V1 {
             let words = format!(
@@ -418,7 +470,7 @@ impl Proxy {
             self.talk.about(number, &words);
             return None;
         }
-        Some(Arc::new(Mutex::new(witness.begins(number))))
+        Some(Arc::new(Mutex::new(begin(&**witness))))
     }
 
     fn lint(&self, client: Dialect, agent: Dialect, number: u64) -> Option<Lint> {

@@ -186,8 +186,16 @@ impl Recording {
             }
         };
         let mut last = Duration::ZERO;
-        for said in &self.said {
-            narrator.hear(said.dir, &said.frame, &mut told);
+        for (index, said) in self.said.iter().enumerate() {
+            match &said.by_proxy {
+                // A request and its answer, one after the other.
+                Some(decided) if said.dir == Direction::ClientToAgent && index > 0 => {
+                    let request = &self.said[index - 1].frame;
+                    narrator.decided(request, &said.frame, &decided.reason, &mut told);
+                }
+                Some(decided) if decided.dir == Direction::AgentToClient.as_str() => {}
+                _ => narrator.hear(said.dir, &said.frame, &mut told),
+            }
             tell(said.t, &mut told, &mut events);
             last = said.t;
         }

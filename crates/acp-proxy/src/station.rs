@@ -3,6 +3,8 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use acp_dialect::Side;
+use acp_host::Gate;
 use acp_link::{Arrival, Link, Sender, TrySendError};
 use acp_rpc::{Frame, Line};
 use acp_script::faults::{Action, Fault, Faults, Passage};
@@ -10,6 +12,7 @@ use bytes::Bytes;
 
 use crate::desk::{Desk, Handling};
 use crate::talk::{Level, Talk};
+use crate::witness;
 
 /// Lines that wait inside this process.
 const BURST: usize = 256;
@@ -68,6 +71,7 @@ impl Station {
         }
         let (mut client_ended, mut agent_ended) = (false, false);
         let (mut heard, mut said) = (Vec::new(), Vec::new());
+        let gate = self.desk.heard.as_ref().and_then(|heard| witness::lock(heard).gate());
         loop {
             self.settle();
             let gone = drain(&self.client.tx, &mut self.to_client).is_err();
@@ -81,6 +85,7 @@ impl Station {
             }
             let deadline = self.faults.as_ref().and_then(Faults::next_deadline).map(|at| self.began + at);
             let (wait_client, wait_agent) = (!self.to_client.is_empty(), !self.to_agent.is_empty());
+            let shut = gate.as_deref().filter(|gate| !gate.is_open());
             tokio::select! {
                 biased;
                 _ = self.client.tx.ready(), if wait_client => {}
@@ -92,14 +97,17 @@ impl Station {
                         self.end_input();
                     }
                 }
-                count = self.agent.rx.recv_many(&mut said, BURST), if !agent_ended && !wait_client => {
+                count = self.agent.rx.recv_many(&mut said, BURST),
+                    if !agent_ended && !wait_client && shut.is_none() =>
+                {
                     agent_ended = count == 0;
                     said.drain(..).for_each(|arrival| self.agent_says(arrival));
                     if agent_ended && !self.piece.is_empty() {
                         let line = std::mem::take(&mut self.piece);
-                        self.to_client.push_back(line.into());
+                        self.pass(line.into());
                     }
                 }
+                () = opened(shut), if shut.is_some() => {}
                 () = sleep_until(deadline), if deadline.is_some() => {
                     let now = self.began.elapsed();
                     if let Some(faults) = &mut self.faults {
@@ -129,6 +137,7 @@ impl Station {
 
     fn client_says(&mut self, arrival: Arrival) {
         let Some(line) = self.whole(arrival.line) else { return };
+        self.show(Side::Client, &line);
         let line = match self.desk.client_says(&line) {
             Handling::Pass => line,
             Handling::Instead(line) => line,
@@ -178,7 +187,7 @@ impl Station {
     /// Something for the client: a line, or any piece of one.
     fn put(&mut self, bytes: &Bytes, whole: bool) {
         if whole && self.piece.is_empty() {
-            return self.to_client.push_back(bytes.clone());
+            return self.pass(bytes.clone());
         }
         self.piece.extend_from_slice(bytes);
         if whole {
@@ -188,7 +197,20 @@ impl Station {
             let rest = self.piece.split_off(end + 1);
             let mut line = std::mem::replace(&mut self.piece, rest);
             line.pop();
-            self.to_client.push_back(line.into());
+            self.pass(line.into());
+        }
+    }
+
+    /// A line for the client.
+    fn pass(&mut self, line: Bytes) {
+        self.show(Side::Agent, &line);
+        self.to_client.push_back(line);
+    }
+
+    /// Shows a line to who sees what passes.
+    fn show(&self, from: Side, line: &Bytes) {
+        if let Some(heard) = &self.desk.heard {
+            witness::lock(heard).seen(from, Instant::now(), &Frame::parse(line.clone()));
         }
     }
 
@@ -214,6 +236,13 @@ fn drain(tx: &Sender, waiting: &mut VecDeque<Bytes>) -> Result<(), ()> {
         }
     }
     Ok(())
+}
+
+async fn opened(gate: Option<&Gate>) {
+    match gate {
+        Some(gate) => gate.open().await,
+        None => std::future::pending().await,
+    }
 }
 
 async fn sleep_until(deadline: Option<Instant>) {

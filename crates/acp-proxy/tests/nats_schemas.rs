@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use acp_proxy::aggregate::{Aggregator, Limits};
-use acp_proxy::event::{Body, Event, EventError};
+use acp_proxy::event::{Body, Decider, Event, EventError};
 use acp_proxy::narrate::Narrator;
 use acp_proxy::nats::payload::{
     Answer, Ask, AskOption, Control, Controlled, DeadLetter, Op, State, Status, Task, TaskResult,
@@ -72,6 +72,10 @@ fn events() -> Vec<Event> {
     for (dir, line) in lines {
         narrator.hear(dir, &Frame::parse(line.to_string()), &mut told);
     }
+    let ask = json!({"jsonrpc":"2.0","id":"p","method":"session/request_permission","params":{"sessionId":"s","toolCall":{"toolCallId":"t"},"options":[]}});
+    let no = json!({"jsonrpc":"2.0","id":"p","result":{"outcome":{"outcome":"cancelled"}}});
+    let [ask, no] = [ask, no].map(|frame| Frame::parse(frame.to_string()));
+    narrator.decided(&ask, &no, "mode plan denies it", &mut told);
     narrator.close("the agent is gone", &mut told);
     let mut aggregator = Aggregator::new(Limits::default());
     let mut bodies = Vec::new();
@@ -102,6 +106,8 @@ fn every_kind_of_event_fits_its_schema_and_comes_back_as_it_was() {
             "frame",
             "turn_end",
             "turn_start",
+            "permission",
+            "decision",
             "turn_end",
             "closed"
         ]
@@ -114,7 +120,11 @@ fn every_kind_of_event_fits_its_schema_and_comes_back_as_it_was() {
     let Body::TurnEnd(end) = &events[9].body else { panic!("{}", events[9]) };
     assert_eq!((end.length, end.artifacts[0].get()), (7, r#"{"path":"/f"}"#));
     assert_eq!(end.sha256, "8ab63e29a4ba14e4e1688f9c15e5af90895421358c945b0431f85d66977bd3d2");
-    let Body::TurnEnd(end) = &events[11].body else { panic!("{}", events[11]) };
+    let Body::Decision(decision) = &events[6].body else { panic!("{}", events[6]) };
+    assert_eq!((decision.by, &decision.reason), (Decider::Client, &None));
+    let Body::Decision(decision) = &events[12].body else { panic!("{}", events[12]) };
+    assert_eq!((decision.by, decision.reason.as_deref()), (Decider::Policy, Some("mode plan denies it")));
+    let Body::TurnEnd(end) = &events[13].body else { panic!("{}", events[13]) };
     assert_eq!(end.stop_reason, "interrupted");
     assert!(matches!(
         Event::parse(br#"{"v":2,"session":"s","epoch":1,"seq":1,"at":0,"kind":"text","data":{}}"#),

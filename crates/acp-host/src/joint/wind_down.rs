@@ -1,5 +1,6 @@
 //! The end of a conversation that is told to end: no new work, then a cancel for what is running.
 
+use std::collections::BTreeSet;
 use std::time::Instant;
 
 use acp_dialect::{Dialect, Side, Way};
@@ -7,7 +8,7 @@ use acp_rpc::{Frame, RpcError, View};
 use bytes::Bytes;
 use serde_json::json;
 
-use super::Joint;
+use super::{Ended, Joint};
 
 /// The code for what is not done any more.
 const UNAVAILABLE: i64 = -32000;
@@ -26,18 +27,31 @@ impl Joint {
 
     /// Cancels the turns that are running, as the client would. Says how many there were.
     pub fn cancel_turns(&mut self) -> usize {
-        if self.identity && self.bridge.at(Side::Agent).dialect() != Dialect::V1 {
-            return 0;
+        let sessions: BTreeSet<String> = self.ledger.turns().cloned().collect();
+        sessions.iter().filter(|session| self.cancel(session)).count()
+    }
+
+    /// Cancels the running turn of a session, as the client would. Whether there was one.
+    pub fn cancel(&mut self, session: &str) -> bool {
+        let canonical = !self.identity || self.bridge.at(Side::Agent).dialect() == Dialect::V1;
+        if !canonical || !self.ledger.turns().any(|running| running == session) {
+            return false;
         }
-        let sessions: Vec<String> = self.ledger.turns().cloned().collect();
-        for session in &sessions {
-            let cancel = Frame::notification("session/cancel", &json!({ "sessionId": session }));
-            let translated = self.bridge.at(Side::Agent).from_canonical(&cancel);
-            for out in translated.frames.into_iter().filter(|out| out.way == Way::Onward) {
-                self.queue(Side::Agent).line(out.frame.raw());
-            }
+        let cancel = Frame::notification("session/cancel", &json!({ "sessionId": session }));
+        if let Some(seen) = &mut self.watch.seen {
+            seen(Side::Client, Instant::now(), &cancel);
         }
-        sessions.len()
+        let translated = self.bridge.at(Side::Agent).from_canonical(&cancel);
+        for out in translated.frames.into_iter().filter(|out| out.way == Way::Onward) {
+            self.queue(Side::Agent).line(out.frame.raw());
+        }
+        true
+    }
+
+    /// Ends the conversation: the client's open requests are answered with errors that say `why`.
+    pub fn close(&mut self, why: &str) {
+        self.answer_open(why);
+        self.ending = Some(Ended::Closed(why.to_owned()));
     }
 
     /// Takes lines from the client that might begin new work.

@@ -49,9 +49,19 @@ impl Asks {
 
 /// What came of asking.
 enum Said {
-    Option(Option<String>),
+    /// An answer, and how it came.
+    Option(Option<String>, &'static str),
     Nobody(&'static str),
     Nonsense(String),
+}
+
+impl Said {
+    fn reason(&self) -> &str {
+        match self {
+            Said::Option(_, reason) | Said::Nobody(reason) => reason,
+            Said::Nonsense(reason) => reason,
+        }
+    }
 }
 
 impl Workshop {
@@ -63,7 +73,10 @@ impl Workshop {
         self.asks.list().insert(id.clone(), (ask.clone(), reply));
         let said = tokio::select! {
             said = self.request(&ask) => said,
-            answer = by_control => answer.map_or(Said::Nobody("nobody answered"), Said::Option),
+            answer = by_control => match answer {
+                Ok(option) => Said::Option(option, "answered on the control subject"),
+                Err(_) => Said::Nobody("nobody answered"),
+            },
             () = question.stale() => {
                 self.asks.list().remove(&id);
                 return;
@@ -71,12 +84,16 @@ impl Workshop {
         };
         self.asks.list().remove(&id);
         let (access, title) = (matches!(question.ask, Asking::Access { .. }), &ask.title);
+        if let Asking::Permission { params, .. } = &question.ask {
+            let call = params["toolCall"]["toolCallId"].as_str().unwrap_or_default();
+            seat.reasons.put(call, said.reason());
+        }
         match said {
-            Said::Option(Some(option)) if access => {
+            Said::Option(Some(option), _) if access => {
                 question.answer(if option == ALLOW { Asked::Yes } else { Asked::No });
             }
-            Said::Option(Some(option)) => question.answer(Asked::Option(option)),
-            Said::Option(None) => question.answer(Asked::Cancelled),
+            Said::Option(Some(option), _) => question.answer(Asked::Option(option)),
+            Said::Option(None, _) => question.answer(Asked::Cancelled),
             Said::Nobody(why) => {
                 self.shared().counts.unanswered.fetch_add(1, Ordering::Relaxed);
                 let words = format!("no permission for {title:?} in session {:?}: {why}", seat.session);
@@ -98,7 +115,7 @@ impl Workshop {
         match self.shared().client.send_request(subject, request).await {
             Ok(message) => match serde_json::from_slice::<Answer>(&message.payload) {
                 Ok(answer) => match check(ask, answer.option.as_deref()) {
-                    Ok(()) => Said::Option(answer.option),
+                    Ok(()) => Said::Option(answer.option, "answered on the permission subject"),
                     Err(why) => Said::Nonsense(why),
                 },
                 Err(error) => Said::Nonsense(format!("the answer cannot be read: {error}")),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_nats::jetstream::consumer::{DeliverPolicy, pull};
 use async_nats::jetstream::context::{PublishErrorKind, traits::Publisher as _};
 use async_nats::jetstream::message::PublishMessage;
-use async_nats::jetstream::stream::{LastRawMessageErrorKind, Stream};
+use async_nats::jetstream::stream::{LastRawMessageErrorKind, RawMessageErrorKind, Stream};
 use async_nats::jetstream::{self, Context};
 use async_nats::{Client, Request, RequestErrorKind, Subscriber};
 use futures_util::StreamExt as _;
@@ -43,7 +43,7 @@ pub enum ClientError {
     #[error("task {0:?} was submitted before; choose another id")]
     Known(String),
     /// There is no such task.
-    #[error("task {0:?} is not known: it was never submitted, or it has not begun")]
+    #[error("task {0:?} is not known: it is in no queue, and nothing is stored of it")]
     Unknown(String),
     /// Nobody serves the session.
     #[error("no proxy serves session {0:?}")]
@@ -189,7 +189,7 @@ impl TaskClient {
     }
 
     /// Cancels a task: its turn if it runs, and else the task itself, which then never begins.
-    pub async fn cancel(&self, agent: &str, task: &str) -> Result<Cancelled, ClientError> {
+    pub async fn cancel(&self, task: &str) -> Result<Cancelled, ClientError> {
         if self.result(task).await?.is_some() {
             return Ok(Cancelled::TooLate);
         }
@@ -200,7 +200,30 @@ impl TaskClient {
             }
             Some(Status { state: State::Withdrawn, .. }) => Ok(Cancelled::Task),
             Some(_) => Ok(Cancelled::TooLate),
-            None => self.withdraw(agent, task).await,
+            None => match self.queue_of(task).await? {
+                Some(agent) => self.withdraw(&agent, task).await,
+                // It began, or ended, in this moment.
+                None if self.status(task).await?.is_some() => Box::pin(self.cancel(task)).await,
+                None => Err(ClientError::Unknown(task.to_owned())),
+            },
+        }
+    }
+
+    /// The agent in whose queue a task waits.
+    async fn queue_of(&self, task: &str) -> Result<Option<String>, ClientError> {
+        let stream = self.stream(Names::of(self.subjects.style).tasks).await?;
+        let mut from = 1;
+        loop {
+            let next = stream.raw_message_builder().sequence(from).next_by_subject(self.subjects.tasks());
+            let message = match next.send().await {
+                Ok(message) => message,
+                Err(error) if matches!(error.kind(), RawMessageErrorKind::NoMessageFound) => return Ok(None),
+                Err(error) => return Err(wrong("look through the queue", &error)),
+            };
+            if Task::parse(&message.payload).is_ok_and(|waiting| waiting.id == task) {
+                return Ok(Some(self.subjects.agent_of(&message.subject).unwrap_or_default()));
+            }
+            from = message.sequence + 1;
         }
     }
 
@@ -225,7 +248,7 @@ impl TaskClient {
             Ok(_) => {}
             // It has begun in this moment.
             Err(error) if error.kind() == PublishErrorKind::WrongLastSequence => {
-                return Box::pin(self.cancel(agent, task)).await;
+                return Box::pin(self.cancel(task)).await;
             }
             Err(error) => return Err(wrong(what, &error)),
         }

@@ -1,27 +1,43 @@
-//! The proxy's conversations, on their way to NATS.
+//! The proxy's conversations, on their way to NATS, and what their sessions are told from there.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
 use acp_dialect::Side;
 use acp_host::Gate;
 use acp_rpc::{Direction, Frame};
+use async_nats::Message;
+use futures_util::StreamExt as _;
+use tokio::task::JoinHandle;
 
 use super::hub::Nats;
+use super::ledger::json;
+use super::payload::{Control, Controlled, Op};
 use super::publisher::{Item, What};
+use crate::event::{Body, Decider, VERSION};
 use crate::narrate::{Narrator, Told};
-use crate::witness::{Hearing, Witness};
+use crate::proxy::Guest;
+use crate::talk::Level;
+use crate::witness::{Hearing, Reasons, Reins, Witness};
 
 /// Events of one conversation that may wait for their publishers before the agent is held back.
 const MOST_WAITING: usize = 1024;
+/// Sessions of one conversation that are listened for; more than any client has.
+const MOST_SESSIONS: usize = 1024;
 
 impl Witness for Nats {
-    fn begins(&self, _number: u64) -> Box<dyn Hearing> {
+    fn begins(&self, _number: u64, guest: &Guest, reins: Reins) -> Box<dyn Hearing> {
+        let desk = match &guest.reasons {
+            Some(reasons) => Desk::Queue { reasons: reasons.clone(), asked: HashMap::new() },
+            None => Desk::Client { reins, sessions: HashMap::new() },
+        };
         Box::new(Ear {
             nats: self.clone(),
             narrator: Narrator::default(),
             told: Vec::new(),
             gate: Arc::new(Gate::new(MOST_WAITING)),
+            desk,
             over: false,
         })
     }
@@ -32,13 +48,34 @@ struct Ear {
     narrator: Narrator,
     told: Vec<Told>,
     gate: Arc<Gate>,
+    desk: Desk,
     over: bool,
+}
+
+/// Who the client of a conversation is.
+enum Desk {
+    /// We, for tasks. Whoever looks after the task listens for what its session is told, and says why permission
+    /// requests (their ids and tool calls) were answered as they were.
+    Queue { reasons: Reasons, asked: HashMap<String, String> },
+    /// Somebody else: its sessions are listened for here.
+    Client { reins: Reins, sessions: HashMap<Arc<str>, Listening> },
 }
 
 impl Ear {
     fn tell(&mut self, at: Instant) {
         self.gate.enter(self.told.len());
-        for (session, body) in self.told.drain(..) {
+        for (session, mut body) in self.told.drain(..) {
+            match &mut self.desk {
+                Desk::Queue { reasons, asked } => explain(reasons, asked, &mut body),
+                Desk::Client { reins, sessions } => {
+                    if !sessions.contains_key(&session) && sessions.len() < MOST_SESSIONS {
+                        let count = sessions.len() + 1;
+                        let listening = Listening::begin(&self.nats, session.clone(), reins.clone());
+                        sessions.insert(session.clone(), listening);
+                        sessions.values().for_each(|listening| listening.neighbours(count));
+                    }
+                }
+            }
             let item = Item { at, what: What::Body(body), gate: Some(self.gate.clone()) };
             self.nats.put(&session, item);
         }
@@ -47,6 +84,9 @@ impl Ear {
 
 impl Hearing for Ear {
     fn seen(&mut self, from: Side, at: Instant, frame: &Frame) {
+        if self.over {
+            return;
+        }
         let dir = match from {
             Side::Client => Direction::ClientToAgent,
             Side::Agent => Direction::AgentToClient,
@@ -60,10 +100,20 @@ impl Hearing for Ear {
         self.tell(at);
     }
 
+    fn decided(&mut self, at: Instant, request: &Frame, answer: &Frame, reason: &str) {
+        if !self.over {
+            self.narrator.decided(request, answer, reason, &mut self.told);
+            self.tell(at);
+        }
+    }
+
     fn over(&mut self, reason: &str) {
         if !std::mem::replace(&mut self.over, true) {
             self.narrator.close(reason, &mut self.told);
             self.tell(Instant::now());
+            if let Desk::Client { sessions, .. } = &mut self.desk {
+                sessions.clear();
+            }
         }
     }
 
@@ -75,5 +125,112 @@ impl Hearing for Ear {
 impl Drop for Ear {
     fn drop(&mut self) {
         self.over("the proxy stopped");
+    }
+}
+
+/// Adds to a decision who made it and why. Our own client answers by itself only after a cancel.
+fn explain(reasons: &Reasons, asked: &mut HashMap<String, String>, body: &mut Body) {
+    match body {
+        Body::Permission(permission) => {
+            let params: serde_json::Value = serde_json::from_str(permission.params.get()).unwrap_or_default();
+            if let Some(call) = params["toolCall"]["toolCallId"].as_str() {
+                asked.insert(permission.id.clone(), call.to_owned());
+            }
+        }
+        Body::Decision(decision) => {
+            let call = asked.remove(&decision.id);
+            match call.and_then(|call| reasons.take(&call)) {
+                _ if decision.by == Decider::Policy => {}
+                Some(reason) => (decision.by, decision.reason) = (Decider::Nats, Some(reason)),
+                None => decision.reason = Some("the turn was cancelled".to_owned()),
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Hears what a client's session is told, until dropped.
+struct Listening {
+    task: JoinHandle<()>,
+    count: Arc<std::sync::atomic::AtomicUsize>,
+}
+
+impl Listening {
+    fn begin(nats: &Nats, session: Arc<str>, reins: Reins) -> Listening {
+        let (nats, count) = (nats.clone(), Arc::new(std::sync::atomic::AtomicUsize::new(1)));
+        let sessions = count.clone();
+        let task = tokio::spawn(async move {
+            let shared = nats.shared.clone();
+            let subject = shared.subjects.control(&session);
+            let mut told = match shared.client.subscribe(subject).await {
+                Ok(told) => told,
+                Err(error) => {
+                    let words = format!("cannot listen for what session {session:?} is told: {error}");
+                    return shared.say(Level::Error, &words);
+                }
+            };
+            while let Some(message) = told.next().await {
+                let count = sessions.load(std::sync::atomic::Ordering::Relaxed);
+                let done = obey(&session, &reins, count, &message).await;
+                shared.controlled(message, None, done).await;
+            }
+        });
+        Listening { task, count }
+    }
+
+    /// So many sessions are in its conversation.
+    fn neighbours(&self, count: usize) {
+        self.count.store(count, std::sync::atomic::Ordering::Relaxed);
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn obey(session: &str, reins: &Reins, sessions: usize, message: &Message) -> Result<(), String> {
+    let control = Control::parse(&message.payload)?;
+    let done = match control.op {
+        Op::Who => true,
+        Op::Cancel => {
+            if !reins.cancel(session).await {
+                return Err("no turn is running".to_owned());
+            }
+            true
+        }
+        Op::Close if sessions > 1 => {
+            return Err(format!(
+                "its client has {sessions} sessions with the same agent, and closing one would end them all; cancel works"
+            ));
+        }
+        Op::Close => reins.close("the session was closed by control").await,
+        Op::Answer => {
+            return Err("permission for this session is asked of its client, not over NATS".to_owned());
+        }
+        Op::Task => {
+            return Err(
+                "the session belongs to a client of the proxy; tasks can go on with it when that has left"
+                    .to_owned(),
+            );
+        }
+    };
+    if done { Ok(()) } else { Err("the conversation is over".to_owned()) }
+}
+
+impl super::hub::Shared {
+    /// Answers who told a session something.
+    pub(super) async fn controlled(&self, message: Message, task: Option<String>, done: Result<(), String>) {
+        let answer = Controlled {
+            v: VERSION,
+            ok: done.is_ok(),
+            proxy: Some(self.proxy.clone()),
+            task,
+            error: done.err(),
+        };
+        if let Some(reply) = message.reply {
+            let _ = self.client.publish(reply, json(&answer)).await;
+        }
     }
 }

@@ -14,7 +14,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use super::connect::{Access, AccessError, Standing};
 use super::publisher::{Item, Publisher, What};
-use super::spool::leftovers;
+use super::spool::{Left, leftovers};
 use super::streams::{self, StreamError, Streams};
 use super::subject::Subjects;
 use crate::aggregate::Limits;
@@ -156,6 +156,8 @@ impl Nats {
             std::fs::TryLockError::WouldBlock => NatsError::SpoolInUse(settings.spool.clone()),
             std::fs::TryLockError::Error(error) => NatsError::Spool { folder: settings.spool.clone(), error },
         })?;
+        // Before any session begins here: its events are not what a crash has left.
+        let left = leftovers(&settings.spool).map_err(|error| NatsError::Spool { folder, error })?;
         let proxy = super::trace::random_id();
         let (client, raw) =
             settings.access.connect(&format!("acp proxy {}", settings.agent), true, &say).await?;
@@ -184,7 +186,7 @@ impl Nats {
             open,
             live,
         });
-        tokio::spawn(open_up(shared.clone(), raw, tell_open, tell_fatal, settings.replicas));
+        tokio::spawn(open_up(shared.clone(), left, raw, tell_open, tell_fatal, settings.replicas));
         Ok(Nats { shared, sessions: Arc::default(), fatal, _lock: Arc::new(lock) })
     }
 
@@ -391,6 +393,7 @@ fn place(payload: &[u8]) -> (u64, u64) {
 /// Follows the connection: looks after the streams each time it comes, and once sends what a crash has left.
 async fn open_up(
     shared: Arc<Shared>,
+    left: Vec<Left>,
     mut raw: watch::Receiver<Standing>,
     tell: watch::Sender<Standing>,
     fatal: watch::Sender<Option<String>>,
@@ -399,6 +402,9 @@ async fn open_up(
     let mut recovered = false;
     let (tell_ready, ready) = watch::channel(Standing::default());
     let (_keep, mut stop) = watch::channel(false);
+    // It outlasts the connection: what it has sent is sent.
+    let recovery = recover(&shared, left, &ready, &mut stop);
+    tokio::pin!(recovery);
     loop {
         let standing = *raw.borrow_and_update();
         if standing.up {
@@ -408,7 +414,7 @@ async fn open_up(
                     let _ = tell_ready.send(standing);
                     if !recovered {
                         tokio::select! {
-                            () = recover(&shared, &ready, &mut stop) => recovered = true,
+                            () = &mut recovery => recovered = true,
                             _ = raw.changed() => continue,
                         }
                     }
@@ -435,14 +441,12 @@ async fn open_up(
 }
 
 /// Sends what a crash has left in the spool.
-async fn recover(shared: &Arc<Shared>, ready: &watch::Receiver<Standing>, stop: &mut watch::Receiver<bool>) {
-    let left = match leftovers(&shared.spool) {
-        Ok(left) => left,
-        Err(error) => {
-            let words = format!("cannot read the spool in {}: {error}", shared.spool.display());
-            return shared.say(Level::Error, &words);
-        }
-    };
+async fn recover(
+    shared: &Arc<Shared>,
+    left: Vec<Left>,
+    ready: &watch::Receiver<Standing>,
+    stop: &mut watch::Receiver<bool>,
+) {
     for left in left {
         let count = left.lines.len();
         let session: Arc<str> = Arc::from(left.session.as_str());

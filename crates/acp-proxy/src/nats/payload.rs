@@ -271,6 +271,17 @@ pub struct Control {
     pub delivery: Option<Handed>,
 }
 
+impl Control {
+    /// Reads what a session is told; says what is wrong with it.
+    pub(super) fn parse(json: &[u8]) -> Result<Control, String> {
+        match serde_json::from_slice::<Control>(json) {
+            Ok(control) if control.v != VERSION => Err(format!("version {} is not known", control.v)),
+            Ok(control) => Ok(control),
+            Err(error) => Err(format!("not a control message: {error}")),
+        }
+    }
+}
+
 /// What a session is told to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

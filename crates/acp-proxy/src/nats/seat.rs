@@ -13,6 +13,7 @@ use tokio::task::JoinHandle;
 
 use super::payload::Task;
 use crate::proxy::{Guest, Outcome, Proxy};
+use crate::witness::Reasons;
 
 /// A session that is open here.
 pub(super) struct Seat {
@@ -24,6 +25,8 @@ pub(super) struct Seat {
     /// The task of that turn.
     pub(super) task: std::sync::Mutex<Option<String>>,
     pub(super) used: std::sync::Mutex<Instant>,
+    /// Why permission requests were answered as they were.
+    pub(super) reasons: Reasons,
     /// The relay between our client and the agent.
     relay: Mutex<Option<JoinHandle<Outcome>>>,
 }
@@ -54,10 +57,11 @@ pub(super) async fn open(
 ) -> Result<Opened, Refusal> {
     let workspace = workspace(task, work_dir)?;
     let (ours, theirs) = acp_link::memory(256);
+    let reasons = Reasons::default();
     let relay = {
-        let proxy = proxy.clone();
+        let (proxy, reasons) = (proxy.clone(), Some(reasons.clone()));
         // It came from the queue: it is let in, and speaks v1.
-        let guest = Guest { admitted: true, trace: None, form: Some(Dialect::V1) };
+        let guest = Guest { admitted: true, trace: None, form: Some(Dialect::V1), reasons };
         tokio::spawn(async move { proxy.serve_guest(theirs, guest, stop).await })
     };
     let (ask, questions) = mpsc::channel(16);
@@ -71,6 +75,7 @@ pub(super) async fn open(
                 turn: Mutex::new(()),
                 task: std::sync::Mutex::default(),
                 used: std::sync::Mutex::new(Instant::now()),
+                reasons,
                 relay: Mutex::new(Some(relay)),
             };
             Ok(Opened { seat: Arc::new(seat), events, questions })

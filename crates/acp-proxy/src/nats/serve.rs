@@ -37,8 +37,13 @@ impl Workshop {
             if here.is_some() {
                 return Ok(here);
             }
-            if self.hand_over(session, delivery).await {
-                return Ok(None);
+            match self.hand_over(session, delivery).await {
+                Some(Controlled { ok: true, .. }) => return Ok(None),
+                Some(Controlled { error, .. }) => {
+                    let why = error.unwrap_or_else(|| "no reason was given".to_owned());
+                    return Err(Refusal::Again(format!("session {session:?} cannot be used: {why}")));
+                }
+                None => {}
             }
         }
         if let Some(Prompt::Blocks(blocks)) = Some(&task.prompt)
@@ -82,18 +87,23 @@ impl Workshop {
         Ok(seat)
     }
 
-    /// Gives a task to the proxy that serves its session. False when there is none.
-    async fn hand_over(&self, session: &str, delivery: &Delivery) -> bool {
-        let Some(handed) = delivery.hand() else { return false };
+    /// Gives a task to the proxy that serves its session, if there is one: what it says to that.
+    async fn hand_over(&self, session: &str, delivery: &Delivery) -> Option<Controlled> {
+        let handed = delivery.hand()?;
         let control = Control { v: VERSION, op: Op::Task, id: None, option: None, delivery: Some(handed) };
-        self.tell_neighbour(session, &control).await.is_some_and(|answer| answer.ok)
+        self.tell_neighbour(session, &control).await
     }
 
     /// Whether a proxy, perhaps this one, is doing this task in this session.
     pub(super) async fn is_served_elsewhere(&self, session: &str, task: &str) -> bool {
-        let control = Control { v: VERSION, op: Op::Who, id: None, option: None, delivery: None };
-        let answer = self.tell_neighbour(session, &control).await;
+        let answer = self.who_serves(session).await;
         answer.is_some_and(|answer| answer.task.as_deref() == Some(task))
+    }
+
+    /// What the proxy says, perhaps this one, that serves a session.
+    pub(super) async fn who_serves(&self, session: &str) -> Option<Controlled> {
+        let control = Control { v: VERSION, op: Op::Who, id: None, option: None, delivery: None };
+        self.tell_neighbour(session, &control).await
     }
 
     async fn tell_neighbour(&self, session: &str, control: &Control) -> Option<Controlled> {
@@ -105,21 +115,11 @@ impl Workshop {
 
     /// A session is told something.
     async fn control(self: &Arc<Self>, seat: &Arc<Seat>, message: Message) {
-        let done = match serde_json::from_slice::<Control>(&message.payload) {
-            Ok(control) if control.v != VERSION => Err(format!("version {} is not known", control.v)),
+        let done = match Control::parse(&message.payload) {
             Ok(control) => self.obey(seat, control).await,
-            Err(error) => Err(format!("not a control message: {error}")),
+            Err(why) => Err(why),
         };
-        let answer = Controlled {
-            v: VERSION,
-            ok: done.is_ok(),
-            proxy: Some(self.shared().proxy.clone()),
-            task: seat.occupant(),
-            error: done.err(),
-        };
-        if let Some(reply) = message.reply {
-            let _ = self.shared().client.publish(reply, json(&answer)).await;
-        }
+        self.shared().controlled(message, seat.occupant(), done).await;
     }
 
     async fn obey(self: &Arc<Self>, seat: &Arc<Seat>, control: Control) -> Result<(), String> {

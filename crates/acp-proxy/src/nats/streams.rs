@@ -122,13 +122,9 @@ pub const MAX_DELIVER: i64 = 3;
 /// Finds or creates the streams.
 pub async fn ensure(context: &Context, subjects: Subjects, replicas: usize) -> Result<Streams, StreamError> {
     let names = Names::of(subjects.style);
-    let (tasks, results, dead) = match subjects.style {
-        Style::Acp => (
-            vec!["acp.v1.agent.*.task"],
-            vec!["acp.v1.task.*.status", "acp.v1.task.*.result"],
-            "acp.v1.agent.*.dead",
-        ),
-        Style::Tasks => (vec!["agent.tasks.*"], vec!["agent.status.*", "agent.results.*"], "agent.dead.*"),
+    let (results, dead) = match subjects.style {
+        Style::Acp => (vec!["acp.v1.task.*.status", "acp.v1.task.*.result"], "acp.v1.agent.*.dead"),
+        Style::Tasks => (vec!["agent.status.*", "agent.results.*"], "agent.dead.*"),
     };
     let config = |name: &str, subjects: Vec<&str>, retention, max_age| Config {
         name: name.to_owned(),
@@ -152,7 +148,7 @@ pub async fn ensure(context: &Context, subjects: Subjects, replicas: usize) -> R
         events: one(context, config(names.events, vec!["acp.v1.session.*.event"], limits, KEPT)).await?,
         results: one(context, config(names.results, results, limits, KEPT)).await?,
         dead: one(context, config(names.dead, vec![dead], limits, KEPT)).await?,
-        tasks: one(context, config(names.tasks, tasks, work, Duration::ZERO)).await?,
+        tasks: one(context, config(names.tasks, vec![subjects.tasks()], work, Duration::ZERO)).await?,
     })
 }
 

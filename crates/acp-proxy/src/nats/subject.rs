@@ -90,6 +90,25 @@ impl Subjects {
         }
     }
 
+    /// The subjects of all tasks.
+    #[must_use]
+    pub const fn tasks(self) -> &'static str {
+        match self.style {
+            Style::Acp => "acp.v1.agent.*.task",
+            Style::Tasks => "agent.tasks.*",
+        }
+    }
+
+    /// The agent of a subject for tasks, where it can be told from it.
+    #[must_use]
+    pub fn agent_of(self, subject: &str) -> Option<String> {
+        let token = match self.style {
+            Style::Acp => subject.strip_prefix("acp.v1.agent.")?.strip_suffix(".task")?,
+            Style::Tasks => subject.strip_prefix("agent.tasks.")?,
+        };
+        id_of(token)
+    }
+
     /// Where tasks go that cannot be done.
     #[must_use]
     pub fn dead(self, agent: &str) -> String {
@@ -182,6 +201,9 @@ mod tests {
         assert_eq!(acp.task("my agent"), "acp.v1.agent.=bXkgYWdlbnQ.task");
         let tasks = Subjects { style: Style::Tasks };
         assert_eq!(tasks.task("copilot"), "agent.tasks.copilot");
+        for subjects in [acp, tasks] {
+            assert_eq!(subjects.agent_of(&subjects.task("my agent")).as_deref(), Some("my agent"));
+        }
         assert_eq!(tasks.result("t1"), "agent.results.t1");
         assert_eq!(tasks.status("t1"), "agent.status.t1");
         assert_eq!(tasks.event("s"), acp.event("s"));

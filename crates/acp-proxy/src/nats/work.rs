@@ -335,7 +335,8 @@ impl Workshop {
         let why = "the proxy that did this task was lost";
         let error = raw(&serde_json::json!({ "message": why }));
         let end = tally.end(TurnEnd::INTERRUPTED.to_owned(), None, Some(error));
-        if claim.session.is_empty() {
+        // Whoever serves the session now must not find somebody else's event in it.
+        if claim.session.is_empty() || self.who_serves(&claim.session).await.is_some() {
             return end;
         }
         let trace = claim.trace.as_deref().map(Arc::from);

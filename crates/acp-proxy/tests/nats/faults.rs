@@ -1,6 +1,5 @@
 //! Faults: what was sent is stored, in order, once.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -12,14 +11,9 @@ use super::*;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_lost_when_the_server_is_killed_three_times() {
-    if server::left_out() {
-        return;
-    }
     const COUNT: u64 = 3000;
-    let (mut server, world, spool) =
-        (Server::start(), Arc::new(World::default()), tempfile::tempdir().expect("a folder"));
-    let site = Site::start(&server, &world, spool.path()).await;
-    let client = client(&server).await;
+    let Some(stage) = Stage::set().await else { return };
+    let Stage { mut server, world, site, client, spool: _spool } = stage;
     submit(&client, &task("long", &format!("count {COUNT} 1000"))).await;
     let session = session_of(&client, "long").await;
     for kill in 1..=3 {
@@ -47,15 +41,10 @@ async fn nothing_is_lost_when_the_server_is_killed_three_times() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_connection_that_stalls_for_five_seconds_holds_the_agent_back() {
-    if server::left_out() {
-        return;
-    }
     const COUNT: u64 = 30_000;
-    let (server, world, spool) =
-        (Server::start(), Arc::new(World::default()), tempfile::tempdir().expect("a folder"));
-    let site = Site::start(&server, &world, spool.path()).await;
-    let client = client(&server).await;
-    submit(&client, &task("long", &format!("count {COUNT}"))).await;
+    let Some(stage) = Stage::set().await else { return };
+    let Stage { server, world, site, client, .. } = &stage;
+    submit(client, &task("long", &format!("count {COUNT}"))).await;
     until(|| world.chunks.load(Ordering::Acquire) >= 2000, || "it does not begin".to_owned()).await;
     server.pause();
     tokio::time::sleep(Duration::from_secs(5)).await;
@@ -64,24 +53,19 @@ async fn a_connection_that_stalls_for_five_seconds_holds_the_agent_back() {
     server.resume();
     assert!(held < COUNT, "the agent was not held back");
     assert!(waiting < 10_000, "{waiting} events wait in memory");
-    let ended = result(&client, "long").await;
-    let told = story(&client, &ended.session.expect("a session"), 1).await;
+    let ended = result(client, "long").await;
+    let told = story(client, &ended.session.expect("a session"), 1).await;
     assert_eq!(text_of(&told), (counted(COUNT), COUNT), "sent = stored");
-    site.stop().await;
+    stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_slow_consumer_slows_nobody_and_misses_nothing() {
-    if server::left_out() {
-        return;
-    }
     const COUNT: u64 = 5000;
-    let (server, world, spool) =
-        (Server::start(), Arc::new(World::default()), tempfile::tempdir().expect("a folder"));
-    let site = Site::start(&server, &world, spool.path()).await;
-    let client = client(&server).await;
-    submit(&client, &task("long", &format!("count {COUNT}"))).await;
-    let session = session_of(&client, "long").await;
+    let Some(stage) = Stage::set().await else { return };
+    let Stage { client, .. } = &stage;
+    submit(client, &task("long", &format!("count {COUNT}"))).await;
+    let session = session_of(client, "long").await;
     let mut events = client.events(&session, None).await.expect("a stream");
     let (mut told, mut over) = (Vec::new(), false);
     while !over {
@@ -90,70 +74,66 @@ async fn a_slow_consumer_slows_nobody_and_misses_nothing() {
         told.push(event);
         if told.len() == 100 {
             // It reads nothing more until everything is over.
-            result(&client, "long").await;
+            result(client, "long").await;
         }
     }
     check(&told);
     assert_eq!(text_of(&told), (counted(COUNT), COUNT), "sent = stored = read");
-    site.stop().await;
+    stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_agent_that_is_gone_leaves_an_interrupted_turn() {
-    if server::left_out() {
-        return;
-    }
-    let (server, world, spool) =
-        (Server::start(), Arc::new(World::default()), tempfile::tempdir().expect("a folder"));
-    let site = Site::start(&server, &world, spool.path()).await;
-    let client = client(&server).await;
-    submit(&client, &task("dies", "die")).await;
-    let ended = result(&client, "dies").await;
+    let Some(stage) = Stage::set().await else { return };
+    let Stage { world, client, .. } = &stage;
+    submit(client, &task("dies", "die")).await;
+    let ended = result(client, "dies").await;
     assert_eq!(ended.stop_reason, TurnEnd::INTERRUPTED);
     assert!(ended.error.expect("a reason").get().contains("the agent is gone"));
-    let told = story(&client, &ended.session.expect("a session"), 1).await;
+    let told = story(client, &ended.session.expect("a session"), 1).await;
     assert_eq!(text_of(&told).0, "farewell");
-    submit(&client, &task("lives", "count 2")).await;
-    assert_eq!(result(&client, "lives").await.stop_reason, "end_turn");
+    submit(client, &task("lives", "count 2")).await;
+    assert_eq!(result(client, "lives").await.stop_reason, "end_turn");
     assert_eq!(world.prompts(), 2);
-    site.stop().await;
+    stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_second_proxy_on_the_same_session_fences_the_first() {
-    if server::left_out() {
-        return;
-    }
-    let (server, world, spool) =
-        (Server::start(), Arc::new(World::default()), tempfile::tempdir().expect("a folder"));
-    let site = Site::start(&server, &world, spool.path()).await;
-    let client = client(&server).await;
-    submit(&client, &task("t1", "wait")).await;
-    let session = session_of(&client, "t1").await;
+    let Some(stage) = Stage::set().await else { return };
+    let Stage { server, world, spool, site, client } = &stage;
+    world.loads.store(true, Ordering::Release);
+    submit(client, &task("t1", "wait")).await;
+    let session = session_of(client, "t1").await;
     until(|| site.nats.report().waiting == 0 && site.nats.report().stored >= 3, || site.said()).await;
-    // Another proxy takes the session over: it stores an event of its own.
-    let mut theirs = story_so_far(&client, &session, 3).await.pop().expect("an event");
-    (theirs.epoch, theirs.seq) = (theirs.epoch + 1, 1);
-    let context = async_nats::jetstream::new(async_nats::connect(server.url()).await.expect("a connection"));
-    let sent = context.publish(Subjects::default().event(&session), theirs.to_json().into()).await;
-    sent.expect("sent").await.expect("stored");
+    // A client of another proxy takes the session over.
+    let other = tempfile::tempdir().expect("a folder");
+    let second = Site::start(server, world, other.path()).await;
+    let visitor = Visitor::come(&second).await;
+    visitor.load(&session).await;
+    visitor.says(&session, "count 50").await;
+    until(|| second.nats.report().waiting == 0, || second.said()).await;
+    // The first finds out with its next event, and stores nothing of it.
     world.go.notify_one();
     site.wait_for_words("another proxy has taken over session").await;
-    let mut stream = context.get_stream("ACP_EVENTS").await.expect("the stream");
-    assert_eq!(
-        stream.info().await.expect("its state").state.messages,
-        4,
-        "nothing was stored after the fence"
-    );
+    assert_eq!((site.nats.report().stored, site.nats.report().fenced), (3, 1));
     let aside = std::fs::read_dir(spool.path()).expect("a folder").flatten();
     let aside = aside.filter(|file| file.path().extension().is_some_and(|end| end == "fenced")).count();
     assert!(aside > 0, "what could not be stored is kept");
-    assert_eq!(site.nats.report().fenced, 1);
-    // The proxy goes on with others.
-    submit(&client, &task("t2", "count 7")).await;
-    let ended = result(&client, "t2").await;
-    assert_eq!(text_of(&story(&client, &ended.session.expect("a session"), 1).await).1, 7);
-    site.stop().await;
+    // Its task is answered, and whoever has the session now goes on undisturbed.
+    assert_eq!(result(client, "t1").await.stop_reason, TurnEnd::INTERRUPTED);
+    visitor.says(&session, "count 20").await;
+    let told = story(client, &session, 2).await;
+    let theirs: Vec<Event> = told.iter().filter(|event| event.epoch > told[0].epoch).cloned().collect();
+    assert_eq!((told.len() - theirs.len(), text_of(&theirs)), (3, (counted(50) + &counted(20), 70)));
+    assert_eq!(second.nats.report().fenced, 0, "{}", second.said());
+    visitor.leave().await;
+    second.stop().await;
+    // The first goes on with others.
+    submit(client, &task("t2", "count 7")).await;
+    let ended = result(client, "t2").await;
+    assert_eq!(text_of(&story(client, &ended.session.expect("a session"), 1).await).1, 7);
+    stage.stop().await;
 }
 
 async fn story_so_far(client: &TaskClient, session: &str, count: usize) -> Vec<Event> {
@@ -167,79 +147,50 @@ async fn story_so_far(client: &TaskClient, session: &str, count: usize) -> Vec<E
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_of_the_relay_is_published_too_and_may_come_back() {
-    if server::left_out() {
-        return;
-    }
-    let (server, world, spool) =
-        (Server::start(), Arc::new(World::default()), tempfile::tempdir().expect("a folder"));
+    let Some(stage) = Stage::set().await else { return };
+    let Stage { world, site, client, .. } = &stage;
     world.loads.store(true, Ordering::Release);
-    let site = Site::start(&server, &world, spool.path()).await;
-    let client = client(&server).await;
-    let (_stop, stopped) = watch::channel(false);
-    let connect = || {
-        let (ours, theirs) = acp_link::memory(64);
-        let (proxy, stopped) = (site.proxy.clone(), stopped.clone());
-        let relay = tokio::spawn(async move { proxy.serve(theirs, stopped).await });
-        (acp_host::AcpClient::connect(ours, None, acp_host::ClientOptions::default()), relay)
-    };
-    let ((first, _events), relay) = connect();
-    first.initialize().await.expect("initialized");
-    let workspace = acp_host::Workspace::at("/tmp");
-    let session = first.new_session(&workspace).await.expect("a session").session_id.0.to_string();
-    let turn = first.prompt_text(&session, "wait").await.expect("sent");
+    let first = Visitor::come(site).await;
+    let session = first.open().await;
+    let turn = first.client.prompt_text(&session, "wait").await.expect("sent");
     until(|| world.chunks.load(Ordering::Acquire) == 1, || "it does not begin".to_owned()).await;
     // It goes away in mid-turn.
-    drop((turn, first));
-    within(relay).await.expect("the relay ends");
-    let ((again, _events), relay) = connect();
-    again.initialize().await.expect("initialized");
-    again.load_session(&session, &workspace).await.expect("loaded");
-    let turn = again.prompt_text(&session, "count 50").await.expect("sent");
-    within(turn.end()).await.expect("ended");
-    let told = story(&client, &session, 2).await;
+    drop(turn);
+    first.leave().await;
+    let again = Visitor::come(site).await;
+    again.load(&session).await;
+    again.says(&session, "count 50").await;
+    let told = story(client, &session, 2).await;
     let reasons: Vec<&str> = ends(&told).iter().map(|end| end.stop_reason.as_str()).collect();
     assert_eq!(reasons, [TurnEnd::INTERRUPTED, "end_turn"]);
     assert_eq!(text_of(&told), (format!("begun {}", counted(50)), 51), "sent = stored");
-    drop(again);
-    within(relay).await.expect("the relay ends");
-    site.stop().await;
+    again.leave().await;
+    stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn text_at_fifty_tokens_a_second_is_fewer_than_eight_messages_a_second() {
-    if server::left_out() {
-        return;
-    }
-    let (server, world, spool) =
-        (Server::start(), Arc::new(World::default()), tempfile::tempdir().expect("a folder"));
-    let site =
-        Site::with(&server.url(), &world, spool.path(), |settings, _| settings.limits = Limits::default())
-            .await;
-    let client = client(&server).await;
-    submit(&client, &task("slow", "count 100 20000")).await;
-    let ended = result(&client, "slow").await;
-    let told = story(&client, &ended.session.expect("a session"), 1).await;
+    let Some(stage) = Stage::with(|plan| plan.nats.limits = Limits::default()).await else { return };
+    let Stage { client, .. } = &stage;
+    submit(client, &task("slow", "count 100 20000")).await;
+    let ended = result(client, "slow").await;
+    let told = story(client, &ended.session.expect("a session"), 1).await;
     assert_eq!(text_of(&told), (counted(100), 100));
     let (first, last) = (told[0].at, told[told.len() - 1].at);
     let pieces = told.iter().filter(|event| matches!(event.body, Body::Text(_))).count();
     let seconds = f64::from(u32::try_from(last - first).expect("short")) / 1000.0;
     assert!((pieces as f64) < 8.0 * seconds + 1.0, "{pieces} messages in {seconds} s");
-    site.stop().await;
+    stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_frame_is_live_and_not_stored() {
-    if server::left_out() {
-        return;
-    }
-    let (server, world, spool) =
-        (Server::start(), Arc::new(World::default()), tempfile::tempdir().expect("a folder"));
-    let site = Site::with(&server.url(), &world, spool.path(), |settings, _| settings.live = true).await;
-    let client = client(&server).await;
+    let Some(stage) = Stage::with(|plan| plan.nats.live = true).await else { return };
+    let Stage { server, client, .. } = &stage;
     let plain = async_nats::connect(server.url()).await.expect("a connection");
     let mut live = plain.subscribe("acp.v1.live.*").await.expect("a subscription");
     let _ = plain.request("nobody.listens", "".into()).await;
-    submit(&client, &task("t", "count 3")).await;
+    submit(client, &task("t", "count 3")).await;
     let mut methods = Vec::new();
     while methods.len() < 5 {
         let frame = acp_rpc::Frame::parse(within(live.next()).await.expect("a frame").payload);
@@ -247,19 +198,46 @@ async fn every_frame_is_live_and_not_stored() {
     }
     let update = "session/update";
     assert_eq!(methods, ["response", "session/prompt", update, update, update]);
-    result(&client, "t").await;
+    result(client, "t").await;
+    stage.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_that_begins_before_nats_is_there_is_not_taken_for_what_a_crash_left() {
+    let Some(stage) = Stage::set().await else { return };
+    let Stage { mut server, world, site, client, spool: _spool } = stage;
+    site.stop().await;
+    server.kill();
+    let own = tempfile::tempdir().expect("a folder");
+    let site = Site::start(&server, &world, own.path()).await;
+    let visitor = Visitor::come(&site).await;
+    let session = visitor.open().await;
+    visitor.says(&session, "count 20").await;
+    let spooled = || {
+        std::fs::read_dir(own.path())
+            .expect("a folder")
+            .flatten()
+            .filter(|file| file.path().extension().is_some_and(|end| end == "ndjson"))
+            .count()
+    };
+    until(|| spooled() == 1, || "nothing waits".to_owned()).await;
+    server.restart();
+    until(|| site.nats.report().ready && site.nats.report().waiting == 0, || site.said()).await;
+    assert!(!site.said().contains("what was left"), "{}", site.said());
+    visitor.says(&session, "count 30").await;
+    assert_eq!(spooled(), 1, "its events still go through the spool");
+    drop(client);
+    let client = super::client(&server).await;
+    let told = story(&client, &session, 2).await;
+    assert_eq!(text_of(&told), (counted(20) + &counted(30), 50), "sent = stored");
+    visitor.leave().await;
     site.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_crash_left_is_sent_once_and_never_after_somebody_else() {
-    if server::left_out() {
-        return;
-    }
-    let (server, world, spool) =
-        (Server::start(), Arc::new(World::default()), tempfile::tempdir().expect("a folder"));
-    let site = Site::start(&server, &world, spool.path()).await;
-    let client = client(&server).await;
+    let Some(stage) = Stage::set().await else { return };
+    let Stage { server, world, spool, site, client } = stage;
     submit(&client, &task("t", "count 10")).await;
     let session = result(&client, "t").await.session.expect("a session");
     site.stop().await;

@@ -27,14 +27,10 @@ async fn letter(letters: &mut async_nats::Subscriber) -> DeadLetter {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn malformed_tasks_are_dead_letters_with_a_reason() {
-    if server::left_out() {
-        return;
-    }
-    let (server, world, spool) =
-        (Server::start(), Arc::new(World::default()), tempfile::tempdir().expect("a folder"));
-    let site = Site::start(&server, &world, spool.path()).await;
+    let Some(stage) = Stage::set().await else { return };
+    let Stage { server, world, site, client, .. } = &stage;
     site.nats.ready().await;
-    let mut letters = dead_letters(&server).await;
+    let mut letters = dead_letters(server).await;
     let context = jetstream::new(async_nats::connect(server.url()).await.expect("a connection"));
     let bad: [(&[u8], &str); 9] = [
         (b"", "not a task"),
@@ -57,9 +53,8 @@ async fn malformed_tasks_are_dead_letters_with_a_reason() {
             Err(_) => assert_eq!(letter.base64.as_deref(), Some("//4=")),
         }
     }
-    let client = client(&server).await;
-    submit(&client, &task("good", "count 1")).await;
-    result(&client, "good").await;
+    submit(client, &task("good", "count 1")).await;
+    result(client, "good").await;
     assert_eq!((world.prompts(), site.nats.report().dead), (1, 9));
     let mut queue = context.get_stream("ACP_TASKS").await.expect("the queue");
     // The task is taken off the queue after its result is there.
@@ -68,74 +63,58 @@ async fn malformed_tasks_are_dead_letters_with_a_reason() {
         assert!(began.elapsed().as_secs() < 60, "something is left in the queue");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    site.stop().await;
+    stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_task_that_cannot_begin_is_tried_three_times_and_then_answered() {
-    if server::left_out() {
-        return;
-    }
-    let (server, world, spool) =
-        (Server::start(), Arc::new(World::default()), tempfile::tempdir().expect("a folder"));
+    let Some(stage) = Stage::set().await else { return };
+    let Stage { server, world, client, .. } = &stage;
     world.refuse.store(3, Ordering::Release);
-    let site = Site::start(&server, &world, spool.path()).await;
-    site.nats.ready().await;
-    let mut letters = dead_letters(&server).await;
-    let client = client(&server).await;
-    submit(&client, &task("hard", "count 1")).await;
+    let mut letters = dead_letters(server).await;
+    submit(client, &task("hard", "count 1")).await;
     let letter = letter(&mut letters).await;
     assert_eq!(letter.delivered, 3);
     assert!(letter.reason.contains("tried 3 times") && letter.reason.contains("not installed"), "{letter:?}");
-    assert_eq!(result(&client, "hard").await.stop_reason, "rejected");
-    submit(&client, &task("easy", "count 1")).await;
-    assert_eq!(result(&client, "easy").await.stop_reason, "end_turn");
+    assert_eq!(result(client, "hard").await.stop_reason, "rejected");
+    submit(client, &task("easy", "count 1")).await;
+    assert_eq!(result(client, "easy").await.stop_reason, "end_turn");
     // One that goes on with a session that nobody has, and the agent cannot load.
     let mut lost = task("lost", "count 1");
     lost.session = Some("gone".to_owned());
-    submit(&client, &lost).await;
-    assert_eq!(result(&client, "lost").await.stop_reason, "rejected");
-    site.stop().await;
+    submit(client, &lost).await;
+    assert_eq!(result(client, "lost").await.stop_reason, "rejected");
+    stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_session_with_a_hostile_name_has_a_subject_of_its_own() {
-    if server::left_out() {
-        return;
-    }
-    let (server, world, spool) =
-        (Server::start(), Arc::new(World::default()), tempfile::tempdir().expect("a folder"));
-    let site = Site::start(&server, &world, spool.path()).await;
-    let client = client(&server).await;
+    let Some(stage) = Stage::set().await else { return };
+    let Stage { spool, client, .. } = &stage;
     let folder = spool.path().join("hostile");
     std::fs::create_dir(&folder).expect("a folder");
     let mut asked = task("../../t *.>", "count 20");
     asked.cwd = Some(folder.display().to_string());
-    submit(&client, &asked).await;
-    let ended = result(&client, &asked.id).await;
+    submit(client, &asked).await;
+    let ended = result(client, &asked.id).await;
     let session = ended.session.expect("a session");
     assert!(session.contains('\n') && session.contains('>'), "{session:?}");
-    let told = story(&client, &session, 1).await;
+    let told = story(client, &session, 1).await;
     assert_eq!(text_of(&told), (counted(20), 20));
     let mut wanted = task("again", "count 3");
     wanted.session = Some(session.clone());
-    submit(&client, &wanted).await;
-    assert_eq!(result(&client, "again").await.session, Some(session));
-    site.stop().await;
+    submit(client, &wanted).await;
+    assert_eq!(result(client, "again").await.session, Some(session));
+    stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_event_that_no_message_can_carry_comes_in_parts() {
-    if server::left_out() {
-        return;
-    }
-    let (server, world, spool) =
-        (Server::start(), Arc::new(World::default()), tempfile::tempdir().expect("a folder"));
-    let site = Site::start(&server, &world, spool.path()).await;
-    let client = client(&server).await;
-    submit(&client, &task("big", "big 600000")).await;
-    let ended = result(&client, "big").await;
-    let told = story(&client, &ended.session.expect("a session"), 1).await;
+    let Some(stage) = Stage::set().await else { return };
+    let Stage { client, .. } = &stage;
+    submit(client, &task("big", "big 600000")).await;
+    let ended = result(client, "big").await;
+    let told = story(client, &ended.session.expect("a session"), 1).await;
     let mut whole = String::new();
     for event in &told {
         if let Body::Part(part) = &event.body {
@@ -146,7 +125,7 @@ async fn an_event_that_no_message_can_carry_comes_in_parts() {
     let Ok(Body::Update(update)) = Body::parse("update", &whole) else { panic!("{} bytes", whole.len()) };
     let update: serde_json::Value = serde_json::from_str(update.update.get()).expect("JSON");
     assert_eq!(update["content"]["data"], "\"A\u{e9}".repeat(600_000));
-    site.stop().await;
+    stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -185,77 +164,12 @@ async fn a_stream_with_other_settings_is_refused_by_name_and_left_alone() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_proxies_never_share_a_spool() {
-    if server::left_out() {
-        return;
-    }
-    let (server, world, spool) =
-        (Server::start(), Arc::new(World::default()), tempfile::tempdir().expect("a folder"));
-    let site = Site::start(&server, &world, spool.path()).await;
-    let settings = Settings {
-        access: Access { url: server.url(), ..Access::default() },
-        agent: "counter".to_owned(),
-        subjects: Subjects::default(),
-        limits: Limits::default(),
-        window: 1,
-        spool: spool.path().to_owned(),
-        spool_limit: 1,
-        replicas: 1,
-        live: false,
-    };
-    let error = Nats::start(settings, Arc::new(|_: &Saying<'_>| {})).await.err().expect("in use");
+    let Some(stage) = Stage::set().await else { return };
+    let Stage { server, spool, .. } = &stage;
+    let error = Nats::start(settings(&server.url(), spool.path()), Arc::new(|_: &Saying<'_>| {}))
+        .await
+        .err()
+        .expect("in use");
     assert!(error.to_string().contains("--spool"), "{error}");
-    site.stop().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_may_not_enter_is_told_so() {
-    if server::left_out() {
-        return;
-    }
-    let server = Server::with(&["--user", "me", "--pass", "secret"]);
-    let say: Say = Arc::new(|_: &Saying<'_>| {});
-    let connect = async |user: Option<(&str, &str)>| {
-        let user = user.map(|(name, password)| (name.to_owned(), password.to_owned()));
-        let access = Access { url: server.url(), user, ..Access::default() };
-        TaskClient::connect(&access, Subjects::default(), &say).await.map(drop)
-    };
-    connect(Some(("me", "secret"))).await.expect("let in");
-    let error = connect(Some(("me", "wrong"))).await.expect_err("not let in").to_string();
-    assert!(error.contains("credentials"), "{error}");
-    let access = Access { url: server.url(), creds: Some("/no/such/file".into()), ..Access::default() };
-    let error = TaskClient::connect(&access, Subjects::default(), &say).await.map(drop).expect_err("no file");
-    assert!(error.to_string().contains("/no/such/file"), "{error}");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn tls_is_spoken_with_who_is_trusted_and_with_nobody_else() {
-    if server::left_out() {
-        return;
-    }
-    let folder = tempfile::tempdir().expect("a folder");
-    let (key, cert) = (folder.path().join("key.pem"), folder.path().join("cert.pem"));
-    let made = std::process::Command::new("openssl")
-        .args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"])
-        .args(["-addext", "subjectAltName=IP:127.0.0.1", "-addext", "basicConstraints=critical,CA:FALSE"])
-        .args([Path::new("-keyout"), &key, Path::new("-out"), &cert])
-        .output()
-        .expect("openssl runs; scripts/setup installs it, ACP_SKIP=nats leaves these tests out");
-    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    let (key, cert_file) = (key.display().to_string(), cert.display().to_string());
-    let server = Server::with(&["--tls", "--tlscert", &cert_file, "--tlskey", &key]);
-    let (world, spool) = (Arc::new(World::default()), tempfile::tempdir().expect("a folder"));
-    let trusting = Access { url: server.url(), ca: Some(cert.clone()), tls: true, ..Access::default() };
-    let site =
-        Site::with(&server.url(), &world, spool.path(), |settings, _| settings.access = trusting.clone())
-            .await;
-    within(site.nats.ready()).await;
-    let say: Say = Arc::new(|_: &Saying<'_>| {});
-    let client = TaskClient::connect(&trusting, Subjects::default(), &say).await.expect("let in");
-    submit(&client, &task("t", "count 3")).await;
-    assert_eq!(result(&client, "t").await.stop_reason, "end_turn");
-    let strange = Access { ca: None, ..trusting };
-    let error =
-        TaskClient::connect(&strange, Subjects::default(), &say).await.map(drop).expect_err("not trusted");
-    assert!(error.to_string().contains("certificate"), "{error}");
-    site.stop().await;
+    stage.stop().await;
 }

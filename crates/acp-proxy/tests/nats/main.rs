@@ -1,6 +1,8 @@
 //! The proxy on NATS, against a real nats-server: nothing is lost, nothing comes twice, nothing out of order.
 
+mod access;
 mod agent;
+mod control;
 mod faults;
 mod input;
 #[allow(dead_code, reason = "others use the rest")]
@@ -24,6 +26,44 @@ use agent::World;
 use server::{PATIENCE, Server};
 use story::{check, ends, text_of};
 
+/// How a proxy inside a test works.
+struct Plan {
+    nats: Settings,
+    work: Work,
+    proxy: acp_proxy::Settings,
+}
+
+/// A server, the world of its agents, a proxy between them, and somebody who submits tasks.
+struct Stage {
+    server: Server,
+    world: Arc<World>,
+    spool: tempfile::TempDir,
+    site: Site,
+    client: TaskClient,
+}
+
+impl Stage {
+    /// Nothing when tests with NATS are left out.
+    async fn set() -> Option<Stage> {
+        Stage::with(|_| {}).await
+    }
+
+    async fn with(change: impl FnOnce(&mut Plan)) -> Option<Stage> {
+        if server::left_out() {
+            return None;
+        }
+        let (server, world) = (Server::start(), Arc::new(World::default()));
+        let spool = tempfile::tempdir().expect("a folder");
+        let site = Site::with(&server.url(), &world, spool.path(), change).await;
+        let client = client(&server).await;
+        Some(Stage { server, world, spool, site, client })
+    }
+
+    async fn stop(self) {
+        self.site.stop().await;
+    }
+}
+
 /// A proxy inside the test.
 struct Site {
     nats: Nats,
@@ -35,41 +75,26 @@ struct Site {
 
 impl Site {
     async fn start(server: &Server, world: &Arc<World>, spool: &Path) -> Site {
-        Site::with(&server.url(), world, spool, |_, _| {}).await
+        Site::with(&server.url(), world, spool, |_| {}).await
     }
 
-    async fn with(
-        url: &str,
-        world: &Arc<World>,
-        spool: &Path,
-        change: impl FnOnce(&mut Settings, &mut Work),
-    ) -> Site {
-        let mut settings = Settings {
-            access: Access { url: url.to_owned(), ..Access::default() },
-            agent: "counter".to_owned(),
-            subjects: Subjects::default(),
-            limits: Limits::none(),
-            window: 256,
-            spool: spool.to_owned(),
-            spool_limit: 256 * 1024 * 1024,
-            replicas: 1,
-            live: false,
-        };
-        let mut work = Work { ack_wait: Duration::from_secs(2), work_dir: "/tmp".into(), ..Work::default() };
-        change(&mut settings, &mut work);
+    async fn with(url: &str, world: &Arc<World>, spool: &Path, change: impl FnOnce(&mut Plan)) -> Site {
+        let work = Work { ack_wait: Duration::from_secs(2), work_dir: "/tmp".into(), ..Work::default() };
+        let mut plan = Plan { nats: settings(url, spool), work, proxy: acp_proxy::Settings::default() };
+        change(&mut plan);
         let said = Arc::new(std::sync::Mutex::new(Vec::new()));
         let kept = said.clone();
         let say: Say = Arc::new(move |saying: &Saying<'_>| {
             eprintln!("{saying}");
             kept.lock().expect("whole").push(saying.to_string());
         });
-        let nats = Nats::start(settings, say.clone()).await.expect("NATS can be used");
-        let proxy = Proxy::new(acp_proxy::Settings::default(), agent::opener(world), say);
+        let nats = Nats::start(plan.nats, say.clone()).await.expect("NATS can be used");
+        let proxy = Proxy::new(plan.proxy, agent::opener(world), say);
         let proxy = Arc::new(proxy.witnessed(Arc::new(nats.clone())));
         let (stop, stopped) = watch::channel(false);
         let working = tokio::spawn({
             let (nats, proxy) = (nats.clone(), proxy.clone());
-            async move { nats.work(proxy, work, stopped).await }
+            async move { nats.work(proxy, plan.work, stopped).await }
         });
         Site { nats, proxy, said, stop, working }
     }
@@ -88,6 +113,61 @@ impl Site {
         self.stop.send(true).expect("it works");
         within(self.working).await.expect("it stops");
         self.nats.flush(PATIENCE).await;
+    }
+}
+
+fn settings(url: &str, spool: &Path) -> Settings {
+    Settings {
+        access: Access { url: url.to_owned(), ..Access::default() },
+        agent: "counter".to_owned(),
+        subjects: Subjects::default(),
+        limits: Limits::none(),
+        window: 256,
+        spool: spool.to_owned(),
+        spool_limit: 256 * 1024 * 1024,
+        replicas: 1,
+        live: false,
+    }
+}
+
+/// A client of the relay.
+struct Visitor {
+    client: acp_host::AcpClient,
+    events: acp_host::Events,
+    relay: JoinHandle<acp_proxy::Outcome>,
+    _stop: watch::Sender<bool>,
+}
+
+impl Visitor {
+    async fn come(site: &Site) -> Visitor {
+        let (stop, stopped) = watch::channel(false);
+        let (ours, theirs) = acp_link::memory(64);
+        let proxy = site.proxy.clone();
+        let relay = tokio::spawn(async move { proxy.serve(theirs, stopped).await });
+        let (client, events) = acp_host::AcpClient::connect(ours, None, acp_host::ClientOptions::default());
+        within(client.initialize()).await.expect("initialized");
+        Visitor { client, events, relay, _stop: stop }
+    }
+
+    async fn open(&self) -> String {
+        let opened = within(self.client.new_session(&acp_host::Workspace::at("/tmp"))).await;
+        opened.expect("a session").session_id.0.to_string()
+    }
+
+    async fn load(&self, session: &str) {
+        let loaded = within(self.client.load_session(session, &acp_host::Workspace::at("/tmp"))).await;
+        loaded.expect("loaded");
+    }
+
+    /// A whole turn.
+    async fn says(&self, session: &str, text: &str) {
+        let turn = self.client.prompt_text(session, text).await.expect("sent");
+        within(turn.end()).await.expect("ended");
+    }
+
+    async fn leave(self) {
+        drop((self.client, self.events));
+        within(self.relay).await.expect("the relay ends");
     }
 }
 

@@ -4,22 +4,25 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use acp_proxy::event::Body;
-use acp_proxy::nats::payload::Op;
+use acp_proxy::event::{Body, Decider};
 use acp_proxy::nats::{Cancelled, Style, Subjects};
 use futures_util::StreamExt as _;
 
 use super::*;
 
+/// Who decided, and why.
+pub(super) fn decided(story: &[Event]) -> (Decider, Option<String>) {
+    let decision = story.iter().find_map(|event| match &event.body {
+        Body::Decision(decision) => Some((decision.by, decision.reason.clone())),
+        _ => None,
+    });
+    decision.expect("a decision")
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_task_is_done_and_its_text_can_be_verified() {
-    if server::left_out() {
-        return;
-    }
-    let (server, world, spool) =
-        (Server::start(), Arc::new(World::default()), tempfile::tempdir().expect("a folder"));
-    let site = Site::start(&server, &world, spool.path()).await;
-    let client = client(&server).await;
+    let Some(stage) = Stage::set().await else { return };
+    let Stage { server, world, spool, site, client } = stage;
     let plain = async_nats::connect(server.url()).await.expect("a connection");
     let mut replies = plain.subscribe("my.replies").await.expect("a subscription");
     let mut asked = task("t1", "count 500");
@@ -44,17 +47,12 @@ async fn a_task_is_done_and_its_text_can_be_verified() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_same_task_is_never_prompted_twice_and_is_answered_each_time() {
-    if server::left_out() {
-        return;
-    }
-    let (server, world, spool) =
-        (Server::start(), Arc::new(World::default()), tempfile::tempdir().expect("a folder"));
-    let site = Site::start(&server, &world, spool.path()).await;
-    let client = client(&server).await;
+    let Some(stage) = Stage::set().await else { return };
+    let Stage { server, world, client, .. } = &stage;
     let mut asked = task("again", "count 3");
     asked.reply_to = Some("my.replies".to_owned());
-    submit(&client, &asked).await;
-    result(&client, "again").await;
+    submit(client, &asked).await;
+    result(client, "again").await;
     // Past the queue's own memory of ids: the same task without one.
     let plain = async_nats::connect(server.url()).await.expect("a connection");
     let mut replies = plain.subscribe("my.replies").await.expect("a subscription");
@@ -70,55 +68,48 @@ async fn the_same_task_is_never_prompted_twice_and_is_answered_each_time() {
         assert_eq!((reply.task.as_str(), reply.stop_reason.as_str()), ("again", "end_turn"));
     }
     assert_eq!(world.prompts(), 1, "{:?}", world.prompts);
-    site.stop().await;
+    stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_running_turn_is_cancelled_and_a_waiting_task_never_begins() {
-    if server::left_out() {
-        return;
-    }
-    let (server, world, spool) =
-        (Server::start(), Arc::new(World::default()), tempfile::tempdir().expect("a folder"));
-    let site = Site::with(&server.url(), &world, spool.path(), |_, work| work.at_once = 1).await;
-    let client = client(&server).await;
-    submit(&client, &task("runs", "wait")).await;
-    session_of(&client, "runs").await;
-    submit(&client, &task("waits", "count 3")).await;
-    assert_eq!(client.cancel("counter", "waits").await.expect("cancelled"), Cancelled::Task);
+    let Some(stage) = Stage::with(|plan| plan.work.at_once = 1).await else { return };
+    let Stage { world, client, .. } = &stage;
+    submit(client, &task("runs", "wait")).await;
+    session_of(client, "runs").await;
+    submit(client, &task("waits", "count 3")).await;
+    assert_eq!(client.cancel("waits").await.expect("cancelled"), Cancelled::Task);
     until(|| world.prompts() == 1, || "the first does not run".to_owned()).await;
-    assert_eq!(client.cancel("counter", "runs").await.expect("cancelled"), Cancelled::Turn);
-    assert_eq!(result(&client, "runs").await.stop_reason, "cancelled");
-    assert_eq!(result(&client, "waits").await.stop_reason, "cancelled");
-    submit(&client, &task("last", "count 1")).await;
-    result(&client, "last").await;
+    assert_eq!(client.cancel("runs").await.expect("cancelled"), Cancelled::Turn);
+    assert_eq!(result(client, "runs").await.stop_reason, "cancelled");
+    assert_eq!(result(client, "waits").await.stop_reason, "cancelled");
+    submit(client, &task("last", "count 1")).await;
+    result(client, "last").await;
     assert_eq!(world.prompts(), 2, "the one that was taken back was not prompted");
-    assert_eq!(client.cancel("counter", "last").await.expect("an answer"), Cancelled::TooLate);
-    site.stop().await;
+    assert_eq!(client.cancel("last").await.expect("an answer"), Cancelled::TooLate);
+    let error = client.cancel("never").await.expect_err("nobody has submitted it");
+    assert!(error.to_string().contains("it is in no queue"), "{error}");
+    stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn permission_is_asked_for_and_nobody_or_nonsense_is_a_no() {
-    if server::left_out() {
+    let Some(stage) = Stage::with(|plan| plan.work.ask_for = Duration::from_millis(800)).await else {
         return;
-    }
-    let (server, world, spool) =
-        (Server::start(), Arc::new(World::default()), tempfile::tempdir().expect("a folder"));
-    let site =
-        Site::with(&server.url(), &world, spool.path(), |_, work| work.ask_for = Duration::from_millis(800))
-            .await;
-    let client = client(&server).await;
+    };
+    let Stage { site, client, .. } = &stage;
     // Nobody listens.
-    submit(&client, &task("nobody", "ask")).await;
-    let ended = result(&client, "nobody").await;
-    let told = story(&client, &ended.session.expect("a session"), 1).await;
+    submit(client, &task("nobody", "ask")).await;
+    let ended = result(client, "nobody").await;
+    let told = story(client, &ended.session.expect("a session"), 1).await;
     assert_eq!(text_of(&told).0, "answered no");
     let kinds: Vec<&str> = told.iter().map(|event| event.body.kind()).collect();
     assert_eq!(kinds, ["session", "turn_start", "permission", "decision", "text", "turn_end"]);
+    assert_eq!(decided(&told), (Decider::Nats, Some("nobody listens".to_owned())));
     site.wait_for_words("nobody listens").await;
     // Somebody allows it.
     let mut requests = client.requests().await.expect("a subscription");
-    submit(&client, &task("allowed", "ask")).await;
+    submit(client, &task("allowed", "ask")).await;
     let asked = within(requests.next()).await.expect("a request");
     assert_eq!(
         (asked.ask.task.as_deref(), asked.ask.title.as_str()),
@@ -126,33 +117,30 @@ async fn permission_is_asked_for_and_nobody_or_nonsense_is_a_no() {
     );
     assert_eq!(client.open_requests(Duration::from_millis(500)).await.expect("a list").len(), 1);
     asked.answer(Some("yes".to_owned())).await.expect("sent");
-    let ended = result(&client, "allowed").await;
-    assert_eq!(text_of(&story(&client, &ended.session.expect("a session"), 1).await).0, "answered yes");
+    let ended = result(client, "allowed").await;
+    let told = story(client, &ended.session.expect("a session"), 1).await;
+    assert_eq!(text_of(&told).0, "answered yes");
+    assert_eq!(decided(&told), (Decider::Nats, Some("answered on the permission subject".to_owned())));
     // Somebody answers what was not offered.
-    submit(&client, &task("nonsense", "ask")).await;
+    submit(client, &task("nonsense", "ask")).await;
     within(requests.next()).await.expect("a request").answer(Some("maybe".to_owned())).await.expect("sent");
-    let ended = result(&client, "nonsense").await;
-    assert_eq!(text_of(&story(&client, &ended.session.expect("a session"), 1).await).0, "answered no");
+    let ended = result(client, "nonsense").await;
+    assert_eq!(text_of(&story(client, &ended.session.expect("a session"), 1).await).0, "answered no");
     // Somebody listens, and says nothing.
-    submit(&client, &task("silent", "ask")).await;
+    submit(client, &task("silent", "ask")).await;
     let _kept = within(requests.next()).await.expect("a request");
-    let ended = result(&client, "silent").await;
-    assert_eq!(text_of(&story(&client, &ended.session.expect("a session"), 1).await).0, "answered no");
+    let ended = result(client, "silent").await;
+    assert_eq!(text_of(&story(client, &ended.session.expect("a session"), 1).await).0, "answered no");
     site.wait_for_words("nobody answered in time").await;
     assert_eq!(site.nats.report().unanswered, 2);
-    site.stop().await;
+    stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_request_that_is_held_open_can_be_answered_later() {
-    if server::left_out() {
-        return;
-    }
-    let (server, world, spool) =
-        (Server::start(), Arc::new(World::default()), tempfile::tempdir().expect("a folder"));
-    let site = Site::with(&server.url(), &world, spool.path(), |_, work| work.hold = true).await;
-    let client = client(&server).await;
-    submit(&client, &task("held", "ask")).await;
+    let Some(stage) = Stage::with(|plan| plan.work.hold = true).await else { return };
+    let Stage { client, .. } = &stage;
+    submit(client, &task("held", "ask")).await;
     let mut open = Vec::new();
     while open.is_empty() {
         open = client.open_requests(Duration::from_millis(100)).await.expect("a list");
@@ -160,9 +148,9 @@ async fn a_request_that_is_held_open_can_be_answered_later() {
     let error = client.answer(&open[0], Some("maybe".to_owned())).await.expect_err("not offered");
     assert!(error.to_string().contains("yes, no"), "{error}");
     client.answer(&open[0], Some("yes".to_owned())).await.expect("answered");
-    let ended = result(&client, "held").await;
-    assert_eq!(text_of(&story(&client, &ended.session.expect("a session"), 1).await).0, "answered yes");
-    site.stop().await;
+    let ended = result(client, "held").await;
+    assert_eq!(text_of(&story(client, &ended.session.expect("a session"), 1).await).0, "answered yes");
+    stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -204,28 +192,6 @@ async fn a_session_stays_with_its_proxy_and_moves_when_that_is_gone() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_session_is_closed_by_control() {
-    if server::left_out() {
-        return;
-    }
-    let (server, world, spool) =
-        (Server::start(), Arc::new(World::default()), tempfile::tempdir().expect("a folder"));
-    let site = Site::start(&server, &world, spool.path()).await;
-    let client = client(&server).await;
-    submit(&client, &task("t", "wait")).await;
-    let session = session_of(&client, "t").await;
-    until(|| world.chunks.load(Ordering::Acquire) > 0, || "it does not begin".to_owned()).await;
-    let who = client.control(&session, Op::Who).await.expect("an answer");
-    assert_eq!(who.task.as_deref(), Some("t"));
-    client.control(&session, Op::Close).await.expect("closed");
-    assert_eq!(result(&client, "t").await.stop_reason, "cancelled");
-    until(|| site.nats.report().sessions == 0, || "it is still open".to_owned()).await;
-    let error = client.control(&session, Op::Cancel).await.expect_err("gone");
-    assert!(error.to_string().contains("no proxy serves"), "{error}");
-    site.stop().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_other_subject_style_works_the_same() {
     if server::left_out() {
         return;
@@ -233,8 +199,7 @@ async fn the_other_subject_style_works_the_same() {
     let (server, world, spool) =
         (Server::start(), Arc::new(World::default()), tempfile::tempdir().expect("a folder"));
     let subjects = Subjects { style: Style::Tasks };
-    let site =
-        Site::with(&server.url(), &world, spool.path(), |settings, _| settings.subjects = subjects).await;
+    let site = Site::with(&server.url(), &world, spool.path(), |plan| plan.nats.subjects = subjects).await;
     let client = client_at(&server.url(), subjects).await;
     let plain = async_nats::connect(server.url()).await.expect("a connection");
     let mut results = plain.subscribe("agent.results.*").await.expect("a subscription");

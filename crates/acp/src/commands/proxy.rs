@@ -170,12 +170,9 @@ async fn serve(args: &Args, target: Target, mut settings: Settings) -> anyhow::R
         Listen::Tcp(address) => Some(Listener::tcp(address, entry).await?),
         Listen::WebSocket(address) => Some(Listener::web_socket(address, entry).await?),
     };
-    if let Some(address) = listener.as_ref().and_then(Listener::address) {
-        let mut told = serde_json::json!({ "listening": address.to_string() });
-        if let Some(ops) = ops {
-            told["ops"] = ops.to_string().into();
-        }
-        println!("{told}");
+    let address = listener.as_ref().and_then(Listener::address);
+    announce(address, ops.filter(|_| args.listen != Listen::Stdio));
+    if let Some(address) = address {
         say(&Saying::plain(Level::Info, &format!("listening on {address} for {}", target.describe())));
     }
     if let Some(ops) = ops {
@@ -191,6 +188,18 @@ async fn serve(args: &Args, target: Target, mut settings: Settings) -> anyhow::R
         return Ok(Outcome::Fault(error.to_string()));
     }
     Ok(outcome)
+}
+
+/// Says where we can be reached, as a line of JSON for programs. On standard output clients speak where they come from there.
+fn announce(listening: Option<SocketAddr>, ops: Option<SocketAddr>) {
+    let places = [("listening", listening), ("ops", ops)];
+    let told: serde_json::Map<String, serde_json::Value> = places
+        .into_iter()
+        .filter_map(|(name, address)| Some((name.to_owned(), address?.to_string().into())))
+        .collect();
+    if !told.is_empty() {
+        println!("{}", serde_json::Value::from(told));
+    }
 }
 
 /// What makes a proxy not ready.

@@ -46,11 +46,15 @@ enum Verb {
     Submit(Submit),
     /// Show what happens in a task or a session, from its beginning until its end
     Watch(Watch),
-    /// Cancel a task: its turn if it runs, else the task itself
+    /// Cancel a task: its turn if it runs, else the task itself; or the running turn of any session
     Cancel {
         /// The task
-        task: String,
-        /// Close the task's session, too
+        #[arg(required_unless_present = "session", conflicts_with = "session")]
+        task: Option<String>,
+        /// The running turn of this session, whoever began it: a task, or a client of the proxy
+        #[arg(long, value_name = "ID")]
+        session: Option<String>,
+        /// Close the session, too
         #[arg(long)]
         close: bool,
     },
@@ -128,7 +132,12 @@ async fn act(args: &Args) -> Result<u8, Trouble> {
     match &args.command {
         Verb::Submit(submit) => submit.run(&client, args.json).await,
         Verb::Watch(watch) => watch.run(&client, args.json).await,
-        Verb::Cancel { task, close } => cancel(&client, task, *close, args.json).await,
+        Verb::Cancel { session: Some(session), close, .. } => {
+            cancel_session(&client, session, *close, args.json).await
+        }
+        Verb::Cancel { task, close, .. } => {
+            cancel(&client, task.as_deref().unwrap_or_default(), *close, args.json).await
+        }
         Verb::Approve(approve) => approve.run(&client, args.json).await,
     }
 }
@@ -169,7 +178,12 @@ impl Watch {
     async fn run(&self, client: &TaskClient, json: bool) -> Result<u8, Trouble> {
         let screen = Screen::new(json, self.verbose);
         match (&self.task, &self.session) {
-            (Some(task), _) => follow(client, task, screen).await,
+            (Some(task), _) => {
+                if client.status(task).await.map_err(trouble)?.is_none() {
+                    screen.waiting(task);
+                }
+                follow(client, task, screen).await
+            }
             (None, Some(session)) => self.session(client, session, screen).await,
             (None, None) => Err(Trouble::usage(anyhow::anyhow!("which task? or which --session?"))),
         }
@@ -243,7 +257,7 @@ async fn next(
 
 async fn cancel(client: &TaskClient, task: &str, close: bool, json: bool) -> Result<u8, Trouble> {
     let session = client.status(task).await.map_err(trouble)?.and_then(|status| status.session);
-    let cancelled = client.cancel("", task).await.map_err(trouble)?;
+    let cancelled = client.cancel(task).await.map_err(trouble)?;
     if let (true, Some(session)) = (close, &session) {
         client.control(session, Op::Close).await.map_err(trouble)?;
     }
@@ -258,6 +272,20 @@ async fn cancel(client: &TaskClient, task: &str, close: bool, json: bool) -> Res
         eprintln!("task {task}: {words}");
     }
     Ok(if cancelled == Cancelled::TooLate { exit::FAILED } else { exit::OK })
+}
+
+async fn cancel_session(client: &TaskClient, session: &str, close: bool, json: bool) -> Result<u8, Trouble> {
+    let (op, word, words) = match close {
+        true => (Op::Close, "session", "it is being closed"),
+        false => (Op::Cancel, "turn", "its turn was told to end"),
+    };
+    client.control(session, op).await.map_err(trouble)?;
+    if json {
+        println!("{}", serde_json::json!({ "session": session, "cancelled": word }));
+    } else {
+        eprintln!("session {session}: {words}");
+    }
+    Ok(exit::OK)
 }
 
 /// Whose fault it is.

@@ -163,7 +163,8 @@ fn web_socket(proxy: &Proxy, headers: &str) -> (u16, BufReader<TcpStream>) {
 fn pages_of_other_origins_cannot_open_a_web_socket() {
     let place = Place::new();
     let talk = place.path.join("talk.ndjson");
-    let hello = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": { "protocolVersion": 1 } });
+    let hello =
+        json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": { "protocolVersion": 1 } });
     let entry = json!({ "t": 0, "dir": "c2a", "line": hello.to_string() });
     std::fs::write(&talk, format!("{entry}\n")).expect("a recording");
     let (mock, talk) = (place.mock("--dialect v1"), talk.display().to_string());

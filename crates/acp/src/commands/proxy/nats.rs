@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use acp_proxy::aggregate::Limits;
-use acp_proxy::nats::{Access, Nats, Settings, Style, Subjects, Work};
+use acp_proxy::metrics::Metrics;
+use acp_proxy::nats::{Access, Nats, Report, Settings, Style, Subjects, Work};
 use acp_proxy::ops::Health;
 use acp_proxy::{Listener, Outcome, Proxy, Say};
 use anyhow::{Context, ensure};
@@ -204,10 +205,39 @@ impl NatsArgs {
             grace: self.task_grace,
         });
         let nats = Nats::start(settings, say.clone()).await?;
+        count(&proxy.metrics, &nats);
         let watched = nats.clone();
         let why = "NATS cannot be reached, or is not ready; events are spooled";
         health.watch("nats", Arc::new(move || (!watched.report().ready).then(|| why.to_owned())));
         Ok(Some(Started { nats, work }))
+    }
+}
+
+/// Counts what NATS does.
+fn count(metrics: &Metrics, nats: &Nats) {
+    type Read = fn(Report) -> u64;
+    let gauges: [(&str, &str, Read); 4] = [
+        ("acp_nats_ready", "Whether events are being stored.", |report| u64::from(report.ready)),
+        ("acp_nats_sessions", "Sessions that are published.", |report| report.sessions),
+        ("acp_nats_events_waiting", "Events that are not stored yet.", |report| report.waiting),
+        ("acp_nats_tasks_running", "Tasks that are running.", |report| report.tasks),
+    ];
+    let counters: [(&str, &str, Read); 5] = [
+        ("acp_nats_events_stored_total", "Events that were stored.", |report| report.stored),
+        ("acp_nats_sessions_fenced_total", "Sessions that another proxy took over.", |report| report.fenced),
+        ("acp_nats_tasks_total", "Tasks that have ended.", |report| report.ended),
+        ("acp_nats_dead_letters_total", "Tasks that became dead letters.", |report| report.dead),
+        ("acp_nats_permissions_unanswered_total", "Permission requests that nobody answered.", |report| {
+            report.unanswered
+        }),
+    ];
+    for (name, help, read) in gauges {
+        let nats = nats.clone();
+        metrics.follow(metrics.gauge(name, help, &[]), move || read(nats.report()));
+    }
+    for (name, help, read) in counters {
+        let nats = nats.clone();
+        metrics.follow(metrics.counter(name, help, &[]), move || read(nats.report()));
     }
 }
 
@@ -275,4 +305,36 @@ fn default_spool(agent: &str) -> anyhow::Result<PathBuf> {
         }
     };
     Ok(state.join("acp").join("spool").join(acp_proxy::nats::subject::token(agent)))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        access: AccessArgs,
+    }
+
+    #[test]
+    fn every_way_to_show_who_we_are_has_its_flags() {
+        let access = |line: &str| {
+            let words = std::iter::once("acp").chain(line.split_whitespace());
+            Line::try_parse_from(words).map(|line| line.access.access("nats://127.0.0.1:4222"))
+        };
+        let all = "--nats-creds a.creds --nats-token t --nats-user me --nats-password pw --nats-nkey b.nk --nats-ca ca.pem \
+                   --nats-cert c.pem --nats-key k.pem --nats-tls";
+        let all = access(all).expect("known flags");
+        assert_eq!(all.creds, Some("a.creds".into()));
+        assert_eq!((all.token.as_deref(), all.nkey), (Some("t"), Some("b.nk".into())));
+        assert_eq!(all.user, Some(("me".to_owned(), "pw".to_owned())));
+        assert_eq!((all.ca, all.tls), (Some("ca.pem".into()), true));
+        assert_eq!(all.identity, Some(("c.pem".into(), "k.pem".into())));
+        for half in ["--nats-user me", "--nats-password pw", "--nats-cert c.pem", "--nats-key k.pem"] {
+            assert!(access(half).is_err(), "{half}");
+        }
+    }
 }

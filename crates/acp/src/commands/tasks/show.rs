@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use acp_host::Update;
-use acp_proxy::event::{Body, Event, Role, Text};
+use acp_proxy::event::{Body, Decider, Decision, Event, Role, Text};
 use acp_proxy::nats::payload::{State, Status, TaskResult};
 use acp_rpc::Frame;
 use agent_client_protocol_schema::v1::{ContentBlock, ContentChunk, SessionUpdate};
@@ -38,6 +38,12 @@ impl Screen {
         Ok(())
     }
 
+    pub(super) fn waiting(&self, task: &str) {
+        if self.human.is_some() {
+            eprintln!("task {task} has not begun; waiting for it");
+        }
+    }
+
     pub(super) fn status(&self, status: &Status) -> io::Result<()> {
         if self.human.is_none() {
             return line(&json!({ "kind": "status", "data": status }));
@@ -68,12 +74,7 @@ impl Screen {
                 human.update(&update(&event.session, known, event))
             }
             Body::Permission(_) => human.note("asks for permission"),
-            Body::Decision(decision) => {
-                let outcome = decision.result.as_deref().map_or("refused", |result| {
-                    if result.get().contains("\"selected\"") { "answered" } else { "turned away" }
-                });
-                human.note(&format!("permission {outcome}"))
-            }
+            Body::Decision(decision) => human.note(&decided(decision)),
             Body::TurnEnd(_) => human.fresh(),
             Body::Session(_) | Body::TurnStart(_) | Body::Frame(_) | Body::Closed(_) | Body::Part(_) => {
                 Ok(())
@@ -99,6 +100,20 @@ impl Screen {
         }
         Ok(code)
     }
+}
+
+/// An answer in words: which, by whom, and why.
+fn decided(decision: &Decision) -> String {
+    let result = decision.result.as_deref().and_then(|result| serde_json::from_str(result.get()).ok());
+    let result: serde_json::Value = result.unwrap_or_default();
+    let answer = result["outcome"]["optionId"].as_str().unwrap_or("turned away");
+    let by = match decision.by {
+        Decider::Policy => "the policy",
+        Decider::Nats => "NATS",
+        Decider::Client => "the client",
+    };
+    let reason = decision.reason.as_ref().map_or_else(String::new, |reason| format!(" ({reason})"));
+    format!("{by} answers: {answer}{reason}")
 }
 
 fn update(session: &str, known: Option<SessionUpdate>, event: &Event) -> Update {

@@ -1,0 +1,148 @@
+//! What sessions are told: those of tasks, and those of clients; and what a policy decides in their place.
+
+use std::sync::atomic::Ordering;
+
+use acp_policy::{Policy, Rules};
+use acp_proxy::Outcome;
+use acp_proxy::event::{Body, Decider};
+use acp_proxy::nats::payload::{Controlled, Op};
+
+use super::tasks::decided;
+use super::*;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_is_closed_by_control() {
+    let Some(stage) = Stage::set().await else { return };
+    let Stage { world, site, client, .. } = &stage;
+    submit(client, &task("t", "wait")).await;
+    let session = session_of(client, "t").await;
+    until(|| world.chunks.load(Ordering::Acquire) > 0, || "it does not begin".to_owned()).await;
+    let who = client.control(&session, Op::Who).await.expect("an answer");
+    assert_eq!(who.task.as_deref(), Some("t"));
+    client.control(&session, Op::Close).await.expect("closed");
+    assert_eq!(result(client, "t").await.stop_reason, "cancelled");
+    until(|| site.nats.report().sessions == 0, || "it is still open".to_owned()).await;
+    not_served(client, &session).await;
+    stage.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_of_a_client_is_cancelled_and_closed_by_control_too() {
+    let Some(stage) = Stage::set().await else { return };
+    let Stage { world, site, client, .. } = &stage;
+    let visitor = Visitor::come(site).await;
+    let session = visitor.open().await;
+    let turn = visitor.client.prompt_text(&session, "wait").await.expect("sent");
+    until(|| world.chunks.load(Ordering::Acquire) == 1, || "it does not begin".to_owned()).await;
+    let who = served(client, &session).await;
+    assert!(who.proxy.is_some() && who.task.is_none(), "{who:?}");
+    client.control(&session, Op::Cancel).await.expect("cancelled");
+    within(turn.end()).await.expect("ended");
+    let error = client.control(&session, Op::Cancel).await.expect_err("nothing runs");
+    assert!(error.to_string().contains("no turn is running"), "{error}");
+    // With a second session on the same connection, closing one would end both.
+    let second = visitor.open().await;
+    visitor.says(&second, "count 1").await;
+    let error = client.control(&session, Op::Close).await.expect_err("not alone");
+    assert!(error.to_string().contains("2 sessions"), "{error}");
+    let told = story(client, &session, 1).await;
+    assert_eq!(ends(&told)[0].stop_reason, "cancelled");
+    let frames: Vec<&str> = told.iter().filter_map(frame).collect();
+    assert!(
+        frames.len() == 1 && frames[0].contains("session/cancel"),
+        "what it was told is seen: {frames:?}"
+    );
+    visitor.leave().await;
+    not_served(client, &session).await;
+    stage.stop().await;
+}
+
+/// Who serves a session, once somebody does.
+async fn served(client: &TaskClient, session: &str) -> Controlled {
+    let began = Instant::now();
+    loop {
+        match client.control(session, Op::Who).await {
+            Ok(who) => return who,
+            Err(error) => assert!(began.elapsed() < PATIENCE, "{error}"),
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Waits until nobody serves a session. What is told in the moment in which it ends may have no answer.
+async fn not_served(client: &TaskClient, session: &str) {
+    let began = Instant::now();
+    loop {
+        match client.control(session, Op::Who).await {
+            Err(error) if error.to_string().contains("no proxy serves") => return,
+            answer => assert!(began.elapsed() < PATIENCE, "{answer:?}"),
+        }
+    }
+}
+
+fn frame(event: &Event) -> Option<&str> {
+    match &event.body {
+        Body::Frame(passed) => Some(passed.frame.get()),
+        _ => None,
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_is_told_that_its_session_was_closed_and_no_task_takes_it_away_before() {
+    let Some(stage) = Stage::set().await else { return };
+    let Stage { world, site, client, .. } = &stage;
+    world.loads.store(true, Ordering::Release);
+    let visitor = Visitor::come(site).await;
+    let session = visitor.open().await;
+    let turn = visitor.client.prompt_text(&session, "wait").await.expect("sent");
+    until(|| world.chunks.load(Ordering::Acquire) == 1, || "it does not begin".to_owned()).await;
+    served(client, &session).await;
+    let mut stolen = task("stolen", "count 1");
+    stolen.session = Some(session.clone());
+    submit(client, &stolen).await;
+    let refused = result(client, "stolen").await;
+    assert_eq!(refused.stop_reason, "rejected");
+    assert!(refused.error.expect("a reason").get().contains("belongs to a client"));
+    client.control(&session, Op::Close).await.expect("closed");
+    within(turn.end()).await.expect("ended");
+    let Visitor { relay, .. } = visitor;
+    assert_eq!(within(relay).await.expect("it ends"), Outcome::Left);
+    let mut events = client.events(&session, None).await.expect("a stream");
+    let reason = loop {
+        let (_, event) = within(events.recv()).await.expect("more").expect("an event");
+        if let Body::Closed(closed) = event.body {
+            break closed.reason;
+        }
+    };
+    assert_eq!(reason, "the session was closed by control");
+    assert_eq!((world.prompts(), site.nats.report().fenced), (1, 0));
+    stage.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_policy_decides_is_told_in_its_place_with_the_reason() {
+    let rules = Rules { policy: Policy::Read, ..Rules::default() };
+    let set = Stage::with(|plan| {
+        plan.proxy.duties.rules = Some(rules.clone());
+        plan.work.rules = rules;
+    });
+    let Some(stage) = set.await else { return };
+    let Stage { world, site, client, .. } = &stage;
+    submit(client, &task("t", "ask")).await;
+    let session = result(client, "t").await.session.expect("a session");
+    let visitor = Visitor::come(site).await;
+    let own = visitor.open().await;
+    visitor.says(&own, "ask").await;
+    for session in [session, own] {
+        let told = story(client, &session, 1).await;
+        let kinds: Vec<&str> = told.iter().map(|event| event.body.kind()).collect();
+        assert_eq!(kinds, ["session", "turn_start", "permission", "decision", "text", "turn_end"]);
+        assert_eq!(text_of(&told).0, "answered no");
+        let (by, reason) = decided(&told);
+        assert_eq!(by, Decider::Policy);
+        assert!(reason.as_ref().is_some_and(|reason| reason.contains("policy read denies")), "{reason:?}");
+    }
+    assert_eq!(world.answers.lock().expect("whole").len(), 2, "each request is answered once");
+    visitor.leave().await;
+    stage.stop().await;
+}
