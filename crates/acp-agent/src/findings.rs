@@ -25,7 +25,7 @@ pub(crate) fn output(answer: &Answer, folder: &Path, verbose: bool) -> ToolOutpu
     ToolOutput {
         text,
         said: Some(said),
-        failed: matches!(answer, Answer::Extract(results, _) if results.failed > 0 && found.is_empty()),
+        failed: answer.is_failure(),
         raw: answer.json(),
         locations: found.iter().map(|piece| piece.location(folder)).collect(),
     }

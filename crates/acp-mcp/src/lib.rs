@@ -18,5 +18,5 @@ pub mod stub;
 pub use client::{CallResult, Client, Options, ServerIdentity, Tool};
 pub use error::McpError;
 pub use hub::{Hub, HubEvent};
-pub use serve::{Call, Offer, Tools, serve_tools};
+pub use serve::{Answer, Call, Offer, Tools, serve_tools};
 pub use spec::ServerSpec;

@@ -37,10 +37,20 @@ pub trait Tools: Send + Sync + 'static {
 
 /// A call that is about to run.
 pub struct Call {
-    /// Runs to the end on a thread of its own: the text for the model, or why it failed.
-    pub run: Box<dyn FnOnce() -> Result<String, String> + Send>,
+    /// Runs to the end on a thread of its own: the answer, or why it failed.
+    pub run: Box<dyn FnOnce() -> Result<Answer, String> + Send>,
     /// Asks the run to end early.
     pub cancel: Box<dyn FnOnce() + Send>,
+}
+
+/// What a tool answers.
+pub struct Answer {
+    /// For the model.
+    pub text: String,
+    /// The same as data, an object, for programs.
+    pub data: Value,
+    /// Whether it is about a failure.
+    pub failed: bool,
 }
 
 /// Serves until the input ends or SIGTERM comes; returns why it ended.
@@ -105,7 +115,13 @@ impl ServerHandler for Server {
             }
         };
         match called {
-            Ok(Ok(text)) => Ok(CallToolResult::success(vec![ContentBlock::text(text)]).into()),
+            Ok(Ok(Answer { text, data, failed })) => {
+                let content = vec![ContentBlock::text(text)];
+                let mut result =
+                    if failed { CallToolResult::error(content) } else { CallToolResult::success(content) };
+                result.structured_content = Some(data);
+                Ok(result.into())
+            }
             Ok(Err(text)) => Ok(CallToolResult::error(vec![ContentBlock::text(text)]).into()),
             Err(error) => Err(ErrorData::internal_error(format!("the tool broke: {error}"), None)),
         }

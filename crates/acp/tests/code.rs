@@ -180,6 +180,10 @@ async fn the_mcp_server_offers_the_three_tools() {
     assert_eq!(names, ["search", "query", "extract"]);
     let found = client.call("search", json!({"query": "add numbers"})).await.expect("an answer");
     assert!(!found.is_error && found.text().starts_with("src/lib.rs:1-4  function add"), "{}", found.text());
+    let data = found.structured.as_ref().expect("the same as data");
+    assert_eq!((&data["results"][0]["lines"], &data["page"]), (&json!([1, 4]), &json!(1)), "{data}");
+    let lost = client.call("extract", json!({"files": ["src/none.rs"]})).await.expect("an answer");
+    assert!(lost.is_error && lost.structured.is_some_and(|data| data["failed"] == 1), "{:?}", lost.content);
     let matched = client.call("query", json!({"pattern": "$A + $B"})).await.expect("an answer");
     assert_eq!(matched.text(), "src/lib.rs:3\n  3  a + b\n\n1 match\n");
     let piece = client.call("extract", json!({"files": ["src/lib.rs:3"]})).await.expect("an answer");

@@ -205,7 +205,10 @@ impl Agent {
                     self.complete(session, &work, &content, &json!({ "written": true }));
                     self.tell(session, format!("Done: {title}."));
                 }
-                Err(error) => self.fail(session, &work, &format!("I could not write the file: {error}.")),
+                Err(error) => {
+                    let path = work.job.path().unwrap_or("the file").to_owned();
+                    self.fail(session, &work, &could_not("write", &path, &error));
+                }
             },
             Stage::Created => self.terminal_created(session, work, answer),
             Stage::Exited | Stage::Killed => {
@@ -243,8 +246,11 @@ impl Agent {
         let (path, search) = (path.clone(), search.clone());
         let text = match answer {
             Ok(answer) => answer.get("content").and_then(Value::as_str).unwrap_or_default().to_owned(),
-            Err(error) => return self.fail(session, work, &format!("I could not read {path}: {error}.")),
+            Err(error) => return self.fail(session, work, &could_not("read", &path, &error)),
         };
+        if self.config.careful && text.contains('\0') {
+            return self.fail(session, work, &format!("I could not read {path}: it is a binary file."));
+        }
         let (shown, said) = match search {
             None => (text.clone(), format!("The contents of {path}:\n{}", self.shorten(session, &text))),
             Some(search) => {
@@ -332,6 +338,14 @@ impl Agent {
         for call in open {
             self.report(session, &call, &json!({ "status": "failed" }));
         }
+    }
+}
+
+/// Why a file was not read or written. Our own hands say it in a whole sentence, a client as it likes.
+fn could_not(verb: &str, path: &str, error: &RpcError) -> String {
+    match error.message.strip_prefix("cannot ").filter(|message| message.contains(path)) {
+        Some(reason) => format!("I cannot {reason}."),
+        None => format!("I could not {verb} {path}: {error}."),
     }
 }
 

@@ -167,14 +167,18 @@ pub static TABLE: &[Wish] = &[
             "What is in the file data.json?",
             "Please read the first 3 lines of a.txt",
             "Open /tmp/x/readme.md",
+            "Read Makefile",
+            "Explain src/main.rs",
         ],
         phrases: &[
             r"(?:read|open|show(?: me)?|print|cat|display|summari[sz]e) lines {from:number} ?(?:to|-|–|through|until) ?{to:number} (?:of|in|from)(?: the)?(?: file)? {path:name}",
             r"(?:read|open|show(?: me)?|print|cat|display)(?: only)? line {from:number} (?:of|in|from)(?: the)?(?: file)? {path:name}",
             r"(?:read|open|show(?: me)?|print|cat|display)(?: only)? the first {limit:number} lines? (?:of|in|from)(?: the)?(?: file)? {path:name}",
-            r"(?:read|open|show(?: me)?|print|cat|display|summari[sz]e|load|view|inspect|tell me|give me|what (?:is|are)|what's)(?: me)?(?: (?:in|inside))?(?: the)?(?: (?:whole|entire|full|text))?(?: (?:contents?|text) (?:of|in))?(?: the)?(?: (?:text|local|whole))?(?: file)?(?: (?:named|called|at))? {path:path}",
+            r"(?:read|open|show(?: me)?|print|cat|display|summari[sz]e|explain|describe|load|view|inspect|tell me|give me|what (?:is|are)|what's)(?: me)?(?: (?:in|inside))?(?: the)?(?: (?:whole|entire|full|text))?(?: (?:contents?|text) (?:of|in))?(?: the)?(?: (?:text|local|whole))?(?: file)?(?: (?:named|called|at))? {path:path}",
             r"(?:read|open|show(?: me)?|print|cat|display|summari[sz]e|view|inspect)(?: (?:in|inside))?(?: the)?(?: (?:contents?|text) (?:of|in))?(?: the)? file(?: (?:named|called|at))? {path:name}",
             r"(?:what is|what's|what are)(?: (?:in|inside))?(?: the)?(?: (?:contents?|text) (?:of|in))?(?: the)? file(?: (?:named|called|at))? {path:name}",
+            // Names that everybody knows for files' without a dot.
+            r"(?:read|open|show(?: me)?|print|cat|display|summari[sz]e|explain|describe|view|inspect)(?: the)? (?P<path6>README|LICEN[CS]E|CHANGELOG|Makefile|GNUmakefile|Dockerfile|Containerfile|Gemfile|Rakefile|Procfile|Jenkinsfile|justfile)\b",
         ],
         build: |found| {
             let line = found.number("from");

@@ -1,8 +1,10 @@
 //! `acp agent` as a process.
 
 mod crash;
+mod hostile;
 mod mcp;
 mod printed_client;
+mod recorded;
 mod starting;
 mod suite;
 mod talk;

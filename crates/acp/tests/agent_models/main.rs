@@ -4,6 +4,7 @@
 mod driver;
 mod hardship;
 mod manual;
+mod tls;
 
 use std::net::TcpListener;
 use std::path::Path;

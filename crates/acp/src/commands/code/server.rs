@@ -30,7 +30,10 @@ impl Tools for CodeTools {
         let stop = Stop::after(self.limit);
         let (engine, tool, flag) = (Arc::clone(&self.engine), tool.to_owned(), stop.clone());
         Call {
-            run: Box::new(move || engine.call(&tool, &arguments, &stop).map_err(|error| error.to_string())),
+            run: Box::new(move || {
+                let found = engine.answer(&tool, &arguments, &stop).map_err(|error| error.to_string())?;
+                Ok(acp_mcp::Answer { text: found.text(), data: found.json(), failed: found.is_failure() })
+            }),
             cancel: Box::new(move || flag.cancel()),
         }
     }
