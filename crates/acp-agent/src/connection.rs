@@ -187,6 +187,7 @@ impl Conversation {
             self.agent.allow(crate::character::unasked(&self.shared.settings));
         }
         self.agent.set_tool_errors(dialect == Dialect::Probe);
+        self.agent.set_plans_in_words(dialect == Dialect::Probe);
     }
 
     fn head(&mut self, headings: Vec<Heading>) {

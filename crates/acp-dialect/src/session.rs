@@ -75,17 +75,23 @@ pub(crate) struct Replay {
 pub(crate) struct Said {
     pub(crate) by_user: bool,
     pub(crate) text: String,
+    /// The message that it belongs to, if that was said.
+    message: Option<String>,
 }
 
 impl Replay {
-    /// Adds text; consecutive text of one speaker is one message.
-    pub(crate) fn say(&mut self, by_user: bool, text: &str) {
+    /// Adds text. Consecutive text of one speaker is one message, as an answer is; but what a person said in two prompts
+    /// stays two, even where nothing was answered in between.
+    pub(crate) fn say(&mut self, by_user: bool, text: &str, message: Option<&str>) {
         if !self.fits(text.len()) {
             return;
         }
+        let message = message.map(str::to_owned);
+        let goes_on =
+            |last: &Said| !by_user || last.message.is_none() || message.is_none() || last.message == message;
         match self.messages.last_mut() {
-            Some(last) if last.by_user == by_user => last.text.push_str(text),
-            _ => self.messages.push(Said { by_user, text: text.to_owned() }),
+            Some(last) if last.by_user == by_user && goes_on(last) => last.text.push_str(text),
+            _ => self.messages.push(Said { by_user, text: text.to_owned(), message }),
         }
     }
 

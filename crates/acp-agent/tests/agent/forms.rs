@@ -62,6 +62,22 @@ async fn the_form_2025_1_with_its_token() {
 }
 
 #[tokio::test]
+async fn version_1_with_its_token() {
+    let place = Place::new();
+    let server = server(acp_agent::Settings { token: Some("sesame".to_owned()), ..place.settings() });
+    let mut talk = Talk::with(&server);
+    let ready = talk.ask("initialize", &json!({ "protocolVersion": 1 })).await;
+    assert_eq!(ready["result"]["authMethods"][0]["id"], "token", "{ready}");
+    let new = json!({ "cwd": place.work(), "mcpServers": [] });
+    assert_eq!(talk.ask("session/new", &new).await["error"]["code"], -32000, "sign in first");
+    for (token, right) in [("open", false), ("sesame", true)] {
+        let login = json!({ "methodId": "token", "_meta": { "token": token } });
+        assert_eq!(talk.ask("authenticate", &login).await.get("result").is_some(), right, "{token}");
+    }
+    assert!(talk.ask("session/new", &new).await.get("result").is_some());
+}
+
+#[tokio::test]
 async fn the_form_go_by_its_flag() {
     let place = Place::new();
     let speak = acp_dialect::Speak::Only(acp_dialect::Dialect::Go);

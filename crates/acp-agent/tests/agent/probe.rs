@@ -103,7 +103,12 @@ async fn modes_are_changed_told_and_obeyed() {
     assert_eq!(file["error"]["code"], -32003, "{file}");
     assert_eq!(place.read("a.txt"), None);
     let read = talk.ask_in_words(&session, "Read notes.txt").await;
-    assert!(read.get("result").is_some(), "{read}");
+    let answer = read["result"]["content"][0]["text"].as_str().unwrap_or_default();
+    assert!(
+        answer.starts_with("The plan:\n- Read notes.txt\n"),
+        "this form has no plans but in words: {read}"
+    );
+    assert!(answer.contains("rosemary"), "{read}");
 }
 
 #[tokio::test]
@@ -164,6 +169,31 @@ async fn cancel_is_acknowledged_and_the_session_stays_usable() {
     assert!(cancelled.to_string().contains("cancelled"), "{cancelled}");
     let next = talk.ask_in_words(&session, "Say 'still here'").await;
     assert_eq!(next["result"]["content"][0]["text"], "still here");
+}
+
+#[tokio::test]
+async fn a_cancelled_tool_fails_and_its_prompt_stays_a_message_of_its_own() {
+    let place = Place::new();
+    let allow = acp_policy::ToolPatterns::parse(["Bash(sleep *)"]).expect("a pattern");
+    let (mut talk, session) = begin(Settings { allow, ..place.settings() }).await;
+    let wish = "Run the command 'sleep 600'";
+    let prompt = talk.send("prompt", &json!({ "sessionId": session, "message": wish })).await;
+    talk.until(|frame| frame["params"]["toolCall"]["status"] == "in_progress").await;
+    let second = talk.ask_in_words(&session, "Say 'me too'").await;
+    assert!(
+        second["error"]["message"].as_str().is_some_and(|words| words.contains("still running")),
+        "{second}"
+    );
+    talk.send("cancel", &json!({ "sessionId": session })).await;
+    let cancelled = talk.answer(prompt).await;
+    assert!(cancelled.get("result").is_some(), "{cancelled}");
+    let last = talk.heard.iter().rfind(|frame| frame["method"] == "toolCallProgress").expect("progress");
+    assert_eq!(last["params"]["toolCall"]["status"], "failed");
+    talk.ask_in_words(&session, "Say 'good morning'").await;
+    let loaded = talk.ask("loadSession", &json!({ "sessionId": session })).await;
+    let history = loaded["result"]["history"].as_array().expect("a history");
+    let said: Vec<&str> = history.iter().filter_map(|entry| entry["content"].as_str()).collect();
+    assert_eq!(said, [wish, "Say 'good morning'", "good morning"]);
 }
 
 #[tokio::test]

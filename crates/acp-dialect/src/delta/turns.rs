@@ -104,7 +104,7 @@ pub(super) fn encode_update(core: &mut Core, frame: &Frame, mut params: Map) {
             if core.session(&session).replay.is_some() =>
         {
             if let Some(replay) = core.session(&session).replay.as_mut() {
-                replay.say(kind == "user_message_chunk", &said);
+                replay.say(kind == "user_message_chunk", &said, text(&update, "messageId"));
             }
         }
         ("agent_message_chunk", Some(said)) => {

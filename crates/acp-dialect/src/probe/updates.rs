@@ -239,7 +239,7 @@ fn collect(core: &mut Core, session: &str, kind: &str, update: Map) {
     let Some(replay) = core.session(session).replay.as_mut() else { return };
     match (kind, said) {
         ("user_message_chunk" | "agent_message_chunk", Some((said, whole))) => {
-            replay.say(kind == "user_message_chunk", &said);
+            replay.say(kind == "user_message_chunk", &said, text(&update, "messageId"));
             if !whole {
                 replay.keep(update.into());
             }

@@ -70,6 +70,8 @@ pub struct AgentConfig {
     pub durable: bool,
     /// Whether a tool that fails or is forbidden ends the prompt with an error.
     pub tool_errors: bool,
+    /// Whether plans are said in words too, for a client whose form of the protocol has none.
+    pub plans_in_words: bool,
     /// Tools that need no permission.
     pub allow: ToolPatterns,
     /// Tools that are never used.
@@ -150,6 +152,7 @@ impl Default for AgentConfig {
             mcp: true,
             durable: false,
             tool_errors: false,
+            plans_in_words: false,
             allow: ToolPatterns::default(),
             deny: ToolPatterns::default(),
             fence: Fence::default(),

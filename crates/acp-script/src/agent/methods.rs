@@ -117,7 +117,9 @@ impl Agent {
         let mode = params.text("modeId")?;
         self.known(session)?;
         let Some(mode) = self.config.persona.mode(mode).map(|mode| mode.id.clone()) else {
-            return Err(RpcError::invalid_params(format!("params.modeId: there is no mode {mode:?}")));
+            let known: Vec<&str> = self.config.persona.modes.iter().map(|mode| mode.id.as_str()).collect();
+            let words = format!("params.modeId: there is no mode {mode:?}; there are {}", known.join(", "));
+            return Err(RpcError::invalid_params(words));
         };
         self.change_mode(session, &mode);
         self.respond(id, &json!({}));

@@ -267,6 +267,11 @@ impl Agent {
         self.config.tool_errors = strict;
     }
 
+    /// Whether plans are said in words too, from now on.
+    pub fn set_plans_in_words(&mut self, words: bool) {
+        self.config.plans_in_words = words;
+    }
+
     /// Whether nothing may be changed in some open session.
     pub fn planning_anywhere(&self) -> bool {
         self.sessions.keys().any(|session| self.planning(session))

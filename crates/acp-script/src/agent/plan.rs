@@ -51,7 +51,14 @@ impl Agent {
             steps.push_back(Step::Think);
             return (steps, true);
         }
-        match plain::about_code(&text).filter(|_| intents.is_empty() && self.config.code) {
+        let question = plain::about_code(&text).filter(|_| intents.is_empty() && self.config.code);
+        let plan: Vec<(String, bool)> = match &question {
+            _ if !self.config.careful || !self.planning(session) => Vec::new(),
+            Some(words) => vec![(format!("Search the code for {words:?}"), false)],
+            None => intents.iter().map(deed).collect(),
+        };
+        steps.extend(self.planned(&plan, false));
+        match question {
             Some(words) => {
                 steps.push_back(
                     self.speak(format!("No model is connected, so I search the code for {words:?}.\n\n")),
@@ -65,15 +72,28 @@ impl Agent {
             let thought = format!("I understood this as {} wishes.", intents.len());
             steps.push_back(Step::Stream(Stream::text(Voice::Thought, thought, None)));
         }
-        let plan = (self.config.careful && self.planning(session) && !intents.is_empty())
-            .then(|| intents.iter().map(deed).collect::<Vec<_>>());
-        steps.extend(plan.as_ref().map(|deeds| Step::Update(deeds_plan(deeds, false), true)));
         for intent in intents {
             self.steps(open, intent, blocks, &mut steps);
         }
-        steps.extend(plan.as_ref().map(|deeds| Step::Update(deeds_plan(deeds, true), true)));
+        steps.extend(self.planned(&plan, true).into_iter().take(1));
         steps.extend([Step::Usage, Step::End(Stop::EndTurn)]);
         (steps, false)
+    }
+
+    /// Shows a plan of these deeds, in words too where nobody would see it otherwise.
+    fn planned(&self, deeds: &[(String, bool)], end: bool) -> Vec<Step> {
+        if deeds.is_empty() {
+            return Vec::new();
+        }
+        let mut shown = vec![Step::Update(deeds_plan(deeds, end), true)];
+        if self.config.plans_in_words {
+            let lines = deeds.iter().map(|(deed, changes)| {
+                let waits = if *changes { " (not while PLANNING)" } else { "" };
+                format!("- {deed}{waits}\n")
+            });
+            shown.push(self.speak(format!("The plan:\n{}\n", lines.collect::<String>())));
+        }
+        shown
     }
 
     /// Whether the text is one of the slash commands on offer.

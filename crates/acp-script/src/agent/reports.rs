@@ -1,6 +1,6 @@
 //! Updates about the session itself, and the chunks of messages.
 
-use serde::Serialize;
+use acp_rpc::Frame;
 use serde_json::{Value, json};
 
 use super::step::Voice;
@@ -43,31 +43,26 @@ impl Agent {
     }
 }
 
-/// A chunk of text, in the order of the wire.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Chunk<'a> {
-    session_id: &'a str,
-    update: ChunkUpdate<'a>,
+/// The chunks of one message: all of them are the same but for their text.
+pub(super) struct Mold {
+    before: String,
+    after: String,
 }
 
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct ChunkUpdate<'a> {
-    session_update: &'static str,
-    content: Text<'a>,
-    message_id: &'a str,
-}
+impl Mold {
+    pub(super) fn new(session: &str, voice: Voice, message: &str) -> Self {
+        let quoted = |text: &str| Value::from(text).to_string();
+        let (session, message) = (quoted(session), quoted(message));
+        let kind = voice.update();
+        Self {
+            before: format!(
+                r#"{{"sessionId":{session},"update":{{"sessionUpdate":"{kind}","content":{{"type":"text","text":"#
+            ),
+            after: format!(r#"}},"messageId":{message}}}}}"#),
+        }
+    }
 
-#[derive(Serialize)]
-struct Text<'a> {
-    r#type: &'static str,
-    text: &'a str,
-}
-
-impl<'a> Chunk<'a> {
-    pub(super) fn new(session_id: &'a str, voice: Voice, text: &'a str, message_id: &'a str) -> Self {
-        let content = Text { r#type: "text", text };
-        Self { session_id, update: ChunkUpdate { session_update: voice.update(), content, message_id } }
+    pub(super) fn chunk(&self, text: &str) -> Frame {
+        Frame::notification_around("session/update", &self.before, text, &self.after)
     }
 }

@@ -209,7 +209,9 @@ impl Stream {
                 if sent >= total {
                     return None;
                 }
-                let mut piece = format!("{} ", WORDS[*sent as usize % WORDS.len()]);
+                let mut piece = String::with_capacity(*size + 8);
+                piece.push_str(WORDS[*sent as usize % WORDS.len()]);
+                piece.push(' ');
                 if *size > 0 {
                     while piece.len() < *size {
                         piece.push_str(WORDS[piece.len() % WORDS.len()]);

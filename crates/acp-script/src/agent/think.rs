@@ -9,7 +9,7 @@ use super::Agent;
 use super::calls;
 use super::effect::{Effect, McpTool, Question, Thought, ThoughtEnd, Token};
 use super::mcp::SERVERS;
-use super::reports::Chunk;
+use super::reports::Mold;
 use super::session::ServerState;
 use super::step::{Step, Stop, Stream, Voice};
 use super::turn::Wait;
@@ -139,8 +139,7 @@ impl Agent {
         let message = saying.message.clone().unwrap_or_default();
         let due = saying.due();
         if self.is_root(session) {
-            let chunk = Chunk::new(session, voice, text, &message);
-            self.outbox.push_back(Effect::Send(Frame::notification("session/update", &chunk)));
+            self.outbox.push_back(Effect::Send(Mold::new(session, voice, &message).chunk(text)));
         }
         if due {
             self.checkpoint(session);

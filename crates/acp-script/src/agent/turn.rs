@@ -10,10 +10,13 @@ use super::Agent;
 use super::delegate::Children;
 use super::effect::{Effect, Token};
 use super::params::{self, Params};
-use super::reports::Chunk;
+use super::reports::Mold;
 use super::step::{Step, Stop, Stream, Voice};
 use super::tools::{Stage, Work, cut};
 use crate::switch::Switch;
+
+/// So many chunks of a message are made in one go where nothing is to happen between them.
+const AT_ONCE: usize = 32;
 
 /// A running turn.
 ///
@@ -316,26 +319,34 @@ impl Agent {
     }
 
     fn stream(&mut self, session: &str, mut stream: Stream) {
-        let Some((piece, more)) = stream.piece() else {
+        let Some((mut piece, mut more)) = stream.piece() else {
             return;
         };
         let message = match stream.message.take() {
             Some(message) => message,
             None => self.fresh_id("msg"),
         };
-        if self.is_root(session) {
-            let chunk = Chunk::new(session, stream.voice, &piece, &message);
-            self.outbox.push_back(Effect::Send(Frame::notification("session/update", &chunk)));
-        }
-        stream.said.push_str(&piece);
+        let mold = self.is_root(session).then(|| Mold::new(session, stream.voice, &message));
         stream.message = Some(message);
+        let delay = stream.delay.max(self.config.streaming_delay);
+        let mut due = false;
+        for count in 1.. {
+            if let Some(mold) = &mold {
+                self.outbox.push_back(Effect::Send(mold.chunk(&piece)));
+            }
+            stream.said.push_str(&piece);
+            due = due || stream.due();
+            if !more || due || !delay.is_zero() || count == AT_ONCE {
+                break;
+            }
+            let Some(next) = stream.piece() else { break };
+            (piece, more) = next;
+        }
         if !more {
             self.keep_said(session, &stream);
             return;
         }
-        let delay = stream.delay.max(self.config.streaming_delay);
         let until = self.now + delay;
-        let due = stream.due();
         let Some(turn) = self.turn(session) else { return };
         turn.steps.push_front(Step::Stream(stream));
         if !delay.is_zero() {
