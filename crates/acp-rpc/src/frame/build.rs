@@ -25,7 +25,28 @@ impl Frame {
     /// not checked.
     #[must_use]
     pub fn notification_text(method: &str, params: &str) -> Self {
-        let mut out = Vec::with_capacity(method.len() + params.len() + 48);
+        Self::notification_of(method, params.len(), |out| out.extend_from_slice(params.as_bytes()))
+    }
+
+    /// A notification whose params are JSON text, on one line, with one string left to be written between `before` and
+    /// `after`. The caller vouches for both: they are copied, not checked.
+    ///
+    /// ```
+    /// # use acp_rpc::Frame;
+    /// let frame = Frame::notification_around("say", "{\"text\":", "a \"word\"\n", "}");
+    /// assert_eq!(frame.params(), Some(r#"{"text":"a \"word\"\n"}"#));
+    /// ```
+    #[must_use]
+    pub fn notification_around(method: &str, before: &str, text: &str, after: &str) -> Self {
+        Self::notification_of(method, before.len() + text.len() + after.len() + 8, |out| {
+            out.extend_from_slice(before.as_bytes());
+            scan::write_string(text, out);
+            out.extend_from_slice(after.as_bytes());
+        })
+    }
+
+    fn notification_of(method: &str, length: usize, write: impl FnOnce(&mut Vec<u8>)) -> Self {
+        let mut out = Vec::with_capacity(method.len() + length + 48);
         out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"method\":");
         let start = out.len();
         scan::write_string(method, &mut out);
@@ -34,7 +55,7 @@ impl Frame {
         let method = if plain { Name::Raw(inner) } else { Name::Decoded(method.into()) };
         out.extend_from_slice(b",\"params\":");
         let start = out.len();
-        out.extend_from_slice(params.as_bytes());
+        write(&mut out);
         if u32::try_from(out.len()).is_err() {
             return Self::malformed(Bytes::new(), Flaw::Oversized { len: out.len() as u64 });
         }

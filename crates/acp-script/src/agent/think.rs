@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use acp_rpc::{Frame, RpcError};
+use acp_rpc::RpcError;
 use serde_json::Value;
 
 use super::Agent;

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use acp_rpc::{Frame, Id, RpcError};
+use acp_rpc::{Id, RpcError};
 use serde_json::{Value, json};
 
 use super::Agent;
