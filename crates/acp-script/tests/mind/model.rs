@@ -1,6 +1,6 @@
 //! Turns that a model decides.
 
-use acp_script::agent::{AgentConfig, Thought, ThoughtEnd, ToolOutput};
+use acp_script::agent::{AgentConfig, ConfigOption, Thought, ThoughtEnd, ToolOutput};
 use serde_json::{Value, json};
 
 use crate::desk::{Desk, config};
@@ -148,6 +148,30 @@ fn a_plan_of_the_model_is_shown_in_the_protocols_words() {
         .map(|entries| entries.iter().map(|entry| entry["status"].clone()).collect())
         .unwrap_or_default();
     assert_eq!(states, ["completed", "pending"]);
+}
+
+#[test]
+fn the_model_that_a_person_chose_is_asked() {
+    let mut config = AgentConfig { model: true, ..config() };
+    let models = [("small", "Small"), ("large", "Large")];
+    config.persona.options.push(ConfigOption::select("model", "Model", "", &models, "small"));
+    let mut desk = Desk::new(config, &json!({}));
+    let prompt = desk.prompt("hello");
+    desk.thinks([done()]);
+    assert_eq!(desk.answer(prompt)["result"]["stopReason"], "end_turn");
+    let choice = json!({ "sessionId": desk.session, "configId": "model", "value": "large" });
+    let chosen = desk.ask("session/set_config_option", &choice);
+    assert!(desk.answer(chosen).get("result").is_some());
+    desk.prompt("hello again");
+    let asked: Vec<&str> = desk.questions.iter().map(|(_, question)| question.model.as_str()).collect();
+    assert_eq!(asked, ["small", "large"]);
+}
+
+#[test]
+fn a_plan_is_left_to_the_model() {
+    let mut desk = desk();
+    desk.prompt("/plan the release");
+    assert_eq!(desk.questions.len(), 1);
 }
 
 #[test]

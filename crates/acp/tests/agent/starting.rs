@@ -18,12 +18,15 @@ fn refused(command: &mut Command) -> String {
 fn what_cannot_be_used_is_named_with_what_to_do() {
     let place = Place::new();
     for (args, part) in [
-        (&["--path", "/no/such/folder"][..], "/no/such/folder"),
+        (&["--path", "/no/such/folder"][..], "\"/no/such/folder\": No such file or directory"),
+        (&["--path", "work/notes.txt"], "not a folder; name a folder with --path"),
         (&["--provider", "nobody"], "scripted"),
         (&["--provider", "anthropic"], "ANTHROPIC_API_KEY"),
+        (&["--model", "gpt-5.5"], "--provider (anthropic, openai"),
+        (&["--base-url", "http://127.0.0.1:1"], "--provider (anthropic, openai"),
         (&["--policy", "maybe"], "bypassPermissions"),
         (&["--allow", "Bash("], "parenthesis"),
-        (&["--dialect", "klingon"], "klingon"),
+        (&["--dialect", "klingon"], "delta, or auto"),
         (&["--state-dir", "/proc/nothing"], "--state-dir"),
     ] {
         let mut command = Command::new(ACP);
@@ -95,6 +98,20 @@ fn sessions_are_kept_in_the_state_folder_of_the_system_unless_told_otherwise() {
     talk.session(&place.work(), &json!([]));
     talk.end();
     assert!(xdg.join("acp-workbench/agent/sessions.redb").is_file());
+}
+
+#[test]
+fn a_person_who_starts_it_in_a_terminal_is_told_what_it_waits_for() {
+    use std::io::{BufRead, BufReader};
+    let place = Place::new();
+    let (pty, pts) = pty_process::blocking::open().expect("a terminal");
+    let command = pty_process::blocking::Command::new(ACP).args(["agent", "--no-state"]);
+    let mut child = command.current_dir(place.work()).spawn(pts).expect("acp");
+    let mut line = String::new();
+    BufReader::new(&pty).read_line(&mut line).expect("a line");
+    assert!(line.contains("acp chat --agent reference"), "{line}");
+    child.kill().expect("it ends");
+    child.wait().expect("it ends");
 }
 
 #[test]
