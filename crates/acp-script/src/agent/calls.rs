@@ -52,6 +52,9 @@ impl Agent {
             "search" | "query" | "extract" if self.config.code && arguments.is_object() => {
                 Ok(Job::Tool { name: name.to_owned(), arguments: arguments.clone() })
             }
+            "search" | "query" | "extract" if self.config.code => Err(format!("{name} needs an object")),
+            // Tasks go another way; what comes here has none.
+            "delegate" if self.config.delegate => Err("delegate needs \"task\", a string".to_owned()),
             "update_plan" => plan(arguments).map(|entries| Job::Plan { entries }),
             _ => self.mcp_job(session, name, arguments),
         }

@@ -78,12 +78,14 @@ fn a_call_that_cannot_be_made_fails_and_the_model_is_told_why() {
         call("no_such_tool", json!({})),
         call("read_file", json!({ "path": 5 })),
         call("read_file", json!("not an object")),
+        call("delegate", json!({ "work": "something" })),
         done(),
     ]);
     let (_, again) = desk.questions.last().expect("asked again");
     let reasons: Vec<String> = again.history[1..].iter().map(|call| call["content"].to_string()).collect();
     assert!(reasons[0].contains("There is no tool"), "{reasons:?}");
     assert!(reasons[1].contains("needs \\\"path\\\""), "{reasons:?}");
+    assert!(reasons[3].contains("needs \\\"task\\\""), "{reasons:?}");
     assert_eq!(desk.questions.len(), 2);
     assert_eq!(desk.states("read_file"), ["pending", "failed", "pending", "failed"]);
 }
