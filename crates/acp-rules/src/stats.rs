@@ -6,7 +6,7 @@ use std::time::Duration;
 use acp_rpc::{Direction, Frame, Id, View};
 use serde::Serialize;
 
-/// The most samples kept of one kind; later ones only count.
+/// The most samples kept of one kind; of later ones, the number and the largest are known.
 const SAMPLES: usize = 65_536;
 /// The most requests whose answer is awaited.
 const OPEN: usize = 65_536;
@@ -16,11 +16,13 @@ const OPEN: usize = 65_536;
 pub struct Spread {
     samples: Vec<Duration>,
     count: u64,
+    largest: Duration,
 }
 
 impl Spread {
     fn add(&mut self, value: Duration) {
         self.count += 1;
+        self.largest = self.largest.max(value);
         if self.samples.len() < SAMPLES {
             self.samples.push(value);
         }
@@ -32,7 +34,13 @@ impl Spread {
         self.count
     }
 
-    /// The value that the given part of the samples does not exceed: `0.5` is the median, `1.0` the largest.
+    /// The largest of all.
+    #[must_use]
+    pub fn largest(&self) -> Duration {
+        self.largest
+    }
+
+    /// The value that the given part of the samples does not exceed: `0.5` is the median.
     #[must_use]
     pub fn quantile(&self, part: f64) -> Duration {
         let mut sorted = self.samples.clone();
@@ -55,7 +63,7 @@ impl Serialize for Spread {
         out.serialize_field("count", &self.count)?;
         out.serialize_field("p50", &self.quantile(0.5).as_secs_f64())?;
         out.serialize_field("p95", &self.quantile(0.95).as_secs_f64())?;
-        out.serialize_field("max", &self.quantile(1.0).as_secs_f64())?;
+        out.serialize_field("max", &self.largest.as_secs_f64())?;
         out.end()
     }
 }
@@ -194,8 +202,16 @@ mod tests {
         );
         at(100, Direction::AgentToClient, r#"{"jsonrpc":"2.0","id":1,"result":{"stopReason":"end_turn"}}"#);
         assert_eq!(stats.first_chunk.quantile(0.5), Duration::from_millis(30));
-        assert_eq!(stats.turns.quantile(1.0), Duration::from_millis(100));
+        assert_eq!(stats.turns.largest(), Duration::from_millis(100));
         assert_eq!(stats.updates["agent_message_chunk"], 2);
         assert_eq!(stats.latency[&("session/prompt".to_owned(), "client")].count(), 1);
+    }
+
+    #[test]
+    fn the_largest_of_a_very_long_conversation_is_known() {
+        let mut spread = Spread::default();
+        (0..=SAMPLES as u64).for_each(|millis| spread.add(Duration::from_millis(millis)));
+        assert_eq!(spread.count(), SAMPLES as u64 + 1);
+        assert_eq!(spread.largest(), Duration::from_millis(SAMPLES as u64));
     }
 }
