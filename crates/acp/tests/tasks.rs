@@ -1,5 +1,7 @@
 //! `acp proxy --nats` and `acp tasks` from the outside: real processes, a real nats-server, `kill -9`.
 
+#[path = "proxy/ops_page.rs"]
+mod ops_page;
 #[allow(dead_code, reason = "the other suite uses the rest")]
 #[path = "../../acp-proxy/tests/nats/server.rs"]
 mod server;
@@ -39,7 +41,7 @@ impl Place {
     fn proxy(&self, spool: &str, args: &[&str]) -> Proxy {
         let agent = format!("{ACP} mock --stdio --state-dir {}", self.path.join("state").display());
         let spool = self.path.join(spool);
-        let stderr = spool.with_extension("stderr");
+        let [stdout, stderr] = ["stdout", "stderr"].map(|end| spool.with_extension(end));
         let process = Command::new(ACP)
             .args(["proxy", "--nats", &self.server.url(), "--queue", "mock", "--command", &agent])
             .args(["--no-aggregate", "--ack-wait", "2s", "--no-journal", "--spool"])
@@ -47,11 +49,11 @@ impl Place {
             .args(args)
             .current_dir(&self.path)
             .stdin(Stdio::null())
-            .stdout(Stdio::null())
+            .stdout(std::fs::File::create(&stdout).expect("a file"))
             .stderr(std::fs::File::create(&stderr).expect("a file"))
             .spawn()
             .expect("acp runs");
-        Proxy { process, spool, stderr }
+        Proxy { process, spool, stdout, stderr }
     }
 
     fn tasks(&self, args: &[&str]) -> Output {
@@ -100,6 +102,7 @@ impl Place {
 struct Proxy {
     process: Child,
     spool: PathBuf,
+    stdout: PathBuf,
     stderr: PathBuf,
 }
 
@@ -107,6 +110,36 @@ impl Proxy {
     fn kill(&mut self) {
         self.process.kill().expect("it was running");
         self.process.wait().expect("it has ended");
+    }
+
+    fn signal(&self, signal: &str) {
+        let done = Command::new("kill").args([signal, &self.process.id().to_string()]).status();
+        assert!(done.is_ok_and(|status| status.success()));
+    }
+
+    fn wait(&mut self) -> Option<i32> {
+        let began = Instant::now();
+        loop {
+            if let Some(status) = self.process.try_wait().expect("its status") {
+                return status.code();
+            }
+            assert!(began.elapsed() < PATIENCE, "it does not end: {}", self.said());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Where its numbers are: what it says first, to programs.
+    fn ops(&self) -> std::net::SocketAddr {
+        let began = Instant::now();
+        loop {
+            let text = std::fs::read_to_string(&self.stdout).unwrap_or_default();
+            if text.ends_with('\n') {
+                let told: serde_json::Value = serde_json::from_str(&text).expect("one line of JSON");
+                return told["ops"].as_str().and_then(|ops| ops.parse().ok()).expect("an address");
+            }
+            assert!(began.elapsed() < PATIENCE, "nothing was announced: {}", self.said());
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 
     fn said(&self) -> String {
@@ -315,6 +348,91 @@ async fn people_and_scripts_submit_watch_approve_and_cancel() {
     assert_eq!(String::from_utf8_lossy(&cancelled.stdout).trim(), r#"{"task":"long","cancelled":"turn"}"#);
     assert_eq!(place.tasks(&["watch", "long"]).status.code(), Some(1));
     assert_eq!(place.tasks(&["cancel", "long"]).status.code(), Some(1), "too late");
+}
+
+#[tokio::test]
+async fn a_proxy_that_is_told_to_stop_cancels_its_tasks_and_leaves_no_process() {
+    if server::left_out() {
+        return;
+    }
+    for signal in ["-TERM", "-INT"] {
+        let place = Place::new();
+        let mut proxy = place.proxy("one", &["--task-grace", "500ms"]);
+        place.submit(&["Count slowly to 900", "--id", "long"]);
+        let client = place.client().await;
+        let session = session_of(&client, "long").await;
+        events(&client, &session, |story| chunks(story) >= 3).await;
+        proxy.signal(signal);
+        // What waits in the queue is for the next proxy.
+        place.submit(&["Count slowly to 2", "--id", "next"]);
+        assert_eq!(proxy.wait(), Some(0), "{}", proxy.said());
+        assert_eq!(place.agents(), Vec::<u32>::new());
+        assert_eq!(result(&client, "long").await.stop_reason, "cancelled");
+        let story = events(&client, &session, |story| {
+            matches!(story.last(), Some(Event { body: Body::Closed(_), .. }))
+        })
+        .await;
+        assert_counts(&story::text_of(&story).0);
+        assert!(spooled(&proxy.spool).is_empty(), "all of it was stored");
+        assert!(client.status("next").await.expect("an answer").is_none());
+        let _next = place.proxy("one", &[]);
+        assert_eq!(result(&client, "next").await.stop_reason, "end_turn");
+    }
+}
+
+#[tokio::test]
+async fn operators_see_what_nats_does_and_any_session_is_cancelled_by_hand() {
+    if server::left_out() {
+        return;
+    }
+    let mut place = Place::new();
+    let listen = ["--listen", "tcp://127.0.0.1:0", "--ops", "127.0.0.1:0", "--policy", "read"];
+    let proxy = place.proxy("one", &listen);
+    let ops = proxy.ops();
+    place.submit(&["Run the command echo hello", "--id", "denied"]);
+    let shown = place.tasks(&["watch", "denied"]);
+    let text = String::from_utf8_lossy(&shown.stdout);
+    assert!(text.contains("asks for permission"), "{text}");
+    assert!(
+        text.contains("the policy answers: reject-once (policy read denies execute operations"),
+        "{text}"
+    );
+    // A client of the relay, whose turn somebody else cancels.
+    let stdout = std::fs::read_to_string(&proxy.stdout).expect("what it announced");
+    let told: serde_json::Value = serde_json::from_str(&stdout).expect("JSON");
+    let address = format!("tcp://{}", told["listening"].as_str().expect("an address"));
+    let talking = Command::new(ACP)
+        .args(["prompt", "Count slowly to 900", "--connect", &address, "--json"])
+        .current_dir(&place.path)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("acp runs");
+    let began = Instant::now();
+    let number = |name: &str| ops_page::numbers(ops).get(name).copied().unwrap_or_default();
+    while number("acp_proxy_turns_running") < 1.0 {
+        assert!(began.elapsed() < PATIENCE, "{}", proxy.said());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let said = proxy.said();
+    let session =
+        said.rsplit_once("turn begins (").and_then(|(_, rest)| rest.split_once(')')).expect("a turn").0;
+    let cancelled = place.tasks(&["cancel", "--session", session]);
+    assert_eq!(cancelled.status.code(), Some(0), "{}", String::from_utf8_lossy(&cancelled.stderr));
+    let talked = talking.wait_with_output().expect("it ends");
+    let talked = String::from_utf8_lossy(&talked.stdout).into_owned();
+    assert!(talked.contains("cancelled"), "{talked}");
+    let unknown = place.tasks(&["cancel", "nonsense"]);
+    assert_eq!(unknown.status.code(), Some(2), "{}", String::from_utf8_lossy(&unknown.stderr));
+    assert_eq!((number("acp_nats_ready"), number("acp_nats_tasks_total")), (1.0, 1.0));
+    assert!(number("acp_nats_events_stored_total") > 5.0);
+    place.server.kill();
+    while ops_page::get(ops, "/readyz").0 != 503 {
+        assert!(began.elapsed() < PATIENCE, "it is still ready");
+    }
+    assert!(ops_page::get(ops, "/readyz").1.contains("NATS cannot be reached"));
+    assert_eq!((number("acp_nats_ready"), ops_page::get(ops, "/healthz").0), (0.0, 200));
 }
 
 #[test]

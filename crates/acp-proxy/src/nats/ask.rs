@@ -156,7 +156,7 @@ impl Workshop {
             Asking::Form { .. } | Asking::Url { .. } => return None,
         };
         let patience = u64::try_from(self.work.ask_for.as_millis()).unwrap_or(u64::MAX);
-        Some(Ask {
+        let mut ask = Ask {
             v: VERSION,
             id: random_id(),
             session: seat.session.clone(),
@@ -166,7 +166,13 @@ impl Workshop {
             options,
             deadline: self.shared().now().saturating_add(patience),
             params,
-        })
+        };
+        let size = json(&ask).len();
+        if size > self.shared().largest() {
+            let note = "too large for one message; the event permission of the session has it in parts";
+            ask.params = raw(&serde_json::json!({ "omitted": size, "message": note }));
+        }
+        Some(ask)
     }
 }
 

@@ -42,6 +42,16 @@ pub enum ClientError {
     /// The task was submitted before.
     #[error("task {0:?} was submitted before; choose another id")]
     Known(String),
+    /// The server takes no message of this size.
+    #[error(
+        "the task has {size} bytes, and this NATS takes messages of at most {most} (max_payload): put what is large into a file that the agent can read"
+    )]
+    TooLarge {
+        /// How large it is.
+        size: usize,
+        /// How large it may be.
+        most: usize,
+    },
     /// There is no such task.
     #[error("task {0:?} is not known: it is in no queue, and nothing is stored of it")]
     Unknown(String),
@@ -76,8 +86,12 @@ impl TaskClient {
     /// Puts a task into the queue.
     pub async fn submit(&self, agent: &str, task: &Task, trace: Option<&str>) -> Result<(), ClientError> {
         let subject = self.subjects.task(agent);
+        let (payload, most) = (json(task), self.client.max_payload());
+        if payload.len() > most {
+            return Err(ClientError::TooLarge { size: payload.len(), most });
+        }
         let mut message =
-            PublishMessage::build().payload(json(task)).message_id(format!("task:{}", token(&task.id)));
+            PublishMessage::build().payload(payload).message_id(format!("task:{}", token(&task.id)));
         if let Some(trace) = trace {
             message = message.header(TRACEPARENT, trace);
         }

@@ -91,6 +91,11 @@ impl Workshop {
     async fn hand_over(&self, session: &str, delivery: &Delivery) -> Option<Controlled> {
         let handed = delivery.hand()?;
         let control = Control { v: VERSION, op: Op::Task, id: None, option: None, delivery: Some(handed) };
+        if json(&control).len() > self.shared().largest() {
+            let why = "the task is too large to be handed to the proxy that serves its session";
+            let answer = self.who_serves(session).await?;
+            return Some(Controlled { ok: false, error: Some(why.to_owned()), ..answer });
+        }
         self.tell_neighbour(session, &control).await
     }
 

@@ -141,7 +141,7 @@ struct Turn {
 }
 
 impl Turn {
-    /// `count N [MICROSECONDS]`, `wait`, `ask`, `big BYTES`, or an echo.
+    /// `count N [MICROSECONDS]`, `wait`, `ask`, `big BYTES`, `answer BYTES`, or an echo.
     async fn play(self, id: Id, text: String) {
         let words: Vec<&str> = text.split(' ').collect();
         let number = |index: usize| words.get(index).and_then(|word| word.parse::<u64>().ok()).unwrap_or(0);
@@ -162,7 +162,7 @@ impl Turn {
                     () = self.cancelled.notified() => reason = "cancelled",
                 }
             }
-            "ask" => self.ask().await,
+            "ask" => self.ask(number(1)).await,
             "big" => {
                 let content = json!({ "type": "image", "mimeType": "x/y", "data": "\"A\u{e9}".repeat(usize::try_from(number(1)).expect("small")) });
                 let update = json!({ "sessionUpdate": "agent_message_chunk", "content": content });
@@ -171,18 +171,27 @@ impl Turn {
             }
             _ => self.chunk(&text).await,
         }
-        let result =
-            json!({ "stopReason": reason, "_meta": { "x": { "artifacts": [{ "path": "/made" }] } } });
+        let blob = if words[0] == "answer" {
+            "A".repeat(usize::try_from(number(1)).expect("small"))
+        } else {
+            String::new()
+        };
+        let result = json!({
+            "stopReason": reason, "_meta": { "x": { "artifacts": [{ "path": "/made" }], "blob": blob } },
+        });
         let _ = self.say.send(Frame::response(&id, &result)).await;
     }
 
-    async fn ask(&self) {
+    async fn ask(&self, bytes: u64) {
         let answered = Arc::new(Notify::new());
         let id = Id::Text("q1".into());
         self.answers.lock().expect("whole").insert(id.clone(), answered.clone());
         let params = json!({
             "sessionId": self.session,
-            "toolCall": { "toolCallId": "t1", "title": "Run the command ls", "kind": "execute" },
+            "toolCall": {
+                "toolCallId": "t1", "title": "Run the command ls", "kind": "execute",
+                "rawInput": "A".repeat(usize::try_from(bytes).expect("small")),
+            },
             "options": [
                 { "optionId": "yes", "name": "Yes", "kind": "allow_once" },
                 { "optionId": "no", "name": "No", "kind": "reject_once" },

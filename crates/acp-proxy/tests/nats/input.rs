@@ -129,6 +129,60 @@ async fn an_event_that_no_message_can_carry_comes_in_parts() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_larger_than_the_server_takes_is_cut_into_parts_or_left_out_by_name() {
+    if server::left_out() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let config = folder.path().join("nats.conf");
+    std::fs::write(&config, "max_payload: 16384\n").expect("written");
+    let stage = Stage::on(Server::with(&["-c", &config.display().to_string()]), |_| {}).await;
+    let Stage { server, site, client, .. } = &stage;
+    within(site.nats.ready()).await;
+    // An answer and an update: whole in the events, the answer left out of the result.
+    for (name, text, of) in [("answer", "answer 40000", "turn_end"), ("update", "big 10000", "update")] {
+        submit(client, &task(name, text)).await;
+        let ended = result(client, name).await;
+        assert_eq!(ended.stop_reason, "end_turn");
+        let answer = ended.result.expect("an answer");
+        assert_eq!(answer.get().contains("too large for one message"), name == "answer", "{answer}");
+        let session = ended.session.expect("a session");
+        let mut events = client.events(&session, None).await.expect("a stream");
+        let (mut whole, mut told) = (String::new(), Vec::new());
+        while Body::parse(of, &whole).is_err() {
+            let (_, event) = within(events.recv()).await.expect("more").expect("an event");
+            if let Body::Part(part) = &event.body {
+                assert_eq!(part.of, of);
+                whole += &part.text;
+            }
+            told.push(event);
+        }
+        check(&told);
+        assert!(whole.len() > 40_000, "{}", whole.len());
+    }
+    // A request for permission: asked without its params.
+    let mut requests = client.requests().await.expect("a subscription");
+    submit(client, &task("asks", "ask 40000")).await;
+    let asked = within(requests.next()).await.expect("a request");
+    assert!(asked.ask.params.get().contains("too large for one message"), "{}", asked.ask.params);
+    asked.answer(Some("yes".to_owned())).await.expect("sent");
+    assert_eq!(result(client, "asks").await.stop_reason, "end_turn");
+    // A task that is malformed, and twice as large once it is quoted.
+    let mut letters = dead_letters(server).await;
+    let context = jetstream::new(async_nats::connect(server.url()).await.expect("a connection"));
+    let bad = "\"".repeat(15_000);
+    let sent = context.publish(Subjects::default().task("counter"), bad.into()).await;
+    sent.expect("sent").await.expect("queued");
+    let letter = letter(&mut letters).await;
+    assert!(letter.reason.contains("the payload of 15000 bytes is cut"), "{}", letter.reason);
+    // A task that the server does not take.
+    let large = task("large", &"x".repeat(20_000));
+    let error = client.submit("counter", &large, None).await.expect_err("too large");
+    assert!(error.to_string().contains("at most 16384"), "{error}");
+    stage.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stream_with_other_settings_is_refused_by_name_and_left_alone() {
     if server::left_out() {
         return;

@@ -52,11 +52,15 @@ impl Stage {
         if server::left_out() {
             return None;
         }
-        let (server, world) = (Server::start(), Arc::new(World::default()));
+        Some(Stage::on(Server::start(), change).await)
+    }
+
+    async fn on(server: Server, change: impl FnOnce(&mut Plan)) -> Stage {
+        let world = Arc::new(World::default());
         let spool = tempfile::tempdir().expect("a folder");
         let site = Site::with(&server.url(), &world, spool.path(), change).await;
         let client = client(&server).await;
-        Some(Stage { server, world, spool, site, client })
+        Stage { server, world, spool, site, client }
     }
 
     async fn stop(self) {

@@ -192,6 +192,43 @@ async fn a_session_stays_with_its_proxy_and_moves_when_that_is_gone() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_trace_of_a_task_goes_on_in_all_that_comes_of_it() {
+    let Some(stage) = Stage::set().await else { return };
+    let Stage { server, world, client, site, .. } = &stage;
+    within(site.nats.ready()).await;
+    let plain = async_nats::connect(server.url()).await.expect("a connection");
+    let mut all = plain.subscribe("acp.v1.>").await.expect("a subscription");
+    let _ = plain.request("nobody.listens", "".into()).await;
+    let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    client.submit("counter", &task("t", "wait"), Some(trace)).await.expect("submitted");
+    let mut seen = std::collections::BTreeMap::new();
+    while !seen.contains_key("result") {
+        let message = within(all.next()).await.expect("a message");
+        let text = String::from_utf8_lossy(&message.payload).into_owned();
+        let carried = message.headers.as_ref().and_then(|headers| headers.get("traceparent"));
+        let kind = message.subject.rsplit('.').next().unwrap_or_default();
+        // The session was opened before its turn was the task's.
+        if kind == "control"
+            || text.contains(r#""kind":"session""#)
+            || seen.get("event") == Some(&2) && kind == "event"
+        {
+            continue;
+        }
+        let carried = carried.unwrap_or_else(|| panic!("no trace: {} {text}", message.subject)).as_str();
+        assert!(carried.starts_with("00-0af7651916cd43dd8448eb211c80319c-"), "{carried}");
+        assert_eq!(carried == trace, kind == "task", "a span of its own");
+        let count: &mut i32 = seen.entry(kind.to_owned()).or_default();
+        *count += 1;
+        if text.contains("begun ") {
+            world.go.notify_one();
+        }
+    }
+    let seen: Vec<(&str, i32)> = seen.iter().map(|(kind, count)| (kind.as_str(), *count)).collect();
+    assert_eq!(seen, [("event", 2), ("result", 1), ("status", 1), ("task", 1)]);
+    stage.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_other_subject_style_works_the_same() {
     if server::left_out() {
         return;

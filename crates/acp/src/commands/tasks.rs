@@ -291,7 +291,9 @@ async fn cancel_session(client: &TaskClient, session: &str, close: bool, json: b
 /// Whose fault it is.
 fn trouble(error: ClientError) -> Trouble {
     match error {
-        ClientError::Known(_) | ClientError::Unknown(_) => Trouble::usage(error),
+        ClientError::Known(_) | ClientError::Unknown(_) | ClientError::TooLarge { .. } => {
+            Trouble::usage(error)
+        }
         ClientError::NotServed(_) | ClientError::Refused(_) => Trouble::failed(error),
         ClientError::Access(_) | ClientError::NoStream(_) | ClientError::Nats { .. } => Trouble::fault(error),
     }

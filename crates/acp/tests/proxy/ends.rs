@@ -58,7 +58,7 @@ fn a_client_that_goes_away_in_the_middle_of_a_turn_leaves_no_process() {
         let mut talker = Talker::new(dialect, proxy.connect(), &place.path.display().to_string());
         talker.initialize();
         talker.new_session();
-        talker.prompt("Count slowly to 5000");
+        talker.prompt("Count slowly to 900");
         while talker.chunks == 0 {
             talker.hear();
         }
@@ -95,7 +95,7 @@ fn a_proxy_that_is_told_to_stop_ends_everything_and_exits_with_zero() {
                 talker
             })
             .collect();
-        let turn = talkers[0].prompt("Count slowly to 5000");
+        let turn = talkers[0].prompt("Count slowly to 900");
         while talkers[0].chunks == 0 {
             talkers[0].hear();
         }

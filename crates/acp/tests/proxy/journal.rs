@@ -213,8 +213,8 @@ fn a_client_that_comes_back_after_a_turn_without_it_goes_on_with_its_session() {
     let mut first = Talker::new(Dialect::V1, proxy.connect(), &folder);
     first.initialize();
     first.new_session();
-    first.prompt("Count slowly to 5000");
-    while first.chunks < 20 {
+    first.prompt("Count slowly to 900");
+    while first.chunks < 3 {
         first.hear();
     }
     let heard: Vec<String> =

@@ -1,12 +1,14 @@
 //! `acp proxy` from the outside: real processes, real sockets.
 
 mod bytes;
+mod deploy;
 mod ends;
 mod forms;
 mod javascript;
 mod journal;
 mod many;
 mod operation;
+mod ops_page;
 mod policy;
 mod replay;
 mod strangers;

@@ -253,37 +253,34 @@ pub async fn serve(
         return Ok(listener.run(Arc::new(proxy), stop).await?);
     };
     let proxy = Arc::new(proxy.witnessed(Arc::new(nats.clone())));
+    // Tasks are taken until we are told to stop, or the client on standard streams leaves and takes us with it.
+    let (leave, leaving) = watch::channel(false);
     let tasks = async {
         match work {
-            Some(work) => nats.work(proxy.clone(), work, stop.clone()).await,
-            None => stopped(stop.clone()).await,
+            Some(work) => nats.work(proxy.clone(), work, leaving).await,
+            None => stopped(leaving).await,
         }
     };
     let clients = async {
-        match listener {
-            Some(listener) => Ok(listener.run(proxy.clone(), stop.clone()).await?),
+        let outcome = match listener {
+            Some(listener) => listener.run(proxy.clone(), stop.clone()).await.map_err(anyhow::Error::from),
             None => {
                 stopped(stop.clone()).await;
                 Ok(Outcome::Stopped)
             }
-        }
+        };
+        let _ = leave.send(true);
+        outcome
     };
-    let all = async {
-        tokio::pin!(tasks, clients);
-        tokio::select! {
-            outcome = &mut clients => {
-                // A client on standard streams that leaves takes us with it.
-                if *stop.borrow() {
-                    tasks.await;
-                }
-                outcome
-            }
-            () = &mut tasks => clients.await,
-        }
+    let told = async {
+        stopped(stop.clone()).await;
+        let _ = leave.send(true);
+        std::future::pending().await
     };
     let outcome = tokio::select! {
-        outcome = all => outcome,
+        (outcome, ()) = async { tokio::join!(clients, tasks) } => outcome,
         why = nats.fatal() => Err(anyhow::Error::msg(why)),
+        never = told => never,
     };
     nats.flush(LAST_EVENTS).await;
     outcome
