@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use acp_code::{Answer, Format, extract, query, search};
+use acp_code::{Answer, Format, extract, query, render, search};
 use acp_script::agent::ToolOutput;
 use serde_json::{Value, json};
 
@@ -46,16 +46,13 @@ impl Found<'_> {
     }
 
     fn place(&self) -> String {
-        let Self { file, lines: [first, last], about, .. } = self;
-        let lines = if first == last { first.to_string() } else { format!("{first}-{last}") };
-        let about = if about.is_empty() { String::new() } else { format!(" {about}") };
-        format!("`{file}:{lines}`{about}")
+        let place = render::place(self.file, self.lines);
+        if self.about.is_empty() { format!("`{place}`") } else { format!("`{place}` {}", self.about) }
     }
 
-    /// The code in a fence that nothing inside can close.
+    /// The code in a fence.
     fn fenced(&self, all: bool) -> String {
-        let longest = self.code.split(|c| c != '`').map(str::len).max().unwrap_or(0);
-        let fence = "`".repeat((longest + 1).max(3));
+        let fence = render::fence(self.code);
         let count = self.code.lines().count();
         let shown: Vec<&str> = self.code.lines().take(if all { usize::MAX } else { LINES }).collect();
         let rest = if shown.len() < count {

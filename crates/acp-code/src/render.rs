@@ -97,7 +97,8 @@ fn json<T: serde::Serialize>(results: &T) -> String {
     text
 }
 
-fn place(file: &str, lines: [usize; 2]) -> String {
+/// Where lines stand: `file:3-14`.
+pub fn place(file: &str, lines: [usize; 2]) -> String {
     if lines[0] == lines[1] {
         format!("{file}:{}", lines[0])
     } else {
@@ -164,11 +165,15 @@ fn indented(hit: &Match) -> String {
     }
 }
 
+/// A fence for this code: longer than any row of backticks inside.
+pub fn fence(code: &str) -> String {
+    let longest = code.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    "`".repeat((longest + 1).max(3))
+}
+
 fn fenced(out: &mut String, place: &str, title: &str, language: Option<&str>, code: &str) {
     let tag = language.unwrap_or_default().to_lowercase();
-    // A fence must be longer than any row of backticks inside.
-    let longest = code.split(|c| c != '`').map(str::len).max().unwrap_or(0);
-    let fence = "`".repeat((longest + 1).max(3));
+    let fence = fence(code);
     let title = if title.is_empty() { String::new() } else { format!(" · {title}") };
     let _ = writeln!(out, "### {place}{title}\n\n{fence}{tag}\n{code}\n{fence}\n");
 }

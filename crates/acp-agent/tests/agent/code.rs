@@ -69,9 +69,7 @@ async fn a_result_names_its_places_and_has_its_data_live_and_loaded_alike() {
 #[tokio::test]
 async fn what_extract_cannot_find_is_a_call_that_failed() {
     let place = Place::new();
-    let server = server(place.settings());
-    let mut talk = Talk::v1(&server, &json!({})).await;
-    let session = talk.session(&place.work()).await;
+    let (mut talk, session) = Talk::ready(&place).await;
     talk.prompt(&session, "/extract lib.rs#nobody").await;
     let call = calls(&talk).pop().expect("a call");
     assert_eq!((&call["status"], &call["rawOutput"]["failed"]), (&json!("failed"), &json!(1)));
@@ -102,9 +100,7 @@ async fn further_roots_are_searched_when_they_are_named() {
 #[tokio::test]
 async fn a_question_is_answered_by_a_search() {
     let place = Place::new();
-    let server = server(place.settings());
-    let mut talk = Talk::v1(&server, &json!({})).await;
-    let session = talk.session(&place.work()).await;
+    let (mut talk, session) = Talk::ready(&place).await;
     talk.prompt(&session, "Where do we authenticate people?").await;
     let call = calls(&talk).pop().expect("a call");
     assert_eq!(call["rawInput"]["query"], "authenticate people");

@@ -94,6 +94,13 @@ impl Talk {
         talk
     }
 
+    /// A connection in version 1 to an agent with everything allowed, and a session in its folder.
+    pub(crate) async fn ready(place: &Place) -> (Self, String) {
+        let mut talk = Self::v1(&server(place.settings()), &json!({})).await;
+        let session = talk.session(&place.work()).await;
+        (talk, session)
+    }
+
     pub(crate) async fn session(&mut self, cwd: &Path) -> String {
         let new = self.ask("session/new", &json!({ "cwd": cwd, "mcpServers": [] })).await;
         new["result"]["sessionId"].as_str().unwrap_or_else(|| panic!("{new}")).to_owned()

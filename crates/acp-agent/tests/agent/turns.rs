@@ -9,9 +9,7 @@ use crate::desk::{Place, Talk, server};
 #[tokio::test]
 async fn the_code_engine_answers_searches_queries_and_extracts() {
     let place = Place::new();
-    let server = server(place.settings());
-    let mut talk = Talk::v1(&server, &json!({})).await;
-    let session = talk.session(&place.work()).await;
+    let (mut talk, session) = Talk::ready(&place).await;
     for (wish, part) in [
         ("/search authenticate", "lib.rs"),
         ("Query the pattern 'fn $NAME($$$A) -> bool { $$$B }' in rust", "authenticate"),
@@ -47,9 +45,7 @@ async fn a_session_outside_of_the_path_is_refused_even_behind_a_link() {
 async fn own_hands_do_not_leave_the_session_through_a_link() {
     let place = Place::new();
     std::os::unix::fs::symlink("/etc/passwd", place.work().join("innocent.txt")).expect("a link");
-    let server = server(place.settings());
-    let mut talk = Talk::v1(&server, &json!({})).await;
-    let session = talk.session(&place.work()).await;
+    let (mut talk, session) = Talk::ready(&place).await;
     talk.prompt(&session, "Read innocent.txt").await;
     assert!(!talk.words().contains("root:"), "{}", talk.words());
 }
@@ -86,9 +82,7 @@ async fn policies_and_patterns_decide_without_a_question() {
 #[tokio::test]
 async fn a_running_command_ends_with_its_turn() {
     let place = Place::new();
-    let server = server(place.settings());
-    let mut talk = Talk::v1(&server, &json!({})).await;
-    let session = talk.session(&place.work()).await;
+    let (mut talk, session) = Talk::ready(&place).await;
     let params = json!({ "sessionId": session, "prompt": [{ "type": "text", "text": "Run the command 'sleep 600'" }] });
     let prompt = talk.send("session/prompt", &params).await;
     talk.until(|frame| frame["params"]["update"]["status"] == "in_progress").await;
@@ -102,9 +96,7 @@ async fn a_running_command_ends_with_its_turn() {
 #[tokio::test]
 async fn tasks_are_delegated_with_real_tools() {
     let place = Place::new();
-    let server = server(place.settings());
-    let mut talk = Talk::v1(&server, &json!({})).await;
-    let session = talk.session(&place.work()).await;
+    let (mut talk, session) = Talk::ready(&place).await;
     let prompt = "Delegate the task 'Read notes.txt'. Delegate the task 'Write \"basil\" to herbs.txt'.";
     assert_eq!(talk.prompt(&session, prompt).await["result"]["stopReason"], "end_turn");
     assert!(talk.words().contains("rosemary"), "{}", talk.words());

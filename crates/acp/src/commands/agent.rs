@@ -106,6 +106,12 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             let listening = |address: SocketAddr| {
                 println!("{}", serde_json::json!({ "listening": address.to_string() }));
                 eprintln!("acp agent: listening on {address}");
+                if !address.ip().is_loopback() && args.token.is_none() {
+                    eprintln!(
+                        "acp agent: everyone who reaches {address} can use this agent, its files and its commands; --token \
+                         lets only those in who know it"
+                    );
+                }
             };
             runtime.block_on(Arc::new(server).serve_tcp(SocketAddr::new(args.bind, port), listening))?;
         }

@@ -119,16 +119,22 @@ fn it_listens_on_a_port_for_many_clients() {
     use std::io::{BufRead, BufReader, Write};
     let place = Place::new();
     let mut child = place
-        .agent(&["--port", "0"])
+        .agent(&["--port", "0", "--bind", "0.0.0.0"])
         .stdout(std::process::Stdio::piped())
-        .stderr(std::process::Stdio::null())
+        .stderr(std::process::Stdio::piped())
         .spawn()
         .expect("acp");
     let mut line = String::new();
     let mut output = BufReader::new(child.stdout.take().expect("its output"));
     output.read_line(&mut line).expect("an address");
     let told: serde_json::Value = serde_json::from_str(&line).expect("JSON");
-    let address = told["listening"].as_str().expect("an address").to_owned();
+    let address = told["listening"].as_str().expect("an address").replace("0.0.0.0", "127.0.0.1");
+    let said: Vec<String> = BufReader::new(child.stderr.take().expect("its words"))
+        .lines()
+        .map_while(Result::ok)
+        .take(2)
+        .collect();
+    assert!(said[1].contains("everyone") && said[1].contains("--token"), "{said:?}");
     for _ in 0..3 {
         let mut socket = std::net::TcpStream::connect(&address).expect("it listens");
         writeln!(
