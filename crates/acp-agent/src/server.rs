@@ -195,7 +195,11 @@ impl Shared {
 fn folder(path: &Path) -> Result<PathBuf, ServeError> {
     let fail = |reason: String| ServeError::Path { path: path.to_owned(), reason };
     let real = path.canonicalize().map_err(|error| fail(error.to_string()))?;
-    if real.is_dir() { Ok(real) } else { Err(fail("it is not a folder".to_owned())) }
+    if !real.is_dir() {
+        return Err(fail("it is not a folder".to_owned()));
+    }
+    real.read_dir().map_err(|error| fail(error.to_string()))?;
+    Ok(real)
 }
 
 /// A server of one's own says which models it has; a vendor's are known. Who does not say it soon is asked later, by the
@@ -211,7 +215,8 @@ fn open_store(state: &State) -> Result<(Store, Option<String>), StoreError> {
         State::Memory => Ok((Store::in_memory()?, None)),
         State::Folder(folder) => Ok((Store::open(folder)?, None)),
         State::Usually(folder) => match Store::open(folder) {
-            Err(error @ StoreError::InUse { .. }) => {
+            // Nobody asked for this folder, and nothing in it is wrong: the agent works without it, and says so.
+            Err(error @ (StoreError::InUse { .. } | StoreError::Folder { .. } | StoreError::Disk { .. })) => {
                 let warning = format!("sessions are kept in memory only: {error}");
                 Ok((Store::in_memory()?, Some(warning)))
             }

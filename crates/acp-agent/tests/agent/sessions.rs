@@ -1,5 +1,6 @@
 //! Sessions at rest: what survives, and what is said when it does not.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use acp_agent::{FILE, Server, Settings, State, Store, StoreError};
@@ -98,6 +99,13 @@ async fn a_second_agent_keeps_its_sessions_in_memory_and_says_so_where_nobody_ch
     assert!(talk.words().contains("Sessions are not kept"), "{}", talk.words());
     let chosen = Settings { state: State::Folder(place.state()), ..place.settings() };
     assert!(Server::new(chosen, &|_| None).is_err());
+    let nowhere = || PathBuf::from("/proc/nothing");
+    let unasked = Settings { state: State::Usually(nowhere()), ..place.settings() };
+    let third = Server::new(unasked, &|_| None).expect("it starts");
+    assert!(third.warning().is_some_and(|words| words.contains("/proc/nothing")), "{:?}", third.warning());
+    assert!(
+        Server::new(Settings { state: State::Folder(nowhere()), ..place.settings() }, &|_| None).is_err()
+    );
 }
 
 #[tokio::test]
