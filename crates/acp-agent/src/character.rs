@@ -43,12 +43,13 @@ pub(crate) fn config(settings: &Settings, provider: Option<&dyn Provider>) -> Ag
     }
 }
 
-/// Tools that a client which cannot be asked for permission grants by the flag alone.
+/// Tools that the flags alone allow where a client cannot be asked for permission.
 pub(crate) fn unasked(settings: &Settings) -> ToolPatterns {
     let edits: &[&str] = if settings.allow_edit { &["Edit", "Write"] } else { &[] };
-    let both =
-        settings.allow.iter().map(ToString::to_string).chain(edits.iter().map(|name| (*name).to_owned()));
-    ToolPatterns::parse(both).unwrap_or_else(|_| settings.allow.clone())
+    let servers: &[&str] = if settings.enable_mcp { &["mcp__*"] } else { &[] };
+    let by_flag = edits.iter().chain(servers).map(|name| (*name).to_owned());
+    let all = settings.allow.iter().map(ToString::to_string).chain(by_flag);
+    ToolPatterns::parse(all).unwrap_or_else(|_| settings.allow.clone())
 }
 
 /// Folders inside of `path`, symbolic links followed as far as they exist.

@@ -183,7 +183,7 @@ impl Conversation {
     fn speaks(&mut self, dialect: Dialect) {
         self.known = Some(dialect);
         if matches!(dialect, Dialect::Probe | Dialect::V2025_1) {
-            // Such a client cannot be asked for permission.
+            self.agent.set_askable(false);
             self.agent.allow(crate::character::unasked(&self.shared.settings));
         }
         self.agent.set_tool_errors(dialect == Dialect::Probe);

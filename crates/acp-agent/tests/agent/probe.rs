@@ -127,6 +127,10 @@ async fn each_error_has_its_number() {
         let failed = talk.ask_in_words(&session, wish).await;
         assert_eq!(failed["error"]["code"], -32004, "{wish}: {failed}");
     }
+    let unasked = talk.ask_in_words(&session, "Run the command 'make all'").await;
+    assert_eq!(unasked["error"]["code"], -32003, "{unasked}");
+    let words = unasked["error"]["message"].as_str().unwrap_or_default();
+    assert!(words.contains("cannot be asked") && words.contains("--allow 'Bash(make *)'"), "{words}");
     assert_eq!(talk.ask("noSuchMethod", &json!({})).await["error"]["code"], -32601);
     let fine = talk.ask_in_words(&session, "Say 'fine'").await;
     assert_eq!(fine["result"]["content"][0]["text"], "fine");

@@ -70,6 +70,8 @@ pub struct AgentConfig {
     pub durable: bool,
     /// Whether a tool that fails or is forbidden ends the prompt with an error.
     pub tool_errors: bool,
+    /// Whether the client can be asked for permission; without it, what needs permission is not done.
+    pub askable: bool,
     /// Whether plans are said in words too, for a client whose form of the protocol has none.
     pub plans_in_words: bool,
     /// Tools that need no permission.
@@ -152,6 +154,7 @@ impl Default for AgentConfig {
             mcp: true,
             durable: false,
             tool_errors: false,
+            askable: true,
             plans_in_words: false,
             allow: ToolPatterns::default(),
             deny: ToolPatterns::default(),

@@ -267,6 +267,11 @@ impl Agent {
         self.config.tool_errors = strict;
     }
 
+    /// Whether the client can be asked for permission, from now on.
+    pub fn set_askable(&mut self, askable: bool) {
+        self.config.askable = askable;
+    }
+
     /// Whether plans are said in words too, from now on.
     pub fn set_plans_in_words(&mut self, words: bool) {
         self.config.plans_in_words = words;

@@ -129,6 +129,10 @@ impl Agent {
             None if self.wrong(Switch::AsksAfterwards) && !work.asked => {
                 return self.execute(session, Work { asked: true, ..work });
             }
+            None if !self.config.askable => {
+                let reason = unasked(&work.job);
+                return self.fail_as(session, &work, &reason, Failure::Denied);
+            }
             None => {}
         }
         let mut call = json!({
@@ -190,4 +194,17 @@ impl Agent {
         let reason = format!("Rejected, so nothing was done: {}.", work.job.title());
         self.fail_as(session, work, &reason, Failure::Denied);
     }
+}
+
+/// Why something is not done for a client that cannot be asked, and what would allow it.
+fn unasked(job: &Job) -> String {
+    let pattern = match job {
+        Job::Run { line, .. } => format!("Bash({} *)", line.split_whitespace().next().unwrap_or_default()),
+        Job::Write { .. } => "Edit".to_owned(),
+        job => job.name(),
+    };
+    format!(
+        "Not done: {}. This client cannot be asked for permission; `--allow '{pattern}'` gives it from the start.",
+        job.title()
+    )
 }
