@@ -4,6 +4,8 @@ use std::ops::Range;
 
 use rust_stemmers::{Algorithm, Stemmer};
 
+use crate::irregular;
+
 /// Words of a question that say nothing about the code that answers it.
 const EMPTY: &[&str] = &[
     "a", "about", "above", "actually", "after", "all", "also", "am", "an", "and", "any", "are", "as", "at",
@@ -65,12 +67,12 @@ pub(crate) fn is_general(word: &str) -> bool {
     GENERAL.binary_search(&word).is_ok()
 }
 
-/// The word without its endings: parsing, parses and parsed are the same.
+/// The word without its endings: parsing, parses and parsed are the same, and so are sent and send.
 pub(crate) fn stem(word: &str) -> String {
     if word.len() < 3 || !word.bytes().all(|byte| byte.is_ascii_lowercase()) {
         return word.to_owned();
     }
-    Stemmer::create(Algorithm::English).stem(word).into_owned()
+    Stemmer::create(Algorithm::English).stem(irregular::base(word)).into_owned()
 }
 
 /// The beginning that all words with this stem share: `hoping` has the stem `hope`, `studies` has `studi`.

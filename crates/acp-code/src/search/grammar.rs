@@ -161,8 +161,8 @@ fn tokens(text: &str) -> Result<Vec<Token>, CodeError> {
             }
             '(' => Kind::Open,
             ')' => Kind::Close,
-            '+' if begins_item => Kind::Plus,
-            '-' if begins_item => Kind::Minus,
+            '+' if begins_item && is_sign(&chars, at) => Kind::Plus,
+            '-' if begins_item && is_sign(&chars, at) => Kind::Minus,
             '"' => {
                 let Some(end) = chars[at + 1..].iter().position(|c| *c == '"') else {
                     return Err(fail(text, at, "this quotation mark is never closed"));
@@ -198,6 +198,11 @@ fn tokens(text: &str) -> Result<Vec<Token>, CodeError> {
         at += 1;
     }
     Ok(found)
+}
+
+/// `+word` and `-word`; not `--flag`, not a dash between words.
+fn is_sign(chars: &[char], at: usize) -> bool {
+    chars.get(at + 1).is_none_or(|next| *next != chars[at] && !next.is_whitespace())
 }
 
 fn fail(query: &str, at: usize, what: &str) -> CodeError {
@@ -341,7 +346,7 @@ impl Parser<'_> {
                 let parts = words::split(&word);
                 let capitals = bare.len() > 1 && !word.bytes().any(|byte| byte.is_ascii_lowercase());
                 Ok(match parts.len() {
-                    0 => None,
+                    0 => self.signs(&word),
                     1 => Some(self.word(&parts[0], capitals)),
                     // A name with several words: all of them belong together.
                     _ => {
@@ -382,6 +387,18 @@ impl Parser<'_> {
         let text = word.to_lowercase();
         let (weak, strict) = (self.excluded, self.excluded);
         self.term(Term { stem: words::stem(&text), text, phrase: false, weak, strict, capitals })
+    }
+
+    /// `~`, `/../`, `->`: signs that stand alone are looked for as they are. Those of a sentence are not, nor single
+    /// ones that stand in every line of code.
+    fn signs(&mut self, word: &str) -> Option<Expr> {
+        let text = word.trim_matches(|c: char| ",;:?!'\"`…–—".contains(c));
+        let everywhere = text.chars().count() == 1 && "-+*/=<>&|.#_[]{}".contains(text);
+        if text.is_empty() || everywhere {
+            return None;
+        }
+        let (text, weak, strict) = (text.to_owned(), self.excluded, self.excluded);
+        Some(self.term(Term { text, stem: String::new(), phrase: true, weak, strict, capitals: false }))
     }
 
     fn term(&mut self, term: Term) -> Expr {

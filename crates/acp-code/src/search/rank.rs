@@ -7,8 +7,8 @@ use ast_grep_language::SupportLang;
 
 use super::filter::Filter;
 use super::grammar::{self, Query};
-use super::scan::{Grade, Known, Scanner, Spot};
-use super::score::{Field, WEIGHTS, promise};
+use super::scan::{GRADES, Grade, Known, Scanner, Spot};
+use super::score::{Field, Matter, WEIGHTS, promise};
 use super::units::{Unit, units};
 use super::{Hit, Ranking, Request};
 use crate::blocks::{Kind, Outline};
@@ -134,7 +134,7 @@ impl Search<'_> {
         let on_path = self.on_path(&shown, &mut worker.known);
         let pieces = pieces_with(&worker.spots, self.query.terms.len());
         // A term that is somewhere in the file may be absent from a block, so only absence is certain.
-        let is_there = |term: usize| (term * 2..=term * 2 + 1).any(|at| pieces[at] > 0 || on_path[at] > 0.0);
+        let is_there = |term: usize| own_features(term).any(|at| pieces[at] > 0 || on_path[at] > 0.0);
         let known = |term: usize| if is_there(term) { None } else { Some(false) };
         if !self.passes(&shown, &known) {
             return;
@@ -147,7 +147,7 @@ impl Search<'_> {
     fn on_path(&self, shown: &str, known: &mut Known) -> Vec<f64> {
         let mut spots = Vec::new();
         self.scanner.scan(shown.as_bytes(), known, &mut spots);
-        let mut counts = vec![0.0; self.query.terms.len() * 2];
+        let mut counts = vec![0.0; self.query.terms.len() * GRADES.len()];
         for spot in spots {
             counts[spot.feature()] += WEIGHTS.of(Field::Path);
         }
@@ -156,10 +156,10 @@ impl Search<'_> {
 
     fn rarity(&self, candidates: &[Candidate], pieces: usize) -> Vec<f64> {
         let having = |term: usize| candidates.iter().map(|candidate| candidate.pieces[term] as usize).sum();
-        (0..self.query.terms.len() * 2)
+        (0..self.query.terms.len() * GRADES.len())
             .map(|index| {
-                let grade = if index % 2 == 0 { Grade::Same } else { Grade::Part };
-                WEIGHTS.rarity(pieces, having(index), grade, self.query.terms[index / 2].weak)
+                let (term, grade) = (index / GRADES.len(), GRADES[index % GRADES.len()]);
+                WEIGHTS.rarity(pieces, having(index), grade, self.query.terms[term].weak)
             })
             .collect()
     }
@@ -256,7 +256,8 @@ impl Search<'_> {
         if test && !self.request.allow_tests {
             return None;
         }
-        let mut counts = file.candidate.on_path.clone();
+        let mut around = file.candidate.on_path.clone();
+        let mut counts = vec![0.0; around.len()];
         let own = block.filter(|_| unit.kind != Kind::Lines);
         for spot in spots {
             let at = spot.at as usize;
@@ -269,24 +270,29 @@ impl Search<'_> {
             };
             counts[spot.feature()] += WEIGHTS.of(field);
         }
-        let around = match own {
+        let scope = match own {
             Some(block) => outline.scope(block),
             None => block.and_then(|block| block.name.as_deref()),
         };
-        if let Some(scope) = around {
+        if let Some(scope) = scope {
             let mut above = Vec::new();
             self.scanner.scan(scope.as_bytes(), known, &mut above);
             for spot in above {
-                counts[spot.feature()] += WEIGHTS.of(Field::Scope);
+                around[spot.feature()] += WEIGHTS.of(Field::Scope);
             }
         }
-        if !self.passes(&file.candidate.shown, &|term| Some(counts[term * 2] + counts[term * 2 + 1] > 0.0)) {
+        for (count, around) in counts.iter_mut().zip(&around) {
+            *count += around;
+        }
+        let is_there = |term: usize| Some(own_features(term).any(|at| counts[at] > 0.0));
+        if !self.passes(&file.candidate.shown, &is_there) {
             return None;
         }
         let code = outline.slice(unit.lines[0], unit.lines[1]);
+        let covered = WEIGHTS.covered(spots, &around, rarity);
         let near = WEIGHTS.near(spots, rarity);
-        let score = (WEIGHTS.score(&counts, rarity, count_words(code)) + near)
-            * WEIGHTS.standing(unit.kind, test, file.is_prose());
+        let score = (WEIGHTS.score(&counts, rarity, count_words(code)) * covered + near)
+            * WEIGHTS.standing(unit.kind, unit.lines[1] + 1 - unit.lines[0], test, file.matter());
         let mut matched: Vec<usize> = spots
             .iter()
             .filter(|spot| spot.grade == Grade::Same)
@@ -314,39 +320,36 @@ struct File<'f> {
 }
 
 impl File<'_> {
-    /// Texts and data: what they say about code is not the code.
-    fn is_prose(&self) -> bool {
+    fn matter(&self) -> Matter {
         use SupportLang as L;
+        let path = Path::new(&self.candidate.shown);
+        let ending = path.extension().and_then(|extension| extension.to_str());
         match self.language {
-            Some(L::Markdown | L::Json | L::Yaml | L::Html) => true,
-            Some(_) => false,
-            None => !matches!(
-                Path::new(&self.candidate.shown).extension().and_then(|extension| extension.to_str()),
+            Some(L::Markdown | L::Json | L::Yaml | L::Html) => Matter::Prose,
+            Some(L::TypeScript) if self.candidate.shown.ends_with(".d.ts") => Matter::Declarations,
+            Some(L::Python) if ending == Some("pyi") => Matter::Declarations,
+            Some(_) => Matter::Code,
+            None => match ending {
                 Some(
-                    "scala"
-                        | "dart"
-                        | "lua"
-                        | "ex"
-                        | "exs"
-                        | "hs"
-                        | "zig"
-                        | "pl"
-                        | "r"
-                        | "jl"
-                        | "ml"
-                        | "sql"
-                        | "proto"
-                        | "vue"
-                )
-            ),
+                    "scala" | "dart" | "lua" | "ex" | "exs" | "hs" | "zig" | "pl" | "r" | "jl" | "ml" | "sql"
+                    | "proto" | "vue",
+                ) => Matter::Code,
+                _ => Matter::Prose,
+            },
         }
     }
 }
 
+/// The places of a term in lists with one entry per term and grade; other words for it are not the term.
+fn own_features(term: usize) -> impl Iterator<Item = usize> {
+    let of = |grade: Grade| Spot { at: 0, term: u8::try_from(term).unwrap_or(u8::MAX), grade }.feature();
+    [of(Grade::Same), of(Grade::Part)].into_iter()
+}
+
 /// For each term and grade, how many pieces of a file have it.
 fn pieces_with(spots: &[Spot], terms: usize) -> Vec<u32> {
-    let mut counts = vec![0; terms * 2];
-    let mut last = vec![None; terms * 2];
+    let mut counts = vec![0; terms * GRADES.len()];
+    let mut last = vec![None; terms * GRADES.len()];
     for spot in spots {
         let (term, piece) = (spot.feature(), spot.at as usize / PIECE);
         if last[term] != Some(piece) {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use aho_corasick::{AhoCorasick, MatchKind, packed};
 
 use super::grammar::Term;
-use crate::{abbreviations, words};
+use crate::{abbreviations, irregular, synonyms, words};
 
 /// A shorter beginning of a word stands for the word: `config` for configuration, `init` for initialize.
 const SHORTEST_PART: usize = 4;
@@ -16,10 +16,25 @@ const LONGEST_WORD: usize = 64;
 /// How well a word in the file fits a word of the query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Grade {
+    /// Another word that often means the same.
+    Kin,
     /// One is the beginning of the other.
     Part,
     /// The same stem, or the phrase itself.
     Same,
+}
+
+/// In the order of their places in a list with one entry per term and grade.
+pub(super) const GRADES: [Grade; 3] = [Grade::Same, Grade::Part, Grade::Kin];
+
+impl Grade {
+    fn place(self) -> usize {
+        match self {
+            Self::Same => 0,
+            Self::Part => 1,
+            Self::Kin => 2,
+        }
+    }
 }
 
 /// A word of the query in the file.
@@ -31,9 +46,9 @@ pub(super) struct Spot {
 }
 
 impl Spot {
-    /// The place in a list with one entry per term and grade: the same word, then parts of it.
+    /// The place in a list with one entry per term and grade.
     pub(super) fn feature(self) -> usize {
-        usize::from(self.term) * 2 + usize::from(self.grade == Grade::Part)
+        usize::from(self.term) * GRADES.len() + self.grade.place()
     }
 }
 
@@ -57,8 +72,10 @@ enum Beginnings {
 #[derive(Debug)]
 struct Word {
     term: Term,
-    /// Stems of other words for it.
+    /// Stems of its short and long forms.
     also: Vec<String>,
+    /// Stems of other words for it.
+    kin: Vec<String>,
 }
 
 /// What is known of words that were met before, one per thread.
@@ -71,9 +88,12 @@ impl Scanner {
             .iter()
             .take(usize::from(u8::MAX))
             .map(|term| {
-                let other =
-                    if term.phrase || term.strict { Vec::new() } else { abbreviations::also(&term.stem) };
-                Word { term: term.clone(), also: other }
+                let (mut also, mut kin) = (Vec::new(), Vec::new());
+                if !term.phrase && !term.strict {
+                    also = abbreviations::also(&term.stem);
+                    kin = synonyms::of(&term.stem);
+                }
+                Word { term: term.clone(), also, kin }
             })
             .collect();
         let beginnings = Beginnings::new(&words)?;
@@ -147,7 +167,9 @@ impl Scanner {
             } else if term.strict {
                 None
             } else {
-                (is_part(&term.stem, &stem) || wanted.also.contains(&stem)).then_some(Grade::Part)
+                let part = is_part(&term.stem, &stem) || wanted.also.contains(&stem);
+                let kin = || wanted.kin.contains(&stem).then_some(Grade::Kin);
+                if part { Some(Grade::Part) } else { kin() }
             }
         };
         (0..).zip(&self.words).filter_map(|(index, term)| fits(term).map(|grade| (index, grade))).collect()
@@ -160,8 +182,10 @@ impl Beginnings {
     fn new(words: &[Word]) -> Result<Option<Self>, aho_corasick::BuildError> {
         let mut all: Vec<&str> = Vec::new();
         for word in words.iter().filter(|word| !word.term.phrase) {
-            all.push(beginning(&word.term.stem));
-            all.extend(word.also.iter().map(|other| beginning(other)));
+            for stem in [&word.term.stem].into_iter().chain(&word.also).chain(&word.kin) {
+                all.push(beginning(stem));
+                all.extend(irregular::forms(stem).iter().map(|form| beginning(form)));
+            }
         }
         all.sort_unstable();
         // What begins with a shorter beginning is found with it.

@@ -2,7 +2,7 @@
 
 use crate::blocks::Kind;
 
-use super::scan::{Grade, Spot};
+use super::scan::{GRADES, Grade, Spot};
 
 /// Where in a unit a word stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +17,16 @@ pub(super) enum Field {
     Body,
 }
 
+/// What a file is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Matter {
+    Code,
+    /// Signatures alone, with the code elsewhere: `.d.ts`, `.pyi`.
+    Declarations,
+    /// Texts and data: what they say about code is not the code.
+    Prose,
+}
+
 /// The numbers of the ranking. They were found on one half of the relevance questions.
 #[derive(Clone, Debug)]
 pub(super) struct Weights {
@@ -29,11 +39,13 @@ pub(super) struct Weights {
     body: f64,
     /// A word that only begins like the one that was asked for.
     part: f64,
+    /// Another word that often means the same.
+    kin: f64,
     k1: f64,
     b: f64,
     /// Words in a unit of usual length.
     usual: f64,
-    /// How much it counts that many different words of the query are there.
+    /// How much it counts that many different words of the query stand together.
     coverage: f64,
     /// What it counts that two words stand side by side as they do in the query.
     near: f64,
@@ -41,6 +53,8 @@ pub(super) struct Weights {
     test: f64,
     lines: f64,
     prose: f64,
+    declarations: f64,
+    huge: f64,
 }
 
 pub(super) const WEIGHTS: Weights = Weights {
@@ -52,15 +66,18 @@ pub(super) const WEIGHTS: Weights = Weights {
     comment: 1.1,
     body: 1.0,
     part: 0.5,
+    kin: 0.25,
     k1: 1.0,
     b: 0.6,
     usual: 80.0,
-    coverage: 0.7,
-    near: 0.5,
+    coverage: 0.55,
+    near: 0.3,
     weak: 0.25,
     test: 0.6,
     lines: 0.7,
-    prose: 0.45,
+    prose: 0.4,
+    declarations: 0.6,
+    huge: 0.8,
 };
 
 impl Weights {
@@ -81,24 +98,41 @@ impl Weights {
     pub(super) fn score(&self, counts: &[f64], rarity: &[f64], words: usize) -> f64 {
         #[expect(clippy::cast_precision_loss, reason = "a unit has few words")]
         let length = 1.0 - self.b + self.b * words as f64 / self.usual;
-        let (mut sum, mut covered, mut all) = (0.0, 0.0, 0.0);
-        for (counts, rarity) in counts.chunks_exact(2).zip(rarity.chunks_exact(2)) {
-            let worth = |index: usize| {
-                let tf = counts[index] / length;
-                rarity[index] * tf * (self.k1 + 1.0) / (tf + self.k1)
+        let mut sum = 0.0;
+        for (counts, rarity) in counts.chunks_exact(GRADES.len()).zip(rarity.chunks_exact(GRADES.len())) {
+            let worth = |(count, rarity): (&f64, &f64)| {
+                let tf = count / length;
+                rarity * tf * (self.k1 + 1.0) / (tf + self.k1)
             };
-            all += rarity[0];
-            // The word itself or a part of it, whichever says more.
-            sum += worth(0).max(worth(1));
-            let there = |index: usize| rarity[index] * counts[index].min(1.0);
-            covered += there(0).max(there(1)).min(rarity[0]);
+            // The word itself, a part of it or another word for it, whichever says most.
+            sum += counts.iter().zip(rarity).map(worth).fold(0.0, f64::max);
         }
-        if all > 0.0 { sum * (covered / all).powf(self.coverage) } else { 0.0 }
+        sum
+    }
+
+    /// What it counts how much of the query stands together in the best window of a unit; what stands around the unit
+    /// is near every window. In all of a very long function there is something of everything.
+    pub(super) fn covered(&self, spots: &[Spot], around: &[f64], rarity: &[f64]) -> f64 {
+        let mut inside = vec![0_u32; rarity.len()];
+        let (mut best, mut from): (f64, usize) = (0.0, 0);
+        for spot in spots {
+            let feature = spot.feature();
+            inside[feature] += 1;
+            while spots[from].at + WINDOW < spot.at {
+                inside[spots[from].feature()] -= 1;
+                from += 1;
+            }
+            if inside[feature] == 1 {
+                best = best.max(share(&inside, around, rarity));
+            }
+        }
+        let all: f64 = rarity.chunks_exact(GRADES.len()).map(|term| term[0]).sum();
+        if all > 0.0 { (best / all).powf(self.coverage) } else { 0.0 }
     }
 
     /// What words that are neighbours in the query and in the text count, each pair once.
     pub(super) fn near(&self, spots: &[Spot], rarity: &[f64]) -> f64 {
-        let mut seen = vec![false; rarity.len() / 2];
+        let mut seen = vec![false; rarity.len() / GRADES.len()];
         let mut sum = 0.0;
         for pair in spots.windows(2) {
             let (first, second) = (usize::from(pair[0].term), usize::from(pair[1].term));
@@ -110,17 +144,19 @@ impl Weights {
         sum
     }
 
-    /// What the kind of a unit and of its file count.
-    pub(super) fn standing(&self, kind: Kind, test: bool, prose: bool) -> f64 {
-        let mut factor = 1.0;
+    /// What the kind and the length of a unit and the matter of its file count.
+    pub(super) fn standing(&self, kind: Kind, lines: usize, test: bool, matter: Matter) -> f64 {
+        let mut factor = match matter {
+            Matter::Code if kind == Kind::Lines => self.lines,
+            Matter::Code => 1.0,
+            Matter::Declarations => self.declarations,
+            Matter::Prose => self.prose,
+        };
         if test {
             factor *= self.test;
         }
-        if kind == Kind::Lines && !prose {
-            factor *= self.lines;
-        }
-        if prose {
-            factor *= self.prose;
+        if lines > HUGE {
+            factor *= self.huge;
         }
         factor
     }
@@ -131,7 +167,13 @@ impl Weights {
         #[expect(clippy::cast_precision_loss, reason = "there are few pieces")]
         let (pieces, having) = (pieces as f64, having as f64);
         let rarity = (1.0 + (pieces - having + 0.5) / (having + 0.5)).ln();
-        rarity * if weak { self.weak } else { 1.0 } * if grade == Grade::Part { self.part } else { 1.0 }
+        rarity
+            * if weak { self.weak } else { 1.0 }
+            * match grade {
+                Grade::Same => 1.0,
+                Grade::Part => self.part,
+                Grade::Kin => self.kin,
+            }
     }
 }
 
@@ -140,6 +182,24 @@ const NEIGHBOURS: u32 = 24;
 
 /// A window of this many bytes is about a function.
 const WINDOW: u32 = 1600;
+
+/// A unit with more lines than this is no answer that somebody likes to read.
+const HUGE: usize = 120;
+
+/// What of the query's weight is in a window or around the unit.
+fn share(inside: &[u32], around: &[f64], rarity: &[f64]) -> f64 {
+    let places: Vec<f64> = inside.iter().zip(around).zip(rarity).map(there).collect();
+    let own = rarity.chunks_exact(GRADES.len()).map(|term| term[0]);
+    places
+        .chunks_exact(GRADES.len())
+        .zip(own)
+        .map(|(term, own)| term.iter().copied().fold(0.0, f64::max).min(own))
+        .sum()
+}
+
+fn there(((inside, around), rarity): ((&u32, &f64), &f64)) -> f64 {
+    if *inside > 0 { *rarity } else { rarity * around.min(1.0) }
+}
 
 /// What the best unit of a file may be worth, before it is parsed: the rarest words that stand close together.
 pub(super) fn promise(spots: &[Spot], on_path: &[f64], rarity: &[f64]) -> f64 {

@@ -46,6 +46,57 @@ fn words_are_found_in_names_of_every_style_and_in_other_forms() {
 }
 
 #[test]
+fn other_words_for_a_word_raise_a_result_but_are_none_by_themselves() {
+    let tree = Tree::new(&[
+        ("a.rs", "fn one(cache: &mut Cache) { cache.touch(); }\n"),
+        ("b.rs", "fn two(cache: &mut Cache) { cache.remove(); }\n"),
+        ("c.rs", "fn three(list: &mut List) { list.remove(); }\n"),
+    ]);
+    assert_eq!(tree.found("delete cache"), ["b.rs:1-1", "a.rs:1-1"], "remove is another word for delete");
+    assert!(tree.found("+delete cache").is_empty(), "what must be there is the word itself");
+    assert!(tree.found("delete").is_empty());
+}
+
+#[test]
+fn forms_that_no_ending_explains_are_the_same_word() {
+    let tree =
+        Tree::new(&[("a.rs", "fn sent() {}\n"), ("b.rs", "fn send() {}\n"), ("c.rs", "fn sense() {}\n")]);
+    for query in ["send", "sent", "sending"] {
+        assert_eq!(tree.found(query), ["a.rs:1-1", "b.rs:1-1"], "{query}");
+    }
+    assert_eq!(tree.found("fn -sent"), ["c.rs:1-1"], "an exclusion holds for all forms");
+}
+
+#[test]
+fn flags_dashes_and_signs_in_a_question_are_taken_as_they_are_meant() {
+    let tree = Tree::new(&[
+        ("a.rs", "fn one(path: &str) { path.replace(\"~\", home()) }\n"),
+        ("b.rs", "fn two(path: &str) { path.replace(\"/../\", home()) }\n"),
+        ("c.rs", "fn inspect(path: &str) { path.replace() }\n"),
+    ]);
+    assert_eq!(tree.found("replace ~ in a path")[0], "a.rs:1-1");
+    assert_eq!(tree.found("replace /../ in a path")[0], "b.rs:1-1");
+    assert_eq!(tree.found("replace a path with --inspect, please")[0], "c.rs:1-1");
+    assert_eq!(tree.found("replace - inspect").len(), 3, "a dash between words excludes nothing");
+    assert_eq!(tree.found("replace -inspect").len(), 2);
+    assert_eq!(tree.found("replace + inspect").len(), 3);
+    assert_eq!(tree.found("replace +inspect").len(), 1);
+}
+
+#[test]
+fn code_ranks_before_declarations_and_before_functions_without_end() {
+    let words = "  // evict stale sessions\n";
+    let long = format!("function sweep() {{\n{words}{}}}\n", "  step();\n".repeat(150));
+    let tree = Tree::new(&[
+        ("a.d.ts", "/** Evict stale sessions. */\ndeclare function tidy(): void;\n"),
+        ("b.ts", "/** Evict stale sessions. */\nfunction tidy(): void {}\n"),
+        ("c.ts", &long),
+    ]);
+    let found = tree.found("evict stale sessions");
+    assert_eq!(found, ["b.ts:1-2", "a.d.ts:1-2", "c.ts:1-153"]);
+}
+
+#[test]
 fn operators_decide_what_may_be_a_result() {
     let tree = Tree::new(&[
         ("a.rs", "fn one() { red(); green(); }\n"),
