@@ -1,5 +1,7 @@
 //! What is kept and counted of one conversation.
 
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use acp_dialect::{Dialect, Side};
@@ -7,7 +9,7 @@ use acp_host::LinesListener;
 use acp_rpc::Direction;
 use memchr::memchr_iter;
 
-use crate::journal::{Closed, Journal, Keeper, Opened, What};
+use crate::journal::{Closed, Decided, Journal, JournalError, Keeper, Opened, What};
 use crate::metrics::{Metrics, Value};
 use crate::proxy::Outcome;
 use crate::settings::Settings;
@@ -60,11 +62,55 @@ impl Drop for Counted {
     }
 }
 
+/// The journal of one conversation. A desk decides before the lines that it has passed on are kept, so its decisions wait
+/// for those. Clones share it.
+#[derive(Clone)]
+pub(crate) struct Minutes {
+    keeper: Keeper,
+    waiting: Arc<Mutex<Waiting>>,
+}
+
+#[derive(Default)]
+struct Waiting {
+    /// How many lines of the agent are kept.
+    kept: u64,
+    /// Decisions, and how many lines come before them.
+    decided: VecDeque<(u64, Decided)>,
+}
+
+impl Minutes {
+    /// Keeps a decision, as soon as so many lines of the agent are.
+    pub(crate) fn decided(&self, after: u64, decided: Decided) -> Result<(), JournalError> {
+        let mut waiting = self.lock();
+        waiting.decided.push_back((after, decided));
+        self.settle(&mut waiting)
+    }
+
+    /// So many more lines of the agent are kept.
+    fn kept(&self, lines: u64) -> Result<(), JournalError> {
+        let mut waiting = self.lock();
+        waiting.kept = waiting.kept.saturating_add(lines);
+        self.settle(&mut waiting)
+    }
+
+    fn settle(&self, waiting: &mut Waiting) -> Result<(), JournalError> {
+        let kept = waiting.kept;
+        while let Some((_, decided)) = waiting.decided.pop_front_if(|(after, _)| *after <= kept) {
+            self.keeper.decided(decided)?;
+        }
+        Ok(())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// One conversation.
 pub(crate) struct Conduct {
     /// The form in which the agent reaches the relay.
     pub(crate) agent: Dialect,
-    journal: Option<(Journal, Keeper)>,
+    journal: Option<(Journal, Minutes)>,
     counts: Option<Counts>,
 }
 
@@ -79,7 +125,7 @@ impl Conduct {
     ) -> Result<Conduct, String> {
         let journal = settings.journal.clone().map(|journal| {
             let keeper = journal.keeper(number, Instant::now());
-            (journal, keeper)
+            (journal, Minutes { keeper, waiting: Arc::default() })
         });
         if let Some((journal, _)) = &journal {
             let opened = Opened {
@@ -95,14 +141,14 @@ impl Conduct {
         Ok(Conduct { agent, journal, counts: settings.duties.turns.then(|| counts.clone()) })
     }
 
-    pub(crate) fn keeper(&self) -> Option<Keeper> {
-        self.journal.as_ref().map(|(_, keeper)| keeper.clone())
+    pub(crate) fn minutes(&self) -> Option<Minutes> {
+        self.journal.as_ref().map(|(_, minutes)| minutes.clone())
     }
 
-    /// Hears every line before it is passed on.
-    pub(crate) fn listener(&self) -> Option<LinesListener> {
-        let (keeper, counts) = (self.keeper(), self.counts.clone());
-        if keeper.is_none() && counts.is_none() {
+    /// Hears every line before it is passed on. `desked`: a desk decides, whose decisions wait for these lines.
+    pub(crate) fn listener(&self, desked: bool) -> Option<LinesListener> {
+        let (minutes, counts) = (self.minutes(), self.counts.clone());
+        if minutes.is_none() && counts.is_none() {
             return None;
         }
         Some(Box::new(move |from, at, lines| {
@@ -111,20 +157,28 @@ impl Conduct {
                 Side::Agent => (Direction::AgentToClient, 1),
             };
             let block = lines.ends_with(b"\n");
+            let count = || if block { memchr_iter(b'\n', lines).count() as u64 } else { 1 };
             if let Some(counts) = &counts {
-                let count = if block { memchr_iter(b'\n', lines).count() } else { 1 };
-                counts.lines[index].add(count as u64);
+                counts.lines[index].add(count());
                 counts.bytes[index].add(lines.len() as u64);
             }
-            let Some(keeper) = &keeper else { return Ok(()) };
+            let Some(minutes) = &minutes else { return Ok(()) };
             let what = if block { What::Block(lines.clone()) } else { What::Message(lines.clone()) };
-            keeper.lines(at, dir, what).map_err(|error| error.to_string())
+            let kept = minutes.keeper.lines(at, dir, what);
+            let kept = match from {
+                Side::Agent if desked => kept.and_then(|()| minutes.kept(count())),
+                _ => kept,
+            };
+            kept.map_err(|error| error.to_string())
         }))
     }
 
     /// The conversation is over.
     pub(crate) fn end(&self, outcome: &Outcome) {
-        let Some((journal, keeper)) = &self.journal else { return };
+        let Some((journal, minutes)) = &self.journal else { return };
+        // Nothing comes any more that they could wait for.
+        let _ = minutes.kept(u64::MAX);
+        let keeper = &minutes.keeper;
         let outcome = match outcome {
             Outcome::Left => "the client left",
             Outcome::Stopped => "the proxy was told to stop",

@@ -12,7 +12,8 @@ use acp_script::faults::Fault;
 use bytes::Bytes;
 use memchr::memmem::Finder;
 
-use crate::journal::{Decided, Keeper};
+use crate::conduct::Minutes;
+use crate::journal::Decided;
 use crate::metrics::{Metrics, Value};
 use crate::splice::Splice;
 use crate::talk::{Level, Talk};
@@ -119,7 +120,9 @@ pub(crate) struct Desk {
     pub(crate) office: Arc<Office>,
     talk: Talk,
     number: u64,
-    keeper: Option<Keeper>,
+    minutes: Option<Minutes>,
+    /// How many lines were passed on to the client.
+    pub(crate) passed: u64,
     /// Who sees what passes here.
     pub(crate) heard: Option<Heard>,
     /// For requests that have none of their own.
@@ -141,7 +144,7 @@ impl Desk {
         office: Arc<Office>,
         talk: Talk,
         number: u64,
-        keeper: Option<Keeper>,
+        minutes: Option<Minutes>,
         heard: Option<Heard>,
         trace: Option<String>,
     ) -> Desk {
@@ -149,7 +152,8 @@ impl Desk {
             office,
             talk,
             number,
-            keeper,
+            minutes,
+            passed: 0,
             heard,
             trace,
             clerk: Clerk::default(),
@@ -393,8 +397,8 @@ impl Desk {
         request: &Frame,
         answer: Frame,
     ) -> Handling {
-        if let Some(keeper) = &self.keeper {
-            let kept = keeper.decided(Decided {
+        if let Some(minutes) = &self.minutes {
+            let decided = Decided {
                 conversation: 0,
                 t: 0,
                 dir: dir.to_owned(),
@@ -404,8 +408,8 @@ impl Desk {
                 reason: reason.to_owned(),
                 request: request.text().unwrap_or_default().to_owned(),
                 answer: answer.text().unwrap_or_default().to_owned(),
-            });
-            if let Err(error) = kept {
+            };
+            if let Err(error) = minutes.decided(self.passed, decided) {
                 return Handling::Stop(error.to_string());
             }
         }

@@ -262,8 +262,8 @@ impl Proxy {
         };
         let agent = acp_host::translated_again(agent, self.settings.agent, options, watch, &self.agents);
         let talk = self.talk.clone();
-        let (office, keeper) = (self.office.clone(), conduct.keeper());
-        let desk = Desk::new(office, talk.clone(), number, keeper, heard, guest.trace.clone());
+        let (office, minutes) = (self.office.clone(), conduct.minutes());
+        let desk = Desk::new(office, talk.clone(), number, minutes, heard, guest.trace.clone());
         station::behind(agent, desk, talk, number)
     }
 
@@ -286,7 +286,7 @@ impl Proxy {
         let lint = self.lint(dialect, conduct.agent, number);
         let Attended { heard, by_desk, mut orders } = attended;
         let mut watch = self.watch(number, lint.clone());
-        watch.heard = conduct.listener();
+        watch.heard = conduct.listener(by_desk);
         if let (Some(heard), false) = (&heard, by_desk) {
             witness::attach(&mut watch, heard);
         }

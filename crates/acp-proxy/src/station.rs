@@ -204,6 +204,7 @@ impl Station {
     /// A line for the client.
     fn pass(&mut self, line: Bytes) {
         self.show(Side::Agent, &line);
+        self.desk.passed += 1;
         self.to_client.push_back(line);
     }
 

@@ -110,7 +110,7 @@ impl Nats {
         let mut jobs = JoinSet::new();
         shop.take(&mut jobs, &mut stop).await;
         shop.wind_down(jobs).await;
-        drop(helpers);
+        helpers.shutdown().await;
         let _ = tell_end.send(true);
         shop.leave_all().await;
     }

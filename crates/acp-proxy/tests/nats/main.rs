@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use acp_proxy::aggregate::Limits;
 use acp_proxy::event::{Body, Event};
 use acp_proxy::nats::payload::{Prompt, Task, TaskResult};
-use acp_proxy::nats::{Access, Nats, Progress, Settings, Subjects, TaskClient, Work};
+use acp_proxy::nats::{Access, Nats, NatsError, Progress, Settings, Subjects, TaskClient, Work};
 use acp_proxy::{Proxy, Say, Saying};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -92,7 +92,16 @@ impl Site {
             eprintln!("{saying}");
             kept.lock().expect("whole").push(saying.to_string());
         });
-        let nats = Nats::start(plan.nats, say.clone()).await.expect("NATS can be used");
+        let began = Instant::now();
+        let nats = loop {
+            match Nats::start(plan.nats.clone(), say.clone()).await {
+                Ok(nats) => break nats,
+                // One that was stopped lets go of its spool with its last task.
+                Err(NatsError::SpoolInUse(_)) if began.elapsed() < PATIENCE => {}
+                Err(error) => panic!("{error}"),
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        };
         let proxy = Proxy::new(plan.proxy, agent::opener(world), say);
         let proxy = Arc::new(proxy.witnessed(Arc::new(nats.clone())));
         let (stop, stopped) = watch::channel(false);

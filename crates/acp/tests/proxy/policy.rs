@@ -83,6 +83,42 @@ fn a_policy_decides_what_it_knows_and_passes_the_rest_on_untouched() {
 }
 
 #[test]
+fn a_decision_comes_after_what_it_is_about_on_record() {
+    let place = Place::new();
+    let proxy = Proxy::tcp(&place, &["--command", &place.mock("--dialect v1"), "--policy", "read"]);
+    let mut talker = talker(&place, &proxy);
+    talker.new_session();
+    let turn = talker.prompt("Ask for permission");
+    talker.result(turn);
+    let session = talker.session.clone();
+    drop(talker);
+    place.wait_for_processes(0);
+    assert_eq!(proxy.stop().0, Some(0));
+    let replay = |format: &str| {
+        let output = place.acp(&["replay", &session, "--format", format]).output().expect("acp runs");
+        String::from_utf8(output.stdout).expect("text")
+    };
+    for (format, marks) in [
+        (
+            "text",
+            ["* pending Take a note", "proxy: deny session/request_permission", "* failed  Take a note"],
+        ),
+        (
+            "events",
+            [
+                r#""sessionUpdate":"tool_call","#,
+                r#""by":"policy","reason":"policy read denies"#,
+                "tool_call_update",
+            ],
+        ),
+    ] {
+        let text = replay(format);
+        let places = marks.map(|mark| text.find(mark).unwrap_or_else(|| panic!("no {mark} in {text}")));
+        assert!(places.is_sorted(), "{text}");
+    }
+}
+
+#[test]
 fn a_cancelled_turn_is_the_clients_to_answer_whatever_the_policy_says() {
     let place = Place::new();
     let ask = permission("p1", "git status");
