@@ -12,7 +12,8 @@ use crate::talk::{Level, Say, Saying};
 /// Where NATS is, and who we are there.
 #[derive(Clone, Debug, Default)]
 pub struct Access {
-    /// One or more addresses, separated by commas: `nats://HOST:PORT`, `tls://HOST:PORT`.
+    /// One or more addresses, separated by commas: `nats://HOST:PORT`, `tls://HOST:PORT`. A name and its password, or a
+    /// token, before the host (`nats://me:secret@HOST`) are used where nothing else says who we are.
     pub url: String,
     /// A file with a JWT and a seed.
     pub creds: Option<PathBuf>,
@@ -80,8 +81,9 @@ impl Access {
         let (tell, standing) = watch::channel(Standing::default());
         let options = self.options(name, say, Arc::new(tell)).await?;
         let options = if patient { options.retry_on_initial_connect() } else { options };
-        let servers: Vec<&str> = self.url.split(',').map(str::trim).collect();
-        let url = || self.url.clone();
+        let bare = shown(&self.url);
+        let servers: Vec<&str> = bare.split(',').collect();
+        let url = || shown(&self.url);
         let connecting = tokio::time::timeout(PATIENCE, options.connect(servers));
         match connecting.await {
             Ok(Ok(client)) => Ok((client, standing)),
@@ -91,6 +93,21 @@ impl Access {
                     async_nats::ConnectError::from(std::io::Error::from(std::io::ErrorKind::TimedOut));
                 Err(AccessError::Connect { url: url(), error })
             }
+        }
+    }
+
+    /// A name and its password, or a token: given, or else in the address.
+    fn said(&self) -> (Option<(String, String)>, Option<String>) {
+        let given =
+            self.creds.is_some() || self.nkey.is_some() || self.token.is_some() || self.user.is_some();
+        let first = self.url.split(',').next().unwrap_or_default().trim();
+        let first = first.split_once("://").map_or(first, |(_, rest)| rest);
+        match first.rsplit_once('@') {
+            Some((who, _)) if !given => match who.split_once(':') {
+                Some((user, password)) => (Some((decoded(user), decoded(password))), None),
+                None => (None, Some(decoded(who))),
+            },
+            _ => (self.user.clone(), self.token.clone()),
         }
     }
 
@@ -110,11 +127,12 @@ impl Access {
             let file = |error| AccessError::File { what: "the credentials", path: path.clone(), error };
             options = options.credentials_file(path).await.map_err(file)?;
         }
-        if let Some(token) = &self.token {
-            options = options.token(token.clone());
+        let (user, token) = self.said();
+        if let Some(token) = token {
+            options = options.token(token);
         }
-        if let Some((user, password)) = &self.user {
-            options = options.user_and_password(user.clone(), password.clone());
+        if let Some((user, password)) = user {
+            options = options.user_and_password(user, password);
         }
         if let Some(path) = &self.nkey {
             let file = |error| AccessError::File { what: "the nkey seed", path: path.clone(), error };
@@ -129,12 +147,38 @@ impl Access {
             readable("the certificate's key", key)?;
             options = options.add_client_certificate(certificate.clone(), key.clone());
         }
-        let (say, url) = (say.clone(), self.url.clone());
+        let (say, url) = (say.clone(), shown(&self.url));
         Ok(options.event_callback(move |event| {
             heard(&event, &tell, &say, &url);
             std::future::ready(())
         }))
     }
+}
+
+/// Addresses as they may be told: without the name and the password, or the token, that one may have in it.
+fn shown(url: &str) -> String {
+    let one = |address: &str| match (address.split_once("://"), address.rsplit_once('@')) {
+        (Some((scheme, _)), Some((_, host))) => format!("{scheme}://{host}"),
+        (None, Some((_, host))) => host.to_owned(),
+        (_, None) => address.to_owned(),
+    };
+    url.split(',').map(|address| one(address.trim())).collect::<Vec<_>>().join(",")
+}
+
+/// Part of an address, in which `%40` stands for `@`.
+fn decoded(text: &str) -> String {
+    let mut pieces = text.split('%');
+    let mut out = pieces.next().unwrap_or_default().as_bytes().to_vec();
+    for piece in pieces {
+        match piece.split_at_checked(2).map(|(hex, rest)| (u8::from_str_radix(hex, 16), rest)) {
+            Some((Ok(byte), rest)) => {
+                out.push(byte);
+                out.extend_from_slice(rest.as_bytes());
+            }
+            _ => out.extend([b"%", piece.as_bytes()].concat()),
+        }
+    }
+    String::from_utf8_lossy(&out).into_owned()
 }
 
 /// Reads a file once, so that a wrong name is told by name and not as a failed handshake.
@@ -187,6 +231,23 @@ fn pause(attempts: usize) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_address_is_told_with_a_secret_in_it() {
+        let told = shown("nats://me:p@ss@one:4222, tls://t0ken@two:4222,three:4222,me:secret@four");
+        assert_eq!(told, "nats://one:4222,tls://two:4222,three:4222,four");
+    }
+
+    #[test]
+    fn an_address_may_say_who_we_are_and_what_is_given_is_stronger() {
+        let at = |url: &str| Access { url: url.to_owned(), ..Access::default() };
+        let me = |password: &str| Some(("me".to_owned(), password.to_owned()));
+        assert_eq!(at("nats://me:p%40s%3as%@host:4222").said(), (me("p@s:s%"), None));
+        assert_eq!(at("tls://t0ken@host").said(), (None, Some("t0ken".to_owned())));
+        assert_eq!(at("nats://host:4222").said(), (None, None));
+        let given = Access { token: Some("other".to_owned()), ..at("nats://me:secret@host") };
+        assert_eq!(given.said(), (None, Some("other".to_owned())));
+    }
 
     #[test]
     fn pauses_grow_to_a_limit_and_are_never_all_the_same() {

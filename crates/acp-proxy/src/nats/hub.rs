@@ -13,6 +13,7 @@ use async_nats::jetstream::stream::{LastRawMessageErrorKind, RawMessageErrorKind
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::connect::{Access, AccessError, Standing};
+use super::ledger::Claim;
 use super::publisher::{Item, Publisher, What};
 use super::spool::{Left, leftovers};
 use super::streams::{self, StreamError, Streams};
@@ -311,6 +312,15 @@ impl Nats {
 impl Shared {
     pub(super) fn say(&self, level: Level, words: &str) {
         (self.say)(&Saying::plain(level, words));
+    }
+
+    /// Something about a task, with its parts for logs.
+    pub(super) fn say_task(&self, words: &str, claim: &Claim, stop_reason: Option<&str>) {
+        let mut fields = vec![("task", claim.task.as_str()), ("session", claim.session.as_str())];
+        fields.extend(claim.trace.as_deref().map(|trace| ("traceparent", trace)));
+        fields.extend(stop_reason.map(|reason| ("stopReason", reason)));
+        let words = format!("task {:?} {words}", claim.task);
+        (self.say)(&Saying { level: Level::Info, conversation: None, words: &words, fields: &fields });
     }
 
     /// What would be said again and again while something is wrong.

@@ -278,6 +278,7 @@ impl Workshop {
     async fn perform(&self, task: &Task, claim: &Claim, seat: &Arc<Seat>, delivery: &Delivery) {
         let counts = &self.shared().counts;
         counts.running.fetch_add(1, Ordering::Relaxed);
+        self.shared().say_task(&format!("begins in session {:?}", seat.session), claim, None);
         seat.occupy(Some(&task.id));
         let trace = claim.trace.as_deref().map(Arc::from);
         let end = self.nats.expect(&seat.session, &task.id, trace);
@@ -306,6 +307,7 @@ impl Workshop {
         let shared = self.shared();
         let session = (!claim.session.is_empty()).then(|| claim.session.clone());
         let result = TaskResult::of(&claim.task, &shared.agent, session, shared.now(), end);
+        shared.say_task(&format!("ends: {}", result.stop_reason), claim, Some(&result.stop_reason));
         shared.answer(result, claim.reply_to.as_deref(), claim.trace.as_deref()).await;
         shared.counts.ended.fetch_add(1, Ordering::Relaxed);
         shared.forget(&claim.task);

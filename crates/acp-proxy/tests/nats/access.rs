@@ -16,8 +16,9 @@ async fn works(access: &Access) {
     let site = Site::with(&access.url, &world, spool.path(), |plan| plan.nats.access = access.clone()).await;
     within(site.nats.ready()).await;
     let client = connect(access).await.expect("let in");
-    submit(&client, &task("t", "count 3")).await;
-    assert_eq!(result(&client, "t").await.stop_reason, "end_turn", "{}", site.said());
+    let id = acp_proxy::nats::trace::random_id();
+    submit(&client, &task(&id, "count 3")).await;
+    assert_eq!(result(&client, &id).await.stop_reason, "end_turn", "{}", site.said());
     site.stop().await;
 }
 
@@ -43,10 +44,14 @@ async fn with_a_name_and_its_password() {
     let server = Server::with(&["--user", "me", "--pass", "secret"]);
     let user = |password: &str| Some(("me".to_owned(), password.to_owned()));
     works(&Access { user: user("secret"), ..at(&server) }).await;
+    works(&Access { url: format!("nats://me:secret@{}", server.address()), ..Access::default() }).await;
     for stranger in [at(&server), Access { user: user("wrong"), ..at(&server) }] {
         let why = refused(&stranger).await;
         assert!(why.contains("credentials") && !why.contains("secret"), "{why}");
     }
+    let guess = Access { url: format!("nats://me:guess@{}", server.address()), ..Access::default() };
+    let told = refused(&guess).await;
+    assert!(told.contains(&format!("nats://{}", server.address())) && !told.contains("guess"), "{told}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

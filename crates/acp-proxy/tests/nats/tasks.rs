@@ -225,6 +225,8 @@ async fn the_trace_of_a_task_goes_on_in_all_that_comes_of_it() {
     }
     let seen: Vec<(&str, i32)> = seen.iter().map(|(kind, count)| (kind.as_str(), *count)).collect();
     assert_eq!(seen, [("event", 2), ("result", 1), ("status", 1), ("task", 1)]);
+    site.wait_for_words("task \"t\" begins in session").await;
+    site.wait_for_words("task \"t\" ends: end_turn").await;
     stage.stop().await;
 }
 
