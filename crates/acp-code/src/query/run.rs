@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use ast_grep_core::matcher::MatcherExt as _;
 use ast_grep_core::meta_var::MetaVariable;
@@ -22,6 +22,8 @@ use crate::{CodeError, Stop, lang, testcode};
 /// `ast-grep` leaves out files that are larger than this and have more lines than [`MANY_LINES`].
 const LARGE: usize = 3_000_000;
 const MANY_LINES: usize = 200_000;
+/// A file of more bytes than this waits for the end of the walk.
+const LATE: usize = 32 << 10;
 /// A literal is rare in a file when it stands there at most once in so many bytes. Where it is not, going through all
 /// nodes in one go takes less time than choosing among them.
 const APART: usize = 4096;
@@ -29,36 +31,20 @@ const APART: usize = 4096;
 /// Runs the query over the scope.
 pub(crate) fn run(request: &Request, scope: &Scope, stop: &Stop) -> Result<Results, CodeError> {
     let plan = Plan::new(request)?;
-    let (lookers, report) =
-        walk::files(scope, stop, Looker::default, |looker, path| looker.file(&plan, scope, path))?;
-    let (mut all, mut seen) = (Worker::default(), BTreeMap::<String, usize>::new());
-    let mut candidates = Vec::new();
-    for looker in lookers {
-        candidates.extend(looker.candidates);
-        all.unreadable.extend(looker.unreadable);
-        all.too_large.extend(looker.too_large);
-        for (language, count) in looker.seen {
-            *seen.entry(language).or_default() += count;
-        }
-    }
-    // The largest first, so that no thread is left with a large one at the end.
-    candidates.sort_by(|a, b| b.size.cmp(&a.size).then_with(|| a.path.cmp(&b.path)));
-    let workers = walk::share(
-        &candidates,
-        || stop.reason().is_none(),
-        Worker::default,
-        |worker, _, candidate| worker.file(&plan, request, scope, candidate),
-    );
+    let job = Job { plan: &plan, request, scope };
+    let (workers, report) =
+        walk::files(scope, stop, Worker::default, |worker, path| worker.file(&job, path))?;
+    let mut all = Worker::default();
+    workers.into_iter().for_each(|worker| all.join(worker));
+    let mut late = std::mem::take(&mut all.late);
+    late.sort_by(|a, b| b.size.cmp(&a.size).then_with(|| a.path.cmp(&b.path)));
+    let is_wanted = || stop.reason().is_none();
+    let workers =
+        walk::share(&late, is_wanted, Worker::default, |worker, _, late| worker.late_file(&job, late));
+    workers.into_iter().for_each(|worker| all.join(worker));
     let truncated = walk::stopped(stop)? || report.truncated;
-    for worker in workers {
-        all.found.extend(worker.found);
-        all.total += worker.total;
-        all.unreadable.extend(worker.unreadable);
-        all.not_text.extend(worker.not_text);
-        all.too_large.extend(worker.too_large);
-    }
     if all.found.is_empty()
-        && let Some(error) = plan.error(&seen, request)
+        && let Some(error) = plan.error(&all.seen, request)
     {
         return Err(error);
     }
@@ -68,7 +54,7 @@ pub(crate) fn run(request: &Request, scope: &Scope, stop: &Stop) -> Result<Resul
     notices.extend(walk::folded("cannot read", all.unreadable));
     notices.extend(walk::folded("left out because they are not UTF-8:", all.not_text));
     notices.extend(walk::folded("left out because they are too large to parse:", all.too_large));
-    if report.files > 0 && seen.is_empty() && !report.truncated {
+    if report.files > 0 && all.seen.is_empty() && !report.truncated {
         notices.push(plan.no_files());
     }
     Ok(Results { results: all.found, total, truncated, notices })
@@ -149,52 +135,21 @@ impl Plan {
 /// The pattern in a file's own language, and in those that it carries.
 type Parts<'p> = (Option<&'p Compiled>, Vec<&'p Compiled>);
 
-/// What is left of the parts in a file with these bytes.
-fn possible<'p>((own, carried): Parts<'p>, bytes: &[u8]) -> Option<Parts<'p>> {
-    let own = own.filter(|compiled| compiled.may_match(bytes));
-    let carried: Vec<&Compiled> = carried.into_iter().filter(|entry| entry.may_match(bytes)).collect();
-    (!bytes.is_empty() && (own.is_some() || !carried.is_empty())).then_some((own, carried))
+/// What is looked for, and where.
+struct Job<'j> {
+    plan: &'j Plan,
+    request: &'j Request,
+    scope: &'j Scope,
 }
 
-/// A file that has what every match must have.
-struct Candidate {
+/// A large file that has what every match must have.
+struct Late {
     path: PathBuf,
     host: SupportLang,
     size: usize,
 }
 
-/// One thread's share of the first look: which files can match?
-#[derive(Default)]
-struct Looker {
-    buffer: Buffer,
-    candidates: Vec<Candidate>,
-    seen: BTreeMap<String, usize>,
-    unreadable: Vec<String>,
-    too_large: Vec<String>,
-}
-
-impl Looker {
-    fn file(&mut self, plan: &Plan, scope: &Scope, path: PathBuf) {
-        let Some(host) = lang::of(&path) else { return };
-        let parts = plan.parts(host);
-        if plan.asked.is_none() || parts.is_some() {
-            *self.seen.entry(host.to_string()).or_default() += 1;
-        }
-        let Some(parts) = parts else { return };
-        match self.buffer.load(&path) {
-            Ok(Content::Whole) => {
-                let bytes = self.buffer.bytes();
-                if possible(parts, bytes).is_some() {
-                    self.candidates.push(Candidate { path, host, size: bytes.len() });
-                }
-            }
-            Ok(Content::Larger(_)) => self.too_large.push(scope.place.shown(&path)),
-            Err(error) => self.unreadable.push(format!("{} ({})", scope.place.shown(&path), plain(&error))),
-        }
-    }
-}
-
-/// One thread's share of the second look: the matches.
+/// One thread's share.
 #[derive(Default)]
 struct Worker {
     buffer: Buffer,
@@ -202,21 +157,63 @@ struct Worker {
     total: usize,
     /// There are enough matches in this file and before it: later files are only counted.
     enough: Option<String>,
+    /// What is parsed after the walk.
+    late: Vec<Late>,
+    seen: BTreeMap<String, usize>,
     unreadable: Vec<String>,
     not_text: Vec<String>,
     too_large: Vec<String>,
 }
 
 impl Worker {
-    fn file(&mut self, plan: &Plan, request: &Request, scope: &Scope, candidate: &Candidate) {
-        let Candidate { path, host, .. } = candidate;
-        let shown = || scope.place.shown(path);
-        if let Err(error) = self.buffer.load(path) {
-            self.unreadable.push(format!("{} ({})", shown(), plain(&error)));
-            return;
+    /// A file that the walk came upon. A large one waits: at the end all threads share them, the largest first, so that
+    /// none is left with a large one while the others have nothing to do.
+    fn file(&mut self, job: &Job<'_>, path: PathBuf) {
+        let Some(host) = lang::of(&path) else { return };
+        let parts = job.plan.parts(host);
+        if job.plan.asked.is_none() || parts.is_some() {
+            *self.seen.entry(host.to_string()).or_default() += 1;
         }
-        let bytes = self.buffer.bytes();
-        let Some((own, carried)) = plan.parts(*host).and_then(|parts| possible(parts, bytes)) else { return };
+        let Some(parts) = parts.and_then(|parts| self.load(job, &path, parts)) else { return };
+        let size = self.buffer.bytes().len();
+        if size > LATE {
+            self.late.push(Late { path, host, size });
+        } else {
+            self.matches(job, &path, host, &parts);
+        }
+    }
+
+    fn late_file(&mut self, job: &Job<'_>, late: &Late) {
+        let parts = job.plan.parts(late.host).and_then(|parts| self.load(job, &late.path, parts));
+        if let Some(parts) = parts {
+            self.matches(job, &late.path, late.host, &parts);
+        }
+    }
+
+    /// Reads the file and says what can match in it.
+    fn load<'p>(&mut self, job: &Job<'_>, path: &Path, (own, carried): Parts<'p>) -> Option<Parts<'p>> {
+        match self.buffer.load(path) {
+            Ok(Content::Whole) => {
+                let bytes = self.buffer.bytes();
+                let own = own.filter(|compiled| compiled.may_match(bytes));
+                let carried: Vec<_> = carried.into_iter().filter(|entry| entry.may_match(bytes)).collect();
+                (!bytes.is_empty() && (own.is_some() || !carried.is_empty())).then_some((own, carried))
+            }
+            Ok(Content::Larger(_)) => {
+                self.too_large.push(job.scope.place.shown(path));
+                None
+            }
+            Err(error) => {
+                self.unreadable.push(format!("{} ({})", job.scope.place.shown(path), plain(&error)));
+                None
+            }
+        }
+    }
+
+    /// The matches in the file that was read.
+    fn matches(&mut self, job: &Job<'_>, path: &Path, host: SupportLang, (own, carried): &Parts<'_>) {
+        let (bytes, request) = (self.buffer.bytes(), job.request);
+        let shown = || job.scope.place.shown(path);
         let Ok(text) = std::str::from_utf8(bytes) else {
             self.not_text.push(shown());
             return;
@@ -230,9 +227,9 @@ impl Worker {
         }
         let file = shown();
         let only_count = self.enough.as_ref().is_some_and(|last| file > *last);
-        let mut found = in_file(text, *host, own, &carried, only_count);
+        let mut found = in_file(text, host, *own, carried, only_count);
         if !request.allow_tests && !found.is_empty() {
-            let outline = Outline::parse(Cow::Borrowed(text), Some(*host));
+            let outline = Outline::parse(Cow::Borrowed(text), Some(host));
             found.retain(|hit| !outline.is_test_line(hit.lines[0] - 1));
         }
         self.total += found.len();
@@ -246,6 +243,18 @@ impl Worker {
         if self.found.len() / 2 > request.max_results.max(500) {
             self.trim(request.max_results);
             self.enough = self.found.last().map(|hit| hit.file.clone());
+        }
+    }
+
+    fn join(&mut self, other: Self) {
+        self.found.extend(other.found);
+        self.total += other.total;
+        self.late.extend(other.late);
+        self.unreadable.extend(other.unreadable);
+        self.not_text.extend(other.not_text);
+        self.too_large.extend(other.too_large);
+        for (language, count) in other.seen {
+            *self.seen.entry(language).or_default() += count;
         }
     }
 
