@@ -101,7 +101,7 @@ fn persona(settings: &Settings, provider: Option<&dyn Provider>) -> Persona {
         meta: Some(json!({
             Dialect::Probe.meta_key(): { "tools": tool_names(settings), "permissions": false },
             Dialect::V2025_1.meta_key(): {
-                "supported_modes": modes.iter().map(|mode| mode.id.as_str()).collect::<Vec<_>>(),
+                "supported_modes": supported(&modes),
                 "tools": true,
             },
         })),
@@ -112,6 +112,11 @@ fn persona(settings: &Settings, provider: Option<&dyn Provider>) -> Persona {
         context,
         price: None,
     }
+}
+
+/// The modes as the form `2025.1` names them, and the others.
+fn supported(modes: &[Mode]) -> Vec<&str> {
+    ["agent", "ask"].into_iter().chain(modes.iter().map(|mode| mode.id.as_str())).collect()
 }
 
 fn login(token: bool) -> Login {
@@ -134,15 +139,18 @@ fn modes(policy: Policy) -> Vec<Mode> {
         other => other,
     };
     let mut modes = vec![
-        Mode::new("NORMAL", "Normal", &normal, normal_policy).or("default"),
-        Mode::new("PLANNING", "Planning", "Reads and plans, changes nothing", Policy::Plan).or("plan"),
+        Mode::new("NORMAL", "Normal", &normal, normal_policy).or("default").or("agent"),
+        Mode::new("PLANNING", "Planning", "Reads and plans, changes nothing", Policy::Plan)
+            .or("plan")
+            .or("ask"),
         Mode::new("acceptEdits", "Accept edits", "Changes files without asking", Policy::AcceptEdits),
         Mode::new(
             "bypassPermissions",
             "Bypass permissions",
             "Changes files and runs commands without asking",
             Policy::BypassPermissions,
-        ),
+        )
+        .or("auto"),
     ];
     // A new session begins in the mode that --policy names.
     if let Some(first) = modes.iter().position(|mode| mode.policy == policy) {

@@ -15,6 +15,7 @@ use tokio::sync::oneshot::error::TryRecvError;
 use crate::debug::Debug;
 use crate::hands::{Hands, session_of};
 use crate::mind::Mind;
+use crate::modes;
 use crate::probe::{self, FileWish};
 use crate::server::Shared;
 use crate::store::{Kept, Store, StoreError};
@@ -170,7 +171,14 @@ impl Conversation {
         if self.known.is_none() && probe_of_another_version(frame) {
             self.tongue = Tongue::new(acp_dialect::Speak::Only(Dialect::Probe), self.shared.translation());
         }
-        let headings = self.tongue.client_says(frame, wall_clock);
+        let respelled = match self.known {
+            Some(Dialect::V2025_1) => modes::in_our_words(frame, &self.agent),
+            _ => Ok(None),
+        };
+        let headings = match respelled {
+            Ok(respelled) => self.tongue.client_says(respelled.as_ref().unwrap_or(frame), wall_clock),
+            Err(refusal) => return self.held.push_back(Held::Frame(refusal)),
+        };
         if self.known.is_none()
             && let Some(dialect) = self.tongue.dialect()
         {
@@ -182,6 +190,7 @@ impl Conversation {
     /// The client's form is known: what it lacks is made up for.
     fn speaks(&mut self, dialect: Dialect) {
         self.known = Some(dialect);
+        self.agent.set_mode_aliases(dialect != Dialect::V1);
         if matches!(dialect, Dialect::Probe | Dialect::V2025_1) {
             self.agent.set_askable(false);
             self.agent.allow(crate::character::unasked(&self.shared.settings));

@@ -13,6 +13,7 @@ mod findings;
 mod guide;
 mod hands;
 mod mind;
+mod modes;
 mod probe;
 pub mod provider;
 mod server;

@@ -78,6 +78,36 @@ async fn version_1_with_its_token() {
 }
 
 #[tokio::test]
+async fn the_form_2025_1_names_modes_in_its_own_words() {
+    let place = Place::new();
+    let mut talk = Talk::with(&server(place.settings()));
+    let init = json!({ "protocol_version": "2025.1", "working_directory": place.work(), "capabilities": {} });
+    let ready = talk.ask("initialize", &init).await;
+    let modes = ready["result"]["capabilities"]["supported_modes"].as_array().expect("modes");
+    assert_eq!(modes[..2], [json!("agent"), json!("ask")]);
+    let unknown = talk.ask("session/new", &json!({ "session_id": "x", "mode": "klingon" })).await;
+    let words = unknown["error"]["message"].as_str().unwrap_or_default();
+    assert!(words.contains("klingon") && words.contains("PLANNING"), "{unknown}");
+    for (mode, written) in [("ask", None), ("agent", Some("x"))] {
+        let new = talk.ask("session/new", &json!({ "session_id": mode, "mode": mode })).await;
+        assert!(new.get("result").is_some(), "{new}");
+        let content = json!([{ "type": "text", "text": "Write 'x' to a.txt" }]);
+        talk.ask("session/prompt", &json!({ "session_id": mode, "content": content })).await;
+        assert_eq!(place.read("a.txt").as_deref(), written, "{mode}");
+    }
+}
+
+#[tokio::test]
+async fn version_1_knows_its_modes_by_their_ids_alone() {
+    let place = Place::new();
+    let (mut talk, session) = Talk::ready(&place).await;
+    for (mode, known) in [("plan", false), ("planning", false), ("PLANNING", true)] {
+        let set = talk.ask("session/set_mode", &json!({ "sessionId": session, "modeId": mode })).await;
+        assert_eq!(set.get("result").is_some(), known, "{mode}: {set}");
+    }
+}
+
+#[tokio::test]
 async fn the_form_go_by_its_flag() {
     let place = Place::new();
     let speak = acp_dialect::Speak::Only(acp_dialect::Dialect::Go);

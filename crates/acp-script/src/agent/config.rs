@@ -70,6 +70,8 @@ pub struct AgentConfig {
     pub durable: bool,
     /// Whether a tool that fails or is forbidden ends the prompt with an error.
     pub tool_errors: bool,
+    /// Whether a client may call modes by their other names.
+    pub mode_aliases: bool,
     /// Whether the client can be asked for permission; without it, what needs permission is not done.
     pub askable: bool,
     /// Whether plans are said in words too, for a client whose form of the protocol has none.
@@ -154,6 +156,7 @@ impl Default for AgentConfig {
             mcp: true,
             durable: false,
             tool_errors: false,
+            mode_aliases: false,
             askable: true,
             plans_in_words: false,
             allow: ToolPatterns::default(),

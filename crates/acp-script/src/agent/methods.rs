@@ -116,11 +116,8 @@ impl Agent {
         let session = params.text("sessionId")?;
         let mode = params.text("modeId")?;
         self.known(session)?;
-        let Some(mode) = self.config.persona.mode(mode).map(|mode| mode.id.clone()) else {
-            let known: Vec<&str> = self.config.persona.modes.iter().map(|mode| mode.id.as_str()).collect();
-            let words = format!("params.modeId: there is no mode {mode:?}; there are {}", known.join(", "));
-            return Err(RpcError::invalid_params(words));
-        };
+        let called = self.mode_called(mode).map(str::to_owned);
+        let mode = called.map_err(|reason| RpcError::invalid_params(format!("params.modeId: {reason}")))?;
         self.change_mode(session, &mode);
         self.respond(id, &json!({}));
         Ok(())

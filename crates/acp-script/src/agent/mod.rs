@@ -267,6 +267,24 @@ impl Agent {
         self.config.tool_errors = strict;
     }
 
+    /// Whether the client may call modes by their other names, from now on.
+    pub fn set_mode_aliases(&mut self, allowed: bool) {
+        self.config.mode_aliases = allowed;
+    }
+
+    /// The id of the mode that a client calls so; an error with the names of all modes when there is none.
+    pub fn mode_called(&self, name: &str) -> Result<&str, String> {
+        let modes = &self.config.persona.modes;
+        let found = match self.config.mode_aliases {
+            true => self.config.persona.mode(name),
+            false => modes.iter().find(|mode| mode.id == name),
+        };
+        found.map(|mode| mode.id.as_str()).ok_or_else(|| {
+            let known: Vec<&str> = modes.iter().map(|mode| mode.id.as_str()).collect();
+            format!("there is no mode {name:?}; there are {}", known.join(", "))
+        })
+    }
+
     /// Whether the client can be asked for permission, from now on.
     pub fn set_askable(&mut self, askable: bool) {
         self.config.askable = askable;

@@ -62,8 +62,8 @@ pub struct Login {
 pub struct Mode {
     /// Its id.
     pub id: String,
-    /// Another name under which it can be asked for.
-    pub alias: Option<String>,
+    /// Other names under which it can be asked for in words, and by clients whose form of the protocol has them.
+    pub aliases: Vec<String>,
     /// Its name.
     pub name: String,
     /// What it means.
@@ -126,13 +126,13 @@ impl Mode {
     /// A mode without another name.
     pub fn new(id: &str, name: &str, description: &str, policy: Policy) -> Self {
         let (id, name, description) = (id.to_owned(), name.to_owned(), description.to_owned());
-        Self { id, alias: None, name, description, policy }
+        Self { id, aliases: Vec::new(), name, description, policy }
     }
 
     /// The same under another name too.
     #[must_use]
     pub fn or(mut self, alias: &str) -> Self {
-        self.alias = Some(alias.to_owned());
+        self.aliases.push(alias.to_owned());
         self
     }
 }
@@ -190,7 +190,7 @@ impl Persona {
     /// The mode of that id or other name, whatever its case.
     pub(super) fn mode(&self, name: &str) -> Option<&Mode> {
         let called = |text: &str| text.eq_ignore_ascii_case(name);
-        self.modes.iter().find(|mode| called(&mode.id) || mode.alias.as_deref().is_some_and(called))
+        self.modes.iter().find(|mode| called(&mode.id) || mode.aliases.iter().any(|alias| called(alias)))
     }
 
     /// What may be done in the mode of that id.

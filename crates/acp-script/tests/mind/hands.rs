@@ -69,7 +69,7 @@ fn patterns_allow_and_deny_by_tool_and_command() {
 #[test]
 fn planning_reads_gives_a_plan_and_changes_nothing() {
     let mut desk = Desk::new(config(), &json!({}));
-    desk.ask("session/set_mode", &json!({ "sessionId": desk.session, "modeId": "plan" }));
+    desk.ask("session/set_mode", &json!({ "sessionId": desk.session, "modeId": "PLANNING" }));
     desk.prompt("Read a.txt and then write 'x' to b.txt");
     let plan = desk.updates().into_iter().find(|update| update["sessionUpdate"] == "plan").cloned();
     assert_eq!(plan.expect("a plan")["entries"].as_array().map(Vec::len), Some(2));

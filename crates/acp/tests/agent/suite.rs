@@ -35,3 +35,35 @@ fn both_agents_in_the_box_pass_the_whole_suite() {
     assert_eq!(absent(&agents[1]), absent(&agents[0]), "the reference agent can do all that the mock can");
     assert_eq!(output.status.code(), Some(0));
 }
+
+/// The compact suites in the words of each form, untranslated. The form `probe` cannot say that a client has files, so
+/// the agent uses its own: what tests the client's, or the mock's modes, is left out.
+#[test]
+fn every_form_is_spoken_as_its_own_suite_wants_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let suites = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../suites");
+    let probe = ["initialize", "unsupported-version", "new-session", "prompt", "cancel", "load", "errors"];
+    let probe = probe.map(|test| format!("probe/probe.{test}.jsont"));
+    for (form, paths) in [
+        ("2025.1", vec!["2025.1".to_owned()]),
+        ("go", vec!["go".to_owned()]),
+        ("delta", vec!["delta".to_owned()]),
+        ("probe", probe.to_vec()),
+    ] {
+        let agent = format!("{ACP} agent --dialect {form} --allow-edit --enable-mcp --no-state");
+        let output = Command::new(ACP)
+            .arg("comply")
+            .args(paths.iter().map(|path| suites.join(path)))
+            .args(["--format", "json", "--command", &agent])
+            .current_dir(folder.path())
+            .output()
+            .expect("acp");
+        let text = String::from_utf8_lossy(&output.stdout);
+        let results: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+        let tests = results["agents"][0]["tests"].as_array().expect("tests");
+        let passed = tests.iter().filter(|test| test["verdict"] == "PASS").count();
+        let failed =
+            tests.iter().filter(|test| !matches!(test["verdict"].as_str(), Some("PASS" | "NA"))).count();
+        assert!(passed >= 7 && failed == 0, "{form}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+}
