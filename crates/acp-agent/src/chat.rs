@@ -180,8 +180,10 @@ fn content(block: &Value) -> Block {
 /// What a finished tool call came to, in words.
 fn result(call: &Value) -> String {
     let mut parts: Vec<String> = Vec::new();
-    if let Some(code) = call.pointer("/rawOutput/exitCode") {
-        parts.push(format!("exit code {code}"));
+    match (call.pointer("/rawOutput/killedAfter"), call.pointer("/rawOutput/exitCode")) {
+        (Some(seconds), _) => parts.push(format!("killed because it ran longer than {seconds} s")),
+        (None, Some(code)) => parts.push(format!("exit code {code}")),
+        (None, None) => {}
     }
     for item in call["content"].as_array().into_iter().flatten() {
         match item["type"].as_str() {
@@ -281,14 +283,17 @@ fn tools(question: &Question, abilities: Abilities) -> Vec<ToolSpec> {
             "Create or overwrite a text file",
             object(whole, &["path", "content"]),
         ));
-        let part = json!({ "path": path, "old": text("Text that is there, exactly"), "new": text("Text to put there") });
+        let part = json!({ "path": path, "old": text("Text that is there exactly once"), "new": text("Text to put there") });
         tools.push(spec(
             "edit_file",
             "Replace one piece of a text file",
             object(part, &["path", "old", "new"]),
         ));
     }
-    let command = json!({ "command": text("As in a shell") });
+    let command = json!({
+        "command": text("As in a shell"),
+        "timeout": number("Seconds after which it is killed; 600 without it"),
+    });
     tools.push(spec("run_command", "Run a command in the working folder", object(command, &["command"])));
     if abilities.delegate && !question.delegated {
         let task = json!({ "task": text("Everything the helper must know") });

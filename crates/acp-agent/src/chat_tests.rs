@@ -123,6 +123,21 @@ fn old_results_go_first_when_there_is_no_room_and_the_newest_stays() {
 }
 
 #[test]
+fn how_a_command_ended_is_told_before_its_output() {
+    for (raw, told) in [
+        (json!({ "exitCode": 3, "output": "x" }), "exit code 3\nx"),
+        (
+            json!({ "exitCode": null, "killedAfter": 20.0, "output": "x" }),
+            "killed because it ran longer than 20.0 s\nx",
+        ),
+    ] {
+        let mut call = called("1", "x");
+        call["rawOutput"] = raw;
+        assert_eq!(result(&call), told);
+    }
+}
+
+#[test]
 fn tools_follow_the_mode_and_the_flags() {
     let names = |question: &Question, abilities| -> Vec<String> {
         request(question, abilities, 200_000).tools.into_iter().map(|tool| tool.name).collect()

@@ -1,10 +1,16 @@
 //! From the call of a tool, as a model makes it, to the job.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use super::Agent;
 use super::job::{Change, Job, Old};
 use super::session::ServerState;
+
+/// How long a model's command may run when the model does not say: a turn must not wait for ever for a server that it
+/// started.
+const COMMAND: Duration = Duration::from_secs(600);
 
 /// The name under which a model sees the tool of an MCP server.
 pub(super) fn mcp_name(server: &str, tool: &str) -> String {
@@ -47,8 +53,12 @@ impl Agent {
                 Ok(Job::Read { path: path()?, line: number("line"), limit: number("limit"), search: None })
             }
             "write_file" => write(Change::Whole(text("content")?)),
-            "edit_file" => write(Change::Replace { old: text("old")?, new: text("new")? }),
-            "run_command" => Ok(Job::run(text("command")?, None)),
+            "edit_file" => write(Change::ReplaceOnly { old: text("old")?, new: text("new")? }),
+            "run_command" => {
+                let limit =
+                    number("timeout").map_or(COMMAND, |seconds| Duration::from_secs(seconds.max(1).into()));
+                Ok(Job::run(text("command")?, Some(limit)))
+            }
             "search" | "query" | "extract" if self.config.code && arguments.is_object() => {
                 Ok(Job::Tool { name: name.to_owned(), arguments: arguments.clone() })
             }

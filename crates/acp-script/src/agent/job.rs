@@ -58,7 +58,15 @@ pub(super) enum Job {
 /// How a file changes.
 pub(super) enum Change {
     Whole(String),
-    Replace { old: String, new: String },
+    Replace {
+        old: String,
+        new: String,
+    },
+    /// The same, where it must be clear which place is meant.
+    ReplaceOnly {
+        old: String,
+        new: String,
+    },
     Append(String),
 }
 
@@ -135,7 +143,9 @@ impl Job {
             }
             Self::Write { path, change, .. } => match change {
                 Change::Whole(text) => json!({ "path": path, "content": text }),
-                Change::Replace { old, new } => json!({ "path": path, "old": old, "new": new }),
+                Change::Replace { old, new } | Change::ReplaceOnly { old, new } => {
+                    json!({ "path": path, "old": old, "new": new })
+                }
                 Change::Append(text) => json!({ "path": path, "append": text }),
             },
             Self::Run { line, .. } => json!({ "command": line }),
@@ -174,7 +184,19 @@ impl Job {
             (Change::Replace { old: from, .. }, Old::Text(_)) => {
                 Err(format!("{path} does not hold {from:?}"))
             }
-            (Change::Replace { .. }, _) => Err(format!("{path} cannot be read")),
+            (Change::ReplaceOnly { old: from, new }, Old::Text(text)) => {
+                match text.matches(from.as_str()).count() {
+                    _ if from.is_empty() => {
+                        Err("the text to replace is empty; write_file makes new files".to_owned())
+                    }
+                    0 => Err(format!("{path} does not hold {from:?}")),
+                    1 => Ok(text.replacen(from, new, 1)),
+                    many => Err(format!(
+                        "{path} holds that text {many} times; give more of what stands around it"
+                    )),
+                }
+            }
+            (Change::Replace { .. } | Change::ReplaceOnly { .. }, _) => Err(format!("{path} cannot be read")),
             (Change::Append(more), Old::Text(text)) if text.is_empty() || text.ends_with('\n') => {
                 Ok(format!("{text}{more}"))
             }

@@ -61,7 +61,11 @@ impl Agent {
             Job::Write { path, .. } if !caps.write => {
                 Some(format!("I cannot write {path}: this client does not offer to write files."))
             }
-            Job::Write { path, change: Change::Replace { .. } | Change::Append(_), .. } if !caps.read => {
+            Job::Write {
+                path,
+                change: Change::Replace { .. } | Change::ReplaceOnly { .. } | Change::Append(_),
+                ..
+            } if !caps.read => {
                 Some(format!("I cannot edit {path}: this client does not offer to read files."))
             }
             Job::Run { line, .. } if !caps.terminal => {

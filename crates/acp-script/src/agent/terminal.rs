@@ -97,7 +97,10 @@ impl Agent {
             true => json!([{ "type": "terminal", "terminalId": work.terminal }]),
             false => text_content(text),
         };
-        let raw = json!({ "exitCode": code, "output": text });
+        let mut raw = json!({ "exitCode": code, "output": text });
+        if let Some(limit) = kill_after.filter(|_| *killed) {
+            raw["killedAfter"] = json!(limit.as_secs_f64());
+        }
         let well = code == Some(0) && !killed;
         if well {
             self.complete(session, work, &content, &raw);

@@ -153,6 +153,42 @@ fn a_plan_of_the_model_is_shown_in_the_protocols_words() {
 }
 
 #[test]
+fn an_edit_must_say_which_place_it_means() {
+    let mut desk = desk();
+    desk.ask("session/set_mode", &json!({ "sessionId": desk.session, "modeId": "bypassPermissions" }));
+    desk.prompt("Change it");
+    for (old, why) in [("a", "2 times"), ("z", "does not hold"), ("", "is empty")] {
+        desk.thinks([call("edit_file", json!({ "path": "x.txt", "old": old, "new": "c" })), done()]);
+        desk.reply("fs/read_text_file", &json!({ "content": "a b a" }));
+        let (_, again) = desk.questions.last().expect("asked again");
+        let told = again.history.last().expect("the call")["content"].to_string();
+        assert!(told.contains(why), "{old}: {told}");
+    }
+    desk.thinks([call("edit_file", json!({ "path": "x.txt", "old": "b", "new": "c" })), done()]);
+    desk.reply("fs/read_text_file", &json!({ "content": "a b a" }));
+    let written = desk.own.iter().rfind(|frame| frame["method"] == "fs/write_text_file").expect("a write");
+    assert_eq!(written["params"]["content"], "a c a");
+}
+
+#[test]
+fn a_command_that_does_not_end_is_killed_and_the_model_is_told() {
+    let mut desk = desk();
+    desk.ask("session/set_mode", &json!({ "sessionId": desk.session, "modeId": "bypassPermissions" }));
+    desk.prompt("Start it");
+    desk.thinks([call("run_command", json!({ "command": "serve", "timeout": 20 })), done()]);
+    desk.reply("terminal/create", &json!({ "terminalId": "t" }));
+    desk.pass(19);
+    assert!(!desk.own.iter().any(|frame| frame["method"] == "terminal/kill"));
+    desk.pass(1);
+    desk.reply("terminal/kill", &json!({}));
+    desk.reply("terminal/output", &json!({ "output": "listening", "truncated": false }));
+    desk.reply("terminal/release", &json!({}));
+    let (_, again) = desk.questions.last().expect("asked again");
+    let told = again.history.last().expect("the call");
+    assert_eq!((&told["status"], &told["rawOutput"]["killedAfter"]), (&json!("failed"), &json!(20.0)));
+}
+
+#[test]
 fn the_model_that_a_person_chose_is_asked() {
     let mut config = AgentConfig { model: true, ..config() };
     let models = [("small", "Small"), ("large", "Large")];
