@@ -34,8 +34,9 @@ impl Workshop {
         };
         if let Some(session) = &task.session {
             let here = self.seats().get(session).cloned();
-            if here.is_some() {
-                return Ok(here);
+            if let Some(seat) = here {
+                seat.touch();
+                return Ok(Some(seat));
             }
             match self.hand_over(session, delivery).await {
                 Some(Controlled { ok: true, .. }) => return Ok(None),
@@ -259,6 +260,11 @@ impl Seat {
 
     pub(super) fn occupy(&self, task: Option<&str>) {
         *self.task.lock().unwrap_or_else(PoisonError::into_inner) = task.map(str::to_owned);
+        self.touch();
+    }
+
+    /// It is used now.
+    fn touch(&self) {
         *self.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
 

@@ -64,7 +64,7 @@ pub enum StreamError {
         error: CreateStreamError,
     },
     /// It cannot be looked at.
-    #[error("cannot look at the stream {name}: {error}")]
+    #[error("cannot look at the stream {name}: {error} (does the server have JetStream? nats-server -js)")]
     Look {
         /// Which.
         name: String,

@@ -44,6 +44,8 @@ pub struct Work {
     pub hold: bool,
     /// How long a session stays open that has nothing to do.
     pub idle: Duration,
+    /// How many such sessions stay open: each has an agent of its own. The one that was used longest ago goes first.
+    pub most_idle: usize,
     /// How long running tasks may take to end when we are told to stop, and again after they are cancelled.
     pub grace: Duration,
 }
@@ -58,6 +60,7 @@ impl Default for Work {
             ask_for: Duration::from_secs(60),
             hold: false,
             idle: Duration::from_secs(600),
+            most_idle: 16,
             grace: Duration::from_secs(10),
         }
     }
@@ -301,6 +304,20 @@ impl Workshop {
         };
         self.finish(claim, end).await;
         delivery.ack().await;
+        self.close_surplus();
+    }
+
+    /// Lets sessions go that nobody uses, when there are too many of them.
+    fn close_surplus(&self) {
+        let (mut seats, now) = (self.seats(), Instant::now());
+        let idle = seats.values().filter(|seat| !seat.is_occupied());
+        let mut idle: Vec<_> = idle.map(|seat| (seat.idle_since(now), seat.session.clone())).collect();
+        idle.sort();
+        for (_, session) in idle.into_iter().skip(self.work.most_idle) {
+            if let Some(seat) = seats.remove(&session) {
+                tokio::spawn(async move { seat.leave(true).await });
+            }
+        }
     }
 
     async fn finish(&self, claim: &Claim, end: TurnEnd) {

@@ -192,6 +192,29 @@ async fn a_session_stays_with_its_proxy_and_moves_when_that_is_gone() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn few_sessions_stay_open_that_nobody_uses_and_others_are_loaded_again() {
+    let Some(stage) = Stage::with(|plan| plan.work.most_idle = 1).await else { return };
+    let Stage { world, site, client, .. } = &stage;
+    world.loads.store(true, Ordering::Release);
+    let mut sessions = Vec::new();
+    for name in ["a", "b", "c"] {
+        submit(client, &task(name, "count 2")).await;
+        sessions.push(result(client, name).await.session.expect("a session"));
+    }
+    until(|| site.nats.report().sessions == 1, || format!("{:?}", site.nats.report())).await;
+    // The last one is still here, the first one comes back.
+    for (name, session, opened) in [("d", &sessions[2], 3), ("e", &sessions[0], 4)] {
+        let mut more = task(name, "count 3");
+        more.session = Some(session.clone());
+        submit(client, &more).await;
+        assert_eq!(result(client, name).await.stop_reason, "end_turn", "{}", site.said());
+        assert_eq!(world.opened.load(Ordering::Acquire), opened);
+    }
+    assert_eq!(text_of(&story(client, &sessions[0], 2).await), (counted(2) + &counted(3), 5));
+    stage.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_trace_of_a_task_goes_on_in_all_that_comes_of_it() {
     let Some(stage) = Stage::set().await else { return };
     let Stage { server, world, client, site, .. } = &stage;

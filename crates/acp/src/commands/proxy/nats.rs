@@ -152,6 +152,9 @@ pub struct NatsArgs {
     /// How long the session of a task stays open with nothing to do
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = duration, help_heading = "NATS")]
     session_idle: Duration,
+    /// How many sessions of tasks stay open with nothing to do, each with an agent of its own
+    #[arg(long, value_name = "COUNT", default_value_t = 16, help_heading = "NATS")]
+    idle_sessions: usize,
     /// How long running tasks may go on after SIGTERM before they are cancelled
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration, help_heading = "NATS")]
     task_grace: Duration,
@@ -202,6 +205,7 @@ impl NatsArgs {
             ask_for: self.ask_for,
             hold: self.ask_hold,
             idle: self.session_idle,
+            most_idle: self.idle_sessions,
             grace: self.task_grace,
         });
         let nats = Nats::start(settings, say.clone()).await?;
