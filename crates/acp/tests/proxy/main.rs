@@ -6,6 +6,7 @@ mod ends;
 mod forms;
 mod javascript;
 mod journal;
+mod manual;
 mod many;
 mod operation;
 mod ops_page;
