@@ -171,13 +171,12 @@ impl Conversation {
         if self.known.is_none() && probe_of_another_version(frame) {
             self.tongue = Tongue::new(acp_dialect::Speak::Only(Dialect::Probe), self.shared.translation());
         }
-        let respelled = match self.known {
-            Some(Dialect::V2025_1) => modes::in_our_words(frame, &self.agent),
-            _ => Ok(None),
-        };
+        let respelled =
+            if self.known == Some(Dialect::V2025_1) { modes::in_our_words(frame, &self.agent) } else { None };
         let headings = match respelled {
-            Ok(respelled) => self.tongue.client_says(respelled.as_ref().unwrap_or(frame), wall_clock),
-            Err(refusal) => return self.held.push_back(Held::Frame(refusal)),
+            None => self.tongue.client_says(frame, wall_clock),
+            Some(Ok(respelled)) => self.tongue.client_says(&respelled, wall_clock),
+            Some(Err(refusal)) => return self.held.push_back(Held::Frame(refusal)),
         };
         if self.known.is_none()
             && let Some(dialect) = self.tongue.dialect()
@@ -219,6 +218,9 @@ impl Conversation {
             Ok(wish) => wish,
             Err(refusal) => return self.held.push_back(Held::Frame(refusal)),
         };
+        if !self.agent.signed_in() {
+            return self.held.push_back(Held::Frame(wish.refused("authentication required")));
+        }
         if wish.writes() && !self.shared.settings.allow_edit {
             let reason = "this agent runs without leave to edit files; start it with --allow-edit";
             return self.held.push_back(Held::Frame(wish.refused(reason)));

@@ -157,6 +157,19 @@ async fn files_are_read_and_written_for_the_client_inside_the_path_only() {
 }
 
 #[tokio::test]
+async fn files_are_not_for_those_who_have_not_signed_in() {
+    let place = Place::new();
+    let server = server(Settings { token: Some("sesame".to_owned()), ..place.settings() });
+    let mut talk = Talk::with(&server);
+    talk.ask("initialize", &json!({ "protocolVersion": "1" })).await;
+    let read = talk.ask("readTextFile", &json!({ "path": "notes.txt" })).await;
+    assert_eq!(read["error"]["code"], -32003, "{read}");
+    let write = talk.ask("writeTextFile", &json!({ "path": "b.txt", "content": "x" })).await;
+    assert_eq!(write["error"]["code"], -32003, "{write}");
+    assert_eq!(place.read("b.txt"), None);
+}
+
+#[tokio::test]
 async fn cancel_is_acknowledged_and_the_session_stays_usable() {
     let place = Place::new();
     let (mut talk, session) = begin(place.settings()).await;

@@ -115,6 +115,7 @@ impl Agent {
     fn set_mode(&mut self, id: &Id, params: &Params) -> Result<(), RpcError> {
         let session = params.text("sessionId")?;
         let mode = params.text("modeId")?;
+        self.gate()?;
         self.known(session)?;
         let called = self.mode_called(mode).map(str::to_owned);
         let mode = called.map_err(|reason| RpcError::invalid_params(format!("params.modeId: {reason}")))?;
@@ -128,6 +129,7 @@ impl Agent {
         let option = params.text("configId")?;
         let value =
             params.value().get("value").ok_or_else(|| RpcError::invalid_params("params.value is missing"))?;
+        self.gate()?;
         self.known(session)?;
         let offer = offers::find(&self.config.persona, option, self.caps()).ok_or_else(|| {
             RpcError::invalid_params(format!("params.configId: there is no option {option:?}"))

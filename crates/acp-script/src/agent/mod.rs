@@ -157,6 +157,11 @@ impl Agent {
         self.script.as_ref().map(ScriptState::complaints).unwrap_or_default()
     }
 
+    /// Whether somebody is signed in, or nobody has to be.
+    pub fn signed_in(&self) -> bool {
+        self.signed_in
+    }
+
     /// Whether a turn is running in any session.
     pub fn busy(&self) -> bool {
         self.sessions.values().any(|session| session.turn.is_some())

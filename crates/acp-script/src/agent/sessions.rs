@@ -95,6 +95,11 @@ impl Agent {
             self.refuse(&request, &unknown_session(id));
             return;
         };
+        // A prompt may have begun since the request came; opening the session again would lose it.
+        if let Some(Err(busy)) = self.sessions.get(id).map(Session::idle) {
+            self.refuse(&request, &busy);
+            return;
+        }
         recover(&mut record);
         record.cwd.clone_from(&place.cwd);
         if !place.roots.is_empty() || !self.wrong(Switch::KeepsRoots) {
@@ -121,6 +126,7 @@ impl Agent {
     pub(super) fn list(&mut self, id: &Id, params: &Params) -> Result<(), RpcError> {
         let cwd = params.optional_text("cwd")?.map(str::to_owned);
         let after = params.optional_text("cursor")?.map(read_cursor).transpose()?;
+        self.gate()?;
         let token = self.number();
         self.park(token, Parked::List { request: id.clone(), cwd, after });
         self.outbox.push_back(Effect::ListSessions { token });
@@ -152,6 +158,7 @@ impl Agent {
 
     pub(super) fn close(&mut self, id: &Id, params: &Params) -> Result<(), RpcError> {
         let session = params.text("sessionId")?.to_owned();
+        self.gate()?;
         self.known(&session)?;
         self.end_session(&session, Ending::Close(id.clone()));
         Ok(())
@@ -159,6 +166,7 @@ impl Agent {
 
     pub(super) fn delete(&mut self, id: &Id, params: &Params) -> Result<(), RpcError> {
         let session = params.text("sessionId")?.to_owned();
+        self.gate()?;
         if self.wrong(Switch::StrictDelete) {
             self.known(&session)?;
         }
@@ -350,7 +358,7 @@ impl Agent {
     }
 
     /// Refuses while nobody is signed in.
-    fn gate(&self) -> Result<(), RpcError> {
+    pub(super) fn gate(&self) -> Result<(), RpcError> {
         if self.signed_in { Ok(()) } else { Err(RpcError::new(-32000, "authentication required")) }
     }
 

@@ -144,6 +144,7 @@ impl Agent {
         let session = params.text("sessionId")?.to_owned();
         let blocks = params.list("prompt")?;
         params::content_blocks(blocks)?;
+        self.gate()?;
         self.known(&session)?;
         if let Some(open) = self.sessions.get(&session) {
             open.idle()?;

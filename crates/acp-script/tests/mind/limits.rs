@@ -68,6 +68,53 @@ fn an_expected_token_must_be_given() {
 }
 
 #[test]
+fn after_logging_out_nothing_works_until_somebody_signs_in_again() {
+    let mut desk = Desk::new(config(), &json!({}));
+    desk.ask("logout", &json!({}));
+    assert!(!desk.agent.signed_in());
+    let session = desk.session.clone();
+    for (method, params) in [
+        ("session/list", json!({})),
+        ("session/close", json!({ "sessionId": session })),
+        ("session/delete", json!({ "sessionId": session })),
+        ("session/delete", json!({ "sessionId": "another" })),
+        ("session/set_mode", json!({ "sessionId": session, "modeId": "PLANNING" })),
+        (
+            "session/set_config_option",
+            json!({ "sessionId": session, "configId": "mode", "value": "PLANNING" }),
+        ),
+        (
+            "session/prompt",
+            json!({ "sessionId": session, "prompt": [{ "type": "text", "text": "Read a.txt" }] }),
+        ),
+        ("session/load", json!({ "sessionId": session, "cwd": "/work", "mcpServers": [] })),
+    ] {
+        let id = desk.ask(method, &params);
+        assert_eq!(desk.answer(id)["error"]["code"], -32000, "{method}");
+    }
+    assert!(desk.own.is_empty() && desk.fetches.is_empty());
+    desk.ask("authenticate", &json!({ "methodId": "mock-login" }));
+    let prompt = desk.prompt("Say 'back'");
+    assert_eq!(desk.answer(prompt)["result"]["stopReason"], "end_turn");
+}
+
+#[test]
+fn a_prompt_that_overtakes_a_load_is_not_lost() {
+    let mut desk = Desk::new(config(), &json!({}));
+    let id = desk.session.clone();
+    let record = desk.stored.clone();
+    let load = desk.ask("session/load", &json!({ "sessionId": id, "cwd": "/work", "mcpServers": [] }));
+    let prompt = desk.prompt("Read a.txt");
+    let token = desk.fetches[0];
+    desk.agent.session_fetched(token, &id, record);
+    desk.run();
+    let refused = desk.answer(load)["error"]["message"].as_str().unwrap_or_default().to_owned();
+    assert!(refused.contains("still running"), "{refused}");
+    desk.reply("fs/read_text_file", &json!({ "content": "thyme" }));
+    assert_eq!(desk.answer(prompt)["result"]["stopReason"], "end_turn");
+}
+
+#[test]
 fn bad_news_about_servers_is_a_notice_or_part_of_the_next_answer() {
     let mut shows = Desk::new(config(), &json!({ "session": { "notices": {} } }));
     let mut speaks = Desk::new(config(), &json!({}));
