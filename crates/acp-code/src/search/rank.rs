@@ -139,7 +139,10 @@ impl Search<'_> {
         if !self.passes(&shown, &known) {
             return;
         }
-        let spots = worker.spots.iter().take(REMEMBERED).copied().collect();
+        // Where there are too many, other words for a word go first.
+        let all = worker.spots.len() <= REMEMBERED;
+        let spots = worker.spots.iter().filter(|spot| all || spot.grade != Grade::Kin);
+        let spots = spots.take(REMEMBERED).copied().collect();
         let size = bytes.len();
         worker.candidates.push(Candidate { path, shown, size, spots, on_path, pieces });
     }
