@@ -16,7 +16,7 @@ use acp_dialect::{Dialect, Options, Unasked};
 use acp_link::Wire;
 use acp_proxy::journal::Journal;
 use acp_proxy::ops::Health;
-use acp_proxy::{ClientForm, Duties, Level, Listener, Opener, Outcome, Proxy, Saying, Settings};
+use acp_proxy::{ClientForm, Duties, Level, Listener, Opener, Outcome, Proxy, Say, Saying, Settings};
 use anyhow::Context;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -157,8 +157,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 async fn serve(args: &Args, target: Target, mut settings: Settings) -> anyhow::Result<Outcome> {
-    let stop = on_signal()?;
     let (say, health) = (args.operation.say(), Health::default());
+    let stop = on_signal(say.clone())?;
     settings.agent_name = target.describe();
     settings.journal = args.journal.begin(args.nats.is_wanted(), &settings.metrics, say.clone())?;
     watch_health(&health, &stop, settings.journal.clone());
@@ -223,8 +223,9 @@ fn opener(target: Target, cwd: PathBuf, wire: Wire) -> Opener {
     })
 }
 
-/// Turns true at the first SIGTERM, SIGINT or SIGHUP.
-fn on_signal() -> anyhow::Result<watch::Receiver<bool>> {
+/// Turns true at the first SIGTERM, SIGINT or SIGHUP. A second one ends the process at once: what was passed on is in the
+/// journal, and no agent outlives us.
+fn on_signal(say: Say) -> anyhow::Result<watch::Receiver<bool>> {
     let (tell, stop) = watch::channel(false);
     let mut signals = [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()]
         .into_iter()
@@ -232,11 +233,15 @@ fn on_signal() -> anyhow::Result<watch::Receiver<bool>> {
         .collect::<std::io::Result<Vec<_>>>()
         .context("cannot listen for signals")?;
     tokio::spawn(async move {
-        let any = signals.iter_mut().map(|signal| Box::pin(signal.recv()));
-        futures_util::future::select_all(any).await;
+        let mut next = async || {
+            let any = signals.iter_mut().map(|signal| Box::pin(signal.recv()));
+            futures_util::future::select_all(any).await;
+        };
+        next().await;
         let _ = tell.send(true);
-        // Nobody may think that we can no longer be told.
-        std::future::pending::<()>().await;
+        next().await;
+        say(&Saying::plain(Level::Warn, "told to stop a second time: not waiting for anything"));
+        std::process::exit(i32::from(exit::FAULT));
     });
     Ok(stop)
 }

@@ -111,6 +111,29 @@ fn a_proxy_that_is_told_to_stop_ends_everything_and_exits_with_zero() {
 }
 
 #[test]
+fn a_proxy_that_is_told_twice_waits_for_nothing_and_leaves_no_process() {
+    let place = Place::new();
+    let mut proxy = Proxy::tcp(&place, &["--command", &place.mock("--dialect v1"), "--drain", "10m"]);
+    let mut talker = Talker::new(Dialect::V1, proxy.connect(), &place.path.display().to_string());
+    talker.initialize();
+    talker.new_session();
+    talker.prompt("Count slowly to 900");
+    while talker.chunks == 0 {
+        talker.hear();
+    }
+    proxy.signal("-INT");
+    // The first one has been heard when nobody new is let in.
+    let began = std::time::Instant::now();
+    while std::net::TcpStream::connect(proxy.address).is_ok() {
+        assert!(began.elapsed() < crate::PATIENCE, "it still listens");
+    }
+    proxy.signal("-INT");
+    assert_eq!(wait(&mut proxy.process), Some(3), "{}", proxy.said());
+    assert!(proxy.said().contains("told to stop a second time"), "{}", proxy.said());
+    place.wait_for_processes(0);
+}
+
+#[test]
 fn a_proxy_on_standard_streams_that_is_told_to_stop_leaves_no_process() {
     let place = Place::new();
     let mut process = Command::new(ACP)
