@@ -115,6 +115,18 @@ fn a_person_who_starts_it_in_a_terminal_is_told_what_it_waits_for() {
 }
 
 #[test]
+fn the_manual_names_every_flag() {
+    use clap::CommandFactory as _;
+    let cli = acp_workbench::Cli::command();
+    let agent = cli.find_subcommand("agent").expect("the command");
+    let manual = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/agent.md");
+    let manual = std::fs::read_to_string(manual).expect("the manual");
+    for flag in agent.get_arguments().filter_map(clap::Arg::get_long).filter(|flag| *flag != "help") {
+        assert!(manual.contains(&format!("`--{flag}")), "docs/agent.md lacks --{flag}");
+    }
+}
+
+#[test]
 fn it_listens_on_a_port_for_many_clients() {
     use std::io::{BufRead, BufReader, Write};
     let place = Place::new();
