@@ -356,6 +356,14 @@ impl Shared {
         }
     }
 
+    /// The largest payload that the server takes.
+    pub(super) fn most(&self) -> usize {
+        match self.client.max_payload() {
+            0 => usize::MAX,
+            most => most,
+        }
+    }
+
     pub(super) fn publish_live(&self, session: &str, frame: &bytes::Bytes) {
         if let Some(live) = &self.live {
             let _ = live.try_send((self.subjects.live(session), frame.clone()));
@@ -381,17 +389,39 @@ impl Shared {
 
     /// Whether anything of an epoch is stored on a subject, up to a sequence.
     pub(super) async fn stored_of(&self, subject: &str, epoch: u64, up_to: u64) -> Result<bool, String> {
-        let streams = self.streams.get().ok_or("the streams are not there yet")?;
         let mut from = 1;
         while from <= up_to {
-            match streams.events.raw_message_builder().sequence(from).next_by_subject(subject).send().await {
-                Ok(message) if place(&message.payload).0 == epoch => return Ok(true),
-                Ok(message) => from = message.sequence + 1,
-                Err(error) if matches!(error.kind(), RawMessageErrorKind::NoMessageFound) => break,
-                Err(error) => return Err(error.to_string()),
+            match self.event_from(subject, from).await? {
+                Some(found) if found.epoch == epoch => return Ok(true),
+                Some(found) => from = found.sequence + 1,
+                None => break,
             }
         }
         Ok(false)
+    }
+
+    /// The first event on a subject whose place in the stream is not before `from`.
+    pub(super) async fn event_from(&self, subject: &str, from: u64) -> Result<Option<LastEvent>, String> {
+        let streams = self.streams.get().ok_or("the streams are not there yet")?;
+        match streams.events.raw_message_builder().sequence(from).next_by_subject(subject).send().await {
+            Ok(message) => {
+                let (epoch, seq) = place(&message.payload);
+                Ok(Some(LastEvent { sequence: message.sequence, epoch, seq }))
+            }
+            Err(error) if matches!(error.kind(), RawMessageErrorKind::NoMessageFound) => Ok(None),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    /// Removes events by their places in the stream.
+    pub(super) async fn remove_events(&self, sequences: &[u64]) -> Result<(), String> {
+        let streams = self.streams.get().ok_or("the streams are not there yet")?;
+        for sequence in sequences {
+            streams.events.delete_message(*sequence).await.map_err(|error| {
+                format!("event {sequence} of the stream came too early and cannot be removed: {error}")
+            })?;
+        }
+        Ok(())
     }
 }
 
@@ -458,10 +488,10 @@ async fn recover(
     stop: &mut watch::Receiver<bool>,
 ) {
     for left in left {
-        let count = left.lines.len();
+        let count = left.count;
         let session: Arc<str> = Arc::from(left.session.as_str());
         let mut publisher = Publisher::new(shared.clone(), session, left.epoch, ready.clone());
-        publisher.resume(left.lines.clone());
+        publisher.resume(&left);
         if publisher.drain(stop).await {
             left.remove();
             let words = format!("sent what was left of session {:?}: {count} events", left.session);

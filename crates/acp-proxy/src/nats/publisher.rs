@@ -13,6 +13,7 @@
 
 mod flight;
 mod intake;
+mod takeover;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -24,7 +25,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use super::connect::Standing;
 use super::hub::Shared;
-use super::spool::{Line, Spool};
+use super::spool::{Left, Line, Spool};
 use super::subject::token;
 use crate::aggregate::Aggregator;
 use crate::event::{Body, TurnEnd};
@@ -83,8 +84,14 @@ pub(super) struct Publisher {
     state: State,
     /// Whether anything of this epoch is stored.
     claimed: bool,
-    /// The stream's sequence of the last event of the session.
+    /// The stream's sequence of the last event of the session that is known to be stored.
     last: u64,
+    /// Whether something of this epoch may be stored though nobody knows of it.
+    tried: bool,
+    /// Whether the events before the first that waits were sent by another process.
+    resumed: bool,
+    /// Which connection this is.
+    connection: u64,
     proved: Instant,
     retry: Option<Instant>,
     task: Option<(String, Option<Arc<str>>)>,
@@ -124,6 +131,9 @@ impl Publisher {
             state: State::Unclaimed,
             claimed: false,
             last: 0,
+            tried: false,
+            resumed: false,
+            connection: 0,
             proved: Instant::now(),
             retry: None,
             task: None,
@@ -138,17 +148,26 @@ impl Publisher {
     }
 
     /// Goes on with what a crash has left: these events have their numbers, and lie in the spool.
-    pub(super) fn resume(&mut self, lines: Vec<Line>) {
-        self.claimed = lines.first().is_some_and(|line| line.seq > 1);
-        self.seq = lines.last().map_or(0, |line| line.seq);
-        self.held = lines.iter().map(|line| line.payload.len()).sum();
-        self.pending = lines.into();
-        self.count(self.pending.len() as u64);
+    pub(super) fn resume(&mut self, left: &Left) {
+        self.claimed = left.first > 1;
+        self.resumed = true;
+        self.seq = left.last;
+        self.spool.adopt(left);
+        self.count(left.count);
     }
 
     /// Sends what there is and returns when all of it is stored, or never can be.
     pub(super) async fn drain(&mut self, stop: &mut watch::Receiver<bool>) -> bool {
-        while !self.pending.is_empty() && self.state != State::Fenced {
+        while (!self.pending.is_empty() || self.spool.has_more()) && self.state != State::Fenced {
+            if let Some(line) = self.pending.front().filter(|line| line.payload.len() > self.shared.most()) {
+                let words = format!(
+                    "an event of session {:?} has {} bytes, more than NATS takes: what is left of the session is put aside",
+                    self.session,
+                    line.payload.len()
+                );
+                self.shared.say(Level::Error, &words);
+                return false;
+            }
             self.step(None).await;
             if *stop.borrow_and_update() {
                 return false;
@@ -165,9 +184,13 @@ impl Publisher {
     ) {
         loop {
             self.step(Some(&mut inbox)).await;
-            let idle =
-                self.pending.is_empty() && self.aggregator.next_deadline().is_none() && inbox.is_empty();
-            let over = idle && !self.spool.has_more() || self.state == State::Fenced;
+            let idle = self.pending.is_empty()
+                && self.unwritten.is_empty()
+                && self.aggregator.next_deadline().is_none()
+                && inbox.is_empty();
+            // Somebody may still have to be told that a turn never ends.
+            let awaited = self.waiter.as_ref().is_some_and(|waiter| !waiter.is_closed());
+            let over = idle && !awaited && !self.spool.has_more() || self.state == State::Fenced;
             if (self.closed || inbox.is_closed()) && over && leave(&mut inbox) {
                 break;
             }
@@ -180,19 +203,27 @@ impl Publisher {
 
     /// Waits for one thing and does it.
     async fn step(&mut self, inbox: Option<&mut mpsc::UnboundedReceiver<Item>>) {
-        let up = self.standing.borrow_and_update().up;
-        if !up && self.state != State::Fenced {
+        let Standing { up, turn } = *self.standing.borrow_and_update();
+        // The connection may have come back before anybody looked.
+        let another = std::mem::replace(&mut self.connection, turn) != turn;
+        if (!up || another) && self.state != State::Fenced {
             self.unclaim();
         }
+        self.refill();
+        self.write_again();
         if up && self.state == State::Unclaimed && !self.pending.is_empty() && self.retry.is_none() {
-            // It may turn out that everything is stored: whoever called looks before anything is waited for.
-            return self.sync().await;
+            // It may turn out that everything is stored: whoever called looks before anything is waited for. Nobody
+            // waits for an answer over a connection that is gone.
+            let mut standing = self.standing.clone();
+            return tokio::select! {
+                biased;
+                () = lost(&mut standing) => {}
+                () = self.sync() => {}
+            };
         }
         if up {
             self.send().await;
         }
-        self.refill();
-        self.write_again();
         let deadline = self.aggregator.next_deadline().map(|at| self.shared.began + at);
         let (room, retry) = (self.room(up), self.retry);
         let mut batch = Vec::new();
@@ -202,6 +233,7 @@ impl Publisher {
             changed = self.standing.changed() => if changed.is_err() { tokio::time::sleep(PAUSE).await },
             () = until(retry) => self.retry = None,
             () = until(deadline) => self.tick(),
+            () = abandoned(self.waiter.as_mut()), if self.closed => self.waiter = None,
             count = receive(inbox, &mut batch), if room => {
                 if count == 0 {
                     self.closed = true;
@@ -230,64 +262,6 @@ impl Publisher {
         self.state = State::Unclaimed;
     }
 
-    /// Looks at what is stored, and goes on after it.
-    async fn sync(&mut self) {
-        self.flight.give_up();
-        let last = match self.shared.last_event(&self.subject).await {
-            Ok(last) => last,
-            Err(why) => {
-                self.shared.say_once(
-                    Level::Warn,
-                    &format!("cannot look at what NATS has stored: {why}; trying again"),
-                );
-                self.retry = Some(Instant::now() + PAUSE);
-                return;
-            }
-        };
-        match last {
-            Some(last) if last.epoch == self.epoch => {
-                self.claimed = true;
-                self.last = last.sequence;
-                self.stored(last.seq);
-            }
-            _ if self.claimed => return self.fence(),
-            Some(last) => {
-                // Of an epoch that a crash has left, something may be stored before what somebody else stored since.
-                match self.shared.stored_of(&self.subject, self.epoch, last.sequence).await {
-                    Ok(false) => self.last = last.sequence,
-                    Ok(true) => return self.fence(),
-                    Err(_) => {
-                        self.retry = Some(Instant::now() + PAUSE);
-                        return;
-                    }
-                }
-            }
-            None => self.last = 0,
-        }
-        self.state = State::Probing;
-    }
-
-    fn fence(&mut self) {
-        self.state = State::Fenced;
-        self.flight.give_up();
-        self.shared.counts.fenced.fetch_add(1, Ordering::Relaxed);
-        self.shared.counts.waiting.fetch_sub(self.unstored, Ordering::Relaxed);
-        self.unstored = 0;
-        self.pending.clear();
-        self.unwritten.clear();
-        self.held = 0;
-        self.ends.clear();
-        self.waiter = None;
-        let aside = self.spool.put_aside();
-        let kept =
-            aside.map_or_else(String::new, |path| format!("; what was not stored is in {}", path.display()));
-        let words = format!(
-            "another proxy has taken over session {:?}: nothing more of it is sent{kept}",
-            self.session
-        );
-        self.shared.say(Level::Error, &words);
-    }
-
     /// Sends as much as the window takes.
     async fn send(&mut self) {
         loop {
@@ -308,6 +282,7 @@ impl Publisher {
                 return;
             }
             let after = (self.state == State::Probing).then_some(self.last);
+            self.tried = true;
             let sent = tokio::select! {
                 biased;
                 sent = self.flight.send(line, after) => sent,
@@ -402,6 +377,14 @@ impl Publisher {
                 }
             }
         }
+    }
+}
+
+/// Waits until nobody wants to know how the turn ends.
+async fn abandoned(waiter: Option<&mut oneshot::Sender<TurnEnd>>) {
+    match waiter {
+        Some(waiter) => waiter.closed().await,
+        None => std::future::pending().await,
     }
 }
 

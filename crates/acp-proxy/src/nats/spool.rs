@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
-use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::io::{self, BufRead, BufReader, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ pub(super) struct Spool {
     cursor: Option<Cursor>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Segment {
     path: PathBuf,
     number: u64,
@@ -58,10 +58,13 @@ pub(super) struct Line {
 pub(super) struct Left {
     pub(super) session: String,
     pub(super) epoch: u64,
-    pub(super) task: Option<String>,
+    /// The numbers of its first and its last event here.
+    pub(super) first: u64,
+    pub(super) last: u64,
+    /// How many there are.
+    pub(super) count: u64,
     /// In order.
-    pub(super) lines: Vec<Line>,
-    files: Vec<PathBuf>,
+    files: Vec<Segment>,
 }
 
 impl Spool {
@@ -74,6 +77,13 @@ impl Spool {
             next: 0,
             cursor: None,
         }
+    }
+
+    /// Takes over what a crash has left; all of it is only here.
+    pub(super) fn adopt(&mut self, left: &Left) {
+        self.segments = left.files.iter().cloned().collect();
+        self.next = self.segments.len() as u64;
+        self.cursor = self.segments.front().map(|first| Cursor { segment: first.number, offset: 0 });
     }
 
     /// Bytes that lie here.
@@ -142,18 +152,16 @@ impl Spool {
                 self.cursor = None;
                 break;
             };
-            let mut reader = BufReader::new(File::open(&segment.path)?);
-            reader.seek(SeekFrom::Start(cursor.offset))?;
-            let mut offset = cursor.offset;
-            let mut line = Vec::new();
-            while read < most && offset < segment.bytes && reader.read_until(b'\n', &mut line)? > 0 {
-                offset += line.len() as u64;
-                read += line.len();
-                if let Some(line) = parse(&line) {
-                    lines.push(line);
+            let before = (lines.len(), read);
+            let offset = match segment.read(cursor.offset, most, &mut read, &mut lines) {
+                Ok(offset) => offset,
+                // What was read before goes out; this segment is tried again.
+                Err(_) if before.0 > 0 => {
+                    lines.truncate(before.0);
+                    return Ok(lines);
                 }
-                line.clear();
-            }
+                Err(error) => return Err(error),
+            };
             let next = self.segments.iter().find(|next| next.number > cursor.segment);
             self.cursor = match next {
                 _ if offset < segment.bytes => Some(Cursor { offset, ..cursor }),
@@ -184,7 +192,23 @@ impl Spool {
     }
 }
 
-/// What a crash has left in a folder.
+impl Segment {
+    /// Reads events from `offset` on until `read` has reached `most`, or the end; where the next one lies.
+    fn read(&self, offset: u64, most: usize, read: &mut usize, lines: &mut Vec<Line>) -> io::Result<u64> {
+        let mut reader = BufReader::new(File::open(&self.path)?);
+        reader.seek(SeekFrom::Start(offset))?;
+        let (mut offset, mut line) = (offset, Vec::new());
+        while *read < most && offset < self.bytes && reader.read_until(b'\n', &mut line)? > 0 {
+            offset += line.len() as u64;
+            *read += line.len();
+            lines.extend(parse(&line));
+            line.clear();
+        }
+        Ok(offset)
+    }
+}
+
+/// What a crash has left in a folder. What is no event at all is put aside.
 pub(super) fn leftovers(folder: &Path) -> io::Result<Vec<Left>> {
     let mut paths: Vec<PathBuf> = std::fs::read_dir(folder)?
         .filter_map(|entry| entry.ok().map(|entry| entry.path()))
@@ -193,42 +217,71 @@ pub(super) fn leftovers(folder: &Path) -> io::Result<Vec<Left>> {
     paths.sort();
     let mut left: Vec<Left> = Vec::new();
     for path in paths {
-        let mut text = Vec::new();
-        File::open(&path)?.read_to_end(&mut text)?;
-        let events = text.split_inclusive(|byte| *byte == b'\n');
-        let events: Vec<(Event, Line)> = events
-            .filter(|line| line.ends_with(b"\n"))
-            .filter_map(|line| Some((Event::parse(line).ok()?, parse(line)?)))
-            .collect();
-        let Some((first, _)) = events.first() else {
-            let _ = std::fs::remove_file(&path);
+        let Some(found) = leftover(&path)? else {
+            if std::fs::metadata(&path)?.len() == 0 {
+                let _ = std::fs::remove_file(&path);
+            } else {
+                let _ = std::fs::rename(&path, path.with_extension("unread"));
+            }
             continue;
         };
-        let (session, epoch) = (first.session.clone(), first.epoch);
-        let task = events.iter().rev().find_map(|(event, _)| event.task.clone());
-        let lines = events.into_iter().map(|(_, line)| line);
-        match left.iter_mut().find(|left| left.session == session && left.epoch == epoch) {
-            Some(known) => {
-                known.lines.extend(lines);
-                known.files.push(path);
-                known.task = task.or(known.task.take());
-            }
-            None => left.push(Left { session, epoch, task, lines: lines.collect(), files: vec![path] }),
+        match left.iter_mut().find(|left| left.session == found.session && left.epoch == found.epoch) {
+            Some(known) => known.add(found),
+            None => left.push(found),
         }
     }
     left.sort_by_key(|left| left.epoch);
     Ok(left)
 }
 
+/// What one file has: nothing of it is held, since it may be long.
+fn leftover(path: &Path) -> io::Result<Option<Left>> {
+    let mut reader = BufReader::new(File::open(path)?);
+    let (mut found, mut line, mut bytes) = (None::<Left>, Vec::new(), 0);
+    while reader.read_until(b'\n', &mut line)? > 0 {
+        // A line that was torn is the last.
+        if !line.ends_with(b"\n") {
+            break;
+        }
+        bytes += line.len() as u64;
+        if let Ok(event) = Event::parse(&line) {
+            let left = found.get_or_insert_with(|| Left {
+                first: event.seq,
+                last: event.seq,
+                count: 0,
+                session: event.session,
+                epoch: event.epoch,
+                files: vec![Segment { path: path.to_owned(), number: 1, bytes: 0, last: 0 }],
+            });
+            left.last = event.seq;
+            left.count += 1;
+        }
+        line.clear();
+    }
+    if let Some(left) = &mut found {
+        left.files.iter_mut().for_each(|file| (file.bytes, file.last) = (bytes, left.last));
+    }
+    Ok(found)
+}
+
 impl Left {
+    /// More of the same, which comes after it.
+    fn add(&mut self, more: Left) {
+        self.last = more.last;
+        self.count += more.count;
+        self.files.extend(more.files);
+        (1..).zip(&mut self.files).for_each(|(number, file)| file.number = number);
+    }
+
     /// All of it is stored.
     pub(super) fn remove(&self) {
-        self.files.iter().for_each(|path| drop(std::fs::remove_file(path)));
+        self.files.iter().for_each(|file| drop(std::fs::remove_file(&file.path)));
     }
 
     /// It can never be sent.
     pub(super) fn put_aside(&self) -> Option<PathBuf> {
-        aside(&self.files)
+        let paths: Vec<PathBuf> = self.files.iter().map(|file| file.path.clone()).collect();
+        aside(&paths)
     }
 }
 
@@ -313,8 +366,26 @@ mod tests {
         drop(spool);
         let left = leftovers(folder.path()).expect("readable");
         assert_eq!(left.len(), 1);
-        assert_eq!((left[0].session.as_str(), left[0].epoch, seqs(&left[0].lines)), ("a.b", 7, vec![1, 2]));
-        assert!(left[0].put_aside().is_some());
+        let [left] = &left[..] else { panic!("{left:?}") };
+        assert_eq!((left.session.as_str(), left.epoch), ("a.b", 7));
+        assert_eq!((left.first, left.last, left.count), (1, 2, 2));
+        let mut spool = Spool::new(folder.path(), "a.b", 7);
+        spool.adopt(left);
+        assert_eq!(seqs(&spool.more(1).expect("lines")), [1]);
+        assert_eq!(seqs(&spool.more(1).expect("lines")), [2]);
+        assert!(!spool.has_more());
+        assert!(left.put_aside().is_some());
         assert!(leftovers(folder.path()).expect("readable").is_empty());
+    }
+
+    #[test]
+    fn a_file_without_events_is_put_aside_and_an_empty_one_is_removed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::write(folder.path().join("later.ndjson"), "{\"v\":9}\n").expect("written");
+        std::fs::write(folder.path().join("none.ndjson"), "").expect("written");
+        assert!(leftovers(folder.path()).expect("readable").is_empty());
+        let names = std::fs::read_dir(folder.path()).expect("a folder").flatten();
+        let names: Vec<_> = names.map(|entry| entry.file_name()).collect();
+        assert_eq!(names, ["later.unread"]);
     }
 }

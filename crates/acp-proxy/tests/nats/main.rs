@@ -5,6 +5,8 @@ mod agent;
 mod control;
 mod faults;
 mod input;
+mod order;
+mod seats;
 #[allow(dead_code, reason = "others use the rest")]
 mod server;
 mod story;

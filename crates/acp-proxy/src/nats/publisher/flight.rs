@@ -35,6 +35,8 @@ pub(super) struct Flight {
     inbox: String,
     id_prefix: String,
     answers: Option<Subscriber>,
+    /// Counts up whenever events that were stored are removed: NATS must not take them for duplicates of themselves.
+    name: u64,
     /// Counts up whenever everything on its way is given up: what still comes of it is nobody's.
     generation: u64,
     sent: usize,
@@ -56,6 +58,7 @@ impl Flight {
             subject: subject.into(),
             id_prefix,
             answers: None,
+            name: 0,
             generation: 0,
             sent: 0,
             patience: Box::pin(tokio::time::sleep(PATIENCE)),
@@ -77,6 +80,11 @@ impl Flight {
         self.sent = 0;
     }
 
+    /// What is sent from here on has another id than before.
+    pub(super) fn rename(&mut self) {
+        self.name += 1;
+    }
+
     /// Sends an event; with `after`, only where that sequence is the last of the session.
     pub(super) async fn send(&mut self, line: &Line, after: Option<u64>) -> Result<(), String> {
         if self.answers.is_none() {
@@ -84,7 +92,11 @@ impl Flight {
             self.answers = Some(self.client.subscribe(all).await.map_err(|error| error.to_string())?);
         }
         let mut headers = HeaderMap::new();
-        headers.insert(NATS_MESSAGE_ID, format!("{}{}", self.id_prefix, line.seq));
+        let id = match self.name {
+            0 => format!("{}{}", self.id_prefix, line.seq),
+            name => format!("{}{}:{name}", self.id_prefix, line.seq),
+        };
+        headers.insert(NATS_MESSAGE_ID, id);
         if let Some(after) = after {
             headers.insert(NATS_EXPECTED_LAST_SUBJECT_SEQUENCE, after.to_string());
         }

@@ -39,7 +39,8 @@ impl Publisher {
                     self.aggregator.flush(&mut out);
                     self.number(std::mem::take(&mut out), wall);
                     self.task = Some((id, trace));
-                    self.waiter = Some(ended);
+                    // Of a session that somebody else has, no end is ever stored.
+                    self.waiter = (self.state != State::Fenced).then_some(ended);
                     self.closed = false;
                 }
                 What::GiveUp(why) => {
@@ -78,7 +79,7 @@ impl Publisher {
             self.write(body, at, &mut text, &mut ends);
         }
         if self.state == State::Fenced {
-            let _ = self.spool.append(&text, self.seq, true);
+            self.keep_aside(&text);
             return;
         }
         self.count(ends.len() as u64);
@@ -86,6 +87,16 @@ impl Publisher {
         let batch = Batch { text: text.into(), ends, last: self.seq, trace };
         self.unwritten.push_back(batch);
         self.write_again();
+    }
+
+    /// What is said in a session that somebody else has is kept beside, as long as there is room for it.
+    fn keep_aside(&mut self, text: &[u8]) {
+        if self.spool.bytes() < self.shared.spool_limit {
+            let _ = self.spool.append(text, self.seq, true);
+        } else if !std::mem::replace(&mut self.said_full, true) {
+            let words = format!("the spool of session {:?} is full: no more of it is kept", self.session);
+            self.shared.say(Level::Error, &words);
+        }
     }
 
     /// Writes to the spool what is not there yet.

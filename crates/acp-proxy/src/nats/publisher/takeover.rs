@@ -1,0 +1,112 @@
+//! Where a publisher takes its place in the stream: after a connection came, and whenever something went wrong.
+
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use super::super::hub::LastEvent;
+use super::{PAUSE, Publisher, State};
+use crate::talk::Level;
+
+impl Publisher {
+    /// Looks at what is stored, and goes on after it.
+    pub(super) async fn sync(&mut self) {
+        self.flight.give_up();
+        match self.look().await {
+            Ok(true) => self.state = State::Probing,
+            Ok(false) => self.fence(),
+            Err(why) => {
+                let words = format!("cannot look at what NATS has stored: {why}; trying again");
+                self.shared.say_once(Level::Warn, &words);
+                self.retry = Some(Instant::now() + PAUSE);
+            }
+        }
+    }
+
+    /// Whether the session is ours to go on with.
+    async fn look(&mut self) -> Result<bool, String> {
+        match self.shared.last_event(&self.subject).await? {
+            // Nothing is stored any more, which is not somebody else's doing as far as the session goes: the stream
+            // was trimmed, purged or made anew.
+            None => self.last = 0,
+            Some(last) if last.epoch == self.epoch => {
+                self.claimed = true;
+                return self.mend(last).await;
+            }
+            Some(_) if self.claimed => return Ok(false),
+            Some(last) => {
+                // Of an epoch that a crash has left, or of what went out before the connection broke, something may be
+                // stored before what somebody else stored since.
+                if (self.resumed || self.tried)
+                    && self.shared.stored_of(&self.subject, self.epoch, last.sequence).await?
+                {
+                    return Ok(false);
+                }
+                self.last = last.sequence;
+            }
+        }
+        Ok(true)
+    }
+
+    /// What is stored must be a beginning of what was sent. It may not be: what was already handed to the connection when
+    /// it broke is lost, while what still waited for its turn goes out over the next one; and a cluster that changes its
+    /// leader may take a message after it has missed the one before. What came too early is removed, and sent again in
+    /// its place.
+    async fn mend(&mut self, last: LastEvent) -> Result<bool, String> {
+        let first = self.pending.front().map_or(self.seq + 1, |line| line.seq);
+        // What another process sent, it sent over one connection. Where it stands in the stream is not known.
+        if last.seq < first || self.resumed {
+            self.resumed = false;
+            self.last = last.sequence;
+            self.stored(last.seq);
+            return Ok(true);
+        }
+        let (mut next, mut sequence, mut from) = (first, self.last, self.last + 1);
+        let mut early = Vec::new();
+        while from <= last.sequence {
+            let Some(found) = self.shared.event_from(&self.subject, from).await? else { break };
+            if found.epoch != self.epoch {
+                return Ok(false);
+            }
+            if early.is_empty() && found.seq == next {
+                (next, sequence) = (next + 1, found.sequence);
+            } else {
+                early.push(found.sequence);
+            }
+            from = found.sequence + 1;
+        }
+        if !early.is_empty() {
+            self.shared.remove_events(&early).await?;
+            self.flight.rename();
+            let words = format!(
+                "{} events of session {:?} were stored before others that were lost on the way; they are sent again, in order",
+                early.len(),
+                self.session
+            );
+            self.shared.say(Level::Warn, &words);
+        }
+        self.last = sequence;
+        self.stored(next - 1);
+        Ok(true)
+    }
+
+    pub(super) fn fence(&mut self) {
+        self.state = State::Fenced;
+        self.flight.give_up();
+        self.shared.counts.fenced.fetch_add(1, Ordering::Relaxed);
+        self.shared.counts.waiting.fetch_sub(self.unstored, Ordering::Relaxed);
+        self.unstored = 0;
+        self.pending.clear();
+        self.unwritten.clear();
+        self.held = 0;
+        self.ends.clear();
+        self.waiter = None;
+        let aside = self.spool.put_aside();
+        let kept =
+            aside.map_or_else(String::new, |path| format!("; what was not stored is in {}", path.display()));
+        let words = format!(
+            "another proxy has taken over session {:?}: nothing more of it is sent{kept}",
+            self.session
+        );
+        self.shared.say(Level::Error, &words);
+    }
+}

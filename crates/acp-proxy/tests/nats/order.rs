@@ -1,0 +1,93 @@
+//! What is stored is a beginning of what was said, whatever the connection and the stream have done.
+
+use std::sync::atomic::Ordering;
+
+use acp_proxy::nats::Subjects;
+use async_nats::jetstream;
+
+use super::*;
+
+async fn jetstream(server: &Server) -> jetstream::Context {
+    jetstream::new(async_nats::connect(server.url()).await.expect("a connection"))
+}
+
+/// A task that waits, with what it said before that stored.
+async fn waiting(stage: &Stage) -> String {
+    submit(&stage.client, &task("t", "wait")).await;
+    let session = session_of(&stage.client, "t").await;
+    let report = || stage.site.nats.report();
+    until(|| report().waiting == 0 && report().stored >= 3, || stage.site.said()).await;
+    session
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_stepped_over_when_a_full_connection_breaks() {
+    const COUNT: u64 = 12_000;
+    let Some(stage) = Stage::set().await else { return };
+    let Stage { mut server, world, site, client, spool: _spool } = stage;
+    let tasks: Vec<String> = (0..4).map(|number| format!("t{number}")).collect();
+    for id in &tasks {
+        submit(&client, &task(id, &format!("count {COUNT}"))).await;
+    }
+    for round in 1..=2 {
+        let sent = world.chunks.load(Ordering::Acquire);
+        let more = || world.chunks.load(Ordering::Acquire) >= sent + 2_000;
+        until(more, || "the agents are held back".to_owned()).await;
+        // It takes no more, so that what is sent fills every buffer on the way; then all of that is lost.
+        server.pause();
+        let held = || site.nats.report().waiting;
+        let mut before = u64::MAX;
+        while std::mem::replace(&mut before, held()) != held() {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        server.kill();
+        server.restart();
+        until(|| site.nats.report().ready, || format!("lost {round} times: {}", site.said())).await;
+    }
+    drop(client);
+    let client = super::client(&server).await;
+    for id in &tasks {
+        let ended = result(&client, id).await;
+        let told = story(&client, &ended.session.expect("a session"), 1).await;
+        assert_eq!(text_of(&told), (counted(COUNT), COUNT), "sent = stored");
+    }
+    site.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_stored_too_early_is_sent_again_in_its_place() {
+    let Some(stage) = Stage::set().await else { return };
+    let session = waiting(&stage).await;
+    let (subject, context) = (Subjects::default().event(&session), jetstream(&stage.server).await);
+    let events = context.get_stream("ACP_EVENTS").await.expect("a stream");
+    let last = events.get_last_raw_message_by_subject(&subject).await.expect("an event");
+    let last = Event::parse(&last.payload).expect("one of ours");
+    for ahead in [3, 4] {
+        let early = Event { seq: last.seq + ahead, ..last.clone() };
+        let id = format!("{session}:{}:{}", early.epoch, early.seq);
+        let message =
+            jetstream::message::PublishMessage::build().message_id(id).payload(early.to_json().into());
+        let sent = context.send_publish(subject.clone(), message).await.expect("sent");
+        assert!(!sent.await.expect("stored").duplicate);
+    }
+    stage.world.go.notify_one();
+    assert_eq!(result(&stage.client, "t").await.stop_reason, "end_turn");
+    story(&stage.client, &session, 1).await;
+    let said = stage.site.said();
+    assert!(said.contains("2 events of session") && said.contains("sent again, in order"), "{said}");
+    stage.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stream_that_was_emptied_is_nobody_elses_session() {
+    let Some(stage) = Stage::set().await else { return };
+    let session = waiting(&stage).await;
+    let context = jetstream(&stage.server).await;
+    context.get_stream("ACP_EVENTS").await.expect("a stream").purge().await.expect("purged");
+    stage.world.go.notify_one();
+    assert_eq!(result(&stage.client, "t").await.stop_reason, "end_turn");
+    let mut told = stage.client.events(&session, None).await.expect("a stream");
+    let (_, first) = within(told.recv()).await.expect("more").expect("an event");
+    assert_eq!((first.seq, stage.site.nats.report().fenced), (4, 0), "{}", stage.site.said());
+    stage.stop().await;
+}
