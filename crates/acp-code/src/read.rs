@@ -1,8 +1,10 @@
 //! Reading files into a buffer that is used again and again.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
+use std::time::SystemTime;
 
 /// Larger files are not held in memory: they are searched literally, piece by piece, and not parsed.
 pub(crate) const WHOLE: usize = 16 << 20;
@@ -14,6 +16,25 @@ const HEAD: usize = 8 << 10;
 pub(crate) struct Buffer {
     bytes: Vec<u8>,
     filled: usize,
+    stamp: Stamp,
+}
+
+/// What differs when a file was written again: its size, and when that was.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    size: u64,
+    written: Option<SystemTime>,
+}
+
+/// Opens a file without ever waiting (a pipe would) and insists on a regular one.
+pub(crate) fn open(path: &Path) -> io::Result<(File, Stamp)> {
+    let nonblock = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or(0);
+    let file = OpenOptions::new().read(true).custom_flags(nonblock).open(path)?;
+    let about = file.metadata()?;
+    if !about.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    Ok((file, Stamp { size: about.len(), written: about.modified().ok() }))
 }
 
 /// What became of a file.
@@ -28,7 +49,8 @@ pub(crate) enum Content {
 impl Buffer {
     /// Reads the file; an earlier file's bytes are gone.
     pub(crate) fn load(&mut self, path: &Path) -> io::Result<Content> {
-        let mut file = File::open(path)?;
+        let mut file;
+        (file, self.stamp) = open(path)?;
         self.filled = 0;
         if self.bytes.is_empty() {
             self.bytes.resize(FIRST, 0);
@@ -64,6 +86,11 @@ impl Buffer {
             }
         }
         Ok(self.filled - keep)
+    }
+
+    /// What tells the file that was read from a later one of the same name.
+    pub(crate) fn stamp(&self) -> Stamp {
+        self.stamp
     }
 
     /// What was read.

@@ -23,7 +23,7 @@ pub fn search(results: &search::Results, format: Format) -> String {
             for hit in &results.results {
                 let title = title(&hit.kind, hit.name.as_deref());
                 let _ = writeln!(out, "{}  {title}  {:.2}", place(&hit.file, hit.lines), hit.score);
-                numbered(&mut out, hit.lines[0], &hit.code, &hit.matched);
+                numbered(&mut out, hit.lines, &hit.code, &hit.matched);
                 out.push('\n');
             }
         }
@@ -48,7 +48,7 @@ pub fn query(results: &query::Results, format: Format) -> String {
         Format::Plain => {
             for hit in &results.results {
                 let _ = writeln!(out, "{}", place(&hit.file, hit.lines));
-                numbered(&mut out, hit.lines[0], &indented(hit), &[]);
+                numbered(&mut out, hit.lines, &indented(hit), &[]);
                 out.push('\n');
             }
         }
@@ -72,7 +72,7 @@ pub fn extract(results: &extract::Results, format: Format) -> String {
                     fenced(&mut out, &place(&piece.file, lines), &title, piece.language.as_deref(), code);
                 } else {
                     let _ = writeln!(out, "{}  {title}", place(&piece.file, lines));
-                    numbered(&mut out, lines[0], code, &[]);
+                    numbered(&mut out, lines, code, &[]);
                     out.push('\n');
                 }
             }
@@ -146,10 +146,9 @@ fn listed(out: &mut String, hits: &[Hit]) {
 }
 
 /// Code with its line numbers; a mark stands where what was looked for is.
-fn numbered(out: &mut String, first: usize, code: &str, marked: &[usize]) {
-    let count = code.lines().count();
-    let width = (first + count.saturating_sub(1)).to_string().len();
-    for (line, text) in (first..).zip(code.lines()) {
+fn numbered(out: &mut String, [first, last]: [usize; 2], code: &str, marked: &[usize]) {
+    let width = last.to_string().len();
+    for (line, text) in (first..=last).zip(code.split('\n')) {
         let mark = if marked.binary_search(&line).is_ok() { '>' } else { ' ' };
         let _ = writeln!(out, "{}", format!("{mark} {line:>width$}  {text}").trim_end());
     }

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::cell::RefCell;
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::ops::Range;
@@ -98,8 +99,8 @@ impl<'t> Outline<'t> {
     /// The bytes of the lines `first..=last`, without the last line's end.
     pub(crate) fn bytes(&self, first: usize, last: usize) -> Range<usize> {
         let start = self.starts.get(first).copied().unwrap_or(self.text.len());
-        let end =
-            self.starts.get(last + 1).map_or_else(|| self.text.trim_end_matches('\n').len(), |next| next - 1);
+        let whole = || self.text.strip_suffix('\n').unwrap_or(&self.text).len();
+        let end = self.starts.get(last + 1).map_or_else(whole, |next| next - 1);
         start..end.max(start)
     }
 
@@ -122,9 +123,18 @@ impl<'t> Outline<'t> {
             .min_by_key(|block| block.lines[1] - block.lines[0])
     }
 
-    /// Whether a line is test code by its syntax.
-    pub(crate) fn is_test_line(&self, line: usize) -> bool {
-        self.around(line).is_some_and(|block| block.test)
+    /// For each line whether it is test code by its syntax: whether the innermost block around it is.
+    pub(crate) fn test_lines(&self) -> Vec<bool> {
+        let mut lines = vec![false; self.count()];
+        let mut blocks: Vec<&Block> = self.blocks.iter().collect();
+        // The shorter block lies over the longer one, as `around` has it; of equal ones the later.
+        blocks.sort_by_key(|block| Reverse(block.lines[1].saturating_sub(block.lines[0])));
+        for block in blocks {
+            if let Some(lines) = lines.get_mut(block.lines[0]..=block.lines[1]) {
+                lines.fill(block.test);
+            }
+        }
+        lines
     }
 
     /// Whether a byte stands in a comment.

@@ -9,6 +9,9 @@ use memchr::memmem::Finder;
 
 use crate::CodeError;
 
+/// The row of letters before a name is followed so many bytes.
+const BEFORE: usize = 256;
+
 /// A compiled pattern and its literals.
 pub(super) struct Compiled {
     pub(super) language: SupportLang,
@@ -69,10 +72,16 @@ impl Literal {
 }
 
 /// Whether what stands here is a part of a longer name, for certain. A row of letters, digits and `_` that begins with
-/// a letter is one token; behind a digit, a backslash or letters beyond ASCII a token may begin in mid-row.
+/// a letter is one token; behind a digit, a backslash or letters beyond ASCII a token may begin in mid-row. Where a row
+/// begins is looked for in the bytes just before: a row without end is not gone through again for each name in it.
 fn in_longer_name(bytes: &[u8], name: Range<usize>) -> bool {
     let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
-    let start = bytes[..name.start].iter().rposition(|byte| !is_word(byte)).map_or(0, |before| before + 1);
+    let from = name.start.saturating_sub(BEFORE);
+    let start = match bytes[from..name.start].iter().rposition(|byte| !is_word(byte)) {
+        Some(before) => from + before + 1,
+        None if from > 0 => return false,
+        None => 0,
+    };
     let before = start.checked_sub(1).and_then(|at| bytes.get(at));
     let is_row =
         !bytes[start].is_ascii_digit() && before.is_none_or(|byte| byte.is_ascii() && *byte != b'\\');
@@ -211,5 +220,9 @@ mod tests {
         for whole in ["foo", "x.foo()", "$foo", "r#foo", "5foo", "0xffoo", "\\nfoo", "\u{e9}foo", "(foo)"] {
             assert!(!passed(whole), "{whole}");
         }
+        // A row that begins too far away may begin with anything.
+        assert!(passed(&format!("({}foo", "x".repeat(BEFORE - 1))));
+        assert!(!passed(&format!("({}foo", "x".repeat(BEFORE))));
+        assert!(passed(&format!("{}foo", "x".repeat(BEFORE))), "the file begins there");
     }
 }

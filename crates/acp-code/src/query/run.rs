@@ -230,7 +230,8 @@ impl Worker {
         let mut found = in_file(text, host, *own, carried, only_count);
         if !request.allow_tests && !found.is_empty() {
             let outline = Outline::parse(Cow::Borrowed(text), Some(host));
-            found.retain(|hit| !outline.is_test_line(hit.lines[0] - 1));
+            let tests = outline.test_lines();
+            found.retain(|hit| tests.get(hit.lines[0] - 1) != Some(&true));
         }
         self.total += found.len();
         if only_count {

@@ -9,7 +9,7 @@ use memchr::memmem::Finder;
 use super::{Hit, Request};
 use crate::blocks::{Kind, Outline};
 use crate::place::plain;
-use crate::read::{Buffer, Content, is_binary};
+use crate::read::{Buffer, Content, Stamp, is_binary};
 use crate::walk::{self, Scope};
 use crate::{CodeError, Reason, Stop, lang, testcode};
 
@@ -18,18 +18,39 @@ const SHOWN: usize = 400;
 /// A page for which more lines are asked is a plain list: to name the block around each line, every file on the
 /// page would have to be parsed.
 const NAMED: usize = 50;
+/// Larger files are not parsed: neither to name the blocks around their lines, nor to tell which lines are tests.
+const PARSED: usize = 1 << 20;
+
+/// Said of files that are not what they were when their lines were counted.
+const CHANGED: &str = "changed since the search began, so that lines may be missing or others; search again:";
 
 /// All lines that have the literal, as numbers: which file, and which of its lines.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lines {
-    files: Vec<(PathBuf, Chosen)>,
+    files: Vec<Counted>,
     pub(super) total: usize,
     pub(super) truncated: bool,
     pub(super) notices: Vec<String>,
 }
 
+/// Some of the lines.
+#[derive(Debug, Default)]
+pub(super) struct Page {
+    pub(super) hits: Vec<Hit>,
+    pub(super) notices: Vec<String>,
+}
+
+/// A file with lines that are results.
+#[derive(Clone, Debug)]
+struct Counted {
+    path: PathBuf,
+    /// What the file was when its lines were counted.
+    stamp: Stamp,
+    chosen: Chosen,
+}
+
 /// Which lines of a file are results.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug)]
 enum Chosen {
     /// All that have the text, so many.
     All(usize),
@@ -53,18 +74,22 @@ pub(super) fn count(request: &Request, scope: &Scope, stop: &Stop) -> Result<Lin
         return Err(CodeError::Request { tool: "search", what });
     }
     let finder = Finder::new(&request.query);
+    let is_wanted = || stop.reason().is_none();
     let (workers, report) = walk::files(scope, stop, Worker::default, |worker: &mut Worker, path| {
-        worker.file(&finder, request, scope, path);
+        worker.file(&Look { finder: &finder, is_wanted: &is_wanted }, request, scope, path);
     })?;
     let mut lines = Lines { truncated: report.truncated, notices: report.notices, ..Lines::default() };
-    let mut unreadable = Vec::new();
+    let (mut unreadable, mut unparsed) = (Vec::new(), Vec::new());
     for worker in workers {
         lines.files.extend(worker.files);
         unreadable.extend(worker.unreadable);
+        unparsed.extend(worker.unparsed);
     }
-    lines.files.sort();
-    lines.total = lines.files.iter().map(|(_, chosen)| chosen.count()).sum();
+    lines.files.sort_by(|a, b| a.path.cmp(&b.path));
+    lines.total = lines.files.iter().map(|file| file.chosen.count()).sum();
     lines.notices.extend(walk::folded("cannot read", unreadable));
+    let what = "not looked into for test code because they are larger than 1 MB:";
+    lines.notices.extend(walk::folded(what, unparsed));
     Ok(lines)
 }
 
@@ -77,33 +102,50 @@ impl Lines {
         stop: &Stop,
         from: usize,
         max: usize,
-    ) -> Result<Vec<Hit>, CodeError> {
+    ) -> Result<Page, CodeError> {
         let finder = Finder::new(&request.query);
         let parts = self.parts(from, max);
-        let read = |buffer: &mut Buffer, part: &Part<'_>| {
-            let file = OneFile { path: part.path, finder: &finder };
-            let shown = scope.place.shown(part.path);
-            // A file that is gone meanwhile has no lines any more.
-            file.hits(buffer, part, &shown, max <= NAMED).unwrap_or_default()
-        };
         // What was counted before the deadline is shown, so only a cancellation ends this.
         let is_wanted = || stop.reason() != Some(Reason::Cancelled);
+        let look = Look { finder: &finder, is_wanted: &is_wanted };
+        let read = |buffer: &mut Buffer, part: &Part<'_>| {
+            let file = OneFile { path: &part.file.path, look: &look };
+            let shown = scope.place.shown(&part.file.path);
+            let late = max <= NAMED && stop.reason().is_some();
+            let hits = file.hits(buffer, part, &shown, max <= NAMED && !late);
+            let changed = hits.is_err() || buffer.stamp() != part.file.stamp;
+            // A file that is gone meanwhile has no lines any more.
+            (hits.unwrap_or_default(), changed.then_some(shown), late)
+        };
         let found = walk::each(&parts, is_wanted, Buffer::default, read);
-        if is_wanted() { Ok(found.into_iter().flatten().collect()) } else { Err(CodeError::Cancelled) }
+        if !is_wanted() {
+            return Err(CodeError::Cancelled);
+        }
+        let (mut page, mut changed, mut is_late) = (Page::default(), Vec::new(), false);
+        for (hits, other, late) in found {
+            page.hits.extend(hits);
+            changed.extend(other);
+            is_late |= late;
+        }
+        page.notices.extend(walk::folded(CHANGED, changed));
+        if is_late {
+            page.notices.push("the time was up before the blocks around all lines were named".to_owned());
+        }
+        Ok(page)
     }
 
     /// What each file gives to a page.
     fn parts(&self, from: usize, max: usize) -> Vec<Part<'_>> {
         let (mut parts, mut passed, mut left) = (Vec::new(), 0, max);
-        for (path, chosen) in &self.files {
-            let count = chosen.count();
+        for file in &self.files {
+            let count = file.chosen.count();
             if left == 0 {
                 break;
             }
             if passed + count > from {
                 let skip = from.saturating_sub(passed);
                 let take = (count - skip).min(left);
-                parts.push(Part { path, chosen, skip, take });
+                parts.push(Part { file, skip, take });
                 left -= take;
             }
             passed += count;
@@ -115,8 +157,7 @@ impl Lines {
 /// Some of a file's lines.
 #[derive(Debug)]
 struct Part<'l> {
-    path: &'l Path,
-    chosen: &'l Chosen,
+    file: &'l Counted,
     skip: usize,
     take: usize,
 }
@@ -124,7 +165,7 @@ struct Part<'l> {
 impl Part<'_> {
     /// Whether the line with this number belongs to the part, if it is the `nth` that has the text.
     fn has(&self, nth: usize, number: usize) -> bool {
-        match self.chosen {
+        match &self.file.chosen {
             Chosen::All(_) => (self.skip..self.skip + self.take).contains(&nth),
             Chosen::Some(lines) => lines
                 .get(self.skip..self.skip + self.take)
@@ -136,27 +177,40 @@ impl Part<'_> {
 #[derive(Default)]
 struct Worker {
     buffer: Buffer,
-    files: Vec<(PathBuf, Chosen)>,
+    files: Vec<Counted>,
     unreadable: Vec<String>,
+    /// Files with lines whose tests were not told apart.
+    unparsed: Vec<String>,
 }
 
 impl Worker {
-    fn file(&mut self, finder: &Finder<'_>, request: &Request, scope: &Scope, path: PathBuf) {
+    fn file(&mut self, look: &Look<'_>, request: &Request, scope: &Scope, path: PathBuf) {
         if !request.allow_tests && testcode::is_test_path(&scope.place.shown(&path)) {
             return;
         }
-        let file = OneFile { path: &path, finder };
+        let file = OneFile { path: &path, look };
         match file.choose(&mut self.buffer, request.allow_tests) {
             Ok(chosen) if chosen.count() == 0 => {}
-            Ok(chosen) => self.files.push((path, chosen)),
+            Ok(chosen) => {
+                if !request.allow_tests && self.buffer.bytes().len() > PARSED && lang::of(&path).is_some() {
+                    self.unparsed.push(scope.place.shown(&path));
+                }
+                self.files.push(Counted { path, stamp: self.buffer.stamp(), chosen });
+            }
             Err(error) => self.unreadable.push(format!("{} ({})", scope.place.shown(&path), plain(&error))),
         }
     }
 }
 
+/// What is looked for, and how long.
+struct Look<'l> {
+    finder: &'l Finder<'l>,
+    is_wanted: &'l (dyn Fn() -> bool + Sync),
+}
+
 struct OneFile<'f> {
     path: &'f Path,
-    finder: &'f Finder<'f>,
+    look: &'f Look<'f>,
 }
 
 impl OneFile<'_> {
@@ -165,20 +219,23 @@ impl OneFile<'_> {
         match buffer.load(self.path)? {
             Content::Whole => {
                 let bytes = buffer.bytes();
-                let Some(first) = self.finder.find(bytes) else { return Ok(Chosen::All(0)) };
+                let Some(first) = self.look.finder.find(bytes) else { return Ok(Chosen::All(0)) };
                 if is_binary(bytes) {
                     return Ok(Chosen::All(0));
                 }
-                if allow_tests {
-                    return Ok(Chosen::All(lines_with(self.finder, bytes, first).count()));
+                if allow_tests || bytes.len() > PARSED {
+                    return Ok(Chosen::All(lines_with(self.look.finder, bytes, first).count()));
                 }
                 let outline = Outline::parse(String::from_utf8_lossy(bytes), lang::of(self.path));
-                let lines = self.lines(bytes).map(|line| line.number);
-                Ok(Chosen::Some(lines.filter(|line| !outline.is_test_line(*line)).collect()))
+                let (tests, lines) = (outline.test_lines(), self.lines(bytes).map(|line| line.number));
+                Ok(Chosen::Some(lines.filter(|line| tests.get(*line) != Some(&true)).collect()))
             }
             Content::Larger(file) => {
                 let mut count = 0;
-                self.slide(buffer, file, |_, _| count += 1)?;
+                self.slide(buffer, file, |_| {
+                    count += 1;
+                    true
+                })?;
                 Ok(Chosen::All(count))
             }
         }
@@ -186,38 +243,35 @@ impl OneFile<'_> {
 
     /// The lines of one part of the file.
     fn hits(&self, buffer: &mut Buffer, part: &Part<'_>, shown: &str, named: bool) -> io::Result<Vec<Hit>> {
-        let hit = |first: usize, last: usize, code: String| Hit {
+        let language = lang::of(self.path);
+        let hit = |line: &Line<'_>| Hit {
             file: shown.to_owned(),
-            lines: [first + 1, last + 1],
-            code,
+            lines: [line.number + 1, line.last + 1],
+            code: excerpt(line.text, line.at),
             score: 1.0,
             kind: Kind::Lines.word().to_owned(),
-            matched: vec![first + 1],
+            language: language.map(|language| language.to_string()),
+            matched: vec![line.number + 1],
             ..Hit::default()
         };
         match buffer.load(self.path)? {
             Content::Whole => {
-                let (bytes, language) = (buffer.bytes(), lang::of(self.path));
+                let bytes = buffer.bytes();
                 let wanted = self.lines(bytes).enumerate().filter(|(nth, line)| part.has(*nth, line.number));
-                let mut hits: Vec<Hit> = wanted
-                    .take(part.take)
-                    .map(|(_, line)| Hit {
-                        language: language.map(|language| language.to_string()),
-                        ..hit(line.number, line.last, excerpt(line.text, line.at))
-                    })
-                    .collect();
-                if named {
+                let mut hits: Vec<Hit> = wanted.take(part.take).map(|(_, line)| hit(&line)).collect();
+                if named && bytes.len() <= PARSED {
                     name(&mut hits, &Outline::parse(String::from_utf8_lossy(bytes), language));
                 }
                 Ok(hits)
             }
             Content::Larger(file) => {
                 let (mut hits, mut nth) = (Vec::new(), 0);
-                self.slide(buffer, file, |number, code| {
-                    if part.has(nth, number) {
-                        hits.push(hit(number, number, code()));
+                self.slide(buffer, file, |line| {
+                    if part.has(nth, line.number) {
+                        hits.push(hit(line));
                     }
                     nth += 1;
+                    hits.len() < part.take
                 })?;
                 Ok(hits)
             }
@@ -227,62 +281,61 @@ impl OneFile<'_> {
     /// Every line that has the text.
     fn lines<'b>(&'b self, bytes: &'b [u8]) -> impl Iterator<Item = Line<'b>> + 'b {
         let (mut number, mut counted) = (0, 0);
-        let length = self.finder.needle().len();
-        let first = self.finder.find(bytes).into_iter();
-        let spots = first.flat_map(move |first| lines_with(self.finder, bytes, first));
+        let finder = self.look.finder;
+        let spots = finder.find(bytes).into_iter().flat_map(move |first| lines_with(finder, bytes, first));
         spots.map(move |at| {
-            number += memchr::memchr_iter(b'\n', &bytes[counted..at]).count();
+            number += newlines(&bytes[counted..at]);
             counted = at;
-            let start = memchr::memrchr(b'\n', &bytes[..at]).map_or(0, |end| end + 1);
-            // A text may go over several lines; its own last byte belongs to its last line.
-            let tail = at + length.saturating_sub(1);
-            let end = memchr::memchr(b'\n', &bytes[tail..]).map_or(bytes.len(), |end| tail + end);
-            let last = number + memchr::memchr_iter(b'\n', &bytes[at..tail]).count();
-            Line { number, last, text: &bytes[start..end], at: at - start }
+            Line::new(bytes, at, finder.needle().len(), number)
         })
     }
 
-    /// A file that is too large for memory, piece by piece: the number of each line from 0, and its text.
+    /// A file that is too large for memory, piece by piece, until `found` has enough. So much around a line is in the
+    /// buffer that its excerpt is the same as of a small file.
     fn slide(
         &self,
         buffer: &mut Buffer,
         mut file: File,
-        mut found: impl FnMut(usize, &dyn Fn() -> String),
+        mut found: impl FnMut(&Line<'_>) -> bool,
     ) -> io::Result<()> {
         if is_binary(buffer.bytes()) {
             return Ok(());
         }
-        let keep = self.finder.needle().len().saturating_sub(1).max(SHOWN);
-        // Lines before the buffer, and how far the buffer has been looked at.
-        let (mut line, mut done) = (0, 0);
-        // A line that was reported is not reported again.
-        let mut reported = None;
-        loop {
+        let length = self.look.finder.needle().len();
+        let behind = length + 2 * SHOWN;
+        let keep = behind + 2 * SHOWN;
+        // How far the buffer has been looked at, and the number of the line there.
+        let (mut done, mut number) = (0, 0);
+        // A line that was found is not found again.
+        let mut last = None;
+        let mut at_end = false;
+        while (self.look.is_wanted)() {
             let bytes = buffer.bytes();
-            let mut at = done;
-            let mut counted = done;
-            while let Some(next) = self.finder.find(&bytes[at..]).map(|next| at + next) {
-                line += memchr::memchr_iter(b'\n', &bytes[counted..next]).count();
-                counted = next;
-                if reported != Some(line) {
-                    reported = Some(line);
-                    found(line, &|| {
-                        let start = memchr::memrchr(b'\n', &bytes[..next]).map_or(0, |end| end + 1);
-                        let end = memchr::memchr(b'\n', &bytes[next..]).map_or(bytes.len(), |end| next + end);
-                        excerpt(&bytes[start..end], next - start)
-                    });
+            let limit = if at_end { bytes.len() } else { bytes.len().saturating_sub(behind) };
+            let mut from = Some(done);
+            while let Some(at) = from.and_then(|from| self.next(bytes, from)).filter(|at| *at < limit) {
+                number += newlines(&bytes[done..at]);
+                done = at;
+                if last != Some(number) && !found(&Line::new(bytes, at, length, number)) {
+                    return Ok(());
                 }
-                at = next + 1;
+                last = Some(number);
+                from = memchr::memchr(b'\n', &bytes[at..]).map(|end| at + end + 1);
             }
-            // What is kept for the next piece is looked at again only where a text could begin in it.
-            let length = bytes.len();
-            let unread = length.saturating_sub(self.finder.needle().len().saturating_sub(1)).max(counted);
-            line += memchr::memchr_iter(b'\n', &bytes[counted..unread]).count();
-            if buffer.slide(&mut file, keep)? == 0 {
+            if at_end {
                 return Ok(());
             }
-            done = keep.min(length) - (length - unread).min(keep);
+            number += newlines(&bytes[done..limit]);
+            let gone = bytes.len().saturating_sub(keep);
+            at_end = buffer.slide(&mut file, keep)? == 0;
+            done = limit - gone;
         }
+        Ok(())
+    }
+
+    /// Where the text stands next.
+    fn next(&self, bytes: &[u8], from: usize) -> Option<usize> {
+        self.look.finder.find(&bytes[from..]).map(|at| from + at)
     }
 }
 
@@ -295,6 +348,22 @@ struct Line<'b> {
     text: &'b [u8],
     /// Where in the line the text begins.
     at: usize,
+}
+
+impl<'b> Line<'b> {
+    /// The line of this number, with a text of this length.
+    fn new(bytes: &'b [u8], at: usize, length: usize, number: usize) -> Self {
+        let start = memchr::memrchr(b'\n', &bytes[..at]).map_or(0, |end| end + 1);
+        // A text may go over several lines; its own last byte belongs to its last line.
+        let tail = at + length.saturating_sub(1);
+        let end = memchr::memchr(b'\n', &bytes[tail..]).map_or(bytes.len(), |end| tail + end);
+        let last = number + newlines(&bytes[at..tail]);
+        Self { number, last, text: &bytes[start..end], at: at - start }
+    }
+}
+
+fn newlines(bytes: &[u8]) -> usize {
+    memchr::memchr_iter(b'\n', bytes).count()
 }
 
 /// Says in which block each line stands.

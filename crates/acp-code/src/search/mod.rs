@@ -173,9 +173,14 @@ impl Request {
 impl Paged {
     /// The next page of at most this many results.
     fn next(&mut self, max: usize, scope: &Scope, stop: &Stop) -> Result<Results, CodeError> {
+        let mut notices = self.notices.clone();
         let (results, total) = match &self.found {
             Found::Ranked(hits) => (hits.iter().skip(self.given).take(max).cloned().collect(), hits.len()),
-            Found::Exact(lines) => (lines.page(&self.request, scope, stop, self.given, max)?, lines.total),
+            Found::Exact(lines) => {
+                let page = lines.page(&self.request, scope, stop, self.given, max)?;
+                notices.extend(page.notices);
+                (page.hits, lines.total)
+            }
         };
         self.given = self.given.saturating_add(max).min(total);
         self.page += 1;
@@ -185,7 +190,7 @@ impl Paged {
             page: self.page,
             more: self.given < total,
             truncated: self.truncated,
-            notices: self.notices.clone(),
+            notices,
         })
     }
 }

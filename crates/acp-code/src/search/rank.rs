@@ -57,7 +57,14 @@ pub(super) fn run(request: &Request, scope: &Scope, stop: &Stop) -> Result<Ranki
     ));
     let rarity = search.rarity(&all.candidates, all.pieces);
     let candidates = search.best(all.candidates, &rarity, &mut notices);
-    let (hits, late) = search.parse(&candidates, &rarity, stop)?;
+    let (mut hits, late) = search.parse(&candidates, &rarity, stop)?;
+    if hits.len() > KEPT {
+        let count = hits.len();
+        notices.push(format!(
+            "the best {KEPT} of {count} results are kept; a folder, or a word with +, narrows the search"
+        ));
+        hits.truncate(KEPT);
+    }
     Ok(Ranking { hits, truncated: report.truncated || late, notices })
 }
 
@@ -208,7 +215,6 @@ impl Search<'_> {
         hits.sort_by(|a, b| {
             b.score.total_cmp(&a.score).then_with(|| (&a.file, a.lines).cmp(&(&b.file, b.lines)))
         });
-        hits.truncate(KEPT);
         Ok((hits, late))
     }
 

@@ -106,6 +106,33 @@ fn context_is_added_and_whole_files_are_whole() {
 }
 
 #[test]
+fn empty_lines_at_the_end_are_lines() {
+    let tree = Tree::new(&[("a.rs", "fn a() {}\n\n\n"), ("b.rs", "fn b() {}\r\n\r\n"), ("c.rs", "\n")]);
+    for (file, lines, code) in
+        [("a.rs", [1, 3], "fn a() {}\n\n"), ("b.rs", [1, 2], "fn b() {}\r\n"), ("c.rs", [1, 1], "")]
+    {
+        let piece = one(&tree, file);
+        assert_eq!((piece.lines, piece.code.as_deref()), (Some(lines), Some(code)), "{file}");
+    }
+    let results = tree.engine.extract(&Request::new(["a.rs", "b.rs"]), &Stop::never()).expect("pieces");
+    let text = acp_code::render::extract(&results, acp_code::Format::Plain);
+    assert_eq!(text, "a.rs:1-3  file\n  1  fn a() {}\n  2\n  3\n\nb.rs:1-2  file\n  1  fn b() {}\n  2\n\n");
+}
+
+#[test]
+fn a_pipe_is_refused_instead_of_waited_for() {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    let tree = Tree::new(&[]);
+    mknodat(CWD, tree.path().join("pipe"), FileType::Fifo, Mode::RWXU, 0).expect("a pipe");
+    for piece in ["pipe", "pipe:3", "pipe#name"] {
+        assert_eq!(
+            one(&tree, piece).error.as_deref(),
+            Some("cannot read \"pipe\": it is not a regular file")
+        );
+    }
+}
+
+#[test]
 fn test_code_can_be_refused() {
     let text = "fn real() {}\n\n#[cfg(test)]\nmod tests {\n    #[test]\n    fn checks() {}\n}\n";
     let tree = Tree::new(&[("a.rs", text)]);

@@ -4,6 +4,7 @@ mod bad_input;
 mod exact;
 mod extract;
 mod languages;
+mod limits;
 mod query;
 mod search;
 mod tools;

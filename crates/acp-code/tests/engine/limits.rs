@@ -1,0 +1,162 @@
+//! Files that are large, lines without end, and more results than are kept.
+
+use std::time::Duration;
+
+use acp_code::search::{Request, Results};
+use acp_code::{Stop, query};
+
+use super::Tree;
+
+/// The most that is held of a file at once.
+const HELD: usize = 16 << 20;
+
+fn exact(tree: &Tree, request: &Request) -> Results {
+    let request = Request { exact: true, ..request.clone() };
+    tree.engine.search(&request, &Stop::never()).expect("a search")
+}
+
+/// More than 1 MB of functions, every second one a test, and one line of both kinds.
+fn large_source() -> String {
+    let function = |number: usize| {
+        let attribute = if number.is_multiple_of(2) { "" } else { "#[test] " };
+        format!("{attribute}fn f{number}() {{ needle({number}); /* {} */ }}\n", "x".repeat(200))
+    };
+    (0..5000).map(function).collect()
+}
+
+#[test]
+fn a_large_file_is_not_parsed_to_name_the_blocks_around_its_lines() {
+    let tree = Tree::new(&[("large.rs", &large_source()), ("small.rs", "fn small() { needle(1); }\n")]);
+    let kinds = |request: &Request| {
+        let results = exact(&tree, request).results;
+        results.into_iter().map(|hit| (hit.kind, hit.name)).collect::<Vec<_>>()
+    };
+    let named = |kind: &str, name: Option<&str>| (kind.to_owned(), name.map(str::to_owned));
+    let (plain, small) = (named("lines", None), named("function", Some("small")));
+    assert_eq!(kinds(&Request::new("needle(1);")), [plain.clone(), small.clone()]);
+    // Nor to leave out its tests, which is said.
+    let no_tests = Request { allow_tests: false, ..Request::new("needle(1);") };
+    assert_eq!(kinds(&no_tests), [plain, small]);
+    let said = "not looked into for test code because they are larger than 1 MB: large.rs";
+    assert_eq!(exact(&tree, &no_tests).notices, [said]);
+}
+
+#[test]
+fn when_the_time_is_up_lines_are_given_without_their_blocks() {
+    let tree = Tree::new(&[("a.rs", "fn f() { needle(1); }\n"), ("b.rs", "fn g() { needle(2); }\n")]);
+    let first =
+        Request { exact: true, max_results: 1, session: Some("s".to_owned()), ..Request::new("needle") };
+    assert_eq!(exact(&tree, &first).results[0].name.as_deref(), Some("f"));
+    let next = Request { next_page: true, ..first };
+    let late = tree.engine.search(&next, &Stop::after(Duration::ZERO)).expect("a page");
+    let hit = &late.results[0];
+    assert_eq!((hit.file.as_str(), hit.kind.as_str(), hit.name.as_deref()), ("b.rs", "lines", None));
+    assert_eq!(late.notices, ["the time was up before the blocks around all lines were named"]);
+}
+
+#[test]
+fn tests_among_thousands_of_functions_are_told_apart() {
+    let function = |number: usize| {
+        let attribute = if number.is_multiple_of(2) { "" } else { "#[test] " };
+        format!("{attribute}fn f{number}() {{ needle({number}); }}\n")
+    };
+    let text: String = (0..8000).map(function).collect();
+    let last = "#[cfg(test)] mod tests { fn a() { needle(1); } }\nfn end() {\n    needle(1);\n    #[cfg(test)]\n    \
+                mod inner {\n        fn b() { needle(2); }\n    }\n    needle(3);\n}\n";
+    let tree = Tree::new(&[("a.rs", &format!("{text}{last}"))]);
+    let wanted: Vec<usize> = (1..=8000).step_by(2).chain([8003, 8008]).collect();
+    let lines = Request { max_results: 10_000, allow_tests: false, ..Request::new("needle") };
+    let found = exact(&tree, &lines).results;
+    assert_eq!(found.iter().map(|hit| hit.lines[0]).collect::<Vec<_>>(), wanted);
+    let matches = query::Request {
+        max_results: 10_000,
+        allow_tests: false,
+        language: Some("rust".to_owned()),
+        ..query::Request::new("needle($N)")
+    };
+    let found = tree.engine.query(&matches, &Stop::never()).expect("a query").results;
+    assert_eq!(found.iter().map(|hit| hit.lines[0]).collect::<Vec<_>>(), wanted);
+}
+
+#[test]
+fn a_row_of_letters_without_end_is_passed_over_at_once() {
+    let row = "foo".repeat(60_000);
+    let tree = Tree::new(&[("a.js", &format!("foo(1);\n// x{row}\nfoo(2);\n"))]);
+    let found = tree.engine.query(&query::Request::new("foo($A)"), &Stop::never()).expect("a query");
+    assert_eq!(found.results.iter().map(|hit| hit.lines[0]).collect::<Vec<_>>(), [1, 3]);
+}
+
+#[test]
+fn a_ranking_that_is_cut_says_so() {
+    let functions = |count: usize| (0..count).map(|number| format!("fn word_{number}() {{}}\n")).collect();
+    for (count, total, notices) in [
+        (500, 500, Vec::new()),
+        (
+            512,
+            500,
+            vec!["the best 500 of 512 results are kept; a folder, or a word with +, narrows the search"],
+        ),
+    ] {
+        let text: String = functions(count);
+        let tree = Tree::new(&[("a.rs", &text)]);
+        let results = tree.engine.search(&Request::new("word"), &Stop::never()).expect("a search");
+        assert_eq!(
+            (results.total, results.notices),
+            (total, notices.into_iter().map(str::to_owned).collect())
+        );
+    }
+}
+
+#[test]
+fn a_line_across_the_edge_of_what_is_held_is_shown_like_any_other() {
+    // What stands before the text and behind it, and how many bytes of that are still held: the edge of the first piece
+    // is behind the text, in it, and before it.
+    for (before, after, held) in
+        [(150, 150, 10), (150, 150, -3), (20, 3000, 0), (3000, 20, -9), (3000, 3000, 9)]
+    {
+        let line = format!("{}needle{}", "a".repeat(before), "b".repeat(after));
+        let whole = Tree::new(&[("a.txt", &format!("{line}\n"))]);
+        let wanted = exact(&whole, &Request::new("needle")).results[0].code.clone();
+        let mut text =
+            vec![b'x'; HELD.checked_add_signed(-held).unwrap_or_default() - "\nneedle".len() - before];
+        text.extend_from_slice(format!("\n{line}\nneedle\n").as_bytes());
+        text.resize(HELD + (1 << 16), b'y');
+        let tree = Tree::new(&[]);
+        tree.write("a.txt", &text);
+        let found = exact(&tree, &Request::new("needle")).results;
+        let shown: Vec<_> = found.iter().map(|hit| (hit.lines[0], hit.code.as_str())).collect();
+        assert_eq!(shown, [(2, wanted.as_str()), (3, "needle")], "{before} {after} {held}");
+    }
+}
+
+#[test]
+fn a_text_over_several_lines_is_shown_whole_at_the_edge_too() {
+    let tree = Tree::new(&[]);
+    let mut text = vec![b'x'; HELD - 4];
+    text.extend_from_slice(b"\none\ntwo\n");
+    text.resize(HELD + (1 << 16), b'y');
+    tree.write("a.txt", &text);
+    let found = exact(&tree, &Request::new("ne\ntw")).results;
+    let shown: Vec<_> = found.iter().map(|hit| (hit.lines, hit.code.as_str())).collect();
+    assert_eq!(shown, [([2, 3], "one\ntwo")]);
+}
+
+#[test]
+fn a_file_that_changed_between_two_pages_is_named() {
+    let tree = Tree::new(&[
+        ("a.txt", "needle 1\nneedle 2\n"),
+        ("b.txt", "needle 3\nneedle 4\n"),
+        ("c.txt", "needle 5\n"),
+    ]);
+    let first =
+        Request { max_results: 2, session: Some("s".to_owned()), exact: true, ..Request::new("needle") };
+    let next = Request { next_page: true, ..first.clone() };
+    assert!(exact(&tree, &first).notices.is_empty());
+    tree.write("b.txt", b"another line\nneedle 3\nneedle 4\n");
+    let second = exact(&tree, &next);
+    let said = "changed since the search began, so that lines may be missing or others; search again:";
+    assert_eq!(second.notices, [format!("{said} b.txt")]);
+    std::fs::remove_file(tree.path().join("c.txt")).expect("a file to remove");
+    let third = exact(&tree, &next);
+    assert_eq!((third.results.len(), third.notices), (0, vec![format!("{said} c.txt")]));
+}
