@@ -171,8 +171,12 @@ impl Listening {
             };
             while let Some(message) = told.next().await {
                 let count = sessions.load(std::sync::atomic::Ordering::Relaxed);
-                let done = obey(&session, &reins, count, &message).await;
-                shared.controlled(message, None, done).await;
+                let (session, reins, shared) = (session.clone(), reins.clone(), shared.clone());
+                // A session that is told to close is no longer listened for before it has answered.
+                tokio::spawn(async move {
+                    let done = obey(&session, &reins, count, &message).await;
+                    shared.controlled(message, None, done).await;
+                });
             }
         });
         Listening { task, count }
