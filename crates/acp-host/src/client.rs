@@ -241,13 +241,18 @@ impl AcpClient {
 
     /// Sends a prompt. The content is checked against what the agent takes.
     pub async fn prompt(&self, session: &str, prompt: Vec<ContentBlock>) -> Result<Turn, ClientError> {
-        content::check(&self.capabilities("session/prompt")?.prompt_capabilities, &prompt)?;
+        self.check_prompt(&prompt)?;
         let (notes, turn) = mpsc::channel(256);
         let request = PromptRequest::new(session.to_owned(), prompt);
         let reply = ReplyTo::Turn(session.to_owned(), notes);
         self.send_request("session/prompt", &request, self.shared.options.timeouts.prompt, None, reply)
             .await?;
         Ok(Turn { notes: turn, over: false })
+    }
+
+    /// Whether the agent takes such a prompt, by what it has offered. [`prompt`](AcpClient::prompt) sends no other.
+    pub fn check_prompt(&self, prompt: &[ContentBlock]) -> Result<(), ClientError> {
+        content::check(&self.capabilities("session/prompt")?.prompt_capabilities, prompt)
     }
 
     /// [`prompt`](AcpClient::prompt) with plain text.

@@ -35,6 +35,8 @@ struct Session {
     turn: Option<Tally>,
     /// Whether anything has happened in it.
     known: bool,
+    /// The agent has closed it while a turn was open: it is over with the turn.
+    closing: bool,
 }
 
 #[derive(Debug)]
@@ -47,6 +49,8 @@ enum Open {
     },
     Prompt(Arc<str>),
     Permission(Arc<str>),
+    /// `session/close` or `session/delete`: afterwards the session is no longer served.
+    Closing(Arc<str>),
     /// Anything else about a session.
     Other(Arc<str>),
 }
@@ -206,6 +210,10 @@ impl Narrator {
                 out.push((session.clone(), Body::Permission(Permission { id: id.to_string(), params })));
                 Open::Permission(session)
             }
+            (Direction::ClientToAgent, "session/close" | "session/delete", Some(session)) => {
+                out.push((session.clone(), passed(dir, frame)));
+                Open::Closing(session)
+            }
             (_, method, Some(session)) => {
                 if let (Direction::AgentToClient, "fs/write_text_file") = (dir, method)
                     && let Some(turn) =
@@ -238,7 +246,10 @@ impl Narrator {
                     }
                     Reply::Error(error) => turn.end(TurnEnd::ERROR.to_owned(), None, Some(owned(error))),
                 };
-                out.push((session, Body::TurnEnd(end)));
+                out.push((session.clone(), Body::TurnEnd(end)));
+                if self.sessions.get(&session).is_some_and(|session| session.closing) {
+                    self.closed(session, out);
+                }
             }
             Open::Permission(session) => {
                 let (result, error) = match reply {
@@ -248,8 +259,24 @@ impl Narrator {
                 let (id, by) = (id.to_string(), Decider::Client);
                 out.push((session, Body::Decision(Decision { id, by, reason: None, result, error })));
             }
+            Open::Closing(session) => {
+                out.push((session.clone(), passed(dir, frame)));
+                if let Reply::Error(_) = reply {
+                    return;
+                }
+                match self.sessions.get_mut(&session) {
+                    Some(open) if open.turn.is_some() => open.closing = true,
+                    _ => self.closed(session, out),
+                }
+            }
             Open::Other(session) => out.push((session, passed(dir, frame))),
         }
+    }
+
+    fn closed(&mut self, session: Arc<str>, out: &mut Vec<Told>) {
+        self.sessions.remove(&session);
+        self.last.take_if(|last| *last == session);
+        out.push((session, Body::Closed(Closed { reason: "the client closed the session".to_owned() })));
     }
 
     fn opened(

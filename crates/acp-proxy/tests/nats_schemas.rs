@@ -156,6 +156,12 @@ fn tasks_that_are_refused_do_not_fit_the_schema_either() {
     both(json!({"v":1,"id":"a","prompt":"p","cwd":"x"}), false);
     both(json!({"v":1,"id":"a","prompt":"p","replyTo":"a..b"}), false);
     both(json!({"v":1,"id":"a","prompt":"p","replyTo":"a.*"}), false);
+    for subject in ["acp.v1.task.b.result", "agent.results.b", "$JS.API.STREAM.PURGE.ACP_EVENTS", "$SYS"] {
+        both(json!({"v":1,"id":"a","prompt":"p","replyTo":subject}), false);
+    }
+    for subject in ["_INBOX.abc", "acp.results", "agents.results.b"] {
+        both(json!({"v":1,"id":"a","prompt":"p","replyTo":subject}), true);
+    }
     both(json!({"v":1,"id":"a","prompt":"p","more":1}), false);
 }
 

@@ -9,7 +9,7 @@ use acp_host::Gate;
 use acp_rpc::{Direction, Frame};
 use async_nats::Message;
 use futures_util::StreamExt as _;
-use tokio::task::JoinHandle;
+use tokio::sync::oneshot;
 
 use super::hub::Nats;
 use super::ledger::json;
@@ -65,14 +65,18 @@ impl Ear {
     fn tell(&mut self, at: Instant) {
         self.gate.enter(self.told.len());
         for (session, mut body) in self.told.drain(..) {
+            let closed = matches!(body, Body::Closed(_));
             match &mut self.desk {
                 Desk::Queue { reasons, asked } => explain(reasons, asked, &mut body),
+                Desk::Client { sessions, .. } if closed => {
+                    sessions.remove(&session);
+                    sessions.values().for_each(|listening| listening.neighbours(sessions.len()));
+                }
                 Desk::Client { reins, sessions } => {
                     if !sessions.contains_key(&session) && sessions.len() < MOST_SESSIONS {
-                        let count = sessions.len() + 1;
                         let listening = Listening::begin(&self.nats, session.clone(), reins.clone());
                         sessions.insert(session.clone(), listening);
-                        sessions.values().for_each(|listening| listening.neighbours(count));
+                        sessions.values().for_each(|listening| listening.neighbours(sessions.len()));
                     }
                 }
             }
@@ -151,7 +155,8 @@ fn explain(reasons: &Reasons, asked: &mut HashMap<String, String>, body: &mut Bo
 
 /// Hears what a client's session is told, until dropped.
 struct Listening {
-    task: JoinHandle<()>,
+    /// Tells that it was dropped. What it is just being told is answered all the same: that may be why it was.
+    _here: oneshot::Sender<()>,
     count: Arc<std::sync::atomic::AtomicUsize>,
 }
 
@@ -159,7 +164,8 @@ impl Listening {
     fn begin(nats: &Nats, session: Arc<str>, reins: Reins) -> Listening {
         let (nats, count) = (nats.clone(), Arc::new(std::sync::atomic::AtomicUsize::new(1)));
         let sessions = count.clone();
-        let task = tokio::spawn(async move {
+        let (here, mut gone) = oneshot::channel();
+        tokio::spawn(async move {
             let shared = nats.shared.clone();
             let subject = shared.subjects.control(&session);
             let mut told = match shared.client.subscribe(subject).await {
@@ -169,7 +175,12 @@ impl Listening {
                     return shared.say(Level::Error, &words);
                 }
             };
-            while let Some(message) = told.next().await {
+            loop {
+                let message = tokio::select! {
+                    message = told.next() => message,
+                    _ = &mut gone => return,
+                };
+                let Some(message) = message else { return };
                 let count = sessions.load(std::sync::atomic::Ordering::Relaxed);
                 let (session, reins, shared) = (session.clone(), reins.clone(), shared.clone());
                 // A session that is told to close is no longer listened for before it has answered.
@@ -179,18 +190,12 @@ impl Listening {
                 });
             }
         });
-        Listening { task, count }
+        Listening { _here: here, count }
     }
 
     /// So many sessions are in its conversation.
     fn neighbours(&self, count: usize) {
         self.count.store(count, std::sync::atomic::Ordering::Relaxed);
-    }
-}
-
-impl Drop for Listening {
-    fn drop(&mut self) {
-        self.task.abort();
     }
 }
 

@@ -111,7 +111,8 @@ impl Shared {
     async fn first(&self, subject: String, message: PublishMessage) -> Result<bool, String> {
         let sent = self.context.send_publish(subject, message).await;
         match sent.map_err(|error| error.to_string())?.await {
-            Ok(_) => Ok(true),
+            // The server looks for the id first: a second one is acknowledged, and not stored.
+            Ok(ack) => Ok(!ack.duplicate),
             Err(error) if error.kind() == PublishErrorKind::WrongLastSequence => Ok(false),
             Err(error) => Err(error.to_string()),
         }
@@ -238,13 +239,14 @@ impl Shared {
         };
         let consumer = streams.events.create_consumer(config).await.map_err(|error| error.to_string())?;
         let mut messages = consumer.messages().await.map_err(|error| error.to_string())?;
+        let mut parts = String::new();
         while let Some(message) = messages.next().await {
             let message = message.map_err(|error| error.to_string())?;
             let sequence = message.info().map_err(|error| error.to_string())?.stream_sequence;
             if let Ok(event) = Event::parse(&message.payload)
                 && event.task.as_deref() == Some(task)
             {
-                match event.body {
+                match whole(event.body, &mut parts) {
                     Body::Text(text) if text.role == Role::Agent => tally.text(&text.text),
                     Body::Update(update) => tally.update(update.update.get()),
                     Body::TurnEnd(end) => return Ok(Ok(end)),
@@ -294,6 +296,19 @@ impl Shared {
 
     fn claim_file(&self, task: &str) -> PathBuf {
         self.claims().join(format!("{}.json", token(task)))
+    }
+}
+
+/// What the last part of an event makes whole, with those that came before it.
+fn whole(body: Body, parts: &mut String) -> Body {
+    let Body::Part(part) = body else { return body };
+    if part.index == 0 {
+        parts.clear();
+    }
+    parts.push_str(&part.text);
+    match Body::parse(&part.of, parts) {
+        Ok(whole) if part.index + 1 == part.count => whole,
+        _ => Body::Part(part),
     }
 }
 

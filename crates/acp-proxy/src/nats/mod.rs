@@ -7,6 +7,7 @@ mod ask;
 mod client;
 pub mod connect;
 mod delivery;
+mod finish;
 mod hear;
 mod hub;
 mod ledger;

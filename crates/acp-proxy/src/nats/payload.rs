@@ -106,17 +106,24 @@ impl Task {
         if matches!(&self.prompt, Prompt::Blocks(blocks) if blocks.is_empty()) {
             return wrong("prompt", "it is empty");
         }
-        let subject = |subject: &String| {
-            !subject.is_empty()
-                && subject.len() < 1024
-                && !subject.contains(['*', '>', ' ', '\t', '\r', '\n', '\0'])
-                && subject.split('.').all(|token| !token.is_empty())
-        };
-        if !self.reply_to.as_ref().is_none_or(subject) {
-            return wrong("replyTo", "it is no subject");
+        match self.reply_to.as_deref() {
+            Some(subject) if !is_subject(subject) => wrong("replyTo", "it is no subject"),
+            // The proxy may publish there, and whoever submits tasks must not have that from it.
+            Some(subject) if RESERVED.iter().any(|beginning| subject.starts_with(beginning)) => {
+                wrong("replyTo", "subjects that begin with $, acp.v1. or agent. are not for replies")
+            }
+            _ => Ok(()),
         }
-        Ok(())
     }
+}
+
+/// The server's own subjects, and ours in both styles.
+const RESERVED: [&str; 3] = ["$", "acp.v1.", "agent."];
+
+fn is_subject(text: &str) -> bool {
+    text.len() < 1024
+        && !text.contains(['*', '>', ' ', '\t', '\r', '\n', '\0'])
+        && text.split('.').all(|token| !token.is_empty())
 }
 
 /// Where a task stands. The first one of a task is its claim: whoever stores it does the task.
@@ -311,6 +318,16 @@ pub struct Handed {
     /// Its trace, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<String>,
+}
+
+impl Handed {
+    /// Whether it is acknowledged where the server wants that for this consumer, and nowhere else: what is said there is
+    /// said with the proxy's rights.
+    pub(super) fn is_from(&self, stream: &str, consumer: &str) -> bool {
+        is_subject(&self.ack)
+            && self.ack.starts_with("$JS.ACK.")
+            && self.ack.contains(&format!(".{stream}.{consumer}."))
+    }
 }
 
 /// The answer to [`Control`].

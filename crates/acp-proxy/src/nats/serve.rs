@@ -1,10 +1,12 @@
 //! Sessions in the workshop: who sits where, what they are told, and what the queue will not deliver again.
 
+use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-use acp_host::{Event, TurnEvent};
+use acp_host::{ClientError, Event, TurnEvent};
 use agent_client_protocol_schema::v1::ContentBlock;
+use async_nats::jetstream::stream::RawMessageErrorKind;
 use async_nats::{Message, Request};
 use futures_util::StreamExt as _;
 
@@ -12,11 +14,13 @@ use super::delivery::Delivery;
 use super::ledger::json;
 use super::payload::{Control, Controlled, Op, Prompt, Task};
 use super::seat::{self, Opened, Refusal, Seat};
-use super::streams::MAX_DELIVER;
+use super::streams::{MAX_DELIVER, consumer_name};
 use super::work::Workshop;
 use crate::event::VERSION;
 use crate::talk::Level;
 
+/// What a proxy says to a task for a session that it is about to let go of: a moment later it is nobody's.
+pub(super) const LEAVING: &str = "the session is being closed; try again";
 /// How long another proxy may take to answer.
 const NEIGHBOUR: Duration = Duration::from_secs(2);
 
@@ -28,18 +32,20 @@ impl Workshop {
         task: &Task,
         delivery: &Delivery,
     ) -> Result<Option<Arc<Seat>>, Refusal> {
-        let _one = match &task.session {
-            Some(_) => Some(self.opening.lock().await),
-            None => None,
-        };
+        let mut _one = None;
         if let Some(session) = &task.session {
-            let here = self.seats().get(session).cloned();
-            if let Some(seat) = here {
-                seat.touch();
+            if let Some(seat) = self.here(session) {
+                return Ok(Some(seat));
+            }
+            _one = Some(self.opening.lock().await);
+            if let Some(seat) = self.here(session) {
                 return Ok(Some(seat));
             }
             match self.hand_over(session, delivery).await {
                 Some(Controlled { ok: true, .. }) => return Ok(None),
+                Some(Controlled { error: Some(why), .. }) if why == LEAVING => {
+                    return Err(Refusal::Again(why));
+                }
                 Some(Controlled { error, .. }) => {
                     let why = error.unwrap_or_else(|| "no reason was given".to_owned());
                     return Err(Refusal::Again(format!("session {session:?} cannot be used: {why}")));
@@ -47,14 +53,35 @@ impl Workshop {
                 None => {}
             }
         }
-        if let Some(Prompt::Blocks(blocks)) = Some(&task.prompt)
-            && let Err(error) = content(blocks)
-        {
-            return Err(Refusal::Never(format!("the task's prompt cannot be used: {error}")));
-        }
+        content(task)?;
         let opened =
             seat::open(&self.proxy, task, &self.work.rules, &self.work.work_dir, self.end.clone()).await?;
         self.settle(opened).await.map(Some)
+    }
+
+    /// A session that is open here.
+    fn here(&self, session: &str) -> Option<Arc<Seat>> {
+        let seat = self.seats().get(session).cloned();
+        seat.inspect(|seat| seat.touch())
+    }
+
+    /// Gives a task its seat: false when the seat was given up while the task waited for it.
+    pub(super) fn sit(&self, seat: &Arc<Seat>, task: &str) -> bool {
+        let seats = self.seats();
+        let is_here = has(&seats, seat);
+        // Before the seats are let go of: nobody gives up a seat that is taken.
+        if is_here {
+            seat.occupy(Some(task));
+        }
+        is_here
+    }
+
+    /// Gives up a seat: this one, not another that has the session since.
+    pub(super) fn vacate(&self, seat: &Arc<Seat>) {
+        let mut seats = self.seats();
+        if has(&seats, seat) {
+            seats.remove(&seat.session);
+        }
     }
 
     /// Gives a new session its place, and looks after it.
@@ -80,10 +107,7 @@ impl Workshop {
                     }
                 }
             }
-            let mut seats = shop.seats();
-            if seats.get(&own.session).is_some_and(|seat| Arc::ptr_eq(seat, &own)) {
-                seats.remove(&own.session);
-            }
+            shop.vacate(&own);
         });
         Ok(seat)
     }
@@ -113,9 +137,11 @@ impl Workshop {
     }
 
     async fn tell_neighbour(&self, session: &str, control: &Control) -> Option<Controlled> {
-        let request = Request::new().payload(json(control)).timeout(Some(NEIGHBOUR));
+        let request = Request::new().payload(json(control)).timeout(None);
         let subject = self.shared().subjects.control(session);
-        let answer = self.shared().client.send_request(subject, request).await.ok()?;
+        let asking = self.shared().client.send_request(subject, request);
+        // Around it all: a request of its own waits without end for a place in the connection's queue.
+        let answer = tokio::time::timeout(NEIGHBOUR, asking).await.ok()?.ok()?;
         serde_json::from_slice(&answer.payload).ok()
     }
 
@@ -143,7 +169,7 @@ impl Workshop {
                         seat.cancel().await;
                     }
                     let turn = tokio::time::timeout(shop.work.grace, seat.turn.lock()).await;
-                    shop.seats().remove(&seat.session);
+                    shop.vacate(&seat);
                     seat.leave(true).await;
                     drop(turn);
                 });
@@ -155,9 +181,16 @@ impl Workshop {
             }
             Op::Task => {
                 let handed = control.delivery.ok_or("task needs a delivery")?;
-                let delivery = Delivery::handed(&self.shared().client, handed);
-                self.take_over(delivery);
-                Ok(())
+                let shared = self.shared();
+                let streams = shared.streams.get().ok_or("the streams are not there yet")?;
+                let (stream, consumer) =
+                    (&streams.tasks.cached_info().config.name, consumer_name(&shared.agent));
+                if !handed.is_from(stream, &consumer) {
+                    return Err(format!("the delivery is none of the consumer {consumer} of {stream}"));
+                }
+                let is_here = has(&self.seats(), seat);
+                let delivery = Delivery::handed(&shared.client, handed);
+                if is_here && self.take_over(delivery) { Ok(()) } else { Err(LEAVING.to_owned()) }
             }
         }
     }
@@ -166,40 +199,59 @@ impl Workshop {
     pub(super) async fn sweep(self: Arc<Self>) {
         let shared = self.shared();
         let Some(streams) = shared.streams.get() else { return };
-        let (stream, name) = (streams.tasks.clone(), super::streams::consumer_name(&shared.agent));
+        let (stream, name) = (streams.tasks.clone(), consumer_name(&shared.agent));
         let advisory =
             format!("$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.{}.{name}", stream.cached_info().config.name);
         let Ok(mut told) = shared.client.queue_subscribe(advisory, name.clone()).await else { return };
-        self.sweep_old(&stream, &name).await;
-        while let Some(message) = told.next().await {
+        let mut standing = shared.open.clone();
+        let mut swept = false;
+        loop {
             #[derive(serde::Deserialize)]
             struct Advisory {
                 stream_seq: u64,
             }
-            if let Ok(advisory) = serde_json::from_slice::<Advisory>(&message.payload) {
-                self.give_up(&stream, advisory.stream_seq).await;
+            if !swept && standing.borrow_and_update().up {
+                swept = self.sweep_old(&stream, &name).await;
+            }
+            tokio::select! {
+                message = told.next() => {
+                    let Some(message) = message else { return };
+                    if let Ok(advisory) = serde_json::from_slice::<Advisory>(&message.payload) {
+                        self.give_up(&stream, advisory.stream_seq).await;
+                    }
+                }
+                // What was said in the meantime nobody has heard.
+                changed = standing.changed() => match changed {
+                    Ok(()) => swept = false,
+                    Err(_) => return,
+                },
+                () = tokio::time::sleep(self.work.ack_wait), if !swept => {}
             }
         }
     }
 
-    /// What nobody was there to hear of: when nothing is being worked on, every task that was delivered is over.
-    async fn sweep_old(self: &Arc<Self>, stream: &async_nats::jetstream::stream::Stream, name: &str) {
-        let Ok(info) = stream.consumer_info(name).await else { return };
+    /// What nobody was there to hear of: when nothing is being worked on, every task that was delivered is over. False
+    /// when that cannot be told now.
+    async fn sweep_old(self: &Arc<Self>, stream: &async_nats::jetstream::stream::Stream, name: &str) -> bool {
+        // Without the consumer nothing was ever delivered.
+        let Ok(info) = stream.consumer_info(name).await else { return false };
         if info.num_ack_pending > 0 {
-            return;
+            return false;
         }
         let subject = self.shared().subjects.task(&self.shared().agent);
         let mut from = 1;
         while from <= info.delivered.stream_sequence {
             let next =
                 stream.raw_message_builder().sequence(from).next_by_subject(subject.clone()).send().await;
-            let Ok(message) = next else { return };
-            if message.sequence > info.delivered.stream_sequence {
-                return;
-            }
+            let message = match next {
+                Ok(message) if message.sequence <= info.delivered.stream_sequence => message,
+                Ok(_) => return true,
+                Err(error) => return matches!(error.kind(), RawMessageErrorKind::NoMessageFound),
+            };
             from = message.sequence + 1;
             self.give_up(stream, message.sequence).await;
         }
+        true
     }
 
     async fn give_up(self: &Arc<Self>, stream: &async_nats::jetstream::stream::Stream, sequence: u64) {
@@ -237,10 +289,7 @@ impl Workshop {
 impl Seat {
     /// Sends a task's prompt and waits for the end of the turn. Says what happened when the agent is gone.
     pub(super) async fn prompt(&self, task: &Task) -> Option<String> {
-        let blocks = match &task.prompt {
-            Prompt::Text(text) => vec![ContentBlock::from(text.clone())],
-            Prompt::Blocks(blocks) => content(blocks).unwrap_or_default(),
-        };
+        let blocks = content(task).unwrap_or_default();
         let Some(client) = self.client() else { return Some("the session was closed".to_owned()) };
         let mut turn = match client.prompt(&self.session, blocks).await {
             Ok(turn) => turn,
@@ -250,12 +299,24 @@ impl Seat {
         drop(client);
         while let Some(event) = turn.next().await {
             match event {
-                TurnEvent::Failed(error) if error.refusal().is_none() => return Some(error.to_string()),
-                TurnEvent::Ended(_) | TurnEvent::Failed(_) => return None,
+                // An answer, whatever it is worth: the turn has ended with it.
+                TurnEvent::Ended(_)
+                | TurnEvent::Failed(ClientError::Refused { .. } | ClientError::Unreadable { .. }) => {
+                    return None;
+                }
+                TurnEvent::Failed(error) => return Some(error.to_string()),
                 TurnEvent::Update(_) | TurnEvent::Decision(_) => {}
             }
         }
         Some("the turn ended without an answer".to_owned())
+    }
+
+    /// Whether the agent takes a task's prompt at all.
+    pub(super) fn accepts(&self, task: &Task) -> Result<(), Refusal> {
+        let (blocks, client) = (content(task)?, self.client());
+        // Without a client it is being left.
+        let checked = client.map_or(Ok(()), |client| client.check_prompt(&blocks));
+        checked.map_err(|error| Refusal::Never(format!("the task's prompt cannot be used: {error}")))
     }
 
     pub(super) fn occupy(&self, task: Option<&str>) {
@@ -281,6 +342,16 @@ impl Seat {
     }
 }
 
-fn content(blocks: &[Box<serde_json::value::RawValue>]) -> Result<Vec<ContentBlock>, serde_json::Error> {
-    blocks.iter().map(|block| serde_json::from_str(block.get())).collect()
+/// Whether this very seat is among those that are open.
+fn has(seats: &HashMap<String, Arc<Seat>>, seat: &Arc<Seat>) -> bool {
+    seats.get(&seat.session).is_some_and(|here| Arc::ptr_eq(here, seat))
+}
+
+/// A task's prompt.
+fn content(task: &Task) -> Result<Vec<ContentBlock>, Refusal> {
+    let blocks: Result<Vec<ContentBlock>, serde_json::Error> = match &task.prompt {
+        Prompt::Text(text) => Ok(vec![ContentBlock::from(text.clone())]),
+        Prompt::Blocks(blocks) => blocks.iter().map(|block| serde_json::from_str(block.get())).collect(),
+    };
+    blocks.map_err(|error| Refusal::Never(format!("the task's prompt cannot be used: {error}")))
 }

@@ -156,7 +156,8 @@ async fn one(context: &Context, config: Config) -> Result<Stream, StreamError> {
     let name = config.name.clone();
     match context.get_stream(&name).await {
         Ok(stream) => {
-            let differences = differences(&stream.cached_info().config, &config);
+            let most = context.client().max_payload();
+            let differences = differences(&stream.cached_info().config, &config, most);
             if differences.is_empty() { Ok(stream) } else { Err(StreamError::Conflict { name, differences }) }
         }
         Err(error) => match error.kind() {
@@ -180,7 +181,7 @@ async fn create(context: &Context, config: Config) -> Result<Stream, StreamError
 }
 
 /// What we cannot work with. How many copies there are, and how much may be kept, is up to who runs the server.
-fn differences(found: &Config, wanted: &Config) -> String {
+fn differences(found: &Config, wanted: &Config, most: usize) -> String {
     let mut differences = Vec::new();
     let mut differ = |what: &str, found: String, wanted: String| {
         if found != wanted {
@@ -193,6 +194,7 @@ fn differences(found: &Config, wanted: &Config) -> String {
         subjects.join(" ")
     };
     differ("subjects", sorted(found), sorted(wanted));
+    differ("discard", format!("{:?}", found.discard), format!("{:?}", wanted.discard));
     differ("retention", format!("{:?}", found.retention), format!("{:?}", wanted.retention));
     differ("storage", format!("{:?}", found.storage), format!("{:?}", wanted.storage));
     differ("max_age", format!("{:?}", found.max_age), format!("{:?}", wanted.max_age));
@@ -203,6 +205,11 @@ fn differences(found: &Config, wanted: &Config) -> String {
     );
     differ("no_ack", found.no_ack.to_string(), wanted.no_ack.to_string());
     differ("sealed", found.sealed.to_string(), wanted.sealed.to_string());
+    // Events are cut to what the server takes: a stream that takes less would have gaps.
+    let largest = usize::try_from(found.max_message_size).unwrap_or_default();
+    if largest > 0 && largest < most {
+        differ("max_msg_size", largest.to_string(), format!("at least the server's max_payload of {most}"));
+    }
     differences.join("; ")
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -17,15 +17,14 @@ use super::ask::Asks;
 use super::delivery::Delivery;
 use super::hub::{Nats, Shared};
 use super::ledger::{Claim, Known};
-use super::payload::{Task, TaskResult};
+use super::payload::Task;
 use super::seat::{Refusal, Seat};
-use super::streams::{self, MAX_DELIVER};
+use super::serve::LEAVING;
+use super::streams;
 use super::trace;
 use crate::endings::stopped;
-use crate::event::{Body, Closed, TurnEnd, raw};
 use crate::proxy::Proxy;
 use crate::talk::Level;
-use crate::turn::Tally;
 
 /// How tasks are done.
 #[derive(Clone, Debug)]
@@ -75,6 +74,10 @@ pub(super) struct Workshop {
     pub(super) asks: Asks,
     /// Tasks that are being looked after here; each resolves when that is over.
     running: Mutex<HashMap<String, watch::Receiver<()>>>,
+    /// What is being done, whoever took it from the queue.
+    jobs: Mutex<JoinSet<()>>,
+    /// No task is taken any more.
+    stopping: AtomicBool,
     /// Turns true when agents must go.
     pub(super) end: watch::Receiver<bool>,
     /// One session is opened or loaded at a time, so that none is loaded twice.
@@ -82,7 +85,7 @@ pub(super) struct Workshop {
 }
 
 /// The pause after a failed attempt to take a task.
-const PAUSE: Duration = Duration::from_millis(500);
+pub(super) const PAUSE: Duration = Duration::from_millis(500);
 /// How long one request for a task waits.
 const PULL: Duration = Duration::from_secs(5);
 
@@ -98,6 +101,8 @@ impl Nats {
             work,
             seats: Mutex::default(),
             running: Mutex::default(),
+            jobs: Mutex::default(),
+            stopping: AtomicBool::new(false),
             end,
             opening: tokio::sync::Mutex::new(()),
         });
@@ -110,9 +115,8 @@ impl Nats {
         helpers.spawn(shop.clone().answer_open_requests());
         helpers.spawn(shop.clone().close_idle());
         helpers.spawn(shop.clone().sweep());
-        let mut jobs = JoinSet::new();
-        shop.take(&mut jobs, &mut stop).await;
-        shop.wind_down(jobs).await;
+        shop.take(&mut stop).await;
+        shop.wind_down().await;
         helpers.shutdown().await;
         let _ = tell_end.send(true);
         shop.leave_all().await;
@@ -125,7 +129,7 @@ impl Workshop {
     }
 
     /// Takes tasks as long as there is a free place.
-    async fn take(self: &Arc<Self>, jobs: &mut JoinSet<()>, stop: &mut watch::Receiver<bool>) {
+    async fn take(self: &Arc<Self>, stop: &mut watch::Receiver<bool>) {
         let places = Arc::new(Semaphore::new(self.work.at_once.max(1)));
         let mut consumer = None;
         loop {
@@ -138,8 +142,8 @@ impl Workshop {
                 delivery = self.next(&mut consumer) => delivery,
                 () = stopped(stop) => return,
             };
-            let shop = self.clone();
-            jobs.spawn(async move { shop.handle(delivery, Some(place)).await });
+            let mut jobs = self.jobs();
+            jobs.spawn(self.clone().handle(delivery, Some(place)));
             while jobs.try_join_next().is_some() {}
         }
     }
@@ -182,10 +186,20 @@ impl Workshop {
         consumer.map_err(|error| error.to_string())
     }
 
-    /// [`handle`](Workshop::handle) in a task of its own.
-    pub(super) fn take_over(self: &Arc<Self>, delivery: Delivery) {
+    /// Takes a task that another proxy was given, unless no more are taken.
+    pub(super) fn take_over(self: &Arc<Self>, delivery: Delivery) -> bool {
         let job: BoxFuture<'static, ()> = Box::pin(self.clone().handle(delivery, None));
-        tokio::spawn(job);
+        // Whoever waits for all jobs has said before that no more are taken.
+        let mut jobs = self.jobs();
+        let takes = !self.stopping.load(Ordering::Acquire);
+        if takes {
+            jobs.spawn(job);
+        }
+        takes
+    }
+
+    fn jobs(&self) -> MutexGuard<'_, JoinSet<()>> {
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Does what a delivery asks for, once.
@@ -239,20 +253,35 @@ impl Workshop {
 
     /// Opens the session, claims the task, and does it.
     async fn begin(self: &Arc<Self>, task: &Task, delivery: &Delivery) {
-        let seat = match self.seat(task, delivery).await {
-            Ok(Some(seat)) => seat,
-            Ok(None) => return,
-            Err(Refusal::Never(why)) => return self.bury(delivery, Some(task), &why).await,
-            Err(Refusal::Again(why)) if delivery.delivered >= MAX_DELIVER as u64 => {
-                let why = format!("tried {} times: {why}", delivery.delivered);
-                return self.bury(delivery, Some(task), &why).await;
+        let mut waited = false;
+        let refusal = loop {
+            let seat = match self.seat(task, delivery).await {
+                Ok(Some(seat)) => seat,
+                Ok(None) => return,
+                Err(Refusal::Again(why)) if why == LEAVING && !self.stopping.load(Ordering::Acquire) => {
+                    tokio::time::sleep(PAUSE).await;
+                    continue;
+                }
+                Err(refusal) => break refusal,
+            };
+            if let Err(refusal) = seat.accepts(task) {
+                break refusal;
             }
-            Err(Refusal::Again(why)) => {
-                self.shared().say(Level::Warn, &format!("task {:?} could not begin: {why}", task.id));
-                return delivery.nak(Duration::from_millis(500 << delivery.delivered.min(6))).await;
+            let turn = seat.turn.lock().await;
+            if self.sit(&seat, &task.id) {
+                self.do_in(&seat, task, delivery).await;
+                drop(turn);
+                return;
+            }
+            if std::mem::replace(&mut waited, true) {
+                break Refusal::Again("its session ended twice before it could begin".to_owned());
             }
         };
-        let turn = seat.turn.lock().await;
+        self.refuse(task, delivery, refusal).await;
+    }
+
+    /// Claims a task, whose seat it has, and does it.
+    async fn do_in(&self, seat: &Arc<Seat>, task: &Task, delivery: &Delivery) {
         let trace = trace::child(delivery.trace.as_deref());
         let claim = Claim {
             task: task.id.clone(),
@@ -264,17 +293,18 @@ impl Workshop {
         match self.shared().claim(&claim).await {
             Ok(true) => {}
             Ok(false) => {
+                seat.occupy(None);
                 self.shared().forget(&task.id);
                 return delivery.nak(Duration::from_secs(1)).await;
             }
             Err(why) => {
+                seat.occupy(None);
                 // It may be claimed or not: the next delivery sees.
                 self.shared().say(Level::Warn, &format!("cannot claim task {:?}: {why}", task.id));
                 return delivery.nak(Duration::from_secs(1)).await;
             }
         }
-        self.perform(task, &claim, &seat, delivery).await;
-        drop(turn);
+        self.perform(task, &claim, seat, delivery).await;
     }
 
     /// Sends the prompt of a claimed task and answers with how its turn ended.
@@ -282,15 +312,13 @@ impl Workshop {
         let counts = &self.shared().counts;
         counts.running.fetch_add(1, Ordering::Relaxed);
         self.shared().say_task(&format!("begins in session {:?}", seat.session), claim, None);
-        seat.occupy(Some(&task.id));
         let trace = claim.trace.as_deref().map(Arc::from);
         let end = self.nats.expect(&seat.session, &task.id, trace);
-        let gone = seat.prompt(task).await;
-        if let Some(why) = gone {
+        if let Some(why) = seat.prompt(task).await {
             // The relay ends with its agent, and tells that the turn is over, if it ever saw it begin.
+            self.vacate(seat);
             seat.leave(false).await;
             self.nats.give_up(&seat.session, &why);
-            self.seats().remove(&seat.session);
         }
         let end = end.await;
         seat.occupy(None);
@@ -298,7 +326,7 @@ impl Workshop {
         let Ok(end) = end else {
             // Another proxy has the session, and answers for it.
             self.shared().forget(&task.id);
-            self.seats().remove(&seat.session);
+            self.vacate(seat);
             seat.leave(false).await;
             return;
         };
@@ -320,84 +348,8 @@ impl Workshop {
         }
     }
 
-    async fn finish(&self, claim: &Claim, end: TurnEnd) {
-        let shared = self.shared();
-        let session = (!claim.session.is_empty()).then(|| claim.session.clone());
-        let result = TaskResult::of(&claim.task, &shared.agent, session, shared.now(), end);
-        shared.say_task(&format!("ends: {}", result.stop_reason), claim, Some(&result.stop_reason));
-        shared.answer(result, claim.reply_to.as_deref(), claim.trace.as_deref()).await;
-        shared.counts.ended.fetch_add(1, Ordering::Relaxed);
-        shared.forget(&claim.task);
-    }
-
-    /// Ends a task whose turn nobody serves any more: as its turn ended, or else interrupted.
-    async fn interrupted(&self, claim: &Claim) {
-        let known = loop {
-            match self.shared().turn_of(&claim.session, &claim.task).await {
-                Ok(known) => break known,
-                Err(why) => {
-                    self.shared()
-                        .say_once(Level::Warn, &format!("cannot read a session: {why}; trying again"));
-                    tokio::time::sleep(PAUSE).await;
-                }
-            }
-        };
-        let end = match known {
-            Ok(end) => end,
-            Err(tally) => self.break_off(claim, tally).await,
-        };
-        self.finish(claim, end).await;
-    }
-
-    /// Tells in the session's events that the turn was interrupted.
-    async fn break_off(&self, claim: &Claim, tally: Tally) -> TurnEnd {
-        let why = "the proxy that did this task was lost";
-        let error = raw(&serde_json::json!({ "message": why }));
-        let end = tally.end(TurnEnd::INTERRUPTED.to_owned(), None, Some(error));
-        // Whoever serves the session now must not find somebody else's event in it.
-        if claim.session.is_empty() || self.who_serves(&claim.session).await.is_some() {
-            return end;
-        }
-        let trace = claim.trace.as_deref().map(Arc::from);
-        let stored = self.nats.expect(&claim.session, &claim.task, trace);
-        self.nats.tell(&claim.session, Body::TurnEnd(end.clone()));
-        self.nats.tell(&claim.session, Body::Closed(Closed { reason: why.to_owned() }));
-        stored.await.unwrap_or(end)
-    }
-
-    /// Answers tasks that this proxy had begun before it was started again.
-    async fn finish_left(self: Arc<Self>) {
-        for claim in self.shared().unfinished() {
-            let Some(mine) = self.enter(&claim.task) else { continue };
-            match self.shared().known(&claim.task).await {
-                Known::Ended(_) | Known::Withdrawn | Known::Nothing => self.shared().forget(&claim.task),
-                Known::Begun { .. } => self.interrupted(&claim).await,
-            }
-            drop(mine);
-        }
-    }
-
-    pub(super) async fn bury(&self, delivery: &Delivery, task: Option<&Task>, reason: &str) {
-        if !self.shared().bury(&delivery.payload, delivery.delivered, reason).await {
-            return delivery.nak(Duration::from_secs(2)).await;
-        }
-        if let Some(task) = task {
-            // Whoever waits for it must not wait for ever.
-            let error = raw(&serde_json::json!({ "message": reason }));
-            let end = Tally::default().end("rejected".to_owned(), None, Some(error));
-            let claim = Claim {
-                task: task.id.clone(),
-                session: task.session.clone().unwrap_or_default(),
-                reply_to: task.reply_to.clone(),
-                trace: delivery.trace.clone(),
-            };
-            self.finish(&claim, end).await;
-        }
-        delivery.ack().await;
-    }
-
     /// Begins to look after a task, unless someone here does.
-    fn enter(&self, task: &str) -> Option<Entered<'_>> {
+    pub(super) fn enter(&self, task: &str) -> Option<Entered<'_>> {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         if running.contains_key(task) {
             return None;
@@ -419,16 +371,18 @@ impl Workshop {
         self.seats.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn wind_down(&self, mut jobs: JoinSet<()>) {
-        let all = async |jobs: &mut JoinSet<()>| while jobs.join_next().await.is_some() {};
-        if tokio::time::timeout(self.work.grace, all(&mut jobs)).await.is_ok() {
+    async fn wind_down(&self) {
+        self.stopping.store(true, Ordering::Release);
+        let all = async || while std::future::poll_fn(|cx| self.jobs().poll_join_next(cx)).await.is_some() {};
+        if tokio::time::timeout(self.work.grace, all()).await.is_ok() {
             return;
         }
         let seats: Vec<Arc<Seat>> = self.seats().values().cloned().collect();
         for seat in seats.iter().filter(|seat| seat.is_occupied()) {
             seat.cancel().await;
         }
-        if tokio::time::timeout(self.work.grace, all(&mut jobs)).await.is_err() {
+        if tokio::time::timeout(self.work.grace, all()).await.is_err() {
+            drop(std::mem::take(&mut *self.jobs()));
             self.shared()
                 .say(Level::Warn, "some tasks did not end in time; they will be answered as interrupted");
         }
@@ -456,7 +410,7 @@ impl Workshop {
 }
 
 /// While this is held, a task is looked after here.
-struct Entered<'a> {
+pub(super) struct Entered<'a> {
     shop: &'a Workshop,
     task: String,
     _over: watch::Sender<()>,

@@ -21,6 +21,8 @@ pub struct World {
     pub opened: AtomicUsize,
     /// Whether agents can load sessions.
     pub loads: std::sync::atomic::AtomicBool,
+    /// Whether agents can close sessions.
+    pub closes: std::sync::atomic::AtomicBool,
     /// Refuse to be opened so many times.
     pub refuse: AtomicUsize,
     /// Lets prompts that wait go on.
@@ -77,8 +79,9 @@ async fn live(link: Link, world: Arc<World>) {
                 let loads = world.loads.load(Ordering::Acquire);
                 match method {
                     "initialize" => {
-                        let result =
-                            json!({ "protocolVersion": 1, "agentCapabilities": { "loadSession": loads } });
+                        let closes = world.closes.load(Ordering::Acquire).then(|| json!({}));
+                        let can = json!({ "loadSession": loads, "sessionCapabilities": { "close": closes } });
+                        let result = json!({ "protocolVersion": 1, "agentCapabilities": can });
                         let _ = say.send(Frame::response(id, &result)).await;
                     }
                     "session/new" => {
@@ -89,6 +92,9 @@ async fn live(link: Link, world: Arc<World>) {
                             format!("s{}-{number}", std::process::id())
                         };
                         let _ = say.send(Frame::response(id, &json!({ "sessionId": name }))).await;
+                    }
+                    "session/close" => {
+                        let _ = say.send(Frame::response(id, &json!({}))).await;
                     }
                     "session/load" => {
                         let session = &params["sessionId"];

@@ -57,6 +57,61 @@ async fn a_session_of_a_client_is_cancelled_and_closed_by_control_too() {
     stage.stop().await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_that_its_client_closes_is_over_though_the_client_stays() {
+    let Some(stage) = Stage::set().await else { return };
+    let Stage { world, site, client, .. } = &stage;
+    world.closes.store(true, Ordering::Release);
+    let visitor = Visitor::come(site).await;
+    let (first, second) = (visitor.open().await, visitor.open().await);
+    visitor.says(&first, "count 2").await;
+    served(client, &second).await;
+    within(visitor.client.close_session(&first)).await.expect("closed");
+    until(|| site.nats.report().sessions == 1, || format!("{:?}", site.nats.report())).await;
+    not_served(client, &first).await;
+    let mut events = client.events(&first, None).await.expect("a stream");
+    let mut kinds = Vec::new();
+    while kinds.last() != Some(&"closed") {
+        kinds.push(within(events.recv()).await.expect("more").expect("an event").1.body.kind());
+    }
+    let turn = ["turn_start", "text", "text", "turn_end"];
+    assert_eq!(kinds, [&["session"][..], &turn, &["frame", "frame", "closed"]].concat());
+    // The other one has the connection for itself now.
+    client.control(&second, Op::Close).await.expect("closed");
+    within(visitor.relay).await.expect("the relay ends");
+    stage.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_delivery_is_taken_over_only_where_the_server_wants_its_acknowledgement() {
+    let Some(stage) = Stage::set().await else { return };
+    let Stage { server, world, client, .. } = &stage;
+    submit(client, &task("t", "count 1")).await;
+    let session = result(client, "t").await.session.expect("a session");
+    let plain = async_nats::connect(server.url()).await.expect("a connection");
+    let mine = ["acp.v1.task.other.result", "$JS.API.STREAM.PURGE.ACP_EVENTS", "$JS.ACK.MINE.mine.1.1.1.1.0"];
+    for ack in mine {
+        let control = serde_json::json!({ "v": 1, "op": "task", "delivery": {
+            "payload": { "v": 1, "id": "forged", "prompt": "count 1", "session": session },
+            "ack": ack, "delivered": 1, "trace": "00\r\nX: y",
+        }});
+        let answer = plain.request(Subjects::default().control(&session), control.to_string().into()).await;
+        let answer = String::from_utf8_lossy(&answer.expect("an answer").payload).into_owned();
+        assert!(answer.contains("none of the consumer acp-counter of ACP_TASKS"), "{answer}");
+    }
+    // A trace that no header can carry harms nobody.
+    let control = serde_json::json!({ "v": 1, "op": "task", "delivery": {
+        "payload": { "v": 1, "id": "handed", "prompt": [{ "type": "song" }], "session": session },
+        "ack": "$JS.ACK.ACP_TASKS.acp-counter.1.9.9.1.0", "delivered": 1, "trace": "00\r\nX: y",
+    }});
+    let answer = plain.request(Subjects::default().control(&session), control.to_string().into()).await;
+    let answer = String::from_utf8_lossy(&answer.expect("an answer").payload).into_owned();
+    assert!(answer.contains(r#""ok":true"#), "{answer}");
+    assert_eq!(result(client, "handed").await.stop_reason, "rejected");
+    assert_eq!(world.prompts(), 1);
+    stage.stop().await;
+}
+
 /// Who serves a session, once somebody does.
 async fn served(client: &TaskClient, session: &str) -> Controlled {
     let began = Instant::now();

@@ -32,7 +32,7 @@ async fn malformed_tasks_are_dead_letters_with_a_reason() {
     site.nats.ready().await;
     let mut letters = dead_letters(server).await;
     let context = jetstream::new(async_nats::connect(server.url()).await.expect("a connection"));
-    let bad: [(&[u8], &str); 9] = [
+    let bad: [(&[u8], &str); 12] = [
         (b"", "not a task"),
         (b"\xff\xfe", "not a task"),
         (b"[]", "not a task"),
@@ -41,6 +41,9 @@ async fn malformed_tasks_are_dead_letters_with_a_reason() {
         (br#"{"v":1,"id":"x","prompt":7}"#, "prompt must be text"),
         (br#"{"v":1,"id":"x","prompt":"p","cwd":"here"}"#, "not absolute"),
         (br#"{"v":1,"id":"x","prompt":"p","replyTo":"a.>"}"#, "replyTo"),
+        (br#"{"v":1,"id":"x","prompt":"p","replyTo":"acp.v1.task.y.result"}"#, "not for replies"),
+        (br#"{"v":1,"id":"x","prompt":"p","replyTo":"agent.results.y"}"#, "not for replies"),
+        (br#"{"v":1,"id":"x","prompt":"p","replyTo":"$JS.API.STREAM.PURGE.ACP_EVENTS"}"#, "not for replies"),
         (br#"{"v":1,"id":"x","prompt":"p","priority":1}"#, "unknown field `priority`"),
     ];
     for (payload, reason) in bad {
@@ -55,7 +58,7 @@ async fn malformed_tasks_are_dead_letters_with_a_reason() {
     }
     submit(client, &task("good", "count 1")).await;
     result(client, "good").await;
-    assert_eq!((world.prompts(), site.nats.report().dead), (1, 9));
+    assert_eq!((world.prompts(), site.nats.report().dead), (1, 12));
     let mut queue = context.get_stream("ACP_TASKS").await.expect("the queue");
     // The task is taken off the queue after its result is there.
     let began = Instant::now();
@@ -84,6 +87,35 @@ async fn a_task_that_cannot_begin_is_tried_three_times_and_then_answered() {
     lost.session = Some("gone".to_owned());
     submit(client, &lost).await;
     assert_eq!(result(client, "lost").await.stop_reason, "rejected");
+    stage.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_prompt_that_the_agent_does_not_take_is_refused_and_its_session_goes_on() {
+    let Some(stage) = Stage::set().await else { return };
+    let Stage { world, client, .. } = &stage;
+    submit(client, &task("runs", "wait")).await;
+    let session = session_of(client, "runs").await;
+    let image = serde_json::json!({ "type": "image", "mimeType": "image/png", "data": "AA==" });
+    for (name, block, why) in [
+        ("image", image, "promptCapabilities.image"),
+        ("strange", serde_json::json!({ "type": "song" }), "song"),
+    ] {
+        let mut asked = task(name, "");
+        let block = serde_json::value::to_raw_value(&block).expect("JSON");
+        (asked.prompt, asked.session) = (Prompt::Blocks(vec![block]), Some(session.clone()));
+        submit(client, &asked).await;
+        let refused = result(client, name).await;
+        assert_eq!(refused.stop_reason, "rejected");
+        assert!(refused.error.as_ref().expect("a reason").get().contains(why), "{refused:?}");
+    }
+    world.go.notify_one();
+    assert_eq!(result(client, "runs").await.stop_reason, "end_turn");
+    let mut more = task("more", "count 2");
+    more.session = Some(session.clone());
+    submit(client, &more).await;
+    assert_eq!(result(client, "more").await.stop_reason, "end_turn");
+    assert_eq!((world.prompts(), world.opened.load(Ordering::Acquire)), (2, 1));
     stage.stop().await;
 }
 
@@ -202,6 +234,22 @@ async fn a_stream_with_other_settings_is_refused_by_name_and_left_alone() {
     assert!(why.contains("ACP_EVENTS") && why.contains("retention is Interest, not Limits"), "{why}");
     let kept = context.get_stream("ACP_EVENTS").await.expect("still there");
     assert_eq!(kept.cached_info().config.retention, stream::RetentionPolicy::Interest);
+    // One that would not take every event, or no more when it is full.
+    context.delete_stream("ACP_EVENTS").await.expect("deleted");
+    let theirs = stream::Config {
+        name: "ACP_EVENTS".to_owned(),
+        subjects: vec!["acp.v1.session.*.event".to_owned()],
+        max_age: Duration::from_secs(7 * 24 * 3600),
+        max_message_size: 64 * 1024,
+        discard: stream::DiscardPolicy::New,
+        ..stream::Config::default()
+    };
+    context.create_stream(theirs).await.expect("created");
+    let small = tempfile::tempdir().expect("a folder");
+    let site = Site::start(&server, &world, small.path()).await;
+    let why = within(site.nats.fatal()).await;
+    let limit = "max_msg_size is 65536, not at least the server's max_payload of 1048576";
+    assert!(why.contains("discard is New, not Old") && why.contains(limit), "{why}");
     // Another name on the same subjects.
     context.delete_stream("ACP_EVENTS").await.expect("deleted");
     let theirs = stream::Config {

@@ -1,0 +1,116 @@
+//! How tasks end: as their turns did, interrupted, or put aside.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::delivery::Delivery;
+use super::ledger::{Claim, Known};
+use super::payload::{Task, TaskResult};
+use super::seat::Refusal;
+use super::streams::MAX_DELIVER;
+use super::trace;
+use super::work::{PAUSE, Workshop};
+use crate::event::{Body, Closed, TurnEnd, raw};
+use crate::talk::Level;
+use crate::turn::Tally;
+
+impl Workshop {
+    /// A task that cannot begin, now or ever.
+    pub(super) async fn refuse(&self, task: &Task, delivery: &Delivery, refusal: Refusal) {
+        match refusal {
+            Refusal::Never(why) => self.bury(delivery, Some(task), &why).await,
+            Refusal::Again(why) if delivery.delivered >= MAX_DELIVER as u64 => {
+                let why = format!("tried {} times: {why}", delivery.delivered);
+                self.bury(delivery, Some(task), &why).await;
+            }
+            Refusal::Again(why) => {
+                self.shared().say(Level::Warn, &format!("task {:?} could not begin: {why}", task.id));
+                delivery.nak(Duration::from_millis(500 << delivery.delivered.min(6))).await;
+            }
+        }
+    }
+
+    pub(super) async fn finish(&self, claim: &Claim, end: TurnEnd) {
+        let shared = self.shared();
+        let session = (!claim.session.is_empty()).then(|| claim.session.clone());
+        let result = TaskResult::of(&claim.task, &shared.agent, session, shared.now(), end);
+        shared.say_task(&format!("ends: {}", result.stop_reason), claim, Some(&result.stop_reason));
+        shared.answer(result, claim.reply_to.as_deref(), claim.trace.as_deref()).await;
+        shared.counts.ended.fetch_add(1, Ordering::Relaxed);
+        shared.forget(&claim.task);
+    }
+
+    /// Ends a task whose turn nobody serves any more: as its turn ended, or else interrupted.
+    pub(super) async fn interrupted(&self, claim: &Claim) {
+        let known = loop {
+            match self.shared().turn_of(&claim.session, &claim.task).await {
+                Ok(known) => break known,
+                Err(why) => {
+                    self.shared()
+                        .say_once(Level::Warn, &format!("cannot read a session: {why}; trying again"));
+                    tokio::time::sleep(PAUSE).await;
+                }
+            }
+        };
+        let end = match known {
+            Ok(end) => end,
+            Err(tally) => self.break_off(claim, tally).await,
+        };
+        self.finish(claim, end).await;
+    }
+
+    /// Tells in the session's events that the turn was interrupted.
+    async fn break_off(&self, claim: &Claim, tally: Tally) -> TurnEnd {
+        let why = "the proxy that did this task was lost";
+        let error = raw(&serde_json::json!({ "message": why }));
+        let end = tally.end(TurnEnd::INTERRUPTED.to_owned(), None, Some(error));
+        // Whoever serves the session now must not find somebody else's event in it.
+        if claim.session.is_empty() || self.who_serves(&claim.session).await.is_some() {
+            return end;
+        }
+        let trace = claim.trace.as_deref().map(Arc::from);
+        let stored = self.nats.expect(&claim.session, &claim.task, trace);
+        self.nats.tell(&claim.session, Body::TurnEnd(end.clone()));
+        self.nats.tell(&claim.session, Body::Closed(Closed { reason: why.to_owned() }));
+        stored.await.unwrap_or(end)
+    }
+
+    /// Answers tasks that this proxy had begun before it was started again.
+    pub(super) async fn finish_left(self: Arc<Self>) {
+        for claim in self.shared().unfinished() {
+            let Some(mine) = self.enter(&claim.task) else { continue };
+            match self.shared().known(&claim.task).await {
+                Known::Ended(_) | Known::Withdrawn | Known::Nothing => self.shared().forget(&claim.task),
+                // Our claim was not stored, and another proxy has done that since.
+                Known::Begun { session } if session.as_deref() != Some(&claim.session) => {
+                    self.shared().forget(&claim.task);
+                }
+                Known::Begun { .. } if self.is_served_elsewhere(&claim.session, &claim.task).await => {
+                    self.shared().forget(&claim.task);
+                }
+                Known::Begun { .. } => self.interrupted(&claim).await,
+            }
+            drop(mine);
+        }
+    }
+
+    pub(super) async fn bury(&self, delivery: &Delivery, task: Option<&Task>, reason: &str) {
+        if !self.shared().bury(&delivery.payload, delivery.delivered, reason).await {
+            return delivery.nak(Duration::from_secs(2)).await;
+        }
+        if let Some(task) = task {
+            // Whoever waits for it must not wait for ever.
+            let error = raw(&serde_json::json!({ "message": reason }));
+            let end = Tally::default().end("rejected".to_owned(), None, Some(error));
+            let claim = Claim {
+                task: task.id.clone(),
+                session: task.session.clone().unwrap_or_default(),
+                reply_to: task.reply_to.clone(),
+                trace: Some(trace::child(delivery.trace.as_deref())),
+            };
+            self.finish(&claim, end).await;
+        }
+        delivery.ack().await;
+    }
+}

@@ -1,0 +1,129 @@
+//! Who sits where: sessions whose agents die, proxies that stop, claims that were never stored, results that come twice.
+
+use std::sync::atomic::Ordering;
+
+use acp_proxy::nats::Subjects;
+use acp_proxy::nats::payload::State;
+use async_nats::jetstream;
+use futures_util::StreamExt as _;
+
+use super::*;
+
+fn goes_on(id: &str, text: &str, session: &str) -> Task {
+    Task { session: Some(session.to_owned()), ..task(id, text) }
+}
+
+/// Waits until so many tasks are in somebody's hands.
+async fn taken(server: &Server, count: usize) {
+    let context = jetstream::new(async_nats::connect(server.url()).await.expect("a connection"));
+    let queue = context.get_stream("ACP_TASKS").await.expect("the queue");
+    let began = Instant::now();
+    while queue.consumer_info("acp-counter").await.expect("a consumer").num_ack_pending < count {
+        assert!(began.elapsed() < PATIENCE, "the tasks are not taken");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tasks_that_wait_for_a_session_go_on_with_it_when_its_agent_dies() {
+    let Some(stage) = Stage::with(|plan| plan.work.at_once = 8).await else { return };
+    let Stage { server, world, site, client, .. } = &stage;
+    world.loads.store(true, Ordering::Release);
+    submit(client, &task("first", "wait")).await;
+    let session = session_of(client, "first").await;
+    submit(client, &goes_on("fatal", "die", &session)).await;
+    taken(server, 2).await;
+    let waiting = ["a", "b", "c"];
+    for name in waiting {
+        submit(client, &goes_on(name, "count 2", &session)).await;
+    }
+    taken(server, 5).await;
+    world.go.notify_one();
+    assert_eq!(result(client, "first").await.stop_reason, "end_turn");
+    assert_eq!(result(client, "fatal").await.stop_reason, "interrupted");
+    for name in waiting {
+        assert_eq!(result(client, name).await.stop_reason, "end_turn", "{name}: {}", site.said());
+    }
+    submit(client, &goes_on("last", "count 1", &session)).await;
+    assert_eq!(result(client, "last").await.stop_reason, "end_turn");
+    assert_eq!((world.prompts(), world.opened.load(Ordering::Acquire)), (6, 2), "{}", site.said());
+    stage.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_task_that_was_handed_over_has_its_grace_too_and_none_is_after_that() {
+    let plan = |plan: &mut Plan| (plan.work.at_once, plan.work.grace) = (1, PATIENCE);
+    let Some(stage) = Stage::with(plan).await else { return };
+    let Stage { server, world, site: first, client, spool: _spool } = stage;
+    world.loads.store(true, Ordering::Release);
+    submit(&client, &task("one", "count 1")).await;
+    let session = result(&client, "one").await.session.expect("a session");
+    // The only place of the first is taken: what comes now, the second takes and hands over.
+    submit(&client, &task("blocks", "wait")).await;
+    until(|| world.prompts() == 2, || first.said()).await;
+    let other = tempfile::tempdir().expect("a folder");
+    let second = Site::start(&server, &world, other.path()).await;
+    submit(&client, &goes_on("handed", "wait", &session)).await;
+    until(|| world.prompts() == 3, || first.said()).await;
+    first.stop.send(true).expect("it works");
+    client.cancel("blocks").await.expect("cancelled");
+    assert_eq!(result(&client, "blocks").await.stop_reason, "cancelled");
+    submit(&client, &goes_on("late", "count 2", &session)).await;
+    taken(&server, 2).await;
+    world.go.notify_one();
+    assert_eq!(result(&client, "handed").await.stop_reason, "end_turn", "{}", first.said());
+    within(first.working).await.expect("it stops");
+    assert_eq!(result(&client, "late").await.stop_reason, "end_turn", "{}", second.said());
+    assert_eq!(world.opened.load(Ordering::Acquire), 3, "the second has loaded the session");
+    assert_eq!(second.nats.report().dead, 0);
+    second.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_claim_that_was_never_stored_ends_nobody_elses_task() {
+    let Some(stage) = Stage::set().await else { return };
+    let Stage { server, world, client, .. } = &stage;
+    submit(client, &task("t", "wait")).await;
+    let session = session_of(client, "t").await;
+    until(|| world.prompts() == 1, || "it does not begin".to_owned()).await;
+    for session in ["another", &session] {
+        let spool = tempfile::tempdir().expect("a folder");
+        let claim = spool.path().join("tasks/t.json");
+        std::fs::create_dir(spool.path().join("tasks")).expect("a folder");
+        std::fs::write(&claim, serde_json::json!({ "task": "t", "session": session }).to_string())
+            .expect("written");
+        let returned = Site::start(server, world, spool.path()).await;
+        until(|| !claim.exists(), || returned.said()).await;
+        assert!(client.result("t").await.expect("an answer").is_none(), "{}", returned.said());
+        returned.stop().await;
+    }
+    world.go.notify_one();
+    assert_eq!(result(client, "t").await.stop_reason, "end_turn");
+    stage.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_result_that_comes_second_is_not_told() {
+    let Some(stage) = Stage::set().await else { return };
+    let Stage { server, world, client, .. } = &stage;
+    let plain = async_nats::connect(server.url()).await.expect("a connection");
+    let mut replies = plain.subscribe("my.replies").await.expect("a subscription");
+    let mut asked = task("t", "wait");
+    asked.reply_to = Some("my.replies".to_owned());
+    submit(client, &asked).await;
+    until(|| world.prompts() == 1, || "it does not begin".to_owned()).await;
+    let stored = serde_json::json!({
+        "v": 1, "task": "t", "agent": "counter", "at": 1, "stopReason": "interrupted", "length": 0, "sha256": "",
+    });
+    let message =
+        jetstream::message::PublishMessage::build().payload(stored.to_string().into()).message_id("t:result");
+    let sent = jetstream::new(plain).send_publish(Subjects::default().result("t"), message).await;
+    sent.expect("sent").await.expect("stored");
+    world.go.notify_one();
+    let reply = within(replies.next()).await.expect("a reply");
+    let reply: TaskResult = serde_json::from_slice(&reply.payload).expect("a result");
+    assert_eq!(reply.stop_reason, "interrupted", "what is stored is told");
+    let status = client.status("t").await.expect("an answer").expect("a state");
+    assert_eq!(status.state, State::Ended);
+    stage.stop().await;
+}
