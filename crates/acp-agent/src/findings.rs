@@ -26,6 +26,7 @@ pub(crate) fn output(answer: &Answer, folder: &Path, verbose: bool) -> ToolOutpu
         text,
         said: Some(said),
         failed: answer.is_failure(),
+        denied: answer.is_denied(),
         raw: answer.json(),
         locations: found.iter().map(|piece| piece.location(folder)).collect(),
     }

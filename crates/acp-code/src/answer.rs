@@ -30,6 +30,11 @@ impl Answer {
         matches!(self, Self::Extract(found, _) if found.failed > 0 && found.failed == found.results.len())
     }
 
+    /// Whether it is a failure because nobody may look there.
+    pub fn is_denied(&self) -> bool {
+        self.is_failure() && matches!(self, Self::Extract(found, _) if found.denied == found.failed)
+    }
+
     /// The results as data, the same that the JSON form writes.
     pub fn json(&self) -> Value {
         let value = match self {

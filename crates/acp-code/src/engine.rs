@@ -6,6 +6,7 @@ use std::sync::Mutex;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::hidden::Hidden;
 use crate::place::{Place, plain};
 use crate::walk::Scope;
 use crate::{Answer, CodeError, Stop, extract, query, search};
@@ -16,6 +17,7 @@ use crate::{Answer, CodeError, Stop, extract, query, search};
 pub struct Engine {
     root: PathBuf,
     ignored: bool,
+    hidden: Hidden,
     pages: Mutex<search::Pages>,
 }
 
@@ -28,13 +30,20 @@ impl Engine {
         if !root.is_dir() {
             return Err(fail("it is not a folder".to_owned()));
         }
-        Ok(Self { root, ignored: false, pages: Mutex::default() })
+        Ok(Self { root, ignored: false, hidden: Hidden::default(), pages: Mutex::default() })
     }
 
     /// Also reads what ignore rules hide. Hidden files stay hidden.
     #[must_use]
     pub fn with_ignored(mut self, ignored: bool) -> Self {
         self.ignored = ignored;
+        self
+    }
+
+    /// Shows nothing of the files for which `hides` is true: it is given their paths below the root, with `/`.
+    #[must_use]
+    pub fn with_hidden(mut self, hides: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
+        self.hidden = Hidden::new(hides);
         self
     }
 
@@ -55,7 +64,7 @@ impl Engine {
 
     /// Whole blocks out of files.
     pub fn extract(&self, request: &extract::Request, stop: &Stop) -> Result<extract::Results, CodeError> {
-        extract::run(request, &self.root, stop)
+        extract::run(request, &self.root, &self.hidden, stop)
     }
 
     /// Runs a tool by name with its JSON arguments; the answer is the text for the model. Search and query answer
@@ -78,7 +87,8 @@ impl Engine {
     }
 
     fn scope(&self, path: Option<&str>) -> Result<Scope, CodeError> {
-        Ok(Scope { place: Place::find(&self.root, path)?, ignored: self.ignored })
+        let place = Place::find(&self.root, path)?;
+        Ok(Scope { place, ignored: self.ignored, hidden: self.hidden.clone() })
     }
 }
 

@@ -18,6 +18,7 @@ mod blocks;
 mod engine;
 mod error;
 mod format;
+mod hidden;
 mod irregular;
 mod lang;
 mod number;

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ignore::{DirEntry, ParallelVisitor, ParallelVisitorBuilder, WalkBuilder, WalkState};
 
+use crate::hidden::Hidden;
 use crate::place::{Place, plain};
 use crate::{CodeError, Reason, Stop};
 
@@ -21,6 +22,8 @@ pub(crate) struct Scope {
     pub(crate) place: Place,
     /// Whether files that ignore rules hide are looked at too.
     pub(crate) ignored: bool,
+    /// Files that are not looked at.
+    pub(crate) hidden: Hidden,
 }
 
 /// What a walk came across.
@@ -42,18 +45,24 @@ pub(crate) fn files<S: Send>(
     visit: impl Fn(&mut S, PathBuf) + Sync,
 ) -> Result<(Vec<S>, Report), CodeError> {
     let shared = Shared {
+        scope,
         stop,
         visit: &visit,
         states: Mutex::new(Vec::new()),
         flaws: Mutex::new(Vec::new()),
         files: AtomicUsize::new(0),
+        hidden: AtomicUsize::new(0),
     };
     walker(scope).build_parallel().visit(&mut Builder { shared: &shared, new: &new });
     let truncated = stopped(stop)?;
     let files = shared.files.into_inner();
     let flaws = shared.flaws.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
     let mut notices = relative(&scope.place.root, folded("cannot read", flaws));
-    if files == 0 && !truncated {
+    let hidden = shared.hidden.into_inner();
+    if hidden > 0 {
+        let what = if hidden == 1 { "file was" } else { "files were" };
+        notices.push(format!("{hidden} {what} not looked at: that is not allowed"));
+    } else if files == 0 && !truncated {
         notices.extend(nothing(scope));
     }
     let states = shared.states.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -171,11 +180,13 @@ fn is_file(entry: &DirEntry) -> bool {
 }
 
 struct Shared<'s, S, V> {
+    scope: &'s Scope,
     stop: &'s Stop,
     visit: &'s V,
     states: Mutex<Vec<S>>,
     flaws: Mutex<Vec<String>>,
     files: AtomicUsize,
+    hidden: AtomicUsize,
 }
 
 struct Builder<'s, S, V, N> {
@@ -203,6 +214,9 @@ impl<S: Send, V: Fn(&mut S, PathBuf) + Sync> ParallelVisitor for Visitor<'_, S, 
             return WalkState::Quit;
         }
         match entry {
+            Ok(entry) if is_file(&entry) && self.is_hidden(entry.path()) => {
+                self.shared.hidden.fetch_add(1, Ordering::Relaxed);
+            }
             Ok(entry) if is_file(&entry) => {
                 self.files += 1;
                 if let Some(state) = &mut self.state {
@@ -217,6 +231,13 @@ impl<S: Send, V: Fn(&mut S, PathBuf) + Sync> ParallelVisitor for Visitor<'_, S, 
             }
         }
         WalkState::Continue
+    }
+}
+
+impl<S: Send, V> Visitor<'_, S, V> {
+    fn is_hidden(&self, path: &Path) -> bool {
+        let Scope { place, hidden, .. } = self.shared.scope;
+        hidden.holds(|| place.shown(path))
     }
 }
 

@@ -41,6 +41,9 @@ pub struct Results {
     pub results: Vec<Piece>,
     /// How many of them are errors.
     pub failed: usize,
+    /// How many of these errors are there because nobody may look there: outside of the root, or hidden.
+    #[serde(skip)]
+    pub denied: usize,
     /// The deadline passed: the last pieces are missing.
     pub truncated: bool,
     /// What the reader should know.

@@ -8,6 +8,7 @@ use std::path::Path;
 use super::spec::{Wanted, parse};
 use super::{Piece, Request, Results};
 use crate::blocks::{Block, Kind, Outline};
+use crate::hidden::Hidden;
 use crate::place::{Place, plain};
 use crate::read::{Buffer, Content, WHOLE, is_binary};
 use crate::{CodeError, Stop, lang, testcode, walk};
@@ -20,7 +21,12 @@ const CUT: usize = 2000;
 const OFFERED: usize = 5;
 
 /// Takes every piece that was asked for.
-pub(crate) fn run(request: &Request, root: &Path, stop: &Stop) -> Result<Results, CodeError> {
+pub(crate) fn run(
+    request: &Request,
+    root: &Path,
+    hidden: &Hidden,
+    stop: &Stop,
+) -> Result<Results, CodeError> {
     if request.files.is_empty() {
         let what = "`files` is empty; give at least one file, for instance src/main.rs:10".to_owned();
         return Err(CodeError::Request { tool: "extract", what });
@@ -32,11 +38,12 @@ pub(crate) fn run(request: &Request, root: &Path, stop: &Stop) -> Result<Results
             results.truncated = true;
             break;
         }
-        let mut asked = Asked { request, text: wanted, root, notices: &mut results.notices };
+        let mut asked = Asked { request, text: wanted, root, hidden, notices: &mut results.notices };
         match asked.pieces(&mut buffer) {
             Ok(pieces) => results.results.extend(pieces),
             Err(failure) => {
                 results.failed += 1;
+                results.denied += usize::from(failure.denied);
                 results.results.push(failure.piece(wanted));
             }
         }
@@ -48,6 +55,7 @@ struct Asked<'a> {
     request: &'a Request,
     text: &'a str,
     root: &'a Path,
+    hidden: &'a Hidden,
     notices: &'a mut Vec<String>,
 }
 
@@ -64,13 +72,14 @@ impl Asked<'_> {
         let exists = |name: &str| Place::find(self.root, Some(name)).is_ok_and(|place| place.path.is_file());
         let spec = parse(self.text, exists).map_err(|what| Failure::new(self.text, what))?;
         let fail = |what: String| Failure::new(&spec.file, what);
-        let place = Place::find(self.root, Some(&spec.file)).map_err(|error| {
-            fail(match error {
-                CodeError::Path { why, .. } => format!("cannot read {:?}: {why}", spec.file),
-                other => other.to_string(),
-            })
+        let place = Place::find(self.root, Some(&spec.file)).map_err(|error| match error {
+            CodeError::Path { why, .. } => fail(format!("cannot read {:?}: {why}", spec.file)),
+            other => fail(other.to_string()).denied(),
         })?;
         let shown = place.shown(&place.path);
+        if self.hidden.holds(|| &shown) {
+            return Err(fail(format!("{shown:?} may not be looked at")).denied());
+        }
         if place.path.is_dir() {
             return Err(fail(format!("{shown:?} is a folder; name a file in it")));
         }
@@ -146,11 +155,16 @@ impl Asked<'_> {
 struct Failure {
     file: String,
     what: String,
+    denied: bool,
 }
 
 impl Failure {
     fn new(file: &str, what: String) -> Self {
-        Self { file: file.to_owned(), what }
+        Self { file: file.to_owned(), what, denied: false }
+    }
+
+    fn denied(self) -> Self {
+        Self { denied: true, ..self }
     }
 
     fn piece(self, request: &str) -> Piece {

@@ -80,6 +80,28 @@ fn a_path_outside_the_root_is_refused_by_every_tool() {
 }
 
 #[test]
+fn what_is_hidden_is_shown_by_no_tool() {
+    let tree = Tree::new(&[("secret/a.rs", "fn word() {}\n"), ("b.rs", "fn word() {}\n")]);
+    symlink("secret/a.rs", tree.path().join("c.rs")).expect("a link");
+    let engine = Engine::new(tree.path()).expect("an engine").with_hidden(|file| file.starts_with("secret/"));
+    let stop = Stop::never();
+    for exact in [false, true] {
+        let found = engine.search(&search::Request { exact, ..search::Request::new("word") }, &stop);
+        let found = found.expect("a search");
+        assert_eq!((found.total, found.results[0].file.as_str()), (1, "b.rs"));
+        assert_eq!(found.notices, ["1 file was not looked at: that is not allowed"]);
+        let named =
+            search::Request { path: Some("secret".to_owned()), exact, ..search::Request::new("word") };
+        assert_eq!(engine.search(&named, &stop).expect("a search").total, 0);
+    }
+    let found = engine.query(&query::Request::new("fn word() {}"), &stop).expect("a query");
+    assert_eq!((found.total, found.notices.len()), (1, 1));
+    let pieces = engine.extract(&extract::Request::new(["secret/a.rs:1", "c.rs", "none.rs", "b.rs"]), &stop);
+    let pieces = pieces.expect("pieces");
+    assert_eq!((pieces.failed, pieces.denied), (3, 2));
+}
+
+#[test]
 fn a_root_that_is_no_folder_is_refused() {
     let tree = Tree::new(&[("a.rs", "")]);
     let error = Engine::new(tree.path().join("a.rs")).expect_err("an error").to_string();

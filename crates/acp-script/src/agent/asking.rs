@@ -165,6 +165,7 @@ impl Agent {
             cwd,
             roots,
             verbose,
+            deny: self.config.deny.clone(),
         })));
         self.wait(session, Wait::Tool { token, work: Box::new(work) });
     }
@@ -175,16 +176,18 @@ impl Agent {
         match answer {
             Ok(output) => {
                 let status = if output.failed { "failed" } else { "completed" };
-                let mut done = json!({
-                    "status": status, "content": text_content(&output.text), "rawOutput": output.raw,
-                });
+                let mut done = json!({ "status": status, "content": text_content(&output.text) });
+                if !output.raw.is_null() {
+                    done["rawOutput"] = output.raw;
+                }
                 if !output.locations.is_empty() {
                     done["locations"] = output.locations.into();
                 }
                 self.report(&session, &work.call, &done);
                 let said = output.said.unwrap_or_else(|| self.shorten(&session, &output.text));
                 if output.failed {
-                    self.after_failure(&session, &said, Failure::Broken);
+                    let why = if output.denied { Failure::Denied } else { Failure::Broken };
+                    self.after_failure(&session, &said, why);
                 } else {
                     self.tell(&session, said);
                 }

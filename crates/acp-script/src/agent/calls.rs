@@ -5,23 +5,44 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::Agent;
+use super::effect::McpTool;
 use super::job::{Change, Job, Old};
-use super::session::ServerState;
+use super::session::{Server, ServerState};
 
 /// How long a model's command may run when the model does not say: a turn must not wait for ever for a server that it
 /// started.
 const COMMAND: Duration = Duration::from_secs(600);
 
-/// The name under which a model sees the tool of an MCP server.
-pub(super) fn mcp_name(server: &str, tool: &str) -> String {
-    let plain = |text: &str| -> String {
-        text.chars()
-            .map(|c| if c.is_ascii_alphanumeric() || c == '-' || c == '_' { c } else { '_' })
-            .collect()
-    };
-    let mut name = format!("mcp__{}__{}", plain(server), plain(tool));
-    name.truncate(64);
-    name
+/// The longest name of a tool that models take.
+const NAME: usize = 64;
+
+/// The tools of the MCP servers that are ready, each under the name by which a model sees it, and no other.
+pub(super) fn mcp_tools(servers: &[Server]) -> Vec<(String, &Server, &McpTool)> {
+    let mut named: Vec<(String, &Server, &McpTool)> = Vec::new();
+    for (at, server) in servers.iter().enumerate() {
+        let ServerState::Ready(tools) = &server.state else { continue };
+        for tool in tools {
+            let mut name = format!("mcp__{}__{}", plain(&server.name), plain(&tool.name));
+            // What does not fit, or is taken, is told apart by what it was made of.
+            if name.len() > NAME || named.iter().any(|(taken, ..)| *taken == name) {
+                let mark = format!("_{:08x}", hash(&format!("{at}\0{}\0{}", server.name, tool.name)));
+                name.truncate(NAME - mark.len());
+                name.push_str(&mark);
+            }
+            named.push((name, server, tool));
+        }
+    }
+    named
+}
+
+/// The same with the characters that every provider takes.
+fn plain(text: &str) -> String {
+    text.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' || c == '_' { c } else { '_' }).collect()
+}
+
+/// FNV-1a: the same in every version and on every machine, so that a conversation that goes on has the same tools.
+fn hash(text: &str) -> u32 {
+    text.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
 
 impl Agent {
@@ -72,15 +93,14 @@ impl Agent {
 
     fn mcp_job(&self, session: &str, name: &str, arguments: &Value) -> Result<Job, String> {
         let servers = self.sessions.get(self.outward(session)).map(|open| open.servers.as_slice());
-        let found = servers.unwrap_or_default().iter().find_map(|server| match &server.state {
-            ServerState::Ready(tools) => tools
-                .iter()
-                .find(|tool| mcp_name(&server.name, &tool.name) == name)
-                .map(|tool| (server.key, server.name.clone(), tool.name.clone())),
-            _ => None,
-        });
-        match found {
-            Some((key, server, tool)) => Ok(Job::Mcp { key, server, tool, arguments: arguments.clone() }),
+        let known = mcp_tools(servers.unwrap_or_default());
+        match known.iter().find(|(known, ..)| known == name) {
+            Some((_, server, tool)) => Ok(Job::Mcp {
+                key: server.key,
+                server: server.name.clone(),
+                tool: tool.name.clone(),
+                arguments: arguments.clone(),
+            }),
             None => Err(format!("There is no tool {name:?} here.")),
         }
     }

@@ -104,10 +104,8 @@ impl Agent {
         let mut record = open.record.summary();
         record.id.clone_from(&child);
         record.word = None;
-        let standing = open.standing.clone();
         let mut fresh = Session::new(record);
         fresh.parent = Some(Parent { session: session.to_owned(), call: work.call.clone() });
-        fresh.standing = standing;
         self.sessions.insert(child.clone(), fresh);
         self.progress(session, &work);
         if let Some(turn) = self.turn(session) {
@@ -174,18 +172,34 @@ impl Agent {
         if !matches!(update["sessionUpdate"].as_str(), Some("tool_call" | "tool_call_update")) {
             return;
         }
-        let mut shown = update.clone();
-        shown["_meta"] = json!({ META: parent.call });
-        self.update(&parent.session, &shown);
+        self.update(&parent.session, &marked(update, &parent.call));
     }
 
     /// A finished tool call of a child, for its parent's history.
     pub(super) fn child_did(&mut self, child: &str, body: &Value) {
         let Some(parent) = self.sessions.get(child).and_then(|open| open.parent.clone()) else { return };
-        let mut kept = body.clone();
-        kept["_meta"] = json!({ META: parent.call });
-        self.keep(&parent.session, kept);
+        self.keep(&parent.session, marked(body, &parent.call));
     }
+
+    /// The tool calls of a session's children that have not ended, as its client knows them.
+    pub(super) fn open_in_children(&self, session: &str) -> Vec<Value> {
+        let children = self.sessions.values().filter_map(|open| {
+            let parent = open.parent.as_ref().filter(|parent| parent.session == session)?;
+            Some((parent, open.turn.as_ref()?))
+        });
+        let calls = children.flat_map(|(parent, turn)| {
+            let open = turn.tools.iter().filter(|tool| !tool.done);
+            open.map(|tool| marked(&tool.body, &parent.call))
+        });
+        calls.collect()
+    }
+}
+
+/// What a child does, with the parent's tool call.
+fn marked(update: &Value, call: &str) -> Value {
+    let mut marked = update.clone();
+    marked["_meta"] = json!({ META: call });
+    marked
 }
 
 /// Everything the agent said in a history.

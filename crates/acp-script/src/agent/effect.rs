@@ -1,5 +1,6 @@
 //! What an agent wants done.
 
+use acp_policy::{Action, Policy, Request, Rules, Stage, ToolKind, ToolPatterns, Verdict};
 use acp_rpc::Frame;
 use bytes::Bytes;
 use serde_json::Value;
@@ -119,6 +120,22 @@ pub struct ToolUse {
     pub verbose: bool,
 }
 
+    /// Tools that are never used, and files that they are never used on.
+    pub deny: ToolPatterns,
+}
+
+impl ToolUse {
+    /// Whether nothing of the file at this absolute path may be shown.
+    pub fn hides(&self, path: &str) -> bool {
+        let rules = Rules { deny: self.deny.clone(), ..Rules::of(Policy::Yolo) };
+        let kind = if self.name == "extract" { ToolKind::Read } else { ToolKind::Search };
+        // What is found is shown: a file that may not be read is not searched either.
+        [kind, ToolKind::Read].into_iter().any(|kind| {
+            let (action, root) = (Action::Path(path), Some(self.cwd.as_str()));
+            let request = Request { stage: Stage::Access, kind, tool: None, action, root };
+            rules.decide(&request).verdict == Verdict::Deny
+        })
+    }
 /// What a tool answered.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ToolOutput {
@@ -130,12 +147,21 @@ pub struct ToolOutput {
     pub failed: bool,
     /// The answer as data.
     pub raw: Value,
+    /// Whether it failed because it may not look there.
+    pub denied: bool,
     /// Files it is about, as `{path, line?}`.
     pub locations: Vec<Value>,
 }
 
 /// What a model is asked.
 #[derive(Clone, Debug)]
+impl ToolOutput {
+    /// It may not look there, for this reason.
+    pub fn denied(reason: String) -> Self {
+        Self { text: reason, failed: true, denied: true, ..Self::default() }
+    }
+}
+
 pub struct Question {
     /// The session, as the client knows it.
     pub session: String,

@@ -71,6 +71,7 @@ pub(super) enum Change {
 }
 
 /// What is known of a file before it changes.
+#[derive(PartialEq, Eq)]
 pub(super) enum Old {
     Unknown,
     Absent,
@@ -93,6 +94,16 @@ impl Job {
             Self::Plan { .. } => "think",
             Self::Delegate { .. } => "execute",
             Self::Mcp { .. } | Self::Harmless { .. } | Self::Wrong { .. } => "other",
+        }
+    }
+
+    /// What a decision for good is about, and how to call that in a question. Commands and foreign tools can do
+    /// anything, so that one yes is for one of them.
+    pub(super) fn standing(&self) -> (String, &'static str) {
+        match self {
+            Self::Run { line, .. } => (format!("execute {line}"), "this command"),
+            Self::Write { .. } => (self.kind().to_owned(), "file changes"),
+            _ => (format!("{} {}", self.kind(), self.name()), "this tool"),
         }
     }
 

@@ -263,7 +263,7 @@ impl Agent {
 
     /// Whether nothing may be changed in this session.
     pub fn planning(&self, session: &str) -> bool {
-        let mode = self.sessions.get(session).map_or("", |open| open.record.mode.as_str());
+        let mode = self.sessions.get(self.outward(session)).map_or("", |open| open.record.mode.as_str());
         self.config.persona.policy(mode) == Policy::Plan
     }
 

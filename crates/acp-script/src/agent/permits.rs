@@ -53,7 +53,7 @@ impl Agent {
             _ => {}
         }
         let caps = self.caps();
-        let mode = self.sessions.get(session).map_or("", |open| open.record.mode.as_str());
+        let mode = self.sessions.get(self.outward(session)).map_or("", |open| open.record.mode.as_str());
         match job {
             Job::Read { path, .. } if !caps.read => {
                 Some(format!("I cannot read {path}: this client does not offer to read files."))
@@ -96,9 +96,11 @@ impl Agent {
         }
     }
 
-    /// What the rules say about a job.
+    /// What the rules say about a job. For a delegated task the mode is its parent's, as it is now.
     pub(super) fn decide(&self, session: &str, job: &Job) -> (Verdict, String) {
-        let Some(open) = self.sessions.get(session) else { return (Verdict::Deny, String::new()) };
+        let Some(open) = self.sessions.get(self.outward(session)) else {
+            return (Verdict::Deny, String::new());
+        };
         let rules = Rules {
             policy: self.config.persona.policy(&open.record.mode),
             allow: self.config.allow.clone(),
@@ -108,17 +110,31 @@ impl Agent {
         let looks =
             matches!(job, Job::Read { .. } | Job::Tool { .. } | Job::Plan { .. } | Job::Delegate { .. });
         let name = job.name();
-        let decision = rules.decide(&Request {
-            stage: if looks { Asked::Access } else { Asked::Permission },
-            kind: if matches!(job, Job::Delegate { .. }) { ToolKind::Think } else { kind },
-            tool: matches!(job, Job::Mcp { .. }).then_some(name.as_str()),
-            action: match job {
-                Job::Run { line, .. } => Action::Command(line),
-                job => job.path().map_or(Action::Unknown, Action::Path),
-            },
-            root: Some(&open.record.cwd),
-        });
-        (decision.verdict, decision.reason)
+        let about = |action: Action<'_>| {
+            let decision = rules.decide(&Request {
+                stage: if looks { Asked::Access } else { Asked::Permission },
+                kind: if matches!(job, Job::Delegate { .. }) { ToolKind::Think } else { kind },
+                tool: matches!(job, Job::Mcp { .. }).then_some(name.as_str()),
+                action,
+                root: Some(&open.record.cwd),
+            });
+            (decision.verdict, decision.reason)
+        };
+        match job {
+            Job::Run { line, .. } => about(Action::Command(line)),
+            Job::Tool { arguments, .. } => {
+                let places = places(arguments).into_iter().map(|place| open.resolve(place));
+                // All of them must be allowed.
+                let decisions = places.map(|place| about(Action::Path(&place)));
+                let strictest = decisions.max_by_key(|(verdict, _)| match verdict {
+                    Verdict::Allow => 0,
+                    Verdict::Ask => 1,
+                    Verdict::Deny => 2,
+                });
+                strictest.unwrap_or_else(|| about(Action::Unknown))
+            }
+            job => about(job.path().map_or(Action::Unknown, Action::Path)),
+        }
     }
 
     pub(super) fn ask_permission(&mut self, session: &str, work: Work) {
@@ -126,7 +142,8 @@ impl Agent {
         let open = self.sessions.get(session);
         let encore = open.and_then(|open| open.turn.as_ref()).is_some_and(|turn| turn.encore);
         let free = verdict == Verdict::Allow || self.wrong(Switch::NoBoundary) || encore;
-        match open.and_then(|open| open.standing.get(work.job.kind())) {
+        let person = self.sessions.get(self.outward(session));
+        match person.and_then(|open| open.standing.get(&work.job.standing().0)) {
             Some(false) => return self.rejected(session, &work),
             Some(true) => return self.execute(session, work),
             None if free => return self.execute(session, work),
@@ -146,14 +163,15 @@ impl Agent {
         if work.job.path().is_some() {
             call["locations"] = work.job.locations();
         }
+        let what = work.job.standing().1;
         let params = json!({
             "sessionId": session,
             "toolCall": call,
             "options": [
                 { "optionId": "allow-once", "name": "Allow once", "kind": "allow_once" },
-                { "optionId": "allow-always", "name": "Always allow", "kind": "allow_always" },
+                { "optionId": "allow-always", "name": format!("Always allow {what}"), "kind": "allow_always" },
                 { "optionId": "reject-once", "name": "Reject", "kind": "reject_once" },
-                { "optionId": "reject-always", "name": "Always reject", "kind": "reject_always" },
+                { "optionId": "reject-always", "name": format!("Always reject {what}"), "kind": "reject_always" },
             ],
         });
         let patience = self.config.permission_timeout;
@@ -180,8 +198,9 @@ impl Agent {
             "reject-always" => Some(false),
             _ => None,
         };
-        if let (Some(decision), Some(open)) = (standing, self.sessions.get_mut(session)) {
-            open.standing.insert(work.job.kind().to_owned(), decision);
+        let person = self.outward(session).to_owned();
+        if let (Some(decision), Some(open)) = (standing, self.sessions.get_mut(&person)) {
+            open.standing.insert(work.job.standing().0, decision);
         }
         match option {
             "allow-once" | "allow-always" if work.asked => {
@@ -189,8 +208,20 @@ impl Agent {
                 self.complete(session, &work, &content, &json!({ "written": true }));
                 self.tell(session, "It is done already.");
             }
-            "allow-once" | "allow-always" => self.execute(session, work),
+            "allow-once" | "allow-always" => self.look_again(session, work),
             _ => self.rejected(session, &work),
+        }
+    }
+
+    /// The person took time to decide: a file may have changed since it was read.
+    fn look_again(&mut self, session: &str, work: Work) {
+        match &work.job {
+            Job::Write { path, .. } if self.config.careful && self.reads() => {
+                let params = json!({ "sessionId": session, "path": path });
+                let then = Await::Work(Box::new(work), Stage::Again);
+                self.ask(session, "fs/read_text_file", &params, then, None);
+            }
+            _ => self.execute(session, work),
         }
     }
 
@@ -198,6 +229,27 @@ impl Agent {
         let reason = format!("Rejected, so nothing was done: {}.", work.job.title());
         self.fail_as(session, work, &reason, Failure::Denied);
     }
+}
+
+/// The files and folders that a tool of the edge is asked to look at.
+fn places(arguments: &Value) -> Vec<&str> {
+    let files = arguments.get("files").and_then(Value::as_array).into_iter().flatten();
+    let files = files.filter_map(Value::as_str).map(file_of);
+    files.chain(arguments.get("path").and_then(Value::as_str).map(str::trim)).collect()
+}
+
+/// `src/a.rs` of `src/a.rs#Walk.next`, `src/a.rs:10-20` and `src/a.rs:10:5`.
+fn file_of(piece: &str) -> &str {
+    if let Some((file, _)) = piece.rsplit_once('#') {
+        return file.trim();
+    }
+    let mut file = piece;
+    while let Some((front, lines)) = file.rsplit_once(':')
+        && lines.chars().all(|c| c.is_ascii_digit() || "- ".contains(c))
+    {
+        file = front;
+    }
+    file.trim()
 }
 
 /// Why something is not done for a client that cannot be asked, and what would allow it.

@@ -15,7 +15,7 @@ pub(super) struct Session {
     pub(super) record: Record,
     pub(super) turn: Option<Turn>,
     pub(super) servers: Vec<Server>,
-    /// What the person allowed or rejected for good, by tool kind.
+    /// What the person allowed or rejected for good, see [`super::job::Job::standing`].
     pub(super) standing: BTreeMap<String, bool>,
     /// The request to answer once the running turn has ended.
     pub(super) ending: Option<(Ending, Option<Duration>)>,

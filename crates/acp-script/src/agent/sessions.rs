@@ -382,8 +382,10 @@ impl Agent {
     }
 
     /// Notes that something happened in the session and keeps it.
+        let delegated = self.open_in_children(session);
     pub(super) fn touch(&mut self, session: &str) {
         let now = self.wall_clock();
+        open.record.draft.extend(delegated);
         let Some(session) = self.sessions.get_mut(session).filter(|open| open.parent.is_none()) else {
             return;
         };

@@ -123,12 +123,36 @@ impl Agent {
 
 /// Command and arguments: as they are when no shell is needed, otherwise for `sh -c`.
 pub(super) fn split(line: &str) -> (String, Vec<String>) {
-    let needs_shell = line.contains(['|', '&', ';', '<', '>', '$', '`', '*', '?', '~', '(', '\n', '=']);
+    let needs_shell = line.contains(['|', '&', ';', '<', '>', '$', '`', '*', '?', '~', '(', '[', '\n', '=']);
     match shlex::split(line) {
-        Some(mut words) if !needs_shell && !words.is_empty() => {
+        Some(mut words) if !needs_shell && words.first().is_some_and(|word| !is_builtin(word)) => {
             let command = words.remove(0);
             (command, words)
         }
         _ => ("sh".to_owned(), vec!["-c".to_owned(), line.to_owned()]),
+    }
+}
+
+/// Whether only a shell knows this command: it is no program, or does nothing as one.
+fn is_builtin(word: &str) -> bool {
+    const WORDS: [&str; 28] = [
+        "!", ".", ":", "alias", "bg", "cd", "command", "eval", "exec", "exit", "export", "fg", "getopts",
+        "hash", "jobs", "local", "read", "readonly", "return", "set", "shift", "times", "trap", "type",
+        "ulimit", "umask", "unset", "wait",
+    ];
+    WORDS.contains(&word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::split;
+
+    #[test]
+    fn a_shell_runs_what_is_no_plain_program() {
+        for line in ["ls [ab].txt", "cd sub", "exit 3", "export A", "ls *.rs", "a | b", "'", ""] {
+            assert_eq!(split(line), ("sh".to_owned(), vec!["-c".to_owned(), line.to_owned()]), "{line}");
+        }
+        let plain = |line: &str| split(line).0 != "sh";
+        assert!(plain("git commit -m 'cd there'") && plain("make export") && plain("./cd"));
     }
 }

@@ -10,7 +10,6 @@ use super::calls;
 use super::effect::{Effect, McpTool, Question, Thought, ThoughtEnd, Token};
 use super::mcp::SERVERS;
 use super::reports::Mold;
-use super::session::ServerState;
 use super::step::{Step, Stop, Stream, Voice};
 use super::turn::Wait;
 
@@ -41,20 +40,9 @@ impl Agent {
         let level = self.option(session, "thought_level").and_then(|level| level.as_str().map(str::to_owned));
         let outward = self.outward(session).to_owned();
         let delegated = !self.is_root(session);
-        let servers = self.sessions.get(&outward).map(|open| &open.servers);
-        let mcp = servers
-            .into_iter()
-            .flatten()
-            .filter_map(|server| match &server.state {
-                ServerState::Ready(tools) => Some((server.name.clone(), tools.clone())),
-                _ => None,
-            })
-            .flat_map(|(server, tools)| {
-                tools
-                    .into_iter()
-                    .map(move |tool| McpTool { name: calls::mcp_name(&server, &tool.name), ..tool })
-            })
-            .collect();
+        let servers = self.sessions.get(&outward).map(|open| open.servers.as_slice());
+        let mcp = calls::mcp_tools(servers.unwrap_or_default());
+        let mcp = mcp.into_iter().map(|(name, _, tool)| McpTool { name, ..tool.clone() }).collect();
         let planning = self.planning(session);
         let open = self.sessions.get_mut(session)?;
         let record = &mut open.record;

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::Agent;
 use super::effect::Effect;
-use super::job::{Job, known_before};
+use super::job::{Change, Job, known_before};
 use super::permits::Failure;
 use super::step::Step;
 use super::terminal::split;
@@ -32,6 +32,7 @@ pub(super) enum Stage {
     Permission,
     Read,
     Old,
+    Again,
     Written,
     Created,
     Exited,
@@ -76,7 +77,8 @@ impl Agent {
         if let Some(turn) = self.turn(session) {
             turn.tools.push(Tool { body: update, done: false });
         }
-        self.checkpoint(session);
+        let seen_in = self.outward(session).to_owned();
+        self.checkpoint(&seen_in);
         Work { call, job, terminal: None, asked: false }
     }
 
@@ -197,6 +199,17 @@ impl Agent {
                     Ok(_) => self.ask_permission(session, work),
                     Err(reason) => self.fail(session, &work, &format!("I cannot edit: {reason}.")),
                 }
+            }
+            Stage::Again => {
+                let Job::Write { path, change, old } = &mut work.job else { return };
+                let now = known_before(&answer);
+                if *old != now && matches!(change, Change::Whole(_)) {
+                    let reason =
+                        format!("{path} was changed by somebody else meanwhile and is left as it is.");
+                    return self.fail(session, &work, &reason);
+                }
+                *old = now;
+                self.execute(session, work);
             }
             Stage::Written => match answer {
                 Ok(_) if work.asked => self.ask_permission(session, work),

@@ -113,6 +113,39 @@ fn a_childs_questions_are_asked_in_the_parents_session() {
 }
 
 #[test]
+fn a_childs_mode_and_standing_permissions_are_its_parents() {
+    let mut desk = Desk::new(config(), &json!({}));
+    desk.prompt("Delegate the task 'Run the command \"make\", then run the command \"make\"'.");
+    let always = json!({ "outcome": { "outcome": "selected", "optionId": "allow-always" } });
+    desk.reply("session/request_permission", &always);
+    desk.cancel();
+    desk.pass(5);
+    desk.prompt("Run the command 'make'");
+    assert_eq!(desk.questions_asked(), 1, "what was allowed for good in a child is allowed in its parent");
+    desk.cancel();
+    desk.pass(5);
+
+    let prompt = desk.prompt("Delegate the task 'Search for \"word\", then run the command \"touch a\"'.");
+    desk.ask("session/set_mode", &json!({ "sessionId": desk.session, "modeId": "PLANNING" }));
+    desk.found(desk.tools.len() - 1, "x");
+    assert_eq!(desk.answer(prompt)["result"]["stopReason"], "end_turn");
+    assert_eq!(desk.questions_asked(), 1, "nothing is run while planning");
+    assert_eq!(desk.states("run_command").last().map(String::as_str), Some("failed"));
+}
+
+#[test]
+fn what_a_child_was_doing_when_the_process_ended_is_loaded_as_failed() {
+    let mut desk = Desk::new(config(), &json!({}));
+    desk.prompt(&tasks(1));
+    let record = desk.stored.clone().expect("the turn is kept while it runs");
+    let kept: Vec<&str> = record.draft.iter().filter_map(|entry| entry["name"].as_str()).collect();
+    assert_eq!(kept, ["delegate", "search"]);
+    assert_eq!(record.draft[1]["_meta"]["acp.workbench/delegate"], record.draft[0]["toolCallId"]);
+    desk.found(0, "found it");
+    assert!(desk.stored.as_ref().expect("a record").draft.is_empty());
+}
+
+#[test]
 fn without_leave_nothing_is_delegated() {
     let mut desk = Desk::new(AgentConfig { delegate: false, ..config() }, &json!({}));
     let prompt = desk.prompt(&tasks(1));

@@ -5,7 +5,7 @@ use std::time::Duration;
 use acp_policy::Policy;
 use acp_rpc::{Frame, Id};
 use acp_script::agent::{
-    Agent, AgentConfig, ConfigOption, Effect, Mode, Persona, Question, Record, Token, ToolUse,
+    Agent, AgentConfig, ConfigOption, Effect, McpKey, Mode, Persona, Question, Record, Token, ToolUse,
 };
 use serde_json::{Value, json};
 
@@ -40,6 +40,10 @@ pub(crate) struct Desk {
     pub(crate) abandoned: Vec<Token>,
     pub(crate) stored: Option<Record>,
     pub(crate) fetches: Vec<Token>,
+    /// Connections to MCP servers that it wants.
+    pub(crate) servers: Vec<McpKey>,
+    /// Calls of their tools.
+    pub(crate) called: Vec<(Token, McpKey, String)>,
     next: i64,
     pub(crate) session: String,
 }
@@ -57,6 +61,8 @@ impl Desk {
             abandoned: Vec::new(),
             stored: None,
             fetches: Vec::new(),
+            servers: Vec::new(),
+            called: Vec::new(),
             next: 100,
             session: String::new(),
         };
@@ -122,6 +128,8 @@ impl Desk {
                 Effect::FetchSession { token, .. } | Effect::ListSessions { token } => {
                     self.fetches.push(token);
                 }
+                Effect::McpConnect { key, .. } => self.servers.push(key),
+                Effect::McpCall { key, token, tool, .. } => self.called.push((token, key, tool)),
                 other => panic!("nobody asked for {other:?}"),
             }
         }
@@ -133,6 +141,11 @@ impl Desk {
 
     pub(crate) fn find(&self, id: i64) -> Option<&Value> {
         self.sent.iter().find(|frame| frame["id"] == id && frame.get("method").is_none())
+    }
+
+    /// How often the person was asked for permission.
+    pub(crate) fn questions_asked(&self) -> usize {
+        self.sent.iter().filter(|frame| frame["method"] == "session/request_permission").count()
     }
 
     /// The bodies of all updates.

@@ -1,7 +1,7 @@
 //! Hands of its own, and what they may not do.
 
 use acp_policy::ToolPatterns;
-use acp_script::agent::AgentConfig;
+use acp_script::agent::{AgentConfig, ToolOutput};
 use serde_json::json;
 
 use crate::desk::{Desk, config};
@@ -48,7 +48,74 @@ fn writes_and_commands_wait_for_permission_and_reads_do_not() {
     let asked = desk.sent.iter().find(|frame| frame["method"] == "session/request_permission");
     assert_eq!(asked.expect("a question")["params"]["toolCall"]["content"][0]["type"], "diff");
     desk.allow();
+    desk.reply("fs/read_text_file", &json!({ "content": "old" }));
     assert!(desk.own.iter().any(|frame| frame["method"] == "fs/write_text_file"));
+}
+
+#[test]
+fn what_somebody_else_changed_while_the_person_decided_is_not_overwritten() {
+    for (wish, written) in [
+        ("Write 'x' to a.txt", None),
+        ("Replace 'two' with '2' in a.txt", Some("zero\none\n2\n")),
+        ("Append 'three' to a.txt", Some("zero\none\ntwo\nthree")),
+    ] {
+        let mut desk = Desk::new(config(), &json!({}));
+        let prompt = desk.prompt(wish);
+        desk.reply("fs/read_text_file", &json!({ "content": "one\ntwo\n" }));
+        desk.allow();
+        desk.reply("fs/read_text_file", &json!({ "content": "zero\none\ntwo\n" }));
+        let write = desk.own.iter().find(|frame| frame["method"] == "fs/write_text_file");
+        assert_eq!(write.and_then(|write| write["params"]["content"].as_str()), written, "{wish}");
+        if written.is_none() {
+            assert_eq!(desk.answer(prompt)["result"]["stopReason"], "end_turn");
+            assert!(desk.words().contains("changed by somebody else"), "{}", desk.words());
+        }
+    }
+}
+
+#[test]
+fn always_is_about_one_command_and_about_every_change_of_a_file() {
+    let mut desk = Desk::new(config(), &json!({}));
+    let always = json!({ "outcome": { "outcome": "selected", "optionId": "allow-always" } });
+    desk.prompt("Run the command 'make'");
+    assert_eq!(desk.questions_asked(), 1);
+    let options = desk.sent.iter().rfind(|frame| frame["method"] == "session/request_permission");
+    assert_eq!(options.expect("a question")["params"]["options"][1]["name"], "Always allow this command");
+    desk.reply("session/request_permission", &always);
+    for (wish, asked) in
+        [("Run the command 'make'", 1), ("Run the command 'make clean'", 2), ("Run the command 'rm a'", 3)]
+    {
+        desk.cancel();
+        desk.pass(5);
+        desk.prompt(wish);
+        assert_eq!(desk.questions_asked(), asked, "{wish}");
+    }
+    desk.cancel();
+    desk.pass(5);
+    desk.prompt("Write 'x' to a.txt");
+    desk.reply("fs/read_text_file", &json!({ "content": "old" }));
+    assert_eq!(desk.questions_asked(), 4);
+    desk.reply("session/request_permission", &always);
+    desk.cancel();
+    desk.pass(5);
+    desk.prompt("Write 'y' to b.txt");
+    desk.reply("fs/read_text_file", &json!({ "content": "old" }));
+    assert_eq!(desk.questions_asked(), 4);
+    assert!(desk.own.iter().any(|frame| frame["method"] == "fs/write_text_file"));
+}
+
+#[test]
+fn files_that_may_not_be_read_may_not_be_extracted() {
+    let deny = ToolPatterns::parse(["Read(secret/**)"]).expect("a pattern");
+    for piece in ["secret/a.rs", "secret/a.rs#Key", "./secret/a.rs:3-9", "/work/secret/a.rs:3:1"] {
+        let mut desk = Desk::new(AgentConfig { deny: deny.clone(), ..config() }, &json!({}));
+        let prompt = desk.prompt(&format!("/extract {piece}"));
+        assert_eq!(desk.answer(prompt)["result"]["stopReason"], "end_turn");
+        assert!(desk.tools.is_empty() && desk.words().contains("Read(secret/**)"), "{}", desk.words());
+    }
+    let mut desk = Desk::new(AgentConfig { deny, ..config() }, &json!({}));
+    desk.prompt("/search key");
+    assert!(desk.tools[0].hides("/work/secret/a.rs") && !desk.tools[0].hides("/work/open/a.rs"));
 }
 
 #[test]
@@ -96,6 +163,16 @@ fn where_tool_errors_end_the_prompt_they_say_why() {
     let broken = desk.prompt("Use a tool that fails");
     desk.allow();
     assert_eq!(desk.answer(broken)["error"]["data"]["reason"], "tool_execution_failed");
+    for (output, reason) in [
+        (ToolOutput::denied("not there".to_owned()), "permission_denied"),
+        (ToolOutput { failed: true, ..ToolOutput::default() }, "tool_execution_failed"),
+    ] {
+        let search = desk.prompt("/search key");
+        let token = desk.tools.last().expect("a tool").token;
+        desk.agent.tool_answered(token, Ok(output));
+        desk.run();
+        assert_eq!(desk.answer(search)["error"]["data"]["reason"], reason);
+    }
     let next = desk.prompt("Say 'fine'");
     assert_eq!(desk.answer(next)["result"]["stopReason"], "end_turn");
 }

@@ -1,6 +1,6 @@
 //! Turns that a model decides.
 
-use acp_script::agent::{AgentConfig, ConfigOption, Thought, ThoughtEnd, ToolOutput};
+use acp_script::agent::{AgentConfig, ConfigOption, McpTool, Thought, ThoughtEnd, ToolOutput};
 use serde_json::{Value, json};
 
 use crate::desk::{Desk, config};
@@ -210,6 +210,38 @@ fn a_plan_is_left_to_the_model() {
     let mut desk = desk();
     desk.prompt("/plan the release");
     assert_eq!(desk.questions.len(), 1);
+}
+
+#[test]
+fn every_tool_of_an_mcp_server_has_a_name_of_its_own() {
+    let mut desk = desk();
+    let server = |name: &str| json!({ "name": name, "command": "/bin/x", "args": [], "env": [] });
+    let servers = json!([server("docs"), server("docs")]);
+    let new = desk.ask("session/new", &json!({ "cwd": "/work", "mcpServers": servers }));
+    desk.session = desk.answer(new)["result"]["sessionId"].as_str().expect("a session").to_owned();
+    let long = "find_".repeat(15);
+    let tools = ["read.page", "read_page", &format!("{long}one"), &format!("{long}two")];
+    let keys = desk.servers.clone();
+    for key in &keys {
+        let tool = |name: &&str| McpTool { name: (*name).to_owned(), ..McpTool::default() };
+        desk.agent.mcp_connected(*key, Ok(tools.iter().map(tool).collect()));
+    }
+    desk.ask("session/set_mode", &json!({ "sessionId": desk.session, "modeId": "bypassPermissions" }));
+    desk.prompt("go");
+    let names: Vec<String> = desk.questions[0].1.mcp.iter().map(|tool| tool.name.clone()).collect();
+    assert_eq!(names[0], "mcp__docs__read_page", "a name that is clear stays as it is");
+    assert!(names.iter().all(|name| name.len() <= 64), "{names:?}");
+    for (at, name) in names.iter().enumerate() {
+        assert!(!names[..at].contains(name), "{names:?}");
+        desk.thinks([call(name, json!({}))]);
+    }
+    desk.thinks([done()]);
+    for (at, name) in names.iter().enumerate() {
+        let (token, key, tool) = desk.called[at].clone();
+        assert_eq!((key, tool.as_str()), (keys[at / 4], tools[at % 4]), "{name}");
+        desk.agent.mcp_answered(token, Ok(json!({ "content": [] })));
+        desk.run();
+    }
 }
 
 #[test]
