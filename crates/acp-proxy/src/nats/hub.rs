@@ -1,5 +1,7 @@
 //! Everything that a proxy has with NATS: the connection, the streams, and a publisher for each session.
 
+mod opening;
+
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,8 +17,8 @@ use tokio::sync::{mpsc, oneshot, watch};
 use super::connect::{Access, AccessError, Standing};
 use super::ledger::Claim;
 use super::publisher::{Item, Publisher, What};
-use super::spool::{Left, leftovers};
-use super::streams::{self, StreamError, Streams};
+use super::spool::leftovers;
+use super::streams::{StreamError, Streams};
 use super::subject::Subjects;
 use crate::aggregate::Limits;
 use crate::event::{Body, Event, TurnEnd};
@@ -187,7 +189,7 @@ impl Nats {
             open,
             live,
         });
-        tokio::spawn(open_up(shared.clone(), left, raw, tell_open, tell_fatal, settings.replicas));
+        tokio::spawn(opening::open_up(shared.clone(), left, raw, tell_open, tell_fatal, settings.replicas));
         Ok(Nats { shared, sessions: Arc::default(), fatal, _lock: Arc::new(lock) })
     }
 
@@ -428,78 +430,6 @@ impl Shared {
 /// Epoch and number of a stored event; zeros where it is none of ours.
 fn place(payload: &[u8]) -> (u64, u64) {
     Event::parse(payload).map(|event| event.place()).unwrap_or_default()
-}
-
-/// Follows the connection: looks after the streams each time it comes, and once sends what a crash has left.
-async fn open_up(
-    shared: Arc<Shared>,
-    left: Vec<Left>,
-    mut raw: watch::Receiver<Standing>,
-    tell: watch::Sender<Standing>,
-    fatal: watch::Sender<Option<String>>,
-    replicas: usize,
-) {
-    let mut recovered = false;
-    let (tell_ready, ready) = watch::channel(Standing::default());
-    let (_keep, mut stop) = watch::channel(false);
-    // It outlasts the connection: what it has sent is sent.
-    let recovery = recover(&shared, left, &ready, &mut stop);
-    tokio::pin!(recovery);
-    loop {
-        let standing = *raw.borrow_and_update();
-        if standing.up {
-            match streams::ensure(&shared.context, shared.subjects, replicas).await {
-                Ok(streams) => {
-                    let _ = shared.streams.set(streams);
-                    let _ = tell_ready.send(standing);
-                    if !recovered {
-                        tokio::select! {
-                            () = &mut recovery => recovered = true,
-                            _ = raw.changed() => continue,
-                        }
-                    }
-                    let _ = tell.send(standing);
-                }
-                Err(error) if error.is_passing() => {
-                    shared.say_once(Level::Warn, &format!("{error}; trying again"));
-                    tokio::time::sleep(Duration::from_millis(250)).await;
-                    continue;
-                }
-                Err(error) => {
-                    let _ = fatal.send(Some(error.to_string()));
-                    return;
-                }
-            }
-        } else {
-            let _ = tell_ready.send(standing);
-            let _ = tell.send(standing);
-        }
-        if raw.changed().await.is_err() {
-            return;
-        }
-    }
-}
-
-/// Sends what a crash has left in the spool.
-async fn recover(
-    shared: &Arc<Shared>,
-    left: Vec<Left>,
-    ready: &watch::Receiver<Standing>,
-    stop: &mut watch::Receiver<bool>,
-) {
-    for left in left {
-        let count = left.count;
-        let session: Arc<str> = Arc::from(left.session.as_str());
-        let mut publisher = Publisher::new(shared.clone(), session, left.epoch, ready.clone());
-        publisher.resume(&left);
-        if publisher.drain(stop).await {
-            left.remove();
-            let words = format!("sent what was left of session {:?}: {count} events", left.session);
-            shared.say(Level::Info, &words);
-        } else {
-            left.put_aside();
-        }
-    }
 }
 
 fn live(client: Client) -> mpsc::Sender<(String, bytes::Bytes)> {

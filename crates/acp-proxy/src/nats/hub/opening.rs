@@ -1,0 +1,85 @@
+//! From a connection to being ready: the streams are there, and what a crash has left is stored.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use super::Shared;
+use crate::nats::connect::Standing;
+use crate::nats::publisher::Publisher;
+use crate::nats::spool::Left;
+use crate::nats::streams;
+use crate::talk::Level;
+
+/// Follows the connection: looks after the streams each time it comes, and once sends what a crash has left.
+pub(super) async fn open_up(
+    shared: Arc<Shared>,
+    left: Vec<Left>,
+    mut raw: watch::Receiver<Standing>,
+    tell: watch::Sender<Standing>,
+    fatal: watch::Sender<Option<String>>,
+    replicas: usize,
+) {
+    let mut recovered = false;
+    let (tell_ready, ready) = watch::channel(Standing::default());
+    let (_keep, mut stop) = watch::channel(false);
+    // It outlasts the connection: what it has sent is sent.
+    let recovery = recover(&shared, left, &ready, &mut stop);
+    tokio::pin!(recovery);
+    loop {
+        let standing = *raw.borrow_and_update();
+        if standing.up {
+            match streams::ensure(&shared.context, shared.subjects, replicas).await {
+                Ok(streams) => {
+                    let _ = shared.streams.set(streams);
+                    let _ = tell_ready.send(standing);
+                    if !recovered {
+                        tokio::select! {
+                            () = &mut recovery => recovered = true,
+                            _ = raw.changed() => continue,
+                        }
+                    }
+                    let _ = tell.send(standing);
+                }
+                Err(error) if error.is_passing() => {
+                    shared.say_once(Level::Warn, &format!("{error}; trying again"));
+                    tokio::time::sleep(Duration::from_millis(250)).await;
+                    continue;
+                }
+                Err(error) => {
+                    let _ = fatal.send(Some(error.to_string()));
+                    return;
+                }
+            }
+        } else {
+            let _ = tell_ready.send(standing);
+            let _ = tell.send(standing);
+        }
+        if raw.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Sends what a crash has left in the spool.
+async fn recover(
+    shared: &Arc<Shared>,
+    left: Vec<Left>,
+    ready: &watch::Receiver<Standing>,
+    stop: &mut watch::Receiver<bool>,
+) {
+    for left in left {
+        let count = left.count;
+        let session: Arc<str> = Arc::from(left.session.as_str());
+        let mut publisher = Publisher::new(shared.clone(), session, left.epoch, ready.clone());
+        publisher.resume(&left);
+        if publisher.drain(stop).await {
+            left.remove();
+            let words = format!("sent what was left of session {:?}: {count} events", left.session);
+            shared.say(Level::Info, &words);
+        } else {
+            left.put_aside();
+        }
+    }
+}
