@@ -14,6 +14,9 @@ const ANSWER: u64 = 8192;
 /// What stands for a result that had to go.
 const LEFT_OUT: &str = "[left out to save room; call the tool again if it is needed]";
 
+/// What the note about a gap in a text takes at most.
+const GAP: usize = 48;
+
 /// What the agent can do, besides what the question says.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Abilities {
@@ -216,7 +219,8 @@ fn shortened(text: &str, most: usize) -> String {
     format!("{}\n[… {} bytes left out …]\n{}", &text[..head], tail - head, &text[tail..])
 }
 
-/// Leaves out the oldest tool results until the conversation fits; the newest always stays.
+/// Leaves out the oldest tool results until the conversation fits. The newest stay, but are cut where even they are too
+/// much, the longest first.
 fn make_room(messages: &mut [Message], room: usize) {
     let size = |block: &Block| match block {
         Block::Text(text) | Block::Seal(text) | Block::ToolResult { text, .. } => text.len(),
@@ -235,6 +239,28 @@ fn make_room(messages: &mut [Message], room: usize) {
             whole -= text.len() - LEFT_OUT.len();
             LEFT_OUT.clone_into(text);
         }
+    }
+    if whole <= room {
+        return;
+    }
+    let newest = messages[last..].iter_mut().flat_map(|message| &mut message.blocks);
+    let mut results: Vec<&mut String> = newest
+        .filter_map(|block| match block {
+            Block::ToolResult { text, .. } => Some(text),
+            _ => None,
+        })
+        .collect();
+    let others = whole - results.iter().map(|text| text.len()).sum::<usize>();
+    let mut left = room.saturating_sub(others);
+    results.sort_by_key(|text| text.len());
+    let mut open = results.len();
+    for text in results {
+        let share = left / open;
+        if text.len() > share {
+            *text = shortened(text, share.saturating_sub(GAP));
+        }
+        left = left.saturating_sub(text.len());
+        open -= 1;
     }
 }
 

@@ -123,6 +123,37 @@ fn old_results_go_first_when_there_is_no_room_and_the_newest_stays() {
 }
 
 #[test]
+fn the_newest_results_are_cut_when_they_alone_are_too_much_the_longest_first() {
+    let lengths = [300, 20_000, 30_000, 25_000];
+    let mut history = vec![said("user_message_chunk", "go"), called("old", &"x".repeat(4000))];
+    history.extend(
+        lengths
+            .iter()
+            .enumerate()
+            .map(|(n, length)| called(&n.to_string(), &format!("begin {} end", "x".repeat(*length)))),
+    );
+    let request = request(&question(history, vec![1, 2]), ALL, 10_000);
+    let mut results = Vec::new();
+    let mut whole = 0;
+    for block in request.messages.iter().flat_map(|message| &message.blocks) {
+        match block {
+            Block::ToolResult { text, .. } => results.push(text.as_str()),
+            Block::Text(text) => whole += text.len(),
+            Block::ToolCall { arguments, .. } => whole += arguments.to_string().len(),
+            _ => {}
+        }
+    }
+    whole += results.iter().map(|text| text.len()).sum::<usize>();
+    let room = 10_000 * CHARACTERS / 10 * 7;
+    assert!(whole <= room && whole > room / 10 * 9, "{whole} of {room}");
+    assert_eq!((results[0], results[1].len()), (LEFT_OUT, 310));
+    for text in &results[2..] {
+        assert!(text.starts_with("begin x") && text.ends_with("x end") && text.contains("left out"));
+        assert!(text.len() > 9000, "{}", text.len());
+    }
+}
+
+#[test]
 fn how_a_command_ended_is_told_before_its_output() {
     for (raw, told) in [
         (json!({ "exitCode": 3, "output": "x" }), "exit code 3\nx"),
