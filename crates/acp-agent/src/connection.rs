@@ -1,25 +1,29 @@
 //! One connection: the agent on one side, a link on the other, and its hands, tools and mind beside it.
 
-use std::collections::VecDeque;
+mod keeping;
+
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use acp_dialect::{Dialect, Heading, Tongue};
 use acp_link::{Link, TrySendError};
 use acp_mcp::{Hub, HubEvent, ServerSpec};
-use acp_rpc::{Frame, RpcError, View};
+use acp_rpc::{Frame, View};
 use acp_script::agent::{Agent, Effect, McpTool, Record, Thought, Token, ToolOutput, timestamp};
 use tokio::sync::mpsc;
 use tokio::sync::oneshot::error::TryRecvError;
 
+use crate::claims::Holder;
 use crate::debug::Debug;
 use crate::hands::{Hands, session_of};
 use crate::mind::Mind;
 use crate::modes;
 use crate::probe::{self, FileWish};
 use crate::server::Shared;
-use crate::store::{Kept, Store, StoreError};
+use crate::store::{self, Kept, StoreError};
 use crate::tools::Tools;
+use keeping::{opens_session, refusal};
 
 /// How many effects are carried out before the other side is heard again.
 const BURST: usize = 256;
@@ -65,11 +69,13 @@ pub(crate) async fn converse(link: Link, agent: Agent, tongue: Tongue, shared: A
         agent,
         began: Instant::now(),
         hub: Hub::new(crate::character::NAME, mcp),
-        hands: Hands::new(),
-        tools: Tools::new(events.clone()),
+        hands: Hands::new(shared.fence.clone()),
+        tools: Tools::new(events.clone(), shared.fence.clone()),
         mind,
         debug: Debug::new(shared.settings.debug),
         known: tongue.dialect(),
+        holder: Arc::new(Holder::new(&shared.claims)),
+        aliases: HashMap::new(),
         tongue,
         held: VecDeque::new(),
         trouble: None,
@@ -92,6 +98,10 @@ struct Conversation {
     tongue: Tongue,
     /// The client's form, once we have acted on it.
     known: Option<Dialect>,
+    /// Which sessions are ours.
+    holder: Arc<Holder>,
+    /// The client's session ids that are kept already, with ours.
+    aliases: HashMap<String, String>,
     held: VecDeque<Held>,
     /// Why the last thing to keep was not kept.
     trouble: Option<Arc<StoreError>>,
@@ -141,12 +151,7 @@ impl Conversation {
                 () = std::future::ready(()), if progress == Progress::More => tokio::task::yield_now().await,
             }
         }
-        let aliases = self.tongue.session_ids();
-        if !aliases.is_empty()
-            && let Ok(Err(error)) = self.shared.store.add_aliases(aliases).await
-        {
-            eprintln!("acp agent: {error}");
-        }
+        self.holder.free_all();
         let _ = self.link.tx.finish().await;
         self.hands.close();
         self.hub.close().await;
@@ -189,6 +194,7 @@ impl Conversation {
     /// The client's form is known: what it lacks is made up for.
     fn speaks(&mut self, dialect: Dialect) {
         self.known = Some(dialect);
+        self.aliases = self.tongue.session_ids().into_iter().collect();
         self.agent.set_mode_aliases(dialect != Dialect::V1);
         if matches!(dialect, Dialect::Probe | Dialect::V2025_1) {
             self.agent.set_askable(false);
@@ -258,7 +264,7 @@ impl Conversation {
                 {
                     // What is not kept is not acknowledged.
                     let id = frame.id().cloned().unwrap_or(acp_rpc::Id::Null);
-                    *frame = Frame::failure(&id, &RpcError::internal(trouble.to_string()));
+                    *frame = Frame::failure(&id, &refusal(trouble));
                     self.trouble = None;
                 }
                 match self.link.tx.try_send(frame.raw()) {
@@ -290,7 +296,7 @@ impl Conversation {
         match outcome {
             Ok(()) => self.trouble = None,
             Err(error) => {
-                if self.trouble.is_none() {
+                if self.trouble.is_none() && !matches!(*error, StoreError::Elsewhere { .. }) {
                     eprintln!("acp agent: {error}");
                 }
                 self.trouble = Some(error);
@@ -308,7 +314,11 @@ impl Conversation {
                     if let Tongue::Foreign(translator) = &mut self.tongue {
                         translator.set_wall_clock(wall_clock());
                     }
+                    let opens = opens_session(&frame);
                     let headings = self.tongue.agent_says(frame);
+                    if opens {
+                        self.keep_aliases();
+                    }
                     self.head(headings);
                 }
             }
@@ -318,6 +328,7 @@ impl Conversation {
             Effect::Abandon { token } => {
                 self.tools.abandon(token);
                 self.mind.abandon(token);
+                self.hub.abandon(token);
             }
             Effect::McpConnect { key, server, cwd } => {
                 self.hub.connect(key, ServerSpec::from_session(&server, &cwd));
@@ -325,17 +336,23 @@ impl Conversation {
             Effect::McpDisconnect { key } => self.hub.disconnect(key),
             Effect::McpCall { key, token, tool, arguments } => self.hub.call(key, token, tool, arguments),
             Effect::StoreSession(record) => {
+                self.holder.take(&record.id);
                 let kept = self.shared.store.put(record);
                 self.held.push_back(Held::Until(kept));
             }
             Effect::DeleteSession(id) => {
-                let kept = self.shared.store.remove(id);
+                let kept = match self.holder.is_elsewhere(&id) {
+                    false => self.shared.store.remove(id),
+                    true => store::refused(StoreError::Elsewhere { session: id }),
+                };
                 self.held.push_back(Held::Until(kept));
             }
-            Effect::FetchSession { token, id } => self.look_up(move |store| {
-                let found = store.fetch(&id).map(|found| found.map(Box::new));
-                Event::Fetched { token, id, found }
-            }),
+            Effect::SessionClosed(id) => {
+                self.hands.close_session(&id);
+                self.tools.close_session(&id);
+                self.free_unless_open(&id);
+            }
+            Effect::FetchSession { token, id } => self.fetch(token, id),
             Effect::ListSessions { token } => {
                 self.look_up(move |store| Event::Listed { token, found: store.list() });
             }
@@ -347,13 +364,6 @@ impl Conversation {
             | Effect::LeaveChild
             | Effect::Grandchild(_) => {}
         }
-    }
-
-    fn look_up(&self, work: impl FnOnce(&Store) -> Event + Send + 'static) {
-        let (store, events) = (self.shared.store.clone(), self.events.clone());
-        tokio::task::spawn_blocking(move || {
-            let _ = events.send(work(&store));
-        });
     }
 
     fn own(&mut self, frame: &Frame) {
@@ -376,10 +386,18 @@ impl Conversation {
                 self.tools.done(token);
                 self.agent.tool_answered(token, answer);
             }
-            Event::Fetched { token, id, found } => match found {
-                Ok(record) => self.agent.session_fetched(token, &id, record.map(|record| *record)),
-                Err(error) => self.agent.store_failed(token, &error.to_string()),
-            },
+            Event::Fetched { token, id, found } => {
+                // It may have been closed, and so given back, while it was looked up.
+                let elsewhere = || StoreError::Elsewhere { session: id.clone() };
+                match found.and_then(|found| self.holder.take(&id).then_some(found).ok_or_else(elsewhere)) {
+                    Ok(record) => self.agent.session_fetched(token, &id, record.map(|record| *record)),
+                    Err(error @ StoreError::Elsewhere { .. }) => {
+                        self.agent.session_in_use(token, &error.to_string());
+                    }
+                    Err(error) => self.agent.store_failed(token, &error.to_string()),
+                }
+                self.free_unless_open(&id);
+            }
             Event::Listed { token, found } => match found {
                 Ok(sessions) => self.agent.sessions_listed(token, sessions),
                 Err(error) => self.agent.store_failed(token, &error.to_string()),

@@ -7,18 +7,21 @@ use std::path::PathBuf;
 use acp_host::{Offer, Providers, Roots, Settings};
 use acp_policy::{Policy, Rules};
 use acp_rpc::{Frame, Id, RpcError};
+use acp_script::agent::Fence;
 use serde_json::Value;
 
 /// Does what a client would do, for the agent itself. What may be done was decided before.
 pub(crate) struct Hands {
     providers: Providers,
+    fence: Fence,
     opened: HashMap<String, (String, Vec<String>)>,
 }
 
 impl Hands {
-    pub(crate) fn new() -> Self {
+    /// Hands that stay inside of the fence.
+    pub(crate) fn new(fence: Fence) -> Self {
         let settings = Settings { offer: Offer::ALL, rules: Rules::of(Policy::Yolo), ..Settings::default() };
-        Self { providers: Providers::new(settings), opened: HashMap::new() }
+        Self { providers: Providers::new(settings), fence, opened: HashMap::new() }
     }
 
     /// A notification about a request: that it is no longer wanted.
@@ -52,15 +55,33 @@ impl Hands {
         }
         let more: Vec<PathBuf> = roots.iter().map(PathBuf::from).collect();
         let open = Roots::open(cwd, &more).map_err(|error| error.to_string())?;
+        // What was no folder when the session began may be a link by now.
+        std::iter::once(cwd)
+            .chain(roots.iter().map(String::as_str))
+            .try_for_each(|root| within(&self.fence, root))?;
         self.providers.open_session(session, open);
         self.opened.insert(session.to_owned(), (cwd.to_owned(), roots.to_vec()));
         Ok(())
+    }
+
+    /// Lets go of a session's folders and ends its commands.
+    pub(crate) fn close_session(&mut self, session: &str) {
+        self.providers.close_session(session);
+        self.opened.remove(session);
     }
 
     /// Ends every command that still runs.
     pub(crate) fn close(&self) {
         self.providers.close();
     }
+}
+
+/// Refuses a folder that leads out of where this agent works, as it is now.
+pub(crate) fn within(fence: &Fence, folder: &str) -> Result<(), String> {
+    if fence.holds(folder) {
+        return Ok(());
+    }
+    Err(format!("permission denied: {folder} leads out of the folder that this agent works in"))
 }
 
 /// The session that a request is about.

@@ -7,6 +7,7 @@
 
 mod character;
 mod chat;
+mod claims;
 mod connection;
 mod debug;
 mod findings;

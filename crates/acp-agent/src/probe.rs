@@ -6,6 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use acp_host::Roots;
 use acp_rpc::{Frame, Id, RpcError, View};
+use acp_script::agent::Fence;
 use serde_json::{Value, json};
 
 /// Operation not permitted.
@@ -56,7 +57,7 @@ impl FileWish {
     /// Does it inside of `root`.
     pub(crate) async fn grant(self, root: PathBuf) -> Frame {
         let path = root.join(&self.path);
-        let mut hands = crate::hands::Hands::new();
+        let mut hands = crate::hands::Hands::new(Fence::default());
         let session = "files";
         let (method, params) = match &self.content {
             None => ("fs/read_text_file", json!({ "sessionId": session, "path": path })),

@@ -10,10 +10,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use acp_dialect::{Speak, Tongue};
 use acp_link::{Link, Wire};
 use acp_policy::{Policy, ToolPatterns};
-use acp_script::agent::{Agent, AgentConfig};
+use acp_script::agent::{Agent, AgentConfig, Fence};
 
 use crate::character;
 use crate::chat::Abilities;
+use crate::claims::Claims;
 use crate::connection::converse;
 use crate::provider::{self, Choice, Provider, ProviderError};
 use crate::store::{Store, StoreError};
@@ -93,9 +94,11 @@ pub enum ServeError {
 pub(crate) struct Shared {
     pub(crate) settings: Settings,
     pub(crate) store: Store,
+    pub(crate) claims: Arc<Claims>,
     pub(crate) provider: Option<Arc<dyn Provider>>,
     pub(crate) abilities: Abilities,
     pub(crate) work_dir: PathBuf,
+    pub(crate) fence: Fence,
     prefix: String,
 }
 
@@ -122,7 +125,9 @@ impl Server {
         let abilities = Abilities { edit: settings.allow_edit, delegate: settings.enable_delegate };
         let base = nanos();
         let prefix = format!("session_{base:x}");
-        let shared = Arc::new(Shared { settings, store, provider, abilities, work_dir, prefix });
+        let (claims, fence) = (Arc::default(), config.fence.clone());
+        let shared = Shared { settings, store, claims, provider, abilities, work_dir, fence, prefix };
+        let shared = Arc::new(shared);
         Ok(Self { shared, config, warning, base, connections: AtomicU64::new(0) })
     }
 

@@ -1,17 +1,18 @@
 //! The code engine at work, one engine per session and folder, each call on a thread of its own.
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use acp_code::{Engine, Stop};
-use acp_script::agent::{Token, ToolUse};
+use acp_code::{CodeError, Engine, Stop};
+use acp_script::agent::{Fence, Token, ToolOutput, ToolUse};
 use serde_json::Value;
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::connection::Event;
 use crate::findings;
+use crate::hands::within;
 
 /// How long a call may take before it answers with what it has.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -19,19 +20,21 @@ const LIMIT: Duration = Duration::from_secs(30);
 /// The engines and what they work on.
 pub(crate) struct Tools {
     events: UnboundedSender<Event>,
+    fence: Fence,
     engines: HashMap<(String, String), Arc<Engine>>,
     running: HashMap<Token, Stop>,
 }
 
 impl Tools {
-    pub(crate) fn new(events: UnboundedSender<Event>) -> Self {
-        Self { events, engines: HashMap::new(), running: HashMap::new() }
+    /// Engines that stay inside of the fence.
+    pub(crate) fn new(events: UnboundedSender<Event>, fence: Fence) -> Self {
+        Self { events, fence, engines: HashMap::new(), running: HashMap::new() }
     }
 
     pub(crate) fn start(&mut self, tool: ToolUse) {
         let events = self.events.clone();
         let folder = folder(&tool).to_owned();
-        let engine = match self.engine(&tool.session, &folder) {
+        let engine = match self.engine(&tool, &folder) {
             Ok(engine) => engine,
             Err(reason) => {
                 let _ = events.send(Event::Used { token: tool.token, answer: Err(reason) });
@@ -42,9 +45,13 @@ impl Tools {
         self.running.insert(tool.token, stop.clone());
         tokio::task::spawn_blocking(move || {
             let answer = engine.answer(&tool.name, &tool.arguments, &stop);
-            let answer = answer
-                .map(|answer| findings::output(&answer, Path::new(&folder), tool.verbose))
-                .map_err(|error| error.to_string());
+            let answer = match answer {
+                Ok(answer) => Ok(findings::output(&answer, Path::new(&folder), tool.verbose)),
+                Err(error @ CodeError::Outside { .. }) => {
+                    Ok(ToolOutput::denied(format!("{}: {error}", tool.name)))
+                }
+                Err(error) => Err(error.to_string()),
+            };
             let _ = events.send(Event::Used { token: tool.token, answer });
         });
     }
@@ -59,14 +66,30 @@ impl Tools {
         }
     }
 
+    /// Lets go of a session's engines.
+    pub(crate) fn close_session(&mut self, session: &str) {
+        self.engines.retain(|(its, _), _| its != session);
+    }
+
     /// The session's engine for this folder, kept so that pages last.
-    fn engine(&mut self, session: &str, folder: &str) -> Result<Arc<Engine>, String> {
-        let key = (session.to_owned(), folder.to_owned());
-        if let Some(engine) = self.engines.get(&key) {
+    fn engine(&mut self, tool: &ToolUse, folder: &str) -> Result<Arc<Engine>, String> {
+        // The folder may have become a link since the session began.
+        within(&self.fence, folder)?;
+        let key = (tool.session.clone(), folder.to_owned());
+        // It has no pages, and rules of its own.
+        let lasts = tool.name != "extract";
+        if let Some(engine) = self.engines.get(&key).filter(|_| lasts) {
             return Ok(engine.clone());
         }
-        let engine = Arc::new(Engine::new(folder).map_err(|error| error.to_string())?);
-        self.engines.insert(key, engine.clone());
+        let mut engine = Engine::new(folder).map_err(|error| error.to_string())?;
+        if !tool.deny.is_empty() {
+            let (rules, folder) = (tool.clone(), PathBuf::from(folder));
+            engine = engine.with_hidden(move |file| rules.hides(&folder.join(file).to_string_lossy()));
+        }
+        let engine = Arc::new(engine);
+        if lasts {
+            self.engines.insert(key, engine.clone());
+        }
         Ok(engine)
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedSender;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
 
 use crate::{Client, Options, ServerSpec, Tool};
 
@@ -37,12 +37,23 @@ pub struct Hub {
     events: UnboundedSender<HubEvent>,
     clients: HashMap<u64, Arc<Client>>,
     connecting: HashMap<u64, JoinHandle<()>>,
+    /// Calls by their token, with their connection.
+    calls: HashMap<u64, (u64, JoinHandle<()>)>,
+    /// Connections that are being ended; without the hub they are gone at once.
+    closing: JoinSet<()>,
 }
 
 impl Hub {
     /// A hub without connections; `name` is told to the servers.
     pub fn new(name: &str, events: UnboundedSender<HubEvent>) -> Self {
-        Self { name: name.to_owned(), events, clients: HashMap::new(), connecting: HashMap::new() }
+        Self {
+            name: name.to_owned(),
+            events,
+            clients: HashMap::new(),
+            connecting: HashMap::new(),
+            calls: HashMap::new(),
+            closing: JoinSet::new(),
+        }
     }
 
     /// Begins to connect; without a spec the answer is that there is no such kind of server.
@@ -72,24 +83,43 @@ impl Hub {
         })
     }
 
-    /// Ends a connection, politely and in the background.
+    /// Ends a connection, politely and in the background. Its calls end first, without an answer.
     pub fn disconnect(&mut self, key: u64) {
+        while self.closing.try_join_next().is_some() {}
         if let Some(task) = self.connecting.remove(&key) {
             task.abort();
         }
-        if let Some(client) = self.clients.remove(&key).and_then(Arc::into_inner) {
-            tokio::spawn(client.close());
+        let calls: Vec<_> =
+            self.calls.extract_if(|_, (its, _)| *its == key).map(|(_, (_, call))| call).collect();
+        let Some(client) = self.clients.remove(&key) else { return };
+        self.closing.spawn(async move {
+            calls.iter().for_each(JoinHandle::abort);
+            for call in calls {
+                let _ = call.await;
+            }
+            // Nobody else has it any more, so that its process ends with it.
+            if let Some(client) = Arc::into_inner(client) {
+                client.close().await;
+            }
+        });
+    }
+
+    /// The answer to this call is no longer wanted: the server is told, and no event comes.
+    pub fn abandon(&mut self, token: u64) {
+        if let Some((_, call)) = self.calls.remove(&token) {
+            call.abort();
         }
     }
 
     /// Calls a tool; the answer comes as an event.
-    pub fn call(&self, key: u64, token: u64, tool: String, arguments: Value) {
+    pub fn call(&mut self, key: u64, token: u64, tool: String, arguments: Value) {
+        self.calls.retain(|_, (_, call)| !call.is_finished());
         let events = self.events.clone();
         let Some(client) = self.clients.get(&key).cloned() else {
             let _ = events.send(HubEvent::Answered { token, answer: Err("the server is gone".into()) });
             return;
         };
-        tokio::spawn(async move {
+        let call = tokio::spawn(async move {
             let answer = match client.call(&tool, arguments).await {
                 Ok(result) => {
                     let mut answer = json!({ "content": result.content, "isError": result.is_error });
@@ -102,24 +132,14 @@ impl Hub {
             };
             let _ = events.send(HubEvent::Answered { token, answer });
         });
+        self.calls.insert(token, (key, call));
     }
 
     /// Ends everything, politely for a moment.
     pub async fn close(mut self) {
-        for task in self.connecting.values() {
-            task.abort();
-        }
-        let closing: Vec<_> = self
-            .clients
-            .drain()
-            .filter_map(|(_, client)| Arc::into_inner(client))
-            .map(|client| tokio::spawn(client.close()))
-            .collect();
-        let all = async {
-            for task in closing {
-                let _ = task.await;
-            }
-        };
+        let keys: Vec<u64> = self.connecting.keys().chain(self.clients.keys()).copied().collect();
+        keys.into_iter().for_each(|key| self.disconnect(key));
+        let all = async { while self.closing.join_next().await.is_some() {} };
         let _ = tokio::time::timeout(Duration::from_secs(3), all).await;
     }
 }

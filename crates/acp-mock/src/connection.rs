@@ -191,7 +191,8 @@ impl Conversation {
             Effect::LeaveChild => process::leave_child(),
             Effect::Grandchild(text) => process::grandchild(&text, self.watch.stdout.as_deref()),
             // Only of agents with hands or a mind of their own, which the mock is not.
-            Effect::Own(_) | Effect::Tool(_) | Effect::Think { .. } | Effect::Abandon { .. } => {}
+            Effect::Own(_) | Effect::Tool(_) | Effect::Think { .. } | Effect::SessionClosed(_) => {}
+            Effect::Abandon { token } => self.hub.abandon(token),
             Effect::McpConnect { key, server, cwd } => {
                 self.hub.connect(key, ServerSpec::from_session(&server, &cwd));
             }

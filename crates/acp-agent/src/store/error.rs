@@ -59,6 +59,12 @@ pub enum StoreError {
     /// No thread for the writing.
     #[error("cannot start the thread that keeps sessions: {0}")]
     Thread(io::Error),
+    /// Another connection of this agent has it open.
+    #[error("the session {session} is open in another connection; close it there first")]
+    Elsewhere {
+        /// The session.
+        session: String,
+    },
     /// The thread is gone.
     #[error("sessions are no longer kept: the thread that does it has ended")]
     Ended,

@@ -64,6 +64,13 @@ enum Write {
     Aliases(Vec<(String, String)>),
 }
 
+/// Something that is not kept, for this reason.
+pub(crate) fn refused(reason: StoreError) -> Kept {
+    let (done, kept) = oneshot::channel();
+    let _ = done.send(Err(Arc::new(reason)));
+    kept
+}
+
 impl Store {
     /// The database of this folder, which is made if it is not there. An older format is brought up to date.
     pub fn open(folder: &Path) -> Result<Self, StoreError> {

@@ -60,6 +60,7 @@ async fn a_result_names_its_places_and_has_its_data_live_and_loaded_alike() {
         assert!(result["code"].as_str().is_some_and(|code| code.contains("name ==")), "{wish}: {call:?}");
     }
     assert!(calls(&talk)[0]["rawOutput"]["results"][0]["score"].is_number());
+    talk.ask("session/close", &json!({ "sessionId": session })).await;
     let mut other = Talk::v1(&server, &json!({})).await;
     let params = json!({ "sessionId": session, "cwd": place.work(), "mcpServers": [] });
     other.ask("session/load", &params).await;

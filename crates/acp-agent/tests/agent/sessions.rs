@@ -132,6 +132,7 @@ async fn a_session_is_loaded_as_it_was_seen() {
     };
     let live = (calls(talk.updates()), talk.words());
     assert_eq!(live.0.len(), 3);
+    talk.ask("session/close", &json!({ "sessionId": session })).await;
     let mut other = Talk::v1(&server, &json!({})).await;
     let params = json!({ "sessionId": session, "cwd": place.work(), "mcpServers": [] });
     let loaded = other.ask("session/load", &params).await;
@@ -155,4 +156,40 @@ async fn a_deleted_session_is_gone_from_the_database() {
     talk.ask("session/delete", &json!({ "sessionId": session })).await;
     let listed = talk.ask("session/list", &json!({})).await;
     assert_eq!(listed["result"]["sessions"], json!([]), "{listed}");
+}
+
+#[tokio::test]
+async fn a_session_is_open_in_one_connection_at_a_time() {
+    let place = Place::new();
+    let server = server(place.settings());
+    let mut first = Talk::v1(&server, &json!({})).await;
+    let session = first.session(&place.work()).await;
+    first.prompt(&session, "Say 'one'").await;
+    let mut second = Talk::v1(&server, &json!({})).await;
+    let load = json!({ "sessionId": session, "cwd": place.work(), "mcpServers": [] });
+    let mut asked = Vec::new();
+    for method in ["session/load", "session/resume", "session/delete"] {
+        asked.push(second.send(method, &load).await);
+    }
+    for _ in &asked {
+        let refused = second.until(|frame| asked.iter().any(|id| frame["id"] == *id)).await;
+        assert_eq!(refused["error"]["code"], -32600, "{refused}");
+        let words = refused["error"]["message"].as_str().unwrap_or_default();
+        assert!(words.contains("open in another connection"), "{refused}");
+    }
+    assert_eq!(first.prompt(&session, "Say 'two'").await["result"]["stopReason"], "end_turn");
+
+    first.ask("session/close", &json!({ "sessionId": session })).await;
+    let loaded = second.ask("session/load", &load).await;
+    assert!(loaded.get("result").is_some(), "{loaded}");
+    assert_eq!(second.words(), "onetwo", "nothing that was acknowledged is lost");
+    assert!(second.ask("session/load", &load).await.get("result").is_some(), "again in the same connection");
+    let refused = first.prompt(&session, "Say 'three'").await;
+    assert_eq!(refused["error"]["code"], -32002, "{refused}");
+
+    // The end of a connection sets its sessions free; whoever comes at once need not know when that is.
+    let waiting = first.send("session/resume", &load).await;
+    drop(second);
+    let resumed = first.answer(waiting).await;
+    assert!(resumed.get("result").is_some(), "{resumed}");
 }

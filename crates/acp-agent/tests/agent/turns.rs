@@ -42,6 +42,31 @@ async fn a_session_outside_of_the_path_is_refused_even_behind_a_link() {
 }
 
 #[tokio::test]
+async fn a_folder_that_becomes_a_way_out_later_is_not_used() {
+    let place = Place::new();
+    let (mut talk, _) = Talk::ready(&place).await;
+    let later = place.work().join("later");
+    let session = talk.session(&later).await;
+    std::fs::create_dir(&later).expect("a folder");
+    std::fs::write(later.join("herbs.txt"), "rosemary").expect("a file");
+    talk.prompt(&session, "/extract herbs.txt").await;
+    assert!(talk.words().contains("rosemary"), "a folder of its own is used: {}", talk.words());
+    std::fs::remove_dir_all(&later).expect("removed");
+    std::os::unix::fs::symlink(place.folder.path().join("secret"), &later).expect("a link");
+    std::fs::create_dir(place.folder.path().join("secret")).expect("a folder");
+    std::fs::write(place.folder.path().join("secret/herbs.txt"), "hemlock").expect("a file");
+    talk.heard.clear();
+    for wish in ["/extract herbs.txt", "/search hemlock", "Read herbs.txt", "Run the command 'cat herbs.txt'"]
+    {
+        assert_eq!(talk.prompt(&session, wish).await["result"]["stopReason"], "end_turn");
+        let failed = talk.updates().into_iter().rfind(|update| update["status"] == "failed").cloned();
+        let words = failed.unwrap_or_else(|| panic!("{wish}: {}", talk.words())).to_string();
+        assert!(words.contains("leads out of the folder"), "{wish}: {words}");
+        talk.heard.clear();
+    }
+}
+
+#[tokio::test]
 async fn own_hands_do_not_leave_the_session_through_a_link() {
     let place = Place::new();
     std::os::unix::fs::symlink("/etc/passwd", place.work().join("innocent.txt")).expect("a link");
@@ -77,6 +102,32 @@ async fn policies_and_patterns_decide_without_a_question() {
     assert_eq!(place.read("a.txt").as_deref(), Some("x"), "{}", talk.words());
     assert!(talk.words().contains("abc") && !talk.words().contains("hush"), "{}", talk.words());
     assert!(talk.heard.iter().all(|frame| frame["method"] != "session/request_permission"));
+}
+
+#[tokio::test]
+async fn what_may_not_be_read_is_not_found_by_the_code_tools_either() {
+    let place = Place::new();
+    std::fs::create_dir(place.work().join("secret")).expect("a folder");
+    place.write("secret/key.rs", "fn authenticate_key() -> u32 { 70731 }\n");
+    std::os::unix::fs::symlink("secret/key.rs", place.work().join("innocent.rs")).expect("a link");
+    let deny = ToolPatterns::parse(["Read(secret/**)"]).expect("a pattern");
+    let server = server(Settings { deny, ..place.settings() });
+    let mut talk = Talk::v1(&server, &json!({})).await;
+    let session = talk.session(&place.work()).await;
+    for wish in [
+        "/extract secret/key.rs",
+        "/extract secret/key.rs:1-2",
+        "/extract lib.rs secret/key.rs#authenticate_key",
+        "/extract innocent.rs",
+        "/search authenticate",
+        "/search authenticate_key",
+        "Query the pattern 'fn $NAME() -> u32 { $A }' in rust",
+    ] {
+        assert_eq!(talk.prompt(&session, wish).await["result"]["stopReason"], "end_turn");
+        let heard = talk.heard.iter().map(ToString::to_string).collect::<String>();
+        assert!(!heard.contains("70731"), "{wish}: {heard}");
+    }
+    assert!(talk.words().contains("lib.rs"), "the rest is found: {}", talk.words());
 }
 
 #[tokio::test]

@@ -44,7 +44,7 @@ pub enum Effect {
     },
     /// The answer to this question is no longer wanted.
     Abandon {
-        /// Of a [`Effect::Tool`] or [`Effect::Think`].
+        /// Of a [`Effect::Tool`], [`Effect::Think`] or [`Effect::McpCall`].
         token: Token,
     },
     /// Connect to an MCP server (an entry of `mcpServers`), list its tools and call [`super::Agent::mcp_connected`].
@@ -76,6 +76,8 @@ pub enum Effect {
     StoreSession(Box<Record>),
     /// Forget this session.
     DeleteSession(String),
+    /// This session is closed, though it may be opened again at once: what was held for it can go.
+    SessionClosed(String),
     /// Look up a session and call [`super::Agent::session_fetched`].
     FetchSession {
         /// Comes back with the answer.
@@ -118,8 +120,6 @@ pub struct ToolUse {
     pub roots: Vec<String>,
     /// Whether the person wants to see results at full length.
     pub verbose: bool,
-}
-
     /// Tools that are never used, and files that they are never used on.
     pub deny: ToolPatterns,
 }
@@ -136,6 +136,8 @@ impl ToolUse {
             rules.decide(&request).verdict == Verdict::Deny
         })
     }
+}
+
 /// What a tool answered.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ToolOutput {
@@ -145,16 +147,14 @@ pub struct ToolOutput {
     pub said: Option<String>,
     /// Whether it found nothing of what it should have found: the call failed.
     pub failed: bool,
-    /// The answer as data.
-    pub raw: Value,
     /// Whether it failed because it may not look there.
     pub denied: bool,
+    /// The answer as data.
+    pub raw: Value,
     /// Files it is about, as `{path, line?}`.
     pub locations: Vec<Value>,
 }
 
-/// What a model is asked.
-#[derive(Clone, Debug)]
 impl ToolOutput {
     /// It may not look there, for this reason.
     pub fn denied(reason: String) -> Self {
@@ -162,6 +162,8 @@ impl ToolOutput {
     }
 }
 
+/// What a model is asked.
+#[derive(Clone, Debug)]
 pub struct Question {
     /// The session, as the client knows it.
     pub session: String,

@@ -210,6 +210,7 @@ impl Agent {
     /// Puts the session away and ends its MCP connections.
     fn shut(&mut self, id: &str) {
         let Some(session) = self.sessions.remove(id) else { return };
+        self.outbox.push_back(Effect::SessionClosed(id.to_owned()));
         for server in session.servers {
             if self.wrong(Switch::CloseKeepsServers) {
                 break;
@@ -259,10 +260,19 @@ impl Agent {
 
     /// The session store could not answer [`Effect::FetchSession`] or [`Effect::ListSessions`].
     pub fn store_failed(&mut self, token: Token, reason: &str) {
+        self.unpark(token, &RpcError::internal(reason));
+    }
+
+    /// The session of [`Effect::FetchSession`] is in use, and not by this agent.
+    pub fn session_in_use(&mut self, token: Token, reason: &str) {
+        self.unpark(token, &invalid_request(reason));
+    }
+
+    fn unpark(&mut self, token: Token, error: &RpcError) {
         if let Some((_, Parked::Open { request, .. } | Parked::List { request, .. })) =
             self.parked.remove(&token)
         {
-            self.refuse(&request, &RpcError::internal(reason));
+            self.refuse(&request, error);
         }
     }
 
@@ -298,11 +308,7 @@ impl Agent {
         let parked: Vec<Token> =
             self.parked.iter().filter(|(_, (until, _))| late(until)).map(|(token, _)| *token).collect();
         for token in parked {
-            if let Some((_, Parked::Open { request, .. } | Parked::List { request, .. })) =
-                self.parked.remove(&token)
-            {
-                self.refuse(&request, &too_late());
-            }
+            self.unpark(token, &too_late());
         }
         let mut requests = Vec::new();
         for open in self.sessions.values_mut() {
@@ -376,16 +382,16 @@ impl Agent {
         if !self.config.durable || !self.is_root(session) {
             return;
         }
+        let delegated = self.open_in_children(session);
         let Some(open) = self.sessions.get_mut(session) else { return };
         open.record.draft = open.turn.as_ref().map(Turn::draft).unwrap_or_default();
+        open.record.draft.extend(delegated);
         self.touch(session);
     }
 
     /// Notes that something happened in the session and keeps it.
-        let delegated = self.open_in_children(session);
     pub(super) fn touch(&mut self, session: &str) {
         let now = self.wall_clock();
-        open.record.draft.extend(delegated);
         let Some(session) = self.sessions.get_mut(session).filter(|open| open.parent.is_none()) else {
             return;
         };

@@ -74,3 +74,21 @@ fn a_full_disk_is_told_instead_of_acknowledged() {
     assert!(loaded.get("result").is_some(), "{loaded}");
     assert!(again.words().contains("kept"), "what was acknowledged is still there");
 }
+
+#[test]
+fn a_session_under_an_id_of_the_clients_own_is_there_after_a_kill() {
+    let place = Place::new();
+    let init = json!({ "protocol_version": "2025.1", "working_directory": place.work(), "capabilities": {} });
+    let mut talk = Talk::start(place.agent(&[]));
+    talk.ask("initialize", &init);
+    let new = talk.ask("session/new", &json!({ "session_id": "mine" }));
+    assert!(new.get("result").is_some(), "{new}");
+    talk.child.kill().expect("killed");
+    talk.child.wait().expect("gone");
+
+    let mut again = Talk::start(place.agent(&[]));
+    again.ask("initialize", &init);
+    let loaded = again.ask("session/load", &json!({ "session_id": "mine" }));
+    assert!(loaded.get("result").is_some(), "{loaded}");
+    assert_eq!(again.end().0, Some(0));
+}

@@ -2,6 +2,7 @@
 
 mod crash;
 mod hostile;
+mod lasting;
 mod mcp;
 mod printed_client;
 mod recorded;

@@ -1,5 +1,9 @@
 //! MCP servers that live, and one that dies in the middle of a call.
 
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use acp_mcp::stub::{Event, StubLog};
 use serde_json::json;
 
 use crate::talk::{ACP, Place, Talk};
@@ -36,6 +40,60 @@ fn a_server_that_dies_in_a_call_fails_the_call_and_nothing_else() {
     assert_eq!(done["result"]["stopReason"], "end_turn", "{done}");
     assert!(talk.words().contains("pong"), "{}", talk.words());
     assert_eq!(talk.end().0, Some(0));
+}
+
+/// Reads the stub's log until it shows what is waited for.
+fn until(log: &Path, what: impl Fn(&StubLog) -> bool) -> StubLog {
+    let began = Instant::now();
+    loop {
+        let seen = StubLog::parse(&std::fs::read_to_string(log).unwrap_or_default());
+        if what(&seen) {
+            return seen;
+        }
+        assert!(began.elapsed() < Duration::from_secs(60), "the log never showed it: {seen:#?}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn a_server_hears_of_a_cancelled_call_and_is_gone_after_the_session_even_in_a_call() {
+    let place = Place::new();
+    let log = place.folder.path().join("log");
+    let mut agents = vec![place.agent(&[])];
+    let mut mock = std::process::Command::new(ACP);
+    mock.args(["mock"]).current_dir(place.folder.path());
+    agents.push(mock);
+    for agent in agents {
+        let mut talk = Talk::v1(agent, &json!({}));
+        let servers =
+            json!([{ "name": "stub", "command": ACP, "args": ["mcp-stub", "--log", log], "env": [] }]);
+        let session = talk.session(&place.work(), &servers);
+        let wish = "Use the slow tool from the stub MCP server with {\"ms\": 600000}";
+        let cancelled = |seen: &StubLog| {
+            let done =
+                |event: &Event| matches!(event, Event::ToolsDone { outcome, .. } if outcome == "cancelled");
+            seen.records.iter().any(|record| done(&record.event))
+        };
+        let call = |talk: &mut Talk, times: usize| {
+            let prompt = talk.send_prompt(&session, wish);
+            // Permission is given on the way to the first update of the call that runs.
+            talk.until(|frame| frame["params"]["update"]["status"] == "in_progress");
+            until(&log, |seen| seen.calls("slow").count() == times);
+            prompt
+        };
+        let prompt = call(&mut talk, 1);
+        talk.tell("session/cancel", &json!({ "sessionId": session }));
+        assert_eq!(talk.answer(prompt)["result"]["stopReason"], "cancelled");
+        until(&log, cancelled);
+
+        let prompt = call(&mut talk, 2);
+        let close = talk.send("session/close", &json!({ "sessionId": session }));
+        assert_eq!(talk.answer(prompt)["result"]["stopReason"], "cancelled");
+        assert!(talk.answer(close).get("result").is_some());
+        until(&log, |seen| seen.open_processes().is_empty());
+        assert_eq!(talk.end().0, Some(0));
+        std::fs::remove_file(&log).expect("removed");
+    }
 }
 
 #[test]

@@ -106,6 +106,10 @@ impl Talk {
         id
     }
 
+    pub(crate) fn tell(&mut self, method: &str, params: &Value) {
+        self.write(&json!({ "jsonrpc": "2.0", "method": method, "params": params }));
+    }
+
     fn write(&mut self, frame: &Value) {
         let input = self.input.as_mut().expect("its input is open");
         writeln!(input, "{frame}").expect("the agent reads");
