@@ -1,7 +1,6 @@
 //! Finding the pieces.
 
 use std::borrow::Cow;
-use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 
@@ -10,13 +9,17 @@ use super::{Piece, Request, Results};
 use crate::blocks::{Block, Kind, Outline};
 use crate::hidden::Hidden;
 use crate::place::{Place, plain};
-use crate::read::{Buffer, Content, WHOLE, is_binary};
+use crate::read::{Buffer, Content, WHOLE, is_binary, open};
 use crate::{CodeError, Stop, lang, testcode, walk};
 
 /// A function in a function is no block of its own unless the outer one is longer than this.
 const LONG: usize = 150;
 /// Lines of a file that is too large for memory are shown up to this many bytes.
 const CUT: usize = 2000;
+/// And so many bytes of them in one piece.
+const LINES: usize = 4 << 20;
+/// When the pieces are this many bytes together, no more are taken.
+const MOST: usize = 16 << 20;
 /// Names that are offered when one is not found.
 const OFFERED: usize = 5;
 
@@ -33,20 +36,38 @@ pub(crate) fn run(
     }
     let mut results = Results::default();
     let mut buffer = Buffer::default();
+    let mut room = MOST;
     for wanted in &request.files {
         if walk::stopped(stop)? {
             results.truncated = true;
             break;
         }
-        let mut asked = Asked { request, text: wanted, root, hidden, notices: &mut results.notices };
-        match asked.pieces(&mut buffer) {
-            Ok(pieces) => results.results.extend(pieces),
+        let mut asked = Asked {
+            request,
+            text: wanted,
+            root,
+            hidden,
+            stop,
+            room,
+            late: false,
+            notices: &mut results.notices,
+        };
+        let made = asked.pieces(&mut buffer);
+        (room, results.truncated) = (asked.room, asked.late);
+        match made {
+            Ok(pieces) => {
+                results.failed += pieces.iter().filter(|piece| piece.error.is_some()).count();
+                results.results.extend(pieces);
+            }
             Err(failure) => {
                 results.failed += 1;
                 results.denied += usize::from(failure.denied);
                 results.results.push(failure.piece(wanted));
             }
         }
+    }
+    if results.truncated {
+        walk::stopped(stop)?;
     }
     Ok(results)
 }
@@ -56,6 +77,11 @@ struct Asked<'a> {
     text: &'a str,
     root: &'a Path,
     hidden: &'a Hidden,
+    stop: &'a Stop,
+    /// How many bytes may still be taken.
+    room: usize,
+    /// The deadline passed in the middle of a piece.
+    late: bool,
     notices: &'a mut Vec<String>,
 }
 
@@ -69,6 +95,9 @@ struct Cut {
 
 impl Asked<'_> {
     fn pieces(&mut self, buffer: &mut Buffer) -> Result<Vec<Piece>, Failure> {
+        if self.room == 0 {
+            return Err(Failure::full(self.text));
+        }
         let exists = |name: &str| Place::find(self.root, Some(name)).is_ok_and(|place| place.path.is_file());
         let spec = parse(self.text, exists).map_err(|what| Failure::new(self.text, what))?;
         let fail = |what: String| Failure::new(&spec.file, what);
@@ -105,11 +134,17 @@ impl Asked<'_> {
             let more = self.request.context_lines;
             let first = cut.lines[0].saturating_sub(more);
             let last = cut.lines[1].saturating_add(more).min(outline.count().saturating_sub(1));
+            if self.room == 0 {
+                pieces.push(Failure::full(&shown).piece(self.text));
+                break;
+            }
+            let code = outline.slice(first, last);
+            self.room = self.room.saturating_sub(code.len());
             pieces.push(Piece {
                 request: self.text.to_owned(),
                 file: shown.clone(),
                 lines: Some([first + 1, last + 1]),
-                code: Some(outline.slice(first, last).to_owned()),
+                code: Some(code.to_owned()),
                 kind: Some(cut.kind.to_owned()),
                 name: cut.name,
                 language: language.map(|language| language.to_string()),
@@ -132,9 +167,21 @@ impl Asked<'_> {
         };
         let first = first.saturating_sub(self.request.context_lines).max(1);
         let last = last.saturating_add(self.request.context_lines);
-        let lines = some_lines(path, first, last).map_err(|error| plain(&error))?;
+        let Taken { lines, bytes, end } =
+            some_lines(path, first, last, self.stop).map_err(|error| plain(&error))?;
+        self.room = self.room.saturating_sub(bytes);
+        self.late = matches!(end, End::Late);
         if lines.is_empty() {
-            return Err(format!("{shown:?} has no line {first}"));
+            return Err(match end {
+                End::Late => format!("the time was up before line {first} of {shown:?} was read"),
+                _ => format!("{shown:?} has no line {first}"),
+            });
+        }
+        let to = first + lines.len() - 1;
+        if let End::Full = end {
+            let megabytes = LINES >> 20;
+            self.notices
+                .push(format!("of {shown} only the lines {first}-{to} are given, which are {megabytes} MB"));
         }
         self.notices.push(format!(
             "{shown} is larger than {megabytes} MB: lines are shown as they are, without their block, up to {CUT} bytes each"
@@ -142,7 +189,7 @@ impl Asked<'_> {
         Ok(Piece {
             request: self.text.to_owned(),
             file: shown.to_owned(),
-            lines: Some([first, first + lines.len() - 1]),
+            lines: Some([first, to]),
             code: Some(lines.join("\n")),
             kind: Some(Kind::Lines.word().to_owned()),
             language: lang::of(path).map(|language| language.to_string()),
@@ -167,19 +214,49 @@ impl Failure {
         Self { denied: true, ..self }
     }
 
+    /// There is no room for what stands there.
+    fn full(file: &str) -> Self {
+        let megabytes = MOST >> 20;
+        Self::new(
+            file,
+            format!("the pieces before it are more than {megabytes} MB together; ask for it alone"),
+        )
+    }
+
     fn piece(self, request: &str) -> Piece {
         Piece { request: request.to_owned(), file: self.file, error: Some(self.what), ..Piece::default() }
     }
 }
 
+/// Lines that were read.
+struct Taken {
+    lines: Vec<String>,
+    bytes: usize,
+    end: End,
+}
+
+/// Why no more lines were read.
+enum End {
+    /// These are all.
+    Done,
+    /// They are [`LINES`] bytes.
+    Full,
+    /// The call has to end.
+    Late,
+}
+
 /// Reads lines without ever holding a whole one.
-fn some_lines(path: &Path, first: usize, last: usize) -> std::io::Result<Vec<String>> {
-    let mut reader = BufReader::with_capacity(1 << 20, File::open(path)?);
-    let mut lines = Vec::new();
+fn some_lines(path: &Path, first: usize, last: usize, stop: &Stop) -> std::io::Result<Taken> {
+    let mut reader = BufReader::with_capacity(1 << 20, open(path)?.0);
+    let mut taken = Taken { lines: Vec::new(), bytes: 0, end: End::Done };
     let mut now: Vec<u8> = Vec::new();
     let mut line = 1;
-    let mut open = false;
+    let mut is_open = false;
     while line <= last {
+        if stop.reason().is_some() {
+            taken.end = End::Late;
+            return Ok(taken);
+        }
         let piece = reader.fill_buf()?;
         if piece.is_empty() {
             break;
@@ -187,7 +264,7 @@ fn some_lines(path: &Path, first: usize, last: usize) -> std::io::Result<Vec<Str
         let end = memchr::memchr(b'\n', piece);
         let used = end.unwrap_or(piece.len());
         if line >= first {
-            open = true;
+            is_open = true;
             let room = CUT.saturating_sub(now.len());
             now.extend_from_slice(&piece[..used.min(room)]);
             if used > room && !now.ends_with("…".as_bytes()) {
@@ -197,17 +274,28 @@ fn some_lines(path: &Path, first: usize, last: usize) -> std::io::Result<Vec<Str
         reader.consume(used + usize::from(end.is_some()));
         if end.is_some() {
             if line >= first {
-                lines.push(String::from_utf8_lossy(&now).into_owned());
+                if taken.bytes + now.len() + 1 > LINES {
+                    taken.end = End::Full;
+                    return Ok(taken);
+                }
+                taken.push(&now);
                 now.clear();
-                open = false;
+                is_open = false;
             }
             line += 1;
         }
     }
-    if open {
-        lines.push(String::from_utf8_lossy(&now).into_owned());
+    if is_open {
+        taken.push(&now);
     }
-    Ok(lines)
+    Ok(taken)
+}
+
+impl Taken {
+    fn push(&mut self, line: &[u8]) {
+        self.bytes += line.len() + 1;
+        self.lines.push(String::from_utf8_lossy(line).into_owned());
+    }
 }
 
 fn cuts(outline: &Outline<'_>, wanted: &Wanted, shown: &str) -> Result<Vec<Cut>, String> {
@@ -252,13 +340,21 @@ fn block_at<'o>(outline: &'o Outline<'_>, line: usize) -> Option<&'o Block> {
 
 /// The lines around a line that stands in no block, up to the next empty ones.
 fn paragraph(outline: &Outline<'_>, line: usize) -> [usize; 2] {
-    let is_free =
-        |line: usize| !outline.slice(line, line).trim().is_empty() && outline.around(line).is_none();
+    let is_blank = |line: usize| outline.slice(line, line).trim().is_empty();
+    // Where the block before the line ends and the one after it begins.
+    let (mut from, mut to) = (0, outline.count());
+    for block in &outline.blocks {
+        if block.lines[1] < line {
+            from = from.max(block.lines[1] + 1);
+        } else {
+            to = to.min(block.lines[0]);
+        }
+    }
     let (mut first, mut last) = (line, line);
-    while first > 0 && is_free(first - 1) {
+    while first > from && !is_blank(first - 1) {
         first -= 1;
     }
-    while last + 1 < outline.count() && is_free(last + 1) {
+    while last + 1 < to && !is_blank(last + 1) {
         last += 1;
     }
     [first, last]

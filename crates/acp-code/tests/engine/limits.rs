@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use acp_code::search::{Request, Results};
-use acp_code::{Stop, query};
+use acp_code::{Stop, extract, query};
 
 use super::Tree;
 
@@ -84,6 +84,38 @@ fn a_row_of_letters_without_end_is_passed_over_at_once() {
     let tree = Tree::new(&[("a.js", &format!("foo(1);\n// x{row}\nfoo(2);\n"))]);
     let found = tree.engine.query(&query::Request::new("foo($A)"), &Stop::never()).expect("a query");
     assert_eq!(found.results.iter().map(|hit| hit.lines[0]).collect::<Vec<_>>(), [1, 3]);
+}
+
+#[test]
+fn a_range_of_a_very_large_file_is_given_up_to_a_limit() {
+    let tree = Tree::new(&[]);
+    let line = format!("{}\n", "x".repeat(99));
+    tree.write("big.log", line.repeat((HELD + (4 << 20)) / 100).as_bytes());
+    let request = extract::Request::new(["big.log:11-100000000"]);
+    let results = tree.engine.extract(&request, &Stop::never()).expect("pieces");
+    let (piece, given) = (&results.results[0], (4 << 20) / 100);
+    assert_eq!(piece.lines, Some([11, 10 + given]));
+    assert_eq!(piece.code.as_ref().map(|code| code.lines().count()), Some(given));
+    let said = format!("of big.log only the lines 11-{} are given, which are 4 MB", 10 + given);
+    assert!(results.notices.contains(&said), "{:?}", results.notices);
+    // Lines around one line are lines all the same.
+    let around = extract::Request { context_lines: usize::MAX, ..extract::Request::new(["big.log:5"]) };
+    let results = tree.engine.extract(&around, &Stop::never()).expect("pieces");
+    assert_eq!(results.results[0].lines, Some([1, given]));
+    assert_eq!(results.notices.len(), 2);
+}
+
+#[test]
+fn pieces_without_end_are_refused_one_by_one() {
+    let text = format!("{}{}", "fn f() {}\n".repeat(10), format!("// {}\n", "x".repeat(97)).repeat(50_000));
+    let tree = Tree::new(&[("a.rs", &text), ("b.rs", "fn g() {}\n")]);
+    let wanted = extract::Request { context_lines: 1_000_000, ..extract::Request::new(["a.rs#f", "b.rs"]) };
+    let results = tree.engine.extract(&wanted, &Stop::never()).expect("pieces");
+    // Each piece is the whole file, 5 MB; the fourth goes beyond 16 MB.
+    let errors: Vec<_> = results.results.iter().map(|piece| piece.error.as_deref()).collect();
+    let said = "the pieces before it are more than 16 MB together; ask for it alone";
+    assert_eq!(errors, [None, None, None, None, Some(said), Some(said)]);
+    assert_eq!(results.failed, 2);
 }
 
 #[test]
