@@ -44,7 +44,7 @@ pub struct Results {
     /// How many of these errors are there because nobody may look there: outside of the root, or hidden.
     #[serde(skip)]
     pub denied: usize,
-    /// The deadline passed: the last pieces are missing.
+    /// The deadline passed: the last pieces are missing, or end too soon.
     pub truncated: bool,
     /// What the reader should know.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -123,7 +123,9 @@ impl Asked<'_> {
         }
         let text = String::from_utf8_lossy(buffer.bytes());
         let language = lang::of(&place.path);
-        let outline = Outline::parse(Cow::Borrowed(&*text), language);
+        // A whole file is taken as it is, with no look at its blocks.
+        let syntax = language.filter(|_| spec.wanted != Wanted::All);
+        let outline = Outline::parse(Cow::Borrowed(&*text), syntax);
         let whole_file_is_test = testcode::is_test_path(&shown);
         let mut pieces = Vec::new();
         for cut in cuts(&outline, &spec.wanted, &shown).map_err(&fail)? {

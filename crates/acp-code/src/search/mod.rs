@@ -83,8 +83,8 @@ pub struct Hit {
     pub code: String,
     /// Higher is better; the same in every run.
     pub score: f64,
-    /// `function`, `type`, `impl`, `section`… or `lines` where there is no syntax to go by, and on a long page of an exact
-    /// search.
+    /// `function`, `type`, `impl`, `section`… or `lines` where there is no syntax to go by, and in an exact search on a
+    /// long page and in a large file.
     pub kind: String,
     /// The declared name, where there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
