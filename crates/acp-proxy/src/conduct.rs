@@ -1,6 +1,5 @@
 //! What is kept and counted of one conversation.
 
-use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -62,47 +61,32 @@ impl Drop for Counted {
     }
 }
 
-/// The journal of one conversation. A desk decides before the lines that it has passed on are kept, so its decisions wait
-/// for those. Clones share it.
+/// The journal of one conversation. A desk decides before the lines that it has passed on are kept; its decisions are kept
+/// at once, because the agent has them at once, and say how many lines belong before them. Clones share it.
 #[derive(Clone)]
 pub(crate) struct Minutes {
     keeper: Keeper,
-    waiting: Arc<Mutex<Waiting>>,
-}
-
-#[derive(Default)]
-struct Waiting {
     /// How many lines of the agent are kept.
-    kept: u64,
-    /// Decisions, and how many lines come before them.
-    decided: VecDeque<(u64, Decided)>,
+    kept: Arc<Mutex<u64>>,
 }
 
 impl Minutes {
-    /// Keeps a decision, as soon as so many lines of the agent are.
+    /// Keeps a decision that comes after so many lines of the agent.
     pub(crate) fn decided(&self, after: u64, decided: Decided) -> Result<(), JournalError> {
-        let mut waiting = self.lock();
-        waiting.decided.push_back((after, decided));
-        self.settle(&mut waiting)
+        let kept = self.lock();
+        self.keeper.decided(Decided { behind: after.saturating_sub(*kept), ..decided })
     }
 
-    /// So many more lines of the agent are kept.
-    fn kept(&self, lines: u64) -> Result<(), JournalError> {
-        let mut waiting = self.lock();
-        waiting.kept = waiting.kept.saturating_add(lines);
-        self.settle(&mut waiting)
-    }
-
-    fn settle(&self, waiting: &mut Waiting) -> Result<(), JournalError> {
-        let kept = waiting.kept;
-        while let Some((_, decided)) = waiting.decided.pop_front_if(|(after, _)| *after <= kept) {
-            self.keeper.decided(decided)?;
-        }
+    /// Keeps lines of the agent, so many of them.
+    fn lines(&self, at: Instant, what: What, count: u64) -> Result<(), JournalError> {
+        let mut kept = self.lock();
+        self.keeper.lines(at, Direction::AgentToClient, what)?;
+        *kept = kept.saturating_add(count);
         Ok(())
     }
 
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, u64> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -125,7 +109,7 @@ impl Conduct {
     ) -> Result<Conduct, String> {
         let journal = settings.journal.clone().map(|journal| {
             let keeper = journal.keeper(number, Instant::now());
-            (journal, Minutes { keeper, waiting: Arc::default() })
+            (journal, Minutes { keeper, kept: Arc::default() })
         });
         if let Some((journal, _)) = &journal {
             let opened = Opened {
@@ -145,7 +129,7 @@ impl Conduct {
         self.journal.as_ref().map(|(_, minutes)| minutes.clone())
     }
 
-    /// Hears every line before it is passed on. `desked`: a desk decides, whose decisions wait for these lines.
+    /// Hears every line before it is passed on. `desked`: a desk decides, so lines are counted.
     pub(crate) fn listener(&self, desked: bool) -> Option<LinesListener> {
         let (minutes, counts) = (self.minutes(), self.counts.clone());
         if minutes.is_none() && counts.is_none() {
@@ -164,10 +148,9 @@ impl Conduct {
             }
             let Some(minutes) = &minutes else { return Ok(()) };
             let what = if block { What::Block(lines.clone()) } else { What::Message(lines.clone()) };
-            let kept = minutes.keeper.lines(at, dir, what);
             let kept = match from {
-                Side::Agent if desked => kept.and_then(|()| minutes.kept(count())),
-                _ => kept,
+                Side::Agent if desked => minutes.lines(at, what, count()),
+                _ => minutes.keeper.lines(at, dir, what),
             };
             kept.map_err(|error| error.to_string())
         }))
@@ -176,8 +159,6 @@ impl Conduct {
     /// The conversation is over.
     pub(crate) fn end(&self, outcome: &Outcome) {
         let Some((journal, minutes)) = &self.journal else { return };
-        // Nothing comes any more that they could wait for.
-        let _ = minutes.kept(u64::MAX);
         let keeper = &minutes.keeper;
         let outcome = match outcome {
             Outcome::Left => "the client left",
@@ -188,5 +169,56 @@ impl Conduct {
             Closed { conversation: keeper.conversation(), t: keeper.now(), outcome: outcome.to_owned() };
         // A journal that cannot be written has been told of.
         let _ = journal.close(closed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::journal::{self, conversations};
+
+    #[test]
+    fn a_decision_is_kept_at_once_and_read_behind_what_it_is_about() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let metrics = Metrics::default();
+        let kept = journal::Settings::new(folder.path());
+        let journal = Journal::create(kept, &metrics, Arc::new(|_: &_| {})).expect("a journal");
+        let settings = Settings { journal: Some(journal), ..Settings::default() };
+        let conduct = Conduct::begin(&settings, &Counts::new(&metrics), 1, Dialect::V1, Dialect::V1);
+        let conduct = conduct.expect("it begins");
+        let mut listener = conduct.listener(true).expect("a listener");
+        let mut say = |side, lines: &'static str| {
+            listener(side, Instant::now(), &Bytes::from_static(lines.as_bytes())).expect("kept");
+        };
+        let decided = |after| {
+            let decided = Decided {
+                conversation: 0,
+                t: 0,
+                dir: "a2c".into(),
+                method: "session/request_permission".into(),
+                id: "1".into(),
+                verdict: "allow".into(),
+                reason: "a rule".into(),
+                request: "{}".into(),
+                answer: "{}".into(),
+                behind: 0,
+            };
+            conduct.minutes().expect("a journal").decided(after, decided).expect("kept");
+        };
+        let places = || -> Vec<usize> {
+            let (found, _) = conversations(folder.path(), None).expect("readable");
+            found[0].decided.iter().map(|(before, _)| *before).collect()
+        };
+        say(Side::Client, "{\"c\":1}\n");
+        say(Side::Agent, "{\"a\":1}\n");
+        // The desk has passed two more on, and the agent has its answer: kill -9 now, and it is there.
+        decided(3);
+        assert_eq!(places(), [2]);
+        say(Side::Agent, "{\"a\":2}\n{\"a\":3}\n{\"a\":4}\n");
+        assert_eq!(places(), [4]);
+        decided(4);
+        assert_eq!(places(), [4, 5]);
     }
 }

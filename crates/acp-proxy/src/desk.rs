@@ -408,6 +408,7 @@ impl Desk {
                 reason: reason.to_owned(),
                 request: request.text().unwrap_or_default().to_owned(),
                 answer: answer.text().unwrap_or_default().to_owned(),
+                behind: 0,
             };
             if let Err(error) = minutes.decided(self.passed, decided) {
                 return Handling::Stop(error.to_string());

@@ -148,6 +148,8 @@ pub struct Conversation {
     pub spoken: Vec<Spoken>,
     /// What the proxy answered itself, and how many lines had been said before.
     pub decided: Vec<(usize, Decided)>,
+    /// The same, whose lines have not come yet: so many of the agent are still to come.
+    early: Vec<(u64, Decided)>,
     /// How it ended, if it did.
     pub closed: Option<Closed>,
     /// So many records are missing in the run that it belongs to …
@@ -225,6 +227,8 @@ pub fn conversations_of(
     }
     let conversations = found.into_iter().map(|((run, _), mut conversation)| {
         (conversation.missing, conversation.missing_bytes) = missing.get(&run).copied().unwrap_or_default();
+        // The proxy was killed before their lines were kept.
+        conversation.settle(u64::MAX);
         conversation
     });
     Ok((conversations.collect(), notices))
@@ -249,12 +253,26 @@ impl Conversation {
                 }
             }
             Record::Lines(lines) => {
-                let said = lines.what.lines().into_iter();
-                self.spoken.extend(said.map(|line| (lines.t, lines.dir, line)));
+                for line in lines.what.lines() {
+                    self.spoken.push((lines.t, lines.dir, line));
+                    if lines.dir == Direction::AgentToClient {
+                        self.settle(1);
+                    }
+                }
             }
+            Record::Decided(decided) if decided.behind > 0 => self.early.push((decided.behind, decided)),
             Record::Decided(decided) => self.decided.push((self.spoken.len(), decided)),
             Record::Closed(closed) => self.closed = Some(closed),
             Record::Gap(_) | Record::End(_) => {}
         }
+    }
+
+    /// So many more lines of the agent have come.
+    fn settle(&mut self, lines: u64) {
+        self.early.iter_mut().for_each(|(behind, _)| *behind = behind.saturating_sub(lines));
+        let before = self.spoken.len();
+        self.decided.extend(
+            self.early.extract_if(.., |(behind, _)| *behind == 0).map(|(_, decided)| (before, decided)),
+        );
     }
 }

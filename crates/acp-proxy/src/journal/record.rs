@@ -109,6 +109,15 @@ pub struct Decided {
     pub request: String,
     /// The frame that was sent instead of passing the request on.
     pub answer: String,
+    /// It is behind so many lines of the agent that come after it in the journal: what the agent had said before it asked
+    /// was still on its way to the client.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub behind: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]
+const fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// The end of a conversation.

@@ -182,12 +182,8 @@ impl Listening {
                 };
                 let Some(message) = message else { return };
                 let count = sessions.load(std::sync::atomic::Ordering::Relaxed);
-                let (session, reins, shared) = (session.clone(), reins.clone(), shared.clone());
-                // A session that is told to close is no longer listened for before it has answered.
-                tokio::spawn(async move {
-                    let done = obey(&session, &reins, count, &message).await;
-                    shared.controlled(message, None, done).await;
-                });
+                let done = obey(&session, &reins, count, &message).await;
+                shared.controlled(message, None, done).await;
             }
         });
         Listening { _here: here, count }
