@@ -8,7 +8,7 @@ use acp_host::{Offer, Providers, Roots, Settings};
 use acp_policy::{Policy, Rules};
 use acp_rpc::{Frame, Id, RpcError};
 use acp_script::agent::Fence;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Does what a client would do, for the agent itself. What may be done was decided before.
 pub(crate) struct Hands {
@@ -42,23 +42,24 @@ impl Hands {
         async move {
             match opened {
                 Ok(()) => answer.await.frame(),
-                Err(reason) => Frame::failure(&id, &RpcError::internal(reason)),
+                Err(error) => Frame::failure(&id, &error),
             }
         }
     }
 
-    fn open(&mut self, session: &str, folders: Option<(&str, &[String])>) -> Result<(), String> {
-        let Some((cwd, roots)) = folders else { return Err("the session is gone".to_owned()) };
+    fn open(&mut self, session: &str, folders: Option<(&str, &[String])>) -> Result<(), RpcError> {
+        let Some((cwd, roots)) = folders else { return Err(RpcError::internal("the session is gone")) };
         let known = self.opened.get(session);
         if known.is_some_and(|(known, more)| known == cwd && more == roots) {
             return Ok(());
         }
         let more: Vec<PathBuf> = roots.iter().map(PathBuf::from).collect();
-        let open = Roots::open(cwd, &more).map_err(|error| error.to_string())?;
+        let open = Roots::open(cwd, &more).map_err(|error| RpcError::internal(error.to_string()))?;
         // What was no folder when the session began may be a link by now.
-        std::iter::once(cwd)
-            .chain(roots.iter().map(String::as_str))
-            .try_for_each(|root| within(&self.fence, root))?;
+        for root in std::iter::once(cwd).chain(roots.iter().map(String::as_str)) {
+            let denied = json!({ "reason": "permission_denied", "path": root });
+            within(&self.fence, root).map_err(|words| RpcError::internal(words).with_data(denied))?;
+        }
         self.providers.open_session(session, open);
         self.opened.insert(session.to_owned(), (cwd.to_owned(), roots.to_vec()));
         Ok(())

@@ -34,6 +34,12 @@ impl Tools {
     pub(crate) fn start(&mut self, tool: ToolUse) {
         let events = self.events.clone();
         let folder = folder(&tool).to_owned();
+        // The folder may have become a link since the session began.
+        if let Err(reason) = within(&self.fence, &folder) {
+            let answer = Ok(ToolOutput::denied(format!("{}: {reason}", tool.name)));
+            let _ = events.send(Event::Used { token: tool.token, answer });
+            return;
+        }
         let engine = match self.engine(&tool, &folder) {
             Ok(engine) => engine,
             Err(reason) => {
@@ -73,8 +79,6 @@ impl Tools {
 
     /// The session's engine for this folder, kept so that pages last.
     fn engine(&mut self, tool: &ToolUse, folder: &str) -> Result<Arc<Engine>, String> {
-        // The folder may have become a link since the session began.
-        within(&self.fence, folder)?;
         let key = (tool.session.clone(), folder.to_owned());
         // It has no pages, and rules of its own.
         let lasts = tool.name != "extract";
