@@ -28,7 +28,8 @@ impl Door {
         let text = |name| request.headers().get(name).and_then(|value| value.to_str().ok());
         if let Some(origin) = request.headers().get(ORIGIN) {
             let origin = origin.to_str().unwrap_or_default();
-            if !self.origins.iter().any(|allowed| allowed.trim_end_matches('/').eq_ignore_ascii_case(origin)) {
+            if !self.origins.iter().any(|allowed| allowed.trim_end_matches('/').eq_ignore_ascii_case(origin))
+            {
                 let words = format!("pages of {origin:?} may not connect; allow them with --allow-origin\n");
                 return Err(refusal(StatusCode::FORBIDDEN, words));
             }
