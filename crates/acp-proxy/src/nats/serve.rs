@@ -233,7 +233,6 @@ impl Workshop {
     /// What nobody was there to hear of: when nothing is being worked on, every task that was delivered is over. False
     /// when that cannot be told now.
     async fn sweep_old(self: &Arc<Self>, stream: &async_nats::jetstream::stream::Stream, name: &str) -> bool {
-        // Without the consumer nothing was ever delivered.
         let Ok(info) = stream.consumer_info(name).await else { return false };
         if info.num_ack_pending > 0 {
             return false;

@@ -160,15 +160,20 @@ async fn an_event_that_no_message_can_carry_comes_in_parts() {
     stage.stop().await;
 }
 
+/// A server that takes small messages only.
+pub(super) fn small(folder: &tempfile::TempDir) -> Server {
+    let config = folder.path().join("nats.conf");
+    std::fs::write(&config, "max_payload: 16384\n").expect("written");
+    Server::with(&["-c", &config.display().to_string()])
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_larger_than_the_server_takes_is_cut_into_parts_or_left_out_by_name() {
     if server::left_out() {
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");
-    let config = folder.path().join("nats.conf");
-    std::fs::write(&config, "max_payload: 16384\n").expect("written");
-    let stage = Stage::on(Server::with(&["-c", &config.display().to_string()]), |_| {}).await;
+    let stage = Stage::on(small(&folder), |_| {}).await;
     let Stage { server, site, client, .. } = &stage;
     within(site.nats.ready()).await;
     // An answer and an update: whole in the events, the answer left out of the result.

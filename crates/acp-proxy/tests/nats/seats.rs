@@ -1,5 +1,6 @@
 //! Who sits where: sessions whose agents die, proxies that stop, claims that were never stored, results that come twice.
 
+use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
 use acp_proxy::nats::Subjects;
@@ -79,6 +80,39 @@ async fn a_task_that_was_handed_over_has_its_grace_too_and_none_is_after_that() 
     second.stop().await;
 }
 
+/// Leaves a claim of the task `t` in a spool.
+fn claimed(spool: &Path, claim: &serde_json::Value) -> PathBuf {
+    let file = spool.join("tasks/t.json");
+    std::fs::create_dir_all(spool.join("tasks")).expect("a folder");
+    std::fs::write(&file, claim.to_string()).expect("written");
+    file
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_turn_whose_end_came_in_parts_has_ended() {
+    if server::left_out() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let Stage { server, world, spool, site, client } = Stage::on(super::input::small(&folder), |_| {}).await;
+    submit(&client, &task("t", "answer 40000")).await;
+    let session = result(&client, "t").await.session.expect("a session");
+    site.stop().await;
+    // The proxy was lost between the end of the turn and the result.
+    let plain = async_nats::connect(server.url()).await.expect("a connection");
+    let results = jetstream::new(plain.clone()).get_stream("ACP_RESULTS").await.expect("the results");
+    results.purge().filter(Subjects::default().result("t")).await.expect("purged");
+    let mut replies = plain.subscribe("my.replies").await.expect("a subscription");
+    let _ = plain.request("nobody.listens", "".into()).await;
+    let claim = serde_json::json!({ "task": "t", "session": session, "replyTo": "my.replies" });
+    claimed(spool.path(), &claim);
+    let site = Site::start(&server, &world, spool.path()).await;
+    let reply = within(replies.next()).await.expect("a reply");
+    let reply: TaskResult = serde_json::from_slice(&reply.payload).expect("a result");
+    assert_eq!(reply.stop_reason, "end_turn", "{}", site.said());
+    site.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_claim_that_was_never_stored_ends_nobody_elses_task() {
     let Some(stage) = Stage::set().await else { return };
@@ -88,10 +122,7 @@ async fn a_claim_that_was_never_stored_ends_nobody_elses_task() {
     until(|| world.prompts() == 1, || "it does not begin".to_owned()).await;
     for session in ["another", &session] {
         let spool = tempfile::tempdir().expect("a folder");
-        let claim = spool.path().join("tasks/t.json");
-        std::fs::create_dir(spool.path().join("tasks")).expect("a folder");
-        std::fs::write(&claim, serde_json::json!({ "task": "t", "session": session }).to_string())
-            .expect("written");
+        let claim = claimed(spool.path(), &serde_json::json!({ "task": "t", "session": session }));
         let returned = Site::start(server, world, spool.path()).await;
         until(|| !claim.exists(), || returned.said()).await;
         assert!(client.result("t").await.expect("an answer").is_none(), "{}", returned.said());
