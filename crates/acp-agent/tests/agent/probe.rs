@@ -119,7 +119,15 @@ async fn each_error_has_its_number() {
     assert_eq!(unknown["error"]["code"], -32002, "{unknown}");
     let lost = talk.ask("loadSession", &json!({ "sessionId": "nobody" })).await;
     assert_eq!(lost["error"]["code"], -32002, "{lost}");
-    for wish in ["Read /etc/passwd", "Write 'x' to a.txt", "Read ../state/owner"] {
+    std::os::unix::fs::symlink("/etc", place.work().join("link")).expect("a link");
+    for wish in [
+        "Read /etc/passwd",
+        "Write 'x' to a.txt",
+        "Read ../state/owner",
+        "Extract /etc/hostname",
+        "Extract link/hostname",
+        "Search for 'root' in /etc",
+    ] {
         let denied = talk.ask_in_words(&session, wish).await;
         assert_eq!(denied["error"]["code"], -32003, "{wish}: {denied}");
     }

@@ -130,6 +130,7 @@ impl Desk {
                 }
                 Effect::McpConnect { key, .. } => self.servers.push(key),
                 Effect::McpCall { key, token, tool, .. } => self.called.push((token, key, tool)),
+                Effect::SessionClosed(_) => {}
                 other => panic!("nobody asked for {other:?}"),
             }
         }
