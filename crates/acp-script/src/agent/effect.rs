@@ -1,11 +1,12 @@
 //! What an agent wants done.
 
-use acp_policy::{Action, Policy, Request, Rules, Stage, ToolKind, ToolPatterns, Verdict};
+use acp_policy::{ToolKind, ToolPatterns};
 use acp_rpc::Frame;
 use bytes::Bytes;
 use serde_json::Value;
 
 use super::Record;
+use super::permits::denial;
 
 /// Names one connection to an MCP server.
 pub type McpKey = u64;
@@ -127,14 +128,8 @@ pub struct ToolUse {
 impl ToolUse {
     /// Whether nothing of the file at this absolute path may be shown.
     pub fn hides(&self, path: &str) -> bool {
-        let rules = Rules { deny: self.deny.clone(), ..Rules::of(Policy::Yolo) };
         let kind = if self.name == "extract" { ToolKind::Read } else { ToolKind::Search };
-        // What is found is shown: a file that may not be read is not searched either.
-        [kind, ToolKind::Read].into_iter().any(|kind| {
-            let (action, root) = (Action::Path(path), Some(self.cwd.as_str()));
-            let request = Request { stage: Stage::Access, kind, tool: None, action, root };
-            rules.decide(&request).verdict == Verdict::Deny
-        })
+        denial(&self.deny, kind, path, &self.cwd).is_some()
     }
 }
 

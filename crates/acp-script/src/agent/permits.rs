@@ -1,6 +1,6 @@
 //! What may be done: by the client's capabilities, by the rules, by the person.
 
-use acp_policy::{Action, Request, Rules, Stage as Asked, ToolKind, Verdict};
+use acp_policy::{Action, Policy, Request, Rules, Stage as Asked, ToolKind, ToolPatterns, Verdict};
 use acp_rpc::RpcError;
 use serde_json::{Value, json};
 
@@ -111,6 +111,11 @@ impl Agent {
             matches!(job, Job::Read { .. } | Job::Tool { .. } | Job::Plan { .. } | Job::Delegate { .. });
         let name = job.name();
         let about = |action: Action<'_>| {
+            if let (ToolKind::Search, Action::Path(path)) = (kind, action)
+                && let Some(reason) = denial(&rules.deny, kind, path, &open.record.cwd)
+            {
+                return (Verdict::Deny, reason);
+            }
             let decision = rules.decide(&Request {
                 stage: if looks { Asked::Access } else { Asked::Permission },
                 kind: if matches!(job, Job::Delegate { .. }) { ToolKind::Think } else { kind },
@@ -229,6 +234,17 @@ impl Agent {
         let reason = format!("Rejected, so nothing was done: {}.", work.job.title());
         self.fail_as(session, work, &reason, Failure::Denied);
     }
+}
+
+/// The pattern by which a tool of this kind may not look at a file, in words. What is found is shown: a file that may
+/// not be read is not searched either.
+pub(super) fn denial(deny: &ToolPatterns, kind: ToolKind, path: &str, root: &str) -> Option<String> {
+    let rules = Rules { deny: deny.clone(), ..Rules::of(Policy::Yolo) };
+    [kind, ToolKind::Read].into_iter().find_map(|kind| {
+        let (action, root) = (Action::Path(path), Some(root));
+        let decision = rules.decide(&Request { stage: Asked::Access, kind, tool: None, action, root });
+        (decision.verdict == Verdict::Deny).then_some(decision.reason)
+    })
 }
 
 /// The files and folders that a tool of the edge is asked to look at.

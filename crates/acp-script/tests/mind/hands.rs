@@ -112,6 +112,11 @@ fn files_that_may_not_be_read_may_not_be_extracted() {
         let prompt = desk.prompt(&format!("/extract {piece}"));
         assert_eq!(desk.answer(prompt)["result"]["stopReason"], "end_turn");
         assert!(desk.tools.is_empty() && desk.words().contains("Read(secret/**)"), "{}", desk.words());
+        desk.prompt("Search for 'key' in secret/a.rs");
+        assert_eq!(
+            (desk.states("search_file"), desk.own.len()),
+            (vec!["pending".into(), "failed".into()], 0)
+        );
     }
     let mut desk = Desk::new(AgentConfig { deny, ..config() }, &json!({}));
     desk.prompt("/search key");
