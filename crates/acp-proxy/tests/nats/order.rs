@@ -17,6 +17,8 @@ async fn waiting(stage: &Stage) -> String {
     let session = session_of(&stage.client, "t").await;
     let report = || stage.site.nats.report();
     until(|| report().waiting == 0 && report().stored >= 3, || stage.site.said()).await;
+    // A proof that the session is its own holds for ten milliseconds.
+    tokio::time::sleep(Duration::from_millis(50)).await;
     session
 }
 

@@ -16,12 +16,13 @@ use crate::turn::Tally;
 pub(super) struct Batch {
     /// Their lines.
     text: Bytes,
-    /// Where each of them ends.
-    ends: Vec<usize>,
+    /// Where each of them ends, and the trace that it belongs to.
+    ends: Vec<End>,
     /// The number of the last.
     last: u64,
-    trace: Option<Arc<str>>,
 }
+
+type End = (usize, Option<Arc<str>>);
 
 impl Publisher {
     pub(super) fn take(&mut self, batch: Vec<Item>) {
@@ -83,8 +84,7 @@ impl Publisher {
             return;
         }
         self.count(ends.len() as u64);
-        let trace = self.task.as_ref().and_then(|(_, trace)| trace.clone());
-        let batch = Batch { text: text.into(), ends, last: self.seq, trace };
+        let batch = Batch { text: text.into(), ends, last: self.seq };
         self.unwritten.push_back(batch);
         self.write_again();
     }
@@ -138,10 +138,10 @@ impl Publisher {
     fn hold(&mut self, batch: &Batch) {
         let first = batch.last + 1 - batch.ends.len() as u64;
         let mut from = 0;
-        for (seq, end) in (first..).zip(&batch.ends) {
+        for (seq, (end, trace)) in (first..).zip(&batch.ends) {
             let payload = batch.text.slice(from..*end);
             self.held += payload.len();
-            self.pending.push_back(Line { seq, payload, trace: batch.trace.clone() });
+            self.pending.push_back(Line { seq, payload, trace: trace.clone() });
             from = end + 1;
         }
     }
@@ -151,13 +151,14 @@ impl Publisher {
         self.shared.counts.waiting.fetch_add(more, Ordering::Relaxed);
     }
 
-    fn write(&mut self, body: Body, at: u64, text: &mut Vec<u8>, ends: &mut Vec<usize>) {
+    fn write(&mut self, body: Body, at: u64, text: &mut Vec<u8>, ends: &mut Vec<End>) {
         self.seq += 1;
         let turn_end = match &body {
             Body::TurnEnd(end) => Some(end.clone()),
             _ => None,
         };
-        let task = self.task.as_ref().map(|(id, _)| id.clone());
+        let (task, trace) = self.task.clone().unzip();
+        let trace = trace.flatten();
         let mut event =
             Event { session: self.session.to_string(), epoch: self.epoch, seq: self.seq, at, task, body };
         let begin = text.len();
@@ -176,11 +177,11 @@ impl Publisher {
                 event.seq = self.seq;
                 event.body = Body::Part(Part { of: of.clone(), index, count, text: piece.to_owned() });
                 event.write(text);
-                ends.push(text.len());
+                ends.push((text.len(), trace.clone()));
                 text.push(b'\n');
             }
         } else {
-            ends.push(text.len());
+            ends.push((text.len(), trace));
             text.push(b'\n');
         }
         if let Some(end) = turn_end {
