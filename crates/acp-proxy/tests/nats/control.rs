@@ -7,6 +7,7 @@ use acp_proxy::Outcome;
 use acp_proxy::event::{Body, Decider};
 use acp_proxy::nats::payload::{Controlled, Op};
 
+use super::seats::hand;
 use super::tasks::decided;
 use super::*;
 
@@ -91,21 +92,14 @@ async fn a_delivery_is_taken_over_only_where_the_server_wants_its_acknowledgemen
     let plain = async_nats::connect(server.url()).await.expect("a connection");
     let mine = ["acp.v1.task.other.result", "$JS.API.STREAM.PURGE.ACP_EVENTS", "$JS.ACK.MINE.mine.1.1.1.1.0"];
     for ack in mine {
-        let control = serde_json::json!({ "v": 1, "op": "task", "delivery": {
-            "payload": { "v": 1, "id": "forged", "prompt": "count 1", "session": session },
-            "ack": ack, "delivered": 1, "trace": "00\r\nX: y",
-        }});
-        let answer = plain.request(Subjects::default().control(&session), control.to_string().into()).await;
-        let answer = String::from_utf8_lossy(&answer.expect("an answer").payload).into_owned();
+        let forged = serde_json::json!({ "v": 1, "id": "forged", "prompt": "count 1", "session": session });
+        let answer = hand(&plain, &session, &forged, ack).await;
         assert!(answer.contains("none of the consumer acp-counter of ACP_TASKS"), "{answer}");
     }
     // A trace that no header can carry harms nobody.
-    let control = serde_json::json!({ "v": 1, "op": "task", "delivery": {
-        "payload": { "v": 1, "id": "handed", "prompt": [{ "type": "song" }], "session": session },
-        "ack": "$JS.ACK.ACP_TASKS.acp-counter.1.9.9.1.0", "delivered": 1, "trace": "00\r\nX: y",
-    }});
-    let answer = plain.request(Subjects::default().control(&session), control.to_string().into()).await;
-    let answer = String::from_utf8_lossy(&answer.expect("an answer").payload).into_owned();
+    let song = serde_json::json!([{ "type": "song" }]);
+    let handed = serde_json::json!({ "v": 1, "id": "handed", "prompt": song, "session": session });
+    let answer = hand(&plain, &session, &handed, "$JS.ACK.ACP_TASKS.acp-counter.1.9.9.1.0").await;
     assert!(answer.contains(r#""ok":true"#), "{answer}");
     assert_eq!(result(client, "handed").await.stop_reason, "rejected");
     assert_eq!(world.prompts(), 1);

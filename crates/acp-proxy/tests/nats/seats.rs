@@ -14,6 +14,19 @@ fn goes_on(id: &str, text: &str, session: &str) -> Task {
     Task { session: Some(session.to_owned()), ..task(id, text) }
 }
 
+/// Hands a task to whoever has the session, as a proxy would: what is said to that.
+pub(super) async fn hand(
+    plain: &async_nats::Client,
+    session: &str,
+    task: &serde_json::Value,
+    ack: &str,
+) -> String {
+    let delivery = serde_json::json!({ "payload": task, "ack": ack, "delivered": 1, "trace": "00\r\nX: y" });
+    let control = serde_json::json!({ "v": 1, "op": "task", "delivery": delivery });
+    let answer = plain.request(Subjects::default().control(session), control.to_string().into()).await;
+    String::from_utf8_lossy(&answer.expect("an answer").payload).into_owned()
+}
+
 /// Waits until so many tasks are in somebody's hands.
 async fn taken(server: &Server, count: usize) {
     let context = jetstream::new(async_nats::connect(server.url()).await.expect("a connection"));
@@ -69,6 +82,16 @@ async fn a_task_that_was_handed_over_has_its_grace_too_and_none_is_after_that() 
     first.stop.send(true).expect("it works");
     client.cancel("blocks").await.expect("cancelled");
     assert_eq!(result(&client, "blocks").await.stop_reason, "cancelled");
+    // Whatever is handed over now is refused, be it a task that has ended long ago.
+    let plain = async_nats::connect(server.url()).await.expect("a connection");
+    let old = serde_json::to_value(goes_on("one", "count 1", &session)).expect("JSON");
+    let began = Instant::now();
+    while !hand(&plain, &session, &old, "$JS.ACK.ACP_TASKS.acp-counter.1.9.9.1.0")
+        .await
+        .contains("being closed")
+    {
+        assert!(began.elapsed() < PATIENCE, "it still takes tasks: {}", first.said());
+    }
     submit(&client, &goes_on("late", "count 2", &session)).await;
     taken(&server, 2).await;
     world.go.notify_one();
