@@ -20,7 +20,9 @@ fn what_was_shown_before_a_kill_is_there_after_it() {
     let mode = json!({ "sessionId": session, "modeId": "bypassPermissions" });
     assert!(talk.ask("session/set_mode", &mode).get("result").is_some());
     let before = talk.words();
-    talk.send_prompt(&session, "Run the command 'sleep 600'");
+    // It ends with the folder of the test.
+    let wish = "Run the command 'while test -e notes.txt; do sleep 0.1; done'";
+    talk.send_prompt(&session, wish);
     let running = talk.until(|frame| frame["params"]["update"]["status"] == "in_progress");
     let call = running["params"]["update"]["toolCallId"].clone();
     talk.child.kill().expect("killed"); // SIGKILL: nothing of it runs any more
@@ -35,7 +37,7 @@ fn what_was_shown_before_a_kill_is_there_after_it() {
         .filter(|update| update["sessionUpdate"] == "user_message_chunk")
         .filter_map(|update| update["content"]["text"].as_str())
         .collect();
-    assert_eq!(said, ["Read notes.txt", "Run the command 'sleep 600'"]);
+    assert_eq!(said, ["Read notes.txt", wish]);
     let cut_off: Vec<&Value> =
         again.updates().into_iter().filter(|update| update["toolCallId"] == call).collect();
     assert_eq!(
