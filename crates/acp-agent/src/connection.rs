@@ -69,7 +69,7 @@ pub(crate) async fn converse(link: Link, agent: Agent, tongue: Tongue, shared: A
         agent,
         began: Instant::now(),
         hub: Hub::new(crate::character::NAME, mcp),
-        hands: Hands::new(shared.fence.clone()),
+        hands: Hands::new(shared.fence.clone()).denying(shared.settings.deny.clone()),
         tools: Tools::new(events.clone(), shared.fence.clone()),
         mind,
         debug: Debug::new(shared.settings.debug),

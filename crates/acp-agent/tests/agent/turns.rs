@@ -119,6 +119,8 @@ async fn what_may_not_be_read_is_not_found_by_the_code_tools_either() {
         "/extract secret/key.rs:1-2",
         "/extract lib.rs secret/key.rs#authenticate_key",
         "/extract innocent.rs",
+        "Read innocent.rs",
+        "Search for 'authenticate' in secret/key.rs",
         "/search authenticate",
         "/search authenticate_key",
         "Query the pattern 'fn $NAME() -> u32 { $A }' in rust",
