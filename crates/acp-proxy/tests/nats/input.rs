@@ -160,6 +160,39 @@ async fn an_event_that_no_message_can_carry_comes_in_parts() {
     stage.stop().await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_task_that_was_lost_three_times_is_answered_though_others_are_at_work() {
+    let Some(stage) = Stage::set().await else { return };
+    let Stage { server, world, spool, site, client } = stage;
+    submit(&client, &task("first", "count 1")).await;
+    result(&client, "first").await;
+    site.stop().await;
+    let mut letters = dead_letters(&server).await;
+    // Somebody takes a task again and again and is lost each time, and nobody hears that it was too often. Another one is
+    // in somebody's hands when the proxy comes back.
+    let context = jetstream::new(async_nats::connect(server.url()).await.expect("a connection"));
+    let consumer: jetstream::consumer::PullConsumer =
+        context.get_consumer_from_stream("acp-counter", "ACP_TASKS").await.expect("the consumer");
+    let next = async |patience: Duration| {
+        let batch = consumer.batch().max_messages(1).expires(patience).messages();
+        batch.await.expect("a batch").next().await
+    };
+    submit(&client, &task("lost", "count 1")).await;
+    for _ in 0..3 {
+        let message = within(next(PATIENCE)).await.expect("a message").expect("a message");
+        message.ack_with(jetstream::AckKind::Nak(None)).await.expect("sent");
+    }
+    assert!(next(Duration::from_millis(200)).await.is_none(), "it is delivered no more");
+    submit(&client, &task("held", "count 1")).await;
+    within(next(PATIENCE)).await.expect("a message").expect("a message");
+    let site = Site::start(&server, &world, spool.path()).await;
+    let letter = letter(&mut letters).await;
+    assert!(letter.reason.contains("delivered 3 times and never begun"), "{letter:?}");
+    assert_eq!(result(&client, "lost").await.stop_reason, "rejected");
+    assert_eq!(result(&client, "held").await.stop_reason, "end_turn", "{}", site.said());
+    site.stop().await;
+}
+
 /// A server that takes small messages only.
 pub(super) fn small(folder: &tempfile::TempDir) -> Server {
     let config = folder.path().join("nats.conf");

@@ -117,7 +117,7 @@ async fn a_turn_whose_end_came_in_parts_has_ended() {
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");
-    let Stage { server, world, spool, site, client } = Stage::on(super::input::small(&folder), |_| {}).await;
+    let Stage { server, world, spool, site, client } = Stage::on(input::small(&folder), |_| {}).await;
     submit(&client, &task("t", "answer 40000")).await;
     let session = result(&client, "t").await.session.expect("a session");
     site.stop().await;
