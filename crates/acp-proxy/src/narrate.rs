@@ -346,3 +346,33 @@ fn member(object: Option<&str>, name: &str) -> Option<Box<RawValue>> {
     let mut members: HashMap<Cow<'_, str>, Box<RawValue>> = serde_json::from_str(object?).ok()?;
     members.remove(name)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_is_closed_by_its_answer_and_not_before_its_turn_ends() {
+        use Direction::{AgentToClient as A, ClientToAgent as C};
+        let mut narrator = Narrator::default();
+        let mut kinds = |lines: &[(Direction, &str)]| -> Vec<&'static str> {
+            let mut told = Vec::new();
+            for (dir, line) in lines {
+                narrator.hear(*dir, &Frame::parse((*line).to_owned()), &mut told);
+            }
+            told.iter().map(|(_, body)| body.kind()).collect()
+        };
+        let prompt =
+            r#"{"jsonrpc":"2.0","id":1,"method":"session/prompt","params":{"sessionId":"s","prompt":[]}}"#;
+        let close = r#"{"jsonrpc":"2.0","id":2,"method":"session/close","params":{"sessionId":"s"}}"#;
+        let refused = r#"{"jsonrpc":"2.0","id":2,"error":{"code":-32601,"message":"no"}}"#;
+        let closed = r#"{"jsonrpc":"2.0","id":2,"result":{}}"#;
+        let ended = r#"{"jsonrpc":"2.0","id":1,"result":{"stopReason":"cancelled"}}"#;
+        assert_eq!(kinds(&[(C, prompt), (C, close), (A, refused)]), ["turn_start", "frame", "frame"]);
+        assert_eq!(kinds(&[(C, close), (A, closed)]), ["frame", "frame"]);
+        assert_eq!(kinds(&[(A, ended)]), ["turn_end", "closed"]);
+        let mut told = Vec::new();
+        narrator.close("the client left", &mut told);
+        assert!(told.is_empty(), "it is told once: {told:?}");
+    }
+}
