@@ -29,7 +29,7 @@ pub struct Args {
     /// Listen for WebSocket connections instead of plain TCP
     #[arg(long, requires = "port")]
     websocket: bool,
-    /// Let pages of this origin open WebSockets, for instance https://example.org; other pages are refused
+    /// Let pages of this origin open WebSockets, such as `https://example.org`; other pages are refused
     #[arg(long, value_name = "ORIGIN", requires = "websocket")]
     allow_origin: Vec<String>,
     /// Every prompt asks for permission before it is answered
