@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use acp_dialect::{Heading, Tongue};
 use acp_link::{Link, TrySendError};
 use acp_mcp::{Hub, HubEvent, ServerSpec};
-use acp_rpc::Frame;
+use acp_rpc::{Frame, View};
 use acp_script::Player;
 use acp_script::agent::{Effect, McpTool, timestamp};
 use tokio::sync::mpsc;
@@ -104,7 +104,6 @@ impl Conversation {
                 () = std::future::ready(()), if progress == Progress::More => tokio::task::yield_now().await,
             }
         };
-        self.store.add_aliases(self.tongue.session_ids());
         let _ = self.link.tx.finish().await;
         self.hub.close().await;
         self.watch.keep(self.player.agent().journal());
@@ -171,7 +170,12 @@ impl Conversation {
         match effect {
             Effect::Send(frame) if self.tongue.is_canonical() => self.held.push_back(frame),
             Effect::Send(frame) => {
+                let answers = matches!(frame.view(), View::Response { .. });
                 let headings = self.tongue.agent_says(frame);
+                if answers {
+                    // Before the client hears of a session, others can find it under the client's name for it.
+                    self.store.add_aliases(self.tongue.session_ids());
+                }
                 self.head(headings);
             }
             Effect::SendRaw(bytes) => {

@@ -108,16 +108,14 @@ impl Store {
 
     /// Keeps more of them.
     pub(crate) fn add_aliases(&self, pairs: Vec<(String, String)>) {
-        if pairs.is_empty() {
-            return;
-        }
         let mut aliases = self.aliases.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = aliases.len();
         for pair in pairs {
             if !aliases.contains(&pair) {
                 aliases.push(pair);
             }
         }
-        if let Some(folder) = &self.folder {
+        if let Some(folder) = self.folder.as_ref().filter(|_| aliases.len() > known) {
             let text = serde_json::to_string(&*aliases).unwrap_or_default();
             if let Err(error) = std::fs::write(folder.join(ALIASES), text) {
                 eprintln!("acp mock: cannot keep session ids in {folder:?}: {error}");
