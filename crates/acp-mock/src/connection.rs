@@ -157,6 +157,8 @@ impl Conversation {
             match self.player.poll_effect() {
                 None if self.held.is_empty() => return Progress::Idle,
                 None => {}
+                // By far the most of them.
+                Some(Effect::Send(frame)) if self.tongue.is_canonical() => self.held.push_back(frame),
                 Some(effect) => match self.perform(effect).await {
                     Progress::Idle => {}
                     other => return other,
@@ -168,7 +170,6 @@ impl Conversation {
 
     async fn perform(&mut self, effect: Effect) -> Progress {
         match effect {
-            Effect::Send(frame) if self.tongue.is_canonical() => self.held.push_back(frame),
             Effect::Send(frame) => {
                 let answers = matches!(frame.view(), View::Response { .. });
                 let headings = self.tongue.agent_says(frame);
