@@ -166,6 +166,7 @@ impl Publisher {
                     line.payload.len()
                 );
                 self.shared.say(Level::Error, &words);
+                self.shared.counts.waiting.fetch_sub(self.unstored, Ordering::Relaxed);
                 return false;
             }
             self.step(None).await;

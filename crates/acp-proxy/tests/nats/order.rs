@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
+use acp_proxy::event::{Role, Text};
 use acp_proxy::nats::Subjects;
 use async_nats::jetstream;
 
@@ -92,4 +93,27 @@ async fn a_stream_that_was_emptied_is_nobody_elses_session() {
     let (_, first) = within(told.recv()).await.expect("more").expect("an event");
     assert_eq!((first.seq, stage.site.nats.report().fenced), (4, 0), "{}", stage.site.said());
     stage.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_no_server_takes_is_put_aside_and_holds_up_nobody() {
+    if server::left_out() {
+        return;
+    }
+    let (server, world, spool) =
+        (Server::start(), Arc::new(World::default()), tempfile::tempdir().expect("a folder"));
+    // A crash has left an event that is larger than what this server takes.
+    let text = Text { role: Role::Agent, message_id: None, text: "x".repeat(2 << 20), chunks: 1 };
+    let (session, body) = ("large".to_owned(), Body::Text(text));
+    let event = Event { session, epoch: 1, seq: 1, at: 0, task: None, body };
+    std::fs::write(spool.path().join("large.1.000001.ndjson"), format!("{event}\n")).expect("written");
+    let site = Site::start(&server, &world, spool.path()).await;
+    within(site.nats.ready()).await;
+    assert!(site.said().contains("more than NATS takes"), "{}", site.said());
+    assert!(spool.path().join("large.1.000001.fenced").exists());
+    assert_eq!(site.nats.report().waiting, 0);
+    let client = client(&server).await;
+    submit(&client, &task("t", "count 3")).await;
+    assert_eq!(result(&client, "t").await.stop_reason, "end_turn");
+    site.stop().await;
 }

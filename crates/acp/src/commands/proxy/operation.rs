@@ -34,7 +34,7 @@ pub struct OperationArgs {
         help_heading = "Operation"
     )]
     pub listen_token: Option<String>,
-    /// Let pages of this origin open WebSockets, for instance https://example.org; other pages are refused
+    /// Let pages of this origin open WebSockets, such as `https://example.org`; other pages are refused
     #[arg(long, value_name = "ORIGIN", help_heading = "Operation")]
     allow_origin: Vec<String>,
     /// Refuse more clients than this at once
