@@ -75,8 +75,9 @@ impl Publisher {
             from = found.sequence + 1;
         }
         if !early.is_empty() {
-            self.shared.remove_events(&early).await?;
+            // First, since whoever removes may never hear that it was done.
             self.flight.rename();
+            self.shared.remove_events(&early).await?;
             let words = format!(
                 "{} events of session {:?} were stored before others that were lost on the way; they are sent again, in order",
                 early.len(),
