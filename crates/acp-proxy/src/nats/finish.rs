@@ -8,6 +8,7 @@ use super::delivery::Delivery;
 use super::ledger::{Claim, Known};
 use super::payload::{Task, TaskResult};
 use super::seat::Refusal;
+use super::serve::LEAVING;
 use super::streams::MAX_DELIVER;
 use super::trace;
 use super::work::{PAUSE, Workshop};
@@ -18,16 +19,17 @@ use crate::turn::Tally;
 impl Workshop {
     /// A task that cannot begin, now or ever.
     pub(super) async fn refuse(&self, task: &Task, delivery: &Delivery, refusal: Refusal) {
-        match refusal {
-            Refusal::Never(why) => self.bury(delivery, Some(task), &why).await,
-            Refusal::Again(why) if delivery.delivered >= MAX_DELIVER as u64 => {
-                let why = format!("tried {} times: {why}", delivery.delivered);
-                self.bury(delivery, Some(task), &why).await;
-            }
-            Refusal::Again(why) => {
-                self.shared().say(Level::Warn, &format!("task {:?} could not begin: {why}", task.id));
-                delivery.nak(Duration::from_millis(500 << delivery.delivered.min(6))).await;
-            }
+        let why = match refusal {
+            Refusal::Never(why) => return self.bury(delivery, Some(task), &why).await,
+            Refusal::Again(why) => why,
+            Refusal::Leaving => LEAVING.to_owned(),
+        };
+        if delivery.delivered >= MAX_DELIVER as u64 {
+            let why = format!("tried {} times: {why}", delivery.delivered);
+            self.bury(delivery, Some(task), &why).await;
+        } else {
+            self.shared().say(Level::Warn, &format!("task {:?} could not begin: {why}", task.id));
+            delivery.nak(Duration::from_millis(500 << delivery.delivered.min(6))).await;
         }
     }
 

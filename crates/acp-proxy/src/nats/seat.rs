@@ -36,6 +36,8 @@ pub(super) struct Seat {
 pub(super) enum Refusal {
     /// Another attempt may succeed.
     Again(String),
+    /// Whoever has the session is leaving it; soon it can be loaded.
+    Leaving,
     /// None will.
     Never(String),
 }

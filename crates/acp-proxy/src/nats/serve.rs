@@ -44,7 +44,7 @@ impl Workshop {
             match self.hand_over(session, delivery).await {
                 Some(Controlled { ok: true, .. }) => return Ok(None),
                 Some(Controlled { error: Some(why), .. }) if why == LEAVING => {
-                    return Err(Refusal::Again(why));
+                    return Err(Refusal::Leaving);
                 }
                 Some(Controlled { error, .. }) => {
                     let why = error.unwrap_or_else(|| "no reason was given".to_owned());

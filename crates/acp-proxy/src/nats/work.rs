@@ -19,7 +19,6 @@ use super::hub::{Nats, Shared};
 use super::ledger::{Claim, Known};
 use super::payload::Task;
 use super::seat::{Refusal, Seat};
-use super::serve::LEAVING;
 use super::streams;
 use super::trace;
 use crate::endings::stopped;
@@ -258,7 +257,7 @@ impl Workshop {
             let seat = match self.seat(task, delivery).await {
                 Ok(Some(seat)) => seat,
                 Ok(None) => return,
-                Err(Refusal::Again(why)) if why == LEAVING && !self.stopping.load(Ordering::Acquire) => {
+                Err(Refusal::Leaving) if !self.stopping.load(Ordering::Acquire) => {
                     tokio::time::sleep(PAUSE).await;
                     continue;
                 }
