@@ -102,6 +102,10 @@ fn query_and_extract_work_on_the_command_line() {
     let (exit, _, err) = said(&code(folder.path(), &["query", "fn f( {", "-l", "rust"]));
     assert_eq!(exit, Some(2));
     assert!(err.contains("cannot read the pattern as Rust at line 1, column"), "{err}");
+    // Without a language it may be Markdown, which takes anything for text: then it is a note.
+    let (exit, out, _) = said(&code(folder.path(), &["query", "unwrap("]));
+    assert_eq!(exit, Some(1), "{out}");
+    assert!(out.contains("note: cannot read the pattern as Rust at line 1, column"), "{out}");
     let (exit, out, _) = said(&code(folder.path(), &["extract", "src/lib.rs#add", "--format", "markdown"]));
     assert_eq!(exit, Some(0));
     assert!(

@@ -43,14 +43,12 @@ pub(crate) fn run(request: &Request, scope: &Scope, stop: &Stop) -> Result<Resul
         walk::share(&late, is_wanted, Worker::default, |worker, _, late| worker.late_file(&job, late));
     workers.into_iter().for_each(|worker| all.join(worker));
     let truncated = walk::stopped(stop)? || report.truncated;
-    if all.found.is_empty()
-        && let Some(error) = plan.error(&all.seen, request)
-    {
-        return Err(error);
+    let mut notices = report.notices;
+    if all.found.is_empty() {
+        notices.extend(plan.flaw(&all.seen, request)?);
     }
     all.trim(request.max_results);
     let total = all.total;
-    let mut notices = report.notices;
     notices.extend(walk::folded("cannot read", all.unreadable));
     notices.extend(walk::folded("left out because they are not UTF-8:", all.not_text));
     notices.extend(walk::folded("left out because they are too large to parse:", all.too_large));
@@ -105,23 +103,40 @@ impl Plan {
         }
     }
 
-    /// Nothing was found: is the pattern at fault? It is when no language that came up can read it.
-    fn error(&self, seen: &BTreeMap<String, usize>, request: &Request) -> Option<CodeError> {
+    /// Nothing was found: is the pattern at fault? An error when no language that came up can read it, and a notice when
+    /// some cannot: to Markdown almost anything is text.
+    fn flaw(
+        &self,
+        seen: &BTreeMap<String, usize>,
+        request: &Request,
+    ) -> Result<Option<String>, CodeError> {
+        let pattern = &request.pattern;
         if self.asked.is_some() {
-            return self.ready.iter().flatten().find_map(|entry| entry.error(&request.pattern));
+            return self.ready.iter().flatten().find_map(|entry| entry.error(pattern)).map_or(Ok(None), Err);
         }
         let mut common: Vec<_> = seen.iter().collect();
         common.sort_by(|a, b| b.1.cmp(a.1).then_with(|| a.0.cmp(b.0)));
-        let mut first = None;
-        for (name, _) in common {
-            let language = lang::named(name).ok()?;
-            let flaw = match Compiled::new(&request.pattern, language) {
-                Ok(compiled) => compiled.error(&request.pattern)?,
-                Err(error) => error,
-            };
-            first = first.or(Some(flaw));
+        let (mut flaws, mut names) = (Vec::new(), Vec::new());
+        for (name, _) in &common {
+            let read = lang::named(name).and_then(|language| Compiled::new(pattern, language));
+            if let Some(flaw) = read.map_or_else(Some, |compiled| compiled.error(pattern)) {
+                flaws.push(flaw);
+                names.push(name.as_str());
+            }
         }
-        first
+        let whole = flaws.len() == common.len();
+        let Some(first) = flaws.into_iter().next() else { return Ok(None) };
+        if whole {
+            return Err(first);
+        }
+        // The picture of the place is for an error; a note is a line.
+        let mut note = first.to_string().lines().next().unwrap_or_default().to_owned();
+        if let [_, others @ ..] = &names[..]
+            && !others.is_empty()
+        {
+            note.push_str(&format!("; nor as {}", others.join(", ")));
+        }
+        Ok(Some(note))
     }
 
     fn no_files(&self) -> String {
