@@ -105,11 +105,7 @@ impl Plan {
 
     /// Nothing was found: is the pattern at fault? An error when no language that came up can read it, and a notice when
     /// some cannot: to Markdown almost anything is text.
-    fn flaw(
-        &self,
-        seen: &BTreeMap<String, usize>,
-        request: &Request,
-    ) -> Result<Option<String>, CodeError> {
+    fn flaw(&self, seen: &BTreeMap<String, usize>, request: &Request) -> Result<Option<String>, CodeError> {
         let pattern = &request.pattern;
         if self.asked.is_some() {
             return self.ready.iter().flatten().find_map(|entry| entry.error(pattern)).map_or(Ok(None), Err);

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use memchr::memmem;
 
 use super::files;
-use super::record::{self, Closed, Decided, HEAD, MAGIC, Opened, Parsed, Record};
+use super::record::{self, Closed, Decided, HEAD, MAGIC, OLD_MAGIC, Opened, Parsed, Record};
 
 /// A segment cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -25,7 +25,7 @@ pub enum SegmentError {
         error: io::Error,
     },
     /// Not a segment.
-    #[error("{place} is not a segment of a journal: it does not begin with \"acp-journal 1\"")]
+    #[error("{place} is not a segment of a journal: it does not begin with \"acp-journal 2\"")]
     Magic {
         /// Which file.
         place: String,
@@ -69,7 +69,7 @@ impl Reader {
             Ok(bytes) => Bytes::from(bytes),
             Err(error) => return Err(SegmentError::Io { place, error }),
         };
-        if !bytes.starts_with(MAGIC) {
+        if !bytes.starts_with(MAGIC) && !bytes.starts_with(OLD_MAGIC) {
             return Err(SegmentError::Magic { place });
         }
         Ok(Reader { path: path.to_owned(), bytes, at: MAGIC.len(), notices: Vec::new() })
@@ -175,7 +175,8 @@ pub fn conversations(
 pub fn is_segment(path: &Path) -> bool {
     use std::io::Read as _;
     let mut head = [0; MAGIC.len()];
-    std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut head)).is_ok() && head == MAGIC
+    std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut head)).is_ok()
+        && (head == MAGIC || head == OLD_MAGIC)
 }
 
 /// The same as [`conversations`], from these segments.

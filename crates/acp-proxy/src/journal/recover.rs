@@ -76,7 +76,7 @@ fn mend(folder: &Path, path: &Path) -> io::Result<Option<Recovered>> {
     file.set_len(whole)?;
     file.seek(SeekFrom::Start(whole))?;
     let mut end = Vec::new();
-    record::encode(last + 1, &Record::End(End { why: "recovered".into(), cut }), &mut end);
+    record::encode(last + 1, &Record::End(End { why: "recovered".into(), cut }), whole, &mut end);
     file.write_all(&end)?;
     file.sync_all()?;
     let done = path.with_extension(DONE);

@@ -270,7 +270,8 @@ impl State {
 
     fn put(&mut self, record: &Record) {
         self.number += 1;
-        record::encode(self.number, record, &mut self.scratch);
+        let at = self.length + self.scratch.len() as u64;
+        record::encode(self.number, record, at, &mut self.scratch);
     }
 }
 
