@@ -1,5 +1,6 @@
 //! Who may open a WebSocket here.
 
+use percent_encoding::percent_decode_str;
 use tokio_tungstenite::tungstenite::handshake::server::{ErrorResponse, Request};
 use tokio_tungstenite::tungstenite::http::StatusCode;
 use tokio_tungstenite::tungstenite::http::header::{AUTHORIZATION, ORIGIN};
@@ -40,8 +41,11 @@ impl Door {
                 scheme.eq_ignore_ascii_case("bearer").then_some(shown.trim())
             });
             let query = request.uri().query().unwrap_or_default();
+            // Browsers write what is odd in an address as %2B; people write it as it is.
             let asked = query.split('&').find_map(|pair| pair.strip_prefix("token="));
-            if !bearer.or(asked).is_some_and(|shown| same_secret(shown, token)) {
+            let read = asked.and_then(|asked| percent_decode_str(asked).decode_utf8().ok());
+            let shown = [bearer, asked, read.as_deref()];
+            if !shown.into_iter().flatten().any(|shown| same_secret(shown, token)) {
                 let words = "a token is needed: Authorization: Bearer TOKEN, or ?token=TOKEN\n".to_owned();
                 return Err(refusal(StatusCode::UNAUTHORIZED, words));
             }
@@ -84,6 +88,10 @@ mod tests {
         assert!(knock(&door, "/acp", &[("authorization", "Bearer s3cret")]).is_ok());
         assert!(knock(&door, "/acp", &[("Authorization", "bearer  s3cret")]).is_ok());
         assert!(knock(&door, "/acp?a=b&token=s3cret", &[]).is_ok());
+        let odd = Door { token: Some("aB+/c=%".to_owned()), ..Door::default() };
+        for path in ["/acp?token=aB%2B%2Fc%3D%25", "/acp?token=aB+/c=%25", "/acp?token=aB+/c=%"] {
+            assert!(knock(&odd, path, &[]).is_ok(), "{path}");
+        }
         for (path, header) in
             [("/acp", ""), ("/acp", "Bearer s3cre"), ("/acp?token=s3crets", ""), ("/acp", "Basic s3cret")]
         {

@@ -15,6 +15,7 @@ compile_error!(
     "acp-link needs a Unix system: Linux, or macOS with fewer guarantees about an agent's descendants"
 );
 
+mod browser;
 pub mod child;
 mod door;
 mod gauge;

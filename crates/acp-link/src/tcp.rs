@@ -1,15 +1,30 @@
 //! Links over TCP, one line per frame, without Nagle's delay.
+//!
+//! A peer that vanished without a word (its machine lost power, its network went away) is noticed after two minutes. Pages
+//! of browsers, which can reach any port of this machine, are turned away: see [`crate::ws`] for those that may come.
 
 use std::io;
 use std::net::SocketAddr;
+use std::time::Duration;
+
+use rustix::net::sockopt;
 
 use tokio::net::{TcpListener, TcpStream, ToSocketAddrs};
 
+use crate::browser::NoBrowser;
 use crate::{Link, Wire, stream};
+
+/// A connection on which nothing was heard for so long is asked whether it is still there …
+const IDLE: Duration = Duration::from_secs(60);
+/// … so often …
+const ASKED: u32 = 4;
+/// … at these intervals.
+const BETWEEN: Duration = Duration::from_secs(15);
 
 /// Connects to an agent (or a proxy) that listens.
 pub async fn connect(address: impl ToSocketAddrs, wire: &Wire) -> io::Result<Link> {
-    over(TcpStream::connect(address).await?, wire)
+    let (reader, writer) = opened(TcpStream::connect(address).await?)?.into_split();
+    Ok(stream::link(reader, writer, wire))
 }
 
 /// Listens for clients. Port 0 takes a free one: see [`Listener::local_addr`].
@@ -33,13 +48,18 @@ impl Listener {
     /// The next client. Cancel safe.
     pub async fn accept(&self) -> io::Result<(Link, SocketAddr)> {
         let (socket, peer) = self.socket.accept().await?;
-        Ok((over(socket, &self.wire)?, peer))
+        // Dropping the writing half ends our output and leaves theirs open.
+        let (reader, writer) = opened(socket)?.into_split();
+        Ok((stream::link(NoBrowser::new(reader), writer, &self.wire), peer))
     }
 }
 
-fn over(socket: TcpStream, wire: &Wire) -> io::Result<Link> {
+/// What every connection of ours is like.
+pub(crate) fn opened(socket: TcpStream) -> io::Result<TcpStream> {
     socket.set_nodelay(true)?;
-    // Dropping the writing half ends our output and leaves theirs open.
-    let (reader, writer) = socket.into_split();
-    Ok(stream::link(reader, writer, wire))
+    sockopt::set_socket_keepalive(&socket, true)?;
+    sockopt::set_tcp_keepidle(&socket, IDLE)?;
+    sockopt::set_tcp_keepintvl(&socket, BETWEEN)?;
+    sockopt::set_tcp_keepcnt(&socket, ASKED)?;
+    Ok(socket)
 }

@@ -101,7 +101,7 @@ pub async fn connect_as(url: &str, wire: &Wire, token: Option<&str>) -> Result<L
     let address = (host.trim_start_matches('[').trim_end_matches(']'), uri.port_u16().unwrap_or(80));
     let tcp = |error| ConnectError::Tcp { url: url.to_owned(), error };
     let socket = TcpStream::connect(address).await.map_err(tcp)?;
-    socket.set_nodelay(true).map_err(tcp)?;
+    let socket = crate::tcp::opened(socket).map_err(tcp)?;
     let handshake = client_async_with_config(request, socket, Some(config(wire)));
     let why = match timeout(PATIENCE, handshake).await {
         Ok(Ok((socket, _response))) => return Ok(link(socket, wire)),
@@ -184,7 +184,7 @@ impl Listener {
 }
 
 async fn open(socket: TcpStream, config: WebSocketConfig, door: &Door) -> Option<(Socket, Visitor)> {
-    socket.set_nodelay(true).ok()?;
+    let socket = crate::tcp::opened(socket).ok()?;
     let mut visitor = Visitor::default();
     #[expect(clippy::result_large_err, reason = "the signature is the handshake's")]
     let admit = |request: &Request, response: Response| -> Result<Response, ErrorResponse> {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use acp_dialect::{Detection, Dialect, UnknownDialect, detect};
-use acp_link::{Burst, Receiver};
+use acp_link::{Burst, End, Receiver};
 use acp_rpc::{Frame, Id, RpcError, View};
 
 /// The form of the protocol that clients speak.
@@ -73,7 +73,14 @@ pub(crate) async fn greet(rx: &mut Receiver) -> Greeting {
             return unknown(&frame, &remark.unwrap_or_default());
         }
     }
-    Greeting::Silent
+    match rx.end() {
+        Some(End::Broken(why)) => {
+            let reason = format!("cannot read this client: {why}");
+            let answer = Frame::failure(&Id::Null, &RpcError::new(RpcError::PARSE_ERROR, reason.clone()));
+            Greeting::Unknown { answer, reason }
+        }
+        _ => Greeting::Silent,
+    }
 }
 
 /// A frame that no form of the protocol begins with.

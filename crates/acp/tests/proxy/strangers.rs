@@ -31,10 +31,30 @@ fn a_client_of_no_known_form_is_told_so_and_closed() {
     assert_eq!((&reply["id"], &reply["error"]["code"]), (&5.into(), &(-32600).into()), "{reply}");
     assert!(why.contains("3.0") && why.contains("name the dialect"), "{why}");
     let stream = proxy.connect();
-    say(&stream, "GET /acp HTTP/1.1");
+    say(&stream, "what is this");
     let (reply, _) = answer(&stream);
     assert_eq!((&reply["id"], &reply["error"]["code"]), (&Value::Null, &(-32700).into()), "{reply}");
+    let stream = proxy.connect();
+    say(&stream, "GET /acp HTTP/1.1");
+    let (reply, why) = answer(&stream);
+    assert_eq!((&reply["id"], &reply["error"]["code"]), (&Value::Null, &(-32700).into()), "{reply}");
+    assert!(why.contains("an HTTP request came"), "{why}");
     assert_eq!(place.processes(), Vec::<String>::new(), "nobody starts an agent for a stranger");
+}
+
+#[test]
+fn a_page_of_a_browser_reaches_no_agent_whatever_form_is_named() {
+    let place = Place::new();
+    let proxy = Proxy::tcp(&place, &["--command", &place.mock("--dialect v1"), "--client-dialect", "v1"]);
+    let stream = proxy.connect();
+    // What a page may send anywhere without asking: any text in the body of a request.
+    let body =
+        "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{\"protocolVersion\":1}}\n";
+    let head =
+        "POST / HTTP/1.1\r\nhost: 127.0.0.1\r\norigin: https://evil.example\r\ncontent-type: text/plain\r\n";
+    say(&stream, &format!("{head}content-length: {}\r\n\r\n{body}", body.len()));
+    assert_eq!(rest(&stream), "", "not a word is answered");
+    place.wait_for_processes(0);
 }
 
 #[test]
