@@ -155,6 +155,38 @@ fn a_damaged_record_is_passed_over_with_a_notice_and_the_rest_is_read() {
 }
 
 #[test]
+fn a_wrong_length_costs_one_record_and_mending_cuts_nothing_that_was_passed_on() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (journal, _) = create(settings(folder.path()));
+    journal.open(opened(1)).expect("kept");
+    let open = only_segment(folder.path());
+    let mut ends = Vec::new();
+    for number in 0..10 {
+        journal.lines(lines(1, number)).expect("kept");
+        ends.push(usize::try_from(open.metadata().expect("its length").len()).expect("small"));
+    }
+    let whole = std::fs::read(&open).expect("the segment");
+    // The length of the fifth record (index 4) begins where the fourth ends; the last one has nothing behind it.
+    for (record, bit) in [(4, 0x01), (4, 0x80), (9, 0x01)] {
+        for byte in 0..4 {
+            let place = tempfile::tempdir().expect("a folder");
+            let mut bytes = whole.clone();
+            bytes[ends[record - 1] + byte] ^= bit;
+            std::fs::write(place.path().join("20260101T000000000Z-1-000001.open"), &bytes).expect("a copy");
+            let others: Vec<u64> = (0..10).filter(|number| *number != record as u64).collect();
+            let (found, notices) = conversations(place.path(), None).expect("read");
+            assert_eq!((found.len(), notices.len()), (1, 1), "{record}, byte {byte}");
+            assert_eq!(numbers(place.path(), 1), others, "{record}, byte {byte}");
+            let mended = recover(place.path()).expect("mended");
+            assert_eq!(numbers(place.path(), 1), others, "{record}, byte {byte}, mended");
+            let length =
+                usize::try_from(mended[0].path.metadata().expect("its length").len()).expect("small");
+            assert!(record == 9 || length > bytes.len(), "nothing is cut from the middle");
+        }
+    }
+}
+
+#[test]
 fn a_new_run_mends_what_a_killed_one_left_and_leaves_a_living_one_alone() {
     let folder = tempfile::tempdir().expect("a folder");
     let (living, _) = create(settings(folder.path()));

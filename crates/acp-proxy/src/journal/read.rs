@@ -11,7 +11,7 @@ use bytes::Bytes;
 use memchr::memmem;
 
 use super::files;
-use super::record::{self, Closed, Decided, HEAD, MAGIC, OLD_MAGIC, Opened, Parsed, Record};
+use super::record::{self, Closed, Decided, MAGIC, OLD_MAGIC, Opened, Parsed, Record};
 
 /// A segment cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -58,6 +58,10 @@ pub struct Reader {
     path: PathBuf,
     bytes: Bytes,
     at: usize,
+    /// The number of the last record.
+    number: u64,
+    /// How many bytes at the end are the beginning of a record.
+    torn: usize,
     notices: Vec<Notice>,
 }
 
@@ -72,7 +76,7 @@ impl Reader {
         if !bytes.starts_with(MAGIC) && !bytes.starts_with(OLD_MAGIC) {
             return Err(SegmentError::Magic { place });
         }
-        Ok(Reader { path: path.to_owned(), bytes, at: MAGIC.len(), notices: Vec::new() })
+        Ok(Reader { path: path.to_owned(), bytes, at: MAGIC.len(), number: 0, torn: 0, notices: Vec::new() })
     }
 
     /// What could not be read so far.
@@ -80,14 +84,14 @@ impl Reader {
         &self.notices
     }
 
-    /// Up to where everything is whole, once the records are read.
+    /// The length without an unfinished record at the end, once the records are read.
     pub(crate) fn whole(&self) -> u64 {
-        self.at as u64
+        (self.bytes.len() - self.torn) as u64
     }
 
-    /// What the end is not whole for.
-    pub(crate) fn rest(&self) -> u64 {
-        (self.bytes.len() - self.at) as u64
+    /// How long the unfinished record at the end is, once the records are read.
+    pub(crate) fn torn(&self) -> u64 {
+        self.torn as u64
     }
 
     fn notice(&mut self, bytes: usize, why: &'static str) {
@@ -102,36 +106,29 @@ impl Iterator for Reader {
     fn next(&mut self) -> Option<(u64, Record)> {
         loop {
             let rest = self.bytes.slice(self.at..);
-            match record::decode(&rest) {
+            let flaw = match record::decode(&rest) {
                 Parsed::Record(number, record, length) => {
                     self.at += length;
+                    self.number = number;
                     return Some((number, record));
                 }
                 _ if rest.is_empty() => return None,
-                Parsed::Short => {
-                    if self.notices.last().is_none_or(|last| last.at != self.at as u64) {
-                        self.notice(rest.len(), "an unfinished record");
-                    }
-                    return None;
+                Parsed::Short => None,
+                Parsed::Damaged(why) => Some(why),
+            };
+            let next = record::following(&rest, self.number);
+            let why = match (flaw, next) {
+                (Some(why), _) => why,
+                (None, Some(_)) => "its length is wrong",
+                (None, None) => {
+                    self.torn = rest.len();
+                    "an unfinished record"
                 }
-                Parsed::Damaged(why) => {
-                    let next = following(&rest);
-                    if self.notices.last().is_none_or(|last| last.at != self.at as u64) {
-                        self.notice(next.unwrap_or(rest.len()), why);
-                    }
-                    self.at += next?;
-                }
-            }
+            };
+            self.notice(next.unwrap_or(rest.len()), why);
+            self.at += next.unwrap_or(rest.len());
         }
     }
-}
-
-/// Where the record after a damaged one begins, if the length of that was not what is damaged.
-fn following(rest: &Bytes) -> Option<usize> {
-    let length: [u8; 4] = rest.get(..4)?.try_into().ok()?;
-    let next = HEAD.checked_add(u32::from_le_bytes(length) as usize)?;
-    let after = rest.get(next..)?;
-    matches!(record::decode(&rest.slice_ref(after)), Parsed::Record(..)).then_some(next)
 }
 
 /// One line of a conversation as it was on a wire.

@@ -307,6 +307,18 @@ pub(crate) fn decode(bytes: &Bytes) -> Parsed {
     }
 }
 
+/// Where in `rest`, which begins with something that is no record, the next one begins. `before` is the number of the last
+/// one: that of the next is a little greater, which tells most places apart without a checksum.
+pub(crate) fn following(rest: &Bytes, before: u64) -> Option<usize> {
+    /// So many records in a row are not lost.
+    const FAR: u64 = 1 << 20;
+    (1..rest.len().saturating_sub(HEAD + INNER - 1)).find(|at| {
+        let Some(number) = rest[at + HEAD..].first_chunk::<8>() else { return false };
+        (before + 1..before + FAR).contains(&u64::from_le_bytes(*number))
+            && matches!(decode(&rest.slice(*at..)), Parsed::Record(..))
+    })
+}
+
 fn body(kind: u8, bytes: Bytes) -> Option<Record> {
     fn json<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Option<T> {
         serde_json::from_slice(bytes).ok()

@@ -63,7 +63,7 @@ fn mend(folder: &Path, path: &Path) -> io::Result<Option<Recovered>> {
                 records += 1;
                 last = number;
             }
-            (whole, cut) = (reader.whole(), reader.rest());
+            (whole, cut) = (reader.whole(), reader.torn());
         }
         // Killed before the first line was whole.
         Err(SegmentError::Magic { .. }) if file.metadata()?.len() < MAGIC.len() as u64 => {
