@@ -88,8 +88,12 @@ pub(super) struct Publisher {
     last: u64,
     /// Whether something of this epoch may be stored though nobody knows of it.
     tried: bool,
-    /// Whether the events before the first that waits were sent by another process.
+    /// Whether the events are another process's, which a crash has left.
     resumed: bool,
+    /// Whether it is known where in the stream the events stand.
+    placed: bool,
+    /// Everything up to this number was found in the stream; what the spool still has of it is not sent again.
+    found: u64,
     /// Which connection this is.
     connection: u64,
     proved: Instant,
@@ -133,6 +137,8 @@ impl Publisher {
             last: 0,
             tried: false,
             resumed: false,
+            placed: false,
+            found: 0,
             connection: 0,
             proved: Instant::now(),
             retry: None,
@@ -210,7 +216,10 @@ impl Publisher {
         if (!up || another) && self.state != State::Fenced {
             self.unclaim();
         }
-        self.refill();
+        if self.refill() {
+            // Whoever called looks whether that was all.
+            return tokio::task::yield_now().await;
+        }
         self.write_again();
         if up && self.state == State::Unclaimed && !self.pending.is_empty() && self.retry.is_none() {
             // It may turn out that everything is stored: whoever called looks before anything is waited for. Nobody
@@ -339,8 +348,9 @@ impl Publisher {
         }
     }
 
-    /// Everything up to `seq` is stored.
+    /// Everything up to `seq` was found in the stream.
     fn stored(&mut self, seq: u64) {
+        self.found = seq;
         self.forget(seq);
         self.release();
     }
@@ -348,8 +358,7 @@ impl Publisher {
     fn forget(&mut self, seq: u64) {
         while let Some(line) = self.pending.pop_front_if(|line| line.seq <= seq) {
             self.held -= line.payload.len();
-            self.unstored -= 1;
-            self.shared.counts.waiting.fetch_sub(1, Ordering::Relaxed);
+            self.discount(1);
         }
         while let Some((_, waiter, end)) = self.ends.pop_front_if(|(number, _, _)| *number <= seq) {
             let _ = waiter.send(end);
@@ -364,20 +373,31 @@ impl Publisher {
         }
     }
 
-    /// Takes back from the spool what did not fit into memory.
-    fn refill(&mut self) {
-        if self.spool.has_more() && self.pending.len() < self.shared.window && self.held < MEMORY {
-            match self.spool.more(MEMORY / 2) {
-                Ok(lines) => {
-                    self.held += lines.iter().map(|line| line.payload.len()).sum::<usize>();
-                    self.pending.extend(lines);
-                }
-                Err(error) => {
-                    self.shared.say_once(Level::Error, &format!("cannot read the spool again: {error}"));
-                    self.retry = Some(Instant::now() + PAUSE);
-                }
-            }
+    /// So many events no longer wait.
+    fn discount(&mut self, less: u64) {
+        self.unstored -= less;
+        self.shared.counts.waiting.fetch_sub(less, Ordering::Relaxed);
+    }
+
+    /// Takes back from the spool what did not fit into memory. True when it was read and none of it has to be sent.
+    fn refill(&mut self) -> bool {
+        if !self.spool.has_more() || self.pending.len() >= self.shared.window || self.held >= MEMORY {
+            return false;
         }
+        let mut lines = match self.spool.more(MEMORY / 2) {
+            Ok(lines) => lines,
+            Err(error) => {
+                self.shared.say_once(Level::Error, &format!("cannot read the spool again: {error}"));
+                self.retry = Some(Instant::now() + PAUSE);
+                return false;
+            }
+        };
+        let read = lines.len();
+        lines.retain(|line| line.seq > self.found);
+        self.discount((read - lines.len()) as u64);
+        self.held += lines.iter().map(|line| line.payload.len()).sum::<usize>();
+        self.pending.extend(lines);
+        self.pending.is_empty()
     }
 }
 

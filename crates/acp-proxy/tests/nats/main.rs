@@ -5,6 +5,7 @@ mod agent;
 mod control;
 mod faults;
 mod input;
+mod left;
 mod order;
 mod seats;
 #[allow(dead_code, reason = "others use the rest")]

@@ -12,7 +12,7 @@ impl Publisher {
     pub(super) async fn sync(&mut self) {
         self.flight.give_up();
         match self.look().await {
-            Ok(true) => self.state = State::Probing,
+            Ok(true) => (self.state, self.placed) = (State::Probing, true),
             Ok(false) => self.fence(),
             Err(why) => {
                 let words = format!("cannot look at what NATS has stored: {why}; trying again");
@@ -32,7 +32,8 @@ impl Publisher {
                 self.claimed = true;
                 return self.mend(last).await;
             }
-            Some(_) if self.claimed => return Ok(false),
+            // What a crash has left is older than what somebody else has stored since they took the session over.
+            Some(last) if self.claimed || (self.resumed && last.epoch > self.epoch) => return Ok(false),
             Some(last) => {
                 // Of an epoch that a crash has left, or of what went out before the connection broke, something may be
                 // stored before what somebody else stored since.
@@ -53,9 +54,8 @@ impl Publisher {
     /// its place.
     async fn mend(&mut self, last: LastEvent) -> Result<bool, String> {
         let first = self.pending.front().map_or(self.seq + 1, |line| line.seq);
-        // What another process sent, it sent over one connection. Where it stands in the stream is not known.
-        if last.seq < first || self.resumed {
-            self.resumed = false;
+        // What another process sent, it sent over one connection.
+        if last.seq < first || !self.placed {
             self.last = last.sequence;
             self.stored(last.seq);
             return Ok(true);
