@@ -236,3 +236,13 @@ async fn a_server_that_does_not_stream_is_understood() {
     assert!(pieces.contains(&call) && pieces.contains(&Piece::Thought("hm".to_owned())), "{pieces:?}");
     assert_eq!(pieces.last(), Some(&Piece::Usage { input: 3, output: 2 }));
 }
+
+#[tokio::test]
+async fn an_answer_that_says_that_there_was_no_error_is_one() {
+    let body = json!({"id": "r", "status": "completed", "error": null, "output": [
+        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "in one piece"}]},
+    ], "usage": {"input_tokens": 3, "output_tokens": 2}});
+    let server = Raw::bytes(http("200 OK", "application/json", "", &body.to_string())).await;
+    let (outcome, pieces) = ask(&*provider("openai-responses", &server.url), words("hello")).await;
+    assert_eq!((outcome, text(&pieces).as_str()), (Ok(Stop::EndTurn), "in one piece"));
+}

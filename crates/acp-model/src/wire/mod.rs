@@ -212,10 +212,10 @@ pub fn write_error(wire: Wire, status: u16, kind: Option<&str>, message: &str) -
     }
 }
 
-/// The kind and message of an error answer, of any vendor.
+/// The kind and message of an error answer, of any vendor. Some vendors say in every answer that there was no error.
 pub fn read_error(body: &Value) -> Option<(String, String)> {
     let body = body.as_array().and_then(|list| list.first()).unwrap_or(body);
-    let error = body.get("error")?;
+    let error = body.get("error").filter(|error| !error.is_null())?;
     if let Some(text) = error.as_str() {
         return Some((String::new(), text.to_owned()));
     }

@@ -36,8 +36,13 @@ impl Agent {
         turn.cancel = Some(how);
         match turn.wait.take() {
             Some(Wait::Reply { id, .. }) => {
-                if self.owed(id) {
+                let then = self.pending.get(&id).map(|pending| &pending.then);
+                let cleaning = matches!(then, Some(Await::Cleanup));
+                if cleaning || then.is_some_and(decides) {
                     self.wait(session, Wait::Reply { id, until: Some(now + PATIENCE) });
+                    if cleaning {
+                        self.wind_down(session);
+                    }
                     return;
                 }
                 if let Some(pending) = self.pending.remove(&id) {
@@ -55,15 +60,6 @@ impl Agent {
         }
         self.wind_down(session);
         self.schedule(session);
-    }
-
-    /// Whether the answer to this request still matters to a cancelled turn: the client must answer a pending
-    /// permission request with `cancelled`, and a terminal on its way must be released.
-    fn owed(&self, id: i64) -> bool {
-        matches!(
-            self.pending.get(&id).map(|pending| &pending.then),
-            Some(Await::Work(_, Stage::Permission | Stage::Created) | Await::Cleanup)
-        )
     }
 
     /// `$/cancel_request` from the client.
@@ -100,4 +96,10 @@ impl Agent {
             }
         }
     }
+}
+
+/// Whether how a cancelled turn winds down depends on this answer: the client must answer a pending permission request
+/// with `cancelled`, and a terminal on its way must be released.
+fn decides(then: &Await) -> bool {
+    matches!(then, Await::Work(_, Stage::Permission | Stage::Created))
 }

@@ -17,8 +17,8 @@ pub(super) struct Session {
     pub(super) servers: Vec<Server>,
     /// What the person allowed or rejected for good, see [`super::job::Job::standing`].
     pub(super) standing: BTreeMap<String, bool>,
-    /// The request to answer once the running turn has ended.
-    pub(super) ending: Option<(Ending, Option<Duration>)>,
+    /// The requests to answer once the running turn has ended.
+    pub(super) endings: Vec<(Ending, Option<Duration>)>,
     /// What to tell the person with the next answer.
     pub(super) news: Vec<String>,
     /// Whose task it works on.
@@ -60,7 +60,7 @@ impl Session {
             turn: None,
             servers: Vec::new(),
             standing: BTreeMap::new(),
-            ending: None,
+            endings: Vec::new(),
             news: Vec::new(),
             parent: None,
         }

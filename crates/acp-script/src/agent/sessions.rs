@@ -183,7 +183,7 @@ impl Agent {
         let until = self.config.request_limit.map(|limit| self.now + limit);
         let Some(session) = self.sessions.get_mut(id) else { return };
         let busy = session.turn.is_some();
-        session.ending = Some((ending, until));
+        session.endings.push((ending, until));
         if busy {
             self.cancel(id, Cancel::Session);
         } else {
@@ -193,18 +193,18 @@ impl Agent {
 
     /// Finishes what [`Agent::end_session`] began, once no turn runs any more.
     pub(super) fn ended(&mut self, id: &str) {
-        let Some((ending, _)) = self.sessions.get_mut(id).and_then(|session| session.ending.take()) else {
+        let Some(session) = self.sessions.get_mut(id) else { return };
+        let endings = std::mem::take(&mut session.endings);
+        if endings.is_empty() {
             return;
-        };
+        }
         self.shut(id);
-        let request = match ending {
-            Ending::Close(request) => request,
-            Ending::Delete(request) => {
-                self.outbox.push_back(Effect::DeleteSession(id.to_owned()));
-                request
-            }
-        };
-        self.respond(&request, &json!({}));
+        if endings.iter().any(|(ending, _)| matches!(ending, Ending::Delete(_))) {
+            self.outbox.push_back(Effect::DeleteSession(id.to_owned()));
+        }
+        for (Ending::Close(request) | Ending::Delete(request), _) in endings {
+            self.respond(&request, &json!({}));
+        }
     }
 
     /// Puts the session away and ends its MCP connections.
@@ -297,7 +297,7 @@ impl Agent {
     /// When a request that waits has waited too long.
     pub(super) fn parked_until(&self) -> Option<Duration> {
         let parked = self.parked.values().filter_map(|(until, _)| *until);
-        let ending = self.sessions.values().filter_map(|open| open.ending.as_ref()?.1);
+        let ending = self.sessions.values().flat_map(|open| &open.endings).filter_map(|(_, until)| *until);
         parked.chain(ending).min()
     }
 
@@ -312,11 +312,8 @@ impl Agent {
         }
         let mut requests = Vec::new();
         for open in self.sessions.values_mut() {
-            if let Some((Ending::Close(request) | Ending::Delete(request), _)) =
-                open.ending.take_if(|(_, until)| late(until))
-            {
-                requests.push(request);
-            }
+            let given_up = open.endings.extract_if(.., |(_, until)| late(until));
+            requests.extend(given_up.map(|(Ending::Close(request) | Ending::Delete(request), _)| request));
         }
         for request in requests {
             self.refuse(&request, &too_late());

@@ -40,6 +40,8 @@ pub(crate) struct Desk {
     pub(crate) abandoned: Vec<Token>,
     pub(crate) stored: Option<Record>,
     pub(crate) fetches: Vec<Token>,
+    /// Sessions that it wants forgotten.
+    pub(crate) deleted: Vec<String>,
     /// Connections to MCP servers that it wants.
     pub(crate) servers: Vec<McpKey>,
     /// Calls of their tools.
@@ -61,6 +63,7 @@ impl Desk {
             abandoned: Vec::new(),
             stored: None,
             fetches: Vec::new(),
+            deleted: Vec::new(),
             servers: Vec::new(),
             called: Vec::new(),
             next: 100,
@@ -130,6 +133,7 @@ impl Desk {
                 }
                 Effect::McpConnect { key, .. } => self.servers.push(key),
                 Effect::McpCall { key, token, tool, .. } => self.called.push((token, key, tool)),
+                Effect::DeleteSession(session) => self.deleted.push(session),
                 Effect::SessionClosed(_) => {}
                 other => panic!("nobody asked for {other:?}"),
             }

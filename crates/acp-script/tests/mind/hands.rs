@@ -40,6 +40,29 @@ fn a_command_of_its_own_shows_its_output_and_no_terminal() {
 }
 
 #[test]
+fn a_turn_that_is_cancelled_while_a_terminal_is_released_ends_then() {
+    for (config, answered) in
+        [(config(), true), (config(), false), (AgentConfig::default(), true), (AgentConfig::default(), false)]
+    {
+        let mut desk = Desk::new(config, &json!({ "fs": { "readTextFile": true }, "terminal": true }));
+        let prompt = desk.prompt("Run the command 'make'. Read notes.txt.");
+        desk.allow();
+        desk.reply("terminal/create", &json!({ "terminalId": "t" }));
+        desk.reply("terminal/wait_for_exit", &json!({ "exitCode": 0, "signal": null }));
+        desk.reply("terminal/output", &json!({ "output": "built", "truncated": false }));
+        desk.cancel();
+        match answered {
+            true => desk.reply("terminal/release", &json!({})),
+            false => desk.pass(2),
+        }
+        assert_eq!(desk.answer(prompt)["result"]["stopReason"], "cancelled");
+        let times = |method: &str| desk.sent.iter().filter(|frame| frame["method"] == method).count();
+        assert_eq!((times("terminal/release"), times("fs/read_text_file")), (1, 0));
+        assert_eq!(desk.states("run_command").last().map(String::as_str), Some("completed"));
+    }
+}
+
+#[test]
 fn writes_and_commands_wait_for_permission_and_reads_do_not() {
     let mut desk = Desk::new(config(), &json!({}));
     desk.prompt("Write 'x' to a.txt");

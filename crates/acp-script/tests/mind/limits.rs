@@ -99,6 +99,19 @@ fn after_logging_out_nothing_works_until_somebody_signs_in_again() {
 }
 
 #[test]
+fn everyone_who_ends_a_session_is_answered_when_its_turn_has_ended() {
+    let mut desk = Desk::new(config(), &json!({ "terminal": true }));
+    let prompt = desk.prompt("Run the command 'make'");
+    let named = json!({ "sessionId": desk.session });
+    let ends = ["session/close", "session/delete", "session/close"].map(|method| desk.ask(method, &named));
+    assert!(ends.iter().all(|id| desk.find(*id).is_none()), "the client owes an answer");
+    desk.reply("session/request_permission", &json!({ "outcome": { "outcome": "cancelled" } }));
+    assert_eq!(desk.answer(prompt)["result"]["stopReason"], "cancelled");
+    assert!(ends.iter().all(|id| desk.answer(*id).get("result").is_some()));
+    assert_eq!(desk.deleted, [desk.session.as_str()]);
+}
+
+#[test]
 fn a_prompt_that_overtakes_a_load_is_not_lost() {
     let mut desk = Desk::new(config(), &json!({}));
     let id = desk.session.clone();
