@@ -261,8 +261,16 @@ impl Event {
 
     /// Appends the event as one line of JSON, without a line end.
     pub fn write(&self, out: &mut Vec<u8>) {
+        let begin = out.len();
         // Writing to memory does not fail, and nothing in an event has keys that are not text.
-        let _ = serde_json::to_writer(out, self);
+        let _ = serde_json::to_writer(&mut *out, self);
+        // What a peer sent is kept as it came, and it may have sent JSON of several lines. In JSON, line ends are nothing
+        // but white space.
+        for byte in &mut out[begin..] {
+            if matches!(byte, b'\n' | b'\r') {
+                *byte = b' ';
+            }
+        }
     }
 
     /// Its place in the session.

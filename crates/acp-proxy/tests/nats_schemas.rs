@@ -89,6 +89,23 @@ fn events() -> Vec<Event> {
 }
 
 #[test]
+fn an_event_is_one_line_whatever_a_peer_has_sent() {
+    let update = "{\r\n  \"sessionUpdate\": \"plan\",\n  \"entries\": [\n    \"a\\nb\"\n  ]\n}";
+    let line = format!(
+        "{{\"jsonrpc\":\"2.0\",\"method\":\"session/update\",\"params\":{{\"sessionId\":\"s\",\"update\":{update}}}}}"
+    );
+    let (mut narrator, mut told) = (Narrator::default(), Vec::new());
+    narrator.hear(Direction::AgentToClient, &Frame::parse(line), &mut told);
+    let (_, body) = told.remove(0);
+    let event = Event { session: "s".into(), epoch: 7, seq: 1, at: 1, task: None, body };
+    let json = event.to_json();
+    assert!(!json.contains(&b'\n') && !json.contains(&b'\r'), "{event}");
+    let Body::Update(again) = Event::parse(&json).expect("an event").body else { panic!("{event}") };
+    let [again, update] = [again.update.get(), update].map(|text| text.parse::<Value>().expect("JSON"));
+    assert_eq!(again, update);
+}
+
+#[test]
 fn every_kind_of_event_fits_its_schema_and_comes_back_as_it_was() {
     let events = events();
     let kinds: Vec<&str> = events.iter().map(|event| event.body.kind()).collect();

@@ -16,6 +16,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use super::connect::{Access, AccessError, Standing};
 use super::ledger::Claim;
+use super::private;
 use super::publisher::{Item, Publisher, What};
 use super::spool::leftovers;
 use super::streams::{StreamError, Streams};
@@ -153,14 +154,19 @@ impl Nats {
     pub async fn start(settings: Settings, say: Say) -> Result<Nats, NatsError> {
         let folder = settings.spool.clone();
         let wrong = |error| NatsError::Spool { folder: folder.clone(), error };
-        std::fs::create_dir_all(&settings.spool).map_err(wrong)?;
-        let lock = std::fs::File::create(settings.spool.join("lock")).map_err(wrong)?;
+        private::folder(&settings.spool).map_err(wrong)?;
+        let lock = private::file(&settings.spool.join("lock")).map_err(wrong)?;
         lock.try_lock().map_err(|error| match error {
             std::fs::TryLockError::WouldBlock => NatsError::SpoolInUse(settings.spool.clone()),
             std::fs::TryLockError::Error(error) => NatsError::Spool { folder: settings.spool.clone(), error },
         })?;
         // Before any session begins here: its events are not what a crash has left.
-        let left = leftovers(&settings.spool).map_err(|error| NatsError::Spool { folder, error })?;
+        let (left, unread) =
+            leftovers(&settings.spool).map_err(|error| NatsError::Spool { folder, error })?;
+        for path in unread {
+            let words = format!("nothing in {} is an event: it is kept and not sent", path.display());
+            say(&Saying::plain(Level::Error, &words));
+        }
         let proxy = super::trace::random_id();
         let (client, raw) =
             settings.access.connect(&format!("acp proxy {}", settings.agent), true, &say).await?;

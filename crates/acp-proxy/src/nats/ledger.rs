@@ -1,5 +1,6 @@
 //! What is known of tasks: their claims and results in NATS, and on disk the ones that this proxy has begun.
 
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::hub::Shared;
 use super::payload::{DeadLetter, State, Status, TaskResult};
+use super::private;
 use super::subject::token;
 use super::trace::TRACEPARENT;
 use crate::event::{Body, Event, Role, TurnEnd, VERSION};
@@ -262,8 +264,9 @@ impl Shared {
 
     /// Writes down that a task is being begun here.
     pub(super) fn remember(&self, claim: &Claim) {
-        let stored = std::fs::create_dir_all(self.claims())
-            .and_then(|()| std::fs::write(self.claim_file(&claim.task), json(claim)));
+        let stored = private::folder(&self.claims())
+            .and_then(|()| private::file(&self.claim_file(&claim.task)))
+            .and_then(|mut file| file.write_all(&json(claim)));
         if let Err(error) = stored {
             self.say(Level::Error, &format!("cannot write down that a task has begun: {error}"));
         }

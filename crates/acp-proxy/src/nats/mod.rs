@@ -12,6 +12,7 @@ mod hear;
 mod hub;
 mod ledger;
 pub mod payload;
+mod private;
 mod publisher;
 mod seat;
 mod serve;

@@ -25,7 +25,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use super::connect::Standing;
 use super::hub::Shared;
-use super::spool::{Left, Line, Spool};
+use super::spool::{Left, Line, Read, Spool};
 use super::subject::token;
 use crate::aggregate::Aggregator;
 use crate::event::{Body, TurnEnd};
@@ -375,6 +375,8 @@ impl Publisher {
 
     /// So many events no longer wait.
     fn discount(&mut self, less: u64) {
+        // A file that somebody has written to may have any number of lines.
+        let less = less.min(self.unstored);
         self.unstored -= less;
         self.shared.counts.waiting.fetch_sub(less, Ordering::Relaxed);
     }
@@ -384,8 +386,8 @@ impl Publisher {
         if !self.spool.has_more() || self.pending.len() >= self.shared.window || self.held >= MEMORY {
             return false;
         }
-        let mut lines = match self.spool.more(MEMORY / 2) {
-            Ok(lines) => lines,
+        let Read { mut lines, unread } = match self.spool.more(MEMORY / 2) {
+            Ok(read) => read,
             Err(error) => {
                 self.shared.say_once(Level::Error, &format!("cannot read the spool again: {error}"));
                 self.retry = Some(Instant::now() + PAUSE);
@@ -394,7 +396,15 @@ impl Publisher {
         };
         let read = lines.len();
         lines.retain(|line| line.seq > self.found);
-        self.discount((read - lines.len()) as u64);
+        self.discount((read - lines.len()) as u64 + unread);
+        if unread > 0 {
+            let words = format!(
+                "{unread} lines of session {:?} in the spool in {} are no events and cannot be sent; the file is kept as *.unread",
+                self.session,
+                self.shared.spool.display()
+            );
+            self.shared.say(Level::Error, &words);
+        }
         self.held += lines.iter().map(|line| line.payload.len()).sum::<usize>();
         self.pending.extend(lines);
         self.pending.is_empty()

@@ -3,16 +3,19 @@
 //! An event is written here before it is sent, and a segment goes when all of it is stored. What is left after a crash is
 //! sent by the next proxy that uses the folder.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, BufRead, BufReader, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use serde::de::IgnoredAny;
 
+use super::private;
 use super::subject::token;
-use crate::event::Event;
+use crate::event::VERSION;
 
 /// A segment that is longer is followed by another.
 const SEGMENT: u64 = 4 * 1024 * 1024;
@@ -27,7 +30,16 @@ pub(super) struct Spool {
     next: u64,
     /// Where the first event lies that is only here.
     cursor: Option<Cursor>,
+    /// The ending of new segments.
+    ending: &'static str,
 }
+
+/// The ending of a segment that is sent after a crash.
+const WAITING: &str = "ndjson";
+/// The ending of what is kept and never sent.
+const ASIDE: &str = "fenced";
+/// The ending of what is kept because it cannot be read.
+const UNREAD: &str = "unread";
 
 #[derive(Clone, Debug)]
 struct Segment {
@@ -36,6 +48,8 @@ struct Segment {
     bytes: u64,
     /// The last event in it.
     last: u64,
+    /// Whether it has lines that are no events.
+    damaged: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -53,6 +67,14 @@ pub(super) struct Line {
     pub(super) trace: Option<Arc<str>>,
 }
 
+/// What was read again.
+#[derive(Debug, Default)]
+pub(super) struct Read {
+    pub(super) lines: Vec<Line>,
+    /// How many lines are no events. Their segments are kept.
+    pub(super) unread: u64,
+}
+
 /// What a crash has left of a session.
 #[derive(Debug)]
 pub(super) struct Left {
@@ -61,8 +83,10 @@ pub(super) struct Left {
     /// The numbers of its first and its last event here.
     pub(super) first: u64,
     pub(super) last: u64,
-    /// How many there are.
+    /// How many lines there are.
     pub(super) count: u64,
+    /// How many of them are no events.
+    pub(super) unread: u64,
     /// In order.
     files: Vec<Segment>,
 }
@@ -76,6 +100,7 @@ impl Spool {
             file: None,
             next: 0,
             cursor: None,
+            ending: WAITING,
         }
     }
 
@@ -115,9 +140,9 @@ impl Spool {
 
     fn begin(&mut self) -> io::Result<()> {
         self.next += 1;
-        let path = self.folder.join(format!("{}.{:06}.ndjson", self.stem, self.next));
-        self.file = Some(OpenOptions::new().append(true).create(true).open(&path)?);
-        self.segments.push_back(Segment { path, number: self.next, bytes: 0, last: 0 });
+        let path = self.folder.join(format!("{}.{:06}.{}", self.stem, self.next, self.ending));
+        self.file = Some(private::appended(&path)?);
+        self.segments.push_back(Segment { path, number: self.next, bytes: 0, last: 0, damaged: false });
         Ok(())
     }
 
@@ -125,13 +150,14 @@ impl Spool {
     pub(super) fn stored(&mut self, seq: u64) {
         while self.segments.len() > 1 && self.segments.front().is_some_and(|segment| segment.last <= seq) {
             if let Some(segment) = self.segments.pop_front() {
-                let _ = std::fs::remove_file(&segment.path);
+                segment.remove();
             }
         }
         if self.segments.len() == 1
             && let (Some(segment), Some(file)) = (self.segments.front_mut(), &self.file)
             && segment.bytes > 0
             && segment.last <= seq
+            && !segment.damaged
             && file.set_len(0).is_ok()
         {
             segment.bytes = 0;
@@ -144,48 +170,49 @@ impl Spool {
     }
 
     /// Reads what is only here, as much as `most` bytes allow, and at least one line.
-    pub(super) fn more(&mut self, most: usize) -> io::Result<Vec<Line>> {
-        let mut lines = Vec::new();
-        let mut read = 0;
+    pub(super) fn more(&mut self, most: usize) -> io::Result<Read> {
+        let mut all = Read::default();
+        let mut bytes = 0;
         while let Some(cursor) = self.cursor {
-            let Some(segment) = self.segments.iter().find(|segment| segment.number == cursor.segment) else {
+            let Some(segment) = self.segments.iter_mut().find(|segment| segment.number == cursor.segment)
+            else {
                 self.cursor = None;
                 break;
             };
-            let before = (lines.len(), read);
-            let offset = match segment.read(cursor.offset, most, &mut read, &mut lines) {
-                Ok(offset) => offset,
+            let (offset, read) = match segment.read(cursor.offset, most.saturating_sub(bytes)) {
+                Ok(read) => read,
                 // What was read before goes out; this segment is tried again.
-                Err(_) if before.0 > 0 => {
-                    lines.truncate(before.0);
-                    return Ok(lines);
-                }
+                Err(_) if !all.lines.is_empty() => return Ok(all),
                 Err(error) => return Err(error),
             };
+            bytes += usize::try_from(offset - cursor.offset).unwrap_or(usize::MAX);
+            segment.damaged |= read.unread > 0;
+            let whole = segment.bytes;
+            all.lines.extend(read.lines);
+            all.unread += read.unread;
             let next = self.segments.iter().find(|next| next.number > cursor.segment);
             self.cursor = match next {
-                _ if offset < segment.bytes => Some(Cursor { offset, ..cursor }),
+                _ if offset < whole => Some(Cursor { offset, ..cursor }),
                 Some(next) => Some(Cursor { segment: next.number, offset: 0 }),
                 None => None,
             };
-            if read >= most {
+            if bytes >= most {
                 break;
             }
         }
-        Ok(lines)
+        Ok(all)
     }
 
     /// Nothing more comes, and everything is stored.
     pub(super) fn remove(&mut self) {
         self.file = None;
-        for segment in self.segments.drain(..) {
-            let _ = std::fs::remove_file(&segment.path);
-        }
+        self.segments.drain(..).for_each(|segment| segment.remove());
     }
 
-    /// What is here can never be sent: it is put aside under a name that no proxy looks for. Returns where.
+    /// What is here can never be sent, nor what comes: it is put aside under a name that no proxy looks for. Returns
+    /// where.
     pub(super) fn put_aside(&mut self) -> Option<PathBuf> {
-        self.file = None;
+        (self.file, self.cursor, self.ending) = (None, None, ASIDE);
         let paths: Vec<PathBuf> =
             self.segments.drain(..).filter(|segment| segment.bytes > 0).map(|segment| segment.path).collect();
         aside(&paths)
@@ -193,35 +220,51 @@ impl Spool {
 }
 
 impl Segment {
-    /// Reads events from `offset` on until `read` has reached `most`, or the end; where the next one lies.
-    fn read(&self, offset: u64, most: usize, read: &mut usize, lines: &mut Vec<Line>) -> io::Result<u64> {
+    /// Reads about so many bytes from `begin` on, and at least one line; where the next one lies.
+    fn read(&self, begin: u64, most: usize) -> io::Result<(u64, Read)> {
         let mut reader = BufReader::new(File::open(&self.path)?);
-        reader.seek(SeekFrom::Start(offset))?;
-        let (mut offset, mut line) = (offset, Vec::new());
-        while *read < most && offset < self.bytes && reader.read_until(b'\n', &mut line)? > 0 {
+        reader.seek(SeekFrom::Start(begin))?;
+        let (mut read, mut line, mut offset) = (Read::default(), Vec::new(), begin);
+        let until = begin.saturating_add(most as u64).min(self.bytes);
+        while offset < until && reader.read_until(b'\n', &mut line)? > 0 {
             offset += line.len() as u64;
-            *read += line.len();
-            lines.extend(parse(&line));
+            match parse(&line) {
+                Some(line) => read.lines.push(line),
+                None => read.unread += 1,
+            }
             line.clear();
         }
-        Ok(offset)
+        if offset == begin && begin < until {
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file is shorter than it was"));
+        }
+        Ok((offset, read))
+    }
+
+    /// Everything in it that can be sent is stored.
+    fn remove(&self) {
+        let _ = match self.damaged {
+            true => std::fs::rename(&self.path, self.path.with_extension(UNREAD)),
+            false => std::fs::remove_file(&self.path),
+        };
     }
 }
 
-/// What a crash has left in a folder. What is no event at all is put aside.
-pub(super) fn leftovers(folder: &Path) -> io::Result<Vec<Left>> {
+/// What a crash has left in a folder, and the files in which no line is an event: these are put aside.
+pub(super) fn leftovers(folder: &Path) -> io::Result<(Vec<Left>, Vec<PathBuf>)> {
     let mut paths: Vec<PathBuf> = std::fs::read_dir(folder)?
         .filter_map(|entry| entry.ok().map(|entry| entry.path()))
-        .filter(|path| path.extension().is_some_and(|extension| extension == "ndjson"))
+        .filter(|path| path.extension().is_some_and(|extension| extension == WAITING))
         .collect();
     paths.sort();
-    let mut left: Vec<Left> = Vec::new();
+    let (mut left, mut unread): (Vec<Left>, Vec<PathBuf>) = (Vec::new(), Vec::new());
     for path in paths {
         let Some(found) = leftover(&path)? else {
             if std::fs::metadata(&path)?.len() == 0 {
                 let _ = std::fs::remove_file(&path);
             } else {
-                let _ = std::fs::rename(&path, path.with_extension("unread"));
+                let aside = path.with_extension(UNREAD);
+                let _ = std::fs::rename(&path, &aside);
+                unread.push(aside);
             }
             continue;
         };
@@ -231,35 +274,41 @@ pub(super) fn leftovers(folder: &Path) -> io::Result<Vec<Left>> {
         }
     }
     left.sort_by_key(|left| left.epoch);
-    Ok(left)
+    Ok((left, unread))
 }
 
 /// What one file has: nothing of it is held, since it may be long.
 fn leftover(path: &Path) -> io::Result<Option<Left>> {
     let mut reader = BufReader::new(File::open(path)?);
-    let (mut found, mut line, mut bytes) = (None::<Left>, Vec::new(), 0);
+    let (mut found, mut line) = (None::<Left>, Vec::new());
+    let (mut bytes, mut count, mut unread) = (0, 0, 0);
     while reader.read_until(b'\n', &mut line)? > 0 {
         // A line that was torn is the last.
         if !line.ends_with(b"\n") {
             break;
         }
         bytes += line.len() as u64;
-        if let Ok(event) = Event::parse(&line) {
+        count += 1;
+        if let Some(head) = head(&line) {
             let left = found.get_or_insert_with(|| Left {
-                first: event.seq,
-                last: event.seq,
+                first: head.seq,
+                last: head.seq,
                 count: 0,
-                session: event.session,
-                epoch: event.epoch,
-                files: vec![Segment { path: path.to_owned(), number: 1, bytes: 0, last: 0 }],
+                unread: 0,
+                session: head.session.into_owned(),
+                epoch: head.epoch,
+                files: Vec::new(),
             });
-            left.last = event.seq;
-            left.count += 1;
+            left.last = head.seq;
+        } else {
+            unread += 1;
         }
         line.clear();
     }
     if let Some(left) = &mut found {
-        left.files.iter_mut().for_each(|file| (file.bytes, file.last) = (bytes, left.last));
+        (left.count, left.unread) = (count, unread);
+        let (path, last) = (path.to_owned(), left.last);
+        left.files.push(Segment { path, number: 1, bytes, last, damaged: unread > 0 });
     }
     Ok(found)
 }
@@ -269,13 +318,14 @@ impl Left {
     fn add(&mut self, more: Left) {
         self.last = more.last;
         self.count += more.count;
+        self.unread += more.unread;
         self.files.extend(more.files);
         (1..).zip(&mut self.files).for_each(|(number, file)| file.number = number);
     }
 
-    /// All of it is stored.
+    /// All of it that can be sent is stored.
     pub(super) fn remove(&self) {
-        self.files.iter().for_each(|file| drop(std::fs::remove_file(&file.path)));
+        self.files.iter().for_each(Segment::remove);
     }
 
     /// It can never be sent.
@@ -288,7 +338,7 @@ impl Left {
 fn aside(paths: &[PathBuf]) -> Option<PathBuf> {
     let mut first = None;
     for path in paths {
-        let name = path.with_extension("fenced");
+        let name = path.with_extension(ASIDE);
         if std::fs::rename(path, &name).is_ok() {
             first.get_or_insert(name);
         }
@@ -296,20 +346,34 @@ fn aside(paths: &[PathBuf]) -> Option<PathBuf> {
     first
 }
 
+/// What makes a line one of our events.
+#[derive(serde::Deserialize)]
+struct Head<'a> {
+    v: u32,
+    #[serde(borrow)]
+    session: Cow<'a, str>,
+    epoch: u64,
+    seq: u64,
+    #[serde(rename = "kind")]
+    _kind: IgnoredAny,
+    #[serde(rename = "data")]
+    _data: IgnoredAny,
+}
+
+fn head(line: &[u8]) -> Option<Head<'_>> {
+    let head: Head<'_> = serde_json::from_slice(line.strip_suffix(b"\n")?).ok()?;
+    (head.v == VERSION).then_some(head)
+}
+
 fn parse(line: &[u8]) -> Option<Line> {
-    #[derive(serde::Deserialize)]
-    struct Head {
-        seq: u64,
-    }
-    let line = line.strip_suffix(b"\n")?;
-    let head: Head = serde_json::from_slice(line).ok()?;
-    Some(Line { seq: head.seq, payload: Bytes::copy_from_slice(line), trace: None })
+    let payload = line.strip_suffix(b"\n")?;
+    Some(Line { seq: head(line)?.seq, payload: Bytes::copy_from_slice(payload), trace: None })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{Body, Closed};
+    use crate::event::{Body, Closed, Event};
 
     fn line(seq: u64) -> Vec<u8> {
         let body = Body::Closed(Closed { reason: "x".repeat(100) });
@@ -319,8 +383,8 @@ mod tests {
         line
     }
 
-    fn seqs(lines: &[Line]) -> Vec<u64> {
-        lines.iter().map(|line| line.seq).collect()
+    fn seqs(read: &Read) -> Vec<u64> {
+        read.lines.iter().map(|line| line.seq).collect()
     }
 
     #[test]
@@ -364,7 +428,7 @@ mod tests {
         let torn = &line(3)[..50];
         spool.append(&[&line(1)[..], &line(2), torn].concat(), 3, true).expect("room");
         drop(spool);
-        let left = leftovers(folder.path()).expect("readable");
+        let (left, _) = leftovers(folder.path()).expect("readable");
         assert_eq!(left.len(), 1);
         let [left] = &left[..] else { panic!("{left:?}") };
         assert_eq!((left.session.as_str(), left.epoch), ("a.b", 7));
@@ -375,7 +439,7 @@ mod tests {
         assert_eq!(seqs(&spool.more(1).expect("lines")), [2]);
         assert!(!spool.has_more());
         assert!(left.put_aside().is_some());
-        assert!(leftovers(folder.path()).expect("readable").is_empty());
+        assert!(leftovers(folder.path()).expect("readable").0.is_empty());
     }
 
     #[test]
@@ -383,9 +447,27 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::write(folder.path().join("later.ndjson"), "{\"v\":9}\n").expect("written");
         std::fs::write(folder.path().join("none.ndjson"), "").expect("written");
-        assert!(leftovers(folder.path()).expect("readable").is_empty());
+        let (left, unread) = leftovers(folder.path()).expect("readable");
+        assert!(left.is_empty());
+        assert_eq!(unread, [folder.path().join("later.unread")]);
         let names = std::fs::read_dir(folder.path()).expect("a folder").flatten();
         let names: Vec<_> = names.map(|entry| entry.file_name()).collect();
         assert_eq!(names, ["later.unread"]);
+    }
+
+    #[test]
+    fn lines_that_are_no_events_are_counted_and_kept() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("a=b.7.000001.ndjson");
+        std::fs::write(&path, [&line(1)[..], b"  \"seq\": 2,\n}\n", &line(3)].concat()).expect("written");
+        let (left, _) = leftovers(folder.path()).expect("readable");
+        let [left] = &left[..] else { panic!("{left:?}") };
+        assert_eq!((left.first, left.last, left.count, left.unread), (1, 3, 4, 2));
+        let mut spool = Spool::new(folder.path(), "a.b", 7);
+        spool.adopt(left);
+        let read = spool.more(usize::MAX).expect("lines");
+        assert_eq!((seqs(&read), read.unread), (vec![1, 3], 2));
+        left.remove();
+        assert!(!path.exists() && path.with_extension("unread").exists());
     }
 }

@@ -110,3 +110,23 @@ async fn a_session_that_somebody_else_has_since_is_not_taken_back_by_an_old_spoo
     assert_eq!(wreck.stored().await, [theirs.place()]);
     site.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lines_that_are_no_events_are_told_and_kept() {
+    let Some(wreck) = Wreck::found().await else { return };
+    let torn =
+        [lines(&[event(7, 1, 10)]), b"  \"seq\": 2,\n}\n".to_vec(), lines(&[event(7, 2, 10)])].concat();
+    wreck.spool("s.7.000001.ndjson", &torn);
+    wreck.spool("none.ndjson", b"{}\n");
+    let site = wreck.start().await;
+    within(site.nats.ready()).await;
+    let said = site.said();
+    assert!(
+        said.contains("2 lines of session \"s\"") && said.contains("sent what was left of session \"s\": 2")
+    );
+    assert!(said.contains("none.unread is an event"), "{said}");
+    let report = site.nats.report();
+    assert_eq!((report.stored, report.waiting, wreck.files("ndjson").len()), (2, 0, 0));
+    assert_eq!(wreck.files("unread").len(), 2);
+    site.stop().await;
+}

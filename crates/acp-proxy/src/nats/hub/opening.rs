@@ -70,7 +70,7 @@ async fn recover(
     stop: &mut watch::Receiver<bool>,
 ) {
     for left in left {
-        let count = left.count;
+        let count = left.count - left.unread;
         let session: Arc<str> = Arc::from(left.session.as_str());
         let mut publisher = Publisher::new(shared.clone(), session, left.epoch, ready.clone());
         publisher.resume(&left);
