@@ -30,7 +30,7 @@ pub enum CodeError {
         why: String,
     },
     /// The words of a search do not form a query.
-    #[error("cannot read the query at character {at}: {what}\n  {query}\n  {caret:>at$}", caret = "^")]
+    #[error("cannot read the query at character {at}: {what}\n{}", pointed(query, *at))]
     Query {
         /// The query as given.
         query: String,
@@ -41,8 +41,8 @@ pub enum CodeError {
     },
     /// A structural pattern that is no code of the language.
     #[error(
-        "cannot read the pattern as {language} at line {line}, column {column}: {what}\n  {excerpt}\n  {caret:>column$}",
-        caret = "^"
+        "cannot read the pattern as {language} at line {line}, column {column}: {what}\n{}",
+        pointed(excerpt, *column)
     )]
     Pattern {
         /// The language it was read as.
@@ -78,4 +78,39 @@ pub enum CodeError {
     /// [`crate::Stop::cancel`] was called.
     #[error("cancelled")]
     Cancelled,
+}
+
+/// So many characters are shown before the place of a flaw, and as many from there on.
+const AROUND: usize = 100;
+
+/// The text with a caret under a character, counted from 1; of a long text, the part around it.
+fn pointed(text: &str, at: usize) -> String {
+    let start = at.saturating_sub(AROUND + 1);
+    let mut rest = text.chars().skip(start);
+    let plain = |c: char| if c.is_control() { ' ' } else { c };
+    let shown: String = rest.by_ref().take(2 * AROUND).map(plain).collect();
+    let cut = |yes: bool| if yes { "…" } else { "" };
+    let (before, after) = (cut(start > 0), cut(rest.next().is_some()));
+    let column = at - start + before.chars().count();
+    format!("  {before}{shown}{after}\n  {:>column$}", "^")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flaw_is_pointed_at_wherever_it_stands() {
+        assert_eq!(pointed("one (two", 5), "  one (two\n      ^");
+        assert_eq!(pointed("", 1), "  \n  ^");
+        for (length, at) in [(90, 90), (90, 91), (300, 1), (300, 250), (100_000, 70_000), (100_000, 100_001)]
+        {
+            let text: String = (1..=length).map(|number| if number == at { '(' } else { 'é' }).collect();
+            let shown = pointed(&text, at);
+            let (line, caret) = shown.split_once('\n').expect("two lines");
+            let under: Vec<char> = line.chars().skip(caret.chars().count() - 1).take(1).collect();
+            assert!(line.chars().count() <= 2 * AROUND + 4, "{length} {at}");
+            assert_eq!(under.first().copied(), (at <= length).then_some('('), "{length} {at}");
+        }
+    }
 }

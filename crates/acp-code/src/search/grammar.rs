@@ -49,9 +49,21 @@ pub(super) struct Query {
     pub(super) terms: Vec<Term>,
 }
 
+/// Parentheses in parentheses: reading them, and every look at the tree that they give, goes down as deep.
+const DEEPEST: usize = 100;
+/// A longer query is a text; each of its words would be compared with all the others.
+const LONGEST: usize = 16_000;
+
 /// Reads a query.
 pub(super) fn parse(text: &str) -> Result<Query, CodeError> {
-    let mut parser = Parser { text, tokens: tokens(text)?, at: 0, terms: Vec::new(), excluded: false };
+    if text.chars().nth(LONGEST).is_some() {
+        let what = format!(
+            "the query is longer than {LONGEST} characters; ask in fewer words, or for a text with exact"
+        );
+        return Err(fail(text, LONGEST, &what));
+    }
+    let mut parser =
+        Parser { text, tokens: tokens(text)?, at: 0, terms: Vec::new(), excluded: false, depth: 0 };
     let expr = parser.any()?;
     if let Some(token) = parser.tokens.get(parser.at) {
         return Err(parser.fail(token.at, "a `)` without its `(`"));
@@ -216,6 +228,8 @@ struct Parser<'t> {
     terms: Vec<Term>,
     /// Inside an exclusion: what is read there does not raise scores.
     excluded: bool,
+    /// How many parentheses are open.
+    depth: usize,
 }
 
 enum Sign {
@@ -311,7 +325,13 @@ impl Parser<'_> {
         self.at += 1;
         match kind {
             Kind::Open => {
+                if self.depth == DEEPEST {
+                    let what = format!("parentheses nest deeper than {DEEPEST} here; write it with fewer");
+                    return Err(self.fail(self.tokens[self.at - 1].at, &what));
+                }
+                self.depth += 1;
                 let inside = self.any()?;
+                self.depth -= 1;
                 if self.peek() != Some(&Kind::Close) {
                     return Err(self.fail(at, "this `(` is never closed"));
                 }
