@@ -26,6 +26,7 @@ mod place;
 mod read;
 mod stop;
 mod synonyms;
+mod syntax;
 mod testcode;
 mod walk;
 mod words;

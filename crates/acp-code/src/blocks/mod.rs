@@ -4,19 +4,18 @@ use std::borrow::Cow;
 use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::ops::Range;
 use std::rc::Rc;
 
 use ast_grep_language::{LanguageExt as _, SupportLang};
-use tree_sitter::{Node, Parser, Tree, TreeCursor};
+use tree_sitter::{Node, TreeCursor};
 
 mod kinds;
 mod names;
 
 pub(crate) use kinds::Kind;
 
-use crate::testcode;
+use crate::{Stop, syntax, testcode};
 
 /// A declaration with the comments and attributes in front of it.
 #[derive(Clone, Debug)]
@@ -64,31 +63,30 @@ enum Role {
     Block(Kind),
 }
 
-/// A parser and what each of its node kinds means.
-struct Tools {
-    parser: Parser,
-    roles: Rc<[Role]>,
-}
-
 thread_local! {
-    static TOOLS: RefCell<HashMap<SupportLang, Tools>> = RefCell::new(HashMap::new());
+    static ROLES: RefCell<HashMap<SupportLang, Rc<[Role]>>> = RefCell::new(HashMap::new());
 }
 
 impl<'t> Outline<'t> {
-    /// Reads the file's blocks. Without a language there are none.
-    pub(crate) fn parse(text: Cow<'t, str>, language: Option<SupportLang>) -> Self {
-        let starts = line_starts(text.as_bytes());
-        let mut outline = Self { text, blocks: Vec::new(), starts, comments: Vec::new() };
-        if let Some(language) = language
-            && let Some((tree, roles)) = parse(&outline.text, language)
-        {
+    /// Reads the file's blocks. Without a language there are none. There is no outline when the call has to end.
+    pub(crate) fn parse(text: Cow<'t, str>, language: Option<SupportLang>, stop: &Stop) -> Option<Self> {
+        let mut outline = Self::plain(text);
+        if let Some(language) = language {
+            let tree = syntax::tree(&outline.text, language, &[], stop)?;
             let (text, starts) = (&*outline.text, &*outline.starts);
             let (blocks, comments) = (Vec::new(), Vec::new());
-            let mut finder = Finder { language, text, starts, roles, depth: 0, blocks, comments };
+            let mut finder =
+                Finder { language, text, starts, roles: roles(language), depth: 0, blocks, comments };
             finder.visit(&mut tree.walk(), None, None);
             (outline.blocks, outline.comments) = (finder.blocks, finder.comments);
         }
-        outline
+        Some(outline)
+    }
+
+    /// Lines without blocks.
+    pub(crate) fn plain(text: Cow<'t, str>) -> Self {
+        let starts = line_starts(text.as_bytes());
+        Self { text, blocks: Vec::new(), starts, comments: Vec::new() }
     }
 
     /// How many lines there are.
@@ -159,42 +157,30 @@ pub(crate) fn line_starts(bytes: &[u8]) -> Vec<usize> {
     starts
 }
 
-fn parse(text: &str, language: SupportLang) -> Option<(Tree, Rc<[Role]>)> {
-    TOOLS.with_borrow_mut(|all| {
-        let tools = match all.entry(language) {
-            Entry::Occupied(entry) => entry.into_mut(),
-            Entry::Vacant(entry) => {
-                let mut parser = Parser::new();
-                let grammar = language.get_ts_language();
-                parser.set_language(&grammar).ok()?;
-                entry.insert(Tools { parser, roles: roles(&grammar, language) })
-            }
-        };
-        tools.parser.reset();
-        let tree = tools.parser.parse(text, None)?;
-        Some((tree, Rc::clone(&tools.roles)))
-    })
+/// What the kinds of nodes of a language mean, by their numbers.
+fn roles(language: SupportLang) -> Rc<[Role]> {
+    let made = || {
+        let grammar = language.get_ts_language();
+        let count = u16::try_from(grammar.node_kind_count()).unwrap_or(u16::MAX);
+        (0..count).map(|id| role(&grammar, language, id)).collect()
+    };
+    ROLES.with_borrow_mut(|all| Rc::clone(all.entry(language).or_insert_with(made)))
 }
 
-fn roles(grammar: &tree_sitter::Language, language: SupportLang) -> Rc<[Role]> {
-    let count = u16::try_from(grammar.node_kind_count()).unwrap_or(u16::MAX);
-    (0..count)
-        .map(|id| {
-            let name = grammar.node_kind_for_id(id).unwrap_or_default();
-            if !grammar.node_kind_is_named(id) {
-                Role::Nothing
-            } else if name.contains("comment") {
-                Role::Comment
-            } else if kinds::attributes(language).contains(&name) {
-                Role::Attribute
-            } else if kinds::wrappers(language).contains(&name) {
-                Role::Wrapper
-            } else {
-                let found = kinds::blocks(language).iter().find(|(kind, _)| *kind == name);
-                found.map_or(Role::Nothing, |(_, kind)| Role::Block(*kind))
-            }
-        })
-        .collect()
+fn role(grammar: &tree_sitter::Language, language: SupportLang, id: u16) -> Role {
+    let name = grammar.node_kind_for_id(id).unwrap_or_default();
+    if !grammar.node_kind_is_named(id) {
+        Role::Nothing
+    } else if name.contains("comment") {
+        Role::Comment
+    } else if kinds::attributes(language).contains(&name) {
+        Role::Attribute
+    } else if kinds::wrappers(language).contains(&name) {
+        Role::Wrapper
+    } else {
+        let found = kinds::blocks(language).iter().find(|(kind, _)| *kind == name);
+        found.map_or(Role::Nothing, |(_, kind)| Role::Block(*kind))
+    }
 }
 
 struct Finder<'f> {

@@ -125,7 +125,10 @@ impl Asked<'_> {
         let language = lang::of(&place.path);
         // A whole file is taken as it is, with no look at its blocks.
         let syntax = language.filter(|_| spec.wanted != Wanted::All);
-        let outline = Outline::parse(Cow::Borrowed(&*text), syntax);
+        let Some(outline) = Outline::parse(Cow::Borrowed(&*text), syntax, self.stop) else {
+            self.late = true;
+            return Err(fail(format!("the time was up before the blocks of {shown:?} were found")));
+        };
         let whole_file_is_test = testcode::is_test_path(&shown);
         let mut pieces = Vec::new();
         for cut in cuts(&outline, &spec.wanted, &shown).map_err(&fail)? {

@@ -1,5 +1,6 @@
 //! Structural queries: what the `ast-grep` command of the same version finds.
 
+mod matches;
 mod pattern;
 mod run;
 

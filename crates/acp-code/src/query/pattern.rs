@@ -1,31 +1,48 @@
 //! A pattern in one language, and what every file that matches it must contain.
 
+use std::collections::HashSet;
 use std::ops::Range;
 
 use ast_grep_core::Pattern;
 use ast_grep_core::matcher::{PatternError, PatternNode};
+use ast_grep_core::meta_var::MetaVariable;
 use ast_grep_language::{Language as _, LanguageExt as _, SupportLang};
 use memchr::memmem::Finder;
 
-use crate::CodeError;
+use crate::{CodeError, Stop, syntax};
 
 /// The row of letters before a name is followed so many bytes.
 const BEFORE: usize = 256;
+
+/// A longer pattern is a file; it would be parsed in every language.
+pub(super) const LONGEST: usize = 16_000;
+/// Compiling, matching and dropping a pattern go down as deep as its tree.
+const DEEPEST: usize = 250;
 
 /// A compiled pattern and its literals.
 pub(super) struct Compiled {
     pub(super) language: SupportLang,
     pub(super) pattern: Pattern,
+    /// A named hole stands in it twice: what stood there is compared.
+    pub(super) compares: bool,
     literals: Vec<Literal>,
 }
 
 impl Compiled {
     /// Reads the pattern as code of this language.
     pub(super) fn new(source: &str, language: SupportLang) -> Result<Self, CodeError> {
+        let read = language.pre_process_pattern(source);
+        let tree = syntax::tree(&read, language, &[], &Stop::never());
+        if let Some(node) = tree.as_ref().and_then(|tree| syntax::deeper(tree.root_node(), DEEPEST)) {
+            let what = format!("this nests deeper than {DEEPEST} nodes; give a smaller piece of code");
+            let at = node.start_position();
+            return Err(flaw_at(source, language, &what, (at.row, at.column)));
+        }
         let pattern =
             Pattern::try_new(source, language).map_err(|error| flaw(source, language, &explained(&error)))?;
         let literals = literals(&pattern, language);
-        Ok(Self { language, pattern, literals })
+        let compares = compares(&pattern.node, &mut HashSet::new());
+        Ok(Self { language, pattern, compares, literals })
     }
 
     /// Whether a file with these bytes can match at all. Every literal that is asked for here is one that
@@ -133,6 +150,17 @@ fn named_leaves(node: &PatternNode, names: &[u16], found: &mut Vec<(String, bool
     }
 }
 
+/// Whether a named hole stands in the pattern twice.
+fn compares<'p>(node: &'p PatternNode, seen: &mut HashSet<&'p str>) -> bool {
+    match node {
+        PatternNode::MetaVar {
+            meta_var: MetaVariable::Capture(name, _) | MetaVariable::MultiCapture(name),
+        } => !seen.insert(name),
+        PatternNode::Internal { children, .. } => children.iter().any(|child| compares(child, seen)),
+        _ => false,
+    }
+}
+
 /// The kinds of nodes that are names, in languages whose parsers never end a token inside a name.
 fn names(language: SupportLang) -> Vec<u16> {
     use SupportLang as L;
@@ -171,7 +199,12 @@ fn flaw(source: &str, language: SupportLang, what: &str) -> CodeError {
     let broken = root.dfs().find(|node| node.is_error() || node.is_missing());
     let second = root.children().nth(1);
     let at = if what == SEVERAL { second.or(broken) } else { broken.or(second) };
-    let (row, byte) = at.map_or((0, 0), |node| (node.start_pos().line(), node.start_pos().byte_point().1));
+    flaw_at(source, language, what, at.map_or((0, 0), |node| node.start_pos().byte_point()))
+}
+
+/// The error with its line and the byte in it, both from 0.
+fn flaw_at(source: &str, language: SupportLang, what: &str, (row, byte): (usize, usize)) -> CodeError {
+    let read = language.pre_process_pattern(source);
     let read_line = read.lines().nth(row).unwrap_or_default();
     let column = read_line.get(..byte).map_or(0, |before| before.chars().count()) + 1;
     CodeError::Pattern {

@@ -1,19 +1,13 @@
 //! The walk behind a structural query.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use ast_grep_core::matcher::MatcherExt as _;
-use ast_grep_core::meta_var::MetaVariable;
-use ast_grep_core::tree_sitter::StrDoc;
-use ast_grep_core::{AstGrep, Matcher as _, Node, NodeMatch};
-use ast_grep_language::{LanguageExt as _, SupportLang};
+use ast_grep_language::SupportLang;
 
-use super::pattern::Compiled;
-use super::{Capture, Match, Request, Results};
-use crate::blocks::Outline;
+use super::matches::{InFile, MOST};
+use super::pattern::{self, Compiled};
+use super::{Match, Request, Results};
 use crate::place::plain;
 use crate::read::{Buffer, Content};
 use crate::walk::{self, Scope};
@@ -24,14 +18,13 @@ const LARGE: usize = 3_000_000;
 const MANY_LINES: usize = 200_000;
 /// A file of more bytes than this waits for the end of the walk.
 const LATE: usize = 32 << 10;
-/// A literal is rare in a file when it stands there at most once in so many bytes. Where it is not, going through all
-/// nodes in one go takes less time than choosing among them.
-const APART: usize = 4096;
+/// So much code is held before matches that are not among the first are dropped.
+const HELD: usize = MOST;
 
 /// Runs the query over the scope.
 pub(crate) fn run(request: &Request, scope: &Scope, stop: &Stop) -> Result<Results, CodeError> {
     let plan = Plan::new(request)?;
-    let job = Job { plan: &plan, request, scope };
+    let job = Job { plan: &plan, request, scope, stop };
     let (workers, report) =
         walk::files(scope, stop, Worker::default, |worker, path| worker.file(&job, path))?;
     let mut all = Worker::default();
@@ -52,6 +45,18 @@ pub(crate) fn run(request: &Request, scope: &Scope, stop: &Stop) -> Result<Resul
     notices.extend(walk::folded("cannot read", all.unreadable));
     notices.extend(walk::folded("left out because they are not UTF-8:", all.not_text));
     notices.extend(walk::folded("left out because they are too large to parse:", all.too_large));
+    notices.extend(walk::folded(
+        "left out because they nest too deep for a hole that stands twice in the pattern:",
+        all.too_deep,
+    ));
+    // Of files that come after the last result nothing is given anyway.
+    let last = all.found.last().filter(|_| all.found.len() == request.max_results).map(|hit| &hit.file);
+    all.cut.retain(|file| last.is_none_or(|last| file <= last));
+    let what = format!(
+        "given in part because their matches, one inside the other, are more than {} MB:",
+        MOST >> 20
+    );
+    notices.extend(walk::folded(&what, all.cut));
     if report.files > 0 && all.seen.is_empty() && !report.truncated {
         notices.push(plan.no_files());
     }
@@ -67,12 +72,16 @@ struct Plan {
 impl Plan {
     fn new(request: &Request) -> Result<Self, CodeError> {
         let asked = request.language.as_deref().map(lang::named).transpose()?;
+        let refused = |what: String| Err(CodeError::Request { tool: "query", what });
         if request.pattern.trim().is_empty() {
-            return Err(CodeError::Request {
-                tool: "query",
-                what: "the pattern is empty; give a piece of code with $HOLES, for instance foo($A)"
-                    .to_owned(),
-            });
+            let what = "the pattern is empty; give a piece of code with $HOLES, for instance foo($A)";
+            return refused(what.to_owned());
+        }
+        if request.pattern.len() > pattern::LONGEST {
+            let longest = pattern::LONGEST;
+            return refused(format!(
+                "the pattern is longer than {longest} bytes; give a smaller piece of code"
+            ));
         }
         if let Some(language) = asked {
             return Ok(Self { asked, ready: vec![Ok(Compiled::new(&request.pattern, language)?)] });
@@ -151,6 +160,7 @@ struct Job<'j> {
     plan: &'j Plan,
     request: &'j Request,
     scope: &'j Scope,
+    stop: &'j Stop,
 }
 
 /// A large file that has what every match must have.
@@ -165,6 +175,8 @@ struct Late {
 struct Worker {
     buffer: Buffer,
     found: Vec<Match>,
+    /// How many bytes of code they have.
+    held: usize,
     total: usize,
     /// There are enough matches in this file and before it: later files are only counted.
     enough: Option<String>,
@@ -174,6 +186,9 @@ struct Worker {
     unreadable: Vec<String>,
     not_text: Vec<String>,
     too_large: Vec<String>,
+    too_deep: Vec<String>,
+    /// Files whose matches are given in part.
+    cut: Vec<String>,
 }
 
 impl Worker {
@@ -238,22 +253,26 @@ impl Worker {
         }
         let file = shown();
         let only_count = self.enough.as_ref().is_some_and(|last| file > *last);
-        let mut found = in_file(text, host, *own, carried, only_count);
-        if !request.allow_tests && !found.is_empty() {
-            let outline = Outline::parse(Cow::Borrowed(text), Some(host));
-            let tests = outline.test_lines();
-            found.retain(|hit| tests.get(hit.lines[0] - 1) != Some(&true));
-        }
-        self.total += found.len();
-        if only_count {
-            return;
-        }
-        for hit in &mut found {
-            hit.file.clone_from(&file);
-        }
-        self.found.append(&mut found);
-        if self.found.len() / 2 > request.max_results.max(500) {
-            self.trim(request.max_results);
+        let in_file = InFile {
+            file: &file,
+            text,
+            host,
+            own: *own,
+            carried,
+            wanted: if only_count { 0 } else { request.max_results },
+            allow_tests: request.allow_tests,
+            stop: job.stop,
+        };
+        let found = in_file.find();
+        self.total += found.total;
+        self.held += found.given.iter().map(Match::size).sum::<usize>();
+        self.found.extend(found.given);
+        self.too_deep.extend(found.is_deep.then(|| file.clone()));
+        self.cut.extend(found.is_cut.then_some(file));
+        let max = request.max_results;
+        if self.found.len() / 2 > max.max(500) || (self.held > HELD && self.found.len() > max) {
+            self.trim(max);
+            self.held = self.found.iter().map(Match::size).sum();
             self.enough = self.found.last().map(|hit| hit.file.clone());
         }
     }
@@ -265,6 +284,8 @@ impl Worker {
         self.unreadable.extend(other.unreadable);
         self.not_text.extend(other.not_text);
         self.too_large.extend(other.too_large);
+        self.too_deep.extend(other.too_deep);
+        self.cut.extend(other.cut);
         for (language, count) in other.seen {
             *self.seen.entry(language).or_default() += count;
         }
@@ -275,105 +296,4 @@ impl Worker {
         self.found.sort_by(|a, b| (&a.file, a.bytes, &a.language).cmp(&(&b.file, b.bytes, &b.language)));
         self.found.truncate(max);
     }
-}
-
-fn in_file(
-    text: &str,
-    host: SupportLang,
-    own: Option<&Compiled>,
-    carried: &[&Compiled],
-    only_count: bool,
-) -> Vec<Match> {
-    let grep = host.ast_grep(text);
-    let mut found = Vec::new();
-    if let Some(compiled) = own {
-        matches(&grep, compiled, only_count, &mut found);
-    }
-    if !carried.is_empty() {
-        for inner in grep.get_injections(|name| lang::named(name).ok()) {
-            if let Some(compiled) = carried.iter().find(|entry| entry.language == *inner.lang()) {
-                matches(&inner, compiled, only_count, &mut found);
-            }
-        }
-    }
-    found
-}
-
-fn matches(
-    grep: &AstGrep<StrDoc<SupportLang>>,
-    compiled: &Compiled,
-    only_count: bool,
-    found: &mut Vec<Match>,
-) {
-    for hit in hits(grep, compiled) {
-        let range = hit.range();
-        let (start, end) = (hit.start_pos(), hit.end_pos());
-        if only_count {
-            found.push(Match { lines: [start.line() + 1; 2], ..Match::default() });
-            continue;
-        }
-        // A node that ends at a line's very beginning does not reach into that line.
-        let last =
-            if end.byte_point().1 == 0 && end.line() > start.line() { end.line() } else { end.line() + 1 };
-        found.push(Match {
-            file: String::new(),
-            lines: [start.line() + 1, last],
-            code: hit.text().into_owned(),
-            language: compiled.language.to_string(),
-            column: start.column(&*hit) + 1,
-            bytes: [range.start, range.end],
-            captures: captures(&hit),
-        });
-    }
-}
-
-/// All matches, outer before inner. Where the pattern's literal is rare, only nodes that hold it are looked at.
-fn hits<'g>(
-    grep: &'g AstGrep<StrDoc<SupportLang>>,
-    compiled: &Compiled,
-) -> Vec<NodeMatch<'g, StrDoc<SupportLang>>> {
-    let pattern = &compiled.pattern;
-    let source = grep.source().as_bytes();
-    let rare = |spots: &Vec<Range<usize>>| spots.len() * APART < source.len();
-    let Some(spots) = compiled.spots(source).filter(rare) else {
-        return grep.root().find_all(pattern).collect();
-    };
-    let kinds = pattern.potential_kinds();
-    let holds = |node: &Node<'g, StrDoc<SupportLang>>| {
-        let range = node.range();
-        let next = spots.partition_point(|spot| spot.start < range.start);
-        spots.get(next).is_some_and(|spot| spot.end <= range.end)
-    };
-    let mut found = Vec::new();
-    let mut open: Vec<_> = Some(grep.root()).filter(holds).into_iter().collect();
-    while let Some(node) = open.pop() {
-        let before = open.len();
-        open.extend(node.children().filter(holds));
-        open[before..].reverse();
-        if kinds.as_ref().is_none_or(|kinds| kinds.contains(node.kind_id().into())) {
-            found.extend(pattern.match_node(node));
-        }
-    }
-    found
-}
-
-fn captures(hit: &NodeMatch<'_, StrDoc<SupportLang>>) -> Vec<Capture> {
-    let env = hit.get_env();
-    let mut found: Vec<Capture> = env
-        .get_matched_variables()
-        .filter_map(|variable| match variable {
-            MetaVariable::Capture(name, _) => {
-                let text = env.get_match(&name).map(|node| vec![node.text().into_owned()])?;
-                Some(Capture { name, text })
-            }
-            MetaVariable::MultiCapture(name) => {
-                let text =
-                    env.get_multiple_matches(&name).iter().map(|node| node.text().into_owned()).collect();
-                Some(Capture { name, text })
-            }
-            MetaVariable::Dropped(_) | MetaVariable::Multiple => None,
-        })
-        .collect();
-    found.sort_by(|a, b| a.name.cmp(&b.name));
-    found
 }

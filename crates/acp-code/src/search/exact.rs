@@ -76,7 +76,7 @@ pub(super) fn count(request: &Request, scope: &Scope, stop: &Stop) -> Result<Lin
     let finder = Finder::new(&request.query);
     let is_wanted = || stop.reason().is_none();
     let (workers, report) = walk::files(scope, stop, Worker::default, |worker: &mut Worker, path| {
-        worker.file(&Look { finder: &finder, is_wanted: &is_wanted }, request, scope, path);
+        worker.file(&Look { finder: &finder, is_wanted: &is_wanted, stop }, request, scope, path);
     })?;
     let mut lines = Lines { truncated: report.truncated, notices: report.notices, ..Lines::default() };
     let (mut unreadable, mut unparsed) = (Vec::new(), Vec::new());
@@ -107,15 +107,15 @@ impl Lines {
         let parts = self.parts(from, max);
         // What was counted before the deadline is shown, so only a cancellation ends this.
         let is_wanted = || stop.reason() != Some(Reason::Cancelled);
-        let look = Look { finder: &finder, is_wanted: &is_wanted };
+        let look = Look { finder: &finder, is_wanted: &is_wanted, stop };
         let read = |buffer: &mut Buffer, part: &Part<'_>| {
             let file = OneFile { path: &part.file.path, look: &look };
             let shown = scope.place.shown(&part.file.path);
-            let late = max <= NAMED && stop.reason().is_some();
-            let hits = file.hits(buffer, part, &shown, max <= NAMED && !late);
-            let changed = hits.is_err() || buffer.stamp() != part.file.stamp;
+            let read = file.hits(buffer, part, &shown, max <= NAMED);
+            let changed = read.is_err() || buffer.stamp() != part.file.stamp;
             // A file that is gone meanwhile has no lines any more.
-            (hits.unwrap_or_default(), changed.then_some(shown), late)
+            let (hits, late) = read.unwrap_or_default();
+            (hits, changed.then_some(shown), late)
         };
         let found = walk::each(&parts, is_wanted, Buffer::default, read);
         if !is_wanted() {
@@ -206,6 +206,8 @@ impl Worker {
 struct Look<'l> {
     finder: &'l Finder<'l>,
     is_wanted: &'l (dyn Fn() -> bool + Sync),
+    /// What ends the parsing of a file.
+    stop: &'l Stop,
 }
 
 struct OneFile<'f> {
@@ -226,7 +228,10 @@ impl OneFile<'_> {
                 if allow_tests || bytes.len() > PARSED {
                     return Ok(Chosen::All(lines_with(self.look.finder, bytes, first).count()));
                 }
-                let outline = Outline::parse(String::from_utf8_lossy(bytes), lang::of(self.path));
+                let text = String::from_utf8_lossy(bytes);
+                let Some(outline) = Outline::parse(text, lang::of(self.path), self.look.stop) else {
+                    return Ok(Chosen::All(0));
+                };
                 let (tests, lines) = (outline.test_lines(), self.lines(bytes).map(|line| line.number));
                 Ok(Chosen::Some(lines.filter(|line| tests.get(*line) != Some(&true)).collect()))
             }
@@ -241,8 +246,14 @@ impl OneFile<'_> {
         }
     }
 
-    /// The lines of one part of the file.
-    fn hits(&self, buffer: &mut Buffer, part: &Part<'_>, shown: &str, named: bool) -> io::Result<Vec<Hit>> {
+    /// The lines of one part of the file, and whether there was no time to name their blocks.
+    fn hits(
+        &self,
+        buffer: &mut Buffer,
+        part: &Part<'_>,
+        shown: &str,
+        named: bool,
+    ) -> io::Result<(Vec<Hit>, bool)> {
         let language = lang::of(self.path);
         let hit = |line: &Line<'_>| Hit {
             file: shown.to_owned(),
@@ -259,10 +270,14 @@ impl OneFile<'_> {
                 let bytes = buffer.bytes();
                 let wanted = self.lines(bytes).enumerate().filter(|(nth, line)| part.has(*nth, line.number));
                 let mut hits: Vec<Hit> = wanted.take(part.take).map(|(_, line)| hit(&line)).collect();
+                let mut late = false;
                 if named && bytes.len() <= PARSED {
-                    name(&mut hits, &Outline::parse(String::from_utf8_lossy(bytes), language));
+                    match Outline::parse(String::from_utf8_lossy(bytes), language, self.look.stop) {
+                        Some(outline) => name(&mut hits, &outline),
+                        None => late = true,
+                    }
                 }
-                Ok(hits)
+                Ok((hits, late))
             }
             Content::Larger(file) => {
                 let (mut hits, mut nth) = (Vec::new(), 0);
@@ -273,7 +288,7 @@ impl OneFile<'_> {
                     nth += 1;
                     hits.len() < part.take
                 })?;
-                Ok(hits)
+                Ok((hits, false))
             }
         }
     }

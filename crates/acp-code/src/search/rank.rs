@@ -182,19 +182,22 @@ impl Search<'_> {
             .map(|candidate| (promise(&candidate.spots, &candidate.on_path, rarity), candidate))
             .collect();
         ordered.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.shown.cmp(&b.1.shown)));
-        let mut bytes = 0;
-        let fits = ordered.iter().take(PARSED).take_while(|(_, candidate)| {
-            bytes += candidate.size;
-            bytes <= PARSED_BYTES
+        // A file that has no room does not end the list: smaller ones behind it may have it.
+        let mut room = PARSED_BYTES;
+        let mut kept: Vec<Candidate> = ordered.into_iter().map(|(_, candidate)| candidate).collect();
+        kept.retain(|candidate| {
+            let fits = candidate.size <= room;
+            room -= if fits { candidate.size } else { 0 };
+            fits
         });
-        let kept = fits.count();
-        if kept < count {
-            ordered.truncate(kept);
+        kept.truncate(PARSED);
+        if kept.len() < count {
+            let kept = kept.len();
             notices.push(format!(
                 "ranked the {kept} most promising of {count} files that have words of the query"
             ));
         }
-        ordered.into_iter().map(|(_, candidate)| candidate).collect()
+        kept
     }
 
     /// The second look: the units of these files, best first.
@@ -208,32 +211,34 @@ impl Search<'_> {
             candidates,
             || stop.reason().is_none(),
             || (Buffer::default(), Known::new()),
-            |(buffer, known), candidate| self.rank_file(candidate, rarity, buffer, known),
+            |(buffer, known), candidate| self.rank_file(candidate, rarity, buffer, known, stop),
         );
         let late = walk::stopped(stop)?;
-        let mut hits: Vec<Hit> = found.into_iter().flatten().collect();
+        let mut hits: Vec<Hit> = found.into_iter().flatten().flatten().collect();
         hits.sort_by(|a, b| {
             b.score.total_cmp(&a.score).then_with(|| (&a.file, a.lines).cmp(&(&b.file, b.lines)))
         });
         Ok((hits, late))
     }
 
+    /// The results in a file, if it is still there and the time suffices.
     fn rank_file(
         &self,
         candidate: &Candidate,
         rarity: &[f64],
         buffer: &mut Buffer,
         known: &mut Known,
-    ) -> Vec<Hit> {
+        stop: &Stop,
+    ) -> Option<Vec<Hit>> {
         let mut found = Vec::new();
         if !matches!(buffer.load(&candidate.path), Ok(Content::Whole)) {
-            return found;
+            return None;
         }
         let text = String::from_utf8_lossy(buffer.bytes());
         let mut spots = Vec::new();
         self.scanner.scan(text.as_bytes(), known, &mut spots);
         let language = lang::of(&candidate.path);
-        let outline = Outline::parse(Cow::Borrowed(&*text), language);
+        let outline = Outline::parse(Cow::Borrowed(&*text), language, stop)?;
         let file =
             File { candidate, outline: &outline, language, test: testcode::is_test_path(&candidate.shown) };
         let mut from = 0;
@@ -248,7 +253,7 @@ impl Search<'_> {
             }
             from += inside;
         }
-        found
+        Some(found)
     }
 
     fn rank_unit(

@@ -182,6 +182,67 @@ fn code_that_nests_without_end_does_no_harm() {
 }
 
 #[test]
+fn a_query_that_nests_without_end_is_refused_where_it_does() {
+    let tree = Tree::new(&[("a.rs", "fn word() {}\n")]);
+    let flaw = |query: String| match tree.engine.search(&search::Request::new(query), &Stop::never()) {
+        Err(CodeError::Query { at, what, .. }) => (at, what.split(' ').next().map(str::to_owned)),
+        other => panic!("{other:?}"),
+    };
+    let said = |at: usize, word: &str| (at, Some(word.to_owned()));
+    for deep in [101, 2000] {
+        let query = |open: &str| format!("{}word{}", open.repeat(deep), ")".repeat(deep));
+        assert_eq!(flaw(query("(")), said(101, "parentheses"));
+        assert_eq!(flaw(query("NOT (")), said(505, "parentheses"));
+        assert_eq!(flaw(query("a OR (")), said(606, "parentheses"));
+    }
+    assert_eq!(flaw("(".repeat(20_000)), said(16_001, "the"), "a query has an end");
+    let nested = format!("{}word{}", "(".repeat(100), ")".repeat(100));
+    assert_eq!(tree.found(&nested), ["a.rs:1-1"]);
+    assert_eq!(
+        tree.found(&format!("{}word", "(word) ".repeat(1000))),
+        ["a.rs:1-1"],
+        "side by side is not deep"
+    );
+}
+
+#[test]
+fn a_pattern_that_nests_without_end_is_refused_where_it_does() {
+    let tree = Tree::new(&[("a.js", "f(1)\n")]);
+    let query = |pattern: String, language: Option<&str>| {
+        let request =
+            query::Request { language: language.map(str::to_owned), ..query::Request::new(pattern) };
+        tree.engine.query(&request, &Stop::never())
+    };
+    let nested = |deep: usize| format!("{}1{}", "(".repeat(deep), ")".repeat(deep));
+    for language in [Some("js"), None] {
+        let error = query(nested(7000), language).expect_err("an error");
+        assert!(matches!(&error, CodeError::Pattern { column: 240..=260, .. }), "{error}");
+        assert!(error.to_string().contains("nests deeper than 250 nodes"), "{error}");
+    }
+    // Without brackets too: each sum is the left side of the next.
+    let error = query(format!("1{}", " + 1".repeat(3000)), Some("js")).expect_err("an error").to_string();
+    assert!(error.contains("nests deeper than 250 nodes"), "{error}");
+    let error = query(nested(20_000), None).expect_err("an error").to_string();
+    assert!(error.contains("longer than 16000 bytes"), "{error}");
+    assert_eq!(query(nested(100), Some("js")).expect("a query").total, 0);
+}
+
+#[test]
+fn a_hole_that_stands_twice_leaves_out_files_that_nest_without_end() {
+    let deep = |count: usize| format!("{}{}", "[".repeat(count), "]".repeat(count));
+    let same = |count: usize| format!("f({}, {})\n", deep(count), deep(count));
+    let tree = Tree::new(&[("a.js", &same(3000)), ("b.js", &same(60_000)), ("c.js", "f(1, 1); f(1, 2);\n")]);
+    let places = |pattern: &str| {
+        let found = tree.engine.query(&query::Request::new(pattern), &Stop::never()).expect("a query");
+        let files: Vec<String> = found.results.into_iter().map(|hit| hit.file).collect();
+        (files.join(" "), found.notices)
+    };
+    let said = "left out because they nest too deep for a hole that stands twice in the pattern: b.js";
+    assert_eq!(places("f($A, $A)"), ("a.js c.js".to_owned(), vec![said.to_owned()]));
+    assert_eq!(places("f($A, $B)"), ("a.js b.js c.js c.js".to_owned(), Vec::new()));
+}
+
+#[test]
 fn broken_code_and_odd_files_are_searched_all_the_same() {
     let tree = Tree::new(&[
         ("empty.rs", ""),

@@ -87,6 +87,53 @@ fn a_row_of_letters_without_end_is_passed_over_at_once() {
 }
 
 #[test]
+fn columns_are_right_in_a_line_without_end() {
+    let calls = 20_000;
+    let tree = Tree::new(&[("a.js", &format!("x;\n{}\n  foo('é'); foo(2)\n", "foo('é');".repeat(calls)))]);
+    let request = query::Request { max_results: usize::MAX, ..query::Request::new("foo($A)") };
+    let found = tree.engine.query(&request, &Stop::never()).expect("a query").results;
+    let mut places: Vec<_> = found.iter().map(|hit| (hit.lines[0], hit.column)).collect();
+    assert_eq!(places.split_off(calls), [(3, 3), (3, 13)]);
+    assert!(places.iter().enumerate().all(|(nth, place)| *place == (2, nth * 9 + 1)));
+}
+
+#[test]
+fn a_deadline_ends_a_query_in_the_middle_of_a_file() {
+    let calls = 300_000;
+    let tree = Tree::new(&[("a.js", &"foo(1234);".repeat(calls))]);
+    let stop = Stop::after(Duration::from_millis(5));
+    let found = tree.engine.query(&query::Request::new("foo($A)"), &stop).expect("partial results");
+    assert!(found.truncated && found.total < calls, "{}", found.total);
+    let wanted = extract::Request::new(["a.js:1", "a.js#foo"]);
+    let pieces = tree.engine.extract(&wanted, &Stop::after(Duration::from_millis(5))).expect("pieces");
+    assert!(pieces.truncated);
+    let errors: Vec<_> = pieces.results.iter().filter_map(|piece| piece.error.as_deref()).collect();
+    assert_eq!(errors, ["the time was up before the blocks of \"a.js\" were found"]);
+}
+
+#[test]
+fn matches_inside_matches_are_given_up_to_a_limit() {
+    let deep = 20_000;
+    let nested = format!("{}1{}\n", "[".repeat(deep), "]".repeat(deep));
+    let tree = Tree::new(&[("a.json", "[1]\n"), ("b.json", &nested), ("c.json", "[2]\n")]);
+    let query = |max_results: usize| {
+        let request = query::Request { max_results, ..query::Request::new("[$A]") };
+        tree.engine.query(&request, &Stop::never()).expect("a query")
+    };
+    let few = query(3);
+    assert_eq!((few.total, few.results.len(), &few.notices[..]), (deep + 2, 3, &[][..]));
+    assert_eq!(few.results[1].bytes, [0, 2 * deep + 1]);
+    assert_eq!((few.results[2].bytes, few.results[2].column), ([1, 2 * deep], 2));
+    let all = query(usize::MAX);
+    let size: usize = all.results.iter().map(|hit| hit.code.len() + hit.captures[0].text[0].len()).sum();
+    assert_eq!(all.total, deep + 2);
+    assert!((64 << 20..65 << 20).contains(&size), "{size}");
+    assert_eq!(all.results.last().map(|hit| hit.code.as_str()), Some("[2]"));
+    let said = "given in part because their matches, one inside the other, are more than 64 MB: b.json";
+    assert_eq!(all.notices, [said]);
+}
+
+#[test]
 fn a_range_of_a_very_large_file_is_given_up_to_a_limit() {
     let tree = Tree::new(&[]);
     let line = format!("{}\n", "x".repeat(99));
