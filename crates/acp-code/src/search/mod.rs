@@ -2,6 +2,7 @@
 
 mod exact;
 mod filter;
+mod fold;
 mod grammar;
 mod pages;
 mod rank;

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use aho_corasick::{AhoCorasick, MatchKind, packed};
 
+use super::fold::{Folded, is_cased};
 use super::grammar::Term;
 use crate::{abbreviations, irregular, synonyms, words};
 
@@ -57,9 +58,18 @@ impl Spot {
 pub(super) struct Scanner {
     /// The beginnings of all words, in the ways in which a word can be written.
     beginnings: Option<Beginnings>,
-    /// Phrases in any case, and the term of each.
-    phrases: Option<(AhoCorasick, Vec<u8>)>,
+    /// Phrases whose letters are ASCII, or have no case.
+    phrases: Option<Phrases>,
+    /// Phrases with other letters: they are looked for in the folded text.
+    cased: Option<Phrases>,
     words: Vec<Word>,
+}
+
+/// Phrases in any case of ASCII, and the term of each.
+#[derive(Debug)]
+struct Phrases {
+    automaton: AhoCorasick,
+    owners: Vec<u8>,
 }
 
 /// Vectors for few beginnings, an automaton for many.
@@ -97,17 +107,9 @@ impl Scanner {
             })
             .collect();
         let beginnings = Beginnings::new(&words)?;
-        let (texts, owners): (Vec<&str>, Vec<u8>) = (0..)
-            .zip(&words)
-            .filter(|(_, word)| word.term.phrase)
-            .map(|(index, word)| (word.term.text.as_str(), index))
-            .unzip();
-        let phrases = if texts.is_empty() {
-            None
-        } else {
-            Some((AhoCorasick::builder().ascii_case_insensitive(true).build(texts)?, owners))
-        };
-        Ok(Self { beginnings, phrases, words })
+        let phrases = Phrases::new(&words, |text| (!is_cased(text)).then(|| text.as_bytes().to_vec()))?;
+        let cased = Phrases::new(&words, |text| is_cased(text).then(|| Folded::new(text.as_bytes()).bytes))?;
+        Ok(Self { beginnings, phrases, cased, words })
     }
 
     /// Adds all spots in the order of their places.
@@ -137,11 +139,22 @@ impl Scanner {
             }
             None => {}
         }
-        if let Some((automaton, owners)) = &self.phrases {
-            spots.extend(automaton.find_overlapping_iter(bytes).filter_map(|found| {
-                let term = owners[found.pattern().as_usize()];
-                Some(Spot { at: u32::try_from(found.start()).ok()?, term, grade: Grade::Same })
-            }));
+        if let Some(phrases) = &self.phrases {
+            spots.extend(phrases.spots(bytes));
+        }
+        if let Some(phrases) = &self.cased {
+            if bytes.is_ascii() {
+                spots.extend(phrases.spots(bytes));
+            } else {
+                let folded = Folded::new(bytes);
+                let placed = |spot: Spot| {
+                    let at = u32::try_from(folded.place(spot.at as usize)).ok()?;
+                    Some(Spot { at, ..spot })
+                };
+                spots.extend(phrases.spots(&folded.bytes).filter_map(placed));
+            }
+        }
+        if self.phrases.is_some() || self.cased.is_some() {
             spots[before..].sort_by_key(|spot| (spot.at, spot.term));
         }
     }
@@ -173,6 +186,32 @@ impl Scanner {
             }
         };
         (0..).zip(&self.words).filter_map(|(index, term)| fits(term).map(|grade| (index, grade))).collect()
+    }
+}
+
+impl Phrases {
+    /// Those phrases of which `written` makes something to look for.
+    fn new(
+        words: &[Word],
+        written: impl Fn(&str) -> Option<Vec<u8>>,
+    ) -> Result<Option<Self>, aho_corasick::BuildError> {
+        let (texts, owners): (Vec<Vec<u8>>, Vec<u8>) = (0..)
+            .zip(words)
+            .filter(|(_, word)| word.term.phrase)
+            .filter_map(|(index, word)| Some((written(&word.term.text)?, index)))
+            .unzip();
+        if texts.is_empty() {
+            return Ok(None);
+        }
+        let automaton = AhoCorasick::builder().ascii_case_insensitive(true).build(texts)?;
+        Ok(Some(Self { automaton, owners }))
+    }
+
+    fn spots<'b>(&'b self, bytes: &'b [u8]) -> impl Iterator<Item = Spot> + 'b {
+        self.automaton.find_overlapping_iter(bytes).filter_map(|found| {
+            let term = self.owners[found.pattern().as_usize()];
+            Some(Spot { at: u32::try_from(found.start()).ok()?, term, grade: Grade::Same })
+        })
     }
 }
 

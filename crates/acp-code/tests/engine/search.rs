@@ -123,6 +123,52 @@ fn operators_decide_what_may_be_a_result() {
 }
 
 #[test]
+fn a_phrase_is_found_in_any_case_beyond_ascii_too() {
+    let tree = Tree::new(&[
+        ("a.rs", "// Ärger im Code\nfn a() {}\n"),
+        ("b.rs", "// ÄRGER IM CODE\nfn b() {}\n"),
+        ("c.rs", "// viel ärger im code\nfn c() {}\n"),
+        ("d.rs", "// aerger\nfn d() {}\n"),
+        ("e.rs", "// Die Hauptstraße\nfn e() {}\n"),
+        ("f.rs", "// HAUPTSTRASSE\nfn f() {}\n"),
+        ("g.rs", "// ΟΔΟΣ, οδός, οδος\nfn g() {}\n"),
+        ("h.rs", "// 日本語のテキスト\nfn h() {}\n"),
+    ]);
+    let files = |query: &str| {
+        let mut found: Vec<String> = tree.found(query).iter().map(|place| place[..1].to_owned()).collect();
+        found.sort();
+        found.join("")
+    };
+    for phrase in ["\"Ärger\"", "\"ärger im\"", "\"ÄRGER IM code\""] {
+        assert_eq!(files(phrase), "abc", "{phrase}");
+    }
+    for phrase in ["\"straße\"", "\"HAUPTSTRASSE\"", "\"Hauptstraße\""] {
+        assert_eq!(files(phrase), if phrase.contains('ß') { "ef" } else { "f" }, "{phrase}");
+    }
+    assert_eq!(files("\"οδος\""), "g");
+    assert_eq!(files("\"日本語\""), "h");
+    assert_eq!(files("fn -\"ärger\""), "defgh");
+    let hit = &tree.engine.search(&Request::new("\"ΟΔΟΣ\""), &Stop::never()).expect("a search").results[0];
+    assert_eq!((hit.lines, &hit.matched[..]), ([1, 2], &[1][..]));
+}
+
+#[test]
+fn a_large_file_leaves_room_for_smaller_ones() {
+    let words = |count: usize| "retry the upload with a delay, ".repeat(count);
+    let tree = Tree::new(&[
+        ("api.ts", &format!("// {}\n", words(20_000))),
+        ("data.json", &format!("[\"{}\"]\n", words(120_000))),
+        ("src/retry.rs", "/// Retries the upload.\nfn retry_upload_with_delay() {}\n"),
+    ]);
+    let request = Request::new("retry upload delay");
+    let found = tree.engine.search(&request, &Stop::never()).expect("a search");
+    let mut files: Vec<&str> = found.results.iter().map(|hit| hit.file.as_str()).collect();
+    files.sort_unstable();
+    assert_eq!(files, ["api.ts", "src/retry.rs"]);
+    assert_eq!(found.notices, ["ranked the 2 most promising of 3 files that have words of the query"]);
+}
+
+#[test]
 fn filters_look_at_the_path() {
     let tree = Tree::new(&[
         ("src/a.rs", "fn word() {}\n"),
