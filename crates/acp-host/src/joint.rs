@@ -36,6 +36,9 @@ pub type FrameListener = Box<dyn FnMut(Side, Instant, &Frame) + Send>;
 /// conversation, and the lines are not passed on.
 pub type LinesListener = Box<dyn FnMut(Side, Instant, &Bytes) -> Result<(), String> + Send>;
 
+/// Told what is said to a side that the other side did not say, and why.
+pub type SaidListener = Box<dyn FnMut(Side, &Frame, &str) + Send>;
+
 /// Who wants to know what happens between two joined links.
 pub struct Watch {
     /// Told of each step of a translation that is more than renaming.
@@ -47,6 +50,8 @@ pub struct Watch {
     /// one: nothing is cut or parsed for it. A message of its own, or a line that lacks its line ending, is shown alone
     /// and without one.
     pub heard: Option<LinesListener>,
+    /// Shown what is said to a side in the other one's place: errors for requests that nobody will answer, a cancel.
+    pub said: Option<SaidListener>,
     /// While this is closed, the agent is not read: whoever keeps what was seen cannot follow.
     pub gate: Option<Arc<Gate>>,
 }
@@ -60,7 +65,7 @@ impl Watch {
 
     /// Someone who is told of notes.
     pub fn notes(note: impl FnMut(Side, &Note) + Send + 'static) -> Watch {
-        Watch { note: Box::new(note), seen: None, heard: None, gate: None }
+        Watch { note: Box::new(note), seen: None, heard: None, said: None, gate: None }
     }
 }
 
@@ -203,7 +208,15 @@ impl Joint {
     pub fn answer_open(&mut self, why: &str) {
         let answers = if self.ledgered { self.open_answers(why) } else { self.bridged_answers(why) };
         for answer in answers {
+            self.say(Side::Client, &answer, why);
             self.queue(Side::Client).line(answer.raw());
+        }
+    }
+
+    /// Tells of something that we say to a side ourselves.
+    fn say(&mut self, to: Side, frame: &Frame, why: &str) {
+        if let Some(said) = &mut self.watch.said {
+            said(to, frame, why);
         }
     }
 

@@ -73,7 +73,8 @@ pub use files::FileLimits;
 pub use gate::Gate;
 pub use jail::{Roots, RootsError};
 pub use joint::{
-    Ended, FrameListener, Joint, LinesListener, NoteListener, Sessions, Watch, translated, translated_again,
+    Ended, FrameListener, Joint, LinesListener, NoteListener, SaidListener, Sessions, Watch, translated,
+    translated_again,
 };
 pub use offer::Offer;
 pub use permission::{Clerk, Ruling};

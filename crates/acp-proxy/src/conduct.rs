@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use acp_dialect::{Dialect, Side};
-use acp_host::LinesListener;
-use acp_rpc::Direction;
+use acp_host::{LinesListener, SaidListener};
+use acp_rpc::{Direction, View};
 use memchr::memchr_iter;
 
 use crate::journal::{Closed, Decided, Journal, JournalError, Keeper, Opened, What};
@@ -153,6 +153,35 @@ impl Conduct {
                 _ => minutes.keeper.lines(at, dir, what),
             };
             kept.map_err(|error| error.to_string())
+        }))
+    }
+
+    /// Hears what is said to one side in the other one's place.
+    pub(crate) fn sayings(&self) -> Option<SaidListener> {
+        let minutes = self.minutes()?;
+        Some(Box::new(move |to, frame, why| {
+            let (asked_by, verdict) = match to {
+                Side::Client => (Direction::ClientToAgent, "answered"),
+                Side::Agent => (Direction::AgentToClient, "sent"),
+            };
+            let id = match frame.view() {
+                View::Response { id, .. } => id.to_string(),
+                _ => String::new(),
+            };
+            let decided = Decided {
+                conversation: 0,
+                t: 0,
+                dir: asked_by.as_str().to_owned(),
+                method: frame.method().unwrap_or_default().to_owned(),
+                id,
+                verdict: verdict.to_owned(),
+                reason: why.to_owned(),
+                request: String::new(),
+                answer: frame.text().unwrap_or_default().to_owned(),
+                behind: 0,
+            };
+            // A journal that cannot be written has been told of.
+            let _ = minutes.keeper.decided(decided);
         }))
     }
 

@@ -287,6 +287,7 @@ impl Proxy {
         let Attended { heard, by_desk, mut orders } = attended;
         let mut watch = self.watch(number, lint.clone());
         watch.heard = conduct.listener(by_desk);
+        watch.said = conduct.sayings();
         if let (Some(heard), false) = (&heard, by_desk) {
             witness::attach(&mut watch, heard);
         }

@@ -188,6 +188,9 @@ impl Recording {
         let mut last = Duration::ZERO;
         for (index, said) in self.said.iter().enumerate() {
             match &said.by_proxy {
+                Some(decided) if decided.request.is_empty() => {
+                    narrator.hear(said.dir, &said.frame, &mut told);
+                }
                 // A request and its answer, one after the other.
                 Some(decided) if said.dir == Direction::ClientToAgent && index > 0 => {
                     let request = &self.said[index - 1].frame;
@@ -283,28 +286,32 @@ fn push_decision(said: &mut Vec<Said>, decided: &Decided) {
     let dir: Direction = decided.dir.parse().unwrap_or(Direction::AgentToClient);
     let t = Duration::from_micros(decided.t);
     let (request, answer) = (decided.request.clone(), decided.answer.clone());
-    for (dir, text) in [(dir, request), (dir.flip(), answer)] {
+    let pair = [(dir, request), (dir.flip(), answer)];
+    for (dir, text) in pair.into_iter().filter(|(_, text)| !text.is_empty()) {
         said.push(Said { t, dir, frame: Frame::parse(text), by_proxy: Some(decided.clone()) });
     }
 }
 
 fn transcript(path: &Path) -> Result<Recording, ReplayError> {
     let place = path.display().to_string();
-    let text =
-        std::fs::read_to_string(path).map_err(|error| ReplayError::Io { place: place.clone(), error })?;
+    let bytes = std::fs::read(path).map_err(|error| ReplayError::Io { place: place.clone(), error })?;
     let mut said = Vec::new();
     let mut notices = Vec::new();
-    for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-        match Entry::parse(line) {
+    for (index, line) in bytes.split_inclusive(|byte| *byte == b'\n').enumerate() {
+        // A recording that was cut may end in the middle of a character.
+        let entry = match std::str::from_utf8(line) {
+            Ok(line) if line.trim().is_empty() => continue,
+            Ok(line) => Entry::parse(line.trim_end_matches(['\r', '\n'])).map_err(|flaw| flaw.to_string()),
+            Err(error) => Err(format!("it is not UTF-8: {error}")),
+        };
+        match entry {
             Ok(entry) => {
                 said.push(Said { t: entry.t, dir: entry.dir, frame: entry.frame(), by_proxy: None });
             }
-            Err(_) if index + 1 == text.lines().count() && !text.ends_with('\n') => {
+            Err(_) if !line.ends_with(b"\n") => {
                 notices.push(format!("{place}: the last line is cut off; it is left out"));
             }
-            Err(flaw) => {
-                return Err(ReplayError::Entry { place, line: index + 1, flaw: flaw.to_string() });
-            }
+            Err(flaw) => return Err(ReplayError::Entry { place, line: index + 1, flaw }),
         }
     }
     if said.is_empty() {

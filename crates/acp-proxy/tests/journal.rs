@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use acp_proxy::journal::{
-    Closed, Journal, Lines, OnFailure, Opened, Reader, Record, Settings, Sync, What, conversations, recover,
-    segments,
+    Closed, Journal, Lines, OnFailure, Opened, Reader, Record, Settings, Sync, What, conversations,
+    conversations_of, recover, segments,
 };
 use acp_proxy::metrics::Metrics;
 use acp_proxy::{Say, Saying};
@@ -184,6 +184,22 @@ fn a_wrong_length_costs_one_record_and_mending_cuts_nothing_that_was_passed_on()
             assert!(record == 9 || length > bytes.len(), "nothing is cut from the middle");
         }
     }
+}
+
+#[test]
+fn segments_that_are_finished_or_removed_while_the_journal_is_read_hide_nothing_else() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (journal, _) = create(settings(folder.path()));
+    journal.open(opened(1)).expect("kept");
+    journal.lines(lines(1, 0)).expect("kept");
+    let mut listed = segments(folder.path()).expect("segments");
+    journal.finish().expect("finished");
+    assert!(!listed[0].exists(), "it has its final name now");
+    listed.push(folder.path().join("20200101T000000000Z-7-000001.journal"));
+    let (found, notices) = conversations_of(&listed, None).expect("read");
+    assert_eq!((found.len(), found[0].spoken.len()), (1, 1));
+    assert_eq!(notices.len(), 1);
+    assert!(notices[0].to_string().ends_with("it was removed while the journal was read"), "{}", notices[0]);
 }
 
 #[test]

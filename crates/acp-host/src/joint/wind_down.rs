@@ -41,6 +41,8 @@ impl Joint {
         if let Some(seen) = &mut self.watch.seen {
             seen(Side::Client, Instant::now(), &cancel);
         }
+        let why = self.winding.clone();
+        self.say(Side::Agent, &cancel, why.as_deref().unwrap_or("the turn was to be cancelled"));
         let translated = self.bridge.at(Side::Agent).from_canonical(&cancel);
         for out in translated.frames.into_iter().filter(|out| out.way == Way::Onward) {
             self.queue(Side::Agent).line(out.frame.raw());
@@ -68,7 +70,9 @@ impl Joint {
             };
             if let Some(id) = refused {
                 let error = RpcError::new(UNAVAILABLE, why.clone());
-                self.queue(Side::Client).line(Frame::failure(&id, &error).raw());
+                let refusal = Frame::failure(&id, &error);
+                self.say(Side::Client, &refusal, &why);
+                self.queue(Side::Client).line(refusal.raw());
                 continue;
             }
             if self.identity {

@@ -48,6 +48,9 @@ pub struct Notice {
 impl fmt::Display for Notice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Notice { path, at, bytes, why } = self;
+        if *bytes == 0 {
+            return write!(f, "{}: {why}", path.display());
+        }
         write!(f, "{}: {why} at byte {at}; {bytes} bytes are passed over", path.display())
     }
 }
@@ -77,6 +80,19 @@ impl Reader {
             return Err(SegmentError::Magic { place });
         }
         Ok(Reader { path: path.to_owned(), bytes, at: MAGIC.len(), number: 0, torn: 0, notices: Vec::new() })
+    }
+
+    /// Opens a segment that was there a moment ago: its proxy may have finished it since then, or it was old enough to go.
+    fn open_listed(path: &Path) -> Result<Option<Reader>, SegmentError> {
+        let gone = |error: &SegmentError| matches!(error, SegmentError::Io { error, .. } if error.kind() == io::ErrorKind::NotFound);
+        match Reader::open(path) {
+            Err(error) if gone(&error) => {}
+            opened => return opened.map(Some),
+        }
+        match Reader::open(&path.with_extension(files::DONE)) {
+            Err(error) if gone(&error) => Ok(None),
+            opened => opened.map(Some),
+        }
     }
 
     /// What could not be read so far.
@@ -193,7 +209,13 @@ pub fn conversations_of(
         }
         for path in paths {
             let (run, _) = files::run_of(path).unwrap_or_default();
-            let mut reader = Reader::open(path)?;
+            let Some(mut reader) = Reader::open_listed(path)? else {
+                if keeping {
+                    let (path, why) = (path.clone(), "it was removed while the journal was read");
+                    notices.push(Notice { path, at: 0, bytes: 0, why });
+                }
+                continue;
+            };
             for (_, record) in &mut reader {
                 let number = number_of(&record);
                 let key = (run.clone(), number);

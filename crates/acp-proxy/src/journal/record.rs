@@ -114,7 +114,8 @@ pub struct Decided {
     pub verdict: String,
     /// Why.
     pub reason: String,
-    /// The request, as it came.
+    /// The request, as it came. Empty for what the proxy says on its own account: an error for a request that nobody will
+    /// answer any more, which is among the lines, or a cancel.
     pub request: String,
     /// The frame that was sent instead of passing the request on.
     pub answer: String,

@@ -223,6 +223,9 @@ fn opener(target: Target, cwd: PathBuf, wire: Wire) -> Opener {
     })
 }
 
+/// Signals that come so soon after the first one are the same wish.
+const ONCE: Duration = Duration::from_millis(250);
+
 /// Turns true at the first SIGTERM, SIGINT or SIGHUP. A second one ends the process at once: what was passed on is in the
 /// journal, and no agent outlives us.
 fn on_signal(say: Say) -> anyhow::Result<watch::Receiver<bool>> {
@@ -239,6 +242,10 @@ fn on_signal(say: Say) -> anyhow::Result<watch::Receiver<bool>> {
         };
         next().await;
         let _ = tell.send(true);
+        // One stop may come as two signals: `timeout` and shells signal the process and its group.
+        let once = tokio::time::sleep(ONCE);
+        tokio::pin!(once);
+        while tokio::select! { () = &mut once => false, () = next() => true } {}
         next().await;
         say(&Saying::plain(Level::Warn, "told to stop a second time: not waiting for anything"));
         std::process::exit(i32::from(exit::FAULT));

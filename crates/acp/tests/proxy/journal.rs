@@ -95,6 +95,52 @@ fn what_a_client_received_from_a_killed_proxy_is_in_its_journal() {
     assert_eq!(found[1].closed.as_ref().map(|closed| closed.outcome.as_str()), Some("the client left"));
 }
 
+#[test]
+fn what_the_proxy_says_in_the_place_of_a_side_is_in_its_journal_too() {
+    let place = Place::new();
+    let args = ["--command", &place.mock("--dialect v1"), "--drain", "10m"];
+    let proxy = Proxy::tcp(&place, &args);
+    let mut talker = Talker::new(Dialect::V1, proxy.connect(), &place.path.display().to_string());
+    talker.initialize();
+    talker.new_session();
+    talker.prompt("Count slowly to 900");
+    proxy.signal("-TERM");
+    let began = Instant::now();
+    let refused = loop {
+        // Until the signal is heard, the agent answers: it has a turn to do.
+        let asked = talker.prompt("And this");
+        match talker.answer(asked)["error"]["code"].as_i64() {
+            Some(-32000) => break asked,
+            other => assert!(began.elapsed() < PATIENCE, "{other:?}"),
+        }
+    };
+    proxy.signal("-KILL");
+    place.wait_for_processes(0);
+    let found = kept(&place);
+    let said = &found[0].decided.last().expect("the refusal").1;
+    assert_eq!((&*said.verdict, said.id.clone(), &*said.request), ("answered", refused.to_string(), ""));
+    assert!(said.answer.contains("-32000") && said.reason.contains("shutting down"), "{said:?}");
+    let shown = place.acp(&["replay", &place.journal().display().to_string()]).output().expect("acp runs");
+    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+    assert!(shown.contains("proxy: answered an error"), "{shown}");
+
+    let place = Place::new();
+    let mut proxy = Proxy::tcp(&place, &["--command", &place.mock("--dialect v1"), "--drain", "0s"]);
+    let mut talker = Talker::new(Dialect::V1, proxy.connect(), &place.path.display().to_string());
+    talker.initialize();
+    talker.new_session();
+    let turn = talker.prompt("Count slowly to 900");
+    while talker.chunks == 0 {
+        talker.hear();
+    }
+    proxy.signal("-TERM");
+    assert_eq!(talker.result(turn)["stopReason"], "cancelled");
+    assert_eq!(wait(&mut proxy.process), Some(0), "{}", proxy.said());
+    let found = kept(&place);
+    let said: Vec<_> = found[0].decided.iter().map(|(_, said)| (&*said.verdict, &*said.method)).collect();
+    assert_eq!(said, [("sent", "session/cancel")]);
+}
+
 /// A proxy that cannot write files of more than about a hundred kilobytes, as on a disk that is full.
 fn on_a_small_disk(place: &Place, args: &[&str]) -> Proxy {
     let mut command = Command::new("sh");

@@ -232,6 +232,14 @@ fn what_cannot_be_replayed_is_explained() {
         assert_eq!(output.status.code(), Some(2), "{what}: {said}");
         assert!(said.contains(words), "{what}: {said}");
     }
+    // A recorder that was killed may have stopped in the middle of a character.
+    let whole = json!({ "t": 0, "dir": "a2c", "line": "{\"jsonrpc\":\"2.0\"}" });
+    let torn = [format!("{whole}\n").as_bytes(), b"{\"t\":1,\"line\":\"\xc3"].concat();
+    std::fs::write(place.path.join("torn.ndjson"), torn).expect("a file");
+    let output = place.acp(&["replay", "torn.ndjson"]).output().expect("acp runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(said.contains("the last line is cut off; it is left out"), "{said}");
 }
 
 #[test]

@@ -68,6 +68,12 @@ impl<W: Write> Show<W> {
 
     fn said(&mut self, said: &Said) -> io::Result<()> {
         if let Some(decided) = &said.by_proxy {
+            if decided.request.is_empty() {
+                let what = if decided.method.is_empty() { "an error" } else { &decided.method };
+                return self
+                    .renderer
+                    .note(&clean(&format!("proxy: {} {what}: {}", decided.verdict, decided.reason)));
+            }
             // The request and its answer are one decision.
             if said.frame.method().is_none() {
                 return Ok(());
