@@ -1,9 +1,10 @@
 //! Who the reference agent is, as settings of the protocol's state machine.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use acp_dialect::Dialect;
+use acp_host::real_path;
 use acp_policy::{Policy, ToolPatterns};
 use acp_script::agent::{AgentConfig, Auth, ConfigOption, Fence, Login, Mode, Persona, SlashCommand};
 use serde_json::{Value, json};
@@ -54,24 +55,8 @@ pub(crate) fn unasked(settings: &Settings) -> ToolPatterns {
 
 /// Folders inside of `path`, symbolic links followed as far as they exist.
 fn fence(path: &Path) -> Fence {
-    let root = real(path);
-    Fence::new(move |folder| real(Path::new(folder)).starts_with(&root))
-}
-
-/// The path without links and `..`; what does not exist yet is taken by its text.
-pub(crate) fn real(path: &Path) -> PathBuf {
-    if let Ok(real) = path.canonicalize() {
-        return real;
-    }
-    match (path.parent(), path.file_name()) {
-        (Some(parent), Some(name)) => real(parent).join(name),
-        (Some(parent), None) => {
-            let mut up = real(parent);
-            up.pop();
-            up
-        }
-        _ => path.to_owned(),
-    }
+    let root = real_path(path);
+    Fence::new(move |folder| real_path(Path::new(folder)).starts_with(&root))
 }
 
 fn persona(settings: &Settings, provider: Option<&dyn Provider>) -> Persona {

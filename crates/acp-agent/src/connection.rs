@@ -69,7 +69,7 @@ pub(crate) async fn converse(link: Link, agent: Agent, tongue: Tongue, shared: A
         agent,
         began: Instant::now(),
         hub: Hub::new(crate::character::NAME, mcp),
-        hands: Hands::new(shared.fence.clone()).denying(shared.settings.deny.clone()),
+        hands: Hands::new(shared.fence.clone(), shared.settings.deny.clone()),
         tools: Tools::new(events.clone(), shared.fence.clone()),
         mind,
         debug: Debug::new(shared.settings.debug),
@@ -235,9 +235,9 @@ impl Conversation {
             return self.held.push_back(Held::Frame(wish.refused("nothing is changed while PLANNING")));
         }
         let events = self.events.clone();
-        let root = self.shared.work_dir.clone();
+        let (root, deny) = (self.shared.work_dir.clone(), self.shared.settings.deny.clone());
         tokio::spawn(async move {
-            let _ = events.send(Event::Say(wish.grant(root).await));
+            let _ = events.send(Event::Say(wish.grant(root, deny).await));
         });
     }
 

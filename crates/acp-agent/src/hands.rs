@@ -2,35 +2,27 @@
 
 use std::collections::HashMap;
 use std::future::Future;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use acp_host::{Offer, Providers, Roots, Settings};
-use acp_policy::{Action, Policy, Request, Rules, Stage, ToolKind, ToolPatterns, Verdict};
+use acp_policy::{Policy, Rules, ToolPatterns};
 use acp_rpc::{Frame, Id, RpcError};
 use acp_script::agent::Fence;
 use serde_json::{Value, json};
-
-use crate::character::real;
 
 /// Does what a client would do, for the agent itself. What may be done was decided before.
 pub(crate) struct Hands {
     providers: Providers,
     fence: Fence,
-    deny: ToolPatterns,
     opened: HashMap<String, (String, Vec<String>)>,
 }
 
 impl Hands {
-    /// Hands that stay inside of the fence.
-    pub(crate) fn new(fence: Fence) -> Self {
-        let settings = Settings { offer: Offer::ALL, rules: Rules::of(Policy::Yolo), ..Settings::default() };
-        let deny = ToolPatterns::default();
-        Self { providers: Providers::new(settings), fence, deny, opened: HashMap::new() }
-    }
-
-    /// The same, for an agent with files that it never uses: no link leads to them.
-    pub(crate) fn denying(self, deny: ToolPatterns) -> Self {
-        Self { deny, ..self }
+    /// Hands that stay inside of the fence, and never use what is denied, by whatever name.
+    pub(crate) fn new(fence: Fence, deny: ToolPatterns) -> Self {
+        let rules = Rules { deny, ..Rules::of(Policy::Yolo) };
+        let settings = Settings { offer: Offer::ALL, rules, ..Settings::default() };
+        Self { providers: Providers::new(settings), fence, opened: HashMap::new() }
     }
 
     /// A notification about a request: that it is no longer wanted.
@@ -45,7 +37,7 @@ impl Hands {
         session: &str,
         folders: Option<(&str, &[String])>,
     ) -> impl Future<Output = Frame> + Send + 'static {
-        let opened = self.open(session, folders).and_then(|()| self.denied(frame, folders));
+        let opened = self.open(session, folders);
         let id = frame.id().cloned().unwrap_or(Id::Null);
         let answer = self.providers.answer(frame);
         async move {
@@ -72,30 +64,6 @@ impl Hands {
         self.providers.open_session(session, open);
         self.opened.insert(session.to_owned(), (cwd.to_owned(), roots.to_vec()));
         Ok(())
-    }
-
-    /// Refuses a file that is really another one, which is denied. What it is called was looked at before.
-    fn denied(&self, frame: &Frame, folders: Option<(&str, &[String])>) -> Result<(), RpcError> {
-        let kind = match frame.method() {
-            Some("fs/read_text_file") => ToolKind::Read,
-            Some("fs/write_text_file") => ToolKind::Edit,
-            _ => return Ok(()),
-        };
-        let (Some((cwd, _)), Some(path)) = (folders, param(frame, "path").filter(|_| !self.deny.is_empty()))
-        else {
-            return Ok(());
-        };
-        let root = real(Path::new(cwd));
-        let file = real(Path::new(&path));
-        let (root, file) = (root.to_string_lossy(), file.to_string_lossy());
-        let rules = Rules { deny: self.deny.clone(), ..Rules::of(Policy::Yolo) };
-        let (action, root) = (Action::Path(&file), Some(&*root));
-        let decision = rules.decide(&Request { stage: Stage::Access, kind, tool: None, action, root });
-        if decision.verdict != Verdict::Deny {
-            return Ok(());
-        }
-        let words = format!("permission denied: {path} leads to {file}, {}", decision.reason);
-        Err(RpcError::internal(words).with_data(json!({ "reason": "permission_denied", "path": path })))
     }
 
     /// Lets go of a session's folders and ends its commands.

@@ -4,7 +4,8 @@
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use acp_host::Roots;
+use acp_host::{Roots, real_path};
+use acp_policy::ToolPatterns;
 use acp_rpc::{Frame, Id, RpcError, View};
 use acp_script::agent::Fence;
 use serde_json::{Value, json};
@@ -54,10 +55,10 @@ impl FileWish {
         Frame::failure(&self.id, &RpcError::new(DENIED, format!("{}: {reason}", self.path)))
     }
 
-    /// Does it inside of `root`.
-    pub(crate) async fn grant(self, root: PathBuf) -> Frame {
+    /// Does it inside of `root`, unless it is denied.
+    pub(crate) async fn grant(self, root: PathBuf, deny: ToolPatterns) -> Frame {
         let path = root.join(&self.path);
-        let mut hands = crate::hands::Hands::new(Fence::default());
+        let mut hands = crate::hands::Hands::new(Fence::default(), deny);
         let session = "files";
         let (method, params) = match &self.content {
             None => ("fs/read_text_file", json!({ "sessionId": session, "path": path })),
@@ -86,7 +87,7 @@ impl FileWish {
 }
 
 fn escapes(root: &Path, path: &Path) -> bool {
-    !crate::character::real(path).starts_with(crate::character::real(root))
+    !real_path(path).starts_with(real_path(root))
 }
 
 /// A frame for such a client, in the form's own details; `None` when the form has no such notification.

@@ -87,8 +87,12 @@ impl Tools {
         }
         let mut engine = Engine::new(folder).map_err(|error| error.to_string())?;
         if !tool.deny.is_empty() {
-            let (rules, folder) = (tool.clone(), PathBuf::from(folder));
-            engine = engine.with_hidden(move |file| rules.hides(&folder.join(file).to_string_lossy()));
+            // By the folder's name as it was given, and by its real one.
+            let (rules, names) = (tool.clone(), [PathBuf::from(folder), engine.root().to_owned()]);
+            let hides = move |file: &str| {
+                names.iter().any(|folder| rules.hides(&folder.join(file).to_string_lossy()))
+            };
+            engine = engine.with_hidden(hides);
         }
         let engine = Arc::new(engine);
         if lasts {

@@ -11,6 +11,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::question::PermissionChoice;
+use crate::real;
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -91,7 +92,7 @@ impl Clerk {
         let none = ToolCalls::default();
         let calls = self.sessions.get(&params.session_id).unwrap_or(&none);
         let facts = calls.facts(call, &params.tool_call);
-        let decision = facts.with_request(root(&params.session_id), |request| rules.decide(request));
+        let decision = facts.decide(rules, root(&params.session_id));
         let choices = params.choices();
         let asks = decision.verdict == Verdict::Ask;
         let outcome = (!asks).then(|| choose_option(decision.verdict, &choices_for_policy(&choices)));
@@ -155,21 +156,16 @@ impl ToolCallFacts {
         named.or_else(|| self.location.clone())
     }
 
-    /// Calls `decide` with the request that these facts amount to.
-    pub(crate) fn with_request<T>(&self, root: Option<&str>, decide: impl FnOnce(&Request<'_>) -> T) -> T {
+    /// What the rules say to the request that these facts amount to.
+    pub(crate) fn decide(&self, rules: &Rules, root: Option<&str>) -> Decision {
         let (command, path) = (self.command(), self.path());
         let action = match (&command, &path) {
             (Some(line), _) => Action::Command(line),
             (None, Some(path)) => Action::Path(path),
             (None, None) => Action::Unknown,
         };
-        decide(&Request {
-            stage: Stage::Permission,
-            kind: self.kind(),
-            tool: self.name.as_deref(),
-            action,
-            root,
-        })
+        let (kind, tool) = (self.kind(), self.name.as_deref());
+        real::decide(rules, &Request { stage: Stage::Permission, kind, tool, action, root })
     }
 
     /// A few words for a log.

@@ -2,6 +2,8 @@
 
 mod common;
 
+use std::os::unix::fs::symlink;
+
 use acp_host::{Ask, Asked, Elicited, Offer, Question, Settings};
 use acp_policy::{Policy, Rules, ToolPatterns};
 use acp_rpc::Frame;
@@ -90,6 +92,66 @@ async fn patterns_read_the_command_from_the_calls_input() {
     ] {
         let result = world.result("session/request_permission", asking("execute", &input)).await;
         assert_eq!(chosen(&result), expected, "{input}");
+    }
+}
+
+fn denying(pattern: &str) -> Settings {
+    let deny = ToolPatterns::parse([pattern]).expect("a pattern");
+    Settings { rules: Rules { deny, ..Rules::of(Policy::Yolo) }, ..settings(Policy::Yolo) }
+}
+
+#[tokio::test]
+async fn a_denied_file_is_denied_by_every_name_it_has() {
+    let prepare = |world: &World| {
+        std::fs::create_dir(world.root.join("secret")).expect("a folder");
+        std::fs::create_dir(world.root.join("sub")).expect("a folder");
+        std::fs::write(world.root.join("secret/key"), "secret").expect("a file");
+        symlink("secret/key", world.root.join("link")).expect("a link");
+        symlink(world.root.join("secret"), world.root.join("sub/folder")).expect("a link");
+    };
+    let world = World::with(denying("Read(secret/**), Edit(secret/**)"));
+    prepare(&world);
+    let root = world.root.display();
+    for name in [
+        "secret/key",
+        "sub/../secret/key",
+        "/secret/key",
+        "./secret/key",
+        "link",
+        "sub/folder/key",
+        "sub/folder/new",
+    ] {
+        let path = format!("{root}/{name}");
+        for answer in [world.read(path.as_ref()).await, world.write(path.as_ref(), "x").await] {
+            let error = answer.outcome.expect_err(name);
+            assert_eq!(error.data.expect("data")["reason"], "permission_denied", "{name}");
+        }
+        let result = world.result("session/request_permission", asking("edit", &json!({"path": path}))).await;
+        assert_eq!(chosen(&result), "no", "{name}");
+    }
+    let error = world.read(&world.root.join("link")).await.outcome.expect_err("denied");
+    let words = format!("link: it leads to {root}/secret/key, denied by the pattern Read(secret/**)");
+    assert!(error.message.ends_with(&words), "{error}");
+    world.read(&world.root.join("secret/../hello.txt")).await.outcome.expect("another file");
+}
+
+#[tokio::test]
+async fn a_denied_file_is_denied_in_a_folder_with_two_names() {
+    for by_real_name in [true, false] {
+        let temp = tempfile::tempdir().expect("a folder");
+        let base = temp.path().canonicalize().expect("a real path");
+        let (real, alias) = (base.join("real"), base.join("alias"));
+        std::fs::create_dir_all(real.join("secret")).expect("a folder");
+        std::fs::write(real.join("secret/key"), "secret").expect("a file");
+        symlink(&real, &alias).expect("a link");
+        symlink("secret/key", real.join("link")).expect("a link");
+        let named = if by_real_name { &real } else { &alias };
+        let world = World::with(denying(&format!("Read({}/secret/**)", named.display())));
+        world.providers.open_session_at("t", &alias).expect("a session");
+        for path in [alias.join("secret/key"), alias.join("link"), real.join("link")] {
+            let error = world.error("fs/read_text_file", json!({"sessionId": "t", "path": path})).await;
+            assert_eq!(error.data.expect("data")["reason"], "permission_denied", "{}", path.display());
+        }
     }
 }
 

@@ -4,8 +4,8 @@ mod common;
 
 use std::time::{Duration, Instant};
 
-use acp_host::{Limits, TerminalLimits};
-use acp_policy::Policy;
+use acp_host::{Ask, Asked, Limits, Settings, TerminalLimits};
+use acp_policy::{Policy, Rules, ToolPatterns};
 use acp_rpc::{Frame, Id};
 use common::{World, request, settings};
 use serde_json::{Value, json};
@@ -257,6 +257,27 @@ async fn the_policy_guards_commands() {
             assert!(!marker.exists());
         }
     }
+}
+
+#[tokio::test]
+async fn variables_of_the_agent_are_part_of_the_command() {
+    let allow = ToolPatterns::parse(["Bash(printenv X)"]).expect("a pattern");
+    let (person, mut questions) = tokio::sync::mpsc::channel(1);
+    let rules = Rules { allow, ..Rules::of(Policy::Default) };
+    let world = World::with(Settings { rules, person: Some(person), ..settings(Policy::Default) });
+    let params = |env: Value| json!({"sessionId": "s", "command": "printenv", "args": ["X"], "env": env});
+    world.result("terminal/create", params(json!([]))).await;
+
+    let env = json!([{"name": "PATH", "value": "/evil bin"}, {"name": "X", "value": "1"}]);
+    let asked = world.ask("terminal/create", params(env));
+    let person = async {
+        let question = questions.recv().await.expect("a question");
+        let Ask::Access { subject, .. } = &question.ask else { panic!("{question:?}") };
+        assert_eq!(subject, "PATH='/evil bin' X=1 printenv X");
+        question.answer(Asked::No);
+    };
+    let (answer, ()) = tokio::join!(asked, person);
+    answer.outcome.expect_err("the person said no");
 }
 
 fn alive(pid: u32) -> bool {

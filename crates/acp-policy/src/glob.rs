@@ -2,9 +2,14 @@
 
 /// Matches `text` against `pattern`, in which `*` stands for any run of characters, none included.
 pub(crate) fn any_star(pattern: &str, text: &str) -> bool {
+    any_star_from(pattern, text, &[0])
+}
+
+/// Whether the pattern matches what stands between one of `starts`, counted in characters, and the end of `text`.
+pub(crate) fn any_star_from(pattern: &str, text: &str, starts: &[usize]) -> bool {
     let tokens: Vec<Token> =
         pattern.chars().map(|c| if c == '*' { Token::Deep } else { Token::Char(c) }).collect();
-    matches(&tokens, text)
+    matches(&tokens, text, starts)
 }
 
 /// Matches a path: `*` stays inside one component, `**` crosses components, `**/` is any number of folders.
@@ -24,7 +29,7 @@ pub(crate) fn path(pattern: &str, text: &str) -> bool {
         tokens.push(token);
         rest = &rest[len..];
     }
-    matches(&tokens, text)
+    matches(&tokens, text, &[0])
 }
 
 enum Token {
@@ -38,10 +43,12 @@ enum Token {
 }
 
 /// Keeps the set of positions reached so far: no backtracking, so the cost is pattern times text.
-fn matches(pattern: &[Token], text: &str) -> bool {
+fn matches(pattern: &[Token], text: &str, starts: &[usize]) -> bool {
     let text: Vec<char> = text.chars().collect();
     let mut reached = vec![false; text.len() + 1];
-    reached[0] = true;
+    for start in starts {
+        reached[*start] = true;
+    }
     for token in pattern {
         let mut next = vec![false; text.len() + 1];
         let mut before = false;

@@ -85,11 +85,12 @@ impl ToolPattern {
             && match (&self.on, request.action) {
                 (None, _) => true,
                 (Some(on), Action::Command(line)) => {
-                    shell::suspects(line).iter().any(|command| command_match(on, command))
+                    let suspects = shell::suspects(line);
+                    suspects.iter().any(|it| {
+                        command_match(on, |pattern| glob::any_star_from(pattern, &it.text, &it.starts))
+                    })
                 }
-                (Some(on), Action::Path(path)) => {
-                    path_match(on, path, request.root) || glob::path(on, &without_dots(path))
-                }
+                (Some(on), Action::Path(path)) => path_touches(on, path, request.root),
                 (Some(_), Action::Unknown) => false,
             }
     }
@@ -159,18 +160,19 @@ fn same_name(pattern: &str, name: &str) -> bool {
 }
 
 fn plain_match(on: &str, line: &str) -> bool {
-    shell::plain(line).is_ok() && command_match(on, &shell::normalised(line))
+    let command = shell::normalised(line);
+    shell::plain(line).is_ok() && command_match(on, |pattern| glob::any_star(pattern, &command))
 }
 
 /// `git *` and its other spelling `git:*` also cover `git` alone, but never `gitk`.
-fn command_match(on: &str, command: &str) -> bool {
-    if let Some(prefix) = on.strip_suffix(":*").or_else(|| on.strip_suffix(" *")) {
-        let with_arguments = format!("{prefix} *");
-        return glob::any_star(prefix, command) || glob::any_star(&with_arguments, command);
+fn command_match(on: &str, matches: impl Fn(&str) -> bool) -> bool {
+    match on.strip_suffix(":*").or_else(|| on.strip_suffix(" *")) {
+        Some(prefix) => matches(prefix) || matches(&format!("{prefix} *")),
+        None => matches(on),
     }
-    glob::any_star(on, command)
 }
 
+/// Only a path without detours is covered for sure.
 fn path_match(on: &str, path: &str, root: Option<&str>) -> bool {
     if path.split('/').any(|part| part == "..") {
         return false;
@@ -181,7 +183,20 @@ fn path_match(on: &str, path: &str, root: Option<&str>) -> bool {
     glob::path(on, path) || inside.is_some_and(|inside| glob::path(on.trim_start_matches("./"), inside))
 }
 
-/// Resolves `.` and `..` in the text of a path.
+/// However the path is spelled: with detours, doubled slashes, from the root or in full.
+fn path_touches(on: &str, path: &str, root: Option<&str>) -> bool {
+    let root = root.map(without_dots);
+    let full = match &root {
+        Some(root) if !path.starts_with('/') => without_dots(&format!("{root}/{path}")),
+        _ => without_dots(path),
+    };
+    let on = without_dots(on);
+    glob::path(&on, path)
+        || path_match(&on, &without_dots(path), None)
+        || path_match(&on, &full, root.as_deref())
+}
+
+/// Resolves `.`, `..` and empty parts in the text of a path.
 fn without_dots(path: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     for part in path.split('/') {

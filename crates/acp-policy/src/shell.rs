@@ -54,11 +54,17 @@ pub fn plain(line: &str) -> Result<(), NotPlain> {
     if quote.is_some() { Err(NotPlain::Unfinished) } else { Ok(()) }
 }
 
-/// Every simple command that could hide in `line`, for rules that forbid: split at operators, substitutions and
-/// quotes alike, without leading assignments and wrappers such as `sudo` or `env`, with the program's folder
-/// removed. It finds too much rather than too little.
-pub fn suspects(line: &str) -> Vec<String> {
-    let mut found = Vec::new();
+/// A part of a line, and the places in it, counted in characters, where a command could begin.
+pub(crate) struct Suspect {
+    pub(crate) text: String,
+    pub(crate) starts: Vec<usize>,
+}
+
+/// Every simple command that could hide in `line`, for rules that forbid. The line is split at operators, substitutions
+/// and quotes alike; in each part every word may begin a command, with and without its folder, because any word before
+/// it may be one that runs what follows (`if`, `sudo`, `timeout 5`, `find -exec`). It finds too much rather than too
+/// little.
+pub(crate) fn suspects(line: &str) -> Vec<Suspect> {
     let joined: String = line.chars().filter(|c| !matches!(c, '\'' | '"' | '\\')).collect();
     let split = |text: &str, quotes: bool| -> Vec<String> {
         text.split(|c: char| {
@@ -69,13 +75,34 @@ pub fn suspects(line: &str) -> Vec<String> {
         .map(str::to_owned)
         .collect()
     };
-    for part in split(line, false).into_iter().chain(split(line, true)).chain(split(&joined, false)) {
-        let Some(command) = unwrapped(&part) else { continue };
-        if !found.contains(&command) {
-            found.push(command);
+    // What follows a redirection's file may be the command itself, so there the first word says nothing.
+    let redirected = line.contains(['<', '>']);
+    let parts = split(line, false).into_iter().chain(split(line, true)).chain(split(&joined, false));
+    parts.map(|part| Suspect::new(&part, redirected)).filter(|suspect| !suspect.starts.is_empty()).collect()
+}
+
+impl Suspect {
+    fn new(part: &str, redirected: bool) -> Suspect {
+        /// Programs whose second word is a command of their own: `git rm` is not `rm`.
+        const SUBCOMMANDS: [&str; 7] = ["cargo", "docker", "git", "hg", "npm", "podman", "svn"];
+        let words = part.split([' ', '\t', '$']).filter(|word| !word.is_empty());
+        let (mut text, mut starts, mut at) = (String::new(), Vec::new(), 0);
+        for (index, word) in words.enumerate() {
+            if index > 0 {
+                text.push(' ');
+                at += 1;
+            }
+            let own =
+                index == 1 && text.trim_end().rsplit('/').next().is_some_and(|it| SUBCOMMANDS.contains(&it));
+            if redirected || !own {
+                let folder = word.rsplit_once('/').map_or(0, |(folder, _)| folder.chars().count() + 1);
+                starts.extend([at, at + folder]);
+            }
+            text.push_str(word);
+            at += word.chars().count();
         }
+        Suspect { text, starts }
     }
-    found
 }
 
 /// Runs of spaces and tabs become one space, the ends are trimmed.
@@ -94,29 +121,6 @@ pub fn quoted<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
         }
     };
     words.into_iter().map(word).collect::<Vec<_>>().join(" ")
-}
-
-fn unwrapped(part: &str) -> Option<String> {
-    const WRAPPERS: [&str; 14] = [
-        "sudo", "doas", "env", "command", "exec", "nohup", "time", "builtin", "xargs", "nice", "setsid",
-        "eval", "then", "do",
-    ];
-    let mut words = part.split([' ', '\t', '$']).filter(|word| !word.is_empty()).peekable();
-    let mut wrapped = false;
-    while let Some(word) = words.peek() {
-        let assignment = word.split_once('=').is_some_and(|(name, _)| {
-            !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
-        });
-        let option = wrapped && word.starts_with('-');
-        if !(assignment || option || WRAPPERS.contains(word) || *word == "!") {
-            break;
-        }
-        wrapped |= WRAPPERS.contains(word);
-        words.next();
-    }
-    let program = words.next()?;
-    let program = program.rsplit('/').next().unwrap_or(program);
-    Some(std::iter::once(program).chain(words).collect::<Vec<_>>().join(" "))
 }
 
 #[cfg(test)]
@@ -197,10 +201,28 @@ mod tests {
             "r''m x",
             "ls\nrm x",
             "if true; then rm x; fi",
+            "if rm x; then ls; fi",
+            "while rm x; do ls; done",
+            "nice -n 5 rm x",
+            "timeout 5 rm x",
+            "env -u A rm x",
+            "find . -exec rm x",
+            "sudo -u git rm x",
+            ">git rm x",
+            "a-runner-nobody-knows é /opt/bin/rm x",
         ] {
-            assert!(suspects(line).iter().any(|c| c == "rm x"), "{line:?} gave {:?}", suspects(line));
+            assert!(begins(line).iter().any(|c| c == "rm x"), "{line:?} gave {:?}", begins(line));
         }
-        assert!(!suspects("git rm x").iter().any(|c| c.starts_with("rm")));
+        assert_eq!(begins("git rm x")[..2], ["git rm x", "x"]);
+    }
+
+    fn begins(line: &str) -> Vec<String> {
+        let command = |suspect: &Suspect, start: usize| suspect.text.chars().skip(start).collect::<String>();
+        let suspects = suspects(line);
+        let mut commands: Vec<String> =
+            suspects.iter().flat_map(|it| it.starts.iter().map(|start| command(it, *start))).collect();
+        commands.dedup();
+        commands
     }
 
     #[test]

@@ -15,6 +15,7 @@ use crate::files::{self, ReadParams, WriteParams};
 use crate::jail::Roots;
 use crate::permission::{self, PermissionParams, ToolCalls};
 use crate::question::{Ask, Asked, Question};
+use crate::real;
 use crate::record::Record;
 use crate::refusal;
 use crate::terminal::{self, CreateParams, TerminalParams};
@@ -126,7 +127,7 @@ impl Call<'_> {
             return Ok(permission::result(&Outcome::Cancelled));
         }
         let rules = &self.shared.settings.rules;
-        let decision = facts.with_request(root.as_deref(), |request| rules.decide(request));
+        let decision = facts.decide(rules, root.as_deref());
         self.note(&params.session_id, &subject, decision.verdict, &decision.reason);
         let choices = params.choices();
         let outcome = if decision.verdict == Verdict::Ask {
@@ -178,7 +179,7 @@ impl Call<'_> {
         let (Action::Path(subject) | Action::Command(subject)) = action else { return Ok(()) };
         let root = roots.cwd().display().to_string();
         let request = Request { stage: Stage::Access, kind, tool: None, action, root: Some(&root) };
-        let Decision { mut verdict, mut reason } = self.shared.settings.rules.decide(&request);
+        let Decision { mut verdict, mut reason } = real::decide(&self.shared.settings.rules, &request);
         if verdict == Verdict::Ask && self.granted(session, kind.class()) {
             verdict = Verdict::Allow;
             reason = "permission for a tool call of this turn was given".to_owned();

@@ -6,18 +6,22 @@ use std::process::Command;
 use acp_policy::shell;
 use acp_rpc::RpcError;
 
-use super::CreateParams;
+use super::{CreateParams, EnvVariable};
 use crate::jail::Roots;
 use crate::refusal;
 
-/// The command as one line, for rules and logs.
+/// The command as one line, for rules, questions and logs. The variables that the agent sets stand in front of it as a
+/// shell would have them: a `git status` with a `PATH` of the agent's own is not `git status`.
 pub(crate) fn line(params: &CreateParams) -> String {
-    match arguments(params) {
+    let command = match arguments(params) {
         [] if is_shell_line(params) => params.command.clone(),
         args => {
             shell::quoted(std::iter::once(params.command.as_str()).chain(args.iter().map(String::as_str)))
         }
-    }
+    };
+    let set = |it: &EnvVariable| format!("{}={}", shell::quoted([&*it.name]), shell::quoted([&*it.value]));
+    let variables = params.env.iter().flatten().map(set);
+    variables.chain([command]).collect::<Vec<_>>().join(" ")
 }
 
 /// Checks the params and builds the command; the working folder must lie in the session's folders.
