@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use acp_code::{CodeError, Engine, Stop};
+use acp_code::{Answer, CodeError, Engine, Stop, extract};
 use acp_script::agent::{Fence, Token, ToolOutput, ToolUse};
+use serde::Deserialize;
 use serde_json::Value;
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -32,33 +33,25 @@ impl Tools {
     }
 
     pub(crate) fn start(&mut self, tool: ToolUse) {
-        let events = self.events.clone();
-        let folder = folder(&tool).to_owned();
-        // The folder may have become a link since the session began.
-        if let Err(reason) = within(&self.fence, &folder) {
-            let answer = Ok(ToolOutput::denied(format!("{}: {reason}", tool.name)));
-            let _ = events.send(Event::Used { token: tool.token, answer });
-            return;
-        }
-        let engine = match self.engine(&tool, &folder) {
-            Ok(engine) => engine,
-            Err(reason) => {
-                let _ = events.send(Event::Used { token: tool.token, answer: Err(reason) });
+        let (events, token) = (self.events.clone(), tool.token);
+        let reach = match self.reach(&tool) {
+            Ok(reach) => reach,
+            Err(answer) => {
+                let _ = events.send(Event::Used { token, answer });
                 return;
             }
         };
         let stop = Stop::after(LIMIT);
-        self.running.insert(tool.token, stop.clone());
+        self.running.insert(token, stop.clone());
         tokio::task::spawn_blocking(move || {
-            let answer = engine.answer(&tool.name, &tool.arguments, &stop);
-            let answer = match answer {
-                Ok(answer) => Ok(findings::output(&answer, Path::new(&folder), tool.verbose)),
+            let answer = match reach.answer(&tool, &stop) {
+                Ok(answer) => Ok(findings::output(&answer, Path::new(&reach.folder), tool.verbose)),
                 Err(error @ CodeError::Outside { .. }) => {
                     Ok(ToolOutput::denied(format!("{}: {error}", tool.name)))
                 }
                 Err(error) => Err(error.to_string()),
             };
-            let _ = events.send(Event::Used { token: tool.token, answer });
+            let _ = events.send(Event::Used { token, answer });
         });
     }
 
@@ -77,15 +70,33 @@ impl Tools {
         self.engines.retain(|(its, _), _| its != session);
     }
 
+    /// The engines of the folders that a call is about, or what it is answered with when one of them cannot be used.
+    fn reach(&mut self, tool: &ToolUse) -> Result<Reach, Result<ToolOutput, String>> {
+        let named = tool.arguments.get("path").and_then(Value::as_str);
+        let folder = folder(tool, named.unwrap_or_default()).to_owned();
+        let mut reach = Reach { engine: self.engine(tool, &folder)?, folder, further: Vec::new() };
+        let files = tool.arguments.get("files").and_then(Value::as_array).into_iter().flatten();
+        for folder in files.filter_map(Value::as_str).map(|file| self::folder(tool, file)) {
+            if folder != reach.folder && !reach.further.iter().any(|(known, _)| known == folder) {
+                reach.further.push((folder.to_owned(), self.engine(tool, folder)?));
+            }
+        }
+        Ok(reach)
+    }
+
     /// The session's engine for this folder, kept so that pages last.
-    fn engine(&mut self, tool: &ToolUse, folder: &str) -> Result<Arc<Engine>, String> {
+    fn engine(&mut self, tool: &ToolUse, folder: &str) -> Result<Arc<Engine>, Result<ToolOutput, String>> {
+        // The folder may have become a link since the session began.
+        if let Err(reason) = within(&self.fence, folder) {
+            return Err(Ok(ToolOutput::denied(format!("{}: {reason}", tool.name))));
+        }
         let key = (tool.session.clone(), folder.to_owned());
         // It has no pages, and rules of its own.
         let lasts = tool.name != "extract";
         if let Some(engine) = self.engines.get(&key).filter(|_| lasts) {
             return Ok(engine.clone());
         }
-        let mut engine = Engine::new(folder).map_err(|error| error.to_string())?;
+        let mut engine = Engine::new(folder).map_err(|error| Err(error.to_string()))?;
         if !tool.deny.is_empty() {
             // By the folder's name as it was given, and by its real one.
             let (rules, names) = (tool.clone(), [PathBuf::from(folder), engine.root().to_owned()]);
@@ -102,12 +113,38 @@ impl Tools {
     }
 }
 
-/// The folder of the session that a call is about: the one that its first absolute path lies in, or the working folder.
-fn folder(tool: &ToolUse) -> &str {
-    let named = tool.arguments.get("path").into_iter();
-    let files = tool.arguments.get("files").and_then(Value::as_array).into_iter().flatten();
-    let path = named.chain(files).filter_map(Value::as_str).find(|path| path.starts_with('/'));
-    let within = |root: &&String| path.is_some_and(|path| Path::new(path).starts_with(root));
+/// What a call may look at.
+struct Reach {
+    folder: String,
+    engine: Arc<Engine>,
+    /// Other folders, which files of an `extract` lie in.
+    further: Vec<(String, Arc<Engine>)>,
+}
+
+impl Reach {
+    fn answer(&self, tool: &ToolUse, stop: &Stop) -> Result<Answer, CodeError> {
+        if self.further.is_empty() {
+            return self.engine.answer(&tool.name, &tool.arguments, stop);
+        }
+        let request = extract::Request::deserialize(&tool.arguments)
+            .map_err(|error| CodeError::Request { tool: "extract", what: error.to_string() })?;
+        let further = |file: &str| self.further.iter().find(|(it, _)| it == folder(tool, file));
+        let mut results = Engine::extract_among(&request, stop, |file| {
+            further(file).map_or(&*self.engine, |(_, engine)| engine)
+        })?;
+        // Two folders may have files of the same name: what lies elsewhere is named in full.
+        for piece in &mut results.results {
+            if let Some((folder, _)) = further(&piece.request) {
+                piece.file = Path::new(folder).join(&piece.file).to_string_lossy().into_owned();
+            }
+        }
+        Ok(Answer::Extract(results, request.format))
+    }
+}
+
+/// The folder of the session that a path is about: the one that it lies in when it is absolute, or the working folder.
+fn folder<'t>(tool: &'t ToolUse, path: &str) -> &'t str {
+    let within = |root: &&String| Path::new(path).starts_with(root);
     let roots = tool.roots.iter().filter(within).filter(|_| !within(&&tool.cwd));
     roots.max_by_key(|root| root.len()).unwrap_or(&tool.cwd)
 }
@@ -115,5 +152,55 @@ fn folder(tool: &ToolUse) -> &str {
 impl Drop for Tools {
     fn drop(&mut self) {
         self.running.values().for_each(Stop::cancel);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use acp_policy::ToolPatterns;
+    use serde_json::json;
+    use tokio::sync::mpsc;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn files_of_several_roots_are_taken_each_from_its_own() {
+        let place = tempfile::tempdir().expect("a folder");
+        let [one, two] = ["one", "two"].map(|name| place.path().join(name));
+        for (folder, file, code) in [
+            (&one, "same.rs", "fn of_one() {}"),
+            (&two, "same.rs", "fn of_two() {}"),
+            (&one, "own.rs", "fn own() {}"),
+        ] {
+            std::fs::create_dir_all(folder).expect("a folder");
+            std::fs::write(folder.join(file), code).expect("a file");
+        }
+        let (own, far) = (one.join("own.rs"), two.join("same.rs"));
+        let (events, mut heard) = mpsc::unbounded_channel();
+        Tools::new(events, Fence::default()).start(ToolUse {
+            token: 1,
+            session: "s".to_owned(),
+            name: "extract".to_owned(),
+            arguments: json!({ "files": ["same.rs", format!("{}:1", far.display()), own, place.path().join("x")] }),
+            cwd: one.to_string_lossy().into_owned(),
+            roots: vec![two.to_string_lossy().into_owned()],
+            verbose: false,
+            deny: ToolPatterns::default(),
+        });
+        let Some(Event::Used { answer: Ok(output), .. }) = heard.recv().await else { panic!("no answer") };
+        let results = output.raw["results"].as_array().expect("results");
+        let found: Vec<_> = results.iter().map(|it| (&it["file"], it["code"].as_str())).collect();
+        let (near, beside) = (json!("same.rs"), json!(place.path().join("x")));
+        assert_eq!(
+            found,
+            [
+                (&near, Some("fn of_one() {}")),
+                (&json!(far), Some("fn of_two() {}")),
+                (&json!("own.rs"), Some("fn own() {}")),
+                (&beside, None),
+            ]
+        );
+        let at = |path| json!({ "path": path, "line": 1 });
+        assert_eq!(output.locations, [at(one.join("same.rs")), at(far), at(own)]);
     }
 }

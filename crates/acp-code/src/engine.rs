@@ -64,7 +64,16 @@ impl Engine {
 
     /// Whole blocks out of files.
     pub fn extract(&self, request: &extract::Request, stop: &Stop) -> Result<extract::Results, CodeError> {
-        extract::run(request, &self.root, &self.hidden, stop)
+        Self::extract_among(request, stop, |_| self)
+    }
+
+    /// The same out of several folders: `of` says whose engine each of [`extract::Request::files`] is for.
+    pub fn extract_among<'e>(
+        request: &extract::Request,
+        stop: &Stop,
+        of: impl Fn(&str) -> &'e Engine,
+    ) -> Result<extract::Results, CodeError> {
+        extract::run(request, |file| (&of(file).root, &of(file).hidden), stop)
     }
 
     /// Runs a tool by name with its JSON arguments; the answer is the text for the model. Search and query answer

@@ -165,6 +165,24 @@ async fn files_are_read_and_written_for_the_client_inside_the_path_only() {
 }
 
 #[tokio::test]
+async fn files_that_are_denied_are_not_given_to_the_client_either() {
+    let place = Place::new();
+    std::fs::create_dir(place.work().join("secret")).expect("a folder");
+    place.write("secret/key.txt", "hush");
+    std::os::unix::fs::symlink("secret/key.txt", place.work().join("link.txt")).expect("a link");
+    let deny = acp_policy::ToolPatterns::parse(["Read(secret/**)", "Edit(kept/**)"]).expect("patterns");
+    let (mut talk, _) = begin(Settings { deny, ..place.settings() }).await;
+    for path in ["secret/key.txt", "kept/../secret//key.txt", "link.txt"] {
+        let denied = talk.ask("readTextFile", &json!({ "path": path })).await;
+        assert_eq!(denied["error"]["code"], -32003, "{path}: {denied}");
+    }
+    let denied = talk.ask("writeTextFile", &json!({ "path": "kept/a.txt", "content": "x" })).await;
+    assert_eq!((&denied["error"]["code"], place.read("kept/a.txt")), (&json!(-32003), None), "{denied}");
+    let read = talk.ask("readTextFile", &json!({ "path": "notes.txt" })).await;
+    assert_eq!(read["result"]["content"], "rosemary\nthyme\n");
+}
+
+#[tokio::test]
 async fn files_are_not_for_those_who_have_not_signed_in() {
     let place = Place::new();
     let server = server(Settings { token: Some("sesame".to_owned()), ..place.settings() });

@@ -110,26 +110,33 @@ async fn what_may_not_be_read_is_not_found_by_the_code_tools_either() {
     std::fs::create_dir(place.work().join("secret")).expect("a folder");
     place.write("secret/key.rs", "fn authenticate_key() -> u32 { 70731 }\n");
     std::os::unix::fs::symlink("secret/key.rs", place.work().join("innocent.rs")).expect("a link");
-    let deny = ToolPatterns::parse(["Read(secret/**)"]).expect("a pattern");
-    let server = server(Settings { deny, ..place.settings() });
-    let mut talk = Talk::v1(&server, &json!({})).await;
-    let session = talk.session(&place.work()).await;
-    for wish in [
-        "/extract secret/key.rs",
-        "/extract secret/key.rs:1-2",
-        "/extract lib.rs secret/key.rs#authenticate_key",
-        "/extract innocent.rs",
-        "Read innocent.rs",
-        "Search for 'authenticate' in secret/key.rs",
-        "/search authenticate",
-        "/search authenticate_key",
-        "Query the pattern 'fn $NAME() -> u32 { $A }' in rust",
-    ] {
-        assert_eq!(talk.prompt(&session, wish).await["result"]["stopReason"], "end_turn");
-        let heard = talk.heard.iter().map(ToString::to_string).collect::<String>();
-        assert!(!heard.contains("70731"), "{wish}: {heard}");
+    let alias = place.folder.path().join("alias");
+    std::os::unix::fs::symlink(place.work(), &alias).expect("a link");
+    let real = place.work().canonicalize().expect("a real path");
+    let in_full = format!("Read({}/secret/**)", real.display());
+    for (pattern, cwd) in [("Read(secret/**)", &real), (&in_full, &real), (&in_full, &alias)] {
+        let deny = ToolPatterns::parse([pattern]).expect("a pattern");
+        let server = server(Settings { deny, state: acp_agent::State::Memory, ..place.settings() });
+        let mut talk = Talk::v1(&server, &json!({})).await;
+        let session = talk.session(cwd).await;
+        for wish in [
+            "/extract secret/key.rs",
+            "/extract secret/key.rs:1-2",
+            "/extract lib.rs secret/key.rs#authenticate_key",
+            "/extract innocent.rs",
+            "Read innocent.rs",
+            "Read secret/key.rs",
+            "Search for 'authenticate' in secret/key.rs",
+            "/search authenticate",
+            "/search authenticate_key",
+            "Query the pattern 'fn $NAME() -> u32 { $A }' in rust",
+        ] {
+            assert_eq!(talk.prompt(&session, wish).await["result"]["stopReason"], "end_turn");
+            let heard = talk.heard.iter().map(ToString::to_string).collect::<String>();
+            assert!(!heard.contains("70731"), "{pattern} in {}: {wish}: {heard}", cwd.display());
+        }
+        assert!(talk.words().contains("lib.rs"), "the rest is found: {}", talk.words());
     }
-    assert!(talk.words().contains("lib.rs"), "the rest is found: {}", talk.words());
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::spec::{Wanted, parse};
 use super::{Piece, Request, Results};
@@ -23,11 +23,10 @@ const MOST: usize = 16 << 20;
 /// Names that are offered when one is not found.
 const OFFERED: usize = 5;
 
-/// Takes every piece that was asked for.
-pub(crate) fn run(
+/// Takes every piece that was asked for, each below the root that `place` has for it.
+pub(crate) fn run<'r>(
     request: &Request,
-    root: &Path,
-    hidden: &Hidden,
+    place: impl Fn(&str) -> (&'r PathBuf, &'r Hidden),
     stop: &Stop,
 ) -> Result<Results, CodeError> {
     if request.files.is_empty() {
@@ -42,6 +41,7 @@ pub(crate) fn run(
             results.truncated = true;
             break;
         }
+        let (root, hidden) = place(wanted);
         let mut asked = Asked {
             request,
             text: wanted,
