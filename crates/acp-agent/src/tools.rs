@@ -36,7 +36,11 @@ impl Tools {
         let (events, token) = (self.events.clone(), tool.token);
         let reach = match self.reach(&tool) {
             Ok(reach) => reach,
-            Err(answer) => {
+            Err(why) => {
+                let answer = match why {
+                    Unusable::Denied(reason) => Ok(ToolOutput::denied(reason)),
+                    Unusable::Broken(reason) => Err(reason),
+                };
                 let _ = events.send(Event::Used { token, answer });
                 return;
             }
@@ -70,8 +74,8 @@ impl Tools {
         self.engines.retain(|(its, _), _| its != session);
     }
 
-    /// The engines of the folders that a call is about, or what it is answered with when one of them cannot be used.
-    fn reach(&mut self, tool: &ToolUse) -> Result<Reach, Result<ToolOutput, String>> {
+    /// The engines of the folders that a call is about, or why one of them cannot be used.
+    fn reach(&mut self, tool: &ToolUse) -> Result<Reach, Unusable> {
         let named = tool.arguments.get("path").and_then(Value::as_str);
         let folder = folder(tool, named.unwrap_or_default()).to_owned();
         let mut reach = Reach { engine: self.engine(tool, &folder)?, folder, further: Vec::new() };
@@ -85,10 +89,10 @@ impl Tools {
     }
 
     /// The session's engine for this folder, kept so that pages last.
-    fn engine(&mut self, tool: &ToolUse, folder: &str) -> Result<Arc<Engine>, Result<ToolOutput, String>> {
+    fn engine(&mut self, tool: &ToolUse, folder: &str) -> Result<Arc<Engine>, Unusable> {
         // The folder may have become a link since the session began.
         if let Err(reason) = within(&self.fence, folder) {
-            return Err(Ok(ToolOutput::denied(format!("{}: {reason}", tool.name))));
+            return Err(Unusable::Denied(format!("{}: {reason}", tool.name)));
         }
         let key = (tool.session.clone(), folder.to_owned());
         // It has no pages, and rules of its own.
@@ -96,7 +100,7 @@ impl Tools {
         if let Some(engine) = self.engines.get(&key).filter(|_| lasts) {
             return Ok(engine.clone());
         }
-        let mut engine = Engine::new(folder).map_err(|error| Err(error.to_string()))?;
+        let mut engine = Engine::new(folder).map_err(|error| Unusable::Broken(error.to_string()))?;
         if !tool.deny.is_empty() {
             // By the folder's name as it was given, and by its real one.
             let (rules, names) = (tool.clone(), [PathBuf::from(folder), engine.root().to_owned()]);
@@ -111,6 +115,12 @@ impl Tools {
         }
         Ok(engine)
     }
+}
+
+/// Why a folder cannot be looked at.
+enum Unusable {
+    Denied(String),
+    Broken(String),
 }
 
 /// What a call may look at.
