@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use acp_host::Clerk;
@@ -11,6 +10,7 @@ use acp_rpc::{Frame, Id, Reply, RpcError, View};
 use acp_script::faults::Fault;
 use bytes::Bytes;
 use memchr::memmem::Finder;
+use tokio::sync::watch;
 
 use crate::conduct::Minutes;
 use crate::journal::Decided;
@@ -56,7 +56,7 @@ impl Duties {
 pub(crate) struct Office {
     pub(crate) duties: Duties,
     /// Sessions that are open or being opened.
-    open: AtomicUsize,
+    open: watch::Sender<usize>,
     metrics: Metrics,
     sessions: Value,
     running: Value,
@@ -66,27 +66,45 @@ impl Office {
     pub(crate) fn new(duties: Duties, metrics: &Metrics) -> Arc<Office> {
         Arc::new(Office {
             duties,
-            open: AtomicUsize::new(0),
+            open: watch::Sender::new(0),
             sessions: metrics.gauge("acp_proxy_sessions", "Sessions that are open.", &[]),
             running: metrics.gauge("acp_proxy_turns_running", "Turns that are running.", &[]),
             metrics: metrics.clone(),
         })
     }
 
+    fn most(&self) -> usize {
+        self.duties.max_sessions.unwrap_or(usize::MAX)
+    }
+
+    /// Whether one more session can be opened.
+    pub(crate) fn has_room(&self) -> bool {
+        *self.open.borrow() < self.most()
+    }
+
+    /// Waits until one more session can be opened.
+    pub(crate) async fn room(&self) {
+        let mut open = self.open.subscribe();
+        if open.wait_for(|open| *open < self.most()).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+
     /// Takes a place for one more session.
     fn enter(&self) -> bool {
-        let most = self.duties.max_sessions.unwrap_or(usize::MAX);
-        let taken = self
-            .open
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |open| (open < most).then_some(open + 1));
-        if taken.is_ok() {
+        let taken = self.open.send_if_modified(|open| {
+            let room = *open < self.most();
+            *open += usize::from(room);
+            room
+        });
+        if taken {
             self.sessions.up();
         }
-        taken.is_ok()
+        taken
     }
 
     fn leave(&self) {
-        self.open.fetch_sub(1, Ordering::AcqRel);
+        self.open.send_modify(|open| *open = open.saturating_sub(1));
         self.sessions.down();
     }
 
@@ -136,6 +154,14 @@ pub(crate) struct Desk {
     tool_call: Finder<'static>,
 }
 
+/// Where the answer to a refused session says how many there may be.
+const FULL: &str = "maxSessions";
+
+/// Whether a session was refused because there are too many.
+pub(crate) fn is_full(error: &RpcError) -> bool {
+    error.data.as_ref().is_some_and(|data| data.get(FULL).is_some())
+}
+
 const NEW: &str = "session/new";
 const PERMISSION: &str = "session/request_permission";
 
@@ -175,7 +201,7 @@ impl Desk {
             View::Request { id, method: "session/prompt", .. } => self.prompt(id.clone(), &frame),
             View::Request { id, method: "session/close" | "session/delete", .. } => {
                 if let Some(session) = session_of(&frame) {
-                    self.pending.insert(id.clone(), Pending::Closing(session));
+                    self.expect(id.clone(), Pending::Closing(session));
                 }
                 Handling::Pass
             }
@@ -215,16 +241,28 @@ impl Desk {
     /// Everything that the conversation holds is given back.
     pub(crate) fn close(&mut self) {
         for pending in std::mem::take(&mut self.pending).into_values() {
-            match pending {
-                Pending::Opening { .. } => self.office.leave(),
-                Pending::Prompt { session, trace } => {
-                    self.turn_ended(&session, trace.as_deref(), "interrupted");
-                }
-                Pending::Closing(_) => {}
-            }
+            self.abandon(pending);
         }
         for _ in std::mem::take(&mut self.sessions) {
             self.office.leave();
+        }
+    }
+
+    /// An answer is waited for. Of an id that is used twice there is one answer: the first request is given up.
+    fn expect(&mut self, id: Id, pending: Pending) {
+        if let Some(first) = self.pending.insert(id, pending) {
+            self.abandon(first);
+        }
+    }
+
+    /// Gives back what a request holds that has no answer.
+    fn abandon(&self, pending: Pending) {
+        match pending {
+            Pending::Opening { .. } => self.office.leave(),
+            Pending::Prompt { session, trace } => {
+                self.turn_ended(&session, trace.as_deref(), "interrupted");
+            }
+            Pending::Closing(_) => {}
         }
     }
 
@@ -244,7 +282,11 @@ impl Desk {
                 &[],
             );
             self.talk.tell(Level::Warn, self.number, &format!("refused {method}: {words}"), &[]);
-            let answer = Frame::failure(&id, &RpcError::new(-32000, words.clone()));
+            let error = RpcError {
+                data: Some(serde_json::json!({ FULL: most })),
+                ..RpcError::new(-32000, words.clone())
+            };
+            let answer = Frame::failure(&id, &error);
             return self.decided("c2a", method, &id, "refuse", &words, frame, answer);
         }
         let duties = &self.office.duties;
@@ -270,7 +312,7 @@ impl Desk {
         if known {
             return instead(splice);
         }
-        self.pending.insert(id, Pending::Opening { cwd, session, trace });
+        self.expect(id, Pending::Opening { cwd, session, trace });
         instead(splice)
     }
 
@@ -283,7 +325,7 @@ impl Desk {
                 self.tell_turn("turn begins", &session, trace.as_deref(), &[]);
             }
             self.office.running.up();
-            self.pending.insert(id, Pending::Prompt { session, trace });
+            self.expect(id, Pending::Prompt { session, trace });
         }
         instead(splice)
     }
@@ -431,3 +473,6 @@ fn instead(splice: Splice<'_>) -> Handling {
 fn session_of(frame: &Frame) -> Option<String> {
     Splice::of(frame)?.string("sessionId")
 }
+
+#[cfg(test)]
+mod tests;
