@@ -118,6 +118,11 @@ impl Proxy {
         self
     }
 
+    /// How many sessions there are, and may be.
+    pub(crate) fn office(&self) -> &Office {
+        &self.office
+    }
+
     pub(crate) fn say(&self, level: Level, words: &str) {
         (self.say)(&Saying::plain(level, words));
     }

@@ -23,6 +23,14 @@ impl Workshop {
             Refusal::Never(why) => return self.bury(delivery, Some(task), &why).await,
             Refusal::Again(why) => why,
             Refusal::Leaving => LEAVING.to_owned(),
+            Refusal::NoAgent(why) => {
+                self.agent_is_gone(&why);
+                return self.give_back(task, delivery, &why).await;
+            }
+            Refusal::Full => {
+                let why = "every place for a session is taken (--max-sessions)";
+                return self.give_back(task, delivery, why).await;
+            }
         };
         if delivery.delivered >= MAX_DELIVER as u64 {
             let why = format!("tried {} times: {why}", delivery.delivered);

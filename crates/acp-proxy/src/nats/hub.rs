@@ -18,6 +18,7 @@ use super::connect::{Access, AccessError, Standing};
 use super::ledger::Claim;
 use super::private;
 use super::publisher::{Item, Publisher, What};
+use super::room::Trouble;
 use super::spool::leftovers;
 use super::streams::{StreamError, Streams};
 use super::subject::Subjects;
@@ -125,6 +126,8 @@ pub(super) struct Shared {
     /// Ready to publish: connected, streams there, nothing left of a crash.
     pub(super) open: watch::Receiver<Standing>,
     live: Option<mpsc::Sender<(String, bytes::Bytes)>>,
+    /// Why no tasks are taken.
+    pub(super) trouble: watch::Sender<Trouble>,
 }
 
 /// The last event of a session, as far as its place.
@@ -194,6 +197,7 @@ impl Nats {
             said: Mutex::default(),
             open,
             live,
+            trouble: watch::Sender::default(),
         });
         tokio::spawn(opening::open_up(shared.clone(), left, raw, tell_open, tell_fatal, settings.replicas));
         Ok(Nats { shared, sessions: Arc::default(), fatal, _lock: Arc::new(lock) })
@@ -232,6 +236,12 @@ impl Nats {
             dead: read(&counts.dead),
             unanswered: read(&counts.unanswered),
         }
+    }
+
+    /// Why no tasks are taken though NATS is there, if so.
+    #[must_use]
+    pub fn trouble(&self) -> Trouble {
+        self.shared.trouble.borrow().clone()
     }
 
     /// Waits until everything is stored, at most so long. What is not, is in the spool.

@@ -184,6 +184,14 @@ impl Shared {
         json(&result)
     }
 
+    /// Puts a task into the queue, as if it had never been taken. The server must not take it for one that it knows.
+    pub(super) async fn queue(&self, payload: bytes::Bytes, trace: Option<&str>) -> Result<(), String> {
+        let message = traced(PublishMessage::build().payload(payload), trace);
+        let sent = self.context.send_publish(self.subjects.task(&self.agent), message).await;
+        let ack = sent.map_err(|error| error.to_string())?.await;
+        ack.map(drop).map_err(|error| error.to_string())
+    }
+
     /// Puts a task aside, with the reason. True when that is stored.
     pub(super) async fn bury(&self, payload: &[u8], delivered: u64, reason: &str) -> bool {
         let (text, base64) = match std::str::from_utf8(payload) {

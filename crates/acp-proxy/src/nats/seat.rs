@@ -12,6 +12,7 @@ use tokio::sync::{Mutex, mpsc, watch};
 use tokio::task::JoinHandle;
 
 use super::payload::Task;
+use crate::desk::is_full;
 use crate::proxy::{Guest, Outcome, Proxy};
 use crate::witness::Reasons;
 
@@ -40,6 +41,10 @@ pub(super) enum Refusal {
     Leaving,
     /// None will.
     Never(String),
+    /// It is not the task's fault: no agent can be opened. Another proxy's may be.
+    NoAgent(String),
+    /// There is no place for another session here. Another proxy may have one.
+    Full,
 }
 
 /// A new seat, and what must be looked after for it.
@@ -58,24 +63,15 @@ pub(super) async fn open(
     stop: watch::Receiver<bool>,
 ) -> Result<Opened, Refusal> {
     let workspace = workspace(task, work_dir)?;
-    let (ours, theirs) = acp_link::memory(256);
-    let reasons = Reasons::default();
-    let relay = {
-        let (proxy, reasons) = (proxy.clone(), Some(reasons.clone()));
-        // It came from the queue: it is let in, and speaks v1.
-        let guest = Guest { admitted: true, trace: None, form: Some(Dialect::V1), reasons };
-        tokio::spawn(async move { proxy.serve_guest(theirs, guest, stop).await })
-    };
-    let (ask, questions) = mpsc::channel(16);
-    let options = ClientOptions { rules: rules.clone(), person: Some(ask), ..ClientOptions::default() };
-    let (client, events) = AcpClient::connect(ours, None, options);
-    match enter(&client, task, &workspace).await {
+    let came = Came::to(proxy, rules, stop);
+    match enter(&came.client, task, &workspace).await {
         Ok(session) => {
+            let Came { client, events, questions, reasons, relay } = came;
             let seat = Seat {
                 session,
                 client: std::sync::Mutex::new(Some(client)),
                 turn: Mutex::new(()),
-                task: std::sync::Mutex::default(),
+                task: std::sync::Mutex::new(Some(task.id.clone())),
                 used: std::sync::Mutex::new(Instant::now()),
                 reasons,
                 relay: Mutex::new(Some(relay)),
@@ -83,12 +79,50 @@ pub(super) async fn open(
             Ok(Opened { seat: Arc::new(seat), events, questions })
         }
         Err(refusal) => {
-            client.close(Duration::ZERO).await;
-            // The relay ends when nobody is at its other end.
-            drop((client, events));
-            let _ = relay.await;
+            came.go().await;
             Err(refusal)
         }
+    }
+}
+
+/// Whether an agent can be opened, and is one: why not.
+pub(super) async fn probe(proxy: &Arc<Proxy>, stop: watch::Receiver<bool>) -> Result<(), String> {
+    let came = Came::to(proxy, &Rules::default(), stop);
+    let greeted = came.client.initialize().await;
+    came.go().await;
+    greeted.map(drop).map_err(|error| error.to_string())
+}
+
+/// Our client, in a conversation with an agent.
+struct Came {
+    client: AcpClient,
+    events: Events,
+    questions: mpsc::Receiver<Question>,
+    reasons: Reasons,
+    relay: JoinHandle<Outcome>,
+}
+
+impl Came {
+    fn to(proxy: &Arc<Proxy>, rules: &Rules, stop: watch::Receiver<bool>) -> Came {
+        let (ours, theirs) = acp_link::memory(256);
+        let reasons = Reasons::default();
+        let relay = {
+            let (proxy, reasons) = (proxy.clone(), Some(reasons.clone()));
+            // It came from the queue: it is let in, and speaks v1.
+            let guest = Guest { admitted: true, trace: None, form: Some(Dialect::V1), reasons };
+            tokio::spawn(async move { proxy.serve_guest(theirs, guest, stop).await })
+        };
+        let (ask, questions) = mpsc::channel(16);
+        let options = ClientOptions { rules: rules.clone(), person: Some(ask), ..ClientOptions::default() };
+        let (client, events) = AcpClient::connect(ours, None, options);
+        Came { client, events, questions, reasons, relay }
+    }
+
+    async fn go(self) {
+        self.client.close(Duration::ZERO).await;
+        // The relay ends when nobody is at its other end.
+        drop((self.client, self.events));
+        let _ = self.relay.await;
     }
 }
 
@@ -121,8 +155,11 @@ impl Seat {
 }
 
 async fn enter(client: &AcpClient, task: &Task, workspace: &Workspace) -> Result<String, Refusal> {
-    let again = |error: ClientError| Refusal::Again(error.to_string());
-    client.initialize().await.map_err(again)?;
+    let again = |error: ClientError| match error {
+        ClientError::Refused { error, .. } if is_full(&error) => Refusal::Full,
+        error => Refusal::Again(error.to_string()),
+    };
+    client.initialize().await.map_err(|error| Refusal::NoAgent(error.to_string()))?;
     match &task.session {
         None => Ok(client.new_session(workspace).await.map_err(again)?.session_id.0.to_string()),
         Some(session) => match client.load_session(session, workspace).await {
@@ -130,7 +167,8 @@ async fn enter(client: &AcpClient, task: &Task, workspace: &Workspace) -> Result
             Err(error @ ClientError::NotOffered { .. }) => Err(Refusal::Never(format!(
                 "session {session:?} is served by no proxy any more, and {error}: it cannot be gone on with"
             ))),
-            Err(error @ ClientError::Refused { .. }) => {
+            Err(ClientError::Refused { method, error }) if !is_full(&error) => {
+                let error = ClientError::Refused { method, error };
                 Err(Refusal::Never(format!("session {session:?} cannot be loaded: {error}")))
             }
             Err(error) => Err(again(error)),

@@ -15,7 +15,7 @@ use super::ledger::json;
 use super::payload::{Control, Controlled, Op, Prompt, Task};
 use super::seat::{self, Opened, Refusal, Seat};
 use super::streams::{MAX_DELIVER, consumer_name};
-use super::work::Workshop;
+use super::work::{Work, Workshop};
 use crate::event::VERSION;
 use crate::talk::Level;
 
@@ -54,9 +54,17 @@ impl Workshop {
             }
         }
         content(task)?;
-        let opened =
-            seat::open(&self.proxy, task, &self.work.rules, &self.work.work_dir, self.end.clone()).await?;
-        self.settle(opened).await.map(Some)
+        loop {
+            if !self.make_room().await {
+                return Err(Refusal::Full);
+            }
+            let Work { rules, work_dir, .. } = &self.work;
+            match seat::open(&self.proxy, task, rules, work_dir, self.end.clone()).await {
+                // Somebody else has the place that was there.
+                Err(Refusal::Full) => {}
+                opened => return self.settle(opened?).await.map(Some),
+            }
+        }
     }
 
     /// A session that is open here.
@@ -74,6 +82,14 @@ impl Workshop {
             seat.occupy(Some(task));
         }
         is_here
+    }
+
+    /// Takes a seat from a task, if it is that task's.
+    pub(super) fn unseat(&self, seat: &Seat, task: &str) {
+        if seat.occupant().as_deref() == Some(task) {
+            seat.occupy(None);
+            self.freed.notify_one();
+        }
     }
 
     /// Gives up a seat: this one, not another that has the session since.

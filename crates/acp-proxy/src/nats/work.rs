@@ -10,7 +10,7 @@ use acp_policy::Rules;
 use async_nats::jetstream::consumer::{Consumer, pull};
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 
 use super::ask::Asks;
@@ -76,7 +76,9 @@ pub(super) struct Workshop {
     /// What is being done, whoever took it from the queue.
     jobs: Mutex<JoinSet<()>>,
     /// No task is taken any more.
-    stopping: AtomicBool,
+    pub(super) stopping: AtomicBool,
+    /// A seat is nobody's any more.
+    pub(super) freed: Notify,
     /// Turns true when agents must go.
     pub(super) end: watch::Receiver<bool>,
     /// One session is opened or loaded at a time, so that none is loaded twice.
@@ -102,6 +104,7 @@ impl Nats {
             running: Mutex::default(),
             jobs: Mutex::default(),
             stopping: AtomicBool::new(false),
+            freed: Notify::new(),
             end,
             opening: tokio::sync::Mutex::new(()),
         });
@@ -114,6 +117,7 @@ impl Nats {
         helpers.spawn(shop.clone().answer_open_requests());
         helpers.spawn(shop.clone().close_idle());
         helpers.spawn(shop.clone().sweep());
+        helpers.spawn(shop.clone().look_after_agent());
         shop.take(&mut stop).await;
         shop.wind_down().await;
         helpers.shutdown().await;
@@ -129,7 +133,7 @@ impl Workshop {
 
     /// Takes tasks as long as there is a free place.
     async fn take(self: &Arc<Self>, stop: &mut watch::Receiver<bool>) {
-        let places = Arc::new(Semaphore::new(self.work.at_once.max(1)));
+        let places = Arc::new(Semaphore::new(self.places()));
         let mut consumer = None;
         loop {
             let place = tokio::select! {
@@ -137,6 +141,10 @@ impl Workshop {
                 () = stopped(stop) => return,
             };
             let Ok(place) = place else { return };
+            tokio::select! {
+                () = self.can_begin() => {}
+                () = stopped(stop) => return,
+            }
             let delivery = tokio::select! {
                 delivery = self.next(&mut consumer) => delivery,
                 () = stopped(stop) => return,
@@ -264,6 +272,7 @@ impl Workshop {
                 Err(refusal) => break refusal,
             };
             if let Err(refusal) = seat.accepts(task) {
+                self.unseat(&seat, &task.id);
                 break refusal;
             }
             let turn = seat.turn.lock().await;
@@ -292,12 +301,12 @@ impl Workshop {
         match self.shared().claim(&claim).await {
             Ok(true) => {}
             Ok(false) => {
-                seat.occupy(None);
+                self.unseat(seat, &task.id);
                 self.shared().forget(&task.id);
                 return delivery.nak(Duration::from_secs(1)).await;
             }
             Err(why) => {
-                seat.occupy(None);
+                self.unseat(seat, &task.id);
                 // It may be claimed or not: the next delivery sees.
                 self.shared().say(Level::Warn, &format!("cannot claim task {:?}: {why}", task.id));
                 return delivery.nak(Duration::from_secs(1)).await;
@@ -320,8 +329,8 @@ impl Workshop {
             self.nats.give_up(&seat.session, &why);
         }
         let end = end.await;
-        seat.occupy(None);
         counts.running.fetch_sub(1, Ordering::Relaxed);
+        self.unseat(seat, &task.id);
         let Ok(end) = end else {
             // Another proxy has the session, and answers for it.
             self.shared().forget(&task.id);

@@ -25,6 +25,10 @@ pub struct World {
     pub closes: std::sync::atomic::AtomicBool,
     /// Refuse to be opened so many times.
     pub refuse: AtomicUsize,
+    /// Whether agents refuse to open sessions.
+    pub shut: std::sync::atomic::AtomicBool,
+    /// The name of every session, whoever opens it.
+    pub name: Mutex<Option<String>>,
     /// Lets prompts that wait go on.
     pub go: Notify,
     /// Answers to permission requests.
@@ -84,9 +88,16 @@ async fn live(link: Link, world: Arc<World>) {
                         let result = json!({ "protocolVersion": 1, "agentCapabilities": can });
                         let _ = say.send(Frame::response(id, &result)).await;
                     }
+                    "session/new" if world.shut.load(Ordering::Acquire) => {
+                        let error = acp_rpc::RpcError::internal("no more sessions today");
+                        let _ = say.send(Frame::failure(id, &error)).await;
+                    }
                     "session/new" => {
+                        let given = world.name.lock().expect("whole").clone();
                         let number = world.sessions.fetch_add(1, Ordering::AcqRel);
-                        let name = if params["cwd"].as_str().is_some_and(|cwd| cwd.ends_with("hostile")) {
+                        let name = if let Some(name) = given {
+                            name
+                        } else if params["cwd"].as_str().is_some_and(|cwd| cwd.ends_with("hostile")) {
                             "a.b > *\r\né".to_owned()
                         } else {
                             format!("s{}-{number}", std::process::id())

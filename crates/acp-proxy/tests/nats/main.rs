@@ -7,6 +7,7 @@ mod faults;
 mod input;
 mod left;
 mod order;
+mod room;
 mod seats;
 #[allow(dead_code, reason = "others use the rest")]
 mod server;

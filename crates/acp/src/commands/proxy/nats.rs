@@ -213,6 +213,10 @@ impl NatsArgs {
         let watched = nats.clone();
         let why = "NATS cannot be reached, or is not ready; events are spooled";
         health.watch("nats", Arc::new(move || (!watched.report().ready).then(|| why.to_owned())));
+        let watched = nats.clone();
+        health.watch("agent", Arc::new(move || watched.trouble().agent));
+        let watched = nats.clone();
+        health.watch("queue", Arc::new(move || watched.trouble().queue));
         Ok(Some(Started { nats, work }))
     }
 }
