@@ -187,7 +187,8 @@ mod tests {
         }
         let (own, far) = (one.join("own.rs"), two.join("same.rs"));
         let (events, mut heard) = mpsc::unbounded_channel();
-        Tools::new(events, Fence::default()).start(ToolUse {
+        let mut tools = Tools::new(events, Fence::default());
+        tools.start(ToolUse {
             token: 1,
             session: "s".to_owned(),
             name: "extract".to_owned(),
