@@ -1,6 +1,8 @@
 //! The conversation as a model is told it: from the updates that the client saw.
 
-use acp_script::agent::Question;
+use std::collections::VecDeque;
+
+use acp_script::agent::{Question, Round, Seal};
 use serde_json::{Value, json};
 
 use crate::provider::{Block, ChatRequest, Effort, Message, Role, ToolSpec};
@@ -13,6 +15,9 @@ const CHARACTERS: usize = 4;
 const ANSWER: u64 = 8192;
 /// What stands for a result that had to go.
 const LEFT_OUT: &str = "[left out to save room; call the tool again if it is needed]";
+
+/// Marks of updates that are not told: what a child did is told by the result of its task, and notices are for the person.
+const UNTOLD: [&str; 2] = ["acp.workbench/delegate", "acp.workbench/notice"];
 
 /// What the note about a gap in a text takes at most.
 const GAP: usize = 48;
@@ -76,69 +81,87 @@ fn system(question: &Question) -> String {
 
 fn messages(question: &Question) -> Vec<Message> {
     let mut told = Telling::default();
+    let mut rounds = question.rounds.iter().peekable();
     for (at, entry) in question.history.iter().enumerate() {
-        if question.rounds.contains(&at) {
-            told.end_round();
+        told.seals_before(at);
+        while let Some(round) = rounds.next_if(|round| round.at <= at) {
+            told.begin_round(round);
+            told.seals_before(at);
         }
-        told.seals(question, at);
         told.entry(entry);
     }
-    told.seals(question, question.history.len());
-    told.end_round();
+    told.end_message();
     told.messages
 }
 
 /// A conversation that is being put together.
 #[derive(Default)]
-struct Telling {
+struct Telling<'a> {
     messages: Vec<Message>,
+    /// The answer that is being told.
+    round: Option<&'a Round>,
+    /// What of its seals stands before its calls and is not told yet.
+    seals: VecDeque<&'a Seal>,
     said: Vec<Block>,
-    results: Vec<Block>,
+    calls: Vec<Called>,
 }
 
-impl Telling {
-    fn seals(&mut self, question: &Question, at: usize) {
-        let here = question.seals.iter().filter(|(place, _)| *place == at);
-        self.said.extend(here.map(|(_, seal)| Block::Seal(seal.clone())));
+/// A call and what it came to.
+struct Called {
+    id: String,
+    call: Block,
+    result: Block,
+}
+
+impl<'a> Telling<'a> {
+    fn begin_round(&mut self, round: &'a Round) {
+        self.end_message();
+        self.round = Some(round);
+        self.seals = round.seals.iter().filter(|seal| seal.calls == 0).collect();
+    }
+
+    fn seals_before(&mut self, at: usize) {
+        while let Some(seal) = self.seals.pop_front_if(|seal| seal.at <= at) {
+            self.said.push(Block::Seal(seal.text.clone()));
+        }
     }
 
     fn entry(&mut self, entry: &Value) {
-        // What a child did is told by the result of its task.
-        if entry.get("_meta").is_some_and(|meta| meta.get("acp.workbench/delegate").is_some()) {
+        if entry.get("_meta").is_some_and(|meta| UNTOLD.iter().any(|mark| meta.get(mark).is_some())) {
             return;
         }
         match entry["sessionUpdate"].as_str() {
             Some("user_message_chunk") => {
-                self.end_round();
+                self.end_message();
                 self.push(Role::User, vec![content(&entry["content"])]);
             }
             Some("agent_message_chunk") => {
-                if !self.results.is_empty() {
-                    self.end_round();
+                if !self.calls.is_empty() {
+                    self.end_message();
                 }
                 self.said.push(content(&entry["content"]));
             }
-            Some("tool_call") => {
-                let text = |key: &str| entry[key].as_str().unwrap_or_default().to_owned();
-                let (id, name) = (text("toolCallId"), tool_name(&text("name")));
-                self.said.push(Block::ToolCall {
-                    id: id.clone(),
-                    name: name.clone(),
-                    arguments: entry.get("rawInput").cloned().unwrap_or_else(|| json!({})),
-                });
-                self.results.push(Block::ToolResult {
-                    id,
-                    name,
-                    text: shortened(&result(entry), RESULT * CHARACTERS),
-                    is_error: entry["status"] == "failed",
-                });
-            }
+            Some("tool_call") => self.calls.push(called(entry)),
             _ => {}
         }
     }
 
-    fn end_round(&mut self) {
-        let (said, results) = (std::mem::take(&mut self.said), std::mem::take(&mut self.results));
+    /// The answer as far as it was told, its calls in the model's order and each with the seals behind it, and then
+    /// what the calls came to.
+    fn end_message(&mut self) {
+        self.seals_before(usize::MAX);
+        let (mut said, mut calls) = (std::mem::take(&mut self.said), std::mem::take(&mut self.calls));
+        let made = |id: &str| self.round.and_then(|round| round.calls.iter().position(|made| made == id));
+        calls.sort_by_key(|called| made(&called.id).unwrap_or(usize::MAX));
+        let mut results = Vec::new();
+        for called in calls {
+            let behind = made(&called.id).map(|before| before + 1);
+            said.push(called.call);
+            results.push(called.result);
+            let seals = self.round.iter().flat_map(|round| &round.seals);
+            let here = seals.filter(|seal| Some(seal.calls) == behind);
+            said.extend(here.map(|seal| Block::Seal(seal.text.clone())));
+        }
         self.push(Role::Assistant, said);
         self.push(Role::User, results);
     }
@@ -159,6 +182,24 @@ impl Telling {
             _ => self.messages.push(Message { role, blocks }),
         }
     }
+}
+
+/// A finished tool call.
+fn called(entry: &Value) -> Called {
+    let text = |key: &str| entry[key].as_str().unwrap_or_default().to_owned();
+    let (id, name) = (text("toolCallId"), tool_name(&text("name")));
+    let call = Block::ToolCall {
+        id: id.clone(),
+        name: name.clone(),
+        arguments: entry.get("rawInput").cloned().unwrap_or_else(|| json!({})),
+    };
+    let result = Block::ToolResult {
+        id: id.clone(),
+        name,
+        text: shortened(&result(entry), RESULT * CHARACTERS),
+        is_error: entry["status"] == "failed",
+    };
+    Called { id, call, result }
 }
 
 /// A content block for a model; what it cannot take is described.

@@ -10,8 +10,7 @@ fn question(history: Vec<Value>, rounds: Vec<usize>) -> Question {
         delegated: false,
         thought_level: "medium".to_owned(),
         history,
-        rounds,
-        seals: Vec::new(),
+        rounds: rounds.into_iter().map(|at| Round { at, ..Round::default() }).collect(),
         mcp: Vec::new(),
     }
 }
@@ -68,15 +67,66 @@ fn calls_of_one_answer_stand_together_and_those_of_the_next_apart() {
     );
 }
 
+fn marked(mut entry: Value, mark: &str) -> Value {
+    entry["_meta"] = json!({ mark: true });
+    entry
+}
+
 #[test]
-fn what_children_did_thoughts_and_plans_are_not_told() {
-    let mut child = called("x", "inner");
-    child["_meta"] = json!({ "acp.workbench/delegate": "call" });
+fn seals_stay_in_the_answer_they_came_with_and_calls_in_the_models_order() {
+    let plan = || json!({ "sessionUpdate": "plan", "entries": [] });
+    let child = || marked(called("x", "inner"), "acp.workbench/delegate");
     let history = vec![
         said("user_message_chunk", "go"),
+        said("agent_message_chunk", "first"),
+        plan(),
+        called("a", ""),
+        // Two tasks side by side: the second was done first.
+        child(),
+        called("c", ""),
+        child(),
+        child(),
+        called("b", ""),
+        said("agent_message_chunk", "last"),
+    ];
+    let seal = |calls, at, text: &str| Seal { calls, at, text: text.to_owned() };
+    let round = |at, calls: &[&str], seals: &[Seal]| Round {
+        at,
+        calls: calls.iter().map(|id| (*id).to_owned()).collect(),
+        seals: seals.to_vec(),
+    };
+    let mut question = question(history, Vec::new());
+    question.rounds = vec![
+        round(1, &["a"], &[seal(0, 1, "s1"), seal(0, 2, "s2"), seal(1, 2, "s3")]),
+        round(
+            4,
+            &["b", "c"],
+            &[seal(1, 4, "s4"), seal(2, 4, "s5"), seal(3, 4, "of a call that never began")],
+        ),
+        round(9, &[], &[seal(0, 9, "s6"), seal(0, 10, "s7")]),
+        round(10, &[], &[]),
+    ];
+    assert_eq!(
+        shape(&request(&question, ALL, 200_000)),
+        [
+            "User: go",
+            "Assistant: seal s1, first, seal s2, call a, seal s3",
+            "User: result a",
+            "Assistant: call b, seal s4, call c, seal s5",
+            "User: result b, result c",
+            "Assistant: seal s6, last, seal s7",
+        ]
+    );
+}
+
+#[test]
+fn what_children_did_thoughts_plans_and_notices_are_not_told() {
+    let history = vec![
+        said("user_message_chunk", "go"),
+        marked(said("agent_message_chunk", "no servers"), "acp.workbench/notice"),
         said("agent_thought_chunk", "hm"),
         json!({ "sessionUpdate": "plan", "entries": [] }),
-        child,
+        marked(called("x", "inner"), "acp.workbench/delegate"),
     ];
     assert_eq!(shape(&request(&question(history, vec![1]), ALL, 200_000)), ["User: go"]);
 }

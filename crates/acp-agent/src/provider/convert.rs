@@ -1,4 +1,5 @@
-//! From a turn's words to the wire's, and what vendors insist on: every call has a result, nothing is empty.
+//! From a turn's words to the wire's, and what vendors insist on: every call has a result, nothing is empty, nobody
+//! speaks last but the person or a tool.
 
 use std::collections::BTreeSet;
 
@@ -11,8 +12,14 @@ use super::{Block, ChatRequest, Message, Role};
 /// What a call is told that never ran: the turn was cancelled, or the agent died.
 const NEVER_RAN: &str = "The tool did not run: the turn ended before.";
 
+/// What stands for the words of a person who said nothing.
+const SILENCE: &str = "(nothing was said)";
+
 /// The request for one wire.
-pub(super) fn request(chat: ChatRequest, wire: Wire) -> talk::Request {
+pub(super) fn request(mut chat: ChatRequest, wire: Wire) -> talk::Request {
+    if chat.messages.last().is_none_or(|last| last.role == Role::Assistant) {
+        chat.messages.push(Message { role: Role::User, blocks: vec![Block::Text(String::new())] });
+    }
     let since = chat.messages.iter().rposition(spoken_by_a_person).unwrap_or(0);
     let mut turns = Vec::new();
     for (n, message) in chat.messages.iter().enumerate() {
@@ -23,12 +30,7 @@ pub(super) fn request(chat: ChatRequest, wire: Wire) -> talk::Request {
                 let seals = wire != Wire::Chat || n > since;
                 assistant(message, following, wire, seals, &mut turns);
             }
-            Role::User => {
-                let parts: Vec<_> = message.blocks.iter().filter_map(user_part).collect();
-                if !parts.is_empty() {
-                    turns.push(Turn::User(parts));
-                }
-            }
+            Role::User => turns.extend(spoken(message).map(Turn::User)),
         }
     }
     let tool = |tool: super::ToolSpec| talk::Tool {
@@ -69,12 +71,27 @@ fn sealed(message: &Message) -> bool {
 }
 
 fn spoken_by_a_person(message: &Message) -> bool {
-    message.role == Role::User && message.blocks.iter().any(|block| user_part(block).is_some())
+    message.role == Role::User && spoken(message).is_some()
+}
+
+/// What a person said; none where a message has nothing but the results of tools.
+fn spoken(message: &Message) -> Option<Vec<UserPart>> {
+    let parts: Vec<_> = message.blocks.iter().filter_map(user_part).collect();
+    let silent = || message.blocks.iter().all(|block| matches!(block, Block::Text(_)));
+    match parts.is_empty() {
+        false => Some(parts),
+        true => silent().then(|| vec![UserPart::Text(SILENCE.to_owned())]),
+    }
+}
+
+/// Vendors take no text that is nothing but white space.
+fn is_blank(text: &str) -> bool {
+    text.trim().is_empty()
 }
 
 fn user_part(block: &Block) -> Option<UserPart> {
     match block {
-        Block::Text(text) if !text.is_empty() => Some(UserPart::Text(text.clone())),
+        Block::Text(text) if !is_blank(text) => Some(UserPart::Text(text.clone())),
         Block::Image { mime_type, data } => {
             Some(UserPart::Image { mime: mime_type.clone(), data: data.clone() })
         }
@@ -88,7 +105,7 @@ fn assistant(message: &Message, following: Option<&Message>, wire: Wire, seals: 
     let mut calls = Vec::new();
     for block in &message.blocks {
         match block {
-            Block::Text(text) if !text.is_empty() => parts.push(Part::Text(text.clone())),
+            Block::Text(text) if !is_blank(text) => parts.push(Part::Text(text.clone())),
             Block::Seal(text) if seals => {
                 parts.extend(read_seal(text).filter(|seal| seal.wire == wire).map(Part::Seal));
             }
@@ -99,6 +116,10 @@ fn assistant(message: &Message, following: Option<&Message>, wire: Wire, seals: 
             }
             _ => {}
         }
+    }
+    // What these vendors seal belongs to what follows it, and is refused where nothing does.
+    while matches!(wire, Wire::Messages | Wire::Responses) && matches!(parts.last(), Some(Part::Seal(_))) {
+        parts.pop();
     }
     if parts.iter().all(|part| matches!(part, Part::Seal(_))) {
         return;
@@ -114,7 +135,7 @@ fn assistant(message: &Message, following: Option<&Message>, wire: Wire, seals: 
             _ => None,
         });
         let (text, is_error) = found.unwrap_or_else(|| (NEVER_RAN.to_owned(), true));
-        let text = if text.is_empty() { "(nothing)".to_owned() } else { text };
+        let text = if is_blank(&text) { "(nothing)".to_owned() } else { text };
         turns.push(Turn::Result(ToolResult { id: id.clone(), name: name.clone(), text, is_error }));
     }
 }

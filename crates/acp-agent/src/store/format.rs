@@ -3,16 +3,17 @@
 //! | format | sessions | history |
 //! |---|---|---|
 //! | 1 | a whole record each, its history inside | – |
-//! | 2 | a record without its history | one row per entry |
+//! | 2 | a record without its history; where a model was asked, and what providers want back, by places in the history | one row per entry |
+//! | 3 | the same, but both by the model's answers, with their calls | one row per entry |
 
 use acp_script::agent::Record;
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::error::Trouble;
 
 /// The format that this version writes.
-pub(super) const FORMAT: u32 = 2;
+pub(super) const FORMAT: u32 = 3;
 
 /// About the database itself: `format`.
 const META: TableDefinition<'_, &str, u32> = TableDefinition::new("meta");
@@ -45,10 +46,10 @@ pub(super) fn prepare(database: &Database) -> Result<(), Trouble> {
         let mut sessions = write.open_table(SESSIONS)?;
         let mut history = write.open_table(HISTORY)?;
         write.open_table(ALIASES)?;
-        if found == Some(1) {
+        if found.is_some() {
             let old = sessions
                 .iter()?
-                .map(|entry| record(entry?.1.value()))
+                .map(|entry| old_record(entry?.1.value()))
                 .collect::<Result<Vec<Record>, Trouble>>()?;
             for record in old {
                 for (at, entry) in record.history.iter().enumerate() {
@@ -62,12 +63,24 @@ pub(super) fn prepare(database: &Database) -> Result<(), Trouble> {
     Ok(())
 }
 
+/// A record of format 1 or 2. What its providers want back goes: its place is not sure, and only a turn that is still
+/// running needs it.
+fn old_record(bytes: &[u8]) -> Result<Record, Trouble> {
+    let mut kept: Value = serde_json::from_slice(bytes)?;
+    if let Some(fields) = kept.as_object_mut() {
+        fields.remove("seals");
+    }
+    for round in kept.get_mut("rounds").and_then(Value::as_array_mut).into_iter().flatten() {
+        *round = json!({ "at": round });
+    }
+    Ok(serde_json::from_value(kept)?)
+}
+
 /// A record as it is kept, without its history.
 pub(super) fn summary(record: &Record) -> Result<Vec<u8>, Trouble> {
     let mut kept = record.summary();
     kept.digest.clone_from(&record.digest);
     kept.rounds.clone_from(&record.rounds);
-    kept.seals.clone_from(&record.seals);
     kept.draft.clone_from(&record.draft);
     Ok(serde_json::to_vec(&kept)?)
 }

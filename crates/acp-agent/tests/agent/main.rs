@@ -5,5 +5,9 @@ mod desk;
 mod forms;
 mod many;
 mod probe;
+#[path = "../providers/raw.rs"]
+#[expect(dead_code, reason = "the tests of providers use all of it")]
+mod raw;
 mod sessions;
+mod thinking;
 mod turns;

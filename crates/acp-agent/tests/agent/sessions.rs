@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use acp_agent::{FILE, Server, Settings, State, Store, StoreError};
-use acp_script::agent::Record;
+use acp_script::agent::{Record, Round};
 use redb::{Database, TableDefinition};
 use serde_json::{Value, json};
 
@@ -13,16 +13,19 @@ use crate::desk::{Place, Talk, server};
 const META: TableDefinition<'_, &str, u32> = TableDefinition::new("meta");
 const SESSIONS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("sessions");
 
-fn record(id: &str) -> Record {
-    let text = json!({
+fn old(id: &str) -> Value {
+    json!({
         "id": id, "cwd": "/work", "created": 1, "updated": 2, "mode": "NORMAL", "title": "Old",
         "history": [{ "sessionUpdate": "user_message_chunk", "content": { "type": "text", "text": "hello" } }],
-    });
-    serde_json::from_value(text).expect("a record")
+    })
+}
+
+fn record(id: &str) -> Record {
+    serde_json::from_value(old(id)).expect("a record")
 }
 
 /// A database as an earlier or later version might have written it.
-fn database(place: &Place, format: u32, sessions: &[Record]) {
+fn database(place: &Place, format: u32, sessions: &[Value]) {
     std::fs::create_dir_all(place.state()).expect("a folder");
     let database = Database::create(place.state().join(FILE)).expect("a database");
     let write = database.begin_write().expect("a transaction");
@@ -30,8 +33,8 @@ fn database(place: &Place, format: u32, sessions: &[Record]) {
         write.open_table(META).expect("a table").insert("format", format).expect("a row");
         let mut table = write.open_table(SESSIONS).expect("a table");
         for record in sessions {
-            let bytes = serde_json::to_vec(record).expect("JSON");
-            table.insert(record.id.as_str(), bytes.as_slice()).expect("a row");
+            let (id, bytes) = (record["id"].as_str().expect("an id"), record.to_string());
+            table.insert(id, bytes.as_bytes()).expect("a row");
         }
     }
     write.commit().expect("written");
@@ -40,13 +43,26 @@ fn database(place: &Place, format: u32, sessions: &[Record]) {
 #[test]
 fn an_old_format_is_brought_up_to_date() {
     let place = Place::new();
-    database(&place, 1, &[record("a"), record("b")]);
+    database(&place, 1, &[old("a"), old("b")]);
     for _ in 0..2 {
         let store = Store::open(&place.state()).expect("a store");
         assert_eq!(store.fetch("a").expect("read"), Some(record("a")));
         assert_eq!(store.list().expect("read").len(), 2);
         drop(store);
     }
+}
+
+#[test]
+fn a_session_of_a_format_that_put_seals_by_places_is_loaded() {
+    let place = Place::new();
+    let mut kept = old("a");
+    kept["rounds"] = json!([1, 4]);
+    kept["seals"] = json!([[4, "sealed"]]);
+    database(&place, 2, &[kept]);
+    let store = Store::open(&place.state()).expect("a store");
+    let round = |at| Round { at, ..Round::default() };
+    let expected = Record { rounds: vec![round(1), round(4)], ..record("a") };
+    assert_eq!(store.fetch("a").expect("read"), Some(expected));
 }
 
 #[test]

@@ -80,6 +80,55 @@ async fn every_call_has_a_result_and_nothing_is_empty() {
 }
 
 #[tokio::test]
+async fn white_space_is_not_said_and_nobody_but_the_person_or_a_tool_is_last() {
+    let blank = || Block::Text(" \n\n".to_owned());
+    let said = |text: &str| vec![Block::Text(text.to_owned())];
+    let request = conversation(vec![
+        (Role::Assistant, vec![blank(), call("c1", json!({}))]),
+        (Role::User, vec![result("c1", "\n"), blank()]),
+        (Role::Assistant, vec![blank()]),
+        (Role::User, vec![blank()]),
+        (Role::Assistant, said("well")),
+    ]);
+    let nothing = json!({"type": "text", "text": "(nothing was said)"});
+    let mut body = asked("anthropic", request).await.body;
+    for block in body["messages"].as_array_mut().into_iter().flatten() {
+        let blocks = block["content"].as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut);
+        blocks.for_each(|block| drop(block.remove("cache_control")));
+    }
+    assert_eq!(
+        body["messages"],
+        json!([
+            {"role": "user", "content": [{"type": "text", "text": "begin"}]},
+            {"role": "assistant", "content": [{"type": "tool_use", "id": "c1", "name": "read_file", "input": {}}]},
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c1", "content": "(nothing)"}, nothing]},
+            {"role": "assistant", "content": [{"type": "text", "text": "well"}]},
+            {"role": "user", "content": [nothing]},
+        ])
+    );
+    let nobody = ChatRequest { messages: Vec::new(), ..words("") };
+    let messages = asked("openai-chat", nobody).await.body["messages"].clone();
+    assert_eq!(messages[1], json!({"role": "user", "content": "(nothing was said)"}));
+}
+
+#[tokio::test]
+async fn what_is_sealed_for_what_never_came_stays_at_home() {
+    for (name, wire, kept) in [
+        ("anthropic", "messages", false),
+        ("openai-responses", "responses", false),
+        ("google", "gemini", true),
+    ] {
+        let seal = Block::Seal(json!({"wire": wire, "data": "SEALED"}).to_string());
+        let request = conversation(vec![
+            (Role::Assistant, vec![call("c1", json!({})), seal]),
+            (Role::User, vec![result("c1", "seen")]),
+        ]);
+        let body = asked(name, request).await.body.to_string();
+        assert_eq!(body.contains("SEALED"), kept, "{name}: {body}");
+    }
+}
+
+#[tokio::test]
 async fn the_limit_has_the_name_that_the_server_knows() {
     let chat = asked("openai-chat", words("x")).await.body;
     assert_eq!((&chat["max_tokens"], chat.get("max_completion_tokens")), (&json!(4000), None));

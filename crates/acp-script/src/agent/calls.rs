@@ -48,7 +48,8 @@ fn hash(text: &str) -> u32 {
 impl Agent {
     /// Begins the tool call that a model wants; one that cannot be is reported as failed, with the reason.
     pub(super) fn call(&mut self, session: &str, name: String, arguments: Value) {
-        let job = self.job(session, &name, &arguments).unwrap_or_else(|reason| Job::Wrong {
+        let able = |job: Job| self.unable(session, &job).map_or(Ok(job), Err);
+        let job = self.job(session, &name, &arguments).and_then(able).unwrap_or_else(|reason| Job::Wrong {
             name,
             arguments: if arguments.is_object() { arguments } else { json!({ "arguments": arguments }) },
             reason,

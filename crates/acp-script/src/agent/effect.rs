@@ -5,8 +5,8 @@ use acp_rpc::Frame;
 use bytes::Bytes;
 use serde_json::Value;
 
-use super::Record;
 use super::permits::denial;
+use super::{Record, Round};
 
 /// Names one connection to an MCP server.
 pub type McpKey = u64;
@@ -176,10 +176,8 @@ pub struct Question {
     pub thought_level: String,
     /// The conversation, as the bodies of updates.
     pub history: Vec<Value>,
-    /// Where in the history the model was asked before.
-    pub rounds: Vec<usize>,
-    /// Where in the history which seals stand.
-    pub seals: Vec<(usize, String)>,
+    /// The answers of the model in this history, and last the one that is wanted.
+    pub rounds: Vec<Round>,
     /// The tools of MCP servers, under the names `mcp__server__tool`.
     pub mcp: Vec<McpTool>,
 }

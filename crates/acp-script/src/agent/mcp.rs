@@ -113,9 +113,32 @@ impl Agent {
     }
 }
 
-/// The text of an MCP tool's answer.
+/// An MCP tool's answer in words: its texts, what else it holds by name, and its data where it has no text.
 fn mcp_text(result: &Value) -> String {
     let Some(items) = result.get("content").and_then(Value::as_array) else { return result.to_string() };
-    let texts: Vec<&str> = items.iter().filter_map(|item| item.get("text").and_then(Value::as_str)).collect();
-    texts.join("\n")
+    let mut words: Vec<String> =
+        items.iter().map(|item| text_of(item).unwrap_or_else(|| named(item))).collect();
+    let data = result.get("structuredContent").filter(|data| !data.is_null());
+    if items.iter().all(|item| text_of(item).is_none_or(|text| text.trim().is_empty())) {
+        words.extend(data.map(Value::to_string));
+    }
+    words.join("\n")
+}
+
+/// The text of a content block.
+fn text_of(item: &Value) -> Option<String> {
+    let text = item.get("text").or_else(|| item.pointer("/resource/text"));
+    text.and_then(Value::as_str).map(str::to_owned)
+}
+
+/// A content block without text.
+fn named(item: &Value) -> String {
+    let text = |place: &str| item.pointer(place).and_then(Value::as_str).unwrap_or("of some kind");
+    match item.get("type").and_then(Value::as_str) {
+        Some("image") => format!("[an image, {}]", text("/mimeType")),
+        Some("audio") => format!("[a sound, {}]", text("/mimeType")),
+        Some("resource_link") => format!("[{}]({})", text("/name"), text("/uri")),
+        Some("resource") => format!("[a binary resource, {}]", text("/resource/uri")),
+        _ => item.to_string(),
+    }
 }

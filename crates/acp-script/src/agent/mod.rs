@@ -46,7 +46,7 @@ pub use config::{AgentConfig, Auth, Fence};
 pub use effect::{Effect, McpKey, McpTool, Question, Thought, ThoughtEnd, Token, ToolOutput, ToolUse};
 pub use journal::{Journal, JournalEntry};
 pub use persona::{ConfigOption, Help, Login, Mode, OptionKind, Persona, SlashCommand};
-pub use record::{Digest, Record, timestamp};
+pub use record::{Digest, Record, Round, Seal, timestamp};
 
 use crate::script::ScriptState;
 use crate::switch::Switch;

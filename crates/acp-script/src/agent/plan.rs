@@ -46,7 +46,8 @@ impl Agent {
         if self.config.send_permissions && !intents.contains(&Intent::Permission) {
             steps.push_back(Step::Begin(Job::Harmless { fails: false }));
         }
-        steps.extend(open.news.iter().map(|news| self.speak(format!("{news}\n"))));
+        let notice = |news: &String| Stream::text(Voice::Notice, format!("{news}\n"), self.config.chunk_size);
+        steps.extend(open.news.iter().map(notice).map(Step::Stream));
         if model {
             steps.push_back(Step::Think);
             return (steps, true);

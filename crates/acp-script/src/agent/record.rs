@@ -36,12 +36,9 @@ pub struct Record {
     /// What the conversation was before it was compacted, in short.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<Digest>,
-    /// Where in the history a model was asked.
+    /// How often a model was asked, and what of its answers the history does not tell.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub rounds: Vec<usize>,
-    /// What a provider wants back unread, and where in the history.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub seals: Vec<(usize, String)>,
+    pub rounds: Vec<Round>,
     /// How many tasks were delegated.
     #[serde(default)]
     pub delegated: u32,
@@ -67,7 +64,6 @@ impl Record {
             word: self.word.clone(),
             digest: None,
             rounds: Vec::new(),
-            seals: Vec::new(),
             draft: Vec::new(),
             history: Vec::new(),
             ..*self
@@ -85,6 +81,33 @@ impl Record {
         }
         info
     }
+}
+
+/// A question to a model, and the shape of its answer.
+///
+/// The history has finished calls in the order in which they ended, with what they did on the way before them: it does
+/// not tell in which order the model made them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Round {
+    /// Where in the history the answer begins.
+    pub at: usize,
+    /// The tool calls of the answer that were begun, in the model's order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub calls: Vec<String>,
+    /// What the provider wants back unread.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub seals: Vec<Seal>,
+}
+
+/// Something that a provider wants back unread, in its place of the answer.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Seal {
+    /// How many calls of the answer stand before it.
+    pub calls: usize,
+    /// Before which entry of the history it stands, when it stands before all calls.
+    pub at: usize,
+    /// The thing itself.
+    pub text: String,
 }
 
 /// What a compacted conversation was about.

@@ -54,11 +54,12 @@ impl Mold {
         let quoted = |text: &str| Value::from(text).to_string();
         let (session, message) = (quoted(session), quoted(message));
         let kind = voice.update();
+        let meta = voice.meta().map(|meta| format!(r#","_meta":{meta}"#)).unwrap_or_default();
         Self {
             before: format!(
                 r#"{{"sessionId":{session},"update":{{"sessionUpdate":"{kind}","content":{{"type":"text","text":"#
             ),
-            after: format!(r#"}},"messageId":{message}}}}}"#),
+            after: format!(r#"}},"messageId":{message}{meta}}}}}"#),
         }
     }
 

@@ -52,7 +52,6 @@ impl Agent {
             used: 0,
             digest: None,
             rounds: Vec::new(),
-            seals: Vec::new(),
             delegated: 0,
             draft: Vec::new(),
             history: Vec::new(),

@@ -103,16 +103,26 @@ impl Stop {
 pub(super) enum Voice {
     Agent,
     Thought,
+    /// The agent about itself, to the person and not to a model.
+    Notice,
 }
 
 impl Voice {
     pub(super) fn update(self) -> &'static str {
         match self {
-            Self::Agent => "agent_message_chunk",
+            Self::Agent | Self::Notice => "agent_message_chunk",
             Self::Thought => "agent_thought_chunk",
         }
     }
+
+    /// What its updates carry besides their text.
+    pub(super) fn meta(self) -> Option<Value> {
+        (self == Self::Notice).then(|| json!({ NOTICE: true }))
+    }
 }
+
+/// Marks messages that are no part of the conversation.
+const NOTICE: &str = "acp.workbench/notice";
 
 /// A message on its way.
 pub(super) struct Stream {
@@ -180,11 +190,15 @@ impl Stream {
     /// What was said so far, as one update; none when nothing was.
     pub(super) fn update(&self) -> Option<Value> {
         let message = self.message.as_ref().filter(|_| !self.said.is_empty())?;
-        Some(json!({
+        let mut update = json!({
             "sessionUpdate": self.voice.update(),
             "content": { "type": "text", "text": self.said },
             "messageId": message,
-        }))
+        });
+        if let Some(meta) = self.voice.meta() {
+            update["_meta"] = meta;
+        }
+        Some(update)
     }
 
     pub(super) fn every(mut self, delay: Duration) -> Self {

@@ -5,13 +5,13 @@ use std::collections::VecDeque;
 use acp_rpc::RpcError;
 use serde_json::Value;
 
-use super::Agent;
 use super::calls;
 use super::effect::{Effect, McpTool, Question, Thought, ThoughtEnd, Token};
 use super::mcp::SERVERS;
 use super::reports::Mold;
 use super::step::{Step, Stop, Stream, Voice};
 use super::turn::Wait;
+use super::{Agent, Round, Seal};
 
 impl Agent {
     /// Asks the model with everything that was said and done so far.
@@ -46,19 +46,18 @@ impl Agent {
         let planning = self.planning(session);
         let open = self.sessions.get_mut(session)?;
         let record = &mut open.record;
-        record.rounds.push(record.history.len());
+        record.rounds.push(Round { at: record.history.len(), ..Round::default() });
         let skip = record.digest.as_ref().map_or(0, |digest| digest.entries.min(record.history.len()));
         let mut history = record.history[skip..].to_vec();
-        let mut rounds: Vec<usize> = record.rounds.iter().filter_map(|at| at.checked_sub(skip)).collect();
-        let mut seals: Vec<(usize, String)> = record
-            .seals
-            .iter()
-            .filter_map(|(at, seal)| Some((at.checked_sub(skip)?, seal.clone())))
-            .collect();
+        let mut rounds: Vec<Round> = record.rounds.iter().filter(|round| round.at >= skip).cloned().collect();
+        let mut ahead = 0;
         if let Some(digest) = &record.digest {
             history.insert(0, super::digest::entry(digest));
-            rounds.iter_mut().for_each(|at| *at += 1);
-            seals.iter_mut().for_each(|(at, _)| *at += 1);
+            ahead = 1;
+        }
+        for round in &mut rounds {
+            let places = round.seals.iter_mut().map(|seal| &mut seal.at).chain([&mut round.at]);
+            places.for_each(|at| *at = *at - skip + ahead);
         }
         Some(Question {
             session: outward,
@@ -70,7 +69,6 @@ impl Agent {
             thought_level: level.unwrap_or_default(),
             history,
             rounds,
-            seals,
             mcp,
         })
     }
@@ -95,9 +93,11 @@ impl Agent {
             }
             Thought::Seal(seal) => {
                 self.fall_silent(&session);
-                if let Some(open) = self.sessions.get_mut(&session) {
-                    let ahead = open.turn.as_ref().map_or(0, |turn| turn.calls.len());
-                    open.record.seals.push((open.record.history.len() + ahead, seal));
+                if let Some(open) = self.sessions.get_mut(&session)
+                    && let Some(round) = open.record.rounds.last_mut()
+                {
+                    let calls = open.turn.as_ref().map_or(0, |turn| turn.calls.len());
+                    round.seals.push(Seal { calls, at: open.record.history.len(), text: seal });
                 }
             }
             Thought::Notice(text) if self.caps().notices => self.warn(&session, "The model is slow", &text),

@@ -74,8 +74,13 @@ impl Agent {
         let mut update = json!({ "sessionUpdate": "tool_call" });
         merge(&mut update, &body);
         self.update(session, &update);
-        if let Some(turn) = self.turn(session) {
+        if let Some(open) = self.sessions.get_mut(session)
+            && let Some(turn) = &mut open.turn
+        {
             turn.tools.push(Tool { body: update, done: false });
+            if let Some(round) = open.record.rounds.last_mut().filter(|_| turn.rounds > 0) {
+                round.calls.push(call.clone());
+            }
         }
         let seen_in = self.outward(session).to_owned();
         self.checkpoint(&seen_in);

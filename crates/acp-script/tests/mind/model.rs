@@ -49,7 +49,7 @@ fn a_model_speaks_calls_a_tool_and_is_asked_again_with_its_result() {
     let kinds: Vec<&str> = again.history.iter().filter_map(|entry| entry["sessionUpdate"].as_str()).collect();
     assert_eq!(kinds, ["user_message_chunk", "agent_thought_chunk", "agent_message_chunk", "tool_call"]);
     assert_eq!(again.history[3]["content"][0]["content"]["text"], "auth.rs: fn login");
-    assert_eq!(again.rounds, [1, 4]);
+    assert_eq!(again.rounds.iter().map(|round| round.at).collect::<Vec<_>>(), [1, 4]);
     desk.thinks([Thought::Text(" By login.".to_owned()), Thought::Usage { input: 90, output: 10 }, done()]);
     assert_eq!(desk.answer(prompt)["result"]["stopReason"], "end_turn");
     assert_eq!(desk.words(), "I look around. By login.");
@@ -269,19 +269,101 @@ fn a_compacted_conversation_is_told_in_short() {
     let first = question.history[0]["content"]["text"].as_str().expect("the digest");
     assert!(first.contains("What is in the attic?") && first.contains("Dust."), "{first}");
     assert!(question.history.iter().all(|entry| entry["sessionUpdate"] != "tool_call"));
-    assert!(question.rounds.iter().all(|at| *at <= question.history.len()));
+    assert!(question.rounds.iter().all(|round| round.at <= question.history.len()));
 }
 
 #[test]
-fn seals_stand_where_the_provider_put_them() {
+fn seals_and_calls_stand_in_their_answer_whatever_the_calls_did() {
     let mut desk = desk();
     desk.prompt("Hello");
+    let seal = |text: &str| Thought::Seal(text.to_owned());
     desk.thinks([
         Thought::Thinking("Hm.".to_owned()),
-        Thought::Seal("s1".to_owned()),
+        seal("s1"),
         call("update_plan", json!({ "entries": [] })),
+        seal("s2"),
+        call("no_such_tool", json!({})),
+        seal("s3"),
         done(),
     ]);
-    let (_, again) = desk.questions.last().expect("asked again");
-    assert_eq!(again.seals, [(2, "s1".to_owned())]);
+    desk.thinks([
+        call("delegate", json!({ "task": "one" })),
+        seal("s4"),
+        call("delegate", json!({ "task": "two" })),
+        done(),
+    ]);
+    // The second task is done first.
+    let [first, second] = [2, 3].map(|at: usize| desk.questions[at].0);
+    for token in [second, first] {
+        desk.agent.thought(token, Thought::Text("done".to_owned()));
+        desk.agent.thought(token, done());
+        desk.run();
+    }
+    let (_, last) = desk.questions.last().expect("asked again");
+    let tasks = last.history.iter().filter(|entry| entry["name"] == "delegate");
+    let tasks: Vec<&str> = tasks.filter_map(|entry| entry["rawInput"]["task"].as_str()).collect();
+    assert_eq!(tasks, ["two", "one"]);
+    let named = |id: &String| {
+        let made = last.history.iter().find(|entry| entry["toolCallId"] == id.as_str()).expect("a call");
+        made["rawInput"]["task"].as_str().or_else(|| made["name"].as_str()).expect("a name").to_owned()
+    };
+    let calls: Vec<Vec<String>> =
+        last.rounds.iter().map(|round| round.calls.iter().map(named).collect()).collect();
+    assert_eq!(calls, [vec!["update_plan", "no_such_tool"], vec!["one", "two"], vec![]]);
+    let seals = last.rounds.iter().flat_map(|round| &round.seals);
+    let seals: Vec<(usize, usize, &str)> =
+        seals.map(|seal| (seal.calls, seal.at, seal.text.as_str())).collect();
+    assert_eq!(seals, [(0, 2, "s1"), (1, 2, "s2"), (2, 2, "s3"), (1, 5, "s4")]);
+}
+
+#[test]
+fn notices_are_marked_live_and_kept() {
+    let mut desk = desk();
+    let session = desk.session.clone();
+    desk.agent.warn(&session, "MCP server \"x\" cannot be used", "it ended");
+    desk.prompt("Hello");
+    let is_notice = |update: &Value| update["_meta"]["acp.workbench/notice"] == true;
+    assert!(desk.words().contains("it ended") && desk.updates().into_iter().any(is_notice));
+    let (_, question) = desk.questions.last().expect("a question");
+    assert!(question.history.iter().any(is_notice));
+    desk.thinks([Thought::Text("Hello.".to_owned()), done()]);
+    assert_eq!(
+        desk.updates().into_iter().rfind(|update| update["messageId"].is_string()).map(is_notice),
+        Some(false)
+    );
+}
+
+#[test]
+fn whatever_an_mcp_tool_answers_is_told() {
+    let text = |text: &str| json!({ "type": "text", "text": text });
+    let file = json!({ "type": "resource", "resource": { "uri": "file:///a", "text": "inside" } });
+    let blob = json!({ "type": "resource", "resource": { "uri": "file:///b", "blob": "AA==" } });
+    let image = json!({ "type": "image", "mimeType": "image/png", "data": "AA==" });
+    let link = json!({ "type": "resource_link", "name": "c", "uri": "file:///c" });
+    let mut desk = desk();
+    let server = json!([{ "name": "s", "command": "/bin/x", "args": [], "env": [] }]);
+    let new = desk.ask("session/new", &json!({ "cwd": "/work", "mcpServers": server }));
+    desk.session = desk.answer(new)["result"]["sessionId"].as_str().expect("a session").to_owned();
+    let tool = McpTool { name: "t".to_owned(), ..McpTool::default() };
+    desk.agent.mcp_connected(desk.servers[0], Ok(vec![tool]));
+    desk.ask("session/set_mode", &json!({ "sessionId": desk.session, "modeId": "bypassPermissions" }));
+    desk.prompt("go");
+    for (answer, told) in [
+        (json!({ "content": [text("plain"), file] }), "plain\ninside"),
+        (
+            json!({ "content": [blob, image, link] }),
+            "[a binary resource, file:///b]\n[an image, image/png]\n[c](file:///c)",
+        ),
+        (json!({ "content": [], "structuredContent": { "n": 1 } }), "{\"n\":1}"),
+        (json!({ "content": [image], "structuredContent": { "n": 1 } }), "[an image, image/png]\n{\"n\":1}"),
+        (json!({ "content": [text("one")], "structuredContent": { "n": 1 } }), "one"),
+    ] {
+        desk.thinks([call("mcp__s__t", json!({})), done()]);
+        let (token, ..) = desk.called.last().expect("a call");
+        desk.agent.mcp_answered(*token, Ok(answer.clone()));
+        desk.run();
+        let (_, again) = desk.questions.last().expect("asked again");
+        let last = again.history.last().expect("the call");
+        assert_eq!(last["content"][0]["content"]["text"], told, "{answer}");
+    }
 }
