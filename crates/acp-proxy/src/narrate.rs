@@ -33,10 +33,21 @@ struct Session {
     /// Updates that the agent tells again while the session is being loaded.
     loading: Option<u64>,
     turn: Option<Tally>,
-    /// Whether anything has happened in it.
-    known: bool,
+    footing: Footing,
     /// The agent has closed it while a turn was open: it is over with the turn.
     closing: bool,
+}
+
+/// Who knows of a session.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Footing {
+    /// Nobody but the client, if anyone: nothing is told of it.
+    #[default]
+    Unknown,
+    /// The client has prompted in it, and the agent has not said a word.
+    Prompted,
+    /// The agent has opened it, or has spoken in it.
+    Known,
 }
 
 #[derive(Debug)]
@@ -104,7 +115,7 @@ impl Narrator {
                 self.update(params, frame, out);
             }
             View::Notification { params, .. } => {
-                if let Some(session) = self.scope(params) {
+                if let Some(session) = self.scope(params).filter(|session| self.knows(dir, session)) {
                     out.push((session, passed(dir, frame)));
                 }
             }
@@ -128,7 +139,8 @@ impl Narrator {
     pub fn close(&mut self, reason: &str, out: &mut Vec<Told>) {
         let mut sessions: Vec<_> = std::mem::take(&mut self.sessions).into_iter().collect();
         sessions.sort_by(|(a, _), (b, _)| a.cmp(b));
-        for (name, session) in sessions.into_iter().filter(|(_, session)| session.known) {
+        for (name, session) in sessions.into_iter().filter(|(_, session)| session.footing != Footing::Unknown)
+        {
             if let Some(turn) = session.turn {
                 let error = crate::event::raw(&serde_json::json!({ "message": reason }));
                 let end = turn.end(TurnEnd::INTERRUPTED.to_owned(), None, Some(error));
@@ -148,8 +160,9 @@ impl Narrator {
 
     fn update(&mut self, params: &str, frame: &Frame, out: &mut Vec<Told>) {
         let Ok(params) = serde_json::from_str::<UpdateParams<'_>>(params) else {
-            if let Some(session) = self.scope(frame.params()) {
-                out.push((session, passed(Direction::AgentToClient, frame)));
+            let dir = Direction::AgentToClient;
+            if let Some(session) = self.scope(frame.params()).filter(|session| self.knows(dir, session)) {
+                out.push((session, passed(dir, frame)));
             }
             return;
         };
@@ -159,7 +172,7 @@ impl Narrator {
             *replayed += 1;
             return;
         }
-        session.known = true;
+        session.footing = Footing::Known;
         if params.meta.is_none()
             && let Some(text) = plain_text(params.update.get())
         {
@@ -198,13 +211,18 @@ impl Narrator {
                 let params = owned(params.unwrap_or("null"));
                 Open::Opening { method: method.to_owned(), params, session }
             }
-            (Direction::ClientToAgent, "session/prompt", Some(session)) => {
+            // One that comes while a turn runs is told, and its answer, but it is no turn.
+            (Direction::ClientToAgent, "session/prompt", Some(session)) if !self.in_turn(&session) => {
                 let prompt = member(params, "prompt").unwrap_or_else(|| owned("[]"));
                 let known = self.sessions.entry(session.clone()).or_default();
-                (known.turn, known.known) = (Some(Tally::default()), true);
+                known.turn = Some(Tally::default());
+                if known.footing == Footing::Unknown {
+                    known.footing = Footing::Prompted;
+                }
                 out.push((session.clone(), Body::TurnStart(TurnStart { prompt })));
                 Open::Prompt(session)
             }
+            (_, _, Some(session)) if !self.knows(dir, &session) => return,
             (Direction::AgentToClient, "session/request_permission", Some(session)) => {
                 let params = owned(params.unwrap_or("null"));
                 out.push((session.clone(), Body::Permission(Permission { id: id.to_string(), params })));
@@ -226,9 +244,21 @@ impl Narrator {
             }
             (_, _, None) => return,
         };
-        if self.open.len() < MOST_OPEN {
-            self.open.insert((dir, id.clone()), open);
+        let key = (dir, id.clone());
+        // A turn ends by its answer, however many requests are open, and whoever uses its id again.
+        let is_turn = |open: &Open| matches!(open, Open::Prompt(_));
+        if is_turn(&open) || self.open.len() < MOST_OPEN && !self.open.get(&key).is_some_and(is_turn) {
+            self.open.insert(key, open);
         }
+    }
+
+    /// Whether something about a session is told. Of one that the agent has never opened or spoken of, what the client
+    /// says is not, except prompts.
+    fn knows(&mut self, dir: Direction, session: &Arc<str>) -> bool {
+        if dir == Direction::AgentToClient {
+            self.sessions.entry(session.clone()).or_default().footing = Footing::Known;
+        }
+        self.sessions.get(session).is_some_and(|session| session.footing != Footing::Unknown)
     }
 
     fn answered(&mut self, dir: Direction, id: &Id, reply: Reply<'_>, frame: &Frame, out: &mut Vec<Told>) {
@@ -236,8 +266,8 @@ impl Narrator {
         match open {
             Open::Opening { method, params, session } => self.opened(method, params, session, reply, out),
             Open::Prompt(session) => {
-                let turn = self.sessions.get_mut(&session).and_then(|session| session.turn.take());
-                let Some(turn) = turn else { return };
+                let Some(open) = self.sessions.get_mut(&session) else { return };
+                let Some(turn) = open.turn.take() else { return };
                 let end = match reply {
                     Reply::Result(result) => {
                         let reason = member(Some(result), "stopReason");
@@ -246,9 +276,14 @@ impl Narrator {
                     }
                     Reply::Error(error) => turn.end(TurnEnd::ERROR.to_owned(), None, Some(owned(error))),
                 };
+                let closing = open.closing;
+                let refused = open.footing == Footing::Prompted && end.error.is_some();
+                open.footing = Footing::Known;
                 out.push((session.clone(), Body::TurnEnd(end)));
-                if self.sessions.get(&session).is_some_and(|session| session.closing) {
-                    self.closed(session, out);
+                if closing {
+                    self.closed(session, "the client closed the session", out);
+                } else if refused {
+                    self.closed(session, "the agent does not have the session", out);
                 }
             }
             Open::Permission(session) => {
@@ -266,17 +301,17 @@ impl Narrator {
                 }
                 match self.sessions.get_mut(&session) {
                     Some(open) if open.turn.is_some() => open.closing = true,
-                    _ => self.closed(session, out),
+                    _ => self.closed(session, "the client closed the session", out),
                 }
             }
             Open::Other(session) => out.push((session, passed(dir, frame))),
         }
     }
 
-    fn closed(&mut self, session: Arc<str>, out: &mut Vec<Told>) {
+    fn closed(&mut self, session: Arc<str>, reason: &str, out: &mut Vec<Told>) {
         self.sessions.remove(&session);
         self.last.take_if(|last| *last == session);
-        out.push((session, Body::Closed(Closed { reason: "the client closed the session".to_owned() })));
+        out.push((session, Body::Closed(Closed { reason: reason.to_owned() })));
     }
 
     fn opened(
@@ -292,9 +327,16 @@ impl Narrator {
             .and_then(|session| self.sessions.get_mut(session))
             .and_then(|session| session.loading.take())
             .unwrap_or_default();
-        let Reply::Result(result) = reply else { return };
+        let Reply::Result(result) = reply else {
+            if let Some(session) = asked
+                && self.sessions.get(&session).is_some_and(|found| found.footing == Footing::Unknown)
+            {
+                self.sessions.remove(&session);
+            }
+            return;
+        };
         let Some(session) = self.scope(Some(result)).or(asked) else { return };
-        self.sessions.entry(session.clone()).or_default().known = true;
+        self.sessions.entry(session.clone()).or_default().footing = Footing::Known;
         out.push((session, Body::Session(Opened { method, replayed, params, result: owned(result) })));
     }
 
@@ -351,28 +393,91 @@ fn member(object: Option<&str>, name: &str) -> Option<Box<RawValue>> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_session_is_closed_by_its_answer_and_not_before_its_turn_ends() {
-        use Direction::{AgentToClient as A, ClientToAgent as C};
-        let mut narrator = Narrator::default();
-        let mut kinds = |lines: &[(Direction, &str)]| -> Vec<&'static str> {
-            let mut told = Vec::new();
-            for (dir, line) in lines {
-                narrator.hear(*dir, &Frame::parse((*line).to_owned()), &mut told);
-            }
-            told.iter().map(|(_, body)| body.kind()).collect()
-        };
-        let prompt =
-            r#"{"jsonrpc":"2.0","id":1,"method":"session/prompt","params":{"sessionId":"s","prompt":[]}}"#;
-        let close = r#"{"jsonrpc":"2.0","id":2,"method":"session/close","params":{"sessionId":"s"}}"#;
-        let refused = r#"{"jsonrpc":"2.0","id":2,"error":{"code":-32601,"message":"no"}}"#;
-        let closed = r#"{"jsonrpc":"2.0","id":2,"result":{}}"#;
-        let ended = r#"{"jsonrpc":"2.0","id":1,"result":{"stopReason":"cancelled"}}"#;
-        assert_eq!(kinds(&[(C, prompt), (C, close), (A, refused)]), ["turn_start", "frame", "frame"]);
-        assert_eq!(kinds(&[(C, close), (A, closed)]), ["frame", "frame"]);
-        assert_eq!(kinds(&[(A, ended)]), ["turn_end", "closed"]);
+    use Direction::{AgentToClient as A, ClientToAgent as C};
+
+    fn hear(narrator: &mut Narrator, lines: &[(Direction, &str)]) -> Vec<Body> {
+        let mut told = Vec::new();
+        for (dir, line) in lines {
+            let line = format!(r#"{{"jsonrpc":"2.0",{line}}}"#);
+            narrator.hear(*dir, &Frame::parse(line), &mut told);
+        }
+        told.into_iter().map(|(_, body)| body).collect()
+    }
+
+    fn kinds(bodies: &[Body]) -> Vec<&'static str> {
+        bodies.iter().map(Body::kind).collect()
+    }
+
+    fn closed(narrator: &mut Narrator) -> usize {
         let mut told = Vec::new();
         narrator.close("the client left", &mut told);
-        assert!(told.is_empty(), "it is told once: {told:?}");
+        told.len()
+    }
+
+    #[test]
+    fn a_further_prompt_leaves_the_turn_alone() {
+        let mut narrator = Narrator::default();
+        let text = r#""method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"four"}}}"#;
+        let prompt = |id: u64| {
+            format!(r#""id":{id},"method":"session/prompt","params":{{"sessionId":"s","prompt":[]}}"#)
+        };
+        let busy = r#""id":4,"error":{"code":-32600,"message":"busy"}"#;
+        let ended = r#""id":3,"result":{"stopReason":"end_turn"}"#;
+        let told = hear(
+            &mut narrator,
+            // The last one uses the id of the turn.
+            &[(C, &prompt(3)), (A, text), (C, &prompt(4)), (A, busy), (C, &prompt(3)), (A, text), (A, ended)],
+        );
+        assert_eq!(kinds(&told), ["turn_start", "text", "frame", "frame", "frame", "text", "turn_end"]);
+        let Some(Body::TurnEnd(end)) = told.last() else { panic!("{told:?}") };
+        assert_eq!((end.stop_reason.as_str(), end.length), ("end_turn", 8));
+        assert_eq!(kinds(&hear(&mut narrator, &[(C, &prompt(5))])), ["turn_start"]);
+    }
+
+    #[test]
+    fn of_sessions_that_only_the_client_names_nothing_stays() {
+        let mut narrator = Narrator::default();
+        let scope = r#""params":{"sessionId":"made-up"}"#;
+        let cancel = format!(r#""method":"session/cancel",{scope}"#);
+        let mode = format!(r#""id":1,"method":"session/set_mode",{scope}"#);
+        let close = format!(r#""id":2,"method":"session/close",{scope}"#);
+        let load = format!(r#""id":3,"method":"session/load",{scope}"#);
+        let refused = |id: u64| format!(r#""id":{id},"error":{{"code":-32002,"message":"no such session"}}"#);
+        let lines = [
+            (C, cancel.clone()),
+            (C, mode),
+            (A, refused(1)),
+            (C, close),
+            (A, refused(2)),
+            (C, load),
+            (A, refused(3)),
+        ];
+        let lines: Vec<(Direction, &str)> = lines.iter().map(|(dir, line)| (*dir, line.as_str())).collect();
+        assert!(hear(&mut narrator, &lines).is_empty());
+        assert!(narrator.sessions.is_empty() && narrator.open.is_empty());
+        // A prompt is told, and that nothing comes of it.
+        let prompt = format!(r#""id":4,"method":"session/prompt",{scope}"#);
+        let told = hear(&mut narrator, &[(C, &prompt), (C, &cancel), (A, &refused(4)), (C, &cancel)]);
+        assert_eq!(kinds(&told), ["turn_start", "frame", "turn_end", "closed"]);
+        assert_eq!(closed(&mut narrator), 0);
+        // What the agent says of a session is always told, and the end of it.
+        let ask = format!(r#""id":"q","method":"session/request_permission",{scope}"#);
+        assert_eq!(kinds(&hear(&mut narrator, &[(A, &ask), (C, &cancel)])), ["permission", "frame"]);
+        assert_eq!(closed(&mut narrator), 1);
+    }
+
+    #[test]
+    fn a_session_is_closed_by_its_answer_and_not_before_its_turn_ends() {
+        let mut narrator = Narrator::default();
+        let mut told = |lines: &[(Direction, &str)]| kinds(&hear(&mut narrator, lines));
+        let prompt = r#""id":1,"method":"session/prompt","params":{"sessionId":"s","prompt":[]}"#;
+        let close = r#""id":2,"method":"session/close","params":{"sessionId":"s"}"#;
+        let refused = r#""id":2,"error":{"code":-32601,"message":"no"}"#;
+        let done = r#""id":2,"result":{}"#;
+        let ended = r#""id":1,"result":{"stopReason":"cancelled"}"#;
+        assert_eq!(told(&[(C, prompt), (C, close), (A, refused)]), ["turn_start", "frame", "frame"]);
+        assert_eq!(told(&[(C, close), (A, done)]), ["frame", "frame"]);
+        assert_eq!(told(&[(A, ended)]), ["turn_end", "closed"]);
+        assert_eq!(closed(&mut narrator), 0, "it is told once");
     }
 }
