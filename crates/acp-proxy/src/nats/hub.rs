@@ -152,6 +152,11 @@ const LIVE_QUEUE: usize = 4096;
 /// The longest wait for an acknowledgement before one looks at what is stored.
 const ACK_PATIENCE: Duration = Duration::from_secs(15);
 
+/// More than the headers of an event have: its id, the sequence it comes after, its trace. They count as payload.
+const EVENT_HEADERS: usize = 512;
+/// What a server takes that was never seen.
+const UNSEEN_PAYLOAD: usize = 32 * 1024;
+
 impl Nats {
     /// Connects in the background; until then, and whenever the connection is lost, events are spooled.
     pub async fn start(settings: Settings, say: Say) -> Result<Nats, NatsError> {
@@ -366,20 +371,19 @@ impl Shared {
         self.began_wall + u64::try_from(self.began.elapsed().as_micros()).unwrap_or_default()
     }
 
-    /// The largest payload of one message, with room for headers.
+    /// The largest payload of one message, with plenty of room for headers. Before the first connection nobody knows what
+    /// the server takes, and what turns out to be too large can never be sent: few take as little as this.
     pub(super) fn largest(&self) -> usize {
-        match self.client.max_payload() {
-            0 => 1024 * 1024 - 4096,
-            most => most.saturating_sub(4096).max(4096),
-        }
+        let most = match self.streams.get() {
+            Some(_) => self.client.max_payload(),
+            None => UNSEEN_PAYLOAD,
+        };
+        most - (most / 4).min(4096)
     }
 
-    /// The largest payload that the server takes.
+    /// The largest payload that the server takes with the headers of an event.
     pub(super) fn most(&self) -> usize {
-        match self.client.max_payload() {
-            0 => usize::MAX,
-            most => most,
-        }
+        self.client.max_payload().saturating_sub(EVENT_HEADERS)
     }
 
     pub(super) fn publish_live(&self, session: &str, frame: &bytes::Bytes) {

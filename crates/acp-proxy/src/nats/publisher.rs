@@ -6,6 +6,7 @@
 //! Unclaimed ─────────► Probing ───────────────► Streaming ──────────or LONGEST gone──────────► Probing
 //!     ▲                   │                          │
 //!     └── connection lost ┴──────────────────────────┘        someone else's event is the last ──► Fenced
+//!                                                             an event is larger than NATS takes ──► Fenced
 //! ```
 //!
 //! Probing sends one message with the sequence that the subject must have, and waits for its acknowledgement: a second
@@ -165,16 +166,6 @@ impl Publisher {
     /// Sends what there is and returns when all of it is stored, or never can be.
     pub(super) async fn drain(&mut self, stop: &mut watch::Receiver<bool>) -> bool {
         while (!self.pending.is_empty() || self.spool.has_more()) && self.state != State::Fenced {
-            if let Some(line) = self.pending.front().filter(|line| line.payload.len() > self.shared.most()) {
-                let words = format!(
-                    "an event of session {:?} has {} bytes, more than NATS takes: what is left of the session is put aside",
-                    self.session,
-                    line.payload.len()
-                );
-                self.shared.say(Level::Error, &words);
-                self.shared.counts.waiting.fetch_sub(self.unstored, Ordering::Relaxed);
-                return false;
-            }
             self.step(None).await;
             if *stop.borrow_and_update() {
                 return false;
@@ -231,8 +222,11 @@ impl Publisher {
                 () = self.sync() => {}
             };
         }
-        if up {
+        if up && self.state != State::Fenced {
             self.send().await;
+            if self.state == State::Fenced {
+                return;
+            }
         }
         let deadline = self.aggregator.next_deadline().map(|at| self.shared.began + at);
         let (room, retry) = (self.room(up), self.retry);
@@ -289,6 +283,18 @@ impl Publisher {
             }
             let Some(line) = self.pending.get(self.flight.len()) else { return };
             if self.flight.len() >= self.shared.window {
+                return;
+            }
+            if line.payload.len() > self.shared.most() {
+                // First it has to be known what became of those before it.
+                if self.flight.is_empty() {
+                    let (size, most) = (line.payload.len(), self.shared.most());
+                    let words = format!(
+                        "an event of session {:?} has {size} bytes, more than the {most} that NATS takes (max_payload)",
+                        self.session
+                    );
+                    self.put_aside(&words);
+                }
                 return;
             }
             let after = (self.state == State::Probing).then_some(self.last);

@@ -199,8 +199,13 @@ async fn a_task_that_was_lost_three_times_is_answered_though_others_are_at_work(
 
 /// A server that takes small messages only.
 pub(super) fn small(folder: &tempfile::TempDir) -> Server {
+    taking(folder, 16384)
+}
+
+/// A server that takes messages of at most so many bytes.
+pub(super) fn taking(folder: &tempfile::TempDir, most: usize) -> Server {
     let config = folder.path().join("nats.conf");
-    std::fs::write(&config, "max_payload: 16384\n").expect("written");
+    std::fs::write(&config, format!("max_payload: {most}\n")).expect("written");
     Server::with(&["-c", &config.display().to_string()])
 }
 

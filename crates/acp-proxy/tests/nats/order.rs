@@ -111,11 +111,79 @@ async fn what_no_server_takes_is_put_aside_and_holds_up_nobody() {
     std::fs::write(spool.path().join("large.1.000001.ndjson"), format!("{event}\n")).expect("written");
     let site = Site::start(&server, &world, spool.path()).await;
     within(site.nats.ready()).await;
-    assert!(site.said().contains("more than NATS takes"), "{}", site.said());
+    assert!(site.said().contains("more than the 1048064 that NATS takes"), "{}", site.said());
     assert!(spool.path().join("large.1.000001.fenced").exists());
     assert_eq!(site.nats.report().waiting, 0);
     let client = client(&server).await;
     submit(&client, &task("t", "count 3")).await;
     assert_eq!(result(&client, "t").await.stop_reason, "end_turn");
     site.stop().await;
+}
+
+/// A visitor of a proxy that has not seen its server yet gets an update of 22 kB and a text of 40 kB; then the server
+/// comes, and takes messages of at most so many bytes.
+async fn large_before_the_server_is_there(most: usize) -> Option<(Stage, Visitor, String)> {
+    if server::left_out() {
+        return None;
+    }
+    let (folder, spool) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+    let (mut server, world) = (input::taking(&folder, most), Arc::new(World::default()));
+    server.kill();
+    let site = Site::start(&server, &world, spool.path()).await;
+    let visitor = Visitor::come(&site).await;
+    let session = visitor.open().await;
+    visitor.says(&session, "big 4500").await;
+    server.restart();
+    within(site.nats.ready()).await;
+    until(|| site.nats.report().waiting == 0, || site.said()).await;
+    let client = client(&server).await;
+    Some((Stage { server, world, spool, site, client }, visitor, session))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_large_before_the_server_is_known_comes_in_parts() {
+    let Some((stage, visitor, session)) = large_before_the_server_is_there(36_000).await else { return };
+    let told = story(&stage.client, &session, 1).await;
+    let parts = told.iter().filter(|event| matches!(&event.body, Body::Part(part) if part.of == "text"));
+    assert_eq!((parts.count() > 1, stage.site.nats.report().stored), (true, told.len() as u64));
+    visitor.leave().await;
+    stage.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_with_more_than_the_server_takes_is_put_aside_and_others_go_on() {
+    let Some((stage, visitor, session)) = large_before_the_server_is_there(16_384).await else { return };
+    let site = &stage.site;
+    site.wait_for_words("(max_payload): nothing more of it is sent; what was not stored is in").await;
+    // What came before it is stored, and counted.
+    assert_eq!(site.nats.report().stored, 2);
+    visitor.says(&session, "count 3").await;
+    let other = visitor.open().await;
+    visitor.says(&other, "count 3").await;
+    story(&stage.client, &other, 1).await;
+    assert_eq!((site.nats.report().waiting, site.nats.report().fenced), (0, 0));
+    visitor.leave().await;
+    let files = std::fs::read_dir(stage.spool.path()).expect("a folder").flatten();
+    let aside = files.filter(|file| file.path().extension().is_some_and(|end| end == "fenced")).count();
+    assert!(aside > 0, "what could not be stored is kept");
+    stage.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_look_at_the_stream_finds_is_counted() {
+    let Some(stage) = Stage::set().await else { return };
+    let session = waiting(&stage).await;
+    let (subject, context) = (Subjects::default().event(&session), jetstream(&stage.server).await);
+    let mut events = context.get_stream("ACP_EVENTS").await.expect("a stream");
+    let last = events.get_last_raw_message_by_subject(&subject).await.expect("an event");
+    let last = Event::parse(&last.payload).expect("one of ours");
+    // The next event is stored, and its acknowledgement is lost.
+    let next = Event { seq: last.seq + 1, ..last };
+    let sent = context.publish(subject, next.to_json().into()).await.expect("sent");
+    sent.await.expect("stored");
+    stage.world.go.notify_one();
+    assert_eq!(result(&stage.client, "t").await.stop_reason, "end_turn");
+    let stored = events.info().await.expect("its state").state.messages;
+    assert_eq!(stage.site.nats.report().stored, stored);
+    stage.stop().await;
 }

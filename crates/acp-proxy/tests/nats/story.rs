@@ -9,6 +9,7 @@ pub fn check(story: &[Event]) {
     let mut seq = 0;
     let mut text = Sha256::new();
     let mut length = 0;
+    let mut parts = String::new();
     for event in story {
         if epochs.last() != Some(&event.epoch) {
             assert!(!epochs.contains(&event.epoch), "epoch {} comes back", event.epoch);
@@ -17,7 +18,14 @@ pub fn check(story: &[Event]) {
         }
         seq += 1;
         assert_eq!(event.seq, seq, "events are missing, doubled or out of order: {event}");
-        match &event.body {
+        let mut body = event.body.clone();
+        if let Body::Part(part) = &body {
+            parts.push_str(&part.text);
+            if part.index + 1 == part.count {
+                body = Body::parse(&part.of, &std::mem::take(&mut parts)).expect("the parts are an event");
+            }
+        }
+        match &body {
             Body::TurnStart(_) => (text, length) = (Sha256::new(), 0),
             Body::Text(piece) if piece.role == Role::Agent => {
                 text.update(&piece.text);

@@ -168,7 +168,7 @@ impl Publisher {
             // Too large for one message: the same in pieces.
             text.truncate(begin);
             let (of, data) = (event.body.kind().to_owned(), event.body.to_json());
-            let pieces = pieces(&data, most / 2 - 512);
+            let pieces = pieces(&data, (most / 2).saturating_sub(512).max(256));
             let count = pieces.len() as u64;
             for (index, piece) in (0..).zip(pieces) {
                 if index > 0 {

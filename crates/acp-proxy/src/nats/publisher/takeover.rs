@@ -86,16 +86,21 @@ impl Publisher {
             self.shared.say(Level::Warn, &words);
         }
         self.last = sequence;
+        self.shared.counts.stored.fetch_add(next - first, Ordering::Relaxed);
         self.stored(next - 1);
         Ok(true)
     }
 
-    pub(super) fn fence(&mut self) {
+    fn fence(&mut self) {
+        self.shared.counts.fenced.fetch_add(1, Ordering::Relaxed);
+        self.put_aside(&format!("another proxy has taken over session {:?}", self.session));
+    }
+
+    /// Nothing more of the session is sent; what is not stored is kept.
+    pub(super) fn put_aside(&mut self, why: &str) {
         self.state = State::Fenced;
         self.flight.give_up();
-        self.shared.counts.fenced.fetch_add(1, Ordering::Relaxed);
-        self.shared.counts.waiting.fetch_sub(self.unstored, Ordering::Relaxed);
-        self.unstored = 0;
+        self.discount(self.unstored);
         self.pending.clear();
         self.unwritten.clear();
         self.held = 0;
@@ -104,10 +109,6 @@ impl Publisher {
         let aside = self.spool.put_aside();
         let kept =
             aside.map_or_else(String::new, |path| format!("; what was not stored is in {}", path.display()));
-        let words = format!(
-            "another proxy has taken over session {:?}: nothing more of it is sent{kept}",
-            self.session
-        );
-        self.shared.say(Level::Error, &words);
+        self.shared.say(Level::Error, &format!("{why}: nothing more of it is sent{kept}"));
     }
 }
