@@ -14,6 +14,7 @@ mod kinds;
 mod names;
 
 pub(crate) use kinds::Kind;
+use names::Name;
 
 use crate::{Stop, syntax, testcode};
 
@@ -35,6 +36,8 @@ pub(crate) struct Block {
     pub(crate) body: usize,
     /// It is test code, by itself or because of a block around it.
     pub(crate) test: bool,
+    /// It only says that something exists which is defined elsewhere.
+    pub(crate) forward: bool,
     /// The block around it.
     pub(crate) parent: Option<usize>,
 }
@@ -61,22 +64,48 @@ enum Role {
     Attribute,
     Wrapper,
     Block(Kind),
+    /// A declaration too small for a block.
+    Value,
 }
 
+/// By language, and whether small declarations count.
+type Roles = HashMap<(SupportLang, bool), Rc<[Role]>>;
+
 thread_local! {
-    static ROLES: RefCell<HashMap<SupportLang, Rc<[Role]>>> = RefCell::new(HashMap::new());
+    static ROLES: RefCell<Roles> = RefCell::new(HashMap::new());
 }
 
 impl<'t> Outline<'t> {
     /// Reads the file's blocks. Without a language there are none. There is no outline when the call has to end.
     pub(crate) fn parse(text: Cow<'t, str>, language: Option<SupportLang>, stop: &Stop) -> Option<Self> {
+        Self::read(text, language, false, stop)
+    }
+
+    /// The same, and each small declaration (a member, a constant of a group) is a block of its own.
+    pub(crate) fn parse_names(
+        text: Cow<'t, str>,
+        language: Option<SupportLang>,
+        stop: &Stop,
+    ) -> Option<Self> {
+        Self::read(text, language, true, stop)
+    }
+
+    fn read(text: Cow<'t, str>, language: Option<SupportLang>, small: bool, stop: &Stop) -> Option<Self> {
         let mut outline = Self::plain(text);
         if let Some(language) = language {
             let tree = syntax::tree(&outline.text, language, &[], stop)?;
             let (text, starts) = (&*outline.text, &*outline.starts);
             let (blocks, comments) = (Vec::new(), Vec::new());
-            let mut finder =
-                Finder { language, text, starts, roles: roles(language), depth: 0, blocks, comments };
+            let mut finder = Finder {
+                language,
+                text,
+                starts,
+                roles: roles(language, small),
+                small,
+                depth: 0,
+                blocks,
+                comments,
+            };
             finder.visit(&mut tree.walk(), None, None);
             (outline.blocks, outline.comments) = (finder.blocks, finder.comments);
         }
@@ -158,16 +187,16 @@ pub(crate) fn line_starts(bytes: &[u8]) -> Vec<usize> {
 }
 
 /// What the kinds of nodes of a language mean, by their numbers.
-fn roles(language: SupportLang) -> Rc<[Role]> {
+fn roles(language: SupportLang, small: bool) -> Rc<[Role]> {
     let made = || {
         let grammar = language.get_ts_language();
         let count = u16::try_from(grammar.node_kind_count()).unwrap_or(u16::MAX);
-        (0..count).map(|id| role(&grammar, language, id)).collect()
+        (0..count).map(|id| role(&grammar, language, small, id)).collect()
     };
-    ROLES.with_borrow_mut(|all| Rc::clone(all.entry(language).or_insert_with(made)))
+    ROLES.with_borrow_mut(|all| Rc::clone(all.entry((language, small)).or_insert_with(made)))
 }
 
-fn role(grammar: &tree_sitter::Language, language: SupportLang, id: u16) -> Role {
+fn role(grammar: &tree_sitter::Language, language: SupportLang, small: bool, id: u16) -> Role {
     let name = grammar.node_kind_for_id(id).unwrap_or_default();
     if !grammar.node_kind_is_named(id) {
         Role::Nothing
@@ -179,7 +208,9 @@ fn role(grammar: &tree_sitter::Language, language: SupportLang, id: u16) -> Role
         Role::Wrapper
     } else {
         let found = kinds::blocks(language).iter().find(|(kind, _)| *kind == name);
-        found.map_or(Role::Nothing, |(_, kind)| Role::Block(*kind))
+        let value =
+            if small && kinds::values(language).contains(&name) { Role::Value } else { Role::Nothing };
+        found.map_or(value, |(_, kind)| Role::Block(*kind))
     }
 }
 
@@ -188,6 +219,7 @@ struct Finder<'f> {
     text: &'f str,
     starts: &'f [usize],
     roles: Rc<[Role]>,
+    small: bool,
     depth: usize,
     blocks: Vec<Block>,
     comments: Vec<Range<usize>>,
@@ -245,8 +277,20 @@ impl Finder<'_> {
         if let Role::Block(kind) = role
             && let Some(kind) = names::verdict(node, kind, self.language, self.text)
         {
-            let inside = self.add(node, kind, parent, outer, above.as_ref());
+            let name = names::name(node, self.language, self.text);
+            let inside = self.add(node, kind, name, parent, outer, above.as_ref());
             return self.visit(cursor, Some(inside), None);
+        }
+        // A variable in a function is a part of it.
+        let is_local = parent.is_some_and(|parent| self.blocks[parent].kind == Kind::Function);
+        let is_value = matches!(role, Role::Value)
+            || (self.small && kinds::values(self.language).contains(&node.kind()));
+        if is_value && !is_local && !names::is_alone(node) {
+            let mut inside = parent;
+            for name in names::declared_names(node, self.text) {
+                inside = Some(self.add(node, Kind::Value, Some(name), parent, outer, above.as_ref()));
+            }
+            return self.visit(cursor, inside, None);
         }
         self.visit(cursor, parent, above);
     }
@@ -276,6 +320,7 @@ impl Finder<'_> {
         &mut self,
         node: Node<'_>,
         kind: Kind,
+        name: Option<Name>,
         parent: Option<usize>,
         outer: Option<Node<'_>>,
         above: Option<&Above>,
@@ -285,7 +330,6 @@ impl Finder<'_> {
         let end = whole.end_position();
         let last = if end.column == 0 && end.row > first { end.row - 1 } else { end.row };
         let last = last.min(self.starts.len().saturating_sub(1));
-        let name = names::name(node, self.language, self.text);
         let doc = names::docstring(node, self.language)
             .map(|text| text.byte_range())
             .or_else(|| above.and_then(|above| above.doc.clone()))
@@ -305,6 +349,7 @@ impl Finder<'_> {
             doc,
             body: names::body(node).unwrap_or(node.end_byte()),
             test,
+            forward: kind == Kind::Value && names::is_prototype(node),
             parent,
         });
         self.blocks.len() - 1

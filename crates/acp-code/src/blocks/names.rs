@@ -108,6 +108,10 @@ pub(super) fn name(node: Node<'_>, language: SupportLang, text: &str) -> Option<
             .or_else(|| child_of_kind(node, &["simple_identifier", "type_identifier", "user_type"])),
         _ => node.child_by_field_name("name"),
     }?;
+    shortened(found, text)
+}
+
+fn shortened(found: Node<'_>, text: &str) -> Option<Name> {
     let bare = slice(found, text);
     let trimmed = bare.trim_matches(['"', '\'', '`', '#', ' ', '\n', '\r']);
     let line = trimmed.lines().next().unwrap_or_default();
@@ -116,6 +120,68 @@ pub(super) fn name(node: Node<'_>, language: SupportLang, text: &str) -> Option<
     }
     let short: String = line.chars().take(120).collect();
     Some(Name { text: short, bytes: found.byte_range() })
+}
+
+/// The names that a small declaration declares: `A, B = 1, 2` has two.
+pub(super) fn declared_names(node: Node<'_>, text: &str) -> Vec<Name> {
+    let mut found = Vec::new();
+    let mut cursor = node.walk();
+    for field in ["name", "declarator", "left", "key", "property", "pattern"] {
+        for child in node.children_by_field_name(field, &mut cursor) {
+            collect(child, &mut found);
+        }
+        if !found.is_empty() {
+            break;
+        }
+    }
+    if found.is_empty() {
+        // Grammars without such fields: Kotlin's variables, PHP's elements, C#'s declarations.
+        let kinds =
+            ["variable_declaration", "variable_declarator", "name", "variable_name", "simple_identifier"];
+        let children = node.named_children(&mut cursor).filter(|child| kinds.contains(&child.kind()));
+        children.for_each(|child| collect(child, &mut found));
+    }
+    found.into_iter().filter_map(|node| shortened(node, text)).collect()
+}
+
+/// The names in a declarator or a list of them.
+fn collect<'t>(node: Node<'t>, found: &mut Vec<Node<'t>>) {
+    let mut cursor = node.walk();
+    match node.kind() {
+        "pattern_list" | "tuple_pattern" | "variable_declaration" => {
+            node.named_children(&mut cursor).for_each(|child| collect(child, found));
+        }
+        // What is assigned to is not declared here.
+        "attribute" | "subscript" | "call" => {}
+        kind if kind.ends_with("declarator") || kind == "pattern" => found.extend(declared(node)),
+        _ => found.push(node),
+    }
+}
+
+/// Whether a declaration of C only says that a function exists.
+pub(super) fn is_prototype(node: Node<'_>) -> bool {
+    let mut at = node.child_by_field_name("declarator");
+    while let Some(inner) = at {
+        if inner.kind() == "function_declarator" {
+            // A pointer to a function is a variable.
+            return inner
+                .child_by_field_name("declarator")
+                .is_some_and(|of| of.kind() != "parenthesized_declarator");
+        }
+        at = inner.child_by_field_name("declarator");
+    }
+    false
+}
+
+/// Whether this is the only entry of its declaration, which is a block and called like it.
+pub(super) fn is_alone(node: Node<'_>) -> bool {
+    let kind = node.kind();
+    let Some(list) = node.parent().filter(|_| kind.ends_with("_spec") || kind == "variable_declarator")
+    else {
+        return false;
+    };
+    let mut cursor = list.walk();
+    list.named_children(&mut cursor).filter(|child| child.kind() == kind).count() == 1
 }
 
 /// The type that a method belongs to although it stands outside of it.
@@ -211,6 +277,8 @@ fn declared(node: Node<'_>) -> Option<Node<'_>> {
             "identifier"
                 | "field_identifier"
                 | "type_identifier"
+                | "simple_identifier"
+                | "property_identifier"
                 | "qualified_identifier"
                 | "operator_name"
                 | "destructor_name"

@@ -125,7 +125,11 @@ impl Asked<'_> {
         let language = lang::of(&place.path);
         // A whole file is taken as it is, with no look at its blocks.
         let syntax = language.filter(|_| spec.wanted != Wanted::All);
-        let Some(outline) = Outline::parse(Cow::Borrowed(&*text), syntax, self.stop) else {
+        let parse = match spec.wanted {
+            Wanted::Symbol(_) => Outline::parse_names,
+            _ => Outline::parse,
+        };
+        let Some(outline) = parse(Cow::Borrowed(&*text), syntax, self.stop) else {
             self.late = true;
             return Err(fail(format!("the time was up before the blocks of {shown:?} were found")));
         };
@@ -372,6 +376,16 @@ fn symbols(outline: &Outline<'_>, parts: &[String], shown: &str) -> Result<Vec<C
     if found.iter().any(|block| block.kind != Kind::Impl) {
         found.retain(|block| block.kind != Kind::Impl);
     }
+    // What is defined here is shown, and not that it was announced before.
+    if found.iter().any(|block| !block.forward) {
+        found.retain(|block| !block.forward);
+    }
+    // A group that is called after its first entry, beside that entry.
+    let entries: Vec<[usize; 2]> = found.iter().map(|block| block.lines).collect();
+    let holds =
+        |outer: [usize; 2], inner: [usize; 2]| outer != inner && outer[0] <= inner[0] && inner[1] <= outer[1];
+    found
+        .retain(|block| block.kind != Kind::Value || !entries.iter().any(|entry| holds(block.lines, *entry)));
     if found.is_empty() {
         return Err(not_found(outline, parts, shown));
     }
@@ -392,8 +406,8 @@ fn answers(outline: &Outline<'_>, block: &Block, parts: &[String]) -> bool {
     if !block.name.as_deref().is_some_and(|name| is_called(name, last)) {
         return false;
     }
-    let mut around = Vec::new();
-    around.extend(block.owner.as_deref());
+    let owner = block.owner.as_deref().map(without_arguments).unwrap_or_default();
+    let mut around: Vec<&str> = owner.rsplit("::").collect();
     let mut at = block.parent;
     while let Some(parent) = at {
         around.extend(outline.blocks[parent].name.as_deref());
@@ -404,13 +418,34 @@ fn answers(outline: &Outline<'_>, block: &Block, parts: &[String]) -> bool {
     outer.iter().rev().all(|part| chain.any(|name| is_called(name, part)))
 }
 
-/// `Walk<'a, T>` is called Walk, `ns::Walk` too.
+/// `Walk<'a, T>` is called Walk, `ns::Walk` and `Outer<T>::Walk` too.
 fn is_called(name: &str, wanted: &str) -> bool {
-    let bare = name.split(['<', '(', '[']).next().unwrap_or(name).trim();
+    let plain = without_arguments(name);
+    let bare = plain.split(['(', '[']).next().unwrap_or(&plain).trim();
     bare == wanted
         || name == wanted
         || bare.rsplit("::").next() == Some(wanted)
         || bare.rsplit('.').next() == Some(wanted)
+}
+
+/// The name without what stands between `<` and `>`.
+fn without_arguments(name: &str) -> Cow<'_, str> {
+    // An operator of C++ may be called `<`.
+    let (arguments, rest) = name.split_at(name.find("operator").unwrap_or(name.len()));
+    if !arguments.contains('<') {
+        return Cow::Borrowed(name);
+    }
+    let mut depth = 0_usize;
+    let mut plain = String::with_capacity(name.len());
+    for letter in arguments.chars() {
+        match letter {
+            '<' => depth += 1,
+            '>' => depth = depth.saturating_sub(1),
+            letter if depth == 0 => plain.push(letter),
+            _ => {}
+        }
+    }
+    Cow::Owned(plain + rest)
 }
 
 fn not_found(outline: &Outline<'_>, parts: &[String], shown: &str) -> String {

@@ -149,3 +149,103 @@ fn nothing_asked_is_an_error() {
     let error = tree.engine.extract(&Request::new(none), &Stop::never()).expect_err("an error");
     assert!(matches!(error, CodeError::Request { tool: "extract", .. }));
 }
+
+/// Every declaration of a name, in each language: the request, and the lines that are shown.
+#[test]
+fn members_values_and_entries_of_a_group_are_found_by_name() {
+    let files = [
+        (
+            "status.go",
+            "package http\n\nconst (\n\t// All is well.\n\tStatusOK = 200\n\tStatusA, StatusB = 1, 2\n)\n\nvar Single = 1\n\n\
+             type (\n\tFirst int\n\tThird struct {\n\t\tField int\n\t}\n)\n\nfunc (d First) StatusOK() int {\n\tlocal := 1\n\treturn local\n}\n",
+        ),
+        (
+            "settings.py",
+            "# Whether to say more.\nDEBUG = False\nLEFT, RIGHT = 1, 2\n\nclass Model:\n    size: int = 3\n\n    def grow(self):\n        inner = 2\n        self.size = inner\n",
+        ),
+        (
+            "Map.java",
+            "class Map {\n    static final float LOAD = 0.75f;\n    enum Kind { SMALL, LARGE }\n    int size() { int local = 1; return local; }\n}\n",
+        ),
+        (
+            "fork.c",
+            "static int later(void);\nint nr_threads;\nconst struct ops generic = {\n\t.read = 1,\n};\nint (*hook)(int);\n\
+             struct task { int pid; };\nenum state { RUNNING, ASLEEP };\nstatic int later(void)\n{\n\tint local = 1;\n\treturn local;\n}\nint elsewhere(int a);\n",
+        ),
+        (
+            "v.cpp",
+            "template <typename T> class V { void push(T t); int count = 0; };\n\ntemplate <typename T>\nvoid V<T>::push(T t) {\n    count++;\n}\n\nint total = 0;\n",
+        ),
+        ("top.kt", "val limit = 3\n\nenum class Level { LOW, HIGH }\n\nclass Box {\n    var width = 1\n}\n"),
+        (
+            "a.ts",
+            "export const one = 1, two = 2;\n\ninterface Shape {\n  area: number;\n}\n\nclass Box {\n  width = 1;\n}\n",
+        ),
+        (
+            "lib.rs",
+            "pub struct Walk {\n    /// How deep.\n    pub depth: usize,\n}\n\npub enum Kind {\n    Small,\n    Large(u8),\n}\n",
+        ),
+        ("package.json", "{\n  \"scripts\": {\n    \"test\": \"run\",\n    \"build\": \"make\"\n  }\n}\n"),
+        ("A.cs", "class A {\n    private int count = 1;\n    enum E { One, Two }\n}\n"),
+        ("a.php", "<?php\nconst LIMIT = 3;\nclass A {\n    const MOST = 4;\n    public $size = 1;\n}\n"),
+        ("a.rb", "LIMIT = 3\n\ndef grow\n  local = 1\nend\n"),
+        ("a.swift", "let limit = 3\n\nstruct Box {\n    var width = 1\n}\n"),
+    ];
+    let tree = Tree::new(&files);
+    let lines = |wanted: &str| -> Vec<[usize; 2]> {
+        let results = tree.engine.extract(&Request::new([wanted]), &Stop::never()).expect("pieces");
+        results.results.iter().filter_map(|piece| piece.lines).collect()
+    };
+    let mut wrong = Vec::new();
+    for (wanted, expected) in [
+        ("status.go#StatusOK", &[[4, 5], [18, 21]][..]),
+        ("status.go#StatusB", &[[6, 6]]),
+        ("status.go#Single", &[[9, 9]]),
+        ("status.go#Third", &[[13, 15]]),
+        ("status.go#Third.Field", &[[14, 14]]),
+        ("status.go#local", &[]),
+        ("settings.py#DEBUG", &[[1, 2]]),
+        ("settings.py#RIGHT", &[[3, 3]]),
+        ("settings.py#Model.size", &[[6, 6]]),
+        ("settings.py#inner", &[]),
+        ("Map.java#Map.LOAD", &[[2, 2]]),
+        ("Map.java#Kind.LARGE", &[[3, 3]]),
+        ("Map.java#local", &[]),
+        ("fork.c#nr_threads", &[[2, 2]]),
+        ("fork.c#generic", &[[3, 5]]),
+        ("fork.c#hook", &[[6, 6]]),
+        ("fork.c#task.pid", &[[7, 7]]),
+        ("fork.c#ASLEEP", &[[8, 8]]),
+        ("fork.c#later", &[[9, 13]]),
+        ("fork.c#elsewhere", &[[14, 14]]),
+        ("fork.c#ops", &[]),
+        ("v.cpp#V", &[[1, 1]]),
+        ("v.cpp#V.push", &[[3, 6]]),
+        ("v.cpp#push", &[[3, 6]]),
+        ("v.cpp#V.count", &[[1, 1]]),
+        ("v.cpp#total", &[[8, 8]]),
+        ("top.kt#limit", &[[1, 1]]),
+        ("top.kt#Level.HIGH", &[[3, 3]]),
+        ("top.kt#Box.width", &[[6, 6]]),
+        ("a.ts#two", &[[1, 1]]),
+        ("a.ts#Shape.area", &[[4, 4]]),
+        ("a.ts#Box.width", &[[8, 8]]),
+        ("lib.rs#Walk.depth", &[[2, 3]]),
+        ("lib.rs#Kind.Large", &[[8, 8]]),
+        ("package.json#scripts.test", &[[3, 3]]),
+        ("A.cs#count", &[[2, 2]]),
+        ("A.cs#Two", &[[3, 3]]),
+        ("a.php#LIMIT", &[[2, 2]]),
+        ("a.php#A.MOST", &[[4, 4]]),
+        ("a.rb#LIMIT", &[[1, 1]]),
+        ("a.rb#local", &[]),
+        ("a.swift#limit", &[[1, 1]]),
+        ("a.swift#Box.width", &[[4, 4]]),
+    ] {
+        let found = lines(wanted);
+        if found != expected {
+            wrong.push(format!("{wanted}: {found:?} instead of {expected:?}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
