@@ -194,12 +194,52 @@ const SEVERAL: &str =
 /// first complete piece.
 fn flaw(source: &str, language: SupportLang, what: &str) -> CodeError {
     let read = language.pre_process_pattern(source);
+    if what != SEVERAL
+        && let Some((at, bracket, is_closed)) = unbalanced(&read)
+    {
+        let how = if is_closed { "closes nothing" } else { "is not closed" };
+        return flaw_at(source, language, &format!("`{bracket}` {how}; {what}"), at);
+    }
     let grep = language.ast_grep(read.as_ref());
     let root = grep.root();
-    let broken = root.dfs().find(|node| node.is_error() || node.is_missing());
+    // The smallest: the root itself is an error when anything is.
+    let broken =
+        root.dfs().filter(|node| node.is_error() || node.is_missing()).min_by_key(|node| node.range().len());
     let second = root.children().nth(1);
     let at = if what == SEVERAL { second.or(broken) } else { broken.or(second) };
     flaw_at(source, language, what, at.map_or((0, 0), |node| node.start_pos().byte_point()))
+}
+
+/// The first bracket that closes nothing (true), or else the last that is not closed: its row and byte, and which. What
+/// stands in quotes is text.
+fn unbalanced(source: &str) -> Option<((usize, usize), char, bool)> {
+    let mut open: Vec<((usize, usize), char)> = Vec::new();
+    for (row, line) in source.lines().enumerate() {
+        let mut letters = line.char_indices();
+        while let Some((byte, letter)) = letters.next() {
+            match letter {
+                '"' if line[byte + 1..].contains('"') => {
+                    while let Some((_, inside)) = letters.next() {
+                        match inside {
+                            '\\' => drop(letters.next()),
+                            '"' => break,
+                            _ => {}
+                        }
+                    }
+                }
+                '(' | '[' | '{' => open.push(((row, byte), letter)),
+                ')' | ']' | '}' => {
+                    let pair = [('(', ')'), ('[', ']'), ('{', '}')];
+                    let fits = open.pop().is_some_and(|(_, before)| pair.contains(&(before, letter)));
+                    if !fits {
+                        return Some(((row, byte), letter, true));
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+    open.pop().map(|(at, letter)| (at, letter, false))
 }
 
 /// The error with its line and the byte in it, both from 0.
@@ -239,6 +279,27 @@ mod tests {
         // A string's text is no name, and these parsers are not known to keep names whole.
         assert_eq!(asked("f(\"abc\")", SupportLang::Go)[0], literal("abc", true, false));
         assert_eq!(asked("abc($X)", SupportLang::Swift)[0], literal("abc", true, false));
+    }
+
+    #[test]
+    fn a_flaw_is_shown_where_it_is() {
+        let place = |source: &str, language| {
+            let error = match Compiled::new(source, language) {
+                Ok(compiled) => compiled.error(source).expect("a flaw"),
+                Err(error) => error,
+            };
+            let CodeError::Pattern { line, column, what, .. } = error else { panic!("{error}") };
+            (line, column, what.split(';').next().unwrap_or_default().to_owned())
+        };
+        for (source, language, line, column, what) in [
+            ("unwrap(", SupportLang::Rust, 1, 7, "`(` is not closed"),
+            ("foo(]", SupportLang::Python, 1, 5, "`]` closes nothing"),
+            ("match $X { $$$", SupportLang::Rust, 1, 10, "`{` is not closed"),
+            ("f(\")\", g(", SupportLang::JavaScript, 1, 9, "`(` is not closed"),
+            ("class A {\n  f(", SupportLang::Java, 2, 4, "`(` is not closed"),
+        ] {
+            assert_eq!(place(source, language), (line, column, what.to_owned()), "{source}");
+        }
     }
 
     #[test]
