@@ -44,7 +44,7 @@ impl Place {
         let [stdout, stderr] = ["stdout", "stderr"].map(|end| spool.with_extension(end));
         let process = Command::new(ACP)
             .args(["proxy", "--nats", &self.server.url(), "--queue", "mock", "--command", &agent])
-            .args(["--no-aggregate", "--ack-wait", "2s", "--no-journal", "--spool"])
+            .args(["--no-aggregate", "--ack-wait", "2s", "--lost-after", "2s", "--no-journal", "--spool"])
             .arg(&spool)
             .args(args)
             .current_dir(&self.path)

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_nats::{Client, ConnectOptions, Event};
 use tokio::sync::watch;
@@ -63,12 +63,14 @@ pub struct Standing {
     pub up: bool,
     /// Counts up with each change.
     pub turn: u64,
+    /// Since when, if it was lost before.
+    pub since: Option<Instant>,
 }
 
 /// How long the first connection may take where there must be one.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The longest pause between two attempts.
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+const LONGEST_PAUSE: Duration = Duration::from_secs(4);
 
 impl Access {
     /// Connects, or keeps trying in the background if `patient`. `say` is told when the connection comes and goes.
@@ -193,7 +195,10 @@ fn heard(event: &Event, tell: &watch::Sender<Standing>, say: &Say, url: &str) {
     let change = |up| {
         tell.send_if_modified(|standing| {
             let changed = standing.up != up;
-            *standing = Standing { up, turn: standing.turn + u64::from(changed) };
+            if changed {
+                let turn = standing.turn + 1;
+                *standing = Standing { up, turn, since: (turn > 1).then(Instant::now) };
+            }
             changed
         })
     };
@@ -216,7 +221,7 @@ fn heard(event: &Event, tell: &watch::Sender<Standing>, say: &Say, url: &str) {
     }
 }
 
-/// The pause before an attempt: none before the first, then 1, 2, 4, 8 … seconds, each up to a quarter shorter or
+/// The pause before an attempt: none before the first, then 1, 2, 4, 4 … seconds, each up to a quarter shorter or
 /// longer so that many proxies do not come back at once.
 fn pause(attempts: usize) -> Duration {
     if attempts <= 1 {
@@ -252,7 +257,7 @@ mod tests {
     #[test]
     fn pauses_grow_to_a_limit_and_are_never_all_the_same() {
         assert_eq!(pause(1), Duration::ZERO);
-        for (attempt, seconds) in [(2, 1.0), (3, 2.0), (4, 4.0), (5, 8.0), (40, 30.0)] {
+        for (attempt, seconds) in [(2, 1.0), (3, 2.0), (4, 4.0), (5, 4.0), (40, 4.0)] {
             let all: Vec<f64> = (0..50).map(|_| pause(attempt).as_secs_f64()).collect();
             assert!(all.iter().all(|pause| (0.74 * seconds..=1.26 * seconds).contains(pause)), "{all:?}");
             assert!(all.windows(2).any(|two| two[0] != two[1]), "{all:?}");

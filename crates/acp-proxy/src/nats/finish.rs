@@ -8,7 +8,6 @@ use super::delivery::Delivery;
 use super::ledger::{Claim, Known};
 use super::payload::{Task, TaskResult};
 use super::seat::Refusal;
-use super::serve::LEAVING;
 use super::streams::MAX_DELIVER;
 use super::trace;
 use super::work::{PAUSE, Workshop};
@@ -22,7 +21,7 @@ impl Workshop {
         let why = match refusal {
             Refusal::Never(why) => return self.bury(delivery, Some(task), &why).await,
             Refusal::Again(why) => why,
-            Refusal::Leaving => LEAVING.to_owned(),
+            Refusal::Soon(why) => why.to_owned(),
             Refusal::NoAgent(why) => {
                 self.agent_is_gone(&why);
                 return self.give_back(task, delivery, &why).await;

@@ -301,6 +301,13 @@ impl Shared {
             .collect()
     }
 
+    /// Whether a task was begun in this session by this proxy, or by the one that had its spool before.
+    pub(super) fn has_begun(&self, task: &str, session: &str) -> bool {
+        let claim = std::fs::read(self.claim_file(task)).ok();
+        let claim = claim.and_then(|text| serde_json::from_slice::<Claim>(&text).ok());
+        claim.is_some_and(|claim| claim.session == session)
+    }
+
     fn claims(&self) -> PathBuf {
         self.spool.join("tasks")
     }

@@ -11,6 +11,7 @@ mod finish;
 mod hear;
 mod hub;
 mod ledger;
+mod neighbour;
 pub mod payload;
 mod private;
 mod publisher;

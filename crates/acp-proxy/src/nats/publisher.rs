@@ -201,7 +201,7 @@ impl Publisher {
 
     /// Waits for one thing and does it.
     async fn step(&mut self, inbox: Option<&mut mpsc::UnboundedReceiver<Item>>) {
-        let Standing { up, turn } = *self.standing.borrow_and_update();
+        let Standing { up, turn, .. } = *self.standing.borrow_and_update();
         // The connection may have come back before anybody looked.
         let another = std::mem::replace(&mut self.connection, turn) != turn;
         if (!up || another) && self.state != State::Fenced {

@@ -37,8 +37,8 @@ pub(super) struct Seat {
 pub(super) enum Refusal {
     /// Another attempt may succeed.
     Again(String),
-    /// Whoever has the session is leaving it; soon it can be loaded.
-    Leaving,
+    /// Soon it is known who has the session: whoever has it is leaving it, or cannot be heard.
+    Soon(&'static str),
     /// None will.
     Never(String),
     /// It is not the task's fault: no agent can be opened. Another proxy's may be.

@@ -6,23 +6,21 @@ use std::time::{Duration, Instant};
 
 use acp_host::{ClientError, Event, TurnEvent};
 use agent_client_protocol_schema::v1::ContentBlock;
+use async_nats::Message;
 use async_nats::jetstream::stream::RawMessageErrorKind;
-use async_nats::{Message, Request};
 use futures_util::StreamExt as _;
 
 use super::delivery::Delivery;
 use super::ledger::json;
+use super::neighbour::Neighbour;
 use super::payload::{Control, Controlled, Op, Prompt, Task};
 use super::seat::{self, Opened, Refusal, Seat};
 use super::streams::{MAX_DELIVER, consumer_name};
 use super::work::{Work, Workshop};
-use crate::event::VERSION;
 use crate::talk::Level;
 
 /// What a proxy says to a task for a session that it is about to let go of: a moment later it is nobody's.
 pub(super) const LEAVING: &str = "the session is being closed; try again";
-/// How long another proxy may take to answer.
-const NEIGHBOUR: Duration = Duration::from_secs(2);
 
 impl Workshop {
     /// The session that a task needs: open here, taken by the proxy that has it (then there is nothing to do here), or
@@ -42,15 +40,18 @@ impl Workshop {
                 return Ok(Some(seat));
             }
             match self.hand_over(session, delivery).await {
-                Some(Controlled { ok: true, .. }) => return Ok(None),
-                Some(Controlled { error: Some(why), .. }) if why == LEAVING => {
-                    return Err(Refusal::Leaving);
+                Neighbour::Says(Controlled { ok: true, .. }) => return Ok(None),
+                Neighbour::Says(Controlled { error: Some(why), .. }) if why == LEAVING => {
+                    return Err(Refusal::Soon(LEAVING));
                 }
-                Some(Controlled { error, .. }) => {
+                Neighbour::Says(Controlled { error, .. }) => {
                     let why = error.unwrap_or_else(|| "no reason was given".to_owned());
                     return Err(Refusal::Again(format!("session {session:?} cannot be used: {why}")));
                 }
-                None => {}
+                Neighbour::Nobody if self.is_steady() => {}
+                Neighbour::Nobody | Neighbour::Silent => {
+                    return Err(Refusal::Soon("it is not known yet which proxy has the session"));
+                }
             }
         }
         content(task)?;
@@ -126,39 +127,6 @@ impl Workshop {
             shop.vacate(&own);
         });
         Ok(seat)
-    }
-
-    /// Gives a task to the proxy that serves its session, if there is one: what it says to that.
-    async fn hand_over(&self, session: &str, delivery: &Delivery) -> Option<Controlled> {
-        let handed = delivery.hand()?;
-        let control = Control { v: VERSION, op: Op::Task, id: None, option: None, delivery: Some(handed) };
-        if json(&control).len() > self.shared().largest() {
-            let why = "the task is too large to be handed to the proxy that serves its session";
-            let answer = self.who_serves(session).await?;
-            return Some(Controlled { ok: false, error: Some(why.to_owned()), ..answer });
-        }
-        self.tell_neighbour(session, &control).await
-    }
-
-    /// Whether a proxy, perhaps this one, is doing this task in this session.
-    pub(super) async fn is_served_elsewhere(&self, session: &str, task: &str) -> bool {
-        let answer = self.who_serves(session).await;
-        answer.is_some_and(|answer| answer.task.as_deref() == Some(task))
-    }
-
-    /// What the proxy says, perhaps this one, that serves a session.
-    pub(super) async fn who_serves(&self, session: &str) -> Option<Controlled> {
-        let control = Control { v: VERSION, op: Op::Who, id: None, option: None, delivery: None };
-        self.tell_neighbour(session, &control).await
-    }
-
-    async fn tell_neighbour(&self, session: &str, control: &Control) -> Option<Controlled> {
-        let request = Request::new().payload(json(control)).timeout(None);
-        let subject = self.shared().subjects.control(session);
-        let asking = self.shared().client.send_request(subject, request);
-        // Around it all: a request of its own waits without end for a place in the connection's queue.
-        let answer = tokio::time::timeout(NEIGHBOUR, asking).await.ok()?.ok()?;
-        serde_json::from_slice(&answer.payload).ok()
     }
 
     /// A session is told something.

@@ -32,6 +32,8 @@ pub struct Work {
     pub at_once: usize,
     /// How long a task may be silent before it is delivered again. It is not silent while it is worked on.
     pub ack_wait: Duration,
+    /// How long a proxy that has begun a task may be out of reach before the task is over.
+    pub lost_after: Duration,
     /// What is allowed without asking.
     pub rules: Rules,
     /// Where agents work when the task does not say.
@@ -53,6 +55,7 @@ impl Default for Work {
         Work {
             at_once: 4,
             ack_wait: Duration::from_secs(30),
+            lost_after: Duration::from_secs(40),
             rules: Rules::default(),
             work_dir: PathBuf::from("/"),
             ask_for: Duration::from_secs(60),
@@ -239,25 +242,6 @@ impl Workshop {
         }
     }
 
-    /// A task that someone has begun: if they are alive it is theirs, if not it is over.
-    async fn follow_up(&self, task: &Task, session: Option<String>, delivery: &Delivery) {
-        if let Some(session) = &session {
-            while self.is_served_elsewhere(session, &task.id).await {
-                tokio::time::sleep(self.work.ack_wait / 6).await;
-                if let Known::Ended(result) = self.shared().known(&task.id).await {
-                    self.shared().reply(&result, task.reply_to.as_deref()).await;
-                    return delivery.ack().await;
-                }
-            }
-        }
-        let trace = trace::child(delivery.trace.as_deref());
-        let session = session.unwrap_or_default();
-        let claim =
-            Claim { task: task.id.clone(), session, reply_to: task.reply_to.clone(), trace: Some(trace) };
-        self.interrupted(&claim).await;
-        delivery.ack().await;
-    }
-
     /// Opens the session, claims the task, and does it.
     async fn begin(self: &Arc<Self>, task: &Task, delivery: &Delivery) {
         let mut waited = false;
@@ -265,7 +249,7 @@ impl Workshop {
             let seat = match self.seat(task, delivery).await {
                 Ok(Some(seat)) => seat,
                 Ok(None) => return,
-                Err(Refusal::Leaving) if !self.stopping.load(Ordering::Acquire) => {
+                Err(Refusal::Soon(_)) if !self.stopping.load(Ordering::Acquire) => {
                     tokio::time::sleep(PAUSE).await;
                     continue;
                 }

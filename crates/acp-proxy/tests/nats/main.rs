@@ -6,6 +6,7 @@ mod control;
 mod faults;
 mod input;
 mod left;
+mod lost;
 mod order;
 mod room;
 mod seats;
@@ -87,7 +88,8 @@ impl Site {
     }
 
     async fn with(url: &str, world: &Arc<World>, spool: &Path, change: impl FnOnce(&mut Plan)) -> Site {
-        let work = Work { ack_wait: Duration::from_secs(2), work_dir: "/tmp".into(), ..Work::default() };
+        let (ack_wait, lost_after) = (Duration::from_secs(2), Duration::from_secs(1));
+        let work = Work { ack_wait, lost_after, work_dir: "/tmp".into(), ..Work::default() };
         let mut plan = Plan { nats: settings(url, spool), work, proxy: acp_proxy::Settings::default() };
         change(&mut plan);
         let said = Arc::new(std::sync::Mutex::new(Vec::new()));

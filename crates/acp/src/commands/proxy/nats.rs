@@ -143,6 +143,9 @@ pub struct NatsArgs {
     /// How long a task may be silent, because its proxy is lost, before it is delivered again
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration, help_heading = "NATS")]
     ack_wait: Duration,
+    /// How long a proxy that has begun a task may be out of reach before its task is answered as interrupted
+    #[arg(long, value_name = "TIME", default_value = "40s", value_parser = duration, help_heading = "NATS")]
+    lost_after: Duration,
     /// How long an answer to a permission request is waited for; then it is no
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration, help_heading = "NATS")]
     ask_for: Duration,
@@ -200,6 +203,7 @@ impl NatsArgs {
         let work = (self.tasks > 0).then(|| Work {
             at_once: self.tasks,
             ack_wait: self.ack_wait,
+            lost_after: self.lost_after,
             rules: proxy.duties.rules.clone().unwrap_or_default(),
             work_dir: PathBuf::from(&proxy.options.work_dir),
             ask_for: self.ask_for,

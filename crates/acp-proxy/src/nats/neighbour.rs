@@ -1,0 +1,131 @@
+//! Other proxies on the same queue: which of them has a session, and whether it is still there.
+
+use std::time::{Duration, Instant};
+
+use async_nats::{Request, RequestErrorKind};
+
+use super::delivery::Delivery;
+use super::ledger::{Claim, Known, json};
+use super::payload::{Control, Controlled, Op, Task};
+use super::trace;
+use super::work::{PAUSE, Workshop};
+use crate::event::VERSION;
+use crate::talk::Level;
+
+/// How long another proxy may take to answer.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// What came of asking whoever serves a session.
+#[derive(Debug)]
+pub(super) enum Neighbour {
+    /// The server says that nobody listens.
+    Nobody,
+    /// There is no answer: neither that somebody is there nor that nobody is.
+    Silent,
+    Says(Controlled),
+}
+
+impl Workshop {
+    /// Gives a task to the proxy that serves its session, if there is one: what it says to that.
+    pub(super) async fn hand_over(&self, session: &str, delivery: &Delivery) -> Neighbour {
+        let Some(handed) = delivery.hand() else { return Neighbour::Nobody };
+        let control = Control { v: VERSION, op: Op::Task, id: None, option: None, delivery: Some(handed) };
+        if json(&control).len() <= self.shared().largest() {
+            return self.tell_neighbour(session, &control).await;
+        }
+        match self.tell_neighbour(session, &who()).await {
+            Neighbour::Says(answer) => {
+                let why = "the task is too large to be handed to the proxy that serves its session";
+                Neighbour::Says(Controlled { ok: false, error: Some(why.to_owned()), ..answer })
+            }
+            other => other,
+        }
+    }
+
+    /// Whether a proxy, perhaps this one, is doing this task in this session.
+    pub(super) async fn is_served_elsewhere(&self, session: &str, task: &str) -> bool {
+        let answer = self.who_serves(session).await;
+        answer.is_some_and(|answer| answer.task.as_deref() == Some(task))
+    }
+
+    /// What the proxy says, perhaps this one, that serves a session. Asks until that is known.
+    pub(super) async fn who_serves(&self, session: &str) -> Option<Controlled> {
+        loop {
+            match self.tell_neighbour(session, &who()).await {
+                Neighbour::Nobody => return None,
+                Neighbour::Says(answer) => return Some(answer),
+                Neighbour::Silent => tokio::time::sleep(PAUSE).await,
+            }
+        }
+    }
+
+    /// Whether a proxy that lost its connection when we lost ours has had the time to come back.
+    pub(super) fn is_steady(&self) -> bool {
+        let standing = *self.shared().open.borrow();
+        standing.up && standing.since.is_none_or(|since| since.elapsed() >= self.work.lost_after)
+    }
+
+    async fn tell_neighbour(&self, session: &str, control: &Control) -> Neighbour {
+        let request = Request::new().payload(json(control)).timeout(None);
+        let subject = self.shared().subjects.control(session);
+        let asking = self.shared().client.send_request(subject, request);
+        // Around it all: a request of its own waits without end for a place in the connection's queue.
+        match tokio::time::timeout(PATIENCE, asking).await {
+            Ok(Ok(answer)) => {
+                serde_json::from_slice(&answer.payload).map_or(Neighbour::Silent, Neighbour::Says)
+            }
+            Ok(Err(error)) if error.kind() == RequestErrorKind::NoResponders => Neighbour::Nobody,
+            Ok(Err(_)) | Err(_) => Neighbour::Silent,
+        }
+    }
+
+    /// A task that someone has begun: if they are alive it is theirs, if not it is over.
+    pub(super) async fn follow_up(&self, task: &Task, session: Option<String>, delivery: &Delivery) {
+        if let Some(session) = &session
+            // Not by us: what this proxy does now is not asked about.
+            && !self.shared().has_begun(&task.id, session)
+            && !self.is_abandoned(session, &task.id).await
+        {
+            if let Known::Ended(result) = self.shared().known(&task.id).await {
+                self.shared().reply(&result, task.reply_to.as_deref()).await;
+            }
+            return delivery.ack().await;
+        }
+        let trace = trace::child(delivery.trace.as_deref());
+        let session = session.unwrap_or_default();
+        let claim =
+            Claim { task: task.id.clone(), session, reply_to: task.reply_to.clone(), trace: Some(trace) };
+        self.interrupted(&claim).await;
+        delivery.ack().await;
+    }
+
+    /// Waits until a task that someone has begun has ended (false), or they are gone (true): nobody has its session for as
+    /// long as they may take to come back, or somebody has it and is not doing this task.
+    async fn is_abandoned(&self, session: &str, task: &str) -> bool {
+        let lost_after = self.work.lost_after;
+        let mut since = None;
+        loop {
+            match self.tell_neighbour(session, &who()).await {
+                Neighbour::Says(answer) if answer.task.as_deref() != Some(task) => return true,
+                Neighbour::Says(_) | Neighbour::Silent => since = None,
+                Neighbour::Nobody => {
+                    let words = format!(
+                        "task {task:?} was begun by a proxy that is out of reach; it is interrupted if that stays away for {lost_after:?}"
+                    );
+                    self.shared().say_once(Level::Warn, &words);
+                    if since.get_or_insert_with(Instant::now).elapsed() >= lost_after {
+                        return true;
+                    }
+                }
+            }
+            tokio::time::sleep((self.work.ack_wait / 6).min(lost_after / 4)).await;
+            if let Known::Ended(_) = self.shared().known(task).await {
+                return false;
+            }
+        }
+    }
+}
+
+fn who() -> Control {
+    Control { v: VERSION, op: Op::Who, id: None, option: None, delivery: None }
+}
