@@ -1,5 +1,6 @@
 //! Paths: everything lies below the root.
 
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::CodeError;
@@ -38,10 +39,19 @@ impl Place {
     }
 }
 
-/// The path below `root` with `/`.
+/// The path below `root`. Bytes that are no UTF-8 are shown as `\xFF`, so that two names stay two.
 pub(crate) fn shown(root: &Path, path: &Path) -> String {
-    let below = path.strip_prefix(root).unwrap_or(path);
-    if below.as_os_str().is_empty() { ".".to_owned() } else { below.to_string_lossy().replace('\\', "/") }
+    let below = path.strip_prefix(root).unwrap_or(path).as_os_str();
+    match below.to_str() {
+        Some("") => ".".to_owned(),
+        Some(text) => text.to_owned(),
+        None => {
+            let escaped =
+                |bytes: &[u8]| bytes.iter().map(|byte| format!("\\x{byte:02X}")).collect::<String>();
+            let chunks = below.as_bytes().utf8_chunks();
+            chunks.map(|chunk| format!("{}{}", chunk.valid(), escaped(chunk.invalid()))).collect()
+        }
+    }
 }
 
 /// The system's words without the error number.

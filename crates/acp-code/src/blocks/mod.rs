@@ -334,7 +334,7 @@ impl Finder<'_> {
             .map(|text| text.byte_range())
             .or_else(|| above.and_then(|above| above.doc.clone()))
             .unwrap_or(0..0);
-        let from = self.starts.get(first).copied().unwrap_or_default();
+        let from = above.map_or(whole.start_byte(), |above| above.start);
         let inherited = parent.is_some_and(|parent| self.blocks[parent].test);
         let front = self.text.get(from..node.start_byte().max(from)).unwrap_or_default();
         let title = name.as_ref().map_or("", |name| name.text.as_str());
@@ -359,6 +359,9 @@ impl Finder<'_> {
 /// Comments and attributes in a row, without an empty line between them.
 #[derive(Clone)]
 struct Above {
+    /// The first byte.
+    start: usize,
+    /// The first and the last line.
     first: usize,
     last: usize,
     doc: Option<Range<usize>>,
@@ -373,7 +376,8 @@ impl Above {
             let from = doc.as_ref().map_or(node.start_byte(), |doc| doc.start);
             doc = Some(from..node.end_byte());
         }
-        Self { first: before.map_or(first, |before| before.first), last, doc }
+        let (start, first) = before.map_or((node.start_byte(), first), |before| (before.start, before.first));
+        Self { start, first, last, doc }
     }
 
     fn touches(&self, node: Node<'_>) -> bool {

@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::ops::Range;
-use std::sync::OnceLock;
 
 use ast_grep_core::matcher::MatcherExt as _;
 use ast_grep_core::meta_var::MetaVariable;
@@ -67,61 +66,59 @@ impl InFile<'_> {
     pub(super) fn find(&self) -> Found {
         let mut found = Found::default();
         let Some(tree) = syntax::tree(self.text, self.host, &[], self.stop) else { return found };
-        let tests = OnceLock::new();
+        let mut rest = Rest::new(self);
         let grep = doc(self.text.to_owned(), self.host, tree);
         if let Some(compiled) = self.own {
-            self.gather(&grep, compiled, &tests, &mut found);
+            self.gather(&grep, &Wanted::new(compiled, self.text), &mut rest, &mut found);
         }
         if self.carried.is_empty() {
             return found;
         }
+        let wanted: Vec<_> = self.carried.iter().map(|entry| Wanted::new(entry, self.text)).collect();
         let carried = self.host.extract_injections(grep.root());
         let mut source = grep.generate();
         for (name, ranges) in carried {
             let language = lang::named(&name).ok();
-            let compiled = self.carried.iter().find(|entry| Some(entry.language) == language);
-            let Some(compiled) = compiled else { continue };
-            let Some(tree) = syntax::tree(&source, compiled.language, &ranges, self.stop) else { break };
-            let inner = doc(source, compiled.language, tree);
-            self.gather(&inner, compiled, &tests, &mut found);
+            let wanted = wanted.iter().find(|wanted| Some(wanted.compiled.language) == language);
+            let Some(wanted) = wanted else { continue };
+            let language = wanted.compiled.language;
+            let Some(tree) = syntax::tree(&source, language, &ranges, self.stop) else { break };
+            let inner = doc(source, language, tree);
+            self.gather(&inner, wanted, &mut rest, &mut found);
             source = inner.generate();
         }
         found
     }
 
     /// Adds the matches in a tree, on a thread with more stack where that is needed.
-    fn gather(&self, grep: &Grep, compiled: &Compiled, tests: &OnceLock<Tests>, found: &mut Found) {
+    fn gather(&self, grep: &Grep, wanted: &Wanted<'_>, rest: &mut Rest<'_>, found: &mut Found) {
         let root = grep.root();
-        let depth = if compiled.compares { syntax::depth(root.get_inner_node()) } else { 0 };
+        let depth = if wanted.compiled.compares { syntax::depth(root.get_inner_node()) } else { 0 };
         if depth <= DEEP {
-            return self.add(grep, compiled, tests, found);
+            return self.add(grep, wanted, rest, found);
         }
         let thread = std::thread::Builder::new().stack_size(depth.min(DEEPEST) * LEVEL);
         let is_done = depth <= DEEPEST
             && std::thread::scope(|threads| {
-                let added = thread.spawn_scoped(threads, || self.add(grep, compiled, tests, found));
+                let added = thread.spawn_scoped(threads, || self.add(grep, wanted, rest, found));
                 added.is_ok_and(|thread| thread.join().is_ok())
             });
         found.is_deep |= !is_done;
     }
 
-    fn add(&self, grep: &Grep, compiled: &Compiled, tests: &OnceLock<Tests>, found: &mut Found) {
-        let source = grep.source().as_bytes();
-        let rare = |spots: &Vec<Range<usize>>| spots.len() * APART < source.len();
+    fn add(&self, grep: &Grep, wanted: &Wanted<'_>, rest: &mut Rest<'_>, found: &mut Found) {
         let root = grep.root();
-        let first = match compiled.spots(source).filter(rare) {
-            Some(spots) => self.matching(holding(root, &spots), compiled, tests, found),
-            None => self.matching(root.dfs(), compiled, tests, found),
+        let first = match &wanted.spots {
+            Some(spots) => self.matching(holding(root, spots), wanted.compiled, rest, found),
+            None => self.matching(root.dfs(), wanted.compiled, rest, found),
         };
-        let mut columns = Columns { bytes: source, at: 0, column: 0 };
-        let mut room = MOST;
         for hit in first.hits {
-            if room == 0 {
+            if rest.room == 0 {
                 found.is_cut = true;
                 break;
             }
-            let made = self.made(&hit, compiled.language, &mut columns);
-            room = room.saturating_sub(made.size());
+            let made = self.made(&hit, wanted.compiled.language, &mut rest.columns);
+            rest.room = rest.room.saturating_sub(made.size());
             found.given.push(made);
         }
     }
@@ -131,7 +128,7 @@ impl InFile<'_> {
         &self,
         nodes: impl Iterator<Item = Node<'g>>,
         compiled: &Compiled,
-        tests: &OnceLock<Tests>,
+        rest: &mut Rest<'_>,
         found: &mut Found,
     ) -> First<'g> {
         let kinds = compiled.pattern.potential_kinds();
@@ -144,7 +141,8 @@ impl InFile<'_> {
                 continue;
             }
             let Some(hit) = compiled.pattern.match_node(node) else { continue };
-            if !self.allow_tests && tests.get_or_init(|| self.tests()).has(hit.start_pos().line()) {
+            if !self.allow_tests && rest.tests.get_or_insert_with(|| self.tests()).has(hit.start_pos().line())
+            {
                 continue;
             }
             found.total += 1;
@@ -173,6 +171,35 @@ impl InFile<'_> {
             bytes: [range.start, range.end],
             captures: captures(hit),
         }
+    }
+}
+
+/// A pattern, and where in the file its literal stands if that is rare.
+struct Wanted<'w> {
+    compiled: &'w Compiled,
+    spots: Option<Vec<Range<usize>>>,
+}
+
+impl<'w> Wanted<'w> {
+    fn new(compiled: &'w Compiled, text: &str) -> Self {
+        let rare = |spots: &Vec<Range<usize>>| spots.len() * APART < text.len();
+        Self { compiled, spots: compiled.spots(text.as_bytes()).filter(rare) }
+    }
+}
+
+/// What goes on from one part of a file to the next.
+struct Rest<'f> {
+    /// Found out when the first match has to be judged.
+    tests: Option<Tests>,
+    columns: Columns<'f>,
+    /// How many bytes may still be given.
+    room: usize,
+}
+
+impl<'f> Rest<'f> {
+    fn new(file: &InFile<'f>) -> Self {
+        let columns = Columns { bytes: file.text.as_bytes(), at: 0, column: 0 };
+        Self { tests: None, columns, room: MOST }
     }
 }
 
@@ -229,7 +256,7 @@ impl<'g> First<'g> {
     }
 }
 
-/// Columns in characters, for places in their order: the line is gone through once, however long it is.
+/// Columns in characters: for places in their order a line is gone through once, however long it is.
 struct Columns<'t> {
     bytes: &'t [u8],
     at: usize,
@@ -239,6 +266,9 @@ struct Columns<'t> {
 impl Columns<'_> {
     /// From 0.
     fn of(&mut self, byte: usize) -> usize {
+        if byte < self.at {
+            (self.at, self.column) = (0, 0);
+        }
         let passed = self.bytes.get(self.at..byte).unwrap_or_default();
         let chars = |bytes: &[u8]| bytes.iter().filter(|byte| **byte & 0xC0 != 0x80).count();
         self.column = match memchr::memrchr(b'\n', passed) {

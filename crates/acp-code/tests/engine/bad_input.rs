@@ -1,9 +1,11 @@
 //! What must neither crash nor be kept silent.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::symlink;
 
-use acp_code::{CodeError, Engine, Stop, extract, query, search};
+use acp_code::{CodeError, Engine, Format, Stop, extract, query, render, search};
 
 use super::Tree;
 
@@ -240,6 +242,26 @@ fn a_hole_that_stands_twice_leaves_out_files_that_nest_without_end() {
     let said = "left out because they nest too deep for a hole that stands twice in the pattern: b.js";
     assert_eq!(places("f($A, $A)"), ("a.js c.js".to_owned(), vec![said.to_owned()]));
     assert_eq!(places("f($A, $B)"), ("a.js b.js c.js c.js".to_owned(), Vec::new()));
+}
+
+#[test]
+fn names_that_are_no_text_stay_apart_and_break_no_line() {
+    let tree = Tree::new(&[("back\\slash.rs", "fn word() {}\n"), ("new\nline.rs", "fn word() {}\n")]);
+    for name in [&b"odd\xfe.rs"[..], b"odd\xff.rs"] {
+        fs::write(tree.path().join(OsStr::from_bytes(name)), "fn word() {}\n").expect("a file");
+    }
+    let files = ["back\\slash.rs", "new\nline.rs", "odd\\xFE.rs", "odd\\xFF.rs"];
+    for exact in [false, true] {
+        let found = search(&tree, &search::Request { exact, ..search::Request::new("word") });
+        assert_eq!(found.results.iter().map(|hit| hit.file.as_str()).collect::<Vec<_>>(), files);
+        for format in [Format::Plain, Format::Markdown] {
+            let text = render::search(&found, format);
+            assert!(text.contains("new\\nline.rs") && !text.contains("new\nline.rs"), "{text}");
+        }
+    }
+    let pieces =
+        tree.engine.extract(&extract::Request::new([files[0], files[1]]), &Stop::never()).expect("pieces");
+    assert_eq!(pieces.failed, 0, "{pieces:?}");
 }
 
 #[test]

@@ -249,3 +249,13 @@ fn members_values_and_entries_of_a_group_are_found_by_name() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
+
+#[test]
+fn an_attribute_belongs_to_what_follows_it_even_in_one_line() {
+    let text = "mod a { #[test] fn f() { x(1) } fn g() { x(2) } }\n";
+    let tree = Tree::new(&[("a.rs", text)]);
+    let request = Request { allow_tests: false, ..Request::new(["a.rs#f", "a.rs#g"]) };
+    let pieces = tree.engine.extract(&request, &Stop::never()).expect("pieces").results;
+    let failed: Vec<bool> = pieces.iter().map(|piece| piece.error.is_some()).collect();
+    assert_eq!(failed, [true, false]);
+}

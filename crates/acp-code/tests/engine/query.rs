@@ -53,6 +53,16 @@ fn without_a_language_each_file_is_read_as_its_own() {
 }
 
 #[test]
+fn code_that_a_page_carries_keeps_its_places() {
+    let page = "<p>é<script>log(1)</script><style>a { b: c }</style><script>log(2); log(3)</script>\n\
+                <b>é</b><script>log(4)</script>\n";
+    let tree = Tree::new(&[("a.html", page)]);
+    let found = tree.engine.query(&Request::new("log($X)"), &Stop::never()).expect("a query").results;
+    let places: Vec<_> = found.iter().map(|hit| (hit.lines[0], hit.column)).collect();
+    assert_eq!(places, [(1, 13), (1, 61), (1, 69), (2, 17)]);
+}
+
+#[test]
 fn the_limit_comes_after_everything_was_found() {
     let files: Vec<(String, String)> =
         (0..30).map(|number| (format!("f{number:02}.rs"), "fn f() { a(); a(); }\n".repeat(20))).collect();
