@@ -53,6 +53,21 @@ pub(crate) fn unasked(settings: &Settings) -> ToolPatterns {
     ToolPatterns::parse(all).unwrap_or_else(|_| settings.allow.clone())
 }
 
+/// What is denied, where a file that one tool may not use is a file that no tool of its kind may use: what it holds would
+/// be seen all the same. A tool that is denied whole stays the only one.
+pub(crate) fn by_kind(deny: &ToolPatterns) -> ToolPatterns {
+    const FILES: [(&str, &str); 3] =
+        [("read_file(", "Read("), ("write_file(", "Edit("), ("edit_file(", "Edit(")];
+    let kind = |pattern: &acp_policy::ToolPattern| {
+        let text = pattern.to_string();
+        let found = FILES.iter().find(|(tool, _)| {
+            text.get(..tool.len()).is_some_and(|front| front.eq_ignore_ascii_case(tool))
+        });
+        found.map_or_else(|| text.clone(), |(tool, kind)| format!("{kind}{}", &text[tool.len()..]))
+    };
+    ToolPatterns::parse(deny.iter().map(kind)).unwrap_or_else(|_| deny.clone())
+}
+
 /// Folders inside of `path`, symbolic links followed as far as they exist.
 fn fence(path: &Path) -> Fence {
     let root = real_path(path);

@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use acp_dialect::{Speak, Tongue};
 use acp_link::{Link, Wire};
 use acp_policy::{Policy, ToolPatterns};
-use acp_script::agent::{Agent, AgentConfig, Fence};
+use acp_script::agent::{Agent, AgentConfig, Fence, TOOL_NAMES};
 
 use crate::character;
 use crate::chat::Abilities;
@@ -69,6 +69,18 @@ pub enum ServeError {
     /// The model.
     #[error(transparent)]
     Provider(#[from] ProviderError),
+    /// A pattern for tools that there are not.
+    #[error(
+        "cannot use {flag} {pattern}: there is no such tool; there are {}, mcp__SERVER__TOOL, and for all of a kind Read, Edit, \
+         Search, Bash, Think",
+        TOOL_NAMES.join(", ")
+    )]
+    Pattern {
+        /// Where it was given.
+        flag: &'static str,
+        /// The pattern.
+        pattern: String,
+    },
     /// The working folder.
     #[error("cannot work in {path:?}: {reason}; name a folder with --path")]
     Path {
@@ -113,12 +125,18 @@ pub struct Server {
 
 impl Server {
     /// Opens the database and makes the provider ready. `env` reads environment variables.
-    pub fn new(settings: Settings, env: &dyn Fn(&str) -> Option<String>) -> Result<Self, ServeError> {
+    pub fn new(mut settings: Settings, env: &dyn Fn(&str) -> Option<String>) -> Result<Self, ServeError> {
         let work_dir = match &settings.path {
             Some(path) => folder(path)?,
             None => std::env::current_dir()
                 .map_err(|error| ServeError::Path { path: PathBuf::from("."), reason: error.to_string() })?,
         };
+        for (flag, patterns) in [("--allow", &settings.allow), ("--deny", &settings.deny)] {
+            if let Some(pattern) = patterns.stranger(&TOOL_NAMES) {
+                return Err(ServeError::Pattern { flag, pattern: pattern.to_string() });
+            }
+        }
+        settings.deny = character::by_kind(&settings.deny);
         let provider = provider::open(&settings.choice, env)?;
         let (store, warning) = open_store(&settings.state)?;
         let config = character::config(&settings, provider.as_deref());

@@ -4,7 +4,10 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::decide::{Action, Request};
-use crate::{glob, shell};
+use crate::{ToolKind, glob, shell};
+
+/// How the tools of MCP servers begin.
+const FOREIGN: &str = "mcp__";
 
 /// One pattern: a tool's name, with a wildcard if you like, and what it may be used on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,12 +99,26 @@ impl ToolPattern {
     }
 
     fn is_bash(&self) -> bool {
-        same_name(&self.name, "Bash")
+        self.stands_for(ToolKind::Execute)
     }
 
     fn names(&self, request: &Request<'_>) -> bool {
-        request.tool.is_some_and(|tool| same_name(&self.name, tool))
-            || request.kind.pattern_names().iter().any(|name| same_name(&self.name, name))
+        request.tool.is_some_and(|tool| same_name(&self.name, tool)) || self.stands_for(request.kind)
+    }
+
+    fn stands_for(&self, kind: ToolKind) -> bool {
+        kind.pattern_names().iter().any(|name| same_name(&self.name, name))
+    }
+
+    /// Whether it can be about any tool at all: one of these, one of an MCP server, or all of a kind.
+    fn is_about(&self, tools: &[&str]) -> bool {
+        let foreign = match self.name.to_ascii_lowercase().split_once('*') {
+            None => self.name.to_ascii_lowercase().starts_with(FOREIGN),
+            Some((front, _)) => front.starts_with(FOREIGN) || FOREIGN.starts_with(front),
+        };
+        foreign
+            || ToolKind::ALL.into_iter().any(|kind| self.stands_for(kind))
+            || tools.iter().any(|tool| same_name(&self.name, tool))
     }
 }
 
@@ -129,6 +146,11 @@ impl ToolPatterns {
     /// The patterns, in the order given.
     pub fn iter(&self) -> impl Iterator<Item = &ToolPattern> {
         self.0.iter()
+    }
+
+    /// The first pattern that is about none of these tools, none of an MCP server and no kind of tools: a slip of the pen.
+    pub fn stranger(&self, tools: &[&str]) -> Option<&ToolPattern> {
+        self.0.iter().find(|pattern| !pattern.is_about(tools))
     }
 
     pub(crate) fn covering(&self, request: &Request<'_>) -> Option<&ToolPattern> {
@@ -229,6 +251,29 @@ mod tests {
         assert!(matches!("Bash)".parse::<ToolPattern>(), Err(PatternError::Parenthesis(_))));
         assert!(matches!("(git)".parse::<ToolPattern>(), Err(PatternError::NoName(_))));
         assert!(matches!("Bash()".parse::<ToolPattern>(), Err(PatternError::Empty(_))));
+    }
+
+    #[test]
+    fn a_pattern_about_nothing_that_there_is_stands_out() {
+        let tools = ["read_file", "query"];
+        for (text, strange) in [
+            ("Read", false),
+            ("read_file(a/**)", false),
+            ("*_file", false),
+            ("run_command", false),
+            ("execute", false),
+            ("mcp__docs__*", false),
+            ("MCP__docs__find", false),
+            ("*", false),
+            ("mcp*", false),
+            ("Bsh(git *)", true),
+            ("Foo(bar)", true),
+            ("mcp", true),
+            ("write_file", true),
+        ] {
+            let patterns = ToolPatterns::parse([text]).expect("a pattern");
+            assert_eq!(patterns.stranger(&tools).is_some(), strange, "{text}");
+        }
     }
 
     #[test]

@@ -146,7 +146,7 @@ impl ToolKind {
         }
     }
 
-    /// The tool names that stand for this kind in patterns when a call does not say its tool's name.
+    /// The tool names that stand for this kind in patterns, whatever a call says its tool's name is.
     pub const fn pattern_names(self) -> &'static [&'static str] {
         match self {
             ToolKind::Read => &["Read"],
@@ -154,7 +154,7 @@ impl ToolKind {
             ToolKind::Delete => &["Delete"],
             ToolKind::Move => &["Move"],
             ToolKind::Search => &["Grep", "Glob", "Search"],
-            ToolKind::Execute => &["Bash"],
+            ToolKind::Execute => &["Bash", "Execute", "run_command"],
             ToolKind::Think => &["Think"],
             ToolKind::Fetch => &["WebFetch", "Fetch"],
             ToolKind::SwitchMode => &["SwitchMode"],

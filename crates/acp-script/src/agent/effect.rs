@@ -129,7 +129,7 @@ impl ToolUse {
     /// Whether nothing of the file at this absolute path may be shown.
     pub fn hides(&self, path: &str) -> bool {
         let kind = if self.name == "extract" { ToolKind::Read } else { ToolKind::Search };
-        denial(&self.deny, kind, path, &self.cwd).is_some()
+        denial(&self.deny, kind, &self.name, path, &self.cwd).is_some()
     }
 }
 

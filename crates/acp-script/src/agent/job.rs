@@ -7,6 +7,21 @@ use serde_json::{Value, json};
 
 use super::tools::{cut, text_content};
 
+/// The names of all tools but those of MCP servers.
+pub const TOOL_NAMES: [&str; 11] = [
+    "search",
+    "query",
+    "extract",
+    "read_file",
+    "search_file",
+    "write_file",
+    "edit_file",
+    "run_command",
+    "update_plan",
+    "delegate",
+    "take_note",
+];
+
 /// What a tool call does. Paths are absolute.
 pub(super) enum Job {
     Read {

@@ -44,6 +44,7 @@ mod turn;
 pub use client::ClientCaps;
 pub use config::{AgentConfig, Auth, Fence};
 pub use effect::{Effect, McpKey, McpTool, Question, Thought, ThoughtEnd, Token, ToolOutput, ToolUse};
+pub use job::TOOL_NAMES;
 pub use journal::{Journal, JournalEntry};
 pub use persona::{ConfigOption, Help, Login, Mode, OptionKind, Persona, SlashCommand};
 pub use record::{Digest, Record, Round, Seal, timestamp};

@@ -112,14 +112,14 @@ impl Agent {
         let name = job.name();
         let about = |action: Action<'_>| {
             if let (ToolKind::Search, Action::Path(path)) = (kind, action)
-                && let Some(reason) = denial(&rules.deny, kind, path, &open.record.cwd)
+                && let Some(reason) = denial(&rules.deny, kind, &name, path, &open.record.cwd)
             {
                 return (Verdict::Deny, reason);
             }
             let decision = rules.decide(&Request {
                 stage: if looks { Asked::Access } else { Asked::Permission },
                 kind: if matches!(job, Job::Delegate { .. }) { ToolKind::Think } else { kind },
-                tool: matches!(job, Job::Mcp { .. }).then_some(name.as_str()),
+                tool: Some(&name),
                 action,
                 root: Some(&open.record.cwd),
             });
@@ -236,13 +236,19 @@ impl Agent {
     }
 }
 
-/// The pattern by which a tool of this kind may not look at a file, in words. What is found is shown: a file that may
-/// not be read is not searched either.
-pub(super) fn denial(deny: &ToolPatterns, kind: ToolKind, path: &str, root: &str) -> Option<String> {
+/// The pattern by which a tool may not look at a file, in words. What is found is shown: a file that may not be read is not
+/// searched either.
+pub(super) fn denial(
+    deny: &ToolPatterns,
+    kind: ToolKind,
+    tool: &str,
+    path: &str,
+    root: &str,
+) -> Option<String> {
     let rules = Rules { deny: deny.clone(), ..Rules::of(Policy::Yolo) };
-    [kind, ToolKind::Read].into_iter().find_map(|kind| {
+    [(kind, Some(tool)), (ToolKind::Read, None)].into_iter().find_map(|(kind, tool)| {
         let (action, root) = (Action::Path(path), Some(root));
-        let decision = rules.decide(&Request { stage: Asked::Access, kind, tool: None, action, root });
+        let decision = rules.decide(&Request { stage: Asked::Access, kind, tool, action, root });
         (decision.verdict == Verdict::Deny).then_some(decision.reason)
     })
 }

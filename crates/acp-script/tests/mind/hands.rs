@@ -162,6 +162,47 @@ fn patterns_allow_and_deny_by_tool_and_command() {
 }
 
 #[test]
+fn a_tool_is_denied_by_the_name_that_it_has() {
+    for (name, wish) in [
+        ("search", "/search key"),
+        ("query", "/query foo($A)"),
+        ("extract", "/extract a.rs"),
+        ("read_file", "Read a.txt"),
+        ("search_file", "Search for 'key' in a.txt"),
+        ("write_file", "Write 'x' to a.txt"),
+        ("edit_file", "Replace 'a' with 'b' in a.txt"),
+        ("run_command", "Run the command 'make'"),
+        ("execute", "Run the command 'make'"),
+        ("delegate", "Delegate the task 'x'"),
+    ] {
+        let deny = ToolPatterns::parse([name]).expect("a pattern");
+        let mut desk = Desk::new(AgentConfig { deny, ..config() }, &json!({}));
+        desk.ask("session/set_mode", &json!({ "sessionId": desk.session, "modeId": "bypassPermissions" }));
+        desk.prompt(wish);
+        assert!(desk.own.is_empty() && desk.tools.is_empty(), "{name}: {:?}", desk.own);
+        let tool = if name == "execute" { "run_command" } else { name };
+        let states = desk.states(tool);
+        assert!(
+            states.is_empty() || states.last().is_some_and(|last| last == "failed"),
+            "{name}: {states:?}"
+        );
+        assert!(desk.words().contains("Not allowed"), "{name}: {}", desk.words());
+    }
+}
+
+#[test]
+fn a_tool_is_allowed_by_the_name_that_it_has() {
+    let allow = ToolPatterns::parse(["run_command(git *)", "edit_file"]).expect("patterns");
+    let mut desk = Desk::new(AgentConfig { allow, ..config() }, &json!({}));
+    desk.prompt("Run the command 'git status'");
+    assert!(desk.own.iter().any(|frame| frame["method"] == "terminal/create"), "allowed without a question");
+    desk.cancel();
+    desk.pass(5);
+    desk.prompt("Run the command 'make'");
+    assert_eq!(desk.questions_asked(), 1);
+}
+
+#[test]
 fn planning_reads_gives_a_plan_and_changes_nothing() {
     let mut desk = Desk::new(config(), &json!({}));
     desk.ask("session/set_mode", &json!({ "sessionId": desk.session, "modeId": "PLANNING" }));

@@ -26,6 +26,11 @@ fn what_cannot_be_used_is_named_with_what_to_do() {
         (&["--base-url", "http://127.0.0.1:1"], "--provider (anthropic, openai"),
         (&["--policy", "maybe"], "bypassPermissions"),
         (&["--allow", "Bash("], "parenthesis"),
+        (
+            &["--allow", "Bsh(git *)"],
+            "cannot use --allow Bsh(git *): there is no such tool; there are search,",
+        ),
+        (&["--deny", "Foo(bar)"], "run_command"),
         (&["--dialect", "klingon"], "delta, or auto"),
         (&["--state-dir", "/proc/nothing"], "--state-dir"),
     ] {
