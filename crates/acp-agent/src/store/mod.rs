@@ -7,6 +7,8 @@ mod error;
 mod format;
 
 use std::collections::HashMap;
+use std::fs::{DirBuilder, OpenOptions};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -72,10 +74,11 @@ pub(crate) fn refused(reason: StoreError) -> Kept {
 }
 
 impl Store {
-    /// The database of this folder, which is made if it is not there. An older format is brought up to date.
+    /// The database of this folder, which is made if it is not there, for this user alone. An older format is brought up to
+    /// date.
     pub fn open(folder: &Path) -> Result<Self, StoreError> {
-        std::fs::create_dir_all(folder)
-            .map_err(|error| StoreError::Folder { path: folder.to_owned(), error })?;
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
+        made.map_err(|error| StoreError::Folder { path: folder.to_owned(), error })?;
         let path = folder.join(FILE);
         let database = open_file(&path)?;
         let _ = std::fs::write(folder.join("owner"), std::process::id().to_string());
@@ -284,7 +287,10 @@ impl Writer {
 fn open_file(path: &Path) -> Result<Database, StoreError> {
     // A damaged file can make the database stumble over itself; that is an error of the file, not of ours.
     let opened = std::panic::catch_unwind(|| {
-        let database = Database::create(path).map_err(Trouble::from)?;
+        let file =
+            OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path);
+        let file = file.map_err(redb::DatabaseError::from)?;
+        let database = Database::builder().create_file(file).map_err(Trouble::from)?;
         format::prepare(&database)?;
         Ok(database)
     });

@@ -209,3 +209,14 @@ async fn a_session_is_open_in_one_connection_at_a_time() {
     let resumed = first.answer(waiting).await;
     assert!(resumed.get("result").is_some(), "{resumed}");
 }
+
+#[test]
+fn what_is_made_for_sessions_is_for_this_user_alone() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let place = Place::new();
+    let _store = Store::open(&place.state()).expect("a store");
+    for (path, mode) in [(place.state(), 0o700), (place.state().join("sessions.redb"), 0o600)] {
+        let found = std::fs::metadata(&path).expect("it is there").permissions().mode();
+        assert_eq!(found & 0o777, mode, "{}", path.display());
+    }
+}

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::Agent;
 use super::job::Job;
+use super::permits::Failure;
 use super::session::{Parent, Session};
 use super::step::Stop;
 use super::tools::{Work, text_content};
@@ -50,6 +51,10 @@ impl Agent {
     pub(super) fn delegate(&mut self, session: &str, tasks: Vec<String>) {
         for task in tasks {
             let work = self.announce(session, Job::Delegate { task });
+            if let Some(reason) = self.forbidden(session, &work.job) {
+                self.fail_as(session, &work, &reason, Failure::Denied);
+                continue;
+            }
             let given = self.sessions.get(session).map_or(0, |open| open.record.delegated);
             let refusal = match () {
                 () if !self.config.delegate => Some(

@@ -13,6 +13,7 @@ use acp_policy::{Policy, ToolPatterns};
 use anyhow::Context;
 
 use crate::exit;
+use crate::talk::args::secret;
 
 /// Arguments of `acp agent`.
 #[derive(clap::Args)]
@@ -64,7 +65,7 @@ pub struct Args {
     #[arg(long, value_name = "PATTERN")]
     deny: Vec<String>,
     /// The token that clients must sign in with
-    #[arg(long, value_name = "TOKEN", env = "ACP_AGENT_TOKEN", hide_env_values = true)]
+    #[arg(long, value_name = "TOKEN", env = "ACP_AGENT_TOKEN", hide_env_values = true, value_parser = secret)]
     token: Option<String>,
     /// Listen on this TCP port instead; 0 takes any free one. The address is printed as a line of JSON
     #[arg(long, value_name = "N", conflicts_with = "acp")]
@@ -136,7 +137,7 @@ fn settings(args: &Args) -> anyhow::Result<Settings> {
         policy: args.policy,
         allow: ToolPatterns::parse(&args.allow).context("cannot use --allow")?,
         deny: ToolPatterns::parse(&args.deny).context("cannot use --deny")?,
-        token: args.token.clone().filter(|token| !token.is_empty()),
+        token: args.token.clone(),
     })
 }
 

@@ -86,6 +86,14 @@ impl TalkArgs {
     }
 }
 
+/// A secret that whoever comes in must know.
+pub fn secret(text: &str) -> Result<String, String> {
+    match text {
+        "" => Err("it is empty and would keep nobody out; name a token, or leave it out".to_owned()),
+        text => Ok(text.to_owned()),
+    }
+}
+
 /// Reads a length of time; a bare number is seconds.
 pub fn duration(text: &str) -> Result<Duration, String> {
     let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());

@@ -31,6 +31,7 @@ fn what_cannot_be_used_is_named_with_what_to_do() {
             "cannot use --allow Bsh(git *): there is no such tool; there are search,",
         ),
         (&["--deny", "Foo(bar)"], "run_command"),
+        (&["--token", ""], "it is empty and would keep nobody out"),
         (&["--dialect", "klingon"], "delta, or auto"),
         (&["--state-dir", "/proc/nothing"], "--state-dir"),
     ] {

@@ -195,6 +195,9 @@ fn a_token_is_demanded_at_every_door_that_others_can_reach() {
         assert_eq!(output.status.code(), Some(2), "{said}");
         assert!(said.contains("--listen-token"), "{said}");
     }
+    let empty = ["proxy", "--agent", "mock", "--listen", "tcp://127.0.0.1:0", "--listen-token", ""];
+    let output = place.acp(&empty).output().expect("acp runs");
+    assert_eq!(output.status.code(), Some(2), "{}", String::from_utf8_lossy(&output.stderr));
     for transport in ["tcp", "ws"] {
         let mut command = place.acp(&["proxy", "--listen", &format!("{transport}://0.0.0.0:0")]);
         command.args(["--command", &place.mock("--dialect v1")]).env("ACP_LISTEN_TOKEN", "s3cret");

@@ -11,7 +11,7 @@ use acp_proxy::{Entry, Say, Saying};
 use anyhow::Context;
 use serde_json::{Map, Value};
 
-use crate::talk::args::duration;
+use crate::talk::args::{duration, secret};
 
 /// The flags for that.
 #[derive(clap::Args, Debug)]
@@ -31,6 +31,7 @@ pub struct OperationArgs {
         value_name = "TOKEN",
         env = "ACP_LISTEN_TOKEN",
         hide_env_values = true,
+        value_parser = secret,
         help_heading = "Operation"
     )]
     pub listen_token: Option<String>,
@@ -72,7 +73,7 @@ impl OperationArgs {
     /// Who may reach this address must have the token.
     pub fn check(&self, address: SocketAddr) -> anyhow::Result<()> {
         anyhow::ensure!(
-            address.ip().is_loopback() || self.listen_token.as_ref().is_some_and(|token| !token.is_empty()),
+            address.ip().is_loopback() || self.listen_token.is_some(),
             "{address} can be reached from other machines, and whoever connects gets an agent that acts in your name: \
              set a token with --listen-token or ACP_LISTEN_TOKEN, or use a loopback address"
         );
