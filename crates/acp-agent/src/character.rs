@@ -76,10 +76,11 @@ fn fence(path: &Path) -> Fence {
 
 fn persona(settings: &Settings, provider: Option<&dyn Provider>) -> Persona {
     let modes = modes(settings.policy);
+    let supported = supported(&modes, settings.policy);
     let known = provider.map(Provider::models).unwrap_or_default();
     let commands = commands(settings);
     let context = known.first().map_or(CONTEXT, |model| model.context);
-    Persona {
+    let mut persona = Persona {
         title: "ACP reference agent".to_owned(),
         myself: "the reference agent".to_owned(),
         host: "acp-agent".to_owned(),
@@ -101,22 +102,48 @@ fn persona(settings: &Settings, provider: Option<&dyn Provider>) -> Persona {
         meta: Some(json!({
             Dialect::Probe.meta_key(): { "tools": tool_names(settings), "permissions": false },
             Dialect::V2025_1.meta_key(): {
-                "supported_modes": supported(&modes),
+                "supported_modes": supported,
                 "tools": true,
             },
         })),
         modes,
+        barred: Vec::new(),
         help: Some(guide::help(settings, &commands)),
         commands,
         audio: provider.is_none(),
         context,
         price: None,
+    };
+    let reason = format!("this agent was started with --policy {}", settings.policy);
+    persona.bar(|mode| !open(mode, settings.policy), &reason);
+    persona
+}
+
+/// Whether the policy that the agent was started with leaves this mode to clients: one that forbids things is not lifted
+/// by those whom it binds.
+fn open(mode: &Mode, policy: Policy) -> bool {
+    match policy {
+        Policy::None => mode.policy == Policy::None,
+        Policy::Plan => mode.policy == Policy::Plan,
+        Policy::Read | Policy::Write => mode.policy == policy || mode.policy == Policy::Plan,
+        Policy::Yolo | Policy::Default | Policy::AcceptEdits | Policy::BypassPermissions => true,
     }
 }
 
+/// Whether only the person who starts the agent can put it into this mode where clients cannot be asked: nobody would
+/// ever have agreed to what it does.
+pub(crate) fn needs_leave(mode: &Mode, policy: Policy) -> bool {
+    mode.policy == Policy::BypassPermissions && !matches!(policy, Policy::BypassPermissions | Policy::Yolo)
+}
+
 /// The modes as the form `2025.1` names them, and the others.
-fn supported(modes: &[Mode]) -> Vec<&str> {
-    ["agent", "ask"].into_iter().chain(modes.iter().map(|mode| mode.id.as_str())).collect()
+fn supported(modes: &[Mode], policy: Policy) -> Vec<String> {
+    let open = |mode: &&Mode| open(mode, policy) && !needs_leave(mode, policy);
+    let aliases = ["agent", "ask"].into_iter().filter(|alias| {
+        modes.iter().filter(open).any(|mode| mode.aliases.iter().any(|known| known == alias))
+    });
+    let ids = modes.iter().filter(open).map(|mode| mode.id.as_str());
+    aliases.chain(ids).map(str::to_owned).collect()
 }
 
 fn login(token: bool) -> Login {

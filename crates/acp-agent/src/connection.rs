@@ -199,6 +199,11 @@ impl Conversation {
         if matches!(dialect, Dialect::Probe | Dialect::V2025_1) {
             self.agent.set_askable(false);
             self.agent.allow(crate::character::unasked(&self.shared.settings));
+            let policy = self.shared.settings.policy;
+            self.agent.bar_modes(
+                |mode| crate::character::needs_leave(mode, policy),
+                "this client cannot be asked, so only --policy bypassPermissions opens it",
+            );
         }
         self.agent.set_tool_errors(dialect == Dialect::Probe);
         self.agent.set_plans_in_words(dialect == Dialect::Probe);

@@ -174,7 +174,7 @@ fn observe_tool(session: &mut crate::session::Session, update: &Map) {
 /// Returns the answer that is to be recast now, or nothing if it must wait.
 pub(crate) fn session_made(core: &mut Core, id: &Id, asked: &Asked, result: Value) -> Option<Map> {
     let Job::New { chosen, mode } = &asked.job else { return None };
-    let Value::Object(result) = result else {
+    let Value::Object(mut result) = result else {
         wrong_answer(core, id, "session/new", "it is not an object", result);
         return None;
     };
@@ -199,6 +199,7 @@ pub(crate) fn session_made(core: &mut Core, id: &Id, asked: &Asked, result: Valu
         return Some(result);
     }
     session.mode = Some(wanted.clone());
+    tell_mode(&mut result, &wanted);
     let params = crate::json::object([("sessionId", canonical.clone().into()), ("modeId", wanted.into())]);
     let job = Job::ModeAfterNew { reply_to: id.clone(), result };
     let set = core.invent_id();
@@ -236,6 +237,19 @@ pub(crate) fn remember_modes(core: &mut Core, canonical: &str, result: &Map) {
     }
     if current.is_some() {
         session.mode = current;
+    }
+}
+
+/// The answer to `session/new` as it is once this mode is set.
+fn tell_mode(result: &mut Map, mode: &str) {
+    if let Some(modes) = result.get_mut("modes").and_then(Value::as_object_mut) {
+        modes.insert("currentModeId".to_owned(), mode.into());
+    }
+    let options = result.get_mut("configOptions").and_then(Value::as_array_mut).into_iter().flatten();
+    for option in options.filter_map(Value::as_object_mut) {
+        if text(option, "category") == Some("mode") {
+            option.insert("currentValue".to_owned(), mode.into());
+        }
     }
 }
 

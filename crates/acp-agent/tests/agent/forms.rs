@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use acp_agent::State;
+use acp_policy::Policy;
 use acp_rules::{Judge, JudgeConfig, Side};
 use serde_json::json;
 
@@ -140,4 +142,72 @@ async fn the_form_delta() {
         .filter_map(|frame| frame["params"]["content"].as_str())
         .collect();
     assert!(deltas.contains("rosemary"), "{deltas}");
+}
+
+#[tokio::test]
+async fn a_policy_that_forbids_is_not_lifted_by_a_client() {
+    let place = Place::new();
+    for (policy, open) in [(Policy::None, &["NORMAL"][..]), (Policy::Plan, &["PLANNING"])] {
+        let server = server(acp_agent::Settings { policy, state: State::Memory, ..place.settings() });
+        let mut talk = Talk::v1(&server, &json!({})).await;
+        let new = talk.ask("session/new", &json!({ "cwd": place.work(), "mcpServers": [] })).await;
+        let offered = new["result"]["modes"]["availableModes"].as_array().expect("modes").iter();
+        assert_eq!(offered.map(|mode| mode["id"].as_str().unwrap_or_default()).collect::<Vec<_>>(), open);
+        let session = new["result"]["sessionId"].clone();
+        let mode = json!({ "sessionId": session, "modeId": "bypassPermissions" });
+        let option = json!({ "sessionId": session, "configId": "mode", "value": "bypassPermissions" });
+        for refused in
+            [talk.ask("session/set_mode", &mode).await, talk.ask("session/set_config_option", &option).await]
+        {
+            let words = refused["error"]["message"].as_str().unwrap_or_default();
+            assert!(words.contains(&format!("--policy {policy}")), "{refused}");
+        }
+        let session = session.as_str().unwrap_or_default().to_owned();
+        talk.prompt(&session, "Switch to auto mode").await;
+        talk.prompt(&session, "Run the command 'touch made'").await;
+        assert_eq!(place.read("made"), None);
+    }
+}
+
+#[tokio::test]
+async fn a_session_that_was_in_a_freer_mode_is_loaded_in_one_that_the_policy_leaves() {
+    let place = Place::new();
+    let (mut talk, session) = Talk::ready(&place).await;
+    talk.ask("session/set_mode", &json!({ "sessionId": session, "modeId": "bypassPermissions" })).await;
+    talk.close().await;
+    let server = server(acp_agent::Settings { policy: Policy::Read, ..place.settings() });
+    let mut talk = Talk::v1(&server, &json!({})).await;
+    let load = json!({ "sessionId": session, "cwd": place.work(), "mcpServers": [] });
+    assert_eq!(talk.ask("session/load", &load).await["result"]["modes"]["currentModeId"], "NORMAL");
+    talk.prompt(&session, "Run the command 'touch made'").await;
+    assert_eq!(place.read("made"), None);
+}
+
+#[tokio::test]
+async fn where_nobody_can_be_asked_only_the_start_gives_leave_for_everything() {
+    let place = Place::new();
+    for (policy, runs) in [(Policy::Default, false), (Policy::Yolo, true)] {
+        let server = server(acp_agent::Settings { policy, state: State::Memory, ..place.settings() });
+        let mut talk = Talk::with(&server);
+        let init =
+            json!({ "protocol_version": "2025.1", "working_directory": place.work(), "capabilities": {} });
+        let ready = talk.ask("initialize", &init).await;
+        let named = ready["result"]["capabilities"]["supported_modes"].to_string();
+        assert_eq!(named.contains("bypassPermissions"), runs, "{named}");
+        let new = talk.ask("session/new", &json!({ "session_id": "x", "mode": "auto" })).await;
+        assert_eq!(new.get("result").is_some(), runs, "{new}");
+        assert!(runs == new.to_string().contains(r#""currentModeId":"bypassPermissions""#), "{new}");
+        let mut probe = Talk::with(&server);
+        probe.ask("initialize", &json!({ "protocolVersion": "1" })).await;
+        let session = probe.ask("newSession", &json!({ "mode": "planning" })).await["result"].clone();
+        assert_eq!(session["mode"], "PLANNING");
+        assert!(!session.to_string().contains(r#""currentModeId":"NORMAL""#), "{session}");
+        let set = json!({ "sessionId": session["sessionId"], "mode": "bypassPermissions" });
+        let set = probe.ask("setSessionMode", &set).await;
+        assert_eq!(set.get("result").is_some(), runs, "{set}");
+        for message in ["Switch to auto mode", "Run the command 'touch made'"] {
+            probe.ask("prompt", &json!({ "sessionId": session["sessionId"], "message": message })).await;
+        }
+        assert_eq!(place.read("made").is_some(), runs);
+    }
 }

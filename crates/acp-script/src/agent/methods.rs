@@ -136,6 +136,10 @@ impl Agent {
         })?;
         let typed = params.value().get("type").and_then(Value::as_str);
         if !offer.takes(value, typed) {
+            if let (MODE_OPTION, Some(mode)) = (option, value.as_str()) {
+                self.mode_called(mode)
+                    .map_err(|reason| RpcError::invalid_params(format!("params.value: {reason}")))?;
+            }
             return Err(RpcError::invalid_params(format!(
                 "params.value: {value} is not a value of {option:?}"
             )));

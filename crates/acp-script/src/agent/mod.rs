@@ -280,15 +280,17 @@ impl Agent {
 
     /// The id of the mode that a client calls so; an error with the names of all modes when there is none.
     pub fn mode_called(&self, name: &str) -> Result<&str, String> {
-        let modes = &self.config.persona.modes;
+        let persona = &self.config.persona;
         let found = match self.config.mode_aliases {
-            true => self.config.persona.mode(name),
-            false => modes.iter().find(|mode| mode.id == name),
+            true => persona.mode(name),
+            false => persona.modes.iter().find(|mode| mode.id == name),
         };
-        found.map(|mode| mode.id.as_str()).ok_or_else(|| {
-            let known: Vec<&str> = modes.iter().map(|mode| mode.id.as_str()).collect();
-            format!("there is no mode {name:?}; there are {}", known.join(", "))
-        })
+        found.map(|mode| mode.id.as_str()).ok_or_else(|| persona.no_mode(name))
+    }
+
+    /// Closes modes to the client, for this reason, from now on.
+    pub fn bar_modes(&mut self, closed: impl Fn(&Mode) -> bool, reason: &str) {
+        self.config.persona.bar(closed, reason);
     }
 
     /// Whether the client can be asked for permission, from now on.

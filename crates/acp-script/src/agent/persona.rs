@@ -21,6 +21,8 @@ pub struct Persona {
     pub terminal_login: Option<(Login, Vec<String>)>,
     /// Its modes; a new session is in the first one.
     pub modes: Vec<Mode>,
+    /// Modes that it has but does not let clients choose, with the reason.
+    pub barred: Vec<(Mode, String)>,
     /// Its config options, the mode among them.
     pub options: Vec<ConfigOption>,
     /// Its slash commands.
@@ -129,6 +131,11 @@ impl Mode {
         Self { id, aliases: Vec::new(), name, description, policy }
     }
 
+    fn is_called(&self, name: &str) -> bool {
+        let called = |text: &str| text.eq_ignore_ascii_case(name);
+        called(&self.id) || self.aliases.iter().any(|alias| called(alias))
+    }
+
     /// The same under another name too.
     #[must_use]
     pub fn or(mut self, alias: &str) -> Self {
@@ -187,15 +194,35 @@ impl SlashCommand {
 }
 
 impl Persona {
-    /// The mode of that id or other name, whatever its case.
-    pub(super) fn mode(&self, name: &str) -> Option<&Mode> {
-        let called = |text: &str| text.eq_ignore_ascii_case(name);
-        self.modes.iter().find(|mode| called(&mode.id) || mode.aliases.iter().any(|alias| called(alias)))
+    /// Closes modes to clients, for this reason.
+    pub fn bar(&mut self, closed: impl Fn(&Mode) -> bool, reason: &str) {
+        let (closed, open) = std::mem::take(&mut self.modes).into_iter().partition(|mode| closed(mode));
+        self.modes = open;
+        self.barred.extend(Vec::into_iter(closed).map(|mode| (mode, reason.to_owned())));
+        for option in self.options.iter_mut().filter(|option| option.id == MODE_OPTION) {
+            *option = ConfigOption::mode(&self.modes);
+        }
     }
 
-    /// What may be done in the mode of that id.
+    /// The mode of that id or other name, whatever its case.
+    pub(super) fn mode(&self, name: &str) -> Option<&Mode> {
+        self.modes.iter().find(|mode| mode.is_called(name))
+    }
+
+    /// Why there is no mode of that name here, with the names of those that there are.
+    pub(super) fn no_mode(&self, name: &str) -> String {
+        let known: Vec<&str> = self.modes.iter().map(|mode| mode.id.as_str()).collect();
+        let known = known.join(", ");
+        match self.barred.iter().find(|(mode, _)| mode.is_called(name)) {
+            Some((_, reason)) => format!("the mode {name:?} is closed: {reason}; there are {known}"),
+            None => format!("there is no mode {name:?}; there are {known}"),
+        }
+    }
+
+    /// What may be done in the mode of that id; one that there is not is as a new session's.
     pub(super) fn policy(&self, mode: &str) -> Policy {
-        self.modes.iter().find(|known| known.id == mode).map_or(Policy::Default, |mode| mode.policy)
+        let known = self.modes.iter().find(|known| known.id == mode).or(self.modes.first());
+        known.map_or(Policy::Default, |mode| mode.policy)
     }
 }
 
@@ -238,6 +265,7 @@ impl Default for Persona {
                 vec!["--login".to_owned()],
             )),
             modes,
+            barred: Vec::new(),
             options,
             commands: vec![
                 SlashCommand::new("help", "Say which wishes are understood", ""),

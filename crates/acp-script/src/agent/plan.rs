@@ -247,7 +247,10 @@ impl Agent {
                     steps.push_back(Step::Mode(mode.id.clone()));
                     steps.push_back(self.speak(format!("I am in {} mode now.", mode.name)));
                 }
-                None => steps.push_back(self.speak(format!("I have no mode {mode:?}."))),
+                None => {
+                    let reason = self.config.persona.no_mode(&mode);
+                    steps.push_back(self.speak(format!("I stay in my mode: {reason}.")));
+                }
             },
             Intent::Config { option, value } => {
                 match offers::meant(&self.config.persona, &option, &value, caps) {

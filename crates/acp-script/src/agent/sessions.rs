@@ -100,6 +100,11 @@ impl Agent {
             return;
         }
         recover(&mut record);
+        // The agent may have been started anew with fewer modes.
+        let modes = &self.config.persona.modes;
+        if let Some(first) = modes.first().filter(|_| modes.iter().all(|mode| mode.id != record.mode)) {
+            record.mode.clone_from(&first.id);
+        }
         record.cwd.clone_from(&place.cwd);
         if !place.roots.is_empty() || !self.wrong(Switch::KeepsRoots) {
             record.roots.clone_from(&place.roots);
