@@ -60,9 +60,9 @@ pub(crate) fn by_kind(deny: &ToolPatterns) -> ToolPatterns {
         [("read_file(", "Read("), ("write_file(", "Edit("), ("edit_file(", "Edit(")];
     let kind = |pattern: &acp_policy::ToolPattern| {
         let text = pattern.to_string();
-        let found = FILES.iter().find(|(tool, _)| {
-            text.get(..tool.len()).is_some_and(|front| front.eq_ignore_ascii_case(tool))
-        });
+        let found = FILES
+            .iter()
+            .find(|(tool, _)| text.get(..tool.len()).is_some_and(|front| front.eq_ignore_ascii_case(tool)));
         found.map_or_else(|| text.clone(), |(tool, kind)| format!("{kind}{}", &text[tool.len()..]))
     };
     ToolPatterns::parse(deny.iter().map(kind)).unwrap_or_else(|_| deny.clone())

@@ -170,20 +170,6 @@ async fn a_policy_that_forbids_is_not_lifted_by_a_client() {
 }
 
 #[tokio::test]
-async fn a_session_that_was_in_a_freer_mode_is_loaded_in_one_that_the_policy_leaves() {
-    let place = Place::new();
-    let (mut talk, session) = Talk::ready(&place).await;
-    talk.ask("session/set_mode", &json!({ "sessionId": session, "modeId": "bypassPermissions" })).await;
-    talk.close().await;
-    let server = server(acp_agent::Settings { policy: Policy::Read, ..place.settings() });
-    let mut talk = Talk::v1(&server, &json!({})).await;
-    let load = json!({ "sessionId": session, "cwd": place.work(), "mcpServers": [] });
-    assert_eq!(talk.ask("session/load", &load).await["result"]["modes"]["currentModeId"], "NORMAL");
-    talk.prompt(&session, "Run the command 'touch made'").await;
-    assert_eq!(place.read("made"), None);
-}
-
-#[tokio::test]
 async fn where_nobody_can_be_asked_only_the_start_gives_leave_for_everything() {
     let place = Place::new();
     for (policy, runs) in [(Policy::Default, false), (Policy::Yolo, true)] {

@@ -178,11 +178,12 @@ async fn mcp_servers_that_are_not_there_are_told_once() {
 #[tokio::test]
 async fn a_file_that_is_denied_to_the_tool_that_reads_is_hidden_from_all_that_show_it() {
     let place = Place::new();
-    let deny = acp_policy::ToolPatterns::parse(["read_file(notes.txt)", "query"]).expect("patterns");
-    let server = server(acp_agent::Settings { deny, ..place.settings() });
+    let deny = ToolPatterns::parse(["read_file(notes.txt)", "query"]).expect("patterns");
+    let server = server(Settings { deny, ..place.settings() });
     let mut talk = Talk::v1(&server, &json!({})).await;
     let session = talk.session(&place.work()).await;
-    for wish in ["Read notes.txt", "/search rosemary", "/extract notes.txt", "Search for 'rose' in notes.txt"] {
+    for wish in ["Read notes.txt", "/search rosemary", "/extract notes.txt", "Search for 'rose' in notes.txt"]
+    {
         talk.prompt(&session, wish).await;
     }
     assert!(!talk.words().contains("thyme"), "{}", talk.words());

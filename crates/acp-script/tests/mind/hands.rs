@@ -265,3 +265,21 @@ fn a_turn_that_was_cut_off_is_loaded_with_its_open_calls_as_failed() {
     assert_eq!((replayed.len(), &replayed[0]["status"]), (1, &json!("failed")));
     assert!(next.updates().iter().any(|update| update["content"]["text"] == "Search for 'needle'"));
 }
+
+#[test]
+fn a_session_in_a_mode_that_is_closed_by_now_is_loaded_in_the_first() {
+    let mut desk = Desk::new(config(), &json!({}));
+    desk.ask("session/set_mode", &json!({ "sessionId": desk.session, "modeId": "bypassPermissions" }));
+    let record = desk.stored.clone().expect("it is kept");
+    let mut stricter = config();
+    stricter.persona.bar(|mode| mode.id != "PLANNING", "so it is");
+    let mut next = Desk::new(stricter, &json!({}));
+    let id = record.id.clone();
+    let load = next.ask("session/load", &json!({ "sessionId": id, "cwd": "/work", "mcpServers": [] }));
+    next.agent.session_fetched(next.fetches[0], &id, Some(record));
+    next.run();
+    assert_eq!(next.answer(load)["result"]["modes"]["currentModeId"], "PLANNING");
+    next.session = id;
+    next.prompt("Run the command 'make'");
+    assert!(next.own.is_empty());
+}
