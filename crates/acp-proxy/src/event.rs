@@ -280,6 +280,38 @@ impl Event {
     }
 }
 
+/// Which events of a session a reader has had. One that was stored before another that was lost on the way is taken back
+/// and stored again: who reads along gets it twice.
+#[derive(Debug, Default)]
+pub struct Seen {
+    epoch: u64,
+    /// The first and the last of each run of numbers, in order.
+    runs: Vec<(u64, u64)>,
+}
+
+impl Seen {
+    /// Whether an event comes for the first time.
+    pub fn is_new(&mut self, event: &Event) -> bool {
+        let (epoch, seq) = event.place();
+        if self.epoch != epoch {
+            (self.epoch, self.runs) = (epoch, Vec::new());
+        }
+        let next = self.runs.partition_point(|(first, _)| *first <= seq);
+        let (before, after) = self.runs.split_at_mut(next);
+        match (before.last_mut(), after.first_mut()) {
+            (Some((_, last)), _) if *last >= seq => return false,
+            (Some((_, last)), Some((first, end))) if *last + 1 == seq && *first == seq + 1 => {
+                *last = *end;
+                self.runs.remove(next);
+            }
+            (Some((_, last)), _) if *last + 1 == seq => *last = seq,
+            (_, Some((first, _))) if *first == seq + 1 => *first = seq,
+            _ => self.runs.insert(next, (seq, seq)),
+        }
+        true
+    }
+}
+
 impl Serialize for Event {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut wire = serializer.serialize_struct("Event", 8)?;
@@ -387,4 +419,23 @@ mod direction {
 /// A value as JSON text.
 pub(crate) fn raw(value: &serde_json::Value) -> Box<RawValue> {
     serde_json::value::to_raw_value(value).unwrap_or_else(|_| RawValue::NULL.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_is_new_once_in_whatever_order_they_come() {
+        let mut seen = Seen::default();
+        let mut new = |epoch, seq| {
+            let body = Body::Closed(Closed { reason: String::new() });
+            seen.is_new(&Event { session: String::new(), epoch, seq, at: 0, task: None, body })
+        };
+        let first = [4, 5, 8, 9, 5, 6, 7, 8, 9, 10, 3, 1].map(|seq| new(7, seq));
+        assert_eq!(first, [true, true, true, true, false, true, true, false, false, true, true, true]);
+        assert_eq!([1, 2, 10].map(|seq| new(7, seq)), [false, true, false]);
+        assert!(new(8, 1) && !new(8, 1));
+        assert_eq!(seen.runs, [(1, 1)]);
+    }
 }

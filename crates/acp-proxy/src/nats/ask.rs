@@ -10,6 +10,7 @@ use async_nats::{Request, RequestErrorKind};
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 
+use super::clock;
 use super::ledger::json;
 use super::payload::{Answer, Ask, AskOption};
 use super::seat::Seat;
@@ -168,7 +169,7 @@ impl Workshop {
             title,
             kind,
             options,
-            deadline: self.shared().now().saturating_add(patience),
+            deadline: clock::now().saturating_add(patience),
             params,
         };
         let size = json(&ask).len();

@@ -11,6 +11,7 @@ use async_nats::{Client, Request, RequestErrorKind, Subscriber};
 use futures_util::StreamExt as _;
 use tokio::sync::mpsc;
 
+use super::clock;
 use super::connect::{Access, AccessError};
 use super::ledger::json;
 use super::payload::{Answer, Ask, Control, Controlled, Op, State, Status, Task, TaskResult};
@@ -242,8 +243,7 @@ impl TaskClient {
     }
 
     async fn withdraw(&self, agent: &str, task: &str) -> Result<Cancelled, ClientError> {
-        let at = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-        let at = u64::try_from(at.as_millis()).unwrap_or_default();
+        let at = clock::now();
         let (task_name, agent_name) = (task.to_owned(), agent.to_owned());
         let status = Status {
             v: VERSION,

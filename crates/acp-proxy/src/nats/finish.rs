@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use super::clock;
 use super::delivery::Delivery;
 use super::ledger::{Claim, Known};
 use super::payload::{Task, TaskResult};
@@ -43,7 +44,7 @@ impl Workshop {
     pub(super) async fn finish(&self, claim: &Claim, end: TurnEnd) {
         let shared = self.shared();
         let session = (!claim.session.is_empty()).then(|| claim.session.clone());
-        let result = TaskResult::of(&claim.task, &shared.agent, session, shared.now(), end);
+        let result = TaskResult::of(&claim.task, &shared.agent, session, clock::now(), end);
         shared.say_task(&format!("ends: {}", result.stop_reason), claim, Some(&result.stop_reason));
         shared.answer(result, claim.reply_to.as_deref(), claim.trace.as_deref()).await;
         shared.counts.ended.fetch_add(1, Ordering::Relaxed);

@@ -2,11 +2,11 @@
 
 mod opening;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use async_nats::Client;
 use async_nats::jetstream::Context;
@@ -14,6 +14,7 @@ use async_nats::jetstream::context::ContextBuilder;
 use async_nats::jetstream::stream::{LastRawMessageErrorKind, RawMessageErrorKind};
 use tokio::sync::{mpsc, oneshot, watch};
 
+use super::clock::Epochs;
 use super::connect::{Access, AccessError, Standing};
 use super::ledger::Claim;
 use super::private;
@@ -24,7 +25,7 @@ use super::streams::{StreamError, Streams};
 use super::subject::Subjects;
 use crate::aggregate::Limits;
 use crate::event::{Body, Event, TurnEnd};
-use crate::talk::{Level, Say, Saying};
+use crate::talk::{Level, Once, Say, Saying};
 
 /// How a proxy uses NATS.
 #[derive(Clone, Debug)]
@@ -119,10 +120,10 @@ pub(super) struct Shared {
     pub(super) spool: PathBuf,
     pub(super) spool_limit: u64,
     pub(super) began: Instant,
-    began_wall: u64,
+    epochs: Epochs,
     pub(super) counts: Counts,
     say: Say,
-    said: Mutex<HashSet<String>>,
+    said: Mutex<Once>,
     /// Ready to publish: connected, streams there, nothing left of a crash.
     pub(super) open: watch::Receiver<Standing>,
     live: Option<mpsc::Sender<(String, bytes::Bytes)>>,
@@ -183,7 +184,6 @@ impl Nats {
         let (tell_open, open) = watch::channel(Standing::default());
         let (tell_fatal, fatal) = watch::channel(None);
         let live = settings.live.then(|| live(client.clone()));
-        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let shared = Arc::new(Shared {
             client,
             context,
@@ -196,7 +196,7 @@ impl Nats {
             spool: settings.spool,
             spool_limit: settings.spool_limit,
             began: Instant::now(),
-            began_wall: u64::try_from(wall.as_micros()).unwrap_or_default(),
+            epochs: Epochs::default(),
             counts: Counts::default(),
             say,
             said: Mutex::default(),
@@ -311,7 +311,8 @@ impl Nats {
     ) -> mpsc::UnboundedSender<Item> {
         let (inbox, items) = mpsc::unbounded_channel();
         let standing = self.shared.open.clone();
-        let publisher = Publisher::new(self.shared.clone(), name.clone(), self.shared.epoch(), standing);
+        let publisher =
+            Publisher::new(self.shared.clone(), name.clone(), self.shared.epochs.next(), standing);
         let (all, own) = (self.sessions.clone(), name.clone());
         tokio::spawn(publisher.run(items, move |items| {
             let mut sessions = all.lock().unwrap_or_else(PoisonError::into_inner);
@@ -349,26 +350,10 @@ impl Shared {
     /// What would be said again and again while something is wrong.
     pub(super) fn say_once(&self, level: Level, words: &str) {
         let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
-        if said.len() < 1000 && said.insert(words.to_owned()) {
+        if said.is_due(words, Instant::now()) {
             drop(said);
             self.say(level, words);
         }
-    }
-
-    /// Milliseconds since 1970.
-    pub(super) fn wall(&self, at: Instant) -> u64 {
-        let since = at.saturating_duration_since(self.began);
-        self.began_wall / 1000 + u64::try_from(since.as_millis()).unwrap_or_default()
-    }
-
-    /// Milliseconds since 1970, now.
-    pub(super) fn now(&self) -> u64 {
-        self.wall(Instant::now())
-    }
-
-    /// A number that no other taking over has: the microseconds since 1970.
-    fn epoch(&self) -> u64 {
-        self.began_wall + u64::try_from(self.began.elapsed().as_micros()).unwrap_or_default()
     }
 
     /// The largest payload of one message, with plenty of room for headers. Before the first connection nobody knows what

@@ -11,6 +11,7 @@ use async_nats::jetstream::stream::LastRawMessageErrorKind;
 use futures_util::StreamExt as _;
 use serde::{Deserialize, Serialize};
 
+use super::clock;
 use super::hub::Shared;
 use super::payload::{DeadLetter, State, Status, TaskResult};
 use super::private;
@@ -105,7 +106,7 @@ impl Shared {
             state,
             session: session.map(str::to_owned),
             proxy: Some(self.proxy.clone()),
-            at: self.now(),
+            at: clock::now(),
         }
     }
 
@@ -205,7 +206,7 @@ impl Shared {
             v: VERSION,
             agent: self.agent.clone(),
             reason: reason.to_owned(),
-            at: self.now(),
+            at: clock::now(),
             delivered,
             payload: text,
             base64,

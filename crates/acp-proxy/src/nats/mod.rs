@@ -5,6 +5,7 @@
 
 mod ask;
 mod client;
+mod clock;
 pub mod connect;
 mod delivery;
 mod finish;

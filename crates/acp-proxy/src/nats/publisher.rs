@@ -76,6 +76,8 @@ pub(super) struct Publisher {
     subject: String,
     epoch: u64,
     seq: u64,
+    /// When the last event was, in milliseconds since 1970.
+    at: u64,
     aggregator: Aggregator,
     spool: Spool,
     /// Numbered and not known to be stored; the first `flight.len()` of them are sent.
@@ -130,6 +132,7 @@ impl Publisher {
             session,
             epoch,
             seq: 0,
+            at: 0,
             spool,
             pending: VecDeque::new(),
             held: 0,

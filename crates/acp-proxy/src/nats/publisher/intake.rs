@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
+use super::super::clock;
 use super::super::spool::Line;
 use super::{Item, MEMORY, PAUSE, Publisher, State, What};
 use crate::event::{Body, Event, Part, TurnEnd, raw};
@@ -27,9 +28,8 @@ type End = (usize, Option<Arc<str>>);
 impl Publisher {
     pub(super) fn take(&mut self, batch: Vec<Item>) {
         let mut out = Vec::with_capacity(batch.len());
-        let mut wall = 0;
+        self.at = batch.last().map_or(self.at, |item| clock::wall(item.at, self.at));
         for item in batch {
-            wall = self.shared.wall(item.at);
             match item.what {
                 What::Body(body) => {
                     self.closed = matches!(body, Body::Closed(_));
@@ -38,7 +38,7 @@ impl Publisher {
                 }
                 What::Task { id, trace, ended } => {
                     self.aggregator.flush(&mut out);
-                    self.number(std::mem::take(&mut out), wall);
+                    self.number(std::mem::take(&mut out));
                     self.task = Some((id, trace));
                     // Of a session that somebody else has, no end is ever stored.
                     self.waiter = (self.state != State::Fenced).then_some(ended);
@@ -47,7 +47,7 @@ impl Publisher {
                 What::GiveUp(why) => {
                     // The turn may have ended in this very batch.
                     self.aggregator.flush(&mut out);
-                    self.number(std::mem::take(&mut out), wall);
+                    self.number(std::mem::take(&mut out));
                     if self.waiter.is_some() {
                         let error = raw(&serde_json::json!({ "message": why }));
                         let end = Tally::default().end(TurnEnd::INTERRUPTED.to_owned(), None, Some(error));
@@ -60,24 +60,25 @@ impl Publisher {
                 gate.leave(1);
             }
         }
-        self.number(out, wall);
+        self.number(out);
     }
 
     pub(super) fn tick(&mut self) {
         let mut out = Vec::new();
         self.aggregator.tick(self.shared.began.elapsed(), &mut out);
-        self.number(out, self.shared.wall(Instant::now()));
+        self.at = clock::wall(Instant::now(), self.at);
+        self.number(out);
     }
 
     /// Gives numbers, and writes to the spool.
-    fn number(&mut self, bodies: Vec<Body>, at: u64) {
+    fn number(&mut self, bodies: Vec<Body>) {
         if bodies.is_empty() {
             return;
         }
         let mut text = Vec::with_capacity(256 * bodies.len());
         let mut ends = Vec::with_capacity(bodies.len());
         for body in bodies {
-            self.write(body, at, &mut text, &mut ends);
+            self.write(body, &mut text, &mut ends);
         }
         if self.state == State::Fenced {
             self.keep_aside(&text);
@@ -151,7 +152,7 @@ impl Publisher {
         self.shared.counts.waiting.fetch_add(more, Ordering::Relaxed);
     }
 
-    fn write(&mut self, body: Body, at: u64, text: &mut Vec<u8>, ends: &mut Vec<End>) {
+    fn write(&mut self, body: Body, text: &mut Vec<u8>, ends: &mut Vec<End>) {
         self.seq += 1;
         let turn_end = match &body {
             Body::TurnEnd(end) => Some(end.clone()),
@@ -159,6 +160,7 @@ impl Publisher {
         };
         let (task, trace) = self.task.clone().unzip();
         let trace = trace.flatten();
+        let at = self.at;
         let mut event =
             Event { session: self.session.to_string(), epoch: self.epoch, seq: self.seq, at, task, body };
         let begin = text.len();

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use acp_host::Update;
-use acp_proxy::event::{Body, Decider, Decision, Event, Role, Text};
+use acp_proxy::event::{Body, Decider, Decision, Event, Role, Seen, Text};
 use acp_proxy::nats::payload::{State, Status, TaskResult};
 use acp_rpc::Frame;
 use agent_client_protocol_schema::v1::{ContentBlock, ContentChunk, SessionUpdate};
@@ -17,12 +17,13 @@ use crate::talk::render::Renderer;
 pub(super) struct Screen {
     human: Option<Renderer<anstream::AutoStream<io::Stdout>>>,
     ended: bool,
+    seen: Seen,
 }
 
 impl Screen {
     pub(super) fn new(json: bool, verbose: bool) -> Screen {
         let human = (!json).then(|| Renderer::new(anstream::stdout(), verbose));
-        Screen { human, ended: false }
+        Screen { human, ended: false, seen: Seen::default() }
     }
 
     /// Whether the end of a turn was shown.
@@ -57,6 +58,9 @@ impl Screen {
     }
 
     pub(super) fn event(&mut self, sequence: u64, event: &Event) -> io::Result<()> {
+        if !self.seen.is_new(event) {
+            return Ok(());
+        }
         self.ended |= matches!(event.body, Body::TurnEnd(_));
         let Some(human) = &mut self.human else {
             #[derive(Serialize)]
