@@ -24,6 +24,7 @@ mod lang;
 mod number;
 mod place;
 mod read;
+mod scanner;
 mod stop;
 mod synonyms;
 mod syntax;

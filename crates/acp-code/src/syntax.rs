@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 use ast_grep_language::{LanguageExt as _, SupportLang};
 use tree_sitter::{Node, ParseOptions, Parser, Range, Tree};
 
-use crate::Stop;
+use crate::{Stop, scanner};
 
 /// The parser asks every hundred steps whether to go on; the clock is looked at every so many times.
 const SELDOM: usize = 64;
@@ -17,11 +17,27 @@ thread_local! {
     static PARSERS: RefCell<HashMap<SupportLang, Parser>> = RefCell::new(HashMap::new());
 }
 
-/// The tree of a text, or of some ranges of it (of none means of all). There is none when the call has to end.
-pub(crate) fn tree(text: &str, language: SupportLang, ranges: &[Range], stop: &Stop) -> Option<Tree> {
+/// Why there is no tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NoTree {
+    /// The call has to end.
+    Late,
+    /// The text nests too deep for the language's parser.
+    TooDeep,
+}
+
+/// The tree of a text, or of some ranges of it (of none means of all).
+pub(crate) fn tree(text: &str, language: SupportLang, ranges: &[Range], stop: &Stop) -> Result<Tree, NoTree> {
     if stop.reason().is_some() {
-        return None;
+        return Err(NoTree::Late);
     }
+    if !scanner::bears(text, language) {
+        return Err(NoTree::TooDeep);
+    }
+    parse(text, language, ranges, stop).ok_or(NoTree::Late)
+}
+
+fn parse(text: &str, language: SupportLang, ranges: &[Range], stop: &Stop) -> Option<Tree> {
     PARSERS.with_borrow_mut(|all| {
         let parser = match all.entry(language) {
             Entry::Occupied(entry) => entry.into_mut(),

@@ -16,7 +16,8 @@ mod names;
 pub(crate) use kinds::Kind;
 use names::Name;
 
-use crate::{Stop, syntax, testcode};
+use crate::syntax::{self, NoTree};
+use crate::{Stop, testcode};
 
 /// A declaration with the comments and attributes in front of it.
 #[derive(Clone, Debug)]
@@ -76,7 +77,8 @@ thread_local! {
 }
 
 impl<'t> Outline<'t> {
-    /// Reads the file's blocks. Without a language there are none. There is no outline when the call has to end.
+    /// Reads the file's blocks. Without a language there are none, nor in a text that nests too deep for its parser. There
+    /// is no outline when the call has to end.
     pub(crate) fn parse(text: Cow<'t, str>, language: Option<SupportLang>, stop: &Stop) -> Option<Self> {
         Self::read(text, language, false, stop)
     }
@@ -93,7 +95,11 @@ impl<'t> Outline<'t> {
     fn read(text: Cow<'t, str>, language: Option<SupportLang>, small: bool, stop: &Stop) -> Option<Self> {
         let mut outline = Self::plain(text);
         if let Some(language) = language {
-            let tree = syntax::tree(&outline.text, language, &[], stop)?;
+            let tree = match syntax::tree(&outline.text, language, &[], stop) {
+                Ok(tree) => tree,
+                Err(NoTree::TooDeep) => return Some(outline),
+                Err(NoTree::Late) => return None,
+            };
             let (text, starts) = (&*outline.text, &*outline.starts);
             let (blocks, comments) = (Vec::new(), Vec::new());
             let mut finder = Finder {

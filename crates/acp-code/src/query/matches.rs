@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use ast_grep_core::matcher::MatcherExt as _;
 use ast_grep_core::meta_var::MetaVariable;
-use ast_grep_core::tree_sitter::StrDoc;
+use ast_grep_core::tree_sitter::{StrDoc, TSRange};
 use ast_grep_core::{AstGrep, Matcher as _};
 use ast_grep_language::{LanguageExt as _, SupportLang};
 use tree_sitter::Tree;
@@ -13,7 +13,8 @@ use tree_sitter::Tree;
 use super::pattern::Compiled;
 use super::{Capture, Match};
 use crate::blocks::Outline;
-use crate::{Stop, lang, syntax};
+use crate::syntax::{self, NoTree};
+use crate::{Stop, lang};
 
 /// A literal is rare in a file when it stands there at most once in so many bytes. Where it is not, going through all
 /// nodes in one go takes less time than choosing among them.
@@ -58,14 +59,14 @@ pub(super) struct Found {
     pub(super) given: Vec<Match>,
     /// Not all that were wanted are given: they are more than [`MOST`] bytes.
     pub(super) is_cut: bool,
-    /// Something in it was not looked at: it nests deeper than [`DEEPEST`].
+    /// Something in it was not looked at: it nests deeper than [`DEEPEST`], or than its parser bears.
     pub(super) is_deep: bool,
 }
 
 impl InFile<'_> {
     pub(super) fn find(&self) -> Found {
         let mut found = Found::default();
-        let Some(tree) = syntax::tree(self.text, self.host, &[], self.stop) else { return found };
+        let Some(tree) = self.tree(self.text, self.host, &[], &mut found) else { return found };
         let mut rest = Rest::new(self);
         let grep = doc(self.text.to_owned(), self.host, tree);
         if let Some(compiled) = self.own {
@@ -82,12 +83,18 @@ impl InFile<'_> {
             let wanted = wanted.iter().find(|wanted| Some(wanted.compiled.language) == language);
             let Some(wanted) = wanted else { continue };
             let language = wanted.compiled.language;
-            let Some(tree) = syntax::tree(&source, language, &ranges, self.stop) else { break };
+            let Some(tree) = self.tree(&source, language, &ranges, &mut found) else { break };
             let inner = doc(source, language, tree);
             self.gather(&inner, wanted, &mut rest, &mut found);
             source = inner.generate();
         }
         found
+    }
+
+    fn tree(&self, text: &str, language: SupportLang, ranges: &[TSRange], found: &mut Found) -> Option<Tree> {
+        let tree = syntax::tree(text, language, ranges, self.stop);
+        found.is_deep |= matches!(tree, Err(NoTree::TooDeep));
+        tree.ok()
     }
 
     /// Adds the matches in a tree, on a thread with more stack where that is needed.

@@ -8,6 +8,7 @@ use ast_grep_core::matcher::{PatternError, PatternNode};
 use ast_grep_core::meta_var::MetaVariable;
 use ast_grep_language::{Language as _, LanguageExt as _, SupportLang};
 use memchr::memmem::Finder;
+use tree_sitter::Point;
 
 use crate::{CodeError, Stop, syntax};
 
@@ -32,10 +33,12 @@ impl Compiled {
     /// Reads the pattern as code of this language.
     pub(super) fn new(source: &str, language: SupportLang) -> Result<Self, CodeError> {
         let read = language.pre_process_pattern(source);
-        let tree = syntax::tree(&read, language, &[], &Stop::never());
-        if let Some(node) = tree.as_ref().and_then(|tree| syntax::deeper(tree.root_node(), DEEPEST)) {
+        let deep = match &syntax::tree(&read, language, &[], &Stop::never()) {
+            Ok(tree) => syntax::deeper(tree.root_node(), DEEPEST).map(|node| node.start_position()),
+            Err(_) => Some(Point::default()),
+        };
+        if let Some(at) = deep {
             let what = format!("this nests deeper than {DEEPEST} nodes; give a smaller piece of code");
-            let at = node.start_position();
             return Err(flaw_at(source, language, &what, (at.row, at.column)));
         }
         let pattern =

@@ -45,10 +45,7 @@ pub(crate) fn run(request: &Request, scope: &Scope, stop: &Stop) -> Result<Resul
     notices.extend(walk::folded("cannot read", all.unreadable));
     notices.extend(walk::folded("left out because they are not UTF-8:", all.not_text));
     notices.extend(walk::folded("left out because they are too large to parse:", all.too_large));
-    notices.extend(walk::folded(
-        "left out because they nest too deep for a hole that stands twice in the pattern:",
-        all.too_deep,
-    ));
+    notices.extend(walk::folded("left out because they nest too deep:", all.too_deep));
     // Of files that come after the last result nothing is given anyway.
     let last = all.found.last().filter(|_| all.found.len() == request.max_results).map(|hit| &hit.file);
     all.cut.retain(|file| last.is_none_or(|last| file <= last));

@@ -239,9 +239,42 @@ fn a_hole_that_stands_twice_leaves_out_files_that_nest_without_end() {
         let files: Vec<String> = found.results.into_iter().map(|hit| hit.file).collect();
         (files.join(" "), found.notices)
     };
-    let said = "left out because they nest too deep for a hole that stands twice in the pattern: b.js";
+    let said = "left out because they nest too deep: b.js";
     assert_eq!(places("f($A, $A)"), ("a.js c.js".to_owned(), vec![said.to_owned()]));
     assert_eq!(places("f($A, $B)"), ("a.js b.js c.js c.js".to_owned(), Vec::new()));
+}
+
+#[test]
+fn what_a_parser_cannot_bear_is_searched_as_lines() {
+    let steps = |count: usize, line: &str| -> String {
+        (0..count).map(|column| format!("{}{line}\n", " ".repeat(column))).collect()
+    };
+    let word = "A".repeat(300);
+    let files = [
+        ("a.py", format!("{}{}word = \"b\"\n", steps(600, "if a:"), " ".repeat(600))),
+        ("b.yaml", format!("{}{}word: 1\n", steps(300, "a:"), " ".repeat(300))),
+        ("c.yml", format!("{}word\n", "- ".repeat(300))),
+        ("d.kt", format!("val word = {}1{}\n", "\"${".repeat(600), "}\"".repeat(600))),
+        ("e.rb", format!("word = <<{word}\ntext\n{word}\n")),
+    ];
+    let named: Vec<(&str, &str)> = files.iter().map(|(name, text)| (*name, text.as_str())).collect();
+    let tree = Tree::new(&named);
+    for exact in [false, true] {
+        for allow_tests in [false, true] {
+            let request = search::Request { exact, allow_tests, ..search::Request::new("word") };
+            assert_eq!(search(&tree, &request).results.len(), 5);
+        }
+    }
+    for (name, text) in &named {
+        let request = extract::Request::new([format!("{name}:1")]);
+        assert_eq!(tree.engine.extract(&request, &Stop::never()).expect("pieces").failed, 0);
+        // What stands in a file may stand in a pattern.
+        let pattern = query::Request::new(*text);
+        let _ = tree.engine.query(&pattern, &Stop::never());
+    }
+    let found = tree.engine.query(&query::Request::new("word"), &Stop::never()).expect("a query");
+    let said = "left out because they nest too deep: a.py, b.yaml, c.yml, d.kt, e.rb";
+    assert_eq!((found.total, found.notices), (0, vec![said.to_owned()]));
 }
 
 #[test]
