@@ -1,8 +1,10 @@
 //! The conversation as a model is told it: from the updates that the client saw.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use acp_script::agent::{Question, Round, Seal};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use crate::provider::{Block, ChatRequest, Effort, Message, Role, ToolSpec};
@@ -13,6 +15,8 @@ const RESULT: usize = 8000;
 const CHARACTERS: usize = 4;
 /// The longest answer.
 const ANSWER: u64 = 8192;
+/// The images that models see.
+const IMAGES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 /// What stands for a result that had to go.
 const LEFT_OUT: &str = "[left out to save room; call the tool again if it is needed]";
 
@@ -81,6 +85,7 @@ fn system(question: &Question) -> String {
 
 fn messages(question: &Question) -> Vec<Message> {
     let mut told = Telling::default();
+    let refused = refused(question);
     let mut rounds = question.rounds.iter().peekable();
     for (at, entry) in question.history.iter().enumerate() {
         told.seals_before(at);
@@ -88,10 +93,27 @@ fn messages(question: &Question) -> Vec<Message> {
             told.begin_round(round);
             told.seals_before(at);
         }
-        told.entry(entry);
+        if !refused.contains(&at) {
+            told.entry(entry);
+        }
     }
     told.end_message();
     told.messages
+}
+
+/// Where the words stand that a provider did not take: told again, they would be refused again.
+fn refused(question: &Question) -> BTreeSet<usize> {
+    let is_users = |at: &usize| question.history[*at]["sessionUpdate"] == "user_message_chunk";
+    let mut places = BTreeSet::new();
+    let mut before = 0;
+    for round in &question.rounds {
+        let end = round.at.min(question.history.len());
+        if round.refused {
+            places.extend((before.min(end)..end).rev().take_while(is_users));
+        }
+        before = round.at;
+    }
+    places
 }
 
 /// A conversation that is being put together.
@@ -206,7 +228,7 @@ fn called(entry: &Value) -> Called {
 fn content(block: &Value) -> Block {
     let text = |key: &str| block[key].as_str().unwrap_or_default().to_owned();
     match block["type"].as_str() {
-        Some("image") => Block::Image { mime_type: text("mimeType"), data: text("data") },
+        Some("image") => image(text("mimeType"), text("data")),
         Some("audio") => Block::Text(format!("[a sound, {}, which you cannot hear]", text("mimeType"))),
         Some("resource_link") => Block::Text(format!("[{}]({})", text("name"), text("uri"))),
         Some("resource") => {
@@ -218,6 +240,17 @@ fn content(block: &Value) -> Block {
             })
         }
         _ => Block::Text(text("text")),
+    }
+}
+
+/// An image, if every vendor takes it: one that is refused would be refused again with each later question.
+fn image(mime_type: String, data: String) -> Block {
+    if !IMAGES.contains(&&*mime_type) {
+        return Block::Text(format!("[an image, {mime_type}, which you cannot see]"));
+    }
+    match STANDARD.decode(&data) {
+        Ok(bytes) if !bytes.is_empty() => Block::Image { mime_type, data },
+        _ => Block::Text(format!("[an image, {mime_type}, which came damaged]")),
     }
 }
 
@@ -239,10 +272,25 @@ fn result(call: &Value) -> String {
             _ => {}
         }
     }
-    if parts.iter().all(String::is_empty) {
-        parts.push(call["status"].as_str().unwrap_or("done").to_owned());
+    match parts.iter().all(String::is_empty) {
+        true => nothing(call),
+        false => parts.join("\n"),
     }
-    parts.join("\n")
+}
+
+/// What a call came to that has nothing to show.
+fn nothing(call: &Value) -> String {
+    let input = &call["rawInput"];
+    match (call["status"].as_str(), call["name"].as_str(), input["line"].as_u64()) {
+        (Some("failed"), ..) => "(it failed, and did not say why)".to_owned(),
+        (_, Some("read_file"), _) if input["limit"] == 0 => "(no lines were asked for)".to_owned(),
+        (_, Some("read_file"), Some(line @ 2..)) => {
+            format!("(there is no line {line}: the file ends before it)")
+        }
+        (_, Some("read_file"), _) => "(the file is empty)".to_owned(),
+        (_, Some("search_file"), _) => "(no line of the file has it)".to_owned(),
+        _ => "(it is done and has nothing to show)".to_owned(),
+    }
 }
 
 /// Beginning and end of a text that is too long, with the place of the gap.

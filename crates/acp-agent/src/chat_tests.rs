@@ -91,6 +91,7 @@ fn seals_stay_in_the_answer_they_came_with_and_calls_in_the_models_order() {
     ];
     let seal = |calls, at, text: &str| Seal { calls, at, text: text.to_owned() };
     let round = |at, calls: &[&str], seals: &[Seal]| Round {
+        refused: false,
         at,
         calls: calls.iter().map(|id| (*id).to_owned()).collect(),
         seals: seals.to_vec(),
@@ -256,4 +257,56 @@ fn images_and_resources_are_told_and_sounds_described() {
     let shape = shape(&request(&question(history, Vec::new()), ALL, 200_000));
     assert_eq!(shape.len(), 1);
     assert!(shape[0].contains("image") && shape[0].contains("inside") && shape[0].contains("[b](file:///b)"));
+}
+
+#[test]
+fn images_that_no_vendor_takes_are_described() {
+    let image = |mime: &str, data: &str| {
+        let content = json!({ "type": "image", "mimeType": mime, "data": data });
+        json!({ "sessionUpdate": "user_message_chunk", "content": content })
+    };
+    let history = vec![
+        image("image/svg+xml", "PHN2Zy8+"),
+        image("image/png", "not base64!"),
+        image("image/png", ""),
+        image("image/webp", "AA=="),
+    ];
+    let shape = shape(&request(&question(history, Vec::new()), ALL, 200_000));
+    assert_eq!(
+        shape,
+        [
+            "User: [an image, image/svg+xml, which you cannot see], [an image, image/png, which came damaged], \
+          [an image, image/png, which came damaged], image"
+        ]
+    );
+}
+
+#[test]
+fn what_a_provider_did_not_take_is_not_told_again() {
+    let history = vec![
+        said("user_message_chunk", "one"),
+        said("user_message_chunk", "lost by the network"),
+        said("user_message_chunk", "refused"),
+        said("user_message_chunk", "refused too"),
+        said("user_message_chunk", "next"),
+    ];
+    let mut question = question(history, vec![1, 2, 4, 5]);
+    question.rounds[2].refused = true;
+    assert_eq!(shape(&request(&question, ALL, 200_000)), ["User: one, lost by the network, next"]);
+}
+
+#[test]
+fn a_call_with_nothing_to_show_is_told_in_words() {
+    for (name, input, status, words) in [
+        ("read_file", json!({ "path": "a" }), "completed", "(the file is empty)"),
+        ("read_file", json!({ "line": 99 }), "completed", "(there is no line 99: the file ends before it)"),
+        ("read_file", json!({ "limit": 0 }), "completed", "(no lines were asked for)"),
+        ("search_file", json!({ "search": "x" }), "completed", "(no line of the file has it)"),
+        ("mcp__a__b", json!({}), "completed", "(it is done and has nothing to show)"),
+        ("mcp__a__b", json!({}), "failed", "(it failed, and did not say why)"),
+    ] {
+        let mut call = called("1", "");
+        (call["name"], call["rawInput"], call["status"]) = (name.into(), input, status.into());
+        assert_eq!(result(&call), words, "{name}");
+    }
 }

@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
 use crate::chat::{self, Abilities};
-use crate::provider::{Piece, Provider, Stop};
+use crate::provider::{Piece, Provider, ProviderError, Stop};
 
 /// How many pieces may wait for a slow client.
 const QUEUE: usize = 64;
@@ -52,6 +52,9 @@ impl Mind {
                 Ok(Stop::EndTurn | Stop::ToolCalls) => ThoughtEnd::Done,
                 Ok(Stop::MaxTokens) => ThoughtEnd::MaxTokens,
                 Ok(Stop::Refusal) => ThoughtEnd::Refusal,
+                Err(error @ ProviderError::Refused { status: 400 | 413 | 422, .. }) => {
+                    ThoughtEnd::Rejected(error.to_string())
+                }
                 Err(error) => ThoughtEnd::Failed(error.to_string()),
             };
             let _ = thoughts.send((token, Thought::End(end))).await;

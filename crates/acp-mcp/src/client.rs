@@ -210,6 +210,11 @@ impl Client {
         })
     }
 
+    /// Whether the server is gone for good: nothing that is asked will be answered.
+    pub async fn is_gone(&self) -> bool {
+        self.end_of_process().await.is_some() || self.service.is_transport_closed()
+    }
+
     /// Ends the connection: a program's input is closed, then it is waited for, then its group is killed.
     pub async fn close(mut self) {
         let _ = self.service.close_with_timeout(self.options.close_grace).await;

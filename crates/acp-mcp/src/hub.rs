@@ -8,18 +8,18 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::{JoinHandle, JoinSet};
 
-use crate::{Client, Options, ServerSpec, Tool};
+use crate::{Client, McpError, Options, ServerSpec, Tool};
 
 /// A connection that came about, with its tools.
 pub type Connected = (Arc<Client>, Vec<Tool>);
 
 /// What a connection of a [`Hub`] reports.
 pub enum HubEvent {
-    /// It is there, or will not come; pass it to [`Hub::keep`].
+    /// It is there, will not come, or is gone; pass it to [`Hub::keep`].
     Connected {
         /// Its number.
         key: u64,
-        /// The connection, or why there is none.
+        /// The connection, or why there is none any more.
         outcome: Result<Connected, String>,
     },
     /// A tool has answered.
@@ -72,9 +72,12 @@ impl Hub {
         self.connecting.insert(key, task);
     }
 
-    /// Keeps a connection that came about; one that is no longer wanted is dropped.
+    /// Keeps a connection that came about, and lets go of one that is gone; one that is no longer wanted is dropped.
     pub fn keep(&mut self, key: u64, outcome: Result<Connected, String>) -> Result<Vec<Tool>, String> {
         let wanted = self.connecting.remove(&key).is_some();
+        if outcome.is_err() {
+            self.clients.remove(&key);
+        }
         outcome.map(|(client, tools)| {
             if wanted {
                 self.clients.insert(key, client);
@@ -128,7 +131,13 @@ impl Hub {
                     }
                     Ok(answer)
                 }
-                Err(error) => Err(error.to_string()),
+                Err(error) => {
+                    if matches!(error, McpError::Gone { .. }) && client.is_gone().await {
+                        let outcome = Err(error.to_string());
+                        let _ = events.send(HubEvent::Connected { key, outcome });
+                    }
+                    Err(error.to_string())
+                }
             };
             let _ = events.send(HubEvent::Answered { token, answer });
         });

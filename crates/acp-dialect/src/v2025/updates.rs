@@ -100,11 +100,28 @@ pub(super) fn encode(core: &mut Core, params: Map) {
     if let Some(session) = session.as_deref() {
         shared::observe(re.core, session, &update);
     }
+    let later = later_state(&kind, &update);
     let data = encode_update(re.core, &kind, update);
     re.set("type", kind);
     re.set("data", data);
     let params = re.finish();
+    let foreign = params.get("session_id").cloned().unwrap_or_default();
     core.tell(Wire::Foreign, UPDATE, params);
+    if let Some(later) = later {
+        let kind = "tool_call_update";
+        let data = encode_update(core, kind, later);
+        let params = [("session_id", foreign), ("type", kind.into()), ("data", data.into())];
+        core.tell(Wire::Foreign, UPDATE, object(params));
+    }
+}
+
+/// The update that tells how a call ended which is told whole, as in a replay: `2025.1` begins calls without a state.
+fn later_state(kind: &str, update: &Map) -> Option<Map> {
+    if kind != "tool_call" || !matches!(text(update, "status"), Some("completed" | "failed")) {
+        return None;
+    }
+    let told = ["toolCallId", "status", "content", "rawOutput"];
+    Some(told.iter().filter_map(|key| Some(((*key).to_owned(), update.get(*key)?.clone()))).collect())
 }
 
 fn encode_update(core: &mut Core, kind: &str, mut update: Map) -> Map {

@@ -102,7 +102,17 @@ impl Agent {
                 tool: tool.name.clone(),
                 arguments: arguments.clone(),
             }),
-            None => Err(format!("There is no tool {name:?} here.")),
+            None => {
+                let gone = servers.unwrap_or_default().iter().find_map(|server| match &server.state {
+                    ServerState::Failed(reason)
+                        if name.starts_with(&format!("mcp__{}__", plain(&server.name))) =>
+                    {
+                        Some(format!(": the MCP server {:?} cannot be used ({reason})", server.name))
+                    }
+                    _ => None,
+                });
+                Err(format!("There is no tool {name:?} here{}.", gone.unwrap_or_default()))
+            }
         }
     }
 }

@@ -222,4 +222,6 @@ pub enum ThoughtEnd {
     Refusal,
     /// It failed, for this reason.
     Failed(String),
+    /// The question itself was not taken, for this reason.
+    Rejected(String),
 }

@@ -22,6 +22,9 @@ pub const TOOL_NAMES: [&str; 11] = [
     "take_note",
 ];
 
+/// What is wrong with an answer that does not tell what a file holds.
+pub(super) const NO_CONTENT: &str = "the answer to fs/read_text_file has no \"content\"";
+
 /// What a tool call does. Paths are absolute.
 pub(super) enum Job {
     Read {
@@ -91,6 +94,8 @@ pub(super) enum Old {
     Unknown,
     Absent,
     Text(String),
+    /// It cannot be read, for this reason.
+    Closed(String),
 }
 
 impl Job {
@@ -222,6 +227,10 @@ impl Job {
                     )),
                 }
             }
+            (_, Old::Closed(reason)) => Err(format!("{path} cannot be read: {reason}")),
+            (Change::Replace { .. } | Change::ReplaceOnly { .. }, Old::Absent) => {
+                Err(format!("there is no file {path}"))
+            }
             (Change::Replace { .. } | Change::ReplaceOnly { .. }, _) => Err(format!("{path} cannot be read")),
             (Change::Append(more), Old::Text(text)) if text.is_empty() || text.ends_with('\n') => {
                 Ok(format!("{text}{more}"))
@@ -279,12 +288,15 @@ pub(super) fn known_before(answer: &Result<Value, RpcError>) -> Old {
         Ok(answer) => answer
             .get("content")
             .and_then(Value::as_str)
-            .map_or(Old::Unknown, |text| Old::Text(text.to_owned())),
+            .map_or_else(|| Old::Closed(NO_CONTENT.to_owned()), |text| Old::Text(text.to_owned())),
         Err(error) => {
             let message = error.message.to_lowercase();
             let absent =
                 ["not found", "no such", "not exist", "enoent"].iter().any(|word| message.contains(word));
-            if error.code == -32002 || absent { Old::Absent } else { Old::Unknown }
+            match error.code == -32002 || absent {
+                true => Old::Absent,
+                false => Old::Closed(error.message.trim_end_matches('.').to_owned()),
+            }
         }
     }
 }

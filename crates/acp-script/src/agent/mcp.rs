@@ -92,8 +92,8 @@ impl Agent {
     }
 
     pub(super) fn mcp_called(&mut self, session: &str, work: &Work, answer: Result<Value, RpcError>) {
-        let Job::Mcp { tool, .. } = &work.job else { return };
-        let tool = tool.clone();
+        let Job::Mcp { tool, server, .. } = &work.job else { return };
+        let (tool, server) = (tool.clone(), server.clone());
         match answer {
             Ok(result) => {
                 let text = mcp_text(&result);
@@ -108,7 +108,11 @@ impl Agent {
                 let said = format!("The tool {tool} answered:\n{}", self.shorten(session, &text));
                 self.tell(session, said);
             }
-            Err(error) => self.fail(session, work, &format!("The tool {tool} could not be called: {error}.")),
+            Err(error) => {
+                let reason =
+                    format!("The tool {tool} of the MCP server {server:?} could not be called: {error}.");
+                self.fail(session, work, &reason);
+            }
         }
     }
 }

@@ -226,7 +226,15 @@ impl Agent {
                 let then = Await::Work(Box::new(work), Stage::Again);
                 self.ask(session, "fs/read_text_file", &params, then, None);
             }
-            _ => self.execute(session, work),
+            _ => self.proceed(session, work),
+        }
+    }
+
+    /// Does what was allowed, unless the mode has changed meanwhile to one that forbids it.
+    pub(super) fn proceed(&mut self, session: &str, work: Work) {
+        match self.forbidden(session, &work.job) {
+            Some(reason) => self.fail_as(session, &work, &reason, Failure::Denied),
+            None => self.execute(session, work),
         }
     }
 

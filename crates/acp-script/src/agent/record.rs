@@ -91,6 +91,9 @@ impl Record {
 pub struct Round {
     /// Where in the history the answer begins.
     pub at: usize,
+    /// Whether the provider did not take what the person said just before.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub refused: bool,
     /// The tool calls of the answer that were begun, in the model's order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<String>,

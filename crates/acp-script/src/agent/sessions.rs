@@ -250,6 +250,10 @@ impl Agent {
             Some((id.clone(), server))
         });
         let Some((id, server)) = found else { return };
+        if matches!(server.state, ServerState::Failed(_)) {
+            // Each of its calls finds out, and it is said once.
+            return;
+        }
         let name = server.name.clone();
         let failure = outcome.as_ref().err().cloned();
         server.state = match outcome {

@@ -83,7 +83,9 @@ impl Agent {
     /// Reports how a command ended.
     pub(super) fn finish_run(&mut self, session: &str, work: &Work) {
         let Job::Run { line, exit, output, killed, kill_after } = &work.job else { return };
+        let truncated = output.get("truncated") == Some(&Value::Bool(true));
         let text = output.get("output").and_then(Value::as_str).unwrap_or_default();
+        let text = &if truncated { rest(text) } else { text.to_owned() };
         let code = exit.get("exitCode").and_then(Value::as_i64);
         let ended = match (killed, code) {
             (true, _) => format!("was killed after {:?}", kill_after.unwrap_or_default()),
@@ -98,6 +100,9 @@ impl Agent {
             false => text_content(text),
         };
         let mut raw = json!({ "exitCode": code, "output": text });
+        if truncated {
+            raw["truncated"] = json!(true);
+        }
         if let Some(limit) = kill_after.filter(|_| *killed) {
             raw["killedAfter"] = json!(limit.as_secs_f64());
         }
@@ -119,6 +124,13 @@ impl Agent {
         }
         self.insert(session, released);
     }
+}
+
+/// What is left of an output whose beginning is gone, from the start of a line.
+fn rest(output: &str) -> String {
+    let whole_lines = output.split_once('\n').map(|(_, rest)| rest).filter(|rest| !rest.is_empty());
+    let rest = whole_lines.unwrap_or(output);
+    format!("[the beginning is missing: only the last {} bytes were kept]\n{rest}", rest.len())
 }
 
 /// Command and arguments: as they are when no shell is needed, otherwise for `sh -c`.

@@ -143,11 +143,20 @@ impl Agent {
 
     fn thought_out(&mut self, session: &str, end: ThoughtEnd) {
         self.fall_silent(session);
-        let Some(turn) = self.turn(session) else { return };
+        let Some(open) = self.sessions.get_mut(session) else { return };
+        let Some(turn) = &mut open.turn else { return };
         turn.wait = None;
         let calls = std::mem::take(&mut turn.calls);
+        let first = turn.rounds == 1;
         let steps: VecDeque<Step> = match end {
             ThoughtEnd::Failed(reason) => {
+                VecDeque::from([Step::CloseTools, Step::Fail(RpcError::internal(reason))])
+            }
+            ThoughtEnd::Rejected(mut reason) => {
+                if let Some(round) = open.record.rounds.last_mut().filter(|_| first) {
+                    round.refused = true;
+                    reason.push_str("; the session goes on without this prompt");
+                }
                 VecDeque::from([Step::CloseTools, Step::Fail(RpcError::internal(reason))])
             }
             ThoughtEnd::MaxTokens => VecDeque::from([Step::Usage, Step::End(Stop::MaxTokens)]),

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::Agent;
 use super::effect::Effect;
-use super::job::{Change, Job, known_before};
+use super::job::{Change, Job, NO_CONTENT, known_before};
 use super::permits::Failure;
 use super::step::Step;
 use super::terminal::split;
@@ -214,7 +214,7 @@ impl Agent {
                     return self.fail(session, &work, &reason);
                 }
                 *old = now;
-                self.execute(session, work);
+                self.proceed(session, work);
             }
             Stage::Written => match answer {
                 Ok(_) if work.asked => self.ask_permission(session, work),
@@ -263,7 +263,12 @@ impl Agent {
         let Job::Read { path, search, .. } = &work.job else { return };
         let (path, search) = (path.clone(), search.clone());
         let text = match answer {
-            Ok(answer) => answer.get("content").and_then(Value::as_str).unwrap_or_default().to_owned(),
+            Ok(answer) => match answer.get("content").and_then(Value::as_str) {
+                Some(text) => text.to_owned(),
+                None => {
+                    return self.fail(session, work, &format!("I could not read {path}: {NO_CONTENT}."));
+                }
+            },
             Err(error) => return self.fail(session, work, &could_not("read", &path, &error)),
         };
         if self.config.careful && text.contains('\0') {

@@ -1,6 +1,7 @@
 //! Hands of its own, and what they may not do.
 
 use acp_policy::ToolPatterns;
+use acp_rpc::{Frame, Id, RpcError};
 use acp_script::agent::{AgentConfig, ToolOutput};
 use serde_json::json;
 
@@ -282,4 +283,64 @@ fn a_session_in_a_mode_that_is_closed_by_now_is_loaded_in_the_first() {
     next.session = id;
     next.prompt("Run the command 'make'");
     assert!(next.own.is_empty());
+}
+
+#[test]
+fn a_yes_that_comes_after_the_mode_changed_does_nothing() {
+    for (wish, deed) in
+        [("Write 'x' to a.txt", "fs/write_text_file"), ("Run the command 'make'", "terminal/create")]
+    {
+        let mut desk = Desk::new(config(), &json!({}));
+        let prompt = desk.prompt(wish);
+        if deed == "fs/write_text_file" {
+            desk.reply("fs/read_text_file", &json!({ "content": "old" }));
+        }
+        desk.ask("session/set_mode", &json!({ "sessionId": desk.session, "modeId": "PLANNING" }));
+        desk.allow();
+        if deed == "fs/write_text_file" {
+            desk.reply("fs/read_text_file", &json!({ "content": "old" }));
+        }
+        assert!(!desk.own.iter().any(|frame| frame["method"] == deed), "{wish}");
+        assert_eq!(desk.answer(prompt)["result"]["stopReason"], "end_turn");
+        assert!(desk.words().contains("Not allowed"), "{}", desk.words());
+    }
+}
+
+#[test]
+fn why_a_file_cannot_be_edited_is_said() {
+    let (edit, append) = ("Replace 'a' with 'b' in a.txt", "Append 'three' to a.txt");
+    for (wish, error, words) in [
+        (edit, (-32002, "no such file"), "there is no file /work/a.txt"),
+        (edit, (-32603, "it is not UTF-8"), "/work/a.txt cannot be read: it is not UTF-8"),
+        (append, (-32603, "it is not UTF-8"), "/work/a.txt cannot be read: it is not UTF-8"),
+    ] {
+        let mut desk = Desk::new(config(), &json!({}));
+        desk.prompt(wish);
+        let id = Id::parse(&desk.own[0]["id"].to_string()).expect("an id");
+        desk.agent.receive(desk.now, &Frame::failure(&id, &RpcError::new(error.0, error.1)));
+        desk.run();
+        assert!(desk.words().contains(words), "{}", desk.words());
+        assert_eq!((desk.questions_asked(), desk.own.len()), (0, 1), "{wish}");
+    }
+    for wish in [edit, "Read a.txt"] {
+        let mut desk = Desk::new(config(), &json!({}));
+        desk.prompt(wish);
+        desk.reply("fs/read_text_file", &json!({}));
+        assert!(desk.words().contains("has no \"content\""), "{}", desk.words());
+    }
+}
+
+#[test]
+fn an_output_without_its_beginning_says_so() {
+    let mut desk = Desk::new(config(), &json!({}));
+    desk.prompt("Run the command 'seq 1 200000'");
+    desk.allow();
+    desk.reply("terminal/create", &json!({ "terminalId": "t" }));
+    desk.reply("terminal/wait_for_exit", &json!({ "exitCode": 0 }));
+    desk.reply("terminal/output", &json!({ "output": "1905\n41906\n41907\n", "truncated": true }));
+    let updates = desk.updates();
+    let done = updates.iter().find(|update| update["status"] == "completed").expect("it is done");
+    let told = "[the beginning is missing: only the last 12 bytes were kept]\n41906\n41907\n";
+    assert_eq!(done["content"][0]["content"]["text"], told);
+    assert_eq!(done["rawOutput"], json!({ "exitCode": 0, "output": told, "truncated": true }));
 }

@@ -367,3 +367,17 @@ fn whatever_an_mcp_tool_answers_is_told() {
         assert_eq!(last["content"][0]["content"]["text"], told, "{answer}");
     }
 }
+
+#[test]
+fn a_prompt_that_the_provider_did_not_take_is_marked() {
+    let mut desk = desk();
+    let prompt = desk.prompt("Look at this");
+    desk.thinks([Thought::End(ThoughtEnd::Rejected("bad picture".to_owned()))]);
+    let message = desk.answer(prompt)["error"]["message"].as_str().unwrap_or_default();
+    assert!(message.contains("bad picture") && message.contains("without this prompt"), "{message}");
+    let kept = desk.stored.as_ref().expect("it is kept");
+    assert!(kept.rounds[0].refused);
+    desk.prompt("Go on");
+    let (_, question) = desk.questions.last().expect("a question");
+    assert!(question.rounds[0].refused && !question.rounds[1].refused);
+}

@@ -36,6 +36,15 @@ fn a_server_that_dies_in_a_call_fails_the_call_and_nothing_else() {
     let last = talk.updates().into_iter().rfind(|update| update["toolCallId"] == call["toolCallId"]).cloned();
     assert_eq!(last.expect("its end")["status"], "failed");
     assert!(talk.words().contains("no ground below"), "{}", talk.words());
+    assert!(talk.words().contains("of the MCP server \"mortal\""), "{}", talk.words());
+    for _ in 0..2 {
+        talk.prompt(&session, "Call the tool leap of the server mortal");
+    }
+    let words = talk.words();
+    assert_eq!(words.matches("MCP server \"mortal\" cannot be used: ").count(), 1, "{words}");
+    assert!(words.contains("No MCP server of this session offers a tool \"leap\""), "{words}");
+    let calls = talk.updates().into_iter().filter(|update| update["name"] == "mcp__mortal__leap").count();
+    assert_eq!(calls, 1, "its tools are gone with it");
     let done = talk.prompt(&session, "Call the tool ping of the server stub");
     assert_eq!(done["result"]["stopReason"], "end_turn", "{done}");
     assert!(talk.words().contains("pong"), "{}", talk.words());
