@@ -322,3 +322,23 @@ async fn two_proxies_never_share_a_spool() {
     assert!(error.to_string().contains("--spool"), "{error}");
     stage.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sessions_that_a_client_makes_up_leave_nothing_behind() {
+    let Some(stage) = Stage::set().await else { return };
+    let Stage { site, spool, .. } = &stage;
+    let visitor = Visitor::come(site).await;
+    for number in 0..200 {
+        visitor.client.cancel(&format!("made-up-{number}")).await;
+    }
+    let session = visitor.open().await;
+    visitor.says(&session, "count 1").await;
+    let files = || std::fs::read_dir(spool.path()).expect("a folder").flatten();
+    let spooled =
+        || files().filter(|file| file.path().extension().is_some_and(|end| end == "ndjson")).count();
+    assert!(site.nats.report().sessions == 1 && spooled() <= 1, "{:?}", site.nats.report());
+    visitor.leave().await;
+    let gone = || site.nats.report().sessions == 0 && spooled() == 0;
+    until(gone, || format!("{:?}", site.nats.report())).await;
+    stage.stop().await;
+}
