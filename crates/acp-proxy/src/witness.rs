@@ -97,6 +97,11 @@ impl Reasons {
         all.insert(tool_call.to_owned(), reason.to_owned());
     }
 
+    /// Whether the two are shared.
+    pub(crate) fn is(&self, other: &Reasons) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// It has come.
     pub(crate) fn take(&self, tool_call: &str) -> Option<String> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(tool_call)

@@ -13,6 +13,7 @@ use tokio::sync::oneshot;
 
 use super::hub::Nats;
 use super::ledger::json;
+use super::owners::{Claimed, Hold};
 use super::payload::{Control, Controlled, Op};
 use super::publisher::{Item, What};
 use crate::event::{Body, Decider, VERSION};
@@ -38,6 +39,7 @@ impl Witness for Nats {
             told: Vec::new(),
             gate: Arc::new(Gate::new(MOST_WAITING)),
             desk,
+            holds: HashMap::new(),
             over: false,
         })
     }
@@ -49,6 +51,8 @@ struct Ear {
     told: Vec<Told>,
     gate: Arc<Gate>,
     desk: Desk,
+    /// Sessions that this conversation has, and with nothing those that are another's.
+    holds: HashMap<Arc<str>, Option<Hold>>,
     over: bool,
 }
 
@@ -64,7 +68,12 @@ enum Desk {
 impl Ear {
     fn tell(&mut self, at: Instant) {
         self.gate.enter(self.told.len());
-        for (session, mut body) in self.told.drain(..) {
+        let mut told = std::mem::take(&mut self.told);
+        for (session, mut body) in told.drain(..) {
+            let Some(hold) = self.hold(&session, &body) else {
+                self.gate.leave(1);
+                continue;
+            };
             let closed = matches!(body, Body::Closed(_));
             match &mut self.desk {
                 Desk::Queue { reasons, asked } => explain(reasons, asked, &mut body),
@@ -74,7 +83,8 @@ impl Ear {
                 }
                 Desk::Client { reins, sessions } => {
                     if !sessions.contains_key(&session) && sessions.len() < MOST_SESSIONS {
-                        let listening = Listening::begin(&self.nats, session.clone(), reins.clone());
+                        let listening =
+                            Listening::begin(&self.nats, session.clone(), reins.clone(), hold.clone());
                         sessions.insert(session.clone(), listening);
                         sessions.values().for_each(|listening| listening.neighbours(sessions.len()));
                     }
@@ -82,7 +92,44 @@ impl Ear {
             }
             let item = Item { at, what: What::Body(body), gate: Some(self.gate.clone()) };
             self.nats.put(&session, item);
+            if closed {
+                self.nats.shared.owners.release(&session, &hold);
+                self.holds.remove(&session);
+            }
         }
+        self.told = told;
+    }
+
+    /// What this conversation has of a session that something happens in; nothing when the session is another's.
+    fn hold(&mut self, session: &Arc<str>, body: &Body) -> Option<Hold> {
+        match self.holds.get(session) {
+            Some(Some(hold)) if !hold.is_lost() => return Some(hold.clone()),
+            // It may be free again when something begins.
+            Some(_) if !matches!(body, Body::Session(_) | Body::TurnStart(_)) => return None,
+            _ => {}
+        }
+        let queue = match &self.desk {
+            Desk::Queue { reasons, .. } => Some(reasons),
+            Desk::Client { .. } => None,
+        };
+        // Whoever loads a session means the one that there is.
+        let anyones = matches!(body, Body::Session(opened) if opened.method != "session/new" && opened.method != "session/fork");
+        let hold = match self.nats.shared.owners.claim(session, queue, anyones) {
+            Claimed::Free(hold) => Some(hold),
+            Claimed::From(hold) => {
+                self.nats.put(session, Item { at: Instant::now(), what: What::Taken, gate: None });
+                Some(hold)
+            }
+            Claimed::Taken => None,
+        };
+        if hold.is_none() && !self.holds.contains_key(session) {
+            let words = format!(
+                "nothing of a session {session:?} is published: another connection has a session of that name. An agent must give each session a name of its own, also in another process"
+            );
+            self.nats.shared.say(Level::Error, &words);
+        }
+        self.holds.insert(session.clone(), hold.clone());
+        hold
     }
 }
 
@@ -96,10 +143,11 @@ impl Hearing for Ear {
             Side::Agent => Direction::AgentToClient,
         };
         self.narrator.hear(dir, frame, &mut self.told);
-        if self.nats.shared.is_live()
-            && let Some((session, _)) = self.told.first()
+        let live = self.nats.shared.is_live().then(|| self.told.first().cloned()).flatten();
+        if let Some((session, body)) = live
+            && self.hold(&session, &body).is_some()
         {
-            self.nats.shared.publish_live(session, frame.raw());
+            self.nats.shared.publish_live(&session, frame.raw());
         }
         self.tell(at);
     }
@@ -117,6 +165,11 @@ impl Hearing for Ear {
             self.tell(Instant::now());
             if let Desk::Client { sessions, .. } = &mut self.desk {
                 sessions.clear();
+            }
+            for (session, hold) in self.holds.drain() {
+                if let Some(hold) = hold {
+                    self.nats.shared.owners.release(&session, &hold);
+                }
             }
         }
     }
@@ -161,7 +214,7 @@ struct Listening {
 }
 
 impl Listening {
-    fn begin(nats: &Nats, session: Arc<str>, reins: Reins) -> Listening {
+    fn begin(nats: &Nats, session: Arc<str>, reins: Reins, hold: Hold) -> Listening {
         let (nats, count) = (nats.clone(), Arc::new(std::sync::atomic::AtomicUsize::new(1)));
         let sessions = count.clone();
         let (here, mut gone) = oneshot::channel();
@@ -181,6 +234,10 @@ impl Listening {
                     _ = &mut gone => return,
                 };
                 let Some(message) = message else { return };
+                // Whoever has it now answers.
+                if hold.is_lost() || nats.is_taken_over(&session).await {
+                    return;
+                }
                 let count = sessions.load(std::sync::atomic::Ordering::Relaxed);
                 let done = obey(&session, &reins, count, &message).await;
                 shared.controlled(message, None, done).await;

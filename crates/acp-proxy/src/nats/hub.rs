@@ -17,6 +17,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use super::clock::Epochs;
 use super::connect::{Access, AccessError, Standing};
 use super::ledger::Claim;
+use super::owners::Owners;
 use super::private;
 use super::publisher::{Item, Publisher, What};
 use super::room::Trouble;
@@ -129,6 +130,7 @@ pub(super) struct Shared {
     live: Option<mpsc::Sender<(String, bytes::Bytes)>>,
     /// Why no tasks are taken.
     pub(super) trouble: watch::Sender<Trouble>,
+    pub(super) owners: Owners,
 }
 
 /// The last event of a session, as far as its place.
@@ -139,11 +141,17 @@ pub(super) struct LastEvent {
     pub(super) seq: u64,
 }
 
+/// Where the publisher of a session is reached.
+struct Inbox {
+    items: mpsc::UnboundedSender<Item>,
+    epoch: u64,
+}
+
 /// A proxy's side of NATS. Clones share it.
 #[derive(Clone)]
 pub struct Nats {
     pub(super) shared: Arc<Shared>,
-    sessions: Arc<Mutex<HashMap<Arc<str>, mpsc::UnboundedSender<Item>>>>,
+    sessions: Arc<Mutex<HashMap<Arc<str>, Inbox>>>,
     fatal: watch::Receiver<Option<String>>,
     _lock: Arc<std::fs::File>,
 }
@@ -203,6 +211,7 @@ impl Nats {
             open,
             live,
             trouble: watch::Sender::default(),
+            owners: Owners::default(),
         });
         tokio::spawn(opening::open_up(shared.clone(), left, raw, tell_open, tell_fatal, settings.replicas));
         Ok(Nats { shared, sessions: Arc::default(), fatal, _lock: Arc::new(lock) })
@@ -294,7 +303,7 @@ impl Nats {
     pub(super) fn put(&self, session: &Arc<str>, item: Item) {
         let mut sessions = self.sessions();
         let item = match sessions.get(session) {
-            Some(known) => match known.send(item) {
+            Some(known) => match known.items.send(item) {
                 Ok(()) => return,
                 Err(mpsc::error::SendError(item)) => item,
             },
@@ -306,13 +315,13 @@ impl Nats {
 
     fn open_session(
         &self,
-        sessions: &mut HashMap<Arc<str>, mpsc::UnboundedSender<Item>>,
+        sessions: &mut HashMap<Arc<str>, Inbox>,
         name: &Arc<str>,
     ) -> mpsc::UnboundedSender<Item> {
         let (inbox, items) = mpsc::unbounded_channel();
         let standing = self.shared.open.clone();
-        let publisher =
-            Publisher::new(self.shared.clone(), name.clone(), self.shared.epochs.next(), standing);
+        let epoch = self.shared.epochs.next();
+        let publisher = Publisher::new(self.shared.clone(), name.clone(), epoch, standing);
         let (all, own) = (self.sessions.clone(), name.clone());
         tokio::spawn(publisher.run(items, move |items| {
             let mut sessions = all.lock().unwrap_or_else(PoisonError::into_inner);
@@ -324,11 +333,16 @@ impl Nats {
             sessions.remove(&own);
             true
         }));
-        sessions.insert(name.clone(), inbox.clone());
+        sessions.insert(name.clone(), Inbox { items: inbox.clone(), epoch });
         inbox
     }
 
-    fn sessions(&self) -> MutexGuard<'_, HashMap<Arc<str>, mpsc::UnboundedSender<Item>>> {
+    /// The epoch of a session that is published here.
+    pub(super) fn epoch_of(&self, session: &str) -> Option<u64> {
+        self.sessions().get(session).map(|inbox| inbox.epoch)
+    }
+
+    fn sessions(&self) -> MutexGuard<'_, HashMap<Arc<str>, Inbox>> {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

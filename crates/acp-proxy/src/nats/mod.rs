@@ -13,6 +13,7 @@ mod hear;
 mod hub;
 mod ledger;
 mod neighbour;
+mod owners;
 pub mod payload;
 mod private;
 mod publisher;

@@ -60,6 +60,8 @@ pub(super) enum What {
     },
     /// If a turn that was told of has not ended, it never will.
     GiveUp(String),
+    /// Another conversation has the session: how a turn that was told of ends is not seen here.
+    Taken,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

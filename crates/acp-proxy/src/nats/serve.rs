@@ -63,15 +63,32 @@ impl Workshop {
             match seat::open(&self.proxy, task, rules, work_dir, self.end.clone()).await {
                 // Somebody else has the place that was there.
                 Err(Refusal::Full) => {}
-                opened => return self.settle(opened?).await.map(Some),
+                opened => return self.settle(opened?, task).await.map(Some),
             }
         }
     }
 
     /// A session that is open here.
     fn here(&self, session: &str) -> Option<Arc<Seat>> {
-        let seat = self.seats().get(session).cloned();
-        seat.inspect(|seat| seat.touch())
+        let seat = self.seats().get(session).cloned()?;
+        if !self.has_session(&seat) {
+            self.abandon(&seat);
+            return None;
+        }
+        seat.touch();
+        Some(seat)
+    }
+
+    /// Whether a seat's session is its own: neither another's of the same name, nor loaded by a client since.
+    pub(super) fn has_session(&self, seat: &Seat) -> bool {
+        self.shared().owners.is_of(&seat.session, &seat.reasons)
+    }
+
+    /// Gives up a seat whose session somebody else has.
+    pub(super) fn abandon(&self, seat: &Arc<Seat>) {
+        self.vacate(seat);
+        let seat = seat.clone();
+        tokio::spawn(async move { seat.leave(false).await });
     }
 
     /// Gives a task its seat: false when the seat was given up while the task waited for it.
@@ -102,8 +119,18 @@ impl Workshop {
     }
 
     /// Gives a new session its place, and looks after it.
-    async fn settle(self: &Arc<Self>, opened: Opened) -> Result<Arc<Seat>, Refusal> {
+    async fn settle(self: &Arc<Self>, opened: Opened, task: &Task) -> Result<Arc<Seat>, Refusal> {
         let Opened { seat, mut events, mut questions } = opened;
+        if !self.has_session(&seat) {
+            seat.leave(false).await;
+            if task.session.is_some() {
+                return Err(Refusal::Again("another connection has loaded its session".to_owned()));
+            }
+            return Err(Refusal::Never(format!(
+                "the agent gave the session id {:?}, which is in use: an agent must give each session an id of its own, also in another process",
+                seat.session
+            )));
+        }
         let subject = self.shared().subjects.control(&seat.session);
         let mut told = self.shared().client.subscribe(subject).await.map_err(|error| {
             Refusal::Again(format!("cannot listen for what session {:?} is told: {error}", seat.session))
@@ -131,6 +158,13 @@ impl Workshop {
 
     /// A session is told something.
     async fn control(self: &Arc<Self>, seat: &Arc<Seat>, message: Message) {
+        // Whoever has it now answers.
+        if !self.has_session(seat) || self.nats.is_taken_over(&seat.session).await {
+            if !seat.is_occupied() {
+                self.abandon(seat);
+            }
+            return;
+        }
         let done = match Control::parse(&message.payload) {
             Ok(control) => self.obey(seat, control).await,
             Err(why) => Err(why),

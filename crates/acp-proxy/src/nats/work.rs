@@ -324,6 +324,9 @@ impl Workshop {
         };
         self.finish(claim, end).await;
         delivery.ack().await;
+        if !self.has_session(seat) {
+            self.abandon(seat);
+        }
         self.close_surplus();
     }
 

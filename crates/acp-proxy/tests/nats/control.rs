@@ -106,6 +106,32 @@ async fn a_delivery_is_taken_over_only_where_the_server_wants_its_acknowledgemen
     stage.stop().await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_proxy_whose_session_was_taken_over_answers_for_it_no_more() {
+    let Some(stage) = Stage::set().await else { return };
+    let Stage { server, world, site, client, .. } = &stage;
+    world.loads.store(true, Ordering::Release);
+    submit(client, &task("t", "count 1")).await;
+    let of_task = result(client, "t").await.session.expect("a session");
+    let idle = Visitor::come(site).await;
+    let of_client = idle.open().await;
+    idle.says(&of_client, "count 2").await;
+    let spool = tempfile::tempdir().expect("a folder");
+    let second = Site::start(server, world, spool.path()).await;
+    for session in [&of_task, &of_client] {
+        served(client, session).await;
+        let visitor = Visitor::come(&second).await;
+        visitor.load(session).await;
+        visitor.says(session, "count 3").await;
+        until(|| second.nats.report().waiting == 0, || second.said()).await;
+        visitor.leave().await;
+        not_served(client, session).await;
+    }
+    idle.leave().await;
+    second.stop().await;
+    stage.stop().await;
+}
+
 /// Who serves a session, once somebody does.
 async fn served(client: &TaskClient, session: &str) -> Controlled {
     let began = Instant::now();

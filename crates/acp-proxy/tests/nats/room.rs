@@ -2,6 +2,8 @@
 
 use std::sync::atomic::Ordering;
 
+use acp_proxy::nats::payload::Op;
+
 use super::*;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -64,6 +66,64 @@ async fn a_task_waits_while_every_place_is_in_use() {
         assert_eq!(result(client, name).await.stop_reason, "end_turn", "{name}: {}", site.said());
     }
     assert_eq!((world.prompts(), site.nats.report().dead), (4, 0));
+    visitor.leave().await;
+    stage.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sessions_of_one_name_are_never_mixed() {
+    let Some(stage) = Stage::set().await else { return };
+    let Stage { world, site, client, .. } = &stage;
+    world.closes.store(true, Ordering::Release);
+    *world.name.lock().expect("whole") = Some("sess_1".to_owned());
+    submit(client, &task("e1", "wait")).await;
+    until(|| world.chunks.load(Ordering::Acquire) == 1, || site.said()).await;
+    // Another task, and a client: each with an agent of its own, which begins to count at one.
+    submit(client, &task("e2", "count 3")).await;
+    let refused = result(client, "e2").await;
+    assert_eq!(refused.stop_reason, "rejected");
+    let why = refused.error.expect("a reason");
+    assert!(why.get().contains("sess_1") && why.get().contains("in use"), "{why}");
+    let visitor = Visitor::come(site).await;
+    let session = visitor.open().await;
+    site.wait_for_words("nothing of a session \"sess_1\" is published").await;
+    visitor.says(&session, "count 5").await;
+    world.go.notify_one();
+    assert_eq!(result(client, "e1").await.stop_reason, "end_turn");
+    let told = story(client, "sess_1", 1).await;
+    assert_eq!(text_of(&told).0, "begun done", "{told:?}");
+    // Once it is free, the name is the next one's.
+    client.control("sess_1", Op::Close).await.expect("closed");
+    until(|| site.nats.report().sessions == 0, || site.said()).await;
+    visitor.says(&session, "count 2").await;
+    let told = story(client, "sess_1", 2).await;
+    assert_eq!(text_of(&told).0, format!("begun done{}", counted(2)));
+    assert_eq!(world.prompts(), 3);
+    visitor.leave().await;
+    stage.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_that_loads_the_session_of_a_task_has_it_from_then_on() {
+    let Some(stage) = Stage::set().await else { return };
+    let Stage { world, site, client, .. } = &stage;
+    world.loads.store(true, Ordering::Release);
+    submit(client, &task("t1", "wait")).await;
+    let session = session_of(client, "t1").await;
+    until(|| world.chunks.load(Ordering::Acquire) == 1, || site.said()).await;
+    let visitor = Visitor::come(site).await;
+    visitor.load(&session).await;
+    visitor.says(&session, "count 4").await;
+    world.go.notify_one();
+    let ended = result(client, "t1").await;
+    assert_eq!((ended.stop_reason.as_str(), ended.length), ("interrupted", 6), "{}", site.said());
+    submit(client, &Task { session: Some(session.clone()), ..task("t2", "count 1") }).await;
+    let refused = result(client, "t2").await.error.expect("a reason");
+    assert!(refused.get().contains("belongs to a client"), "{refused}");
+    visitor.says(&session, "count 3").await;
+    let told = story(client, &session, 2).await;
+    assert!(ends(&told).iter().all(|end| end.stop_reason == "end_turn"), "{told:?}");
+    assert_eq!(text_of(&told).0, format!("begun {}{}", counted(4), counted(3)));
     visitor.leave().await;
     stage.stop().await;
 }

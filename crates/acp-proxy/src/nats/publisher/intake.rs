@@ -44,6 +44,11 @@ impl Publisher {
                     self.waiter = (self.state != State::Fenced).then_some(ended);
                     self.closed = false;
                 }
+                What::Taken => {
+                    self.aggregator.flush(&mut out);
+                    self.number(std::mem::take(&mut out));
+                    (self.task, self.waiter) = (None, None);
+                }
                 What::GiveUp(why) => {
                     // The turn may have ended in this very batch.
                     self.aggregator.flush(&mut out);
