@@ -186,7 +186,7 @@ pub enum Action {
     /// The request arrives, but whoever sent it gets this `{result}` or `{error}` at once.
     Presume(Value),
     /// The agent's process ends with this code.
-    Exit(i32),
+    Exit(u8),
     /// The connection ends.
     Hangup,
     /// A child process is started that outlives the agent.

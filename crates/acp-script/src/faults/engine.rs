@@ -298,7 +298,7 @@ impl Faults {
             }
             Action::Presume(reply) => patient.after.extend(self.reply(patient, reply)),
             Action::Ids(style) => self.rename(patient, *style),
-            Action::Exit(code) => patient.become_one(Passage::Exit(*code)),
+            Action::Exit(code) => patient.become_one(Passage::Exit(i32::from(*code))),
             Action::Hangup => patient.become_one(Passage::Hangup),
             Action::Child => patient.before.push(Passage::Child),
             Action::Grandchild(text) => patient.before.push(Passage::Grandchild(text.clone())),

@@ -9,7 +9,7 @@ use super::Fault;
 pub enum SpecError {
     /// It is JSON, but not a fault.
     #[error("not a fault: {0}")]
-    Json(#[from] serde_json::Error),
+    Json(serde_json::Error),
     /// It is not in the short form either.
     #[error(
         "{0:?} is not a fault; write ACTION[=VALUE][@METHOD][#N], for instance drop@session/update#3, or JSON"
@@ -24,7 +24,7 @@ pub enum SpecError {
 /// answers; with `<` before it, that of an incoming frame.
 pub fn parse_spec(text: &str) -> Result<Fault, SpecError> {
     if text.trim_start().starts_with('{') {
-        return Ok(serde_json::from_str(text)?);
+        return serde_json::from_str(text).map_err(SpecError::Json);
     }
     let short = || SpecError::Short(text.to_owned());
     let (rest, number) = match text.rsplit_once('#') {
@@ -34,6 +34,7 @@ pub fn parse_spec(text: &str) -> Result<Fault, SpecError> {
         None => (text, None),
     };
     let (action, method) = match rest.split_once('@') {
+        Some((_, "" | "<")) => return Err(short()),
         Some((action, method)) => (action, Some(method)),
         None => (rest, None),
     };

@@ -157,5 +157,8 @@ fn a_short_spec_is_a_fault() {
     assert!(
         matches!(parse_spec("delay=200ms").unwrap().r#do[0], Action::Delay(Time(time)) if time.as_millis() == 200)
     );
-    assert!(parse_spec("dance").is_err());
+    for wrong in ["dance", "drop@", "drop@<", "exit=999"] {
+        let error = parse_spec(wrong).expect_err(wrong);
+        assert!(std::error::Error::source(&error).is_none(), "{wrong}: its message is whole");
+    }
 }
