@@ -298,10 +298,14 @@ fn transcript(path: &Path) -> Result<Recording, ReplayError> {
     let mut said = Vec::new();
     let mut notices = Vec::new();
     for (index, line) in bytes.split_inclusive(|byte| *byte == b'\n').enumerate() {
+        // Recordings of others may have no times: what has none follows at once.
+        let last = said.last().map_or(Duration::ZERO, |said: &Said| said.t);
         // A recording that was cut may end in the middle of a character.
         let entry = match std::str::from_utf8(line) {
             Ok(line) if line.trim().is_empty() => continue,
-            Ok(line) => Entry::parse(line.trim_end_matches(['\r', '\n'])).map_err(|flaw| flaw.to_string()),
+            Ok(line) => {
+                Entry::parse_at(line.trim_end_matches(['\r', '\n']), last).map_err(|flaw| flaw.to_string())
+            }
             Err(error) => Err(format!("it is not UTF-8: {error}")),
         };
         match entry {

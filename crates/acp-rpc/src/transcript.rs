@@ -56,9 +56,24 @@ impl Entry {
     /// # Errors
     /// When it is not an object with `t`, `dir` and one of `line`, `base64`, `frame`.
     pub fn parse(text: &str) -> Result<Self, EntryFlaw> {
+        Self::read(text, None)
+    }
+
+    /// The same, for recordings without times: an entry that has none is said to be of `at`.
+    ///
+    /// # Errors
+    /// When it is not an object with `dir` and one of `line`, `base64`, `frame`.
+    pub fn parse_at(text: &str, at: Duration) -> Result<Self, EntryFlaw> {
+        Self::read(text, Some(at))
+    }
+
+    fn read(text: &str, at: Option<Duration>) -> Result<Self, EntryFlaw> {
         let members = Members::read(text)?;
-        let t = members.t.ok_or(EntryFlaw::Missing("t"))?;
-        let t = seconds(t).ok_or(EntryFlaw::Bad { member: "t", must_be: "seconds, zero or more" })?;
+        let bad = EntryFlaw::Bad { member: "t", must_be: "seconds, zero or more" };
+        let t = match members.t {
+            Some(t) => seconds(t).ok_or(bad)?,
+            None => at.ok_or(EntryFlaw::Missing("t"))?,
+        };
         let dir = members.dir.ok_or(EntryFlaw::Missing("dir"))?;
         let dir = scan::decode(dir)
             .and_then(|dir| dir.parse().ok())

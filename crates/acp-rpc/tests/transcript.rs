@@ -49,3 +49,13 @@ fn a_bad_entry_says_what_it_lacks() {
         assert!(flaw.to_string().contains(why), "{text}: {flaw}");
     }
 }
+
+#[test]
+fn an_entry_without_a_time_can_be_given_one() {
+    let text = r#"{"dir":"c2a","line":"hello"}"#;
+    assert_eq!(Entry::parse(text), Err(EntryFlaw::Missing("t")));
+    let at = Duration::from_millis(1500);
+    assert_eq!(Entry::parse_at(text, at).map(|entry| entry.t), Ok(at));
+    let timed = r#"{"t":2,"dir":"c2a","line":"hello"}"#;
+    assert_eq!(Entry::parse_at(timed, at).map(|entry| entry.t), Ok(Duration::from_secs(2)));
+}
