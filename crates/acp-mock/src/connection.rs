@@ -53,6 +53,7 @@ pub(crate) async fn converse(
         held: VecDeque::new(),
         tongue,
         watch,
+        kept: 0,
         link,
     };
     conversation.run(heard).await
@@ -67,6 +68,8 @@ struct Conversation {
     held: VecDeque<Frame>,
     tongue: Tongue,
     watch: Watch,
+    /// How much of the agent's journal is in its file.
+    kept: usize,
     link: Link,
 }
 
@@ -82,6 +85,8 @@ enum Progress {
 impl Conversation {
     async fn run(mut self, mut heard: mpsc::UnboundedReceiver<HubEvent>) -> Ending {
         let ending = loop {
+            // What a client has an answer to is in the journal.
+            self.watch.keep(self.player.agent().journal(), &mut self.kept);
             let progress = self.act().await;
             if let Progress::Over(ending) = progress {
                 break ending;
@@ -106,7 +111,6 @@ impl Conversation {
         };
         let _ = self.link.tx.finish().await;
         self.hub.close().await;
-        self.watch.keep(self.player.agent().journal());
         let complaints = self.player.agent().complaints();
         complaints.iter().for_each(|complaint| eprintln!("acp mock: not as the script says: {complaint}"));
         if ending == Ending::Gone && !complaints.is_empty() { Ending::Unverified } else { ending }

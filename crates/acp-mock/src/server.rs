@@ -1,5 +1,6 @@
 //! The server: listens, and gives every connection an agent of its own.
 
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
@@ -68,6 +69,14 @@ pub enum ServeError {
     /// Own standard streams.
     #[error("cannot use standard input and output: {0}")]
     Stdio(io::Error),
+    /// The journal.
+    #[error("cannot write the journal {}: {error}", path.display())]
+    Journal {
+        /// Where.
+        path: PathBuf,
+        /// Why not.
+        error: io::Error,
+    },
     /// The recording.
     #[error(transparent)]
     Record(#[from] acp_link::tap::TapError),
@@ -80,17 +89,19 @@ pub struct Server {
     base: u64,
     connections: AtomicU64,
     tap: Option<Tap>,
+    journal: Option<Arc<File>>,
     /// Standard output as it was before the link took it, where a fault needs it.
     stdout: OnceLock<Arc<OwnedFd>>,
 }
 
 impl Server {
-    /// Opens the state folder and the recording.
+    /// Opens the state folder, the journal and the recording.
     pub fn new(settings: Settings) -> Result<Self, ServeError> {
         let store = match &settings.state_dir {
             Some(folder) => Store::in_folder(folder)?,
             None => Store::in_memory(),
         };
+        let journal = settings.journal.as_ref().map(open_journal).transpose()?;
         let tap = settings.record.as_ref().map(Tap::create).transpose()?;
         let base = match settings.seed {
             // Sessions of an earlier run with the same seed keep their ids to themselves.
@@ -103,6 +114,7 @@ impl Server {
             base,
             connections: AtomicU64::new(0),
             tap,
+            journal,
             stdout: OnceLock::new(),
         })
     }
@@ -127,7 +139,7 @@ impl Server {
         let player = Player::new(agent, &self.settings.faults, seed);
         let watch = Watch {
             verbose: self.settings.verbose,
-            journal: self.settings.journal.clone(),
+            journal: self.journal.clone(),
             stdout: self.stdout.get().cloned(),
         };
         let tongue = Tongue::new(self.settings.speak, self.options(&agent_prefix));
@@ -237,6 +249,11 @@ impl Listener {
             }
         }
     }
+}
+
+fn open_journal(path: &PathBuf) -> Result<Arc<File>, ServeError> {
+    let opened = OpenOptions::new().create(true).append(true).open(path);
+    opened.map(Arc::new).map_err(|error| ServeError::Journal { path: path.clone(), error })
 }
 
 fn nanos() -> u64 {

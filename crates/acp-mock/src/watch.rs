@@ -1,9 +1,8 @@
 //! What is told about a connection besides serving it.
 
-use std::fs::OpenOptions;
+use std::fs::File;
 use std::io::Write;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use acp_rpc::{Frame, Reply, View};
@@ -15,7 +14,7 @@ pub(crate) struct Watch {
     /// Every frame in a few words on standard error.
     pub(crate) verbose: bool,
     /// What the client did, one JSON line per frame.
-    pub(crate) journal: Option<PathBuf>,
+    pub(crate) journal: Option<Arc<File>>,
     /// The real standard output, for grandchildren.
     pub(crate) stdout: Option<Arc<OwnedFd>>,
 }
@@ -36,17 +35,22 @@ impl Watch {
         eprintln!("acp mock: {way} {what}{id}");
     }
 
-    /// Appends a connection's journal to the file.
-    pub(crate) fn keep(&self, journal: &Journal) {
-        let Some(path) = &self.journal else { return };
+    /// Appends what is new in a connection's journal to the file; `kept` says how much of it is there already.
+    pub(crate) fn keep(&self, journal: &Journal, kept: &mut usize) {
+        let Some(file) = &self.journal else { return };
+        let new = &journal.entries()[*kept..];
+        if new.is_empty() {
+            return;
+        }
+        *kept += new.len();
         let mut text = String::new();
-        for entry in journal.entries() {
+        for entry in new {
             text.push_str(&serde_json::to_string(entry).unwrap_or_default());
             text.push('\n');
         }
-        let written = OpenOptions::new().create(true).append(true).open(path);
-        if let Err(error) = written.and_then(|mut file| file.write_all(text.as_bytes())) {
-            eprintln!("acp mock: cannot write the journal {path:?}: {error}");
+        let mut file: &File = file;
+        if let Err(error) = file.write_all(text.as_bytes()) {
+            eprintln!("acp mock: cannot write the journal: {error}");
         }
     }
 }

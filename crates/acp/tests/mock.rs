@@ -200,3 +200,22 @@ fn a_script_is_followed_and_verified() {
     drop(mock.input.take());
     assert_eq!(mock.child.wait().unwrap().code(), Some(1), "the client prompted once instead of twice");
 }
+
+#[test]
+fn the_journal_is_written_as_it_comes_and_an_unwritable_one_is_said_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("journal.ndjson");
+    let mut mock = Mock::start(&["--stdio", "--dialect", "v1", "--journal", path.to_str().unwrap()]);
+    mock.ask(1, "initialize", json!({ "protocolVersion": 1 }));
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert!(text.contains("\"initialize\""), "{text}");
+    drop(mock);
+    let output = Command::new(env!("CARGO_BIN_EXE_acp"))
+        .args(["mock", "--stdio", "--journal", "/no/such/folder/journal"])
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(said.contains("cannot write the journal /no/such/folder/journal"), "{said}");
+}
