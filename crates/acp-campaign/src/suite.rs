@@ -108,25 +108,44 @@ fn gather(path: &Path, named: bool, found: &mut Vec<Source>) -> Result<(), Suite
     Ok(())
 }
 
-/// Writes every embedded suite into `into`; returns how many files were written.
-pub fn copy(into: &Path) -> Result<usize, SuiteError> {
-    let mut written = 0;
-    copy_dir(&EMBEDDED, into, &mut written)?;
-    Ok(written)
+/// What [`copy`] did.
+#[derive(Debug, Default)]
+pub struct Copied {
+    /// How many files now hold what the built-in ones do.
+    pub written: usize,
+    /// Files that were there and differ; they stay as they are unless they are to be overwritten.
+    pub left: Vec<PathBuf>,
 }
 
-fn copy_dir(dir: &Dir<'_>, into: &Path, written: &mut usize) -> Result<(), SuiteError> {
+/// Writes every embedded suite into `into`. Files that hold something else are left alone unless `force`.
+pub fn copy(into: &Path, force: bool) -> Result<Copied, SuiteError> {
+    let mut copied = Copied::default();
+    copy_dir(&EMBEDDED, into, force, &mut copied)?;
+    Ok(copied)
+}
+
+fn copy_dir(dir: &Dir<'_>, into: &Path, force: bool, copied: &mut Copied) -> Result<(), SuiteError> {
     for file in dir.files() {
         let target = into.join(file.path());
         let unwritable = |source| SuiteError::Unwritable { path: target.display().to_string(), source };
-        if let Some(parent) = target.parent() {
-            std::fs::create_dir_all(parent).map_err(unwritable)?;
+        match std::fs::read(&target) {
+            Ok(there) if there == file.contents() => {}
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(unwritable(error)),
+            Ok(_) if !force => {
+                copied.left.push(target);
+                continue;
+            }
+            _ => {
+                if let Some(parent) = target.parent() {
+                    std::fs::create_dir_all(parent).map_err(unwritable)?;
+                }
+                std::fs::write(&target, file.contents()).map_err(unwritable)?;
+            }
         }
-        std::fs::write(&target, file.contents()).map_err(unwritable)?;
-        *written += 1;
+        copied.written += 1;
     }
     for inner in dir.dirs() {
-        copy_dir(inner, into, written)?;
+        copy_dir(inner, into, force, copied)?;
     }
     Ok(())
 }

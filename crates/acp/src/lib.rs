@@ -13,6 +13,7 @@ pub mod commands;
 pub mod exit;
 pub mod install;
 pub mod isolate;
+pub mod out;
 pub mod outputs;
 pub mod progress;
 pub mod talk;
@@ -120,19 +121,27 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Man(args) => commands::man::run(&args),
     };
     outcome.unwrap_or_else(|error| {
+        if out::reader_left(&error) {
+            return ExitCode::from(exit::OK);
+        }
         eprintln!("acp: {error:#}");
         ExitCode::from(exit::FAULT)
     })
 }
 
-/// A reader that goes away (`acp … | head`) is no error: what it wanted to see, it has seen.
+/// What `println!` makes a panic of: a reader that goes away (`acp … | head`) is no error, and a full disk is a fault in
+/// words.
 fn let_readers_go() {
     let default = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
         let said = info.payload().downcast_ref::<String>().map(String::as_str).unwrap_or_default();
-        if said.starts_with("failed printing to stdout") && said.contains("Broken pipe") {
-            std::process::exit(i32::from(exit::OK));
+        match said.strip_prefix("failed printing to stdout: ") {
+            None => default(info),
+            Some(why) if why.contains("Broken pipe") => std::process::exit(i32::from(exit::OK)),
+            Some(why) => {
+                eprintln!("acp: cannot write to standard output: {why}");
+                std::process::exit(i32::from(exit::FAULT));
+            }
         }
-        default(info);
     }));
 }

@@ -202,3 +202,50 @@ fn requirements_are_listed_filtered_and_explained() {
     assert_eq!(wrong.status.code(), Some(2));
     assert!(stderr(&wrong).contains("there is no area"), "{}", stderr(&wrong));
 }
+
+#[test]
+fn a_recording_is_never_lost_to_what_is_made_of_it() {
+    let folder = Folder::new();
+    let whole = std::fs::read_to_string(recording()).expect("a recording");
+    let path = folder.write("r.ndjson", &whole);
+    let name = path.to_str().expect("a path");
+    let report = lint(&path, &["--out", name]);
+    assert_eq!(report.status.code(), Some(2), "{}", stderr(&report));
+    assert_eq!(std::fs::read_to_string(&path).expect("the recording"), whole);
+
+    let redacted = lint(&path, &["--redact", "--out", name]);
+    assert_eq!(redacted.status.code(), Some(0), "{}", stderr(&redacted));
+    let copy = std::fs::read_to_string(&path).expect("the copy");
+    assert_eq!(copy.lines().count(), whole.lines().count());
+
+    let damaged = format!("{whole}not a line\n");
+    let path = folder.write("d.ndjson", &damaged);
+    let refused = lint(&path, &["--redact", "--out", path.to_str().expect("a path")]);
+    assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
+    assert_eq!(std::fs::read_to_string(&path).expect("the recording"), damaged);
+}
+
+#[test]
+fn a_recording_without_times_is_judged_and_shown() {
+    let folder = Folder::new();
+    let timed = std::fs::read_to_string(recording()).expect("a recording");
+    let untimed = timed.lines().map(|line| {
+        let mut entry: serde_json::Value = serde_json::from_str(line).expect("JSON");
+        entry.as_object_mut().expect("an object").remove("t");
+        format!("{entry}\n")
+    });
+    let path = folder.write("untimed.ndjson", untimed.collect::<String>());
+    let judged = lint(&path, &["--stats"]);
+    assert_eq!(judged.status.code(), Some(0), "{}", stdout(&judged));
+    assert!(stdout(&judged).contains("has no times"), "{}", stdout(&judged));
+    let shown = acp(&["replay", path.to_str().expect("a path")]);
+    assert_eq!(shown.status.code(), Some(0), "{}", stderr(&shown));
+}
+
+#[test]
+fn the_numbers_stand_in_columns() {
+    let text = stdout(&acp(&["lint", &recording(), "--stats"]));
+    let table: Vec<&str> = text.lines().skip_while(|line| !line.starts_with("seconds ")).collect();
+    let rows: Vec<&&str> = table.iter().take_while(|line| !line.is_empty()).collect();
+    assert!(rows.len() > 3 && rows.iter().all(|row| row.len() == rows[0].len()), "{text}");
+}

@@ -14,6 +14,8 @@ pub struct Args {
 
 /// Writes the completion script to standard output.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    clap_complete::generate(args.shell, &mut crate::Cli::command(), "acp", &mut std::io::stdout());
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut crate::Cli::command(), "acp", &mut script);
+    crate::out::print(script)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -24,6 +24,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             .clone()
             .name(format!("acp-{name}")),
     };
-    clap_mangen::Man::new(page).render(&mut std::io::stdout())?;
+    let mut text = Vec::new();
+    clap_mangen::Man::new(page).render(&mut text)?;
+    crate::out::print(text)?;
     Ok(ExitCode::SUCCESS)
 }

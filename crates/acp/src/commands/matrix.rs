@@ -1,6 +1,5 @@
 //! `acp matrix RESULTS.json…`
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -46,20 +45,14 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         _ => MatrixFormat::Markdown,
     };
     let text = Matrix::of(&results, rows).render(format)?;
-    match &args.out {
-        Some(path) => {
-            std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
-        }
-        // A reader that went away (`| head`) is no error.
-        None => match std::io::stdout().write_all(text.as_bytes()) {
-            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {}
-            other => other?,
-        },
-    }
+    crate::out::write(args.out.as_deref(), text)?;
     Ok(ExitCode::SUCCESS)
 }
 
 fn read_all(args: &Args) -> anyhow::Result<(Vec<Results>, Vec<Row>)> {
+    if let Some(path) = &args.out {
+        crate::out::check_not_among(path, &args.results)?;
+    }
     let mut results = Vec::new();
     for path in &args.results {
         let read = read(path)?;

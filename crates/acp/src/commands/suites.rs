@@ -1,7 +1,7 @@
 //! `acp suites list|check|copy`
 
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use acp_campaign::suite;
@@ -29,6 +29,9 @@ enum Action {
     Copy {
         /// The folder
         dir: PathBuf,
+        /// Overwrite files that were changed
+        #[arg(long)]
+        force: bool,
     },
     /// Print the JSON Schema of test files, for editors
     Schema,
@@ -39,10 +42,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let outcome = match &args.action {
         Action::List => list(),
         Action::Check { paths } => check(paths),
-        Action::Copy { dir } => suite::copy(dir).map(|written| {
-            eprintln!("wrote {written} test files into {}", dir.display());
-            exit::OK
-        }),
+        Action::Copy { dir, force } => copy(dir, *force),
         Action::Schema => {
             print!("{}", include_str!("../../../../schemas/jsont.schema.json"));
             Ok(exit::OK)
@@ -55,10 +55,26 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 fn list() -> Result<u8, acp_campaign::SuiteError> {
-    for name in suite::names() {
-        println!("{name:<10} {} tests", suite::embedded(&name)?.len());
+    let names = suite::names();
+    let width = names.iter().map(String::len).max().unwrap_or(0);
+    for name in names {
+        println!("{name:<width$}  {} tests", suite::embedded(&name)?.len());
     }
     Ok(exit::OK)
+}
+
+/// Files that a person changed are named and left alone.
+fn copy(dir: &Path, force: bool) -> Result<u8, acp_campaign::SuiteError> {
+    let copied = suite::copy(dir, force)?;
+    eprintln!("wrote {} files into {}", copied.written, dir.display());
+    for path in &copied.left {
+        eprintln!("acp suites: {} was changed and stays as it is", path.display());
+    }
+    if copied.left.is_empty() {
+        return Ok(exit::OK);
+    }
+    eprintln!("acp suites: --force overwrites what was changed");
+    Ok(exit::USAGE)
 }
 
 fn check(paths: &[PathBuf]) -> Result<u8, acp_campaign::SuiteError> {

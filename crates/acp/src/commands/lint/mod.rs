@@ -7,13 +7,10 @@ mod redact;
 mod sarif;
 mod text;
 
-use std::fs::File;
-use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use acp_rules::{Ending, Severity};
-use anyhow::Context as _;
 
 use crate::exit;
 use read::Judged;
@@ -68,6 +65,10 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.redact {
         return redact::run(&args.files, args.out.as_deref());
     }
+    if let Some(Err(error)) = args.out.as_ref().map(|path| crate::out::check_not_among(path, &args.files)) {
+        eprintln!("acp lint: {error}");
+        return Ok(ExitCode::from(exit::USAGE));
+    }
     let ending = match (args.cut, args.agent_exited) {
         (true, _) => Ending::Cut,
         (_, true) => Ending::AgentExited,
@@ -86,7 +87,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Format::Sarif => sarif::write(&mut buffer, &judged)?,
         Format::Junit => junit::write(&mut buffer, &judged)?,
     }
-    emit(args.out.as_deref(), &buffer)?;
+    crate::out::write(args.out.as_deref(), &buffer)?;
     if args.format != Format::Text || args.out.is_some() {
         for problem in judged.iter().flat_map(Judged::problem_lines) {
             eprintln!("acp lint: {problem}");
@@ -101,15 +102,4 @@ fn code(judged: &[Judged]) -> u8 {
         return exit::USAGE;
     }
     if judged.iter().any(|file| file.errors > 0) { exit::FAILED } else { exit::OK }
-}
-
-fn emit(out: Option<&std::path::Path>, text: &[u8]) -> anyhow::Result<()> {
-    let Some(path) = out else {
-        return match std::io::stdout().lock().write_all(text) {
-            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-            other => other.context("cannot write to standard output"),
-        };
-    };
-    let mut file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
-    file.write_all(text).with_context(|| format!("cannot write {}", path.display()))
 }

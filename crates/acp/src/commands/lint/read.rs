@@ -119,12 +119,7 @@ impl Clock {
     /// Reads an entry; one without a time comes a moment after the one before.
     fn entry(&mut self, line: &str) -> Result<Entry, EntryFlaw> {
         let entry = match Entry::parse(line) {
-            Err(EntryFlaw::Missing("t")) => {
-                let at = (self.last + STEP).as_secs_f64();
-                let rest =
-                    line.trim_start().trim_start_matches('\u{feff}').strip_prefix('{').unwrap_or_default();
-                Entry::parse(&format!("{{\"t\":{at:?},{rest}"))?
-            }
+            Err(EntryFlaw::Missing("t")) => Entry::parse_at(line, self.last + STEP)?,
             other => {
                 self.timed |= other.is_ok();
                 other?

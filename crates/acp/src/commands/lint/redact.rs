@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::LazyLock;
+use std::time::Duration;
 
 use acp_rpc::transcript::Entry;
 use anyhow::Context as _;
@@ -12,6 +13,7 @@ use regex::Regex;
 use serde_json::Value;
 
 use crate::exit;
+use crate::out::{self, Whole};
 
 /// Stands for a home folder while secrets are taken out. No text of a frame has it: JSON escapes control characters.
 const HOME: &str = "\u{1}home\u{1}";
@@ -36,18 +38,36 @@ pub(super) fn run(files: &[PathBuf], out: Option<&Path>) -> anyhow::Result<ExitC
             return Ok(ExitCode::from(exit::USAGE));
         }
     };
-    let mut sink: Box<dyn Write> = match out {
-        Some(path) => Box::new(BufWriter::new(
-            File::create(path).with_context(|| format!("cannot write {}", path.display()))?,
-        )),
-        None => Box::new(std::io::stdout().lock()),
+    let left_out = match out {
+        None => match copy(source, &mut std::io::stdout().lock(), file) {
+            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => 0,
+            copied => copied.context("cannot write to standard output")?,
+        },
+        Some(path) => {
+            let mut sink = BufWriter::new(Whole::create(path)?);
+            let left_out =
+                copy(source, &mut sink, file).with_context(|| format!("cannot write {}", path.display()))?;
+            if left_out > 0 && out::check_not_among(path, files).is_err() {
+                eprintln!("acp lint: {} stays as it is; name another file with --out", path.display());
+                return Ok(ExitCode::from(exit::USAGE));
+            }
+            sink.into_inner().map_err(std::io::IntoInnerError::into_error)?.finish()?;
+            left_out
+        }
     };
-    let mut left_out = 0_usize;
-    for (number, line) in source.lines().enumerate() {
-        let line = line.ok().filter(|line| !line.trim().is_empty());
-        let Some(line) = line else { continue };
-        match redacted(&line) {
-            Some(copy) => writeln!(sink, "{copy}").context("cannot write the copy")?,
+    Ok(ExitCode::from(if left_out > 0 { exit::USAGE } else { exit::OK }))
+}
+
+/// Copies line by line; returns how many could not be read.
+fn copy(source: impl BufRead, sink: &mut impl Write, file: &Path) -> std::io::Result<usize> {
+    let mut left_out = 0;
+    for (number, line) in source.split(b'\n').enumerate() {
+        let line = line?;
+        if line.trim_ascii().is_empty() {
+            continue;
+        }
+        match std::str::from_utf8(&line).ok().and_then(redacted) {
+            Some(copy) => writeln!(sink, "{copy}")?,
             None => {
                 left_out += 1;
                 eprintln!(
@@ -58,15 +78,13 @@ pub(super) fn run(files: &[PathBuf], out: Option<&Path>) -> anyhow::Result<ExitC
             }
         }
     }
-    sink.flush().context("cannot write the copy")?;
-    Ok(ExitCode::from(if left_out > 0 { exit::USAGE } else { exit::OK }))
+    sink.flush()?;
+    Ok(left_out)
 }
 
 /// One line of the copy.
 fn redacted(line: &str) -> Option<String> {
-    let untimed = !line.contains("\"t\"");
-    let timed = if untimed { line.replacen('{', "{\"t\":0,", 1) } else { line.to_owned() };
-    let entry = Entry::parse(&timed).ok()?;
+    let entry = Entry::parse_at(line, Duration::ZERO).ok()?;
     let Ok(text) = std::str::from_utf8(&entry.line) else {
         return Some(Entry { line: "[redacted: not text]".into(), ..entry }.to_json_line());
     };

@@ -86,18 +86,18 @@ fn numbers(out: &mut impl Write, stats: &Stats, timed: bool) -> Result<()> {
     if !timed {
         return writeln!(out, "the transcript has no times: no latencies\n");
     }
-    writeln!(out, "{:36} {:>7} {:>10} {:>10} {:>10}", "seconds", "count", "p50", "p95", "max")?;
-    spread(out, "prompt to first chunk", &stats.first_chunk)?;
-    spread(out, "turn", &stats.turns)?;
-    for ((method, asker), one) in &stats.latency {
-        spread(out, &format!("{method} (by the {asker})"), one)?;
+    let mut rows: Vec<(String, &Spread)> =
+        vec![("prompt to first chunk".to_owned(), &stats.first_chunk), ("turn".to_owned(), &stats.turns)];
+    let latencies = stats.latency.iter();
+    rows.extend(latencies.map(|((method, asker), one)| (format!("{method} (by the {asker})"), one)));
+    let width = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+    writeln!(out, "{:width$} {:>7} {:>10} {:>10} {:>10}", "seconds", "count", "p50", "p95", "max")?;
+    for (name, spread) in rows {
+        let at = |part| spread.quantile(part).as_secs_f64();
+        let (count, half, most, all) = (spread.count(), at(0.5), at(0.95), at(1.0));
+        writeln!(out, "{name:width$} {count:>7} {half:>10.4} {most:>10.4} {all:>10.4}")?;
     }
     writeln!(out)
-}
-
-fn spread(out: &mut impl Write, name: &str, spread: &Spread) -> Result<()> {
-    let at = |part| spread.quantile(part).as_secs_f64();
-    writeln!(out, "{name:36} {:>7} {:>10.4} {:>10.4} {:>10.4}", spread.count(), at(0.5), at(0.95), at(1.0))
 }
 
 fn covered(out: &mut impl Write, file: &Judged) -> Result<()> {
