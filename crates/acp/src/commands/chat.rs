@@ -40,13 +40,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     drop(sane);
     let code = match outcome {
         Ok(code) => code,
-        Err(trouble) => {
-            if args.talk.json {
-                json::line(&mut std::io::stdout().lock(), &json::error(&format!("{:#}", trouble.error)))?;
-            }
-            eprintln!("acp: {:#}", trouble.error);
-            trouble.code
-        }
+        Err(trouble) => trouble.tell(args.talk.json)?,
     };
     runtime.shutdown_background();
     Ok(ExitCode::from(code))
@@ -68,7 +62,7 @@ async fn chat(args: &Args) -> Result<u8, Trouble> {
         attached,
         interrupts,
     };
-    chat.greet(&history).map_err(Trouble::fault)?;
+    chat.greet(&history).map_err(Trouble::output)?;
     let outcome = chat.run().await;
     chat.talk.close().await;
     outcome
@@ -102,11 +96,16 @@ impl Chat {
         loop {
             let line = match self.next_line().await? {
                 Typed::Line(line) => line.trim().to_owned(),
+                Typed::Unreadable(number, line) => {
+                    return Err(Trouble::usage(anyhow!(
+                        "line {number} of the input is not UTF-8 text: {line:?}; what follows was not sent"
+                    )));
+                }
                 Typed::End => return Ok(exit::OK),
                 Typed::Interrupted if warned => return Ok(exit::OK),
                 Typed::Interrupted => {
                     warned = true;
-                    self.view.note("Ctrl-C again quits").map_err(Trouble::fault)?;
+                    self.view.note("Ctrl-C again quits").map_err(Trouble::output)?;
                     continue;
                 }
             };
@@ -147,7 +146,7 @@ impl Chat {
                         if self.editor.is_interactive() {
                             self.editor.show_event(&event);
                         } else {
-                            self.view.event(&event).map_err(Trouble::fault)?;
+                            self.view.event(&event).map_err(Trouble::output)?;
                         }
                     }
                 },
@@ -163,7 +162,7 @@ impl Chat {
         let mut learn = |commands| editor.complete(commands);
         let outcome =
             turn::run(&mut self.talk, prompt, &mut self.view, &mut self.interrupts, &mut learn).await;
-        match outcome.map_err(Trouble::fault)? {
+        match outcome.map_err(Trouble::output)? {
             Outcome::Ended(_) => Ok(None),
             Outcome::Quit => Ok(Some(exit::OK)),
             Outcome::Failed(error) => {
@@ -190,7 +189,7 @@ impl Chat {
             "audio" => content::audio(path),
             "modes" => {
                 for (id, name) in self.talk.mode_names() {
-                    self.view.note(&format!("{id}  {name}")).map_err(Trouble::fault)?;
+                    self.view.note(&format!("{id}  {name}")).map_err(Trouble::output)?;
                 }
                 return Ok(false);
             }
@@ -201,7 +200,7 @@ impl Chat {
                 return Ok(false);
             }
             "help" => {
-                self.view.note(HELP).map_err(Trouble::fault)?;
+                self.view.note(HELP).map_err(Trouble::output)?;
                 return Ok(false);
             }
             other => {

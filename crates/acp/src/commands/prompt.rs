@@ -28,13 +28,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let sane = SaneTerminal::remember();
     let code = match runtime.block_on(talk(args)) {
         Ok(code) => code,
-        Err(trouble) => {
-            if args.talk.json {
-                json::line(&mut std::io::stdout().lock(), &json::error(&format!("{:#}", trouble.error)))?;
-            }
-            eprintln!("acp: {:#}", trouble.error);
-            trouble.code
-        }
+        Err(trouble) => trouble.tell(args.talk.json)?,
     };
     drop(sane);
     runtime.shutdown_background();
@@ -52,13 +46,13 @@ async fn talk(args: &Args) -> Result<u8, Trouble> {
         talk = Talk::open(&args.talk, person_present(), &mut seen) => talk?,
         _ = interrupts.next() => return Ok(exit::FAILED),
     };
-    view.object(&json::session(&talk.session)).map_err(Trouble::fault)?;
+    view.object(&json::session(&talk.session)).map_err(Trouble::output)?;
     for event in &history {
-        view.event(event).map_err(Trouble::fault)?;
+        view.event(event).map_err(Trouble::output)?;
     }
     let outcome = turn::run(&mut talk, prompt, &mut view, &mut interrupts, &mut |_| {}).await;
     talk.close().await;
-    match outcome.map_err(Trouble::fault)? {
+    match outcome.map_err(Trouble::output)? {
         Outcome::Ended(StopReason::EndTurn) => Ok(exit::OK),
         Outcome::Ended(_) | Outcome::Quit => Ok(exit::FAILED),
         Outcome::Failed(error @ ClientError::NotOffered { .. }) => Err(Trouble::usage(error)),

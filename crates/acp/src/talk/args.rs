@@ -60,7 +60,7 @@ pub struct TalkArgs {
     #[arg(long, value_name = "PATTERN", help_heading = "Permissions")]
     pub deny: Vec<String>,
 
-    /// Give up a turn after this long, for instance 90s or 5m
+    /// Give up a turn, or a step before it, after this long, for instance 90s or 5m
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub timeout: Option<Duration>,
     /// Try this often to connect and open the session, with growing pauses

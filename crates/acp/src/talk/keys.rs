@@ -38,7 +38,8 @@ impl Drop for SaneTerminal {
 pub struct Interrupts {
     interrupt: Signal,
     terminate: Signal,
-    hangup: Signal,
+    /// None when we were started to outlive the terminal (`nohup`).
+    hangup: Option<Signal>,
 }
 
 /// What a signal asks for.
@@ -56,7 +57,7 @@ impl Interrupts {
         Ok(Interrupts {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
-            hangup: signal(SignalKind::hangup())?,
+            hangup: (!hangups_are_ignored()).then(|| signal(SignalKind::hangup())).transpose()?,
         })
     }
 
@@ -65,9 +66,20 @@ impl Interrupts {
         tokio::select! {
             _ = self.interrupt.recv() => Interrupt::Cancel,
             _ = self.terminate.recv() => Interrupt::Quit,
-            _ = self.hangup.recv() => Interrupt::Quit,
+            Some(_) = next(&mut self.hangup) => Interrupt::Quit,
         }
     }
+}
+
+async fn next(signal: &mut Option<Signal>) -> Option<()> {
+    signal.as_mut()?.recv().await
+}
+
+fn hangups_are_ignored() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default();
+    mask & 1 == 1
 }
 
 /// One line typed at the terminal; `None` at its end. Dropping the future gives the input back: nothing is read that

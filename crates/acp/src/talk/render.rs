@@ -7,8 +7,8 @@ use acp_host::{Record, Update};
 use acp_policy::Verdict;
 use acp_rpc::{Frame, Violation};
 use agent_client_protocol_schema::v1::{
-    ContentBlock, PlanEntryStatus, SessionUpdate, StopReason, ToolCall, ToolCallContent, ToolCallStatus,
-    ToolCallUpdate, ToolKind,
+    ContentBlock, ContentChunk, MessageId, PlanEntryStatus, SessionUpdate, StopReason, ToolCall,
+    ToolCallContent, ToolCallStatus, ToolCallUpdate, ToolKind,
 };
 use anstyle::{AnsiColor, Style};
 
@@ -27,6 +27,8 @@ pub struct Renderer<W> {
     verbose: bool,
     fresh_line: bool,
     block: Block,
+    /// The message that the last text belonged to, where the agent says so.
+    message: Option<MessageId>,
     calls: HashMap<String, Shown>,
 }
 
@@ -50,7 +52,7 @@ struct Shown {
 impl<W: Write> Renderer<W> {
     /// Writes to `out`, which takes care of colour.
     pub fn new(out: W, verbose: bool) -> Renderer<W> {
-        Renderer { out, verbose, fresh_line: true, block: Block::None, calls: HashMap::new() }
+        Renderer { out, verbose, fresh_line: true, block: Block::None, message: None, calls: HashMap::new() }
     }
 
     /// One update.
@@ -59,9 +61,9 @@ impl<W: Write> Renderer<W> {
             return self.aside(&format!("update not understood: {}", update.frame));
         };
         match known {
-            SessionUpdate::AgentMessageChunk(chunk) => self.chunk(Block::Agent, &chunk.content),
-            SessionUpdate::AgentThoughtChunk(chunk) => self.chunk(Block::Thought, &chunk.content),
-            SessionUpdate::UserMessageChunk(chunk) => self.chunk(Block::User, &chunk.content),
+            SessionUpdate::AgentMessageChunk(chunk) => self.chunk(Block::Agent, chunk),
+            SessionUpdate::AgentThoughtChunk(chunk) => self.chunk(Block::Thought, chunk),
+            SessionUpdate::UserMessageChunk(chunk) => self.chunk(Block::User, chunk),
             SessionUpdate::ToolCall(call) => self.call(call),
             SessionUpdate::ToolCallUpdate(update) => self.call_update(update),
             SessionUpdate::Plan(plan) => {
@@ -140,8 +142,11 @@ impl<W: Write> Renderer<W> {
         self.out.flush()
     }
 
-    fn chunk(&mut self, block: Block, content: &ContentBlock) -> io::Result<()> {
-        let begins = self.block != block;
+    fn chunk(&mut self, block: Block, chunk: &ContentChunk) -> io::Result<()> {
+        let content = &chunk.content;
+        let is_other = matches!((&self.message, &chunk.message_id), (Some(last), Some(this)) if last != this);
+        let begins = self.block != block || is_other;
+        self.message.clone_from(&chunk.message_id);
         if begins {
             self.fresh()?;
             self.block = block;
@@ -347,6 +352,17 @@ mod tests {
         let expected =
             "thinking: hmm\nHello\n* pending Read a (read)\n* done    Read a (read)\n  | 1\n  | 2\nDone.\n";
         assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn another_message_begins_a_line() {
+        let say = |id: &str, text: &str| {
+            let mut chunk = say("agent_message_chunk", text);
+            chunk["messageId"] = id.into();
+            chunk
+        };
+        let text = shown(&[say("1", "One, "), say("1", "and more."), say("2", "Two.\n"), say("3", "Three.")]);
+        assert_eq!(text, "One, and more.\nTwo.\nThree.\n");
     }
 
     #[test]

@@ -15,6 +15,7 @@ use agent_client_protocol_schema::v1::{
     SessionModeState,
 };
 use anyhow::{Context, anyhow};
+use futures_util::FutureExt;
 use tokio::sync::mpsc;
 
 use super::args::TalkArgs;
@@ -67,6 +68,25 @@ impl Trouble {
     /// Something could not run.
     pub fn fault(error: impl Into<anyhow::Error>) -> Trouble {
         Trouble { code: exit::FAULT, error: error.into() }
+    }
+
+    /// What was to be shown could not be.
+    pub fn output(error: std::io::Error) -> Trouble {
+        Trouble::fault(anyhow::Error::new(error).context("cannot write to standard output"))
+    }
+
+    /// Says what happened, to a program too if one listens; returns the exit code. A reader that went away has seen what
+    /// it wanted to see.
+    pub fn tell(self, json: bool) -> std::io::Result<u8> {
+        if crate::out::reader_left(&self.error) {
+            return Ok(exit::OK);
+        }
+        eprintln!("acp: {:#}", self.error);
+        if json {
+            let object = super::json::error(&format!("{:#}", self.error));
+            super::json::line(&mut std::io::stdout().lock(), &object)?;
+        }
+        Ok(self.code)
     }
 
     /// Whatever befell the client.
@@ -128,7 +148,7 @@ impl Talk {
         let options = ClientOptions {
             rules: args.rules().map_err(Trouble::usage)?,
             person: person.then_some(ask),
-            timeouts: Timeouts { prompt: args.timeout, ..Timeouts::default() },
+            timeouts: timeouts(args.timeout),
             ..ClientOptions::default()
         };
         let (connection, room) = match &args.target.agent {
@@ -182,7 +202,10 @@ impl Talk {
         plan: &Plan,
         seen: &mut dyn FnMut(Event),
     ) -> Result<(), Trouble> {
-        let agent = self.client.initialize().await.map_err(Trouble::client)?;
+        let agent = match self.client.initialize().await {
+            Ok(agent) => agent,
+            Err(error) => return Err(self.unheard(error)),
+        };
         if let Some(info) = &agent.agent_info {
             self.agent = info.title.clone().unwrap_or_else(|| info.name.clone());
         }
@@ -199,6 +222,23 @@ impl Talk {
             self.set_mode(mode).await?;
         }
         Ok(())
+    }
+
+    /// An agent that does not answer may be none, or wait for something else: what it said instead tells.
+    fn unheard(&mut self, error: ClientError) -> Trouble {
+        if !matches!(error, ClientError::Timeout { .. }) {
+            return Trouble::client(error);
+        }
+        let said = std::iter::from_fn(|| self.events.next().now_or_never().flatten());
+        let noise = said.into_iter().find_map(|event| match event {
+            Event::Violation(_, frame) => Some(frame.to_string()),
+            _ => None,
+        });
+        let said = match noise {
+            Some(line) => format!("it wrote {:?}", line.chars().take(120).collect::<String>()),
+            None => "it said nothing".to_owned(),
+        };
+        Trouble::fault(anyhow!("{error}; {said}; is a flag such as --acp missing?"))
     }
 
     /// Sends what the profile of an installed agent wants after a session was opened.
@@ -384,6 +424,13 @@ impl Plan {
             Workspace { cwd: folder(&args.cwd)?, additional, mcp_servers: mcp::servers(&args.mcp)? };
         Ok(Plan { workspace })
     }
+}
+
+/// A turn may take as long as the person says, and so may each of the steps before it, which have limits of their own.
+fn timeouts(turn: Option<Duration>) -> Timeouts {
+    let usual = Timeouts::default();
+    let within = |limit: Option<Duration>| [limit, turn].into_iter().flatten().min();
+    Timeouts { initialize: within(usual.initialize), session: within(usual.session), prompt: turn, ..usual }
 }
 
 /// Tells each sort of step of a translation once, to those who want to know.

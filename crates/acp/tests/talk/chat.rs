@@ -197,3 +197,21 @@ fn lines_from_a_pipe_are_prompts() {
     assert_eq!((code, err.as_str()), (0, ""), "{out}");
     assert_eq!(out, "one\ntwo\n");
 }
+
+#[test]
+fn a_line_that_is_no_text_is_an_error_that_names_it() {
+    let (_temp, folder) = workspace();
+    let mut command = acp(&folder, &["chat", "--agent", "mock"], &[]);
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("acp starts");
+    let mut keys = child.stdin.take().expect("input");
+    keys.write_all(b"Say 'one'\nSay caf\xe9\nSay 'three'\n").expect("written");
+    drop(keys);
+    let (code, out, err) = texts(&child.wait_with_output().expect("it ends"));
+    assert_eq!((code, out.as_str()), (2, "one\n"), "{err}");
+    assert!(err.contains("line 2 of the input is not UTF-8 text"), "{err}");
+}

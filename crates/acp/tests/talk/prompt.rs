@@ -301,3 +301,13 @@ fn nothing_outlives_a_killed_client() {
         all_gone(&family);
     }
 }
+
+#[test]
+fn an_agent_that_says_something_else_is_given_up_in_time_and_quoted() {
+    let (_temp, folder) = workspace();
+    let agent = "sh -c \"echo Welcome to the agent; while read line; do :; done\"";
+    let (code, _, err) = prompt(&folder, &["--command", agent, "--timeout", "1s", "hello"]);
+    assert_eq!(code, 3, "{err}");
+    assert!(err.contains("did not answer initialize within 1 s"), "{err}");
+    assert!(err.contains("Welcome to the agent") && err.contains("--acp"), "{err}");
+}

@@ -20,6 +20,8 @@ use crate::talk::turn::Commands;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Typed {
     Line(String),
+    /// A line that is no text: its number and what can be read of it.
+    Unreadable(usize, String),
     Interrupted,
     End,
 }
@@ -52,11 +54,13 @@ impl Editor {
                 });
             }
             None => {
-                std::thread::spawn(
-                    move || {
-                        while asked.recv().is_ok() && tell.blocking_send(plain()).is_ok() {}
-                    },
-                );
+                std::thread::spawn(move || {
+                    for number in 1.. {
+                        if asked.recv().is_err() || tell.blocking_send(plain(number)).is_err() {
+                            return;
+                        }
+                    }
+                });
             }
         }
         Editor { interactive, commands, asks, typed, printer }
@@ -122,11 +126,17 @@ fn edited(editor: &mut LineEditor) -> Typed {
     }
 }
 
-fn plain() -> Typed {
-    let mut line = String::new();
-    match std::io::stdin().lock().read_line(&mut line) {
+fn plain(number: usize) -> Typed {
+    let mut line = Vec::new();
+    match std::io::stdin().lock().read_until(b'\n', &mut line) {
         Ok(0) | Err(_) => Typed::End,
-        Ok(_) => Typed::Line(line),
+        Ok(_) => match String::from_utf8(line) {
+            Ok(line) => Typed::Line(line),
+            Err(error) => {
+                let line = String::from_utf8_lossy(error.as_bytes()).trim_end().chars().take(80).collect();
+                Typed::Unreadable(number, line)
+            }
+        },
     }
 }
 
