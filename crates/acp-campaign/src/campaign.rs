@@ -7,10 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use acp_comply::results::{Isolation, Outside};
 use acp_comply::{AgentRun, Defaults, FindingRef, Header, Outcome, Program, Severity, Table, Verdict};
 use futures_util::StreamExt;
-use serde_json::Value;
 use tokio::sync::watch;
 
-use crate::drive::{Conditions, Driven, Watch, drive};
+use crate::drive::{Conditions, Driven, Probed, Watch, drive};
 use crate::network;
 use crate::target::{Target, Way};
 
@@ -48,6 +47,8 @@ pub struct Campaign {
 pub enum Progress<'a> {
     /// An agent's turn begins; so many tests.
     Agent(&'a str, usize),
+    /// Something about the agent that its user should know before the tests end.
+    Noticed(&'a str, &'a str),
     /// A test begins.
     Began(&'a str, &'a Program),
     /// A test ended.
@@ -74,8 +75,11 @@ impl Campaign {
             exercised: BTreeMap::new(),
         };
         let outside = network::is_loopback_only().filter(|only| *only).and_then(|_| network::outside());
-        let probe = self.probe(target, &mut run).await;
+        let (probe, notice) = self.probe(target, &mut run).await;
         listener(&Progress::Agent(&target.name, self.programs.len()));
+        if let Some(words) = &notice {
+            listener(&Progress::Noticed(&target.name, words));
+        }
         if run.fault.is_some() {
             let reason = run.fault.clone().unwrap_or_default();
             run.tests = self.programs.iter().map(|program| Outcome::fault(program, reason.clone())).collect();
@@ -90,7 +94,10 @@ impl Campaign {
         let mut driven: Vec<(usize, Option<Driven>)> =
             futures_util::stream::iter(tests).buffer_unordered(self.jobs.max(1)).collect().await;
         driven.sort_by_key(|(place, _)| *place);
-        for driven in driven.into_iter().filter_map(|(_, driven)| driven) {
+        for mut driven in driven.into_iter().filter_map(|(_, driven)| driven) {
+            if probe.silence.is_none() {
+                driven.outcome.notes.extend(notice.clone());
+            }
             take(&mut run, driven);
         }
         run.isolation = isolation(target, outside);
@@ -107,7 +114,7 @@ impl Campaign {
         &self,
         program: &Arc<Program>,
         target: &Target,
-        probe: &(Option<Value>, Option<Value>),
+        probe: &Probed,
         failed: &AtomicBool,
         listener: &Listener,
     ) -> Option<Driven> {
@@ -134,7 +141,7 @@ impl Campaign {
         &self,
         program: &Arc<Program>,
         target: &Target,
-        probe: &(Option<Value>, Option<Value>),
+        probe: &Probed,
     ) -> Option<Driven> {
         let mut stop = self.stop.clone();
         tokio::select! {
@@ -144,12 +151,7 @@ impl Campaign {
     }
 
     /// One attempt, on the runtime's own terms so that tests really run side by side.
-    async fn drive_once(
-        &self,
-        program: &Arc<Program>,
-        target: &Target,
-        probe: &(Option<Value>, Option<Value>),
-    ) -> Driven {
+    async fn drive_once(&self, program: &Arc<Program>, target: &Target, probe: &Probed) -> Driven {
         let (program, target, probe) = (Arc::clone(program), target.clone(), probe.clone());
         let (conditions, watch) = (self.conditions.clone(), self.watch.clone());
         let name = Arc::clone(&program);
@@ -164,49 +166,71 @@ impl Campaign {
         }
     }
 
-    /// Learns the agent's header. An agent that cannot be reached is the run's fault; one that answers badly is not.
-    async fn probe(&self, target: &Target, run: &mut AgentRun) -> (Option<Value>, Option<Value>) {
+    /// Learns the agent's header, and what its user should know when it gave none. An agent that cannot be reached is the
+    /// run's fault; one that answers badly is not.
+    async fn probe(&self, target: &Target, run: &mut AgentRun) -> (Probed, Option<String>) {
         let table = self.dialect().and_then(Table::of_dialect).unwrap_or_else(Table::v1);
         run.dialect = self.dialect().map(str::to_owned);
         if run.dialect.is_none() && target.dialect != acp_dialect::Dialect::V1 {
             run.dialect = Some(target.dialect.as_str().to_owned());
         }
         let driven = match self.drive_probe(target).await {
-            Ok(driven) => driven,
+            Ok(Some(driven)) => driven,
+            Ok(None) => return (Probed::default(), None),
             Err(fault) => {
-                run.fault = Some(fault);
-                return (None, None);
+                run.fault = Some(with_hint(fault, target));
+                return (Probed::default(), None);
             }
         };
-        if let Some(introduction) = &driven.introduction {
-            let offered = &Defaults::default().client_capabilities;
-            let mut header =
-                Header::new(&table, offered, introduction, driven.session.as_ref(), driven.messages.iter());
-            header.blocked = driven.outcome.reason.clone().filter(|_| driven.session.is_none());
-            run.header = Some(header);
-        }
-        (driven.introduction, driven.session)
+        let Some(introduction) = driven.introduction else {
+            let reason = driven.outcome.reason.unwrap_or_default();
+            if driven.unheard {
+                let said = driven.outcome.notes.first().map_or("it said nothing", String::as_str);
+                let silence = format!("{reason}; {said}; is a flag such as --acp missing?");
+                let silence = with_hint(silence, target);
+                return (Probed { silence: Some(silence.clone()), ..Probed::default() }, Some(silence));
+            }
+            return (Probed::default(), target.hint().map(|hint| format!("{reason}; {hint}")));
+        };
+        let offered = &Defaults::default().client_capabilities;
+        let mut header =
+            Header::new(&table, offered, &introduction, driven.session.as_ref(), driven.messages.iter());
+        header.blocked = driven.outcome.reason.clone().filter(|_| driven.session.is_none());
+        run.header = Some(header);
+        (Probed { introduction: Some(introduction), session: driven.session, silence: None }, None)
     }
 
     /// The agent's answers to the introduction and to the session request, as far as it gave them.
-    pub(crate) async fn introduce(&self, target: &Target) -> (Option<Value>, Option<Value>) {
-        self.drive_probe(target).await.map(|driven| (driven.introduction, driven.session)).unwrap_or_default()
+    pub(crate) async fn introduce(&self, target: &Target) -> Probed {
+        let driven = self.drive_probe(target).await.ok().flatten();
+        let answers = driven.map(|driven| (driven.introduction, driven.session));
+        let (introduction, session) = answers.unwrap_or_default();
+        Probed { introduction, session, silence: None }
     }
 
-    async fn drive_probe(&self, target: &Target) -> Result<Driven, String> {
+    /// Runs the probe; nothing comes of it when the run is stopped before it is over.
+    async fn drive_probe(&self, target: &Target) -> Result<Option<Driven>, String> {
         let reading = Program::read("probe.jsont", PROBE, &Defaults::default());
         let mut program = reading.program.ok_or("the built-in probe cannot be read")?;
         program.dialect = self.dialect().map(str::to_owned);
         let program = Arc::new(program);
         let mut stop = self.stop.clone();
         let driven = tokio::select! {
+            biased;
+            Ok(_) = stop.wait_for(|stop| *stop) => return Ok(None),
             driven = drive(&program, target, &self.conditions, None, None) => driven,
-            Ok(_) = stop.wait_for(|stop| *stop) => return Err("the run was interrupted before the agent answered".to_owned()),
         };
         match driven.unreachable {
             Some(fault) => Err(fault),
-            None => Ok(driven),
+            None => Ok(Some(driven)),
         }
+    }
+}
+
+fn with_hint(words: String, target: &Target) -> String {
+    match target.hint() {
+        Some(hint) => format!("{words}; {hint}"),
+        None => words,
     }
 }
 

@@ -387,6 +387,7 @@ impl<'a> Test<'a> {
             introduction: self.run.introduction().cloned(),
             session: self.run.session().cloned(),
             messages: self.run.messages().cloned().collect(),
+            unheard: self.run.is_unheard(),
             unreachable: None,
             cost: self.cost,
         }

@@ -21,6 +21,9 @@ use crate::target::{Target, Way};
 /// How long an installed agent must be silent after a new session before its test goes on.
 const SETTLE: Duration = Duration::from_millis(500);
 
+/// What is left of the time-outs for an agent that was waited for in vain already.
+const HASTE: f64 = 0.1;
+
 /// How every test of a run is driven.
 #[derive(Debug, Clone)]
 pub struct Conditions {
@@ -43,6 +46,17 @@ pub struct Conditions {
     pub keep: Option<PathBuf>,
 }
 
+/// What the probe of an agent learnt, for the tests that follow.
+#[derive(Debug, Clone, Default)]
+pub struct Probed {
+    /// The agent's answer to the introduction.
+    pub introduction: Option<Value>,
+    /// The agent's answer to the session request.
+    pub session: Option<Value>,
+    /// It was waited for in vain: what happened instead.
+    pub silence: Option<String>,
+}
+
 /// What a test came to.
 #[derive(Debug)]
 pub struct Driven {
@@ -58,6 +72,8 @@ pub struct Driven {
     pub session: Option<Value>,
     /// What the agent said, for a probe.
     pub messages: Vec<Value>,
+    /// The agent was there and did not answer the introduction.
+    pub unheard: bool,
     /// The agent could not be reached at all.
     pub unreachable: Option<String>,
     /// Whose time it took.
@@ -72,7 +88,7 @@ pub async fn drive(
     program: &Arc<Program>,
     target: &Target,
     conditions: &Conditions,
-    probe: Option<&(Option<Value>, Option<Value>)>,
+    probe: Option<&Probed>,
     watch: Option<&Watch>,
 ) -> Driven {
     let began = Instant::now();
@@ -168,12 +184,7 @@ async fn mind(program: &Program, target: &Target, cell: &Cell) -> Result<Option<
     Mind::start(program, cell, hints).await.map(Some)
 }
 
-fn setup(
-    cell: &Cell,
-    target: &Target,
-    conditions: &Conditions,
-    probe: Option<&(Option<Value>, Option<Value>)>,
-) -> Setup {
+fn setup(cell: &Cell, target: &Target, conditions: &Conditions, probe: Option<&Probed>) -> Setup {
     let mut setup = Setup::new(cell.sandbox.to_string_lossy());
     setup.variables.set("home", cell.home.to_string_lossy().as_ref());
     setup.variables.set("mcpLog", cell.mcp_log.to_string_lossy().as_ref());
@@ -185,9 +196,13 @@ fn setup(
     setup.auth_method.clone_from(&conditions.auth_method);
     setup.restartable = target.is_ours();
     setup.reconnectable = !target.is_ours();
-    if let Some((introduction, session)) = probe {
-        setup.introduction.clone_from(introduction);
-        setup.session.clone_from(session);
+    if let Some(probed) = probe {
+        setup.introduction.clone_from(&probed.introduction);
+        setup.session.clone_from(&probed.session);
+        setup.silence.clone_from(&probed.silence);
+        if probed.silence.is_some() {
+            setup.timeout_factor *= HASTE;
+        }
     }
     if let Way::Real(real) = &target.way {
         setup.after_session.clone_from(&real.profile.setup);
@@ -209,6 +224,7 @@ impl Driven {
             introduction: None,
             session: None,
             messages: Vec::new(),
+            unheard: false,
             unreachable: None,
             cost: Cost::default(),
         }

@@ -25,7 +25,7 @@ pub mod target;
 mod wire;
 
 pub use campaign::{Campaign, Progress};
-pub use drive::{Conditions, Driven, Watch, drive};
+pub use drive::{Conditions, Driven, Probed, Watch, drive};
 pub use mind::check_rules;
 pub use proof::Proof;
 pub use real::Real;

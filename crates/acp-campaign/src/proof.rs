@@ -9,7 +9,7 @@ use acp_script::defects::Defect;
 use futures_util::StreamExt;
 
 use crate::campaign::{Campaign, Listener};
-use crate::drive::drive;
+use crate::drive::{Probed, drive};
 use crate::target::{Target, Way};
 
 /// What the proof came to.
@@ -79,8 +79,11 @@ impl Proof {
 pub async fn prove(campaign: &Campaign, target: &Target, defects: &[Defect], listener: &Listener) -> Proof {
     let conforming = campaign.run(target, listener).await;
     let header = conforming.header.as_ref();
-    let probe =
-        (header.map(|header| header.introduction.clone()), header.and_then(|header| header.session.clone()));
+    let probe = Probed {
+        introduction: header.map(|header| header.introduction.clone()),
+        session: header.and_then(|header| header.session.clone()),
+        silence: None,
+    };
     let took: BTreeMap<&str, f64> =
         conforming.tests.iter().map(|test| (test.id.as_str(), test.duration_ms)).collect();
     let hunts = defects.iter().map(|defect| hunt(campaign, target, defect, &probe, &took));
@@ -106,7 +109,7 @@ async fn hunt(
     campaign: &Campaign,
     target: &Target,
     defect: &Defect,
-    probe: &(Option<serde_json::Value>, Option<serde_json::Value>),
+    probe: &Probed,
     took: &BTreeMap<&str, f64>,
 ) -> Hunted {
     let mut hunted = Hunted {
@@ -117,7 +120,11 @@ async fn hunt(
     let target = with_defect(target, &defect.id);
     // A defect may change what the agent declares, on which preconditions hang.
     let own = campaign.introduce(&target).await;
-    let probe = (own.0.or_else(|| probe.0.clone()), own.1.or_else(|| probe.1.clone()));
+    let probe = Probed {
+        introduction: own.introduction.or_else(|| probe.introduction.clone()),
+        session: own.session.or_else(|| probe.session.clone()),
+        silence: None,
+    };
     let wanted: BTreeSet<&String> = defect.requirements.iter().collect();
     let mut tests: Vec<&Arc<Program>> = campaign
         .programs

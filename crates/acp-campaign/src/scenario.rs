@@ -57,7 +57,7 @@ pub fn all() -> Result<Vec<Scenario>, ScenarioError> {
     serde_json::from_str(text).map_err(|error| ScenarioError::List(error.to_string()))
 }
 
-/// The scenarios of these names, in the order given; all when there are none.
+/// The scenarios of these names, in the order given, each once; all when there are none.
 pub fn choose(names: &[String]) -> Result<Vec<Scenario>, ScenarioError> {
     let known = all()?;
     if names.is_empty() {
@@ -69,7 +69,10 @@ pub fn choose(names: &[String]) -> Result<Vec<Scenario>, ScenarioError> {
             known: known.iter().map(|scenario| scenario.name.as_str()).collect::<Vec<_>>().join(", "),
         })
     };
-    names.iter().map(find).collect()
+    let mut once = names.to_vec();
+    let mut seen = std::collections::BTreeSet::new();
+    once.retain(|name| seen.insert(name.clone()));
+    once.iter().map(find).collect()
 }
 
 /// The test files of these scenarios. `dialect` names the form that the frames are written in, when the canonical one

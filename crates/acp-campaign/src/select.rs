@@ -20,7 +20,7 @@ pub struct Selection {
 pub enum SelectError {
     /// A bad glob.
     #[error("--test: {0}")]
-    Glob(#[from] globset::Error),
+    Glob(globset::Error),
     /// A bad shard.
     #[error("--shard {0:?}: write it as I/N with 1 ≤ I ≤ N, for instance 2/4")]
     Shard(String),
@@ -32,9 +32,9 @@ impl Selection {
         if !globs.is_empty() {
             let mut set = GlobSetBuilder::new();
             for glob in globs {
-                set.add(Glob::new(glob)?);
+                set.add(Glob::new(glob).map_err(SelectError::Glob)?);
             }
-            self.ids = Some(set.build()?);
+            self.ids = Some(set.build().map_err(SelectError::Glob)?);
         }
         Ok(self)
     }

@@ -150,6 +150,18 @@ impl Target {
         }
     }
 
+    /// What may be wrong with its command line when it does not start or ends before it answers: an argument that is a file
+    /// in our working folder, but not in the agent's.
+    pub fn hint(&self) -> Option<String> {
+        let Way::Start { args, .. } = &self.way else { return None };
+        let is_here =
+            |arg: &&String| Path::new(arg.as_str()).is_relative() && Path::new(arg.as_str()).is_file();
+        let file = args.iter().find(is_here)?;
+        Some(format!(
+            "agents start in a folder of their own, and `{file}` is in this one: write its absolute path"
+        ))
+    }
+
     /// Whether its model is ours: its profile says so, or its command names `${modelUrl}`.
     pub fn has_model(&self) -> bool {
         match &self.way {

@@ -365,7 +365,7 @@ pub struct EvidenceRef {
 pub enum ResultsError {
     /// Not the JSON that results are.
     #[error("cannot read the results: {0}")]
-    Json(#[from] serde_json::Error),
+    Json(serde_json::Error),
     /// Some other JSON.
     #[error("cannot read the results: the file has no \"version\"; was it written with --format json?")]
     NotResults,

@@ -336,6 +336,11 @@ impl Run {
         self.introduction.as_ref()
     }
 
+    /// Whether the agent left the runner's introduction without an answer, although it was there to answer.
+    pub fn is_unheard(&self) -> bool {
+        self.own.as_ref().is_some_and(|own| own.purpose == Purpose::Introduce) && !self.is_gone()
+    }
+
     /// The agent's answer to the last session request, when there was one.
     pub fn session(&self) -> Option<&Value> {
         self.session.as_ref()

@@ -13,11 +13,15 @@ pub(crate) fn render(results: &Results) -> Result<String, serde_json::Error> {
     };
     let judged = required().filter(|test| test.verdict != Verdict::Na).count();
     let held = required().filter(|test| test.verdict == Verdict::Pass).count();
-    let broken = results.agents.iter().any(|agent| agent.fault.is_some()) || judged == 0;
+    let interrupted = results.interrupted;
+    let faulty = results.agents.iter().any(|agent| agent.fault.is_some());
+    let broken = faulty || judged == 0;
     let failed = required().any(Outcome::fails_run);
-    let unjudged = required().any(|test| test.blocked || test.verdict == Verdict::Error);
+    let unjudged = interrupted || required().any(|test| test.blocked || test.verdict == Verdict::Error);
     let (message, colour) = match (broken, failed, unjudged) {
+        (true, ..) if interrupted && !faulty => ("incomplete".to_owned(), "yellow"),
         (true, ..) => ("not run".to_owned(), "lightgrey"),
+        (_, true, _) if interrupted => (format!("{held}/{judged} required, incomplete"), "red"),
         (_, true, _) => (format!("{held}/{judged} required"), "red"),
         (_, _, true) => (format!("{held}/{judged} required, incomplete"), "yellow"),
         _ => (format!("{held}/{judged} required"), "brightgreen"),

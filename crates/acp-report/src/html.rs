@@ -15,7 +15,7 @@ pub(crate) fn render(results: &Results) -> Result<String, minijinja::Error> {
     environment.set_auto_escape_callback(|_| AutoEscape::Html);
     environment.add_template("report", TEMPLATE)?;
     let agents: Vec<Agent> =
-        results.agents.iter().enumerate().map(|(n, agent)| Agent::new(n, agent)).collect();
+        results.agents.iter().enumerate().map(|(n, agent)| Agent::new(n, results, agent)).collect();
     let areas = areas(results);
     environment.get_template("report")?.render(context! {
         started => results.started.as_str(),
@@ -51,7 +51,7 @@ struct Agent {
     modes: String,
     counts: String,
     holds: bool,
-    standing: &'static str,
+    standing: String,
     bars: Vec<Bar>,
     tests: Vec<Test>,
     findings: Vec<Finding>,
@@ -135,7 +135,7 @@ struct Frame {
 }
 
 impl Agent {
-    fn new(n: usize, agent: &AgentRun) -> Agent {
+    fn new(n: usize, results: &Results, agent: &AgentRun) -> Agent {
         let tally = agent.tally();
         let total = tally.total().max(1);
         let bars = [
@@ -163,8 +163,8 @@ impl Agent {
             caps: summary::caps(agent),
             modes: summary::modes(agent),
             counts: summary::counts(&tally),
-            holds: summary::stand(agent) == summary::Stand::Holds,
-            standing: summary::stand(agent).words(),
+            holds: summary::stand(results, agent) == summary::Stand::Holds,
+            standing: summary::standing(results, agent),
             bars,
             tests: agent.tests.iter().map(|test| Test::new(n, test)).collect(),
             findings: agent

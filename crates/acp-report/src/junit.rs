@@ -5,11 +5,13 @@ use std::time::Duration;
 use acp_comply::{AgentRun, Outcome, Results, Severity, Verdict};
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 
+use crate::summary;
+
 pub(crate) fn render(results: &Results) -> Result<String, quick_junit::SerializeError> {
     let mut report = Report::new("ACP compliance");
     report.set_time(Duration::from_secs_f64((results.duration_ms / 1000.0).max(0.0)));
     for agent in &results.agents {
-        report.add_test_suite(suite(agent));
+        report.add_test_suite(suite(results, agent));
     }
     let mut text = report.to_string()?;
     if !text.ends_with('\n') {
@@ -18,7 +20,7 @@ pub(crate) fn render(results: &Results) -> Result<String, quick_junit::Serialize
     Ok(text)
 }
 
-fn suite(agent: &AgentRun) -> TestSuite {
+fn suite(results: &Results, agent: &AgentRun) -> TestSuite {
     let mut suite = TestSuite::new(agent.name.as_str());
     if let Some(fault) = &agent.fault {
         let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
@@ -27,6 +29,11 @@ fn suite(agent: &AgentRun) -> TestSuite {
     }
     for test in &agent.tests {
         suite.add_test_case(case(test));
+    }
+    if let Some(words) = summary::interrupted(results, agent) {
+        let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
+        status.set_message(words);
+        suite.add_test_case(TestCase::new("the run is complete", status));
     }
     suite
 }

@@ -9,16 +9,16 @@ use crate::summary;
 pub(crate) fn render(results: &Results) -> String {
     let mut out = format!("# ACP Compliance Report\n\n{}\n", summary::METHODOLOGY);
     if results.interrupted {
-        out.push_str("\nThe run was interrupted: this is what was known by then.\n");
+        let _ = write!(out, "\n{}\n", summary::INTERRUPTED);
     }
     for agent in &results.agents {
-        write_agent(&mut out, agent);
+        write_agent(&mut out, results, agent);
     }
     write_lists(&mut out, results);
     out
 }
 
-fn write_agent(out: &mut String, agent: &AgentRun) {
+fn write_agent(out: &mut String, results: &Results, agent: &AgentRun) {
     let _ = write!(out, "\n## {}\n\n", agent.name);
     if let Some(fault) = &agent.fault {
         let _ = writeln!(out, "- Could not be run: {fault}");
@@ -33,7 +33,8 @@ fn write_agent(out: &mut String, agent: &AgentRun) {
     for (name, words) in summary::place(agent) {
         let _ = writeln!(out, "- {name}: {words}");
     }
-    let _ = writeln!(out, "- Result: {}", summary::counts(&agent.tally()));
+    let cut = summary::interrupted(results, agent).map(|words| format!("; {words}")).unwrap_or_default();
+    let _ = writeln!(out, "- Result: {}{cut}", summary::counts(&agent.tally()));
     for test in &agent.tests {
         write_test(out, test);
     }

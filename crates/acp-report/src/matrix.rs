@@ -158,10 +158,10 @@ pub enum MatrixFormat {
 }
 
 impl Matrix {
-    /// Makes the matrix. Runs of an agent with the same name and dialect, in whichever results, share a column.
+    /// Makes the matrix. Runs of an agent with the same name and dialect, in whichever results, share a column, unless
+    /// they were started by different command lines.
     pub fn of(results: &[Results], rows: Vec<Row>) -> Matrix {
-        let mut groups: Vec<(String, Vec<&AgentRun>)> = Vec::new();
-        let mut dates: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
+        let mut groups: Vec<Group<'_>> = Vec::new();
         let with_date = results.iter().flat_map(|results| {
             results.agents.iter().map(|agent| (results.started.get(..10).unwrap_or(&results.started), agent))
         });
@@ -170,19 +170,25 @@ impl Matrix {
                 Some(dialect) if dialect != "v1" => format!("{} ({dialect})", agent.name),
                 _ => agent.name.clone(),
             };
-            dates.entry(name.clone()).or_default().insert(date);
-            match groups.iter_mut().find(|(known, _)| *known == name) {
-                Some((_, runs)) => runs.push(agent),
-                None => groups.push((name, vec![agent])),
+            let fits = |group: &&mut Group<'_>| {
+                group.name == name && group.runs.iter().all(|run| may_be_one(run, agent))
+            };
+            match groups.iter_mut().find(fits) {
+                Some(group) => {
+                    group.runs.push(agent);
+                    group.dates.insert(date);
+                }
+                None => groups.push(Group { name, runs: vec![agent], dates: BTreeSet::from([date]) }),
             }
         }
-        let columns = groups
-            .into_iter()
-            .map(|(name, runs)| {
-                let dates = dates.remove(&name).unwrap_or_default();
-                column(name, &runs, &rows, &dates)
-            })
-            .collect();
+        let columns = groups.iter().enumerate().map(|(at, group)| {
+            let name = match groups[..at].iter().filter(|before| before.name == group.name).count() {
+                0 => group.name.clone(),
+                before => format!("{}-{}", group.name, before + 1),
+            };
+            column(name, group, &rows)
+        });
+        let columns = columns.collect();
         Matrix { rows, columns }
     }
 
@@ -301,9 +307,24 @@ impl Cell {
     }
 }
 
-fn column(name: String, runs: &[&AgentRun], rows: &[Row], dates: &BTreeSet<&str>) -> Column {
+/// The runs that make one column.
+struct Group<'a> {
+    name: String,
+    runs: Vec<&'a AgentRun>,
+    dates: BTreeSet<&'a str>,
+}
+
+/// Whether two runs of one name are runs of one agent. A name may be no more than that of the program, `npx` or `python3`,
+/// so what was started by another command line is another agent, unless it has a version, that is, a profile.
+fn may_be_one(a: &AgentRun, b: &AgentRun) -> bool {
+    let is_address = |run: &AgentRun| run.target.contains("://") && !run.target.contains(' ');
+    a.target == b.target || is_address(a) || is_address(b) || (a.version.is_some() && b.version.is_some())
+}
+
+fn column(name: String, group: &Group<'_>, rows: &[Row]) -> Column {
+    let runs = &group.runs;
     let version = runs.iter().find_map(|run| run.version.as_deref());
-    let dates: Vec<&str> = dates.iter().copied().collect();
+    let dates: Vec<&str> = group.dates.iter().copied().collect();
     let titled =
         runs.iter().find(|run| run.header.as_ref().is_some_and(|header| header.agent_info.is_some()));
     let mut targets: Vec<String> = Vec::new();

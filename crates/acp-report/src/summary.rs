@@ -1,12 +1,14 @@
 //! What several formats say about an agent: its capabilities, modes and counts in one line each.
 
-use acp_comply::{AgentRun, Outcome, Severity, Tally, Verdict};
+use acp_comply::{AgentRun, Outcome, Results, Severity, Tally, Verdict};
 use serde_json::Value;
 
 pub(crate) const METHODOLOGY: &str = "Methodology: Initialized each agent, then ran every test in a fresh process and a fresh sandbox. \
 Expectations use regex subset matching over server responses, notifications and Agent→Client requests; \
 a judge checked every frame of every conversation against the protocol's requirements. \
 MCP tests handed a local stdio MCP server to the agent.";
+
+pub(crate) const INTERRUPTED: &str = "The run was interrupted: this is what was known by then.";
 
 pub(crate) fn title(agent: &AgentRun) -> String {
     let info = agent.header.as_ref().and_then(|header| header.agent_info.as_ref());
@@ -112,21 +114,30 @@ pub(crate) enum Stand {
     Failed,
     Unjudged,
     NotRun,
+    Interrupted,
 }
 
-impl Stand {
-    /// In words.
-    pub(crate) fn words(self) -> &'static str {
-        match self {
-            Stand::Holds => "every required test holds",
-            Stand::Failed => "a required test failed",
-            Stand::Unjudged => "not every required test could be judged",
-            Stand::NotRun => "the agent could not be run",
-        }
-    }
+/// How an agent stands, in words.
+pub(crate) fn standing(results: &Results, agent: &AgentRun) -> String {
+    let words = match stand(results, agent) {
+        Stand::Holds => "every required test holds",
+        Stand::Failed => "a required test failed",
+        Stand::Unjudged => "not every required test could be judged",
+        Stand::NotRun => "the agent could not be run",
+        Stand::Interrupted => "",
+    };
+    let parts = [Some(words.to_owned()).filter(|words| !words.is_empty()), interrupted(results, agent)];
+    parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
-pub(crate) fn stand(agent: &AgentRun) -> Stand {
+/// What an interrupted run left out of this agent's tests, in words.
+pub(crate) fn interrupted(results: &Results, agent: &AgentRun) -> Option<String> {
+    let planned = results.suite.files.saturating_sub(results.suite.filtered);
+    let run = agent.tests.len();
+    (results.interrupted && run < planned).then(|| format!("interrupted: {run} of {planned} tests were run"))
+}
+
+pub(crate) fn stand(results: &Results, agent: &AgentRun) -> Stand {
     let unjudged = |test: &Outcome| {
         test.verdict == Verdict::Error || (test.blocked && test.severity == Severity::Required)
     };
@@ -134,6 +145,8 @@ pub(crate) fn stand(agent: &AgentRun) -> Stand {
         Stand::NotRun
     } else if agent.tests.iter().any(Outcome::fails_run) {
         Stand::Failed
+    } else if interrupted(results, agent).is_some() {
+        Stand::Interrupted
     } else if agent.tests.iter().any(unjudged) {
         Stand::Unjudged
     } else {

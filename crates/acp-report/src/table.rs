@@ -21,6 +21,9 @@ pub(crate) fn render(results: &Results) -> String {
     heading.extend(results.agents.iter().map(|agent| summary::one_line(&agent.name).replace('|', "\\|")));
 
     let mut out = format!("# ACP Compliance Report\n\n{}\n\n", summary::METHODOLOGY);
+    if results.interrupted {
+        let _ = write!(out, "{}\n\n", summary::INTERRUPTED);
+    }
     write_grid(&mut out, &heading, &rows);
     if !notes.is_empty() {
         out.push('\n');
@@ -29,7 +32,7 @@ pub(crate) fn render(results: &Results) -> String {
         let _ = writeln!(out, "[{}] {note}", n + 1);
     }
     for agent in &results.agents {
-        write_summary(&mut out, agent);
+        write_summary(&mut out, results, agent);
     }
     out
 }
@@ -90,19 +93,20 @@ fn write_grid(out: &mut String, heading: &[String], rows: &[Vec<String>]) {
     }
 }
 
-fn write_summary(out: &mut String, agent: &AgentRun) {
+fn write_summary(out: &mut String, results: &Results, agent: &AgentRun) {
     let _ = write!(out, "\n## {} Summary\n", agent.name);
     if let Some(fault) = &agent.fault {
         let _ = writeln!(out, "- Could not be run: {fault}");
     }
     let _ = writeln!(out, "- Caps: {}", summary::caps(agent));
     let _ = writeln!(out, "- Modes: {}", summary::modes(agent));
-    let _ = writeln!(out, "- Notes: {}", notes(agent));
+    let _ = writeln!(out, "- Notes: {}", notes(results, agent));
     let _ = writeln!(out, "- Links: {}", links(agent));
 }
 
-fn notes(agent: &AgentRun) -> String {
+fn notes(results: &Results, agent: &AgentRun) -> String {
     let mut parts = vec![summary::counts(&agent.tally())];
+    parts.extend(summary::interrupted(results, agent));
     let mut rules: Vec<String> = Vec::new();
     for finding in agent.findings.iter().filter(|finding| finding.blame == "agent") {
         let rule = format!("{} {}", finding.requirement, finding.rule);

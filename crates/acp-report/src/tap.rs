@@ -24,6 +24,9 @@ pub(crate) fn render(results: &Results) -> String {
             write_test(&mut out, number, &agent.name, test);
         }
     }
+    if results.interrupted {
+        out.push_str("Bail out! interrupted\n");
+    }
     out
 }
 

@@ -10,7 +10,7 @@ use crate::summary;
 pub(crate) fn render(results: &Results, colour: bool) -> String {
     let mut out = String::new();
     for agent in &results.agents {
-        write_agent(&mut out, agent, colour);
+        write_agent(&mut out, results, agent, colour);
     }
     if results.interrupted {
         out.push_str("interrupted: this is what was known by then\n");
@@ -22,7 +22,7 @@ pub(crate) fn render(results: &Results, colour: bool) -> String {
     out
 }
 
-fn write_agent(out: &mut String, agent: &AgentRun, colour: bool) {
+fn write_agent(out: &mut String, results: &Results, agent: &AgentRun, colour: bool) {
     let _ = writeln!(out, "{}  {}", paint(&agent.name, Style::new().bold(), colour), summary::title(agent));
     if let Some(fault) = &agent.fault {
         let _ = writeln!(out, "  could not be run: {fault}");
@@ -51,7 +51,7 @@ fn write_agent(out: &mut String, agent: &AgentRun, colour: bool) {
     for (name, words) in summary::place(agent).into_iter().filter(|_| agent.version.is_some()) {
         let _ = writeln!(out, "  {}: {words}", name.to_lowercase());
     }
-    let held = summary::stand(agent).words();
+    let held = summary::standing(results, agent);
     let _ = writeln!(out, "  {}: {held}", summary::counts(&agent.tally()));
 }
 

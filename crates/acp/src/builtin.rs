@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use acp_campaign::{Real, Target, Way};
 use acp_dialect::Dialect;
@@ -29,26 +29,100 @@ pub fn target(name: &str, settings: Option<&Path>, dialect: Dialect) -> anyhow::
     {
         return Ok(Target { dialect, ..Target::real(installed(profile)?) });
     }
-    let named = TargetArgs {
-        agent: Some(name.to_owned()),
-        settings: settings.map(Path::to_path_buf),
-        ..TargetArgs::default()
-    };
+    resolved(
+        &TargetArgs {
+            agent: Some(name.to_owned()),
+            settings: settings.map(PathBuf::from),
+            ..TargetArgs::default()
+        },
+        dialect,
+    )
+}
+
+/// The only agent of a settings file; of several, one has to be named.
+pub fn only_of(settings: &Path, dialect: Dialect) -> anyhow::Result<Target> {
+    resolved(&TargetArgs { settings: Some(settings.to_owned()), ..TargetArgs::default() }, dialect)
+}
+
+/// The agent that this command line starts, under the name of its program.
+pub fn command(line: &str, dialect: Dialect) -> anyhow::Result<Target> {
+    let mut target =
+        resolved(&TargetArgs { command: Some(line.to_owned()), ..TargetArgs::default() }, dialect)?;
+    if let Some(name) = Path::new(&target.name).file_name() {
+        target.name = name.to_string_lossy().into_owned();
+    }
+    Ok(target)
+}
+
+/// The agent that listens there.
+pub fn connect(address: &str, dialect: Dialect) -> anyhow::Result<Target> {
+    let url = if address.contains("://") { address.to_owned() } else { format!("tcp://{address}") };
+    let rest = url.strip_prefix("tcp://").or_else(|| url.strip_prefix("ws://"));
+    let authority = rest.map(|rest| rest.split('/').next().unwrap_or(rest));
+    let port = authority.and_then(|authority| authority.rsplit_once(':')).map(|(_, port)| port);
+    if port.is_none_or(|port| port.parse::<u16>().is_err()) {
+        bail!("{address:?} is no address of an agent; write tcp://HOST:PORT or ws://HOST:PORT/PATH");
+    }
+    Ok(Target { dialect, ..Target::connect(address, url) })
+}
+
+/// Gives each target the name that was asked for, and no two of them the same: reports, kept folders and lists of
+/// expected failures tell agents apart by their names.
+pub fn name(targets: &mut [Target], names: &[String]) -> anyhow::Result<()> {
+    if !names.is_empty() && names.len() != targets.len() {
+        let there: Vec<&str> = targets.iter().map(|target| target.name.as_str()).collect();
+        bail!(
+            "--name is given {} times for {} agents ({}); give one for each, in this order",
+            names.len(),
+            targets.len(),
+            there.join(", ")
+        );
+    }
+    for (target, name) in targets.iter_mut().zip(names) {
+        target.name.clone_from(name);
+    }
+    for at in 1..targets.len() {
+        let (before, rest) = targets.split_at_mut(at);
+        let base = rest[0].name.clone();
+        let taken = |name: &str| before.iter().any(|target| target.name == name);
+        if let (true, Some(free)) =
+            (taken(&base), (2..).map(|n| format!("{base}-{n}")).find(|name| !taken(name)))
+        {
+            rest[0].name = free;
+        }
+    }
+    Ok(())
+}
+
+/// The agent under test that the flags of `acp prompt` would name. Agents under test start in folders of their own, so a
+/// program that is named by a relative path is looked for here.
+fn resolved(named: &TargetArgs, dialect: Dialect) -> anyhow::Result<Target> {
     let text = |word: &OsString| word.to_string_lossy().into_owned();
     Ok(match named.resolve()? {
-        target::Target::Process { program, args, env, .. } => Target {
-            name: name.to_owned(),
+        target::Target::Process { name, program, args, env } => Target {
+            name,
             way: Way::Start {
-                program: text(&program),
+                program: from_here(text(&program))?,
                 args: args.iter().map(text).collect(),
                 env: env.iter().map(|(key, value)| (text(key), text(value))).collect::<BTreeMap<_, _>>(),
             },
             version: None,
             dialect,
         },
-        target::Target::Tcp(address) => Target::connect(name, format!("tcp://{address}")),
-        target::Target::Ws(url) => Target::connect(name, url),
+        target::Target::Tcp(address) => {
+            Target { dialect, ..Target::connect(&address, format!("tcp://{address}")) }
+        }
+        target::Target::Ws(url) => Target { dialect, ..Target::connect(&url, &url) },
     })
+}
+
+/// A relative path to a program, made absolute; a bare name is for `PATH`, and `${home}` begins an absolute path.
+fn from_here(program: String) -> anyhow::Result<String> {
+    if !program.contains('/') || program.starts_with("${") {
+        return Ok(program);
+    }
+    let path = std::path::absolute(&program).with_context(|| format!("cannot find {program}"))?;
+    Ok(path.to_string_lossy().into_owned())
 }
 
 /// The agent of this name, as `acp profiles install` put it there.

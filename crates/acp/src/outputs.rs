@@ -14,6 +14,11 @@ impl Outputs {
     pub fn or_markdown(&self) -> Vec<(Format, Option<PathBuf>)> {
         if self.0.is_empty() { vec![(Format::Markdown, None)] } else { self.0.clone() }
     }
+
+    /// Finds out whether all files can be written, before the work is done.
+    pub fn check(&self) -> anyhow::Result<()> {
+        self.0.iter().filter_map(|(_, file)| file.as_deref()).try_for_each(crate::out::check)
+    }
 }
 
 impl clap::Args for Outputs {

@@ -1,7 +1,7 @@
 //! What a run shows on standard error while it goes on.
 
 use std::collections::BTreeSet;
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -10,6 +10,8 @@ use acp_campaign::{Progress, Watch};
 use acp_comply::Verdict;
 use indicatif::{ProgressBar, ProgressStyle};
 use tokio::sync::watch;
+
+use crate::talk::keys::Interrupts;
 
 /// Whether to use colours on this stream.
 pub fn colour(stream: &impl IsTerminal) -> bool {
@@ -46,6 +48,10 @@ impl Shown {
     pub fn listener(&self) -> Listener {
         let (bar, lines, running) = (self.bar.clone(), self.lines, Arc::clone(&self.running));
         Arc::new(move |progress| match (&bar, progress) {
+            (bar, Progress::Noticed(agent, words)) => {
+                let tell = || eprintln!("{agent}: {words}");
+                bar.as_ref().map_or_else(tell, |bar| bar.suspend(tell));
+            }
             (Some(bar), progress) => on_bar(bar, &running, progress),
             (None, Progress::Ended(agent, outcome)) if lines => {
                 let reason =
@@ -72,6 +78,7 @@ fn on_bar(bar: &ProgressBar, running: &Mutex<BTreeSet<String>>, progress: &Progr
             bar.set_length(u64::try_from(*tests).unwrap_or(u64::MAX));
             bar.set_prefix((*agent).to_owned());
         }
+        Progress::Noticed(..) => {}
         Progress::Began(_, program) => {
             running.insert(program.id.clone());
         }
@@ -95,14 +102,13 @@ pub fn frames() -> Watch {
     })
 }
 
-/// Ctrl-C once stops the run and reports what is known; twice leaves at once.
+/// Ctrl-C, or another signal to end, stops the run and reports what is known; the second one leaves at once.
 pub async fn interrupt(stop: watch::Sender<bool>) {
-    if tokio::signal::ctrl_c().await.is_err() {
-        return;
-    }
-    eprintln!("stopping; what is known follows (Ctrl-C again leaves at once)");
+    let Ok(mut signals) = Interrupts::listen() else { return };
+    signals.next().await;
     let _ = stop.send(true);
-    if tokio::signal::ctrl_c().await.is_ok() {
-        std::process::exit(130);
-    }
+    // After a hangup nobody may be there to be told.
+    let _ = writeln!(std::io::stderr(), "stopping; what is known follows (Ctrl-C again leaves at once)");
+    signals.next().await;
+    std::process::exit(130);
 }

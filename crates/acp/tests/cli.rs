@@ -62,17 +62,71 @@ fn a_wrong_word_is_an_error_of_usage() {
     assert!(text(&output.stderr).contains("comply"), "{}", text(&output.stderr));
 }
 
+/// Commands that print and end by themselves.
+const PRINTERS: &[&[&str]] = &[
+    &["mock", "--list-defects"],
+    &["requirements"],
+    &["comply", "--list-tests"],
+    &["comply", "--coverage"],
+    &["harness", "--list"],
+    &["suites", "list"],
+    &["suites", "schema"],
+    &["profiles"],
+    &["completions", "bash"],
+    &["man"],
+    &["prompt", "--agent", "mock", "Say 'one'"],
+];
+
 #[test]
 fn a_reader_that_goes_away_is_no_error() {
-    for args in [&["mock", "--list-defects"][..], &["requirements"], &["comply", "--list-tests"], &["man"]] {
+    for args in PRINTERS {
         let mut child = Command::new(env!("CARGO_BIN_EXE_acp"))
-            .args(args)
+            .args(*args)
+            .stdin(std::process::Stdio::null())
             .stdout(std::process::Stdio::piped())
             .stderr(std::process::Stdio::piped())
             .spawn()
             .expect("acp starts");
         drop(child.stdout.take());
         let output = child.wait_with_output().expect("it ends");
-        assert!(!text(&output.stderr).contains("panicked"), "{args:?}: {}", text(&output.stderr));
+        assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(0), ""), "{args:?}");
     }
+}
+
+#[test]
+fn a_full_disk_is_a_fault_in_words() {
+    for args in PRINTERS {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("a full device");
+        let output = Command::new(env!("CARGO_BIN_EXE_acp"))
+            .args(*args)
+            .stdin(std::process::Stdio::null())
+            .stdout(full)
+            .output()
+            .expect("acp starts");
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(3), "{args:?}: {said}");
+        assert!(said.contains("No space left") && !said.contains("panicked"), "{args:?}: {said}");
+    }
+}
+
+#[test]
+fn suites_that_were_changed_are_not_overwritten_unless_told_to() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let folder = dir.path().to_str().expect("a path");
+    let copy = |more: &[&str]| acp(&[&["suites", "copy", folder], more].concat());
+    assert_eq!(copy(&[]).status.code(), Some(0));
+    assert_eq!(copy(&[]).status.code(), Some(0), "nothing was changed");
+    let file = dir.path().join("v1/required/required.initialize.jsont");
+    let built_in = std::fs::read_to_string(&file).expect("a test");
+    std::fs::write(&file, "mine").expect("written");
+    let refused = copy(&[]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(
+        text(&refused.stderr).contains("v1/required/required.initialize.jsont"),
+        "{}",
+        text(&refused.stderr)
+    );
+    assert_eq!(std::fs::read_to_string(&file).expect("a test"), "mine");
+    assert_eq!(copy(&["--force"]).status.code(), Some(0));
+    assert_eq!(std::fs::read_to_string(&file).expect("a test"), built_in);
 }

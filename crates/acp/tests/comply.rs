@@ -8,6 +8,8 @@ mod flags;
 mod reports;
 #[path = "comply/running.rs"]
 mod running;
+#[path = "comply/starting.rs"]
+mod starting;
 
 use std::path::Path;
 use std::process::{Command, Output};

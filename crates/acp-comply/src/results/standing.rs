@@ -171,9 +171,11 @@ impl Results {
 
     /// Reads results from JSON, refusing a version that this code does not know.
     pub fn from_json(text: &str) -> Result<Results, ResultsError> {
-        let value: Value = serde_json::from_str(text)?;
+        let value: Value = serde_json::from_str(text).map_err(ResultsError::Json)?;
         match value.get("version").and_then(Value::as_u64) {
-            Some(version) if version <= u64::from(RESULTS_VERSION) => Ok(serde_json::from_value(value)?),
+            Some(version) if version <= u64::from(RESULTS_VERSION) => {
+                serde_json::from_value(value).map_err(ResultsError::Json)
+            }
             Some(version) => Err(ResultsError::Version(version)),
             None => Err(ResultsError::NotResults),
         }
@@ -181,7 +183,7 @@ impl Results {
 
     /// Writes results as JSON.
     pub fn to_json(&self) -> Result<String, ResultsError> {
-        let mut text = serde_json::to_string_pretty(self)?;
+        let mut text = serde_json::to_string_pretty(self).map_err(ResultsError::Json)?;
         text.push('\n');
         Ok(text)
     }

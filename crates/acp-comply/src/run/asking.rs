@@ -30,6 +30,7 @@ impl Run {
             return Some(Ending::NotApplicable { reason, blocked: true });
         }
         self.unmet_precondition(self.setup.introduction.as_ref(), self.setup.session.as_ref(), false)
+            .or_else(|| self.unheard().filter(|_| self.begins_introduced()))
     }
 
     /// The first precondition that does not hold. What is not known yet is passed over, unless it will never be known.
@@ -71,7 +72,25 @@ impl Run {
     }
 
     pub(super) fn introduce(&mut self) {
-        self.ask(Purpose::Introduce);
+        match self.unheard() {
+            Some(ending) => self.end(ending),
+            None => self.ask(Purpose::Introduce),
+        }
+    }
+
+    /// Why an introduction needs no second try.
+    fn unheard(&self) -> Option<Ending> {
+        let reason = self.setup.silence.clone()?;
+        Some(Ending::Unmet { reason, difference: None })
+    }
+
+    /// Whether the test begins with an introduction of the runner's own.
+    fn begins_introduced(&self) -> bool {
+        match self.program.handshake {
+            Handshake::Always => true,
+            Handshake::Lazy => matches!(self.kind(), Some(StepKind::NewSession { .. })),
+            Handshake::Never => false,
+        }
     }
 
     pub(super) fn ask(&mut self, purpose: Purpose) {

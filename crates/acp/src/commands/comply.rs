@@ -1,6 +1,8 @@
 //! `acp comply`: the compliance runner (also installed as `acpcomply`).
 
-use std::io::{IsTerminal, Write};
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -14,9 +16,8 @@ use acp_report::{Format, Options};
 use anyhow::Context;
 use tokio::sync::watch;
 
-use crate::exit;
 use crate::outputs::Outputs;
-use crate::progress;
+use crate::{builtin, exit, out, progress};
 
 /// Arguments of `acp comply`.
 #[derive(clap::Args)]
@@ -34,7 +35,7 @@ pub struct Args {
     /// An agent by name: `mock`, one of `acp profiles` that is installed, or an entry of --settings (several allowed)
     #[arg(long, value_name = "NAME", help_heading = "Targets")]
     agent: Vec<String>,
-    /// Settings file with `agent_servers`, as editors use it
+    /// Settings file with `agent_servers`, as editors use it; without --agent its only entry
     #[arg(long, value_name = "FILE", help_heading = "Targets")]
     settings: Option<PathBuf>,
     /// Start this command line as the agent (several allowed)
@@ -47,8 +48,11 @@ pub struct Args {
     #[arg(long, value_name = "DIALECT", default_value = "v1", help_heading = "Targets")]
     dialect: acp_dialect::Dialect,
     /// Start the agents of --agent on a port and speak to them over TCP
-    #[arg(long, help_heading = "Targets")]
+    #[arg(long, help_heading = "Targets", requires = "agent", conflicts_with = "command")]
     tcp: bool,
+    /// What to call the agent in reports; with several agents, one for each in the order --agent, --command, --connect
+    #[arg(long, value_name = "NAME", help_heading = "Targets")]
+    name: Vec<String>,
     /// Authenticate with this method when the agent asks for it
     #[arg(long, value_name = "METHOD", help_heading = "Targets")]
     auth: Option<String>,
@@ -82,7 +86,7 @@ pub struct Args {
     #[arg(long, help_heading = "Running")]
     fail_fast: bool,
     /// Multiply every timeout, for slow agents
-    #[arg(long, value_name = "X", default_value_t = 1.0, help_heading = "Running")]
+    #[arg(long, value_name = "X", default_value_t = 1.0, help_heading = "Running", value_parser = factor)]
     timeout_factor: f64,
     /// Give an expectation up early: everything is answered and the agent has been silent for this long, as in 5s
     #[arg(long, value_name = "TIME", help_heading = "Running", value_parser = crate::talk::args::duration)]
@@ -126,52 +130,36 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let wrong = |error: &dyn std::fmt::Display| {
+        eprintln!("acp comply: {error:#}");
+        Ok(ExitCode::from(exit::USAGE))
+    };
     let (sources, name) = match sources(args) {
         Ok(found) => found,
-        Err(error) => {
-            eprintln!("acp comply: {error}");
-            return Ok(ExitCode::from(exit::USAGE));
-        }
+        Err(error) => return wrong(&error),
     };
     let Some((programs, warnings)) = read(&sources) else { return Ok(ExitCode::from(exit::USAGE)) };
     let expected = match expected(args, &programs) {
         Ok(expected) => expected,
-        Err(error) => {
-            eprintln!("acp comply: {error:#}");
-            return Ok(ExitCode::from(exit::USAGE));
-        }
+        Err(error) => return wrong(&error),
     };
-    let selection = match selection(args) {
-        Ok(selection) => selection,
-        Err(error) => {
-            eprintln!("acp comply: {error}");
-            return Ok(ExitCode::from(exit::USAGE));
-        }
+    let chosen = match choose(args, &programs) {
+        Ok(chosen) => chosen,
+        Err(error) => return wrong(&error),
     };
-    let chosen = selection.choose(&programs);
     if args.list_tests {
-        list(&chosen)?;
-        return Ok(ExitCode::SUCCESS);
+        return list(&chosen);
     }
     if args.coverage {
         return super::proof::coverage(&chosen);
-    }
-    if chosen.is_empty() {
-        eprintln!(
-            "acp comply: no test is left by the selection; `acp comply --list-tests` shows what there is"
-        );
-        return Ok(ExitCode::from(exit::USAGE));
     }
     if args.self_test {
         let campaign = campaign(args, chosen)?;
         return super::proof::self_test(campaign);
     }
-    let targets = match targets(args) {
+    let targets = match args.outputs.check().and_then(|()| targets(args)) {
         Ok(targets) => targets,
-        Err(error) => {
-            eprintln!("acp comply: {error:#}");
-            return Ok(ExitCode::from(exit::USAGE));
-        }
+        Err(error) => return wrong(&error),
     };
     if args.isolate {
         crate::isolate::enter()?;
@@ -246,6 +234,22 @@ fn expected(args: &Args, programs: &[Arc<Program>]) -> anyhow::Result<Option<Exp
     Ok(Some(list))
 }
 
+/// The tests that are asked for; none is an error that says what there is.
+fn choose(args: &Args, programs: &[Arc<Program>]) -> anyhow::Result<Vec<Arc<Program>>> {
+    let is_area = |area: &&String| programs.iter().any(|program| program.area.eq_ignore_ascii_case(area));
+    if let Some(unknown) = args.area.iter().find(|area| !is_area(area)) {
+        let areas: BTreeSet<&str> = programs.iter().map(|program| program.area.as_str()).collect();
+        let areas: Vec<&str> = areas.into_iter().collect();
+        anyhow::bail!("--area {unknown:?}: there is no such area; there are {}", areas.join(", "));
+    }
+    let chosen = selection(args)?.choose(programs);
+    anyhow::ensure!(
+        !chosen.is_empty(),
+        "no test is left by the selection; `acp comply --list-tests` shows what there is"
+    );
+    Ok(chosen)
+}
+
 fn selection(args: &Args) -> Result<Selection, acp_campaign::select::SelectError> {
     let severities: Vec<Severity> = args
         .severity
@@ -264,45 +268,38 @@ fn selection(args: &Args) -> Result<Selection, acp_campaign::select::SelectError
         .shard(args.shard.as_deref())
 }
 
-fn list(programs: &[Arc<Program>]) -> std::io::Result<()> {
+fn list(programs: &[Arc<Program>]) -> anyhow::Result<ExitCode> {
     let width = programs.iter().map(|program| program.id.len()).max().unwrap_or(0);
-    let mut out = std::io::stdout().lock();
+    let mut lines = String::new();
     for program in programs {
-        let line =
-            writeln!(out, "{:<width$}  {:<8}  {}", program.id, program.severity.as_str(), program.title);
-        if line.is_err() {
-            break;
-        }
+        let _ =
+            writeln!(lines, "{:<width$}  {:<8}  {}", program.id, program.severity.as_str(), program.title);
     }
-    Ok(())
+    out::print(lines)?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn targets(args: &Args) -> anyhow::Result<Vec<Target>> {
     let mut targets = Vec::new();
     for name in &args.agent {
-        let target = crate::builtin::target(name, args.settings.as_deref(), args.dialect)?;
-        targets.push(if args.tcp { crate::builtin::over_tcp(target)? } else { target });
+        let target = builtin::target(name, args.settings.as_deref(), args.dialect)?;
+        targets.push(if args.tcp { builtin::over_tcp(target)? } else { target });
+    }
+    if let (Some(settings), true) = (&args.settings, args.agent.is_empty()) {
+        targets.push(builtin::only_of(settings, args.dialect)?);
     }
     for line in &args.command {
-        let words =
-            shlex::split(line).with_context(|| format!("--command {line:?}: a quote is not closed"))?;
-        let (program, rest) = words.split_first().context("--command is empty")?;
-        let name = std::path::Path::new(program)
-            .file_name()
-            .map_or(program.as_str().into(), |name| name.to_string_lossy());
-        targets.push(Target::start(name, program, rest.to_vec()));
+        targets.push(builtin::command(line, args.dialect)?);
     }
-    for url in &args.connect {
-        targets.push(Target::connect(url, url));
+    for address in &args.connect {
+        targets.push(builtin::connect(address, args.dialect)?);
     }
     if targets.is_empty() {
-        for name in crate::builtin::DEFAULT {
-            targets.push(crate::builtin::target(name, None, args.dialect)?);
+        for name in builtin::DEFAULT {
+            targets.push(builtin::target(name, None, args.dialect)?);
         }
     }
-    for target in &mut targets {
-        target.dialect = args.dialect;
-    }
+    builtin::name(&mut targets, &args.name)?;
     Ok(targets)
 }
 
@@ -323,9 +320,6 @@ fn run_campaign(
         tokio::spawn(progress::interrupt(stop));
         let mut agents = Vec::new();
         for target in targets {
-            if *campaign.stop.borrow() {
-                break;
-            }
             agents.push(campaign.run(target, &listener).await);
         }
         (agents, *campaign.stop.borrow())
@@ -376,27 +370,29 @@ pub fn default_jobs() -> usize {
     std::thread::available_parallelism().map_or(8, |cores| cores.get() * 8)
 }
 
+/// Writes every report that can be written, and says last what could not be.
 fn write_reports(args: &Args, results: &Results) -> anyhow::Result<()> {
+    let mut outcome = Ok(());
+    let mut told = false;
     for (format, file) in args.outputs.or_markdown() {
-        let colour = file.is_none() && format == Format::Terminal && progress::colour(&std::io::stdout());
-        let text = acp_report::render(results, format, Options { redact: !args.no_redact, colour })?;
-        match file {
-            None => print_out(&text)?,
-            Some(path) => {
-                std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
-            }
-        }
+        let colour = file.is_none() && progress::colour(&std::io::stdout());
+        let text = acp_report::render(results, format, Options { redact: !args.no_redact, colour });
+        let written = text.map_err(anyhow::Error::from).and_then(|text| out::write(file.as_deref(), text));
+        told |= file.is_none() && format == Format::Terminal && written.is_ok();
+        outcome = outcome.and(written);
     }
-    let colour = progress::colour(&std::io::stderr());
-    let summary = acp_report::render(results, Format::Terminal, Options { redact: !args.no_redact, colour })?;
-    eprint!("{summary}");
-    Ok(())
+    // One summary is enough where both streams are read by the same person.
+    if !(told && std::io::stdout().is_terminal() && std::io::stderr().is_terminal()) {
+        let colour = progress::colour(&std::io::stderr());
+        let options = Options { redact: !args.no_redact, colour };
+        eprint!("{}", acp_report::render(results, Format::Terminal, options)?);
+    }
+    outcome
 }
 
-/// A reader that went away (`| head`) is no error.
-fn print_out(text: &str) -> anyhow::Result<()> {
-    match std::io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        other => Ok(other?),
+fn factor(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(factor) if factor > 0.0 && factor <= 1000.0 => Ok(factor),
+        _ => Err("it must be a number above 0 and up to 1000".to_owned()),
     }
 }

@@ -1,7 +1,6 @@
 //! `acp harness`: scenarios against a running agent (also installed as `acp-harness`).
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -16,8 +15,7 @@ use acp_script::faults::Time;
 use anyhow::Context;
 use tokio::sync::watch;
 
-use crate::exit;
-use crate::progress;
+use crate::{exit, out, progress};
 
 /// The waits in the scenarios' files are written for this `--timeout`.
 const WRITTEN_FOR: Duration = Duration::from_secs(30);
@@ -41,7 +39,7 @@ pub struct Args {
     #[arg(long, value_name = "NAME", conflicts_with_all = ["target", "connect", "command"])]
     agent: Option<String>,
     /// Start the agent of --agent on a port and speak to it over TCP
-    #[arg(long, requires = "agent")]
+    #[arg(long, requires = "agent", conflicts_with_all = ["target", "connect", "command"])]
     tcp: bool,
     /// In a network of our own with loopback and nothing else (Linux); the results say who tried to get out
     #[arg(long)]
@@ -96,12 +94,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         "junit" => acp_report::render(&results, Format::Junit, Options::default())?,
         _ => text(&summaries, &results, args.out.is_none() && progress::colour(&std::io::stdout())),
     };
-    match &args.out {
-        Some(path) => {
-            std::fs::write(path, report).with_context(|| format!("cannot write {}", path.display()))?;
-        }
-        None => print_out(&report)?,
-    }
+    out::write(args.out.as_deref(), report)?;
     let has = |verdict: Verdict| summaries.iter().any(|summary| summary.verdict == verdict);
     Ok(ExitCode::from(if has(Verdict::Fail) {
         exit::FAILED
@@ -116,6 +109,9 @@ type Prepared = (Vec<Scenario>, Vec<Arc<Program>>, Target);
 
 /// Everything that can be wrong with the arguments; `None` when only the list is wanted.
 fn prepare(args: &Args) -> anyhow::Result<Option<Prepared>> {
+    if let Some(path) = &args.out {
+        out::check(path)?;
+    }
     let names: Vec<String> = args.scenarios.iter().map(|name| name.trim().to_owned()).collect();
     let scenarios = scenario::choose(&names)?;
     if args.list {
@@ -132,7 +128,7 @@ fn prepare(args: &Args) -> anyhow::Result<Option<Prepared>> {
         let colour = progress::colour(&std::io::stderr());
         anyhow::bail!("{}", acp_comply::render_all(&diagnostics, &sources, colour));
     }
-    let mut target = Target { dialect: args.dialect, ..target(args)? };
+    let mut target = target(args)?;
     if let Some(name) = &args.name {
         target.name.clone_from(name);
     }
@@ -145,25 +141,13 @@ fn target(args: &Args) -> anyhow::Result<Target> {
         return if args.tcp { crate::builtin::over_tcp(target) } else { Ok(target) };
     }
     if let Some(line) = &args.command {
-        let words =
-            shlex::split(line).with_context(|| format!("--command {line:?}: a quote is not closed"))?;
-        let (program, rest) = words.split_first().context("--command is empty")?;
-        return Ok(Target::start(program, program, rest.to_vec()));
+        return crate::builtin::command(line, args.dialect);
     }
     let from_env = || std::env::var("ACP_TARGET").ok().filter(|value| !value.is_empty());
     let address = args.connect.clone().or_else(|| args.target.clone()).or_else(from_env).context(
         "which agent? give --agent NAME, --target HOST:PORT, --connect URL or --command COMMAND, or set ACP_TARGET=HOST:PORT",
     )?;
-    let url = if address.contains("://") { address.clone() } else { format!("tcp://{address}") };
-    let rest = url.strip_prefix("tcp://").or_else(|| url.strip_prefix("ws://"));
-    let authority = rest.map(|rest| rest.split('/').next().unwrap_or(rest));
-    let port = authority.and_then(|authority| authority.rsplit_once(':')).map(|(_, port)| port);
-    if port.is_none_or(|port| port.parse::<u16>().is_err()) {
-        anyhow::bail!(
-            "{address:?} is no address of an agent; write HOST:PORT, tcp://HOST:PORT or ws://HOST:PORT/PATH"
-        );
-    }
-    Ok(Target::connect(address, url))
+    crate::builtin::connect(&address, args.dialect)
 }
 
 fn run_scenarios(args: &Args, programs: Vec<Arc<Program>>, target: &Target) -> anyhow::Result<Results> {
@@ -238,6 +222,10 @@ fn text(summaries: &[Summary], results: &Results, colour: bool) -> String {
         .filter(|verdict| count(*verdict) > 0)
         .map(|verdict| format!("{} {verdict}", count(verdict)))
         .collect();
+    if results.interrupted {
+        let run = results.agents.iter().map(|agent| agent.tests.len()).sum::<usize>();
+        let _ = writeln!(out, "interrupted: {run} of {} tests were run", results.suite.files);
+    }
     let _ = writeln!(out, "{} in {:.1} s", parts.join(", "), results.duration_ms / 1000.0);
     out
 }
@@ -265,15 +253,7 @@ fn list() -> anyhow::Result<()> {
         };
         let _ = writeln!(lines, "{:<width$}  {}{needs}", scenario.name, scenario.shows);
     }
-    print_out(&lines)
-}
-
-/// A reader that went away (`| head`) is no error.
-fn print_out(text: &str) -> anyhow::Result<()> {
-    match std::io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        other => Ok(other?),
-    }
+    out::print(&lines)
 }
 
 fn duration(text: &str) -> Result<Duration, String> {

@@ -42,8 +42,8 @@ pub fn self_test(campaign: Campaign) -> anyhow::Result<ExitCode> {
     }))
 }
 
-fn print_proof(proof: &Proof, seconds: f64) -> std::io::Result<()> {
-    let mut out = std::io::stdout().lock();
+fn print_proof(proof: &Proof, seconds: f64) -> anyhow::Result<()> {
+    let mut out = Vec::new();
     let tally = proof.conforming.tally();
     writeln!(
         out,
@@ -74,7 +74,8 @@ fn print_proof(proof: &Proof, seconds: f64) -> std::io::Result<()> {
     if !unproved.is_empty() {
         writeln!(out, "  claimed but not proved: {}", unproved.join(", "))?;
     }
-    writeln!(out, "took {seconds:.1} s")
+    writeln!(out, "took {seconds:.1} s")?;
+    crate::out::print(out)
 }
 
 /// Prints requirement → tests → defects, and what is not covered and why.
@@ -89,7 +90,7 @@ pub fn coverage(programs: &[Arc<Program>]) -> anyhow::Result<ExitCode> {
         let breaks = |defect: &&Defect| defect.requirements.iter().any(|requirement| requirement == id);
         catalogue().iter().filter(breaks).map(|defect| defect.id.as_str()).collect()
     };
-    let mut out = std::io::stdout().lock();
+    let mut out = Vec::new();
     let (mut covered, mut all) = (0, 0);
     for requirement in acp_rules::registry().all() {
         if requirement.binds != acp_rules::Side::Agent {
@@ -109,6 +110,7 @@ pub fn coverage(programs: &[Arc<Program>]) -> anyhow::Result<ExitCode> {
         }
     }
     writeln!(out, "{covered} of {all} requirements on agents are claimed by {} tests", programs.len())?;
+    crate::out::print(out)?;
     Ok(ExitCode::from(exit::OK))
 }
 

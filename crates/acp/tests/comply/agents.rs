@@ -116,30 +116,48 @@ fn one_bad_test_leaves_the_others_alone() {
     assert!(tests.iter().all(|test| test["verdict"] == "PASS"), "{err}");
 }
 
+/// The folders that this run made in its own temporary folder.
+fn folders(temp: &std::path::Path) -> Vec<std::path::PathBuf> {
+    let entries = std::fs::read_dir(temp).expect("a folder").flatten();
+    entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect()
+}
+
 #[test]
 fn an_interrupted_run_says_what_it_knows_and_leaves_nothing_behind() {
-    let dir = tempfile::tempdir().expect("a folder");
-    let mark = format!("3124.{}", std::process::id());
-    let agent = script(dir.path(), "slow.sh", &format!("sleep {mark} & exec sleep {mark}"));
-    let out = dir.path().join("out.txt");
-    let child = acp()
-        .args(["comply", "--test", "trn.stdio", "--test", "init.*", "--command", &agent])
-        .stdout(std::fs::File::create(&out).expect("a file"))
-        .stderr(std::process::Stdio::null())
-        .spawn()
-        .expect("acp starts");
-    let until = Instant::now() + Duration::from_secs(20);
-    while running(&mark).is_empty() {
-        assert!(Instant::now() < until, "the agent never started");
-        std::thread::sleep(Duration::from_millis(20));
+    for signal in ["-INT", "-TERM", "-HUP"] {
+        let dir = tempfile::tempdir().expect("a folder");
+        let temp = tempfile::tempdir().expect("a folder");
+        let mark = format!("3124.{}", std::process::id());
+        let agent = script(dir.path(), "slow.sh", &format!("sleep {mark} & exec sleep {mark}"));
+        let path = |name: &str| dir.path().join(name).display().to_string();
+        let (report, badge, tap, junit) = (path("r.md"), path("b.json"), path("r.tap"), path("r.xml"));
+        let child = acp()
+            .args(["comply", "--test", "trn.stdio", "--test", "init.*", "--command", &agent])
+            .args(["--format", "markdown", "--out", &report, "--format", "badge", "--out", &badge])
+            .args(["--format", "tap", "--out", &tap, "--format", "junit", "--out", &junit])
+            .env("TMPDIR", temp.path())
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .expect("acp starts");
+        let until = Instant::now() + Duration::from_secs(20);
+        while running(&mark).is_empty() {
+            assert!(Instant::now() < until, "the agent never started");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let kill = std::process::Command::new("kill").args([signal, &child.id().to_string()]).status();
+        assert!(kill.expect("kill").success());
+        let output = child.wait_with_output().expect("it ends");
+        assert_eq!(output.status.code(), Some(3), "{signal}: {}", stderr(&output));
+        let err = stderr(&output);
+        assert!(err.contains("interrupted: 0 of ") && !err.contains("ERROR"), "{signal}: {err}");
+        assert!(!err.contains("every required test holds"), "{signal}: {err}");
+        let read = |file: &str| std::fs::read_to_string(file).expect("the report");
+        assert!(read(&report).contains("The run was interrupted"), "{}", read(&report));
+        assert!(read(&badge).contains("yellow"), "{}", read(&badge));
+        assert!(read(&tap).ends_with("Bail out! interrupted\n"), "{}", read(&tap));
+        assert!(read(&junit).contains("interrupted: 0 of "), "{}", read(&junit));
+        assert_gone(&mark);
+        assert_eq!(folders(temp.path()), Vec::<std::path::PathBuf>::new(), "{signal}");
     }
-    let kill =
-        std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill");
-    assert!(kill.success());
-    let mut child = child;
-    let status = child.wait().expect("it ends");
-    assert_eq!(status.code(), Some(3));
-    let text = std::fs::read_to_string(&out).expect("the report");
-    assert!(text.contains("interrupted"), "{text}");
-    assert_gone(&mark);
 }

@@ -53,4 +53,8 @@ fn results_of_a_later_version_are_refused_by_name() {
     let output = acp().arg("diff").arg(&file).arg(&file).output().expect("acp starts");
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("version 99"), "{}", stderr(&output));
+    std::fs::write(&file, "no json").expect("written");
+    let output = acp().arg("matrix").arg(&file).output().expect("acp starts");
+    let said = stderr(&output);
+    assert!(output.status.code() == Some(2) && said.matches("line 1").count() == 1, "{said}");
 }

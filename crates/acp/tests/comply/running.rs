@@ -17,6 +17,7 @@ fn the_seed_examples_pass_against_the_built_in_agent() {
         assert!(out.contains(&format!("\n### {test}: PASS\n")), "{out}");
     }
     assert!(!out.contains('|'), "the default report has no table\n{out}");
+    assert!(!out.contains("Warning:"), "the suite is as it asks others to be\n{out}");
     assert!(err.contains("every required test holds"), "{err}");
 }
 

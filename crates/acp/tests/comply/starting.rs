@@ -1,0 +1,136 @@
+//! Which agents a run examines, what they are called, and what stops it before it begins.
+
+use std::path::Path;
+
+use crate::{acp, comply, script, stderr, stdout};
+
+const ACP: &str = env!("CARGO_BIN_EXE_acp");
+
+fn settings(dir: &Path, names: &[&str]) -> String {
+    let entry = serde_json::json!({ "command": ACP, "args": ["mock", "--stdio", "--dialect", "v1"] });
+    let servers: serde_json::Map<_, _> =
+        names.iter().map(|name| ((*name).to_owned(), entry.clone())).collect();
+    let path = dir.join("settings.json");
+    std::fs::write(&path, serde_json::json!({ "agent_servers": servers }).to_string()).expect("written");
+    path.display().to_string()
+}
+
+/// The names of the agents in the results.
+fn agents(args: &[&str]) -> Vec<String> {
+    let mut all = vec!["--test", "trn.stdio", "--format", "json"];
+    all.extend(args);
+    let output = comply(&all);
+    let results: serde_json::Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", stderr(&output)));
+    let agents = results["agents"].as_array().expect("agents");
+    agents.iter().map(|agent| agent["name"].as_str().unwrap_or_default().to_owned()).collect()
+}
+
+#[test]
+fn a_settings_file_names_the_agent_when_nothing_else_does() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let one = settings(dir.path(), &["mine"]);
+    assert_eq!(agents(&["--settings", &one]), ["mine"]);
+    let two = settings(dir.path(), &["mine", "yours"]);
+    let output = comply(&["--settings", &two]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("mine") && stderr(&output).contains("yours"), "{}", stderr(&output));
+    let output = comply(&["--settings", "/no/such/settings.json"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("/no/such/settings.json"), "{}", stderr(&output));
+}
+
+#[test]
+fn tcp_without_an_agent_by_name_is_refused() {
+    for command in ["comply", "harness"] {
+        for more in [&["--command", "x"][..], &[], &["--agent", "mock", "--command", "x"]] {
+            let output = acp().arg(command).arg("--tcp").args(more).output().expect("acp starts");
+            assert_eq!(output.status.code(), Some(2), "{command} {more:?}: {}", stderr(&output));
+            assert!(stderr(&output).contains("--tcp"), "{}", stderr(&output));
+        }
+    }
+}
+
+#[test]
+fn a_program_is_found_from_here_and_a_file_that_is_not_gets_a_hint() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempfile::tempdir().expect("a folder");
+    script(dir.path(), "my-agent", &format!("#!/bin/sh\nexec {ACP} mock --stdio --dialect v1\n"));
+    let all = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(dir.path().join("my-agent"), all).expect("made a program");
+    let run = |args: &[&str]| acp().args(args).current_dir(dir.path()).output().expect("acp starts");
+
+    let started = run(&["comply", "--test", "trn.stdio", "--command", "./my-agent"]);
+    assert_eq!(started.status.code(), Some(0), "{}", stderr(&started));
+    let started = run(&["harness", "--scenarios", "happy-path", "--command", "./my-agent"]);
+    assert_eq!(started.status.code(), Some(0), "{}", stdout(&started));
+
+    let lost = run(&["comply", "--test", "trn.stdio", "--command", "sh my-agent"]);
+    assert_eq!(lost.status.code(), Some(1), "{}", stderr(&lost));
+    let hint = "`my-agent` is in this one: write its absolute path";
+    assert!(stderr(&lost).contains(hint), "{}", stderr(&lost));
+    assert!(stdout(&lost).contains(hint), "{}", stdout(&lost));
+}
+
+#[test]
+fn agents_have_names_of_their_own() {
+    let mock = format!("{ACP} mock --stdio --dialect v1");
+    assert_eq!(agents(&["--command", &mock, "--command", &mock]), ["acp", "acp-2"]);
+    let named = agents(&["--command", &mock, "--name", "left", "--command", &mock, "--name", "right"]);
+    assert_eq!(named, ["left", "right"]);
+    let output = comply(&["--command", &mock, "--command", &mock, "--name", "left"]);
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+}
+
+#[test]
+fn what_cannot_be_right_stops_the_run_before_it_begins() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let folder = dir.path().display().to_string();
+    for (args, word) in [
+        (&["--format", "junit", "--out", "/no/such/folder/r.xml"][..], "cannot write /no/such/folder/r.xml"),
+        (&["--format", "junit", "--out", &folder], "it is a folder"),
+        (&["--connect", "foo"], "tcp://HOST:PORT"),
+        (&["--area", "cancel", "--list-tests"], "Prompt Cancel"),
+        (&["--timeout-factor", "1e300"], "up to 1000"),
+        (&["--timeout-factor", "nan"], "up to 1000"),
+        (&["--timeout-factor", "0"], "up to 1000"),
+    ] {
+        let output = comply(args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        let err = stderr(&output).to_lowercase();
+        assert!(err.contains(&word.to_lowercase()) && err.lines().count() < 12, "{args:?}: {err}");
+        assert!(stdout(&output).is_empty(), "{args:?}");
+    }
+    let harness = acp().args(["harness", "--agent", "mock", "--out", &folder]).output().expect("acp starts");
+    assert_eq!(harness.status.code(), Some(2), "{}", stderr(&harness));
+}
+
+#[test]
+fn a_report_that_cannot_be_written_keeps_no_other_from_being_written() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let json = dir.path().join("r.json").display().to_string();
+    let args =
+        ["--test", "trn.stdio", "--format", "tap", "--out", "/dev/full", "--format", "json", "--out", &json];
+    let output = comply(&args);
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    assert!(stderr(&output).contains("cannot write /dev/full"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("every required test holds"), "{}", stderr(&output));
+    assert!(std::fs::read_to_string(&json).expect("a report").contains("trn.stdio"));
+}
+
+#[test]
+fn an_agent_that_does_not_answer_is_waited_for_once() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let agent = script(dir.path(), "chatty.sh", "echo 'Welcome to the agent!'; while read line; do :; done");
+    let output =
+        comply(&["--test", "session.*", "--timeout-factor", "0.05", "--format", "json", "--command", &agent]);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    let words = "no answer to initialize within 1500 ms; 1 line is no message: \"Welcome to the agent!\"";
+    assert!(stderr(&output).contains(words), "{}", stderr(&output));
+    let results: serde_json::Value = serde_json::from_slice(&output.stdout).expect("json");
+    let tests = results["agents"][0]["tests"].as_array().expect("tests").clone();
+    let asked_again = tests.iter().filter(|test| test["transcript"].to_string().contains("1000000")).count();
+    assert!(tests.len() > 5 && asked_again == 0, "{asked_again} of {}", tests.len());
+    let reason = tests[0]["reason"].as_str().unwrap_or_default();
+    assert!(reason.contains(words) && reason.contains("--acp"), "{reason}");
+}
