@@ -144,17 +144,21 @@ pub(super) fn declared_names(node: Node<'_>, text: &str) -> Vec<Name> {
     found.into_iter().filter_map(|node| shortened(node, text)).collect()
 }
 
-/// The names in a declarator or a list of them.
+/// The names in a declarator or a list of them; lists may lie in lists without end.
 fn collect<'t>(node: Node<'t>, found: &mut Vec<Node<'t>>) {
-    let mut cursor = node.walk();
-    match node.kind() {
-        "pattern_list" | "tuple_pattern" | "variable_declaration" => {
-            node.named_children(&mut cursor).for_each(|child| collect(child, found));
+    let mut open = vec![node];
+    while let Some(node) = open.pop() {
+        match node.kind() {
+            "pattern_list" | "tuple_pattern" | "variable_declaration" => {
+                let before = open.len();
+                open.extend(node.named_children(&mut node.walk()));
+                open[before..].reverse();
+            }
+            // What is assigned to is not declared here.
+            "attribute" | "subscript" | "call" => {}
+            kind if kind.ends_with("declarator") || kind == "pattern" => found.extend(declared(node)),
+            _ => found.push(node),
         }
-        // What is assigned to is not declared here.
-        "attribute" | "subscript" | "call" => {}
-        kind if kind.ends_with("declarator") || kind == "pattern" => found.extend(declared(node)),
-        _ => found.push(node),
     }
 }
 
@@ -181,7 +185,7 @@ pub(super) fn is_alone(node: Node<'_>) -> bool {
         return false;
     };
     let mut cursor = list.walk();
-    list.named_children(&mut cursor).filter(|child| child.kind() == kind).count() == 1
+    list.named_children(&mut cursor).filter(|child| child.kind() == kind).take(2).count() == 1
 }
 
 /// The type that a method belongs to although it stands outside of it.

@@ -380,12 +380,17 @@ fn symbols(outline: &Outline<'_>, parts: &[String], shown: &str) -> Result<Vec<C
     if found.iter().any(|block| !block.forward) {
         found.retain(|block| !block.forward);
     }
-    // A group that is called after its first entry, beside that entry.
-    let entries: Vec<[usize; 2]> = found.iter().map(|block| block.lines).collect();
-    let holds =
-        |outer: [usize; 2], inner: [usize; 2]| outer != inner && outer[0] <= inner[0] && inner[1] <= outer[1];
-    found
-        .retain(|block| block.kind != Kind::Value || !entries.iter().any(|entry| holds(block.lines, *entry)));
+    // A group that is called after its first entry, beside that entry: it is the next that has other lines.
+    let (mut next, mut inner) = (None, None);
+    found.reverse();
+    found.retain(|block| {
+        let [first, last] = block.lines;
+        if next != Some([first, last]) {
+            (inner, next) = (next, Some([first, last]));
+        }
+        block.kind != Kind::Value || !inner.is_some_and(|[from, to]| first <= from && to <= last)
+    });
+    found.reverse();
     if found.is_empty() {
         return Err(not_found(outline, parts, shown));
     }

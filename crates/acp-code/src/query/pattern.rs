@@ -19,6 +19,8 @@ const BEFORE: usize = 256;
 pub(super) const LONGEST: usize = 16_000;
 /// Compiling, matching and dropping a pattern go down as deep as its tree.
 const DEEPEST: usize = 250;
+/// What follows a `$$$` hole is tried before it is matched: each such level takes twice the time.
+const HOLES: usize = 12;
 
 /// A compiled pattern and its literals.
 pub(super) struct Compiled {
@@ -43,6 +45,12 @@ impl Compiled {
         }
         let pattern =
             Pattern::try_new(source, language).map_err(|error| flaw(source, language, &explained(&error)))?;
+        if doublings(&pattern.node) > HOLES {
+            let what = format!(
+                "code behind a `$$$` hole lies in such code, more than {HOLES} times; use fewer holes"
+            );
+            return Err(flaw_at(source, language, &what, (0, 0)));
+        }
         let literals = literals(&pattern, language);
         let compares = compares(&pattern.node, &mut HashSet::new());
         Ok(Self { language, pattern, compares, literals })
@@ -162,6 +170,21 @@ fn compares<'p>(node: &'p PatternNode, seen: &mut HashSet<&'p str>) -> bool {
         PatternNode::Internal { children, .. } => children.iter().any(|child| compares(child, seen)),
         _ => false,
     }
+}
+
+/// How many `$$$` holes stand, one inside the other, before what lies deepest.
+fn doublings(node: &PatternNode) -> usize {
+    let PatternNode::Internal { children, .. } = node else { return 0 };
+    let (mut most, mut is_behind) = (0, false);
+    for child in children {
+        let is_hole = matches!(
+            child,
+            PatternNode::MetaVar { meta_var: MetaVariable::Multiple | MetaVariable::MultiCapture(_) }
+        );
+        most = most.max(doublings(child) + usize::from(is_behind && !is_hole));
+        is_behind = is_hole || (is_behind && child.is_trivial());
+    }
+    most
 }
 
 /// The kinds of nodes that are names, in languages whose parsers never end a token inside a name.

@@ -259,3 +259,23 @@ fn an_attribute_belongs_to_what_follows_it_even_in_one_line() {
     let failed: Vec<bool> = pieces.iter().map(|piece| piece.error.is_some()).collect();
     assert_eq!(failed, [true, false]);
 }
+
+#[test]
+fn names_are_found_in_lists_without_end() {
+    let deep = 20_000;
+    let many: Vec<String> = (0..5000).map(|number| format!("v{number} = {number}")).collect();
+    let tree = Tree::new(&[
+        ("a.py", &format!("{}a,{}) = x\n", "(".repeat(deep), "),".repeat(deep - 1))),
+        ("b.js", &format!("var {};\n", many.join(", "))),
+        ("c.go", &format!("package c\n\nconst (\n\t{}\n)\n", many.join("\n\t"))),
+        ("d.json", &format!("[\n{{\"id\": 1}}{}\n]\n", ",\n{\"id\": 2}".repeat(4999))),
+    ]);
+    let lines = |wanted: &str| {
+        let results = tree.engine.extract(&Request::new([wanted]), &Stop::never()).expect("pieces").results;
+        (results.len(), results.last().and_then(|piece| piece.lines))
+    };
+    assert_eq!(lines("a.py#a"), (1, Some([1, 1])));
+    assert_eq!(lines("b.js#v4999"), (1, Some([1, 1])));
+    assert_eq!(lines("c.go#v4999"), (1, Some([5003, 5003])));
+    assert_eq!(lines("d.json#id"), (5000, Some([5001, 5001])));
+}

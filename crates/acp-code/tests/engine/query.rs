@@ -98,6 +98,24 @@ fn a_pattern_that_is_no_code_is_an_error_with_its_place() {
 }
 
 #[test]
+fn holes_before_holes_are_limited_because_each_doubles_the_time() {
+    let nested = |count: usize, before: &str| {
+        (0..count).fold("x".to_owned(), |code, _| format!("f({before}, {code})"))
+    };
+    let tree = Tree::new(&[("a.js", &nested(60, "a, b"))]);
+    let query = |count: usize| {
+        let request = Request { language: Some("js".to_owned()), ..Request::new(nested(count, "$$$")) };
+        tree.engine
+            .query(&request, &Stop::never())
+            .map(|found| found.total)
+            .map_err(|error| error.to_string())
+    };
+    assert_eq!(query(8), Ok(1));
+    let error = query(60).expect_err("an error");
+    assert!(error.contains("more than 12 times"), "{error}");
+}
+
+#[test]
 fn a_missing_token_that_the_parser_invents_still_matches() {
     // The pattern's `;` stands nowhere in the file: tree-sitter invents it. A filter on punctuation would lose the match.
     let tree = Tree::new(&[("a.c", "int f(void) { return call(1) }\n")]);
