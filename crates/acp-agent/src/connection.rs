@@ -29,6 +29,8 @@ use keeping::{opens_session, refusal};
 const BURST: usize = 256;
 /// The rest after each frame to a client that takes one read for one message.
 const PACE: Duration = Duration::from_millis(2);
+/// How long a client may take to read what was said when the server is told to stop.
+const FAREWELL: Duration = Duration::from_secs(1);
 
 /// Something that was done beside the conversation.
 pub(crate) enum Event {
@@ -113,8 +115,33 @@ struct Conversation {
 }
 
 impl Conversation {
+    /// Talks until the client goes away or the server is told to stop; then ends what was started for it.
     async fn run(
         mut self,
+        heard: mpsc::UnboundedReceiver<Event>,
+        mcp: mpsc::UnboundedReceiver<HubEvent>,
+        thoughts: mpsc::Receiver<(Token, Thought)>,
+    ) {
+        let shared = self.shared.clone();
+        tokio::select! {
+            () = self.talk(heard, mcp, thoughts) => {}
+            () = shared.stopped() => {}
+        }
+        self.holder.free_all();
+        self.hands.close();
+        let given_up = async {
+            shared.stopped().await;
+            tokio::time::sleep(FAREWELL).await;
+        };
+        tokio::select! {
+            _ = self.link.tx.finish() => {}
+            () = given_up => {}
+        }
+        self.hub.close().await;
+    }
+
+    async fn talk(
+        &mut self,
         mut heard: mpsc::UnboundedReceiver<Event>,
         mut mcp: mpsc::UnboundedReceiver<HubEvent>,
         mut thoughts: mpsc::Receiver<(Token, Thought)>,
@@ -129,7 +156,7 @@ impl Conversation {
             }
             let deadline = self.agent.next_deadline().map(|at| self.began + at);
             let free = matches!(progress, Progress::Idle | Progress::More);
-            let Self { link, held, .. } = &mut self;
+            let Self { link, held, .. } = &mut *self;
             tokio::select! {
                 biased;
                 arrival = link.rx.recv() => match arrival {
@@ -151,10 +178,6 @@ impl Conversation {
                 () = std::future::ready(()), if progress == Progress::More => tokio::task::yield_now().await,
             }
         }
-        self.holder.free_all();
-        let _ = self.link.tx.finish().await;
-        self.hands.close();
-        self.hub.close().await;
     }
 
     fn now(&self) -> Duration {

@@ -11,6 +11,8 @@ use acp_dialect::{Speak, Tongue};
 use acp_link::{Link, Wire};
 use acp_policy::{Policy, ToolPatterns};
 use acp_script::agent::{Agent, AgentConfig, Fence, TOOL_NAMES};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
 
 use crate::character;
 use crate::chat::Abilities;
@@ -112,6 +114,7 @@ pub(crate) struct Shared {
     pub(crate) work_dir: PathBuf,
     pub(crate) fence: Fence,
     prefix: String,
+    stop: watch::Sender<bool>,
 }
 
 /// Agents for any number of connections.
@@ -143,8 +146,8 @@ impl Server {
         let abilities = Abilities { edit: settings.allow_edit, delegate: settings.enable_delegate };
         let base = nanos();
         let prefix = format!("session_{base:x}");
-        let (claims, fence) = (Arc::default(), config.fence.clone());
-        let shared = Shared { settings, store, claims, provider, abilities, work_dir, fence, prefix };
+        let (claims, fence, stop) = (Arc::default(), config.fence.clone(), watch::Sender::default());
+        let shared = Shared { settings, store, claims, provider, abilities, work_dir, fence, prefix, stop };
         let shared = Arc::new(shared);
         Ok(Self { shared, config, warning, base, connections: AtomicU64::new(0) })
     }
@@ -154,7 +157,12 @@ impl Server {
         self.warning.as_deref()
     }
 
-    /// Serves one link until the client goes away.
+    /// Ends every connection and its commands, as if its client had gone away. Whoever serves returns soon after.
+    pub fn stop(&self) {
+        self.shared.stop.send_replace(true);
+    }
+
+    /// Serves one link until the client goes away or [`stop`](Server::stop) is called.
     pub async fn serve(&self, link: Link) {
         let number = self.connections.fetch_add(1, Ordering::Relaxed);
         let mut config = self.config.clone();
@@ -176,7 +184,7 @@ impl Server {
         Ok(())
     }
 
-    /// Listens for lines over TCP; says the address, then serves every connection that comes.
+    /// Listens for lines over TCP; says the address, then serves every connection that comes until it is told to stop.
     pub async fn serve_tcp(
         self: Arc<Self>,
         address: SocketAddr,
@@ -185,11 +193,17 @@ impl Server {
         let failed = |error| ServeError::Listen { address, error };
         let listener = acp_link::tcp::listen(address, &Wire::default()).await.map_err(failed)?;
         listening(listener.local_addr().map_err(failed)?);
+        let mut serving = JoinSet::new();
         loop {
-            match listener.accept().await {
+            let accepted = tokio::select! {
+                accepted = listener.accept() => accepted,
+                Some(_) = serving.join_next() => continue,
+                () = self.shared.stopped() => break,
+            };
+            match accepted {
                 Ok((link, _)) => {
                     let server = self.clone();
-                    tokio::spawn(async move { server.serve(link).await });
+                    serving.spawn(async move { server.serve(link).await });
                 }
                 Err(error) => {
                     // Out of descriptors, most likely: wait for some to come back.
@@ -198,10 +212,17 @@ impl Server {
                 }
             }
         }
+        while serving.join_next().await.is_some() {}
+        Ok(())
     }
 }
 
 impl Shared {
+    /// Waits until the server is told to stop.
+    pub(crate) async fn stopped(&self) {
+        let _ = self.stop.subscribe().wait_for(|stop| *stop).await;
+    }
+
     /// What a translation must be told.
     pub(crate) fn translation(&self) -> acp_dialect::Options {
         acp_dialect::Options {

@@ -10,3 +10,8 @@ pub const USAGE: u8 = 2;
 pub const FAULT: u8 = 3;
 /// The list of expected failures is stale.
 pub const STALE: u8 = 4;
+
+/// A signal ended it, in the shell's way of saying so.
+pub fn by(signal: tokio::signal::unix::SignalKind) -> u8 {
+    u8::try_from(128 + signal.as_raw_value()).unwrap_or(FAULT)
+}

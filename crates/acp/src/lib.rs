@@ -16,6 +16,7 @@ pub mod isolate;
 pub mod out;
 pub mod outputs;
 pub mod progress;
+pub mod signals;
 pub mod talk;
 pub mod target;
 

@@ -7,12 +7,13 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use acp_agent::provider::Choice;
-use acp_agent::{Server, Settings, State};
+use acp_agent::{ServeError, Server, Settings, State};
 use acp_dialect::Speak;
 use acp_policy::{Policy, ToolPatterns};
 use anyhow::Context;
 
 use crate::exit;
+use crate::signals::Ends;
 use crate::talk::args::secret;
 
 /// Arguments of `acp agent`.
@@ -75,7 +76,7 @@ pub struct Args {
     bind: IpAddr,
 }
 
-/// Serves the reference agent until its input ends, or for ever on a port.
+/// Serves the reference agent until its input ends or a signal comes, on a port until a signal comes.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let server =
         settings(args).and_then(|settings| Ok(Server::new(settings, &|name| std::env::var(name).ok())?));
@@ -89,7 +90,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if let Some(warning) = server.warning() {
         eprintln!("acp agent: {warning}");
     }
-    match args.port {
+    let server = Arc::new(server);
+    let outcome = match args.port {
         None => {
             if std::io::stdin().is_terminal() {
                 eprintln!(
@@ -98,9 +100,10 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
                 );
             }
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            runtime.block_on(server.serve_stdio())?;
+            let outcome = runtime.block_on(until_told(&server, server.serve_stdio()));
             // A search that is still running must not keep the process.
             runtime.shutdown_background();
+            outcome
         }
         Some(port) => {
             let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
@@ -114,10 +117,32 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
                     );
                 }
             };
-            runtime.block_on(Arc::new(server).serve_tcp(SocketAddr::new(args.bind, port), listening))?;
+            let serving = server.clone().serve_tcp(SocketAddr::new(args.bind, port), listening);
+            let outcome = runtime.block_on(until_told(&server, serving));
+            runtime.shutdown_background();
+            outcome
         }
+    };
+    Ok(ExitCode::from(outcome?))
+}
+
+/// Serves until the end, or until a signal: then connections and commands end first. A second signal does not wait for that.
+async fn until_told(
+    server: &Server,
+    serving: impl Future<Output = Result<(), ServeError>>,
+) -> anyhow::Result<u8> {
+    let mut signals = Ends::listen().context("cannot listen for signals")?;
+    let mut serving = std::pin::pin!(serving);
+    let told = tokio::select! {
+        ended = &mut serving => return Ok(ended.map(|()| exit::OK)?),
+        told = signals.next() => told,
+    };
+    server.stop();
+    tokio::select! {
+        ended = serving => ended?,
+        () = signals.again() => {}
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(exit::by(told))
 }
 
 fn settings(args: &Args) -> anyhow::Result<Settings> {

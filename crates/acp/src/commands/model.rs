@@ -7,9 +7,9 @@ use std::time::Duration;
 use acp_model::{Endpoint, Hints, Script, Settings};
 use acp_profile::Catalogue;
 use anyhow::Context;
-use tokio::signal::unix::{SignalKind, signal};
 
 use crate::exit;
+use crate::signals::Ends;
 
 /// Arguments of `acp model`.
 #[derive(clap::Args)]
@@ -34,7 +34,7 @@ pub struct Args {
     stall_limit: u64,
 }
 
-/// Serves until SIGINT or SIGTERM.
+/// Serves until a signal tells it to end.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let settings = match settings(args) {
         Ok(settings) => settings,
@@ -53,12 +53,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             "{}",
             serde_json::json!({"event": "listening", "url": endpoint.url(), "port": endpoint.port()})
         );
-        let mut terminated = signal(SignalKind::terminate())?;
-        let mut interrupted = signal(SignalKind::interrupt())?;
-        tokio::select! {
-            _ = terminated.recv() => {}
-            _ = interrupted.recv() => {}
-        }
+        Ends::listen()?.next().await;
         anyhow::Ok(())
     })?;
     runtime.shutdown_background();

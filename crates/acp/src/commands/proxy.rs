@@ -18,10 +18,10 @@ use acp_proxy::journal::Journal;
 use acp_proxy::ops::Health;
 use acp_proxy::{ClientForm, Duties, Level, Listener, Opener, Outcome, Proxy, Say, Saying, Settings};
 use anyhow::Context;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use crate::exit;
+use crate::signals::Ends;
 use crate::talk::args::duration;
 use crate::target::{Connection, Target, TargetArgs};
 
@@ -223,30 +223,15 @@ fn opener(target: Target, cwd: PathBuf, wire: Wire) -> Opener {
     })
 }
 
-/// Signals that come so soon after the first one are the same wish.
-const ONCE: Duration = Duration::from_millis(250);
-
 /// Turns true at the first SIGTERM, SIGINT or SIGHUP. A second one ends the process at once: what was passed on is in the
 /// journal, and no agent outlives us.
 fn on_signal(say: Say) -> anyhow::Result<watch::Receiver<bool>> {
     let (tell, stop) = watch::channel(false);
-    let mut signals = [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()]
-        .into_iter()
-        .map(signal)
-        .collect::<std::io::Result<Vec<_>>>()
-        .context("cannot listen for signals")?;
+    let mut signals = Ends::listen().context("cannot listen for signals")?;
     tokio::spawn(async move {
-        let mut next = async || {
-            let any = signals.iter_mut().map(|signal| Box::pin(signal.recv()));
-            futures_util::future::select_all(any).await;
-        };
-        next().await;
+        signals.next().await;
         let _ = tell.send(true);
-        // One stop may come as two signals: `timeout` and shells signal the process and its group.
-        let once = tokio::time::sleep(ONCE);
-        tokio::pin!(once);
-        while tokio::select! { () = &mut once => false, () = next() => true } {}
-        next().await;
+        signals.again().await;
         say(&Saying::plain(Level::Warn, "told to stop a second time: not waiting for anything"));
         std::process::exit(i32::from(exit::FAULT));
     });

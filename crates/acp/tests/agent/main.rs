@@ -1,6 +1,7 @@
 //! `acp agent` as a process.
 
 mod crash;
+mod ended;
 mod hostile;
 mod lasting;
 mod mcp;

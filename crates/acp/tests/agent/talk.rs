@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 pub(crate) const ACP: &str = env!("CARGO_BIN_EXE_acp");
 /// Long enough for any machine; nothing waits for it unless something is broken.
-const PATIENCE: Duration = Duration::from_secs(120);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A working folder and a state folder.
 pub(crate) struct Place {

@@ -1,0 +1,87 @@
+//! However the agent ends, its commands end with it.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
+
+use crate::talk::{PATIENCE, Place, Talk};
+
+/// Tells its number, and ends by nothing but a signal.
+const WISH: &str = "Run the command 'echo $$ > started; exec sleep 1000'";
+
+/// The number of the command that tells it, as soon as it does.
+fn started(place: &Place) -> u32 {
+    let began = Instant::now();
+    loop {
+        let told = std::fs::read_to_string(place.work().join("started")).unwrap_or_default();
+        if told.ends_with('\n') {
+            return told.trim().parse().expect("a number");
+        }
+        assert!(began.elapsed() < PATIENCE, "the command does not start");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn ends(command: u32) {
+    let began = Instant::now();
+    let runs = || {
+        let stat = std::fs::read_to_string(format!("/proc/{command}/stat")).unwrap_or_default();
+        !stat.is_empty() && !stat.contains(") Z ")
+    };
+    while runs() {
+        assert!(began.elapsed() < PATIENCE, "the command {command} goes on without its agent");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn run_for_ever(place: &Place) -> (Talk, u32) {
+    let mut talk = Talk::v1(place.agent(&["--policy", "yolo"]), &json!({}));
+    let session = talk.session(&place.work(), &json!([]));
+    talk.send_prompt(&session, WISH);
+    (talk, started(place))
+}
+
+#[test]
+fn a_signal_ends_the_commands_too() {
+    for (signal, code) in [(Signal::TERM, 143), (Signal::INT, 130), (Signal::HUP, 129)] {
+        let place = Place::new();
+        let (mut talk, command) = run_for_ever(&place);
+        kill_process(Pid::from_child(&talk.child), signal).expect("told");
+        assert_eq!(talk.child.wait().expect("its end").code(), Some(code));
+        ends(command);
+    }
+}
+
+#[test]
+fn a_signal_ends_the_commands_of_every_connection() {
+    let place = Place::new();
+    let mut agent = place.agent(&["--policy", "yolo", "--port", "0"]);
+    let mut agent = agent.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("acp");
+    let mut told = String::new();
+    BufReader::new(agent.stdout.as_mut().expect("its output")).read_line(&mut told).expect("its address");
+    let told: serde_json::Value = serde_json::from_str(&told).expect("JSON");
+    let mut wire = TcpStream::connect(told["listening"].as_str().expect("an address")).expect("a connection");
+    let mut answers = BufReader::new(wire.try_clone().expect("the other half")).lines();
+    let mut ask = |id: u64, method: &str, params: serde_json::Value| {
+        writeln!(wire, "{}", json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }))
+            .expect("sent");
+    };
+    ask(1, "initialize", json!({ "protocolVersion": 1, "clientCapabilities": {} }));
+    ask(2, "session/new", json!({ "cwd": place.work(), "mcpServers": [] }));
+    let session = loop {
+        let answer = answers.next().expect("an answer").expect("a line");
+        let answer: serde_json::Value = serde_json::from_str(&answer).expect("JSON");
+        if answer["id"] == 2 {
+            break answer["result"]["sessionId"].clone();
+        }
+    };
+    ask(3, "session/prompt", json!({ "sessionId": session, "prompt": [{ "type": "text", "text": WISH }] }));
+    let command = started(&place);
+    kill_process(Pid::from_child(&agent), Signal::TERM).expect("told");
+    assert_eq!(agent.wait().expect("its end").code(), Some(143));
+    ends(command);
+}
