@@ -71,7 +71,7 @@ pub(crate) async fn converse(link: Link, agent: Agent, tongue: Tongue, shared: A
         agent,
         began: Instant::now(),
         hub: Hub::new(crate::character::NAME, mcp),
-        hands: Hands::new(shared.fence.clone(), shared.settings.deny.clone()),
+        hands: Hands::new(shared.fence.clone(), shared.settings.deny.clone(), shared.settings.leash.clone()),
         tools: Tools::new(events.clone(), shared.fence.clone()),
         mind,
         debug: Debug::new(shared.settings.debug),

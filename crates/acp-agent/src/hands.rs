@@ -5,6 +5,7 @@ use std::future::Future;
 use std::path::PathBuf;
 
 use acp_host::{Offer, Providers, Roots, Settings};
+use acp_link::leash::Leash;
 use acp_policy::{Policy, Rules, ToolPatterns};
 use acp_rpc::{Frame, Id, RpcError};
 use acp_script::agent::Fence;
@@ -19,9 +20,9 @@ pub(crate) struct Hands {
 
 impl Hands {
     /// Hands that stay inside of the fence, and never use what is denied, by whatever name.
-    pub(crate) fn new(fence: Fence, deny: ToolPatterns) -> Self {
+    pub(crate) fn new(fence: Fence, deny: ToolPatterns, leash: Option<Leash>) -> Self {
         let rules = Rules { deny, ..Rules::of(Policy::Yolo) };
-        let settings = Settings { offer: Offer::ALL, rules, ..Settings::default() };
+        let settings = Settings { offer: Offer::ALL, rules, leash, ..Settings::default() };
         Self { providers: Providers::new(settings), fence, opened: HashMap::new() }
     }
 

@@ -58,7 +58,7 @@ impl FileWish {
     /// Does it inside of `root`, unless it is denied.
     pub(crate) async fn grant(self, root: PathBuf, deny: ToolPatterns) -> Frame {
         let path = root.join(&self.path);
-        let mut hands = crate::hands::Hands::new(Fence::default(), deny);
+        let mut hands = crate::hands::Hands::new(Fence::default(), deny, None);
         let session = "files";
         let (method, params) = match &self.content {
             None => ("fs/read_text_file", json!({ "sessionId": session, "path": path })),

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use acp_dialect::{Speak, Tongue};
+use acp_link::leash::Leash;
 use acp_link::{Link, Wire};
 use acp_policy::{Policy, ToolPatterns};
 use acp_script::agent::{Agent, AgentConfig, Fence, TOOL_NAMES};
@@ -48,6 +49,8 @@ pub struct Settings {
     pub deny: ToolPatterns,
     /// The token that clients must sign in with.
     pub token: Option<String>,
+    /// Who ends the agent's commands when it cannot; without it they outlive a kill.
+    pub leash: Option<Leash>,
 }
 
 /// Where sessions are kept.

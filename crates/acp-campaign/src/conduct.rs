@@ -9,6 +9,7 @@ use acp_dialect::Dialect;
 use acp_host::{Offer, Providers, Roots, Settings};
 use acp_link::Arrival;
 use acp_link::child::Exit;
+use acp_link::leash::Leash;
 use acp_policy::Rules;
 use acp_rpc::{Frame, Line, View};
 use serde_json::Value;
@@ -183,6 +184,7 @@ impl<'a> Test<'a> {
                     offer: Offer::from_capabilities(capabilities),
                     rules: Rules::of(self.program.policy),
                     default_roots: Some(roots),
+                    leash: self.conditions.supervisor.clone().map(Leash::new),
                     ..Settings::default()
                 }));
             }

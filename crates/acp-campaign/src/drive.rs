@@ -27,7 +27,8 @@ const HASTE: f64 = 0.1;
 /// How every test of a run is driven.
 #[derive(Debug, Clone)]
 pub struct Conditions {
-    /// The program that supervises agents (`acp` itself); without it descendants are killed by process group only.
+    /// The program that supervises agents, and holds the leash of what they run through us (`acp` itself); without it
+    /// descendants are killed by process group only.
     pub supervisor: Option<PathBuf>,
     /// Line limit and queue bounds.
     pub wire: acp_link::Wire,

@@ -111,6 +111,7 @@ impl AcpClient {
             limits: options.limits,
             person: options.person.clone(),
             default_roots: None,
+            leash: options.leash.clone(),
         });
         let (commands, inbox) = mpsc::channel(64);
         let (out, notes) = mpsc::channel(256);

@@ -9,6 +9,7 @@ use std::future::Future;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use acp_link::leash::Leash;
 use acp_policy::Rules;
 use acp_rpc::{Frame, Id, RpcError, View};
 use serde_json::Value;
@@ -38,6 +39,8 @@ pub struct Settings {
     pub person: Option<mpsc::Sender<Question>>,
     /// The folders for sessions that nobody opened with [`Providers::open_session`].
     pub default_roots: Option<Roots>,
+    /// Who ends terminals when we cannot; without it they outlive a kill of ours.
+    pub leash: Option<Leash>,
 }
 
 /// How much the agent may use through its client.

@@ -1,9 +1,11 @@
-//! The other side of this crate's tests: a supervisor, an agent on its own stdio, and a parent to be killed.
+//! The other side of this crate's tests: a supervisor, a leash, an agent on its own stdio, and a parent to be killed.
 
-use std::process::ExitCode;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 use acp_link::child::{Options, spawn};
+use acp_link::leash::{self, Leash};
 use acp_link::{Link, Wire, stdio, supervisor};
 use acp_rpc::Line;
 
@@ -13,6 +15,9 @@ fn main() -> ExitCode {
     if command == supervisor::ARGUMENT {
         return supervisor::main(args);
     }
+    if command == leash::ARGUMENT {
+        return leash::main();
+    }
     let args: Vec<String> = args.map(|arg| arg.to_string_lossy().into_owned()).collect();
     let argument = args.first().map_or("", String::as_str);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -20,6 +25,7 @@ fn main() -> ExitCode {
         "echo" => runtime.block_on(echo()),
         "flood" => runtime.block_on(flood(argument.parse().unwrap())),
         "parent" => runtime.block_on(parent(argument)),
+        "holder" => holder(argument),
         other => panic!("unknown part {other:?}"),
     }
     ExitCode::SUCCESS
@@ -67,4 +73,19 @@ async fn parent(script: &str) {
         println!("{}", String::from_utf8_lossy(arrival.line.bytes()));
     }
     tokio::time::sleep(Duration::from_secs(1000)).await;
+}
+
+/// Starts a command on the leash; when it is told to, puts another one on it and lets that go; waits for its end.
+fn holder(script: &str) {
+    let leash = Leash::new(std::env::current_exe().unwrap());
+    leash.ready();
+    let start = || Command::new("sh").args(["-c", script]).process_group(0).spawn().unwrap();
+    let held = start();
+    let _held = leash.hold(&held);
+    println!("held {}", held.id());
+    std::io::stdin().read_line(&mut String::new()).unwrap();
+    let free = start();
+    drop(leash.hold(&free));
+    println!("free {}", free.id());
+    std::thread::sleep(Duration::from_secs(1000));
 }

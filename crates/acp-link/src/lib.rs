@@ -2,7 +2,7 @@
 //!
 //! **What it is.** A transport is a function that returns a [`Link`]: a [`Sender`] and a [`Receiver`], both
 //! bounded, so that a slow reader slows the writer down and nothing grows. [`child`] starts an agent and leaves
-//! no process of its behind, [`stdio`] speaks over our own standard streams, [`tcp`] and [`ws`] over sockets,
+//! no process of its behind ([`leash`] does so for other commands), [`stdio`] speaks over our own standard streams, [`tcp`] and [`ws`] over sockets,
 //! [`memory`] inside one process, [`stream`] over any pair of byte streams. A [`Tap`] writes a transcript.
 //!
 //! **What it will never do.** Understand JSON, drop or repair a line, queue without a bound, or block a thread of
@@ -19,6 +19,7 @@ mod browser;
 pub mod child;
 mod door;
 mod gauge;
+pub mod leash;
 mod outbox;
 mod receiver;
 mod sender;

@@ -76,7 +76,7 @@ const MOST_KNOWN: usize = 4096;
 
 /// Joins each client to an agent of its own.
 pub struct Proxy {
-    settings: Settings,
+    pub(crate) settings: Settings,
     open: Opener,
     talk: Talk,
     say: Say,

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use acp_dialect::{Dialect, Options};
+use acp_link::leash::Leash;
 
 use crate::desk::Duties;
 use crate::greet::ClientForm;
@@ -42,6 +43,8 @@ pub struct Settings {
     pub metrics: Metrics,
     /// What clients must say first, on wires that cannot ask them at the door.
     pub token: Option<String>,
+    /// Who ends the commands that we run for tasks' agents when we cannot.
+    pub leash: Option<Leash>,
 }
 
 impl Default for Settings {
@@ -61,6 +64,7 @@ impl Default for Settings {
             agent_name: "agent".to_owned(),
             metrics: Metrics::default(),
             token: None,
+            leash: None,
         }
     }
 }

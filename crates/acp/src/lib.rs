@@ -79,12 +79,15 @@ pub enum Command {
 /// Parses the arguments, runs the command and maps what happened to an exit code.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let_readers_go();
-    // Hidden, and read from the real arguments: every binary of this package can supervise the agents it starts, and
-    // be the MCP server that it hands to them.
+    // Hidden, and read from the real arguments: every binary of this package can supervise the agents it starts, hold
+    // the leash of its commands, and be the MCP server that it hands to them.
     let mut own = std::env::args_os().skip(1);
     let first = own.next();
     if first.as_ref().is_some_and(|word| word == acp_link::supervisor::ARGUMENT) {
         return acp_link::supervisor::main(own);
+    }
+    if first.as_ref().is_some_and(|word| word == acp_link::leash::ARGUMENT) {
+        return acp_link::leash::main();
     }
     let args: Vec<OsString> = if first.is_some_and(|word| word == "mcp-stub") {
         std::env::args_os().collect()

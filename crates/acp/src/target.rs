@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use acp_dialect::{Dialect, Note, Options as Translation, Side};
 use acp_link::child::{self, Child, Options};
+use acp_link::leash::Leash;
 use acp_link::{Link, Tap, Wire, tcp, ws};
 use acp_profile::{Catalogue, Profile};
 use acp_rpc::Direction;
@@ -94,6 +95,11 @@ impl TargetArgs {
             }
         }
     }
+}
+
+/// By this program itself: the commands that we run for agents do not outlive us.
+pub fn leash() -> Option<Leash> {
+    std::env::current_exe().ok().map(Leash::new)
 }
 
 impl Target {

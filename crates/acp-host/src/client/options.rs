@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use acp_link::leash::Leash;
 use acp_policy::Rules;
 use agent_client_protocol_schema::v1::{
     BooleanConfigOptionCapabilities, ClientCapabilities, ClientSessionCapabilities, CompactionCapabilities,
@@ -25,6 +26,8 @@ pub struct ClientOptions {
     pub person: Option<mpsc::Sender<Question>>,
     /// How long to wait for what.
     pub timeouts: Timeouts,
+    /// Who ends terminals when we cannot; without it they outlive a kill of ours.
+    pub leash: Option<Leash>,
 }
 
 impl Default for ClientOptions {
@@ -37,6 +40,7 @@ impl Default for ClientOptions {
             limits: Limits::default(),
             person: None,
             timeouts: Timeouts::default(),
+            leash: None,
         }
     }
 }

@@ -6,9 +6,9 @@ use acp_policy::{Action, Class, Decision, Outcome, Request, Stage, ToolKind, Ver
 use acp_rpc::RpcError;
 use serde_json::{Value, json};
 
-use super::Shared;
 use super::pending::{Ticket, Why};
 use super::session::Session;
+use super::{Settings, Shared};
 use crate::Elicited;
 use crate::elicitation::{self, ElicitationParams};
 use crate::files::{self, ReadParams, WriteParams};
@@ -73,8 +73,8 @@ impl Call<'_> {
         let roots = self.shared.roots(&params.session_id)?;
         let line = terminal::line(&params);
         self.access(&params.session_id, &roots, ToolKind::Execute, Action::Command(&line)).await?;
-        let limits = self.shared.settings.limits.terminals;
-        self.shared.state().terminals.create(&roots, limits, &params)
+        let Settings { limits, leash, .. } = &self.shared.settings;
+        self.shared.state().terminals.create(&roots, limits.terminals, leash.as_ref(), &params)
     }
 
     fn find(&self, params: Option<&str>) -> Result<Arc<terminal::Process>, RpcError> {

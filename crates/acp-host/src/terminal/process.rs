@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use acp_link::leash::{Held, Leash};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
@@ -29,7 +30,7 @@ pub(crate) enum Status {
 #[derive(Debug)]
 pub(crate) struct Process {
     pid: Pid,
-    child: Mutex<Option<Child>>,
+    child: Mutex<Option<(Child, Option<Held>)>>,
     ring: Arc<Mutex<Ring>>,
     ended: watch::Receiver<Option<Status>>,
     pump: JoinHandle<()>,
@@ -37,18 +38,20 @@ pub(crate) struct Process {
 
 impl Process {
     /// Starts a command in its own process group, output and errors in one stream, no input.
-    pub(crate) fn start(mut command: Command, limit: usize) -> io::Result<Process> {
+    pub(crate) fn start(mut command: Command, limit: usize, leash: Option<&Leash>) -> io::Result<Process> {
         let (reader, writer) = io::pipe()?;
         let reader = pipe::Receiver::from_owned_fd(OwnedFd::from(reader))?;
         let deaths = unix::signal(SignalKind::child())?;
         command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer).process_group(0);
+        leash.inspect(|leash| leash.ready());
         let child = command.spawn()?;
+        let held = leash.map(|leash| leash.hold(&child));
         drop(command); // and with it our ends of the pipe
         let pid = Pid::from_child(&child);
         let ring = Arc::new(Mutex::new(Ring::new(limit)));
         let (tell, ended) = watch::channel(None);
         let pump = tokio::spawn(pump(reader, deaths, pid, Arc::clone(&ring), tell));
-        Ok(Process { pid, child: Mutex::new(Some(child)), ring, ended, pump })
+        Ok(Process { pid, child: Mutex::new(Some((child, held))), ring, ended, pump })
     }
 
     pub(crate) fn output(&self) -> (String, bool, Option<Status>) {
@@ -77,8 +80,9 @@ impl Process {
 
     /// Ends the command and all of its group, at once.
     pub(crate) fn destroy(&self) {
-        let Some(mut child) = lock(&self.child).take() else { return };
+        let Some((mut child, held)) = lock(&self.child).take() else { return };
         let _ = rustix::process::kill_process_group(self.pid, Signal::KILL);
+        drop(held); // before the number can be another's
         self.pump.abort();
         // A killed process ends within moments; one that hangs in the kernel is left to a thread.
         if !matches!(child.try_wait(), Ok(Some(_))) {

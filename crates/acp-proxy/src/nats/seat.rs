@@ -113,7 +113,8 @@ impl Came {
             tokio::spawn(async move { proxy.serve_guest(theirs, guest, stop).await })
         };
         let (ask, questions) = mpsc::channel(16);
-        let options = ClientOptions { rules: rules.clone(), person: Some(ask), ..ClientOptions::default() };
+        let (rules, leash) = (rules.clone(), proxy.settings.leash.clone());
+        let options = ClientOptions { rules, person: Some(ask), leash, ..ClientOptions::default() };
         let (client, events) = AcpClient::connect(ours, None, options);
         Came { client, events, questions, reasons, relay }
     }

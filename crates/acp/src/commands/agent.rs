@@ -163,6 +163,7 @@ fn settings(args: &Args) -> anyhow::Result<Settings> {
         allow: ToolPatterns::parse(&args.allow).context("cannot use --allow")?,
         deny: ToolPatterns::parse(&args.deny).context("cannot use --deny")?,
         token: args.token.clone(),
+        leash: crate::target::leash(),
     })
 }
 

@@ -275,6 +275,7 @@ fn settings(args: &Args) -> anyhow::Result<Settings> {
             ..args.duties.duties()?
         },
         token: args.operation.listen_token.clone(),
+        leash: crate::target::leash(),
         ..Settings::default()
     })
 }

@@ -149,6 +149,7 @@ impl Talk {
             rules: args.rules().map_err(Trouble::usage)?,
             person: person.then_some(ask),
             timeouts: timeouts(args.timeout),
+            leash: crate::target::leash(),
             ..ClientOptions::default()
         };
         let (connection, room) = match &args.target.agent {

@@ -26,34 +26,50 @@ fn started(place: &Place) -> u32 {
     }
 }
 
-fn ends(command: u32) {
+fn ends(process: u32) {
     let began = Instant::now();
     let runs = || {
-        let stat = std::fs::read_to_string(format!("/proc/{command}/stat")).unwrap_or_default();
+        let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
         !stat.is_empty() && !stat.contains(") Z ")
     };
     while runs() {
-        assert!(began.elapsed() < PATIENCE, "the command {command} goes on without its agent");
+        assert!(began.elapsed() < PATIENCE, "the process {process} goes on without its agent");
         std::thread::sleep(Duration::from_millis(10));
     }
 }
 
-fn run_for_ever(place: &Place) -> (Talk, u32) {
+/// An agent that runs a command, and its children: the command, and who ends it when the agent cannot.
+fn run_for_ever(place: &Place) -> (Talk, Vec<u32>) {
     let mut talk = Talk::v1(place.agent(&["--policy", "yolo"]), &json!({}));
     let session = talk.session(&place.work(), &json!([]));
     talk.send_prompt(&session, WISH);
-    (talk, started(place))
+    let command = started(place);
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", talk.child.id())).expect("its threads");
+    let children = tasks.flatten().filter_map(|it| std::fs::read_to_string(it.path().join("children")).ok());
+    let children: Vec<u32> =
+        children.flat_map(|it| it.split_whitespace().flat_map(str::parse).collect::<Vec<_>>()).collect();
+    assert!(children.contains(&command) && children.len() == 2, "{command} in {children:?}");
+    (talk, children)
 }
 
 #[test]
 fn a_signal_ends_the_commands_too() {
     for (signal, code) in [(Signal::TERM, 143), (Signal::INT, 130), (Signal::HUP, 129)] {
         let place = Place::new();
-        let (mut talk, command) = run_for_ever(&place);
+        let (mut talk, children) = run_for_ever(&place);
         kill_process(Pid::from_child(&talk.child), signal).expect("told");
         assert_eq!(talk.child.wait().expect("its end").code(), Some(code));
-        ends(command);
+        children.into_iter().for_each(ends);
     }
+}
+
+#[test]
+fn a_kill_ends_the_commands_too() {
+    let place = Place::new();
+    let (mut talk, children) = run_for_ever(&place);
+    talk.child.kill().expect("killed");
+    talk.child.wait().expect("gone");
+    children.into_iter().for_each(ends);
 }
 
 #[test]

@@ -1,0 +1,100 @@
+//! What is on the leash ends when its holder is gone, and nothing else does.
+#![cfg(target_os = "linux")]
+
+mod common;
+
+use std::io::{BufRead, BufReader, Lines, Write};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use common::{assert_gone, probe, runs};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+
+struct Holder {
+    process: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Holder {
+    fn start(script: &str) -> Holder {
+        let mut command = Command::new(probe());
+        command.args(["holder", script]).stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
+        let mut process = command.spawn().unwrap();
+        let lines = BufReader::new(process.stdout.take().unwrap()).lines();
+        Holder { process, lines }
+    }
+
+    fn line(&mut self, beginning: &str) -> String {
+        self.lines.by_ref().map(Result::unwrap).find(|line| line.starts_with(beginning)).unwrap()
+    }
+
+    fn held(&mut self) -> u32 {
+        number(&self.line("held"))
+    }
+
+    /// Lets it go on, and gives the command that it lets go of.
+    fn free(&mut self) -> u32 {
+        self.process.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
+        number(&self.line("free"))
+    }
+
+    /// The process that holds the other end of its leash.
+    fn guard(&self) -> u32 {
+        let holder = self.process.id();
+        let children = std::fs::read_to_string(format!("/proc/{holder}/task/{holder}/children")).unwrap();
+        let is_guard = |pid: &u32| {
+            std::fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|it| it.contains("__leash"))
+        };
+        children.split_whitespace().map(|pid| pid.parse().unwrap()).find(is_guard).unwrap()
+    }
+
+    fn end(&mut self, signal: Signal) {
+        kill_process_group(Pid::from_child(&self.process), signal).unwrap();
+        self.process.wait().unwrap();
+    }
+}
+
+fn number(line: &str) -> u32 {
+    line.rsplit(' ').next().unwrap().parse().unwrap()
+}
+
+fn kill(number: u32) {
+    kill_process(Pid::from_raw(i32::try_from(number).unwrap()).unwrap(), Signal::KILL).unwrap();
+}
+
+#[test]
+fn who_is_on_the_leash_ends_with_its_holder_and_who_was_let_go_does_not() {
+    for signal in [Signal::KILL, Signal::INT] {
+        let mut holder = Holder::start("exec sleep 1000");
+        let (held, free, guard) = (holder.held(), holder.free(), holder.guard());
+        holder.end(signal);
+        assert_gone(held, "the command");
+        assert_gone(guard, "the leash");
+        assert!(runs(free), "who was let go is left alone");
+        kill(free);
+    }
+}
+
+#[test]
+fn who_ignores_a_polite_end_is_killed_with_all_of_its_group() {
+    let mut holder = Holder::start("trap '' TERM; sleep 1000 & echo child $!; wait");
+    let held = holder.held();
+    let child = number(&holder.line("child"));
+    holder.end(Signal::KILL);
+    assert_gone(held, "the command");
+    assert_gone(child, "its child");
+}
+
+#[test]
+fn a_leash_that_breaks_is_replaced_by_one_that_knows_everything() {
+    let mut holder = Holder::start("exec sleep 1000");
+    let (held, guard) = (holder.held(), holder.guard());
+    kill(guard);
+    assert_gone(guard, "the leash");
+    let free = holder.free();
+    assert_ne!(holder.guard(), guard);
+    holder.end(Signal::KILL);
+    assert_gone(held, "the command");
+    assert!(runs(free), "who was let go is left alone");
+    kill(free);
+}
