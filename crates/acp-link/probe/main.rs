@@ -75,17 +75,18 @@ async fn parent(script: &str) {
     tokio::time::sleep(Duration::from_secs(1000)).await;
 }
 
-/// Starts a command on the leash; when it is told to, puts another one on it and lets that go; waits for its end.
+/// Starts a command on the leash; when it is told to, puts another one on it and lets that go; waits for both.
 fn holder(script: &str) {
     let leash = Leash::new(std::env::current_exe().unwrap());
     leash.ready();
     let start = || Command::new("sh").args(["-c", script]).process_group(0).spawn().unwrap();
-    let held = start();
+    let mut held = start();
     let _held = leash.hold(&held);
     println!("held {}", held.id());
     std::io::stdin().read_line(&mut String::new()).unwrap();
-    let free = start();
+    let mut free = start();
     drop(leash.hold(&free));
     println!("free {}", free.id());
-    std::thread::sleep(Duration::from_secs(1000));
+    free.wait().unwrap();
+    held.wait().unwrap();
 }
