@@ -118,7 +118,7 @@ impl Workshop {
                     }
                 }
             }
-            tokio::time::sleep((self.work.ack_wait / 6).min(lost_after / 4)).await;
+            tokio::time::sleep((self.ack_wait() / 6).min(lost_after / 4)).await;
             if let Known::Ended(_) = self.shared().known(task).await {
                 return false;
             }

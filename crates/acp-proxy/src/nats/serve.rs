@@ -243,7 +243,7 @@ impl Workshop {
                     Ok(()) => swept = false,
                     Err(_) => return,
                 },
-                () = tokio::time::sleep(self.work.ack_wait), if !swept => {}
+                () = tokio::time::sleep(self.ack_wait()), if !swept => {}
             }
         }
     }

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use async_nats::jetstream::consumer::{AckPolicy, Consumer, pull};
-use async_nats::jetstream::context::{CreateStreamError, GetStreamError, GetStreamErrorKind};
+use async_nats::jetstream::context::{
+    ConsumerInfoErrorKind, CreateStreamError, GetStreamError, GetStreamErrorKind,
+};
 use async_nats::jetstream::stream::{Config, DiscardPolicy, RetentionPolicy, StorageType, Stream};
 use async_nats::jetstream::{Context, ErrorCode};
 
@@ -71,6 +73,18 @@ pub enum StreamError {
         /// Why not.
         error: GetStreamError,
     },
+    /// The consumer of an agent's tasks exists, with settings that we cannot work with.
+    #[error(
+        "the consumer {name} of the stream {stream} exists with other settings and is left as it is: {differences}; delete it, or use another --queue"
+    )]
+    Consumed {
+        /// Which.
+        name: String,
+        /// Of which stream.
+        stream: String,
+        /// What is different.
+        differences: String,
+    },
     /// The consumer of an agent's tasks cannot be used.
     #[error("cannot use the consumer {name} of the stream {stream}: {error}")]
     Consumer {
@@ -88,7 +102,7 @@ impl StreamError {
     #[must_use]
     pub fn is_passing(&self) -> bool {
         match self {
-            StreamError::Conflict { .. } => false,
+            StreamError::Conflict { .. } | StreamError::Consumed { .. } => false,
             StreamError::Create { error, .. } => !matches!(
                 error.kind(),
                 async_nats::jetstream::context::CreateStreamErrorKind::JetStream(ref error)
@@ -182,35 +196,39 @@ async fn create(context: &Context, config: Config) -> Result<Stream, StreamError
 
 /// What we cannot work with. How many copies there are, and how much may be kept, is up to who runs the server.
 fn differences(found: &Config, wanted: &Config, most: usize) -> String {
-    let mut differences = Vec::new();
-    let mut differ = |what: &str, found: String, wanted: String| {
-        if found != wanted {
-            differences.push(format!("{what} is {found}, not {wanted}"));
-        }
-    };
+    let mut differences = Differences::default();
     let sorted = |config: &Config| {
         let mut subjects = config.subjects.clone();
         subjects.sort();
         subjects.join(" ")
     };
-    differ("subjects", sorted(found), sorted(wanted));
-    differ("discard", format!("{:?}", found.discard), format!("{:?}", wanted.discard));
-    differ("retention", format!("{:?}", found.retention), format!("{:?}", wanted.retention));
-    differ("storage", format!("{:?}", found.storage), format!("{:?}", wanted.storage));
-    differ("max_age", format!("{:?}", found.max_age), format!("{:?}", wanted.max_age));
-    differ(
-        "duplicate_window",
-        format!("{:?}", found.duplicate_window),
-        format!("{:?}", wanted.duplicate_window),
-    );
-    differ("no_ack", found.no_ack.to_string(), wanted.no_ack.to_string());
-    differ("sealed", found.sealed.to_string(), wanted.sealed.to_string());
+    differences.see("subjects", &sorted(found), &sorted(wanted));
+    differences.see("discard", &found.discard, &wanted.discard);
+    differences.see("retention", &found.retention, &wanted.retention);
+    differences.see("storage", &found.storage, &wanted.storage);
+    differences.see("max_age", &found.max_age, &wanted.max_age);
+    differences.see("duplicate_window", &found.duplicate_window, &wanted.duplicate_window);
+    differences.see("no_ack", &found.no_ack, &wanted.no_ack);
+    differences.see("sealed", &found.sealed, &wanted.sealed);
     // Events are cut to what the server takes: a stream that takes less would have gaps.
     let largest = usize::try_from(found.max_message_size).unwrap_or_default();
     if largest > 0 && largest < most {
-        differ("max_msg_size", largest.to_string(), format!("at least the server's max_payload of {most}"));
+        let words = format!("max_msg_size is {largest}, not at least the server's max_payload of {most}");
+        differences.0.push(words);
     }
-    differences.join("; ")
+    differences.0.join("; ")
+}
+
+/// Settings that are not as they must be.
+#[derive(Default)]
+struct Differences(Vec<String>);
+
+impl Differences {
+    fn see<T: PartialEq + std::fmt::Debug>(&mut self, what: &str, found: &T, wanted: &T) {
+        if found != wanted {
+            self.0.push(format!("{what} is {found:?}, not {wanted:?}"));
+        }
+    }
 }
 
 /// The name of the consumer from which all proxies of an agent take its tasks.
@@ -219,7 +237,8 @@ pub fn consumer_name(agent: &str) -> String {
     format!("acp-{}", token(agent))
 }
 
-/// Finds or creates the consumer of an agent's tasks.
+/// Finds or creates the consumer of an agent's tasks. One that is there is left as it is: its ack wait holds for all who
+/// share it.
 pub async fn consumer(
     streams: &Streams,
     subjects: Subjects,
@@ -237,5 +256,24 @@ pub async fn consumer(
         max_deliver: MAX_DELIVER,
         ..pull::Config::default()
     };
-    streams.tasks.create_consumer(config).await.map_err(|error| wrong(error.to_string()))
+    match streams.tasks.consumer_info(&name).await {
+        Ok(found) => {
+            let found = found.config;
+            let mut differences = Differences::default();
+            differences.see("filter_subject", &found.filter_subject, &config.filter_subject);
+            differences.see("max_deliver", &found.max_deliver, &config.max_deliver);
+            differences.see("ack_policy", &found.ack_policy, &config.ack_policy);
+            differences.see("deliver_subject", &found.deliver_subject, &None);
+            let differences = differences.0.join("; ");
+            if differences.is_empty() {
+                streams.tasks.get_consumer(&name).await.map_err(|error| wrong(error.to_string()))
+            } else {
+                Err(StreamError::Consumed { name, stream, differences })
+            }
+        }
+        Err(error) if error.kind() == ConsumerInfoErrorKind::NotFound => {
+            streams.tasks.create_consumer(config).await.map_err(|error| wrong(error.to_string()))
+        }
+        Err(error) => Err(wrong(error.to_string())),
+    }
 }

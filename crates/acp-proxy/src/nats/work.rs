@@ -74,6 +74,7 @@ pub(super) struct Workshop {
     pub(super) work: Work,
     pub(super) seats: Mutex<HashMap<String, Arc<Seat>>>,
     pub(super) asks: Asks,
+    ack_wait: Mutex<Duration>,
     /// Tasks that are being looked after here; each resolves when that is over.
     running: Mutex<HashMap<String, watch::Receiver<()>>>,
     /// What is being done, whoever took it from the queue.
@@ -102,6 +103,7 @@ impl Nats {
             nats: self.clone(),
             proxy,
             asks: Asks::default(),
+            ack_wait: Mutex::new(work.ack_wait),
             work,
             seats: Mutex::default(),
             running: Mutex::default(),
@@ -193,7 +195,28 @@ impl Workshop {
         let shared = self.shared();
         let streams = shared.streams.get().ok_or("the streams are not there yet")?;
         let consumer = streams::consumer(streams, shared.subjects, &shared.agent, self.work.ack_wait).await;
-        consumer.map_err(|error| error.to_string())
+        let trouble = consumer.as_ref().err().filter(|error| !error.is_passing()).map(ToString::to_string);
+        shared.trouble.send_modify(|standing| standing.queue = trouble);
+        let consumer = consumer.map_err(|error| error.to_string())?;
+        self.go_by(consumer.cached_info().config.ack_wait);
+        Ok(consumer)
+    }
+
+    /// The ack wait is the consumer's, which others share, whatever ours would be.
+    fn go_by(&self, found: Duration) {
+        let own = self.work.ack_wait;
+        if found != own {
+            let words = format!(
+                "tasks are delivered again after {found:?}, not {own:?} (--ack-wait): the queue's consumer was made so and is left as it is"
+            );
+            self.shared().say_once(Level::Warn, &words);
+        }
+        *self.ack_wait.lock().unwrap_or_else(PoisonError::into_inner) = found;
+    }
+
+    /// How long a task may be silent.
+    pub(super) fn ack_wait(&self) -> Duration {
+        *self.ack_wait.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes a task that another proxy was given, unless no more are taken.
@@ -214,7 +237,7 @@ impl Workshop {
 
     /// Does what a delivery asks for, once.
     pub(super) async fn handle(self: Arc<Self>, delivery: Delivery, place: Option<OwnedSemaphorePermit>) {
-        let _progress = delivery.progress(self.work.ack_wait);
+        let _progress = delivery.progress(self.ack_wait());
         let task = match Task::parse(&delivery.payload) {
             Ok(task) => task,
             Err(error) => return self.bury(&delivery, None, &error.to_string()).await,

@@ -312,6 +312,51 @@ async fn a_stream_with_other_settings_is_refused_by_name_and_left_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_consumer_is_left_as_it_is_and_its_ack_wait_holds_for_all() {
+    let Some(stage) = Stage::set().await else { return };
+    let Stage { server, world, site, client, spool: _spool } = stage;
+    submit(&client, &task("first", "count 1")).await;
+    result(&client, "first").await;
+    site.stop().await;
+    let plain = async_nats::connect(server.url()).await.expect("a connection");
+    let queue = jetstream::new(plain.clone()).get_stream("ACP_TASKS").await.expect("the queue");
+    let mut acks = plain.subscribe("$JS.ACK.ACP_TASKS.acp-counter.>").await.expect("a subscription");
+    let spool = tempfile::tempdir().expect("a folder");
+    let slow = |plan: &mut Plan| plan.work.ack_wait = Duration::from_secs(90);
+    let site = Site::with(&server.url(), &world, spool.path(), slow).await;
+    site.wait_for_words("delivered again after 2s, not 90s").await;
+    let found = queue.consumer_info("acp-counter").await.expect("it is there").config;
+    assert_eq!(found.ack_wait, Duration::from_secs(2));
+    // It says that it is at work as often as the others expect.
+    submit(&client, &task("long", "wait")).await;
+    for _ in 0..6 {
+        assert_eq!(&*within(acks.next()).await.expect("an acknowledgement").payload, b"+WPI");
+    }
+    world.go.notify_one();
+    assert_eq!(result(&client, "long").await.stop_reason, "end_turn", "{}", site.said());
+    site.stop().await;
+    // One that delivers more often than a task is tried is none of ours.
+    queue.delete_consumer("acp-counter").await.expect("deleted");
+    let other = jetstream::consumer::pull::Config {
+        durable_name: found.durable_name,
+        filter_subject: found.filter_subject,
+        max_deliver: 7,
+        ..jetstream::consumer::pull::Config::default()
+    };
+    queue.create_consumer(other).await.expect("created");
+    let spool = tempfile::tempdir().expect("a folder");
+    let site = Site::start(&server, &world, spool.path()).await;
+    site.wait_for_words("the consumer acp-counter of the stream ACP_TASKS exists with other settings").await;
+    let trouble = site.nats.trouble().queue.expect("a trouble");
+    assert!(trouble.contains("max_deliver is 7, not 3"), "{trouble}");
+    submit(&client, &task("last", "count 1")).await;
+    queue.delete_consumer("acp-counter").await.expect("deleted");
+    assert_eq!(result(&client, "last").await.stop_reason, "end_turn", "{}", site.said());
+    assert_eq!(site.nats.trouble().queue, None);
+    site.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_proxies_never_share_a_spool() {
     let Some(stage) = Stage::set().await else { return };
     let Stage { server, spool, .. } = &stage;
