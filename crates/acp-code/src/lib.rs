@@ -24,6 +24,7 @@ mod lang;
 mod number;
 mod place;
 mod read;
+mod rules;
 mod scanner;
 mod stop;
 mod synonyms;

@@ -1,5 +1,6 @@
 //! Paths: everything lies below the root.
 
+use std::borrow::Cow;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
@@ -52,6 +53,15 @@ pub(crate) fn shown(root: &Path, path: &Path) -> String {
             chunks.map(|chunk| format!("{}{}", chunk.valid(), escaped(chunk.invalid()))).collect()
         }
     }
+}
+
+/// A name as it is, but for characters that would break the line or steer a terminal.
+pub(crate) fn one_line(name: &str) -> Cow<'_, str> {
+    if !name.contains(char::is_control) {
+        return Cow::Borrowed(name);
+    }
+    let shown = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+    Cow::Owned(name.chars().map(shown).collect())
 }
 
 /// The system's words without the error number.

@@ -1,10 +1,10 @@
 //! Results as text: plain for a terminal or a model, markdown, JSON.
 
-use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use crate::Format;
 use crate::extract::{self, Piece};
+use crate::place::one_line;
 use crate::query::{self, Match};
 use crate::search::{self, Hit};
 
@@ -100,21 +100,12 @@ fn json<T: serde::Serialize>(results: &T) -> String {
 
 /// Where lines stand: `file:3-14`.
 pub fn place(file: &str, lines: [usize; 2]) -> String {
-    let file = in_one_line(file);
+    let file = one_line(file);
     if lines[0] == lines[1] {
         format!("{file}:{}", lines[0])
     } else {
         format!("{file}:{}-{}", lines[0], lines[1])
     }
-}
-
-/// A name as it is, but for characters that would break the line or steer a terminal.
-fn in_one_line(name: &str) -> Cow<'_, str> {
-    if !name.contains(char::is_control) {
-        return Cow::Borrowed(name);
-    }
-    let shown = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
-    Cow::Owned(name.chars().map(shown).collect())
 }
 
 fn title(kind: &str, name: Option<&str>) -> String {
@@ -147,7 +138,7 @@ fn listed(out: &mut String, hits: &[Hit]) {
         let count = rest.iter().take_while(|hit| hit.file == first.file).count();
         let (group, others) = rest.split_at(count);
         let width = group.iter().map(|hit| hit.lines[0].to_string().len()).max().unwrap_or(1);
-        let _ = writeln!(out, "{}", in_one_line(&first.file));
+        let _ = writeln!(out, "{}", one_line(&first.file));
         for hit in group {
             let _ = writeln!(out, "  {:>width$}  {}", hit.lines[0], hit.code);
         }

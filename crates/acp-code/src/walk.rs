@@ -1,14 +1,14 @@
 //! The files below a place, on all cores, as the ignore rules allow.
 
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use ignore::{DirEntry, ParallelVisitor, ParallelVisitorBuilder, WalkBuilder, WalkState};
 
 use crate::hidden::Hidden;
-use crate::place::{Place, plain};
-use crate::{CodeError, Reason, Stop};
+use crate::place::{Place, one_line, plain};
+use crate::{CodeError, Reason, Stop, rules};
 
 /// How many names a notice lists before it only counts.
 const LISTED: usize = 5;
@@ -53,11 +53,19 @@ pub(crate) fn files<S: Send>(
         files: AtomicUsize::new(0),
         hidden: AtomicUsize::new(0),
     };
-    walker(scope).build_parallel().visit(&mut Builder { shared: &shared, new: &new });
+    let left_out: Arc<Mutex<Vec<String>>> = Arc::default();
+    let mut walker = walker(scope);
+    let mut notices = Vec::new();
+    if !scope.ignored {
+        notices.extend(vet(&mut walker, scope, &left_out)?);
+    }
+    walker.build_parallel().visit(&mut Builder { shared: &shared, new: &new });
     let truncated = stopped(stop)?;
     let files = shared.files.into_inner();
     let flaws = shared.flaws.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let mut notices = relative(&scope.place.root, folded("cannot read", flaws));
+    notices.extend(relative(&scope.place.root, folded("cannot read", flaws)));
+    let left_out = left_out.lock().map(|mut left_out| std::mem::take(&mut *left_out)).unwrap_or_default();
+    notices.extend(folded("left out because their ignore rules are no ordinary file:", left_out));
     let hidden = shared.hidden.into_inner();
     if hidden > 0 {
         let what = if hidden == 1 { "file was" } else { "files were" };
@@ -135,7 +143,7 @@ pub(crate) fn folded(what: &str, mut names: Vec<String>) -> Vec<String> {
     let more = names.len().saturating_sub(LISTED);
     names.truncate(LISTED);
     let tail = if more > 0 { format!(" and {more} more") } else { String::new() };
-    vec![format!("{what} {}{tail}", names.join(", "))]
+    vec![one_line(&format!("{what} {}{tail}", names.join(", "))).into_owned()]
 }
 
 /// How many threads a walk uses.
@@ -150,6 +158,41 @@ fn walker(scope: &Scope) -> WalkBuilder {
         builder.standard_filters(false).hidden(true);
     }
     builder
+}
+
+/// Keeps the walk from files with rules that have no end. A folder that has one is left out.
+fn vet(
+    walker: &mut WalkBuilder,
+    scope: &Scope,
+    left_out: &Arc<Mutex<Vec<String>>>,
+) -> Result<Option<String>, CodeError> {
+    let start = &scope.place.path;
+    if let Some(name) = rules::endless(start) {
+        let why = format!("its {name} is no ordinary file; remove it, or search with --no-ignore");
+        return Err(CodeError::Path { path: scope.place.shown(start), why });
+    }
+    let above = start.ancestors().skip(1).find(|folder| rules::endless(folder).is_some());
+    if above.is_some() {
+        // Those from here on count all the same.
+        walker.parents(false).git_ignore(false).git_exclude(false).git_global(false);
+        walker.add_custom_ignore_filename(".gitignore");
+    }
+    let (place, left_out) = (scope.place.clone(), Arc::clone(left_out));
+    walker.filter_entry(move |entry| {
+        let is_folder = entry.file_type().is_some_and(|kind| kind.is_dir());
+        let Some(name) = is_folder.then(|| rules::endless(entry.path())).flatten() else { return true };
+        if let Ok(mut left_out) = left_out.lock() {
+            left_out.push(format!("{}/{name}", place.shown(entry.path())));
+        }
+        false
+    });
+    Ok(above.map(|folder| {
+        format!(
+            "the ignore rules above {} do not count: those in {} are no ordinary file",
+            scope.place.shown(start),
+            folder.display()
+        )
+    }))
 }
 
 /// Why a walk found nothing.

@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::symlink;
+use std::process::Command;
 
 use acp_code::{CodeError, Engine, Format, Stop, extract, query, render, search};
 
@@ -27,6 +28,42 @@ fn ignore_rules_that_hide_everything_are_named() {
     assert_eq!(results.results.len(), 2);
     let named = search::Request { path: Some("a.rs".to_owned()), ..search::Request::new("word") };
     assert_eq!(search(&tree, &named).results.len(), 1, "a file that is named is searched");
+}
+
+#[test]
+fn ignore_rules_without_end_are_not_read() {
+    let tree = Tree::new(&[
+        ("a/x.rs", "fn word() {}\n"),
+        ("b/x.rs", "fn word() {}\n"),
+        ("c/x.rs", "fn word() {}\n"),
+        ("c/rules", "y.rs\n"),
+        ("c/y.rs", "fn word() {}\n"),
+    ]);
+    symlink("/dev/zero", tree.path().join("a/.gitignore")).expect("a link");
+    let pipe = tree.path().join("b/.ignore");
+    assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo").success());
+    symlink("rules", tree.path().join("c/.ignore")).expect("a link");
+    let said = "left out because their ignore rules are no ordinary file: a/.gitignore, b/.ignore";
+    for exact in [false, true] {
+        let found = search(&tree, &search::Request { exact, ..search::Request::new("word") });
+        assert_eq!((found.results[0].file.as_str(), found.total), ("c/x.rs", 1));
+        assert_eq!(found.notices, [said]);
+    }
+    let found = tree.engine.query(&query::Request::new("fn word() {}"), &Stop::never()).expect("a query");
+    assert_eq!((found.total, &found.notices[..]), (1, &[said.to_owned()][..]));
+    let inside = search::Request { path: Some("a".to_owned()), ..search::Request::new("word") };
+    let error = tree.engine.search(&inside, &Stop::never()).expect_err("an error").to_string();
+    let said =
+        "cannot search in \"a\": its .gitignore is no ordinary file; remove it, or search with --no-ignore";
+    assert_eq!(error, said);
+    let below = Engine::new(tree.path().join("a")).expect("an engine");
+    fs::create_dir(tree.path().join("a/d")).expect("a folder");
+    fs::rename(tree.path().join("a/x.rs"), tree.path().join("a/d/x.rs")).expect("a file");
+    let inside = search::Request { path: Some("d".to_owned()), ..search::Request::new("word") };
+    let found = below.search(&inside, &Stop::never()).expect("a search");
+    assert_eq!((found.total, found.notices.len()), (1, 1), "{:?}", found.notices);
+    let open = Engine::new(tree.path()).expect("an engine").with_ignored(true);
+    assert_eq!(open.search(&search::Request::new("word"), &Stop::never()).expect("a search").total, 4);
 }
 
 #[test]

@@ -1,0 +1,24 @@
+//! Files with ignore rules, before the walk reads them: it reads whatever has their name, to its end.
+
+use std::fs;
+use std::path::Path;
+
+/// Rules are no longer than this.
+const LARGEST: u64 = 16 << 20;
+
+/// What a folder may have that the walk would never come to the end of: a pipe, a device, a link to one, a huge file.
+pub(crate) fn endless(folder: &Path) -> Option<&'static str> {
+    let own = [".ignore", ".gitignore"];
+    let of_git = [".git", ".git/info/exclude", ".git/commondir"];
+    let is_endless = |name: &&str| !has_end(&folder.join(name));
+    let in_git = || folder.join(".git").exists().then(|| of_git.into_iter().find(is_endless)).flatten();
+    own.into_iter().find(is_endless).or_else(in_git)
+}
+
+/// What is not there, or is a folder, is not read.
+fn has_end(path: &Path) -> bool {
+    let Ok(about) = fs::metadata(path) else { return true };
+    // Files that the system makes up while they are read have no size.
+    let is_made_up = || about.len() == 0 && fs::symlink_metadata(path).is_ok_and(|link| link.is_symlink());
+    about.is_dir() || (about.is_file() && about.len() <= LARGEST && !is_made_up())
+}
