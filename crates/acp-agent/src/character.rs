@@ -39,6 +39,10 @@ pub(crate) fn config(settings: &Settings, provider: Option<&dyn Provider>) -> Ag
         allow: settings.allow.clone(),
         deny: settings.deny.clone(),
         fence: settings.path.as_deref().map_or_else(Fence::default, fence),
+        // One that is not there may be made yet.
+        folders: Fence::new(|folder| {
+            Path::new(folder).metadata().is_ok_and(|it| it.is_dir()) || !Path::new(folder).exists()
+        }),
         request_limit: Some(REQUESTS),
         ..AgentConfig::default()
     }

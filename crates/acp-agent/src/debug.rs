@@ -54,9 +54,14 @@ impl Debug {
         let (Some(id), Some(status)) = (update["toolCallId"].as_str(), update["status"].as_str()) else {
             return;
         };
+        let ended = matches!(status, "completed" | "failed");
         let name = update["name"].as_str().or(update["title"].as_str()).unwrap_or("tool").to_owned();
+        // A call that begins at its end is told again.
+        if ended && update["sessionUpdate"] == "tool_call" {
+            return self.say(&format!("Tool call: {name} ({status}, replayed)"));
+        }
         let (name, began) = self.calls.entry(id.to_owned()).or_insert_with(|| (name, Instant::now())).clone();
-        if matches!(status, "completed" | "failed") {
+        if ended {
             self.calls.remove(id);
             self.say(&format!("Tool call: {name} ({status}, {}ms)", began.elapsed().as_millis()));
         } else {

@@ -13,7 +13,7 @@ const QUESTIONS: [&str; 2] = ["Where is the retry logic?", "How does authenticat
 const WISHES: [&str; 4] = [
     "Read README.md",
     "Search for 'TODO'",
-    "Query the pattern 'unwrap()' in rust",
+    "Query the pattern '$A.unwrap()' in rust",
     "Run the command 'git status'",
 ];
 /// Wishes that need `--allow-edit`.

@@ -312,7 +312,7 @@ impl Translator {
             Job::Told { .. } => return delta::permission_failed(core, session.as_deref(), &error),
             _ => {}
         }
-        let (wire, reply_to, translated) = if core.is_decoding() {
+        let (wire, reply_to, mut translated) = if core.is_decoding() {
             if core.dialect == Dialect::Probe && probe::error_is_no_error(core, id, &asked, &error) {
                 return;
             }
@@ -321,6 +321,9 @@ impl Translator {
             let reply_to = if let Job::ModeAfterNew { reply_to, .. } = &asked.job { reply_to } else { id };
             (Wire::Foreign, reply_to, codes::encode(core, &asked.method, session.as_deref(), error.clone()))
         };
+        if wire == Wire::Foreign && core.dialect == Dialect::Probe {
+            translated.message = probe::in_its_words(&asked.method, translated.message);
+        }
         if let Some(session) = session.as_deref() {
             let session = core.session(session);
             match &*asked.method {

@@ -95,7 +95,7 @@ fn read_lines(
     limit: Option<u32>,
 ) -> Result<Vec<u8>, RpcError> {
     let mut reader = BufReader::with_capacity(64 << 10, file);
-    let mut left = limit;
+    let (first, mut left) = (u64::from(skip) + 1, limit);
     let mut bytes = Vec::new();
     while left != Some(0) {
         let chunk = reader.fill_buf().map_err(|error| explain("read", path, &error))?;
@@ -107,7 +107,8 @@ fn read_lines(
         if skip == 0 {
             bytes.extend_from_slice(&chunk[..used]);
             if bytes.len() as u64 > limits.read_bytes {
-                return Err(too_large(path, limits));
+                let lines = bytes[..bytes.len() - 1].contains(&b'\n');
+                return Err(if lines { too_large(path, limits) } else { long_line(path, limits, first) });
             }
         }
         reader.consume(used);
@@ -125,6 +126,15 @@ fn read_lines(
 fn too_large(path: &Path, limits: FileLimits) -> RpcError {
     let message = format!(
         "cannot read {}: more than the limit of {} bytes; ask for a part with line and limit",
+        path.display(),
+        limits.read_bytes
+    );
+    refusal::unfit("too_large", message)
+}
+
+fn long_line(path: &Path, limits: FileLimits, line: u64) -> RpcError {
+    let message = format!(
+        "cannot read {}: line {line} alone has more than the limit of {} bytes; a command can show a part of it",
         path.display(),
         limits.read_bytes
     );

@@ -85,6 +85,10 @@ async fn sizes_are_limited_but_parts_can_be_read() {
     assert!(error.message.contains("line and limit"), "{error}");
     let params = json!({"sessionId": "s", "path": path, "line": 2, "limit": 1});
     assert_eq!(world.result("fs/read_text_file", params).await["content"], "two\n");
+    std::fs::write(&path, "one\nfar too long a line\n").expect("a file");
+    let params = json!({"sessionId": "s", "path": path, "line": 2, "limit": 1});
+    let error = world.error("fs/read_text_file", params).await;
+    assert!(error.message.contains("line 2 alone") && !error.message.contains("line and limit"), "{error}");
     world.write(&path, "12345").await.outcome.expect("5 bytes fit");
     let error = world.write(&path, "123456").await.outcome.expect_err("6 bytes do not");
     assert!(error.message.contains("limit of 5"), "{error}");

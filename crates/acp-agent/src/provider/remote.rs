@@ -163,6 +163,8 @@ impl Remote {
     ) -> Result<Stop, Failure> {
         let (mut parser, mut reader) = (Parser::default(), StreamReader::new(self.settings.wire));
         let (mut all, mut since, mut events) = (0, 0, 0_usize);
+        // Whether there was more than the mark of its end.
+        let mut any = false;
         let mut head = Vec::new();
         loop {
             let chunk = match self.in_time(response.chunk()).await? {
@@ -180,10 +182,11 @@ impl Remote {
             parser.push(&chunk);
             while let Some(event) = parser.next_event() {
                 (since, events) = (0, events + 1);
+                any |= !matches!(event.data.trim(), "" | "null" | "[DONE]");
                 let deltas =
                     reader.push(&event).map_err(|error| self.settings.nonsense(&error.to_string()))?;
                 if let Some(end) = hear_all(speaker, deltas).await {
-                    return self.finish(end);
+                    return self.finish_stream(end, any);
                 }
             }
             if all > LONGEST_ANSWER || since > LONGEST_EVENT {
@@ -194,17 +197,25 @@ impl Remote {
         let mut deltas = Vec::new();
         if let Some(event) = parser.finish() {
             events += 1;
+            any |= !matches!(event.data.trim(), "" | "null" | "[DONE]");
             // The last event of a stream that was cut is cut too.
             deltas.extend(reader.push(&event).unwrap_or_default());
         }
         deltas.extend(reader.finish());
         if let Some(end) = hear_all(speaker, deltas).await {
-            return self.finish(end);
+            return self.finish_stream(end, any);
         }
         if events == 0 && !head.is_empty() && !speaker.spoke {
             return Err(self.settings.not_a_stream(kind, &head));
         }
         Err(self.settings.cut(""))
+    }
+
+    fn finish_stream(&self, end: End, any: bool) -> Result<Stop, Failure> {
+        match any {
+            true => self.finish(end),
+            false => Err(self.settings.nonsense("it ends before it has begun; ask again")),
+        }
     }
 
     fn finish(&self, end: End) -> Result<Stop, Failure> {

@@ -197,3 +197,21 @@ async fn where_nobody_can_be_asked_only_the_start_gives_leave_for_everything() {
         assert_eq!(place.read("made").is_some(), runs);
     }
 }
+
+#[tokio::test]
+async fn the_version_of_2025_1_in_another_spelling_is_refused_with_the_right_one() {
+    let place = Place::new();
+    let mut talk = Talk::with(&server(place.settings()));
+    let refused = talk.ask("initialize", &json!({ "protocolVersion": "2025.1" })).await;
+    assert!(refused["error"]["message"].as_str().is_some_and(|words| words.contains("protocol_version")));
+}
+
+#[tokio::test]
+async fn a_file_is_no_working_folder() {
+    let place = Place::new();
+    let mut talk = Talk::v1(&server(place.settings()), &json!({})).await;
+    let params = json!({ "cwd": place.work().join("notes.txt"), "mcpServers": [] });
+    let refused = talk.ask("session/new", &params).await;
+    assert_eq!(refused["error"]["code"], -32602, "{refused}");
+    assert!(refused["error"]["message"].as_str().is_some_and(|words| words.ends_with("is not a folder")));
+}

@@ -263,3 +263,22 @@ async fn history_is_loaded_after_a_restart() {
         ])
     );
 }
+
+#[tokio::test]
+async fn errors_name_the_fields_of_the_form() {
+    let place = Place::new();
+    let (mut talk, session) = begin(place.settings()).await;
+    for (method, params, words) in [
+        ("prompt", json!({ "sessionId": session }), "params.message is missing"),
+        ("setSessionMode", json!({ "sessionId": session }), "params.mode is missing"),
+        (
+            "setSessionMode",
+            json!({ "sessionId": session, "mode": "x" }),
+            "params.mode: there is no mode \"x\"",
+        ),
+    ] {
+        let refused = talk.ask(method, &params).await;
+        assert_eq!(refused["error"]["code"], -32602, "{refused}");
+        assert!(refused["error"]["message"].as_str().is_some_and(|said| said.contains(words)), "{refused}");
+    }
+}

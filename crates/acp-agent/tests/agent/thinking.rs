@@ -7,7 +7,7 @@ use acp_agent::{Server, Settings};
 use serde_json::{Value, json};
 
 use crate::desk::{Place, Talk};
-use crate::raw::{Answer, Raw, events};
+use crate::raw::{Answer, Raw, events, http};
 
 fn agent(place: &Place, provider: &str, model: &Raw) -> Arc<Server> {
     let choice = Choice {
@@ -161,6 +161,25 @@ async fn a_vendor_hears_the_person_last_and_no_notices() {
     // What was nothing but white space is not said again.
     assert_eq!(said[1], ["user: Hello", "user: (nothing was said)"]);
     assert_eq!(said[2], ["user: Hello", "assistant: Well.", "user: (nothing was said)"]);
+}
+
+#[tokio::test]
+async fn one_prompt_that_a_vendor_refuses_leaves_the_session_usable() {
+    let place = Place::new();
+    let body = json!({"type": "error", "error": {"type": "invalid_request_error", "message": "bad image"}});
+    let refusal = http("400 Bad Request", "application/json", "", &body.to_string());
+    let model =
+        Raw::start(vec![says("anthropic", "Well."), Answer::Bytes(refusal), says("anthropic", "Fine.")])
+            .await;
+    let mut talk = Talk::v1(&agent(&place, "anthropic", &model), &json!({})).await;
+    let session = talk.session(&place.work()).await;
+    talk.prompt(&session, "Hello").await;
+    let refused = talk.prompt(&session, "Look at this").await;
+    let words = refused["error"]["message"].as_str().unwrap_or_default();
+    assert!(words.contains("bad image; the session goes on without this prompt"), "{refused}");
+    assert_eq!(talk.prompt(&session, "And now?").await["result"]["stopReason"], "end_turn");
+    let said = conversation(&model.asked()[2].body);
+    assert_eq!(said, ["user: Hello", "assistant: Well.", "user: And now?"]);
 }
 
 fn conversation(body: &Value) -> Vec<String> {

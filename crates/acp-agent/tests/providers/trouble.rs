@@ -68,6 +68,8 @@ async fn what_is_no_answer_is_shown_by_its_beginning() {
     let cases = [
         (http("200 OK", "text/html; charset=utf-8", "", page), "answered with a web page: \"<!DOCTYPE html>"),
         (http("200 OK", "text/event-stream", "", page), "answered with a web page"),
+        (events(&[json!("[DONE]")]), "it ends before it has begun"),
+        (events(&[json!(null), json!("[DONE]")]), "it ends before it has begun"),
         (http("404 Not Found", "text/html", "", page), "status 404: a web page; is there a model"),
         (http("200 OK", "text/plain", "", "it works!"), "\"text/plain\" instead of events: \"it works!\""),
         (http("200 OK", json_kind, "", "{}"), "JSON of another kind"),

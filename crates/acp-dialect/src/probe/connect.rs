@@ -20,11 +20,15 @@ pub(super) fn decode_initialize(core: &mut Core, id: &Id, params: Map) -> Result
             re.note(NoteKind::WrongShape, "protocolVersion", "probe writes the version as the string \"1\"");
         }
         other => {
+            let advice = match other.as_ref().and_then(Value::as_str) {
+                Some("2025.1") => "; the form 2025.1 gives its version as \"protocol_version\"",
+                _ => "",
+            };
             let given = other.map_or_else(|| "no version".to_owned(), |version| version.to_string());
             let mut refusal = Refusal::new(
                 "protocolVersion",
                 RpcError::INTERNAL_ERROR,
-                format!("unsupported protocol version {given}; only \"1\" is spoken here"),
+                format!("unsupported protocol version {given}; only \"1\" is spoken here{advice}"),
             );
             refusal.error.data = Some(json!({ "reason": "unsupported_protocol_version" }));
             return Err(refusal);

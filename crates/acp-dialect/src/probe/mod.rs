@@ -52,6 +52,15 @@ pub(crate) fn decode_request(
     Ok(())
 }
 
+/// What is wrong with a request, with the name that its field has in this form.
+pub(crate) fn in_its_words(method: &str, message: String) -> String {
+    match method {
+        "session/prompt" => message.replacen("params.prompt", "params.message", 1),
+        "session/set_mode" => message.replacen("params.modeId", "params.mode", 1),
+        _ => message,
+    }
+}
+
 pub(crate) fn encode_request(
     core: &mut Core,
     frame: &Frame,

@@ -82,6 +82,8 @@ pub struct AgentConfig {
     pub deny: ToolPatterns,
     /// Where sessions may work.
     pub fence: Fence,
+    /// What can be a session's folder at all.
+    pub folders: Fence,
     /// What the person should know when a session is opened.
     pub warning: Option<String>,
     /// How long a request other than a prompt may take.
@@ -162,6 +164,7 @@ impl Default for AgentConfig {
             allow: ToolPatterns::default(),
             deny: ToolPatterns::default(),
             fence: Fence::default(),
+            folders: Fence::default(),
             warning: None,
             request_limit: None,
             switches: BTreeSet::new(),

@@ -339,6 +339,9 @@ impl Agent {
     fn place(&self, params: &Params, servers_required: bool) -> Result<Place, RpcError> {
         let cwd = params::absolute(params.text("cwd")?, "params.cwd")?;
         self.fenced(&cwd)?;
+        if !self.config.folders.holds(&cwd) {
+            return Err(RpcError::invalid_params(format!("params.cwd: {cwd} is not a folder")));
+        }
         let mut roots = Vec::new();
         for (at, root) in params.optional_list("additionalDirectories")?.iter().enumerate() {
             let place = format!("params.additionalDirectories[{at}]");
