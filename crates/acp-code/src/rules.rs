@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::Path;
 
-/// Rules are no longer than this.
-const LARGEST: u64 = 16 << 20;
+/// Rules are no longer than this; every one of them is compiled.
+const LARGEST: u64 = 1 << 20;
 
-/// What a folder may have that the walk would never come to the end of: a pipe, a device, a link to one, a huge file.
+/// What a folder may have whose end the walk would not see, or not soon: a pipe, a device, a link to one, a huge file.
 pub(crate) fn endless(folder: &Path) -> Option<&'static str> {
     let own = [".ignore", ".gitignore"];
     let of_git = [".git", ".git/info/exclude", ".git/commondir"];

@@ -38,12 +38,15 @@ fn ignore_rules_without_end_are_not_read() {
         ("c/x.rs", "fn word() {}\n"),
         ("c/rules", "y.rs\n"),
         ("c/y.rs", "fn word() {}\n"),
+        ("d/x.rs", "fn word() {}\n"),
+        ("d/.gitignore", &"y.rs\n".repeat(300_000)),
     ]);
     symlink("/dev/zero", tree.path().join("a/.gitignore")).expect("a link");
     let pipe = tree.path().join("b/.ignore");
     assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo").success());
     symlink("rules", tree.path().join("c/.ignore")).expect("a link");
-    let said = "left out because their ignore rules are no ordinary file: a/.gitignore, b/.ignore";
+    let said =
+        "left out because their ignore rules are no ordinary file: a/.gitignore, b/.ignore, d/.gitignore";
     for exact in [false, true] {
         let found = search(&tree, &search::Request { exact, ..search::Request::new("word") });
         assert_eq!((found.results[0].file.as_str(), found.total), ("c/x.rs", 1));
@@ -63,7 +66,7 @@ fn ignore_rules_without_end_are_not_read() {
     let found = below.search(&inside, &Stop::never()).expect("a search");
     assert_eq!((found.total, found.notices.len()), (1, 1), "{:?}", found.notices);
     let open = Engine::new(tree.path()).expect("an engine").with_ignored(true);
-    assert_eq!(open.search(&search::Request::new("word"), &Stop::never()).expect("a search").total, 4);
+    assert_eq!(open.search(&search::Request::new("word"), &Stop::never()).expect("a search").total, 5);
 }
 
 #[test]
