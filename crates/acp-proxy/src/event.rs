@@ -188,7 +188,7 @@ pub struct Passed {
     /// Which way: `c2a`, `a2c`.
     #[serde(with = "direction")]
     pub dir: Direction,
-    /// The frame.
+    /// The frame; a line that is none, as text.
     pub frame: Box<RawValue>,
 }
 

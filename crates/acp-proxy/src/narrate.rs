@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use acp_rpc::{Direction, Frame, Id, Reply, View};
+use acp_rpc::{Direction, Flaw, Frame, Id, Reply, View};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -122,7 +122,11 @@ impl Narrator {
             View::Request { id, method, params } => self.asked(dir, id, method, params, frame, out),
             View::Response { id, reply } => self.answered(dir, id, reply, frame, out),
             View::Batch(frames) => frames.iter().for_each(|frame| self.hear(dir, frame, out)),
-            View::Malformed(_) => {}
+            View::Malformed(Flaw::Blank) => {}
+            View::Malformed(_) => match frame.mended() {
+                Some(mended) => self.hear(dir, &mended, out),
+                None => out.extend(self.talking().map(|session| (session, unreadable(dir, frame)))),
+            },
         }
     }
 
@@ -340,6 +344,13 @@ impl Narrator {
         out.push((session, Body::Session(Opened { method, replayed, params, result: owned(result) })));
     }
 
+    /// The session whose turn is open; of several, the one that was spoken of last.
+    fn talking(&self) -> Option<Arc<str>> {
+        let last = self.last.as_ref().filter(|last| self.in_turn(last));
+        let open = || self.sessions.iter().filter(|(_, session)| session.turn.is_some());
+        last.or_else(|| open().map(|(name, _)| name).min()).cloned()
+    }
+
     fn scope(&mut self, params: Option<&str>) -> Option<Arc<str>> {
         let scope: Scope<'_> = serde_json::from_str(params?).ok()?;
         scope.session_id.map(|session| self.name(&session))
@@ -378,6 +389,12 @@ fn passed(dir: Direction, frame: &Frame) -> Body {
     Body::Frame(Passed { dir, frame: owned(frame.text().unwrap_or("null")) })
 }
 
+/// A line that is no frame, as text.
+fn unreadable(dir: Direction, frame: &Frame) -> Body {
+    let text = String::from_utf8_lossy(frame.raw());
+    Body::Frame(Passed { dir, frame: crate::event::raw(&serde_json::Value::from(text)) })
+}
+
 /// JSON text that was read before, as a value of its own.
 fn owned(json: &str) -> Box<RawValue> {
     serde_json::from_str(json).unwrap_or_else(|_| RawValue::NULL.to_owned())
@@ -390,94 +407,4 @@ fn member(object: Option<&str>, name: &str) -> Option<Box<RawValue>> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    use Direction::{AgentToClient as A, ClientToAgent as C};
-
-    fn hear(narrator: &mut Narrator, lines: &[(Direction, &str)]) -> Vec<Body> {
-        let mut told = Vec::new();
-        for (dir, line) in lines {
-            let line = format!(r#"{{"jsonrpc":"2.0",{line}}}"#);
-            narrator.hear(*dir, &Frame::parse(line), &mut told);
-        }
-        told.into_iter().map(|(_, body)| body).collect()
-    }
-
-    fn kinds(bodies: &[Body]) -> Vec<&'static str> {
-        bodies.iter().map(Body::kind).collect()
-    }
-
-    fn closed(narrator: &mut Narrator) -> usize {
-        let mut told = Vec::new();
-        narrator.close("the client left", &mut told);
-        told.len()
-    }
-
-    #[test]
-    fn a_further_prompt_leaves_the_turn_alone() {
-        let mut narrator = Narrator::default();
-        let text = r#""method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"four"}}}"#;
-        let prompt = |id: u64| {
-            format!(r#""id":{id},"method":"session/prompt","params":{{"sessionId":"s","prompt":[]}}"#)
-        };
-        let busy = r#""id":4,"error":{"code":-32600,"message":"busy"}"#;
-        let ended = r#""id":3,"result":{"stopReason":"end_turn"}"#;
-        let told = hear(
-            &mut narrator,
-            // The last one uses the id of the turn.
-            &[(C, &prompt(3)), (A, text), (C, &prompt(4)), (A, busy), (C, &prompt(3)), (A, text), (A, ended)],
-        );
-        assert_eq!(kinds(&told), ["turn_start", "text", "frame", "frame", "frame", "text", "turn_end"]);
-        let Some(Body::TurnEnd(end)) = told.last() else { panic!("{told:?}") };
-        assert_eq!((end.stop_reason.as_str(), end.length), ("end_turn", 8));
-        assert_eq!(kinds(&hear(&mut narrator, &[(C, &prompt(5))])), ["turn_start"]);
-    }
-
-    #[test]
-    fn of_sessions_that_only_the_client_names_nothing_stays() {
-        let mut narrator = Narrator::default();
-        let scope = r#""params":{"sessionId":"made-up"}"#;
-        let cancel = format!(r#""method":"session/cancel",{scope}"#);
-        let mode = format!(r#""id":1,"method":"session/set_mode",{scope}"#);
-        let close = format!(r#""id":2,"method":"session/close",{scope}"#);
-        let load = format!(r#""id":3,"method":"session/load",{scope}"#);
-        let refused = |id: u64| format!(r#""id":{id},"error":{{"code":-32002,"message":"no such session"}}"#);
-        let lines = [
-            (C, cancel.clone()),
-            (C, mode),
-            (A, refused(1)),
-            (C, close),
-            (A, refused(2)),
-            (C, load),
-            (A, refused(3)),
-        ];
-        let lines: Vec<(Direction, &str)> = lines.iter().map(|(dir, line)| (*dir, line.as_str())).collect();
-        assert!(hear(&mut narrator, &lines).is_empty());
-        assert!(narrator.sessions.is_empty() && narrator.open.is_empty());
-        // A prompt is told, and that nothing comes of it.
-        let prompt = format!(r#""id":4,"method":"session/prompt",{scope}"#);
-        let told = hear(&mut narrator, &[(C, &prompt), (C, &cancel), (A, &refused(4)), (C, &cancel)]);
-        assert_eq!(kinds(&told), ["turn_start", "frame", "turn_end", "closed"]);
-        assert_eq!(closed(&mut narrator), 0);
-        // What the agent says of a session is always told, and the end of it.
-        let ask = format!(r#""id":"q","method":"session/request_permission",{scope}"#);
-        assert_eq!(kinds(&hear(&mut narrator, &[(A, &ask), (C, &cancel)])), ["permission", "frame"]);
-        assert_eq!(closed(&mut narrator), 1);
-    }
-
-    #[test]
-    fn a_session_is_closed_by_its_answer_and_not_before_its_turn_ends() {
-        let mut narrator = Narrator::default();
-        let mut told = |lines: &[(Direction, &str)]| kinds(&hear(&mut narrator, lines));
-        let prompt = r#""id":1,"method":"session/prompt","params":{"sessionId":"s","prompt":[]}"#;
-        let close = r#""id":2,"method":"session/close","params":{"sessionId":"s"}"#;
-        let refused = r#""id":2,"error":{"code":-32601,"message":"no"}"#;
-        let done = r#""id":2,"result":{}"#;
-        let ended = r#""id":1,"result":{"stopReason":"cancelled"}"#;
-        assert_eq!(told(&[(C, prompt), (C, close), (A, refused)]), ["turn_start", "frame", "frame"]);
-        assert_eq!(told(&[(C, close), (A, done)]), ["frame", "frame"]);
-        assert_eq!(told(&[(A, ended)]), ["turn_end", "closed"]);
-        assert_eq!(closed(&mut narrator), 0, "it is told once");
-    }
-}
+mod tests;

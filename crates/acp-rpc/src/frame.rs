@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::{Id, Line};
+use crate::{Id, Line, scan};
 pub use flaw::Flaw;
 
 /// The most elements of a batch that are taken apart; a longer one is [`Flaw::BatchTooLong`].
@@ -168,6 +168,15 @@ impl Frame {
             Shape::Malformed(flaw) => Some(flaw),
             _ => None,
         }
+    }
+
+    /// The frame with U+FFFD in place of each half of a surrogate pair, where that is all that is wrong with it: for who
+    /// wants to read what a peer has cut within a character.
+    #[must_use]
+    pub fn mended(&self) -> Option<Self> {
+        let Some(Flaw::LoneSurrogate { .. }) = self.flaw() else { return None };
+        let mended = Self::parse(scan::whole_characters(&self.raw));
+        mended.flaw().is_none().then_some(mended)
     }
 
     /// The `method`, when there is one and it is a string.

@@ -378,6 +378,24 @@ pub(crate) fn decode(quoted: &str) -> Option<String> {
     serde_json::from_str(quoted).ok()
 }
 
+/// JSON text in which `\ufffd` stands for each half of a surrogate pair.
+pub(crate) fn whole_characters(text: &[u8]) -> Vec<u8> {
+    let mut out = text.to_vec();
+    let mut scanner = Scanner::new(text);
+    // Outside of strings there are no backslashes.
+    while let Some(found) = memchr::memchr(b'\\', &text[scanner.at..]) {
+        scanner.at += found;
+        let start = scanner.at;
+        if scanner.escape().is_err() {
+            break;
+        }
+        if scanner.lone_surrogate.take().is_some() {
+            out[start..start + 6].copy_from_slice(br"\ufffd");
+        }
+    }
+    out
+}
+
 /// `text` as a JSON string, quotes included.
 pub(crate) fn write_string(text: &str, out: &mut Vec<u8>) {
     const HEX: &[u8; 16] = b"0123456789abcdef";

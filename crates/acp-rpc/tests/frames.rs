@@ -214,3 +214,22 @@ fn a_value_that_json_cannot_hold_is_a_flaw_and_not_a_panic() {
     assert_eq!(frame.flaw().map(Flaw::name), Some("not-serializable"));
     assert!(frame.raw().is_empty());
 }
+
+#[test]
+fn halves_of_surrogate_pairs_are_mended_and_nothing_else() {
+    let line = |text: &str| format!(r#"{{"jsonrpc":"2.0","method":"m","params":{{"t":"{text}"}}}}"#);
+    for (cut, mended) in [
+        (r"a\ud83d", r"a\ufffd"),
+        (r"\uDE00b", r"\ufffdb"),
+        (r"\\ud83d \ud83d\ude00 \ud83d", r"\\ud83d \ud83d\ude00 \ufffd"),
+        (r"\ud83d\ud83d\ude00", r"\ufffd\ud83d\ude00"),
+        (r"\ude00\ud83d", r"\ufffd\ufffd"),
+    ] {
+        let frame = Frame::parse(line(cut));
+        assert_eq!(frame.flaw().map(Flaw::name), Some("lone-surrogate"), "it is still reported");
+        assert_eq!(frame.mended().as_ref().and_then(Frame::text), Some(line(mended).as_str()));
+    }
+    for whole in [line("x"), "no frame".to_owned(), r#"{"t":"\ud83d"}"#.to_owned()] {
+        assert!(Frame::parse(whole.clone()).mended().is_none(), "{whole}");
+    }
+}
