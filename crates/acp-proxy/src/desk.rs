@@ -1,5 +1,7 @@
 //! The desk between a client and its agent: permission by policy, what new sessions get, how many there may be.
 
+mod counts;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
@@ -18,6 +20,7 @@ use crate::metrics::{Metrics, Value};
 use crate::splice::Splice;
 use crate::talk::{Level, Talk};
 use crate::witness::{self, Heard};
+use counts::Count;
 
 /// What a proxy does with a conversation besides passing it on.
 #[derive(Clone, Debug, Default)]
@@ -64,6 +67,7 @@ pub(crate) struct Office {
 
 impl Office {
     pub(crate) fn new(duties: Duties, metrics: &Metrics) -> Arc<Office> {
+        counts::begin(metrics);
         Arc::new(Office {
             duties,
             open: watch::Sender::new(0),
@@ -108,8 +112,8 @@ impl Office {
         self.sessions.down();
     }
 
-    fn count(&self, name: &'static str, help: &'static str, labels: &[(&str, &str)]) {
-        self.metrics.counter(name, help, labels).up();
+    fn count(&self, what: &Count, value: &str) {
+        what.up(&self.metrics, value);
     }
 }
 
@@ -276,11 +280,7 @@ impl Desk {
                 "this proxy serves at most {most} sessions at once (--max-sessions); close one, or try again later"
             );
             let method = frame.method().unwrap_or(NEW);
-            self.office.count(
-                "acp_proxy_sessions_refused_total",
-                "Sessions that were refused because there were too many.",
-                &[],
-            );
+            self.office.count(&counts::REFUSED, "");
             self.talk.tell(Level::Warn, self.number, &format!("refused {method}: {words}"), &[]);
             let error = RpcError {
                 data: Some(serde_json::json!({ FULL: most })),
@@ -348,7 +348,7 @@ impl Desk {
             (Pending::Opening { cwd, session, trace }, Reply::Result(result)) => {
                 let result: serde_json::Value = serde_json::from_str(result).unwrap_or_default();
                 let session = result["sessionId"].as_str().map(str::to_owned).or(session).unwrap_or_default();
-                self.office.count("acp_proxy_sessions_total", "Sessions that were opened.", &[]);
+                self.office.count(&counts::OPENED, "");
                 if self.office.duties.turns {
                     self.tell_turn("session opened", &session, trace.as_deref(), &[]);
                 }
@@ -375,12 +375,8 @@ impl Desk {
     }
 
     fn turn_ended(&self, session: &str, trace: Option<&str>, reason: &str) {
-        const KNOWN: [&str; 7] =
-            ["end_turn", "cancelled", "max_tokens", "max_turn_requests", "refusal", "error", "interrupted"];
         self.office.running.down();
-        let label = if KNOWN.contains(&reason) { reason } else { "other" };
-        let help = "Turns that have ended, by their stop reason.";
-        self.office.count("acp_proxy_turns_total", help, &[("stop_reason", label)]);
+        self.office.count(&counts::TURNS, reason);
         if self.office.duties.turns {
             self.tell_turn(&format!("turn ends: {reason}"), session, trace, &[("stopReason", reason)]);
         }
@@ -413,8 +409,7 @@ impl Desk {
             ("reason", reason),
         ];
         self.talk.tell(Level::Info, self.number, &words, &fields);
-        let help = "Permission requests, by what the policy said: ask means that the client was asked.";
-        self.office.count("acp_proxy_permissions_total", help, &[("verdict", verdict.as_str())]);
+        self.office.count(&counts::PERMISSIONS, verdict.as_str());
         match &ruling.result {
             Some(result) if verdict != Verdict::Ask => {
                 let answer = Frame::response(id, result);

@@ -5,9 +5,9 @@ use std::time::Instant;
 
 use acp_dialect::Side;
 use acp_rpc::{Direction, Frame};
-use acp_rules::{Ending, Finding, Judge, JudgeConfig};
+use acp_rules::{Ending, Finding, Judge, JudgeConfig, Severity};
 
-use crate::talk::Talk;
+use crate::talk::{Level, Talk};
 
 /// The judge of one conversation.
 #[derive(Clone)]
@@ -48,6 +48,35 @@ impl Lint {
             acp_rules::Side::Client => "client",
         };
         let words = format!("{severity} {} {rule}: {blame}: {}", finding.requirement, finding.message);
-        self.talk.about(self.number, &words);
+        let level = match finding.severity {
+            Severity::Warning => Level::Warn,
+            Severity::Error => Level::Error,
+        };
+        self.talk.tell(level, self.number, &words, &[]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_finding_matters_as_much_as_the_judge_says() {
+        let levels = Arc::new(Mutex::new(Vec::new()));
+        let kept = levels.clone();
+        let talk = Talk::new(Arc::new(move |saying| kept.lock().expect("whole").push(saying.level)));
+        let lint = Lint::new(talk, 1);
+        for severity in [Severity::Warning, Severity::Error] {
+            lint.tell(&Finding {
+                rule: "rule",
+                requirement: "REQ-01",
+                blame: acp_rules::Side::Agent,
+                severity,
+                message: "it is wrong".to_owned(),
+                hint: "",
+                evidence: Vec::new(),
+            });
+        }
+        assert_eq!(*levels.lock().expect("whole"), [Level::Warn, Level::Error]);
     }
 }

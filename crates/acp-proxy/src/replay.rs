@@ -265,6 +265,7 @@ fn canonical(conversation: Conversation) -> Recording {
         });
     }
     decided.for_each(|(_, decision)| push_decision(&mut said, &decision));
+    in_order(&mut said);
     if conversation.missing > 0 {
         notices.push(format!(
             "{}: {} records are missing in this run: the journal could not be written",
@@ -278,6 +279,16 @@ fn canonical(conversation: Conversation) -> Recording {
         name: conversation.name,
         said,
         notices,
+    }
+}
+
+/// Times that never go back. A decision is timed at the desk, and its neighbours at the wire: what came first is known, and
+/// their times are near.
+fn in_order(said: &mut [Said]) {
+    let mut latest = Duration::ZERO;
+    for said in said {
+        latest = latest.max(said.t);
+        said.t = latest;
     }
 }
 
@@ -343,4 +354,22 @@ pub fn find(wanted: &str, folder: Option<PathBuf>) -> Result<Vec<Recording>, Rep
     }
     let folder = folder.or_else(journal::default_folder).unwrap_or_default();
     Recording::of_journal(&folder, Some(wanted))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_never_go_back() {
+        let at = |micros| Said {
+            t: Duration::from_micros(micros),
+            dir: Direction::AgentToClient,
+            frame: Frame::parse("{}"),
+            by_proxy: None,
+        };
+        let mut said = [at(40), at(48_875), at(48_864), at(48_864), at(50_000)];
+        in_order(&mut said);
+        assert_eq!(said.map(|said| said.t.as_micros()), [40, 48_875, 48_875, 48_875, 50_000]);
+    }
 }

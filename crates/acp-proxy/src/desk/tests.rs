@@ -23,3 +23,21 @@ fn a_request_id_that_is_used_twice_keeps_no_place_and_no_turn() {
     assert!(numbers.contains("acp_proxy_sessions 0\n"), "{numbers}");
     assert!(numbers.contains("acp_proxy_turns_running 0\n"), "{numbers}");
 }
+
+#[test]
+fn every_number_is_there_before_anything_has_happened() {
+    let metrics = Metrics::default();
+    let office = Office::new(Duties::default(), &metrics);
+    let all = [
+        "acp_proxy_sessions_total",
+        "acp_proxy_sessions_refused_total",
+        "acp_proxy_turns_total{stop_reason=\"end_turn\"}",
+        "acp_proxy_turns_total{stop_reason=\"other\"}",
+        "acp_proxy_permissions_total{verdict=\"deny\"}",
+    ];
+    let has = |number: &str, count: u64| metrics.to_text().contains(&format!("\n{number} {count}\n"));
+    assert!(all.iter().all(|number| has(number, 0)), "{}", metrics.to_text());
+    office.count(&counts::REFUSED, "");
+    office.count(&counts::TURNS, "unheard of");
+    assert!(has(all[1], 1) && has(all[3], 1) && has(all[2], 0), "{}", metrics.to_text());
+}
