@@ -23,6 +23,7 @@ pub mod metrics;
 pub mod narrate;
 pub mod nats;
 pub mod ops;
+pub mod parts;
 mod proxy;
 mod record;
 pub mod replay;

@@ -2,19 +2,19 @@
 
 use std::time::Duration;
 
-use async_nats::jetstream::consumer::{DeliverPolicy, pull};
 use async_nats::jetstream::context::{PublishErrorKind, traits::Publisher as _};
 use async_nats::jetstream::message::PublishMessage;
 use async_nats::jetstream::stream::{LastRawMessageErrorKind, RawMessageErrorKind, Stream};
 use async_nats::jetstream::{self, Context};
 use async_nats::{Client, Request, RequestErrorKind, Subscriber};
 use futures_util::StreamExt as _;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use super::clock;
-use super::connect::{Access, AccessError};
+use super::connect::{Access, AccessError, Standing};
 use super::ledger::json;
 use super::payload::{Answer, Ask, Control, Controlled, Op, State, Status, Task, TaskResult};
+use super::reading::Reading;
 use super::streams::Names;
 use super::subject::{Subjects, token};
 use super::trace::TRACEPARENT;
@@ -27,6 +27,7 @@ pub struct TaskClient {
     client: Client,
     context: Context,
     subjects: Subjects,
+    standing: watch::Receiver<Standing>,
 }
 
 /// Why something did not work.
@@ -78,10 +79,10 @@ const PATIENCE: Duration = Duration::from_secs(5);
 impl TaskClient {
     /// Connects.
     pub async fn connect(access: &Access, subjects: Subjects, say: &Say) -> Result<TaskClient, ClientError> {
-        let (client, _) = access.connect("acp tasks", false, say).await?;
+        let (client, standing) = access.connect("acp tasks", false, "trying again", say).await?;
         let mut context = jetstream::new(client.clone());
         context.set_timeout(PATIENCE);
-        Ok(TaskClient { client, context, subjects })
+        Ok(TaskClient { client, context, subjects, standing })
     }
 
     /// Puts a task into the queue.
@@ -143,63 +144,36 @@ impl TaskClient {
         let stream = self.results().await?;
         let (tell, told) = mpsc::channel(64);
         for subject in [self.subjects.status(task), self.subjects.result(task)] {
-            let (tell, is_result) = (tell.clone(), subject == self.subjects.result(task));
-            let config = pull::OrderedConfig {
-                filter_subject: subject,
-                deliver_policy: DeliverPolicy::All,
-                ..pull::OrderedConfig::default()
-            };
-            let consumer =
-                stream.create_consumer(config).await.map_err(|error| wrong("follow it", &error))?;
-            let mut messages = consumer.messages().await.map_err(|error| wrong("follow it", &error))?;
-            tokio::spawn(async move {
-                while let Some(message) = messages.next().await {
-                    let Ok(message) = message else { continue };
-                    let progress = if is_result {
-                        serde_json::from_slice(&message.payload)
-                            .map(|result| Progress::Ended(Box::new(result)))
-                    } else {
-                        serde_json::from_slice(&message.payload).map(Progress::Status)
-                    };
-                    if let Ok(progress) = progress
-                        && tell.send(progress).await.is_err()
-                    {
-                        return;
-                    }
+            let is_result = subject == self.subjects.result(task);
+            let reading = Reading::begin(stream.clone(), subject, self.standing.clone(), 1).await;
+            let reading = reading.map_err(|error| wrong("follow it", &error))?;
+            tokio::spawn(pass_on(reading, tell.clone(), move |_, payload| {
+                if is_result {
+                    let result = serde_json::from_slice(&payload).ok()?;
+                    Some(Progress::Ended(Box::new(result)))
+                } else {
+                    serde_json::from_slice(&payload).ok().map(Progress::Status)
                 }
-            });
+            }));
         }
         Ok(told)
     }
 
-    /// What happened in a session, from the beginning or from a place in the stream, and what happens from now on.
+    /// What happened in a session, from the beginning or from a place in the stream, and what happens from now on. A
+    /// connection that is lost and comes back leaves nothing out.
     pub async fn events(
         &self,
         session: &str,
         from: Option<u64>,
     ) -> Result<mpsc::Receiver<Result<(u64, Event), EventError>>, ClientError> {
         let stream = self.stream(Names::of(self.subjects.style).events).await?;
-        let deliver_policy = match from {
-            Some(start_sequence) => DeliverPolicy::ByStartSequence { start_sequence },
-            None => DeliverPolicy::All,
-        };
-        let config = pull::OrderedConfig {
-            filter_subject: self.subjects.event(session),
-            deliver_policy,
-            ..pull::OrderedConfig::default()
-        };
-        let consumer = stream.create_consumer(config).await.map_err(|error| wrong("watch it", &error))?;
-        let mut messages = consumer.messages().await.map_err(|error| wrong("watch it", &error))?;
+        let (subject, standing) = (self.subjects.event(session), self.standing.clone());
+        let reading = Reading::begin(stream, subject, standing, from.unwrap_or(1)).await;
+        let reading = reading.map_err(|error| wrong("watch it", &error))?;
         let (tell, told) = mpsc::channel(256);
-        tokio::spawn(async move {
-            while let Some(message) = messages.next().await {
-                let Ok(message) = message else { continue };
-                let sequence = message.info().map_or(0, |info| info.stream_sequence);
-                if tell.send(Event::parse(&message.payload).map(|event| (sequence, event))).await.is_err() {
-                    return;
-                }
-            }
-        });
+        tokio::spawn(pass_on(reading, tell, |place, payload| {
+            Some(Event::parse(&payload).map(|event| (place, event)))
+        }));
         Ok(told)
     }
 
@@ -392,6 +366,25 @@ impl Asked {
         let answer = json(&Answer { v: VERSION, option });
         self.client.publish(reply, answer).await.map_err(|error| wrong("send the answer", &error))?;
         self.client.flush().await.map_err(|error| wrong("send the answer", &error))
+    }
+}
+
+/// Passes on what is read, as far as `read` makes something of it, until nobody listens.
+async fn pass_on<T>(
+    mut reading: Reading,
+    tell: mpsc::Sender<T>,
+    read: impl Fn(u64, bytes::Bytes) -> Option<T>,
+) {
+    loop {
+        let (place, payload) = tokio::select! {
+            message = reading.next() => message,
+            () = tell.closed() => return,
+        };
+        if let Some(item) = read(place, payload)
+            && tell.send(item).await.is_err()
+        {
+            return;
+        }
     }
 }
 

@@ -73,15 +73,17 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(4);
 
 impl Access {
-    /// Connects, or keeps trying in the background if `patient`. `say` is told when the connection comes and goes.
+    /// Connects, or keeps trying in the background if `patient`. `say` is told when the connection comes and goes;
+    /// `meanwhile` is what becomes of things until it is back.
     pub async fn connect(
         &self,
         name: &str,
         patient: bool,
+        meanwhile: &'static str,
         say: &Say,
     ) -> Result<(Client, watch::Receiver<Standing>), AccessError> {
         let (tell, standing) = watch::channel(Standing::default());
-        let options = self.options(name, say, Arc::new(tell)).await?;
+        let options = self.options(name, meanwhile, say, Arc::new(tell)).await?;
         let options = if patient { options.retry_on_initial_connect() } else { options };
         let bare = shown(&self.url);
         let servers: Vec<&str> = bare.split(',').collect();
@@ -116,6 +118,7 @@ impl Access {
     async fn options(
         &self,
         name: &str,
+        meanwhile: &'static str,
         say: &Say,
         tell: Arc<watch::Sender<Standing>>,
     ) -> Result<ConnectOptions, AccessError> {
@@ -151,7 +154,7 @@ impl Access {
         }
         let (say, url) = (say.clone(), shown(&self.url));
         Ok(options.event_callback(move |event| {
-            heard(&event, &tell, &say, &url);
+            heard(&event, &tell, &say, &url, meanwhile);
             std::future::ready(())
         }))
     }
@@ -191,7 +194,7 @@ fn readable(what: &'static str, path: &PathBuf) -> Result<(), AccessError> {
     }
 }
 
-fn heard(event: &Event, tell: &watch::Sender<Standing>, say: &Say, url: &str) {
+fn heard(event: &Event, tell: &watch::Sender<Standing>, say: &Say, url: &str, meanwhile: &str) {
     let change = |up| {
         tell.send_if_modified(|standing| {
             let changed = standing.up != up;
@@ -210,7 +213,7 @@ fn heard(event: &Event, tell: &watch::Sender<Standing>, say: &Say, url: &str) {
         }
         Event::Disconnected | Event::Closed => {
             if change(false) {
-                say(&Saying::plain(Level::Warn, "the connection to NATS is lost; events are spooled"));
+                say(&Saying::plain(Level::Warn, &format!("the connection to NATS is lost; {meanwhile}")));
             }
         }
         Event::ServerError(error) => say(&Saying::plain(Level::Error, &format!("NATS says: {error}"))),

@@ -22,7 +22,8 @@ impl Workshop {
         let why = match refusal {
             Refusal::Never(why) => return self.bury(delivery, Some(task), &why).await,
             Refusal::Again(why) => why,
-            Refusal::Soon(why) => why.to_owned(),
+            // Only when we stop: otherwise it is waited for.
+            Refusal::Soon(why) => return self.give_back(task, delivery, why).await,
             Refusal::NoAgent(why) => {
                 self.agent_is_gone(&why);
                 return self.give_back(task, delivery, &why).await;

@@ -12,7 +12,7 @@ use async_nats::Client;
 use async_nats::jetstream::Context;
 use async_nats::jetstream::context::ContextBuilder;
 use async_nats::jetstream::stream::{LastRawMessageErrorKind, RawMessageErrorKind};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use super::clock::Epochs;
 use super::connect::{Access, AccessError, Standing};
@@ -128,6 +128,8 @@ pub(super) struct Shared {
     /// Ready to publish: connected, streams there, nothing left of a crash.
     pub(super) open: watch::Receiver<Standing>,
     live: Option<mpsc::Sender<(String, bytes::Bytes)>>,
+    /// The streams must be looked at again.
+    missing: Notify,
     /// Why no tasks are taken.
     pub(super) trouble: watch::Sender<Trouble>,
     pub(super) owners: Owners,
@@ -185,8 +187,10 @@ impl Nats {
             say(&Saying::plain(Level::Error, &words));
         }
         let proxy = super::trace::random_id();
-        let (client, raw) =
-            settings.access.connect(&format!("acp proxy {}", settings.agent), true, &say).await?;
+        let (client, raw) = settings
+            .access
+            .connect(&format!("acp proxy {}", settings.agent), true, "events are spooled", &say)
+            .await?;
         let context =
             ContextBuilder::new().timeout(ACK_PATIENCE).max_ack_inflight(1 << 20).build(client.clone());
         let (tell_open, open) = watch::channel(Standing::default());
@@ -210,6 +214,7 @@ impl Nats {
             said: Mutex::default(),
             open,
             live,
+            missing: Notify::new(),
             trouble: watch::Sender::default(),
             owners: Owners::default(),
         });

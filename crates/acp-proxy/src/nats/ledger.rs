@@ -10,6 +10,7 @@ use async_nats::jetstream::message::PublishMessage;
 use async_nats::jetstream::stream::LastRawMessageErrorKind;
 use futures_util::StreamExt as _;
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
 use super::clock;
 use super::hub::Shared;
@@ -18,6 +19,7 @@ use super::private;
 use super::subject::token;
 use super::trace::TRACEPARENT;
 use crate::event::{Body, Event, Role, TurnEnd, VERSION};
+use crate::parts::Parts;
 use crate::talk::Level;
 use crate::turn::Tally;
 
@@ -57,6 +59,7 @@ impl Shared {
                 Ok(known) => return known,
                 Err(why) => {
                     self.say_once(Level::Warn, &format!("cannot look up a task: {why}; trying again"));
+                    self.look_after_streams();
                     tokio::time::sleep(PAUSE).await;
                 }
             }
@@ -143,6 +146,7 @@ impl Shared {
                 },
                 Err(why) => {
                     self.say_once(Level::Warn, &format!("cannot store a result: {why}; trying again"));
+                    self.look_after_streams();
                     tokio::time::sleep(PAUSE).await;
                 }
             }
@@ -239,10 +243,43 @@ impl Shared {
 
     /// What is stored of a task's turn: how it ended, or else its text so far, weighed.
     pub(super) async fn turn_of(&self, session: &str, task: &str) -> Result<Result<TurnEnd, Tally>, String> {
+        let (mut tally, mut end) = (Tally::default(), None);
+        self.read(session, |of, body| {
+            match body {
+                _ if of != Some(task) => {}
+                Body::Text(text) if text.role == Role::Agent => tally.text(&text.text),
+                Body::Update(update) => tally.update(update.update.get()),
+                Body::TurnEnd(ended) => end = Some(ended),
+                _ => {}
+            }
+            end.is_none()
+        })
+        .await?;
+        Ok(end.ok_or(tally))
+    }
+
+    /// The params with which a session was opened, or loaded, the last time.
+    pub(super) async fn opened_with(&self, session: &str) -> Result<Option<Box<RawValue>>, String> {
+        let mut params = None;
+        self.read(session, |_, body| {
+            if let Body::Session(opened) = body {
+                params = Some(opened.params);
+            }
+            true
+        })
+        .await?;
+        Ok(params)
+    }
+
+    /// Reads what is stored of a session up to now, each event with its task, as long as `more` says so.
+    async fn read(
+        &self,
+        session: &str,
+        mut more: impl FnMut(Option<&str>, Body) -> bool,
+    ) -> Result<(), String> {
         let subject = self.subjects.event(session);
         let streams = self.streams.get().ok_or("the streams are not there yet")?;
-        let mut tally = Tally::default();
-        let Some(last) = self.last_event(&subject).await? else { return Ok(Err(tally)) };
+        let Some(last) = self.last_event(&subject).await? else { return Ok(()) };
         let config = pull::OrderedConfig {
             filter_subject: subject,
             deliver_policy: DeliverPolicy::All,
@@ -250,25 +287,20 @@ impl Shared {
         };
         let consumer = streams.events.create_consumer(config).await.map_err(|error| error.to_string())?;
         let mut messages = consumer.messages().await.map_err(|error| error.to_string())?;
-        let mut parts = String::new();
+        let mut parts = Parts::default();
         while let Some(message) = messages.next().await {
             let message = message.map_err(|error| error.to_string())?;
             let sequence = message.info().map_err(|error| error.to_string())?.stream_sequence;
             if let Ok(event) = Event::parse(&message.payload)
-                && event.task.as_deref() == Some(task)
+                && !more(event.task.as_deref(), parts.whole(event.body))
             {
-                match whole(event.body, &mut parts) {
-                    Body::Text(text) if text.role == Role::Agent => tally.text(&text.text),
-                    Body::Update(update) => tally.update(update.update.get()),
-                    Body::TurnEnd(end) => return Ok(Ok(end)),
-                    _ => {}
-                }
+                break;
             }
             if sequence >= last.sequence {
                 break;
             }
         }
-        Ok(Err(tally))
+        Ok(())
     }
 
     /// Writes down that a task is being begun here.
@@ -315,19 +347,6 @@ impl Shared {
 
     fn claim_file(&self, task: &str) -> PathBuf {
         self.claims().join(format!("{}.json", token(task)))
-    }
-}
-
-/// What the last part of an event makes whole, with those that came before it.
-fn whole(body: Body, parts: &mut String) -> Body {
-    let Body::Part(part) = body else { return body };
-    if part.index == 0 {
-        parts.clear();
-    }
-    parts.push_str(&part.text);
-    match Body::parse(&part.of, parts) {
-        Ok(whole) if part.index + 1 == part.count => whole,
-        _ => Body::Part(part),
     }
 }
 

@@ -17,6 +17,7 @@ mod owners;
 pub mod payload;
 mod private;
 mod publisher;
+mod reading;
 mod room;
 mod seat;
 mod serve;
@@ -25,6 +26,7 @@ pub mod streams;
 pub mod subject;
 pub mod trace;
 mod work;
+mod workspace;
 
 pub use client::{Asked, Cancelled, ClientError, Progress, Requests, TaskClient};
 pub use connect::{Access, AccessError, Standing};

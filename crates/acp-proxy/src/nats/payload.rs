@@ -18,7 +18,8 @@ pub struct Task {
     /// The session to go on with; without it a new one is opened.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
-    /// The session's folder, absolute; without it the proxy's.
+    /// The session's folder, absolute; without it the one that the session had, or else the proxy's. A proxy may have one
+    /// for all sessions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
     /// MCP servers for the session, as `session/new` has them.

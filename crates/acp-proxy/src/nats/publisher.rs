@@ -353,6 +353,7 @@ impl Publisher {
             Answer::Taken => self.unclaim(),
             Answer::Failed(why) => {
                 self.shared.say_once(Level::Warn, &format!("an event was not stored: {why}; trying again"));
+                self.shared.look_after_streams();
                 self.retry = Some(Instant::now() + PAUSE);
                 self.unclaim();
             }

@@ -1,13 +1,11 @@
 //! A session that tasks are done in: an agent of its own behind the proxy, and a client of ours in front of it.
 
-use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use acp_dialect::Dialect;
 use acp_host::{AcpClient, ClientError, ClientOptions, Events, Question, Workspace};
 use acp_policy::Rules;
-use agent_client_protocol_schema::v1::McpServer;
 use tokio::sync::{Mutex, mpsc, watch};
 use tokio::task::JoinHandle;
 
@@ -37,7 +35,7 @@ pub(super) struct Seat {
 pub(super) enum Refusal {
     /// Another attempt may succeed.
     Again(String),
-    /// Soon it is known who has the session: whoever has it is leaving it, or cannot be heard.
+    /// Soon it is known who has the session: whoever has it is leaving it, or cannot be heard, or we are leaving ourselves.
     Soon(&'static str),
     /// None will.
     Never(String),
@@ -59,12 +57,11 @@ pub(super) async fn open(
     proxy: &Arc<Proxy>,
     task: &Task,
     rules: &Rules,
-    work_dir: &std::path::Path,
+    workspace: &Workspace,
     stop: watch::Receiver<bool>,
 ) -> Result<Opened, Refusal> {
-    let workspace = workspace(task, work_dir)?;
     let came = Came::to(proxy, rules, stop);
-    match enter(&came.client, task, &workspace).await {
+    match enter(&came.client, task, workspace).await {
         Ok(session) => {
             let Came { client, events, questions, reasons, relay } = came;
             let seat = Seat {
@@ -175,13 +172,4 @@ async fn enter(client: &AcpClient, task: &Task, workspace: &Workspace) -> Result
             Err(error) => Err(again(error)),
         },
     }
-}
-
-fn workspace(task: &Task, work_dir: &std::path::Path) -> Result<Workspace, Refusal> {
-    let cwd = task.cwd.as_ref().map_or_else(|| work_dir.to_owned(), PathBuf::from);
-    let mcp_servers: Result<Vec<McpServer>, _> =
-        task.mcp_servers.iter().map(|server| serde_json::from_str(server.get())).collect();
-    let mcp_servers = mcp_servers
-        .map_err(|error| Refusal::Never(format!("the task's mcpServers cannot be used: {error}")))?;
-    Ok(Workspace { cwd, mcp_servers, ..Workspace::default() })
 }

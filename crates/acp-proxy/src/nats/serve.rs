@@ -16,7 +16,7 @@ use super::neighbour::Neighbour;
 use super::payload::{Control, Controlled, Op, Prompt, Task};
 use super::seat::{self, Opened, Refusal, Seat};
 use super::streams::{MAX_DELIVER, consumer_name};
-use super::work::{Work, Workshop};
+use super::work::Workshop;
 use crate::talk::Level;
 
 /// What a proxy says to a task for a session that it is about to let go of: a moment later it is nobody's.
@@ -55,12 +55,12 @@ impl Workshop {
             }
         }
         content(task)?;
+        let workspace = self.workspace(task).await?;
         loop {
             if !self.make_room().await {
                 return Err(Refusal::Full);
             }
-            let Work { rules, work_dir, .. } = &self.work;
-            match seat::open(&self.proxy, task, rules, work_dir, self.end.clone()).await {
+            match seat::open(&self.proxy, task, &self.work.rules, &workspace, self.end.clone()).await {
                 // Somebody else has the place that was there.
                 Err(Refusal::Full) => {}
                 opened => return self.settle(opened?, task).await.map(Some),

@@ -210,6 +210,11 @@ fn differences(found: &Config, wanted: &Config, most: usize) -> String {
     differences.see("duplicate_window", &found.duplicate_window, &wanted.duplicate_window);
     differences.see("no_ack", &found.no_ack, &wanted.no_ack);
     differences.see("sealed", &found.sealed, &wanted.sealed);
+    // A queue, or a session, that holds no more than so many would lose what is old without a word.
+    if found.max_messages_per_subject > 0 {
+        let most = found.max_messages_per_subject;
+        differences.0.push(format!("max_msgs_per_subject is {most}, not unlimited"));
+    }
     // Events are cut to what the server takes: a stream that takes less would have gaps.
     let largest = usize::try_from(found.max_message_size).unwrap_or_default();
     if largest > 0 && largest < most {

@@ -81,6 +81,8 @@ pub(super) struct Workshop {
     jobs: Mutex<JoinSet<()>>,
     /// No task is taken any more.
     pub(super) stopping: AtomicBool,
+    /// Places for tasks that wait for their turn in a session, besides those that are being done.
+    waiting: Semaphore,
     /// A seat is nobody's any more.
     pub(super) freed: Notify,
     /// Turns true when agents must go.
@@ -91,6 +93,10 @@ pub(super) struct Workshop {
 
 /// The pause after a failed attempt to take a task.
 pub(super) const PAUSE: Duration = Duration::from_millis(500);
+/// Why no task begins any more.
+const STOPPING: &str = "this proxy is stopping";
+/// How many tasks may wait here for their turn in a session without keeping others from being taken.
+const WAITING: usize = 256;
 /// How long one request for a task waits.
 const PULL: Duration = Duration::from_secs(5);
 
@@ -109,6 +115,7 @@ impl Nats {
             running: Mutex::default(),
             jobs: Mutex::default(),
             stopping: AtomicBool::new(false),
+            waiting: Semaphore::new(WAITING),
             freed: Notify::new(),
             end,
             opening: tokio::sync::Mutex::new(()),
@@ -164,12 +171,22 @@ impl Workshop {
     async fn next(&self, consumer: &mut Option<Consumer<pull::Config>>) -> Delivery {
         loop {
             self.nats.ready().await;
-            match self.pull(consumer).await {
+            let mut open = self.shared().open.clone();
+            open.mark_unchanged();
+            let pulled = tokio::select! {
+                biased;
+                pulled = self.pull(consumer) => pulled,
+                // Whoever was asked over another connection may not remember it.
+                Ok(()) = open.changed() => Ok(None),
+            };
+            match pulled {
                 Ok(Some(delivery)) => return delivery,
-                Ok(None) => {}
+                // A consumer that is gone says nothing: whether it is there is looked at again.
+                Ok(None) => *consumer = None,
                 Err(why) => {
                     *consumer = None;
                     self.shared().say_once(Level::Warn, &format!("cannot take tasks: {why}; trying again"));
+                    self.shared().look_after_streams();
                     tokio::time::sleep(PAUSE).await;
                 }
             }
@@ -224,7 +241,7 @@ impl Workshop {
         let job: BoxFuture<'static, ()> = Box::pin(self.clone().handle(delivery, None));
         // Whoever waits for all jobs has said before that no more are taken.
         let mut jobs = self.jobs();
-        let takes = !self.stopping.load(Ordering::Acquire);
+        let takes = !self.is_stopping();
         if takes {
             jobs.spawn(job);
         }
@@ -236,7 +253,7 @@ impl Workshop {
     }
 
     /// Does what a delivery asks for, once.
-    pub(super) async fn handle(self: Arc<Self>, delivery: Delivery, place: Option<OwnedSemaphorePermit>) {
+    pub(super) async fn handle(self: Arc<Self>, delivery: Delivery, mut place: Option<OwnedSemaphorePermit>) {
         let _progress = delivery.progress(self.ack_wait());
         let task = match Task::parse(&delivery.payload) {
             Ok(task) => task,
@@ -249,7 +266,7 @@ impl Workshop {
                 continue;
             };
             match self.shared().known(&task.id).await {
-                Known::Nothing => self.begin(&task, &delivery).await,
+                Known::Nothing => self.begin(&task, &delivery, &mut place).await,
                 Known::Withdrawn => delivery.ack().await,
                 Known::Ended(result) => {
                     self.shared().reply(&result, task.reply_to.as_deref()).await;
@@ -266,13 +283,21 @@ impl Workshop {
     }
 
     /// Opens the session, claims the task, and does it.
-    async fn begin(self: &Arc<Self>, task: &Task, delivery: &Delivery) {
+    async fn begin(
+        self: &Arc<Self>,
+        task: &Task,
+        delivery: &Delivery,
+        place: &mut Option<OwnedSemaphorePermit>,
+    ) {
         let mut waited = false;
         let refusal = loop {
+            if self.is_stopping() {
+                break Refusal::Soon(STOPPING);
+            }
             let seat = match self.seat(task, delivery).await {
                 Ok(Some(seat)) => seat,
                 Ok(None) => return,
-                Err(Refusal::Soon(_)) if !self.stopping.load(Ordering::Acquire) => {
+                Err(Refusal::Soon(_)) => {
                     tokio::time::sleep(PAUSE).await;
                     continue;
                 }
@@ -282,7 +307,11 @@ impl Workshop {
                 self.unseat(&seat, &task.id);
                 break refusal;
             }
-            let turn = seat.turn.lock().await;
+            let turn = self.turn(&seat, place).await;
+            if self.is_stopping() {
+                self.unseat(&seat, &task.id);
+                break Refusal::Soon(STOPPING);
+            }
             if self.sit(&seat, &task.id) {
                 self.do_in(&seat, task, delivery).await;
                 drop(turn);
@@ -293,6 +322,29 @@ impl Workshop {
             }
         };
         self.refuse(task, delivery, refusal).await;
+    }
+
+    /// Waits for a task's turn in its session. Its place is somebody else's meanwhile: one session that is busy must not
+    /// keep tasks of others from being taken.
+    async fn turn<'a>(
+        &self,
+        seat: &'a Seat,
+        place: &mut Option<OwnedSemaphorePermit>,
+    ) -> tokio::sync::MutexGuard<'a, ()> {
+        if let Ok(turn) = seat.turn.try_lock() {
+            return turn;
+        }
+        let room = self.waiting.try_acquire().ok();
+        let places = place.take_if(|_| room.is_some()).map(|place| place.semaphore().clone());
+        let turn = seat.turn.lock().await;
+        if let Some(places) = places {
+            *place = places.acquire_owned().await.ok();
+        }
+        turn
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
     }
 
     /// Claims a task, whose seat it has, and does it.

@@ -281,3 +281,70 @@ async fn what_a_crash_left_is_sent_once_and_never_after_somebody_else() {
     assert_eq!((files("ndjson"), files("fenced"), site.nats.report().stored), (0, 1, 0));
     site.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_watches_sees_what_happens_after_the_server_was_started_again() {
+    let Some(stage) = Stage::set().await else { return };
+    let Stage { mut server, world, site, client, spool: _spool } = stage;
+    submit(&client, &task("t", "wait")).await;
+    let session = session_of(&client, "t").await;
+    let mut progress = within(client.follow("t")).await.expect("a stream");
+    let mut events = within(client.events(&session, None)).await.expect("a stream");
+    let mut told = Vec::new();
+    while !matches!(told.last(), Some(Body::Text(_))) {
+        told.push(within(events.recv()).await.expect("more").expect("an event").1.body);
+    }
+    server.kill();
+    server.restart();
+    world.go.notify_one();
+    while !matches!(told.last(), Some(Body::TurnEnd(_))) {
+        told.push(within(events.recv()).await.expect("more").expect("an event").1.body);
+    }
+    let kinds: Vec<&str> = told.iter().map(Body::kind).collect();
+    assert_eq!(kinds, ["session", "turn_start", "text", "text", "turn_end"], "nothing twice");
+    while !matches!(within(progress.recv()).await, Some(Progress::Ended(_))) {}
+    site.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tasks_are_taken_from_a_server_that_has_forgotten_everything() {
+    let Some(stage) = Stage::set().await else { return };
+    let Stage { mut server, site, client, world: _world, spool: _spool } = stage;
+    submit(&client, &task("before", "count 1")).await;
+    result(&client, "before").await;
+    server.kill();
+    server.forget();
+    server.restart();
+    submit(&client, &task("after", "count 2")).await;
+    assert_eq!(result(&client, "after").await.stop_reason, "end_turn", "{}", site.said());
+    site.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stream_that_is_deleted_is_made_again() {
+    let Some(stage) = Stage::set().await else { return };
+    let Stage { server, site, client, .. } = &stage;
+    submit(client, &task("first", "count 1")).await;
+    result(client, "first").await;
+    let context = async_nats::jetstream::new(async_nats::connect(server.url()).await.expect("a connection"));
+    for name in ["ACP_EVENTS", "ACP_RESULTS", "ACP_TASKS"] {
+        let began = Instant::now();
+        context.delete_stream(name).await.expect("deleted");
+        // The queue is missed by itself, the others when they are needed.
+        if name != "ACP_TASKS" {
+            submit(client, &task(name, "count 3")).await;
+        }
+        while context.get_stream(name).await.is_err() {
+            assert!(began.elapsed() < PATIENCE, "{name} is not made again: {}", site.said());
+        }
+        if name == "ACP_TASKS" {
+            submit(client, &task(name, "count 3")).await;
+        }
+        let ended = result(client, name).await;
+        assert_eq!(ended.stop_reason, "end_turn", "{}", site.said());
+        let told = story(client, &ended.session.expect("a session"), 1).await;
+        assert_eq!(text_of(&told), (counted(3), 3));
+    }
+    assert!(site.nats.report().ready);
+    stage.stop().await;
+}

@@ -288,6 +288,7 @@ async fn a_stream_with_other_settings_is_refused_by_name_and_left_alone() {
         subjects: vec!["acp.v1.session.*.event".to_owned()],
         max_age: Duration::from_secs(7 * 24 * 3600),
         max_message_size: 64 * 1024,
+        max_messages_per_subject: 1000,
         discard: stream::DiscardPolicy::New,
         ..stream::Config::default()
     };
@@ -297,6 +298,7 @@ async fn a_stream_with_other_settings_is_refused_by_name_and_left_alone() {
     let why = within(site.nats.fatal()).await;
     let limit = "max_msg_size is 65536, not at least the server's max_payload of 1048576";
     assert!(why.contains("discard is New, not Old") && why.contains(limit), "{why}");
+    assert!(why.contains("max_msgs_per_subject is 1000, not unlimited"), "{why}");
     // Another name on the same subjects.
     context.delete_stream("ACP_EVENTS").await.expect("deleted");
     let theirs = stream::Config {

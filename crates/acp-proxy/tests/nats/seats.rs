@@ -181,3 +181,50 @@ async fn a_result_that_comes_second_is_not_told() {
     assert_eq!(status.state, State::Ended);
     stage.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_task_that_waits_for_its_session_is_not_begun_when_we_stop() {
+    let Some(stage) = Stage::with(|plan| plan.work.grace = PATIENCE).await else { return };
+    let Stage { server, world, spool: _spool, site, client } = stage;
+    world.loads.store(true, Ordering::Release);
+    submit(&client, &task("runs", "wait")).await;
+    let session = session_of(&client, "runs").await;
+    submit(&client, &goes_on("waits", "count 2", &session)).await;
+    taken(&server, 2).await;
+    site.stop.send(true).expect("it works");
+    // It stops taking tasks before it waits for those that run.
+    let plain = async_nats::connect(server.url()).await.expect("a connection");
+    let old = serde_json::to_value(goes_on("runs", "wait", &session)).expect("JSON");
+    let ack = "$JS.ACK.ACP_TASKS.acp-counter.1.9.9.1.0";
+    while !hand(&plain, &session, &old, ack).await.contains("being closed") {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    world.go.notify_one();
+    assert_eq!(result(&client, "runs").await.stop_reason, "end_turn");
+    within(site.working).await.expect("it stops");
+    assert!(!world.prompts.lock().expect("whole").iter().any(|prompt| prompt == "count 2"));
+    let other = tempfile::tempdir().expect("a folder");
+    let next = Site::start(&server, &world, other.path()).await;
+    assert_eq!(result(&client, "waits").await.stop_reason, "end_turn", "{}", next.said());
+    assert_eq!(next.nats.report().dead, 0);
+    next.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tasks_that_wait_for_a_busy_session_keep_no_others_waiting() {
+    let Some(stage) = Stage::with(|plan| plan.work.at_once = 2).await else { return };
+    let Stage { server, world, client, .. } = &stage;
+    submit(client, &task("runs", "wait")).await;
+    let session = session_of(client, "runs").await;
+    for name in ["a", "b"] {
+        submit(client, &goes_on(name, "count 2", &session)).await;
+    }
+    taken(server, 3).await;
+    submit(client, &task("other", "count 1")).await;
+    assert_eq!(result(client, "other").await.stop_reason, "end_turn");
+    world.go.notify_one();
+    for name in ["runs", "a", "b"] {
+        assert_eq!(result(client, name).await.stop_reason, "end_turn");
+    }
+    stage.stop().await;
+}

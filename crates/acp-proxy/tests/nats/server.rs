@@ -86,6 +86,12 @@ impl Server {
         }
     }
 
+    /// Removes what it has stored; it must not run.
+    pub fn forget(&mut self) {
+        assert!(self.process.is_none(), "it runs");
+        std::fs::remove_dir_all(self.store.path().join("store")).expect("removed");
+    }
+
     /// `kill -9`.
     pub fn kill(&mut self) {
         if let Some(mut process) = self.process.take() {

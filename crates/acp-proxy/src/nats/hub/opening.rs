@@ -12,7 +12,10 @@ use crate::nats::spool::Left;
 use crate::nats::streams;
 use crate::talk::Level;
 
-/// Follows the connection: looks after the streams each time it comes, and once sends what a crash has left.
+/// The pause before the streams are looked at again.
+const PAUSE: Duration = Duration::from_millis(250);
+
+/// Follows the connection: looks after the streams each time it comes and whenever one may be gone, and once sends what a crash has left.
 pub(super) async fn open_up(
     shared: Arc<Shared>,
     left: Vec<Left>,
@@ -38,13 +41,16 @@ pub(super) async fn open_up(
                         tokio::select! {
                             () = &mut recovery => recovered = true,
                             _ = raw.changed() => continue,
+                            () = shared.missing.notified() => continue,
                         }
                     }
-                    let _ = tell.send(standing);
+                    change(&tell, standing);
                 }
                 Err(error) if error.is_passing() => {
+                    // Nothing can be stored: that is as good as no connection.
+                    change(&tell, Standing { up: false, ..standing });
                     shared.say_once(Level::Warn, &format!("{error}; trying again"));
-                    tokio::time::sleep(Duration::from_millis(250)).await;
+                    tokio::time::sleep(PAUSE).await;
                     continue;
                 }
                 Err(error) => {
@@ -54,11 +60,26 @@ pub(super) async fn open_up(
             }
         } else {
             let _ = tell_ready.send(standing);
-            let _ = tell.send(standing);
+            change(&tell, standing);
         }
-        if raw.changed().await.is_err() {
-            return;
+        tokio::select! {
+            changed = raw.changed() => if changed.is_err() { return },
+            // Servers lose what is stored in a stream that is made while another of its name is still being removed.
+            () = shared.missing.notified() => tokio::time::sleep(PAUSE).await,
         }
+    }
+}
+
+/// Tells news, and nothing that is known.
+fn change(tell: &watch::Sender<Standing>, standing: Standing) {
+    tell.send_if_modified(|known| std::mem::replace(known, standing) != standing);
+}
+
+impl Shared {
+    /// Something could not be stored or read: a stream may be gone. It is made again if so; as long as that fails, we are
+    /// not ready.
+    pub(in crate::nats) fn look_after_streams(&self) {
+        self.missing.notify_one();
     }
 }
 

@@ -17,6 +17,7 @@ impl Publisher {
             Err(why) => {
                 let words = format!("cannot look at what NATS has stored: {why}; trying again");
                 self.shared.say_once(Level::Warn, &words);
+                self.shared.look_after_streams();
                 self.retry = Some(Instant::now() + PAUSE);
             }
         }

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use acp_host::Update;
 use acp_proxy::event::{Body, Decider, Decision, Event, Role, Seen, Text};
 use acp_proxy::nats::payload::{State, Status, TaskResult};
+use acp_proxy::parts::Parts;
 use acp_rpc::Frame;
 use agent_client_protocol_schema::v1::{ContentBlock, ContentChunk, SessionUpdate};
 use serde::Serialize;
@@ -16,6 +17,7 @@ use crate::talk::render::Renderer;
 /// Where it is shown.
 pub(super) struct Screen {
     human: Option<Renderer<anstream::AutoStream<io::Stdout>>>,
+    parts: Parts,
     ended: bool,
     seen: Seen,
 }
@@ -23,7 +25,7 @@ pub(super) struct Screen {
 impl Screen {
     pub(super) fn new(json: bool, verbose: bool) -> Screen {
         let human = (!json).then(|| Renderer::new(anstream::stdout(), verbose));
-        Screen { human, ended: false, seen: Seen::default() }
+        Screen { human, parts: Parts::default(), ended: false, seen: Seen::default() }
     }
 
     /// Whether the end of a turn was shown.
@@ -61,7 +63,8 @@ impl Screen {
         if !self.seen.is_new(event) {
             return Ok(());
         }
-        self.ended |= matches!(event.body, Body::TurnEnd(_));
+        let whole = self.parts.whole(event.body.clone());
+        self.ended |= matches!(whole, Body::TurnEnd(_));
         let Some(human) = &mut self.human else {
             #[derive(Serialize)]
             struct Line<'a> {
@@ -71,7 +74,7 @@ impl Screen {
             }
             return line(&Line { sequence, kind: "event", event });
         };
-        match &event.body {
+        match &whole {
             Body::Text(text) => human.update(&update(&event.session, Some(chunk(text)), event)),
             Body::Update(told) => {
                 let known = serde_json::from_str(told.update.get()).ok();
@@ -139,4 +142,27 @@ pub(super) fn line(value: &impl Serialize) -> io::Result<()> {
     serde_json::to_writer(&mut out, value)?;
     out.write_all(b"\n")?;
     out.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use acp_proxy::event::Part;
+
+    #[test]
+    fn a_turn_whose_end_comes_in_parts_has_ended() {
+        let end = r#"{"stopReason":"end_turn","length":0,"sha256":""}"#;
+        let (first, second) = end.split_at(20);
+        for json in [false, true] {
+            let mut screen = Screen::new(json, false);
+            for (index, text) in [first, second].into_iter().enumerate() {
+                assert!(!screen.saw_end());
+                let (of, text, index) = ("turn_end".to_owned(), text.to_owned(), index as u64);
+                let body = Body::Part(Part { of, index, count: 2, text });
+                let event = Event { session: "s".to_owned(), epoch: 1, seq: index, at: 0, task: None, body };
+                screen.event(index, &event).expect("shown");
+            }
+            assert!(screen.saw_end(), "json: {json}");
+        }
+    }
 }
