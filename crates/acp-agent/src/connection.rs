@@ -70,7 +70,7 @@ pub(crate) async fn converse(link: Link, agent: Agent, tongue: Tongue, shared: A
     let conversation = Conversation {
         agent,
         began: Instant::now(),
-        hub: Hub::new(crate::character::NAME, mcp),
+        hub: Hub::new(crate::character::NAME, mcp).leashed(shared.settings.leash.clone()),
         hands: Hands::new(shared.fence.clone(), shared.settings.deny.clone(), shared.settings.leash.clone()),
         tools: Tools::new(events.clone(), shared.fence.clone()),
         mind,

@@ -49,7 +49,7 @@ pub struct Settings {
     pub deny: ToolPatterns,
     /// The token that clients must sign in with.
     pub token: Option<String>,
-    /// Who ends the agent's commands when it cannot; without it they outlive a kill.
+    /// Who ends the agent's commands and MCP servers when it cannot; without it they outlive a kill.
     pub leash: Option<Leash>,
 }
 

@@ -81,11 +81,11 @@ fn holder(script: &str) {
     leash.ready();
     let start = || Command::new("sh").args(["-c", script]).process_group(0).spawn().unwrap();
     let mut held = start();
-    let _held = leash.hold(&held);
+    let _held = leash.hold(held.id());
     println!("held {}", held.id());
     std::io::stdin().read_line(&mut String::new()).unwrap();
     let mut free = start();
-    drop(leash.hold(&free));
+    drop(leash.hold(free.id()));
     println!("free {}", free.id());
     free.wait().unwrap();
     held.wait().unwrap();

@@ -55,14 +55,13 @@ impl Leash {
         }
     }
 
-    /// Puts the process group that a process leads on the leash. Where that fails, the command runs without.
-    #[must_use]
-    pub fn hold(&self, leader: &Child) -> Held {
-        let group = Pid::from_child(leader);
+    /// Puts the process group that a process of this number leads on the leash. Where that fails, it runs without.
+    pub fn hold(&self, leader: u32) -> Option<Held> {
+        let group = Pid::from_raw(i32::try_from(leader).ok()?)?;
         let mut state = self.state();
         state.held.push(group);
         state.tell('+', group);
-        Held { leash: self.clone(), group }
+        Some(Held { leash: self.clone(), group })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

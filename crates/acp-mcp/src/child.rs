@@ -4,6 +4,7 @@ use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use acp_link::leash::{Held, Leash};
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::AsyncReadExt;
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
@@ -13,6 +14,7 @@ use crate::ServerSpec;
 pub(crate) struct Process {
     child: Child,
     group: Option<Pid>,
+    held: Option<Held>,
     stderr: Tail,
     following: tokio::task::JoinHandle<()>,
 }
@@ -22,6 +24,7 @@ impl Process {
     pub(crate) fn start(
         spec: &ServerSpec,
         stderr_limit: usize,
+        leash: Option<&Leash>,
     ) -> std::io::Result<(Self, ChildStdout, ChildStdin)> {
         let ServerSpec::Stdio { command, args, env, cwd } = spec else {
             return Err(std::io::Error::other("not a program"));
@@ -33,7 +36,9 @@ impl Process {
         }
         starter.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         starter.process_group(0).kill_on_drop(true);
+        leash.inspect(|leash| leash.ready());
         let mut child = starter.spawn()?;
+        let held = leash.zip(child.id()).and_then(|(leash, id)| leash.hold(id));
         let (Some(stdin), Some(stdout), Some(err)) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take())
         else {
@@ -42,7 +47,7 @@ impl Process {
         let stderr = Tail::new(stderr_limit);
         let following = tokio::spawn(stderr.clone().follow(err));
         let group = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
-        Ok((Self { child, group, stderr, following }, stdout, stdin))
+        Ok((Self { child, group, held, stderr, following }, stdout, stdin))
     }
 
     pub(crate) fn id(&self) -> Option<u32> {
@@ -68,6 +73,7 @@ impl Process {
     /// something that it left behind holds them open.
     pub(crate) async fn ended_within(&mut self, grace: Duration) -> Option<ExitStatus> {
         let status = tokio::time::timeout(grace, self.child.wait()).await.ok()?.ok();
+        self.held = None; // its number may be another's now
         if !self.following.is_finished() {
             let _ = tokio::time::timeout(grace, &mut self.following).await;
         }
@@ -78,6 +84,7 @@ impl Process {
         if let Some(group) = self.group.take() {
             let _ = kill_process_group(group, Signal::KILL);
         }
+        self.held = None;
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use acp_link::leash::Leash;
 use http::{HeaderName, HeaderValue};
 use rmcp::model::{CallToolRequestParams, ClientCapabilities, ClientConfig, Implementation, ProtocolVersion};
 use rmcp::service::{ClientInitializeError, RunningService};
@@ -31,6 +32,8 @@ pub struct Options {
     pub stderr_limit: usize,
     /// `clientInfo.name` of the handshake.
     pub client_name: String,
+    /// Who ends a program when we cannot; without it, one that does not care for the end of its input outlives a kill.
+    pub leash: Option<Leash>,
 }
 
 impl Default for Options {
@@ -41,6 +44,7 @@ impl Default for Options {
             close_grace: Duration::from_secs(2),
             stderr_limit: 16 * 1024,
             client_name: "acp-workbench".to_owned(),
+            leash: None,
         }
     }
 }
@@ -118,8 +122,9 @@ impl Client {
         let greeting = Greeting { name: options.client_name.clone() };
         let (process, service) = match &spec {
             ServerSpec::Stdio { .. } => {
-                let (mut process, stdout, stdin) = Process::start(&spec, options.stderr_limit)
-                    .map_err(|source| McpError::Start { server: server.clone(), source })?;
+                let (mut process, stdout, stdin) =
+                    Process::start(&spec, options.stderr_limit, options.leash.as_ref())
+                        .map_err(|source| McpError::Start { server: server.clone(), source })?;
                 let opening = serve_client(greeting, (stdout, stdin));
                 let opened = tokio::time::timeout(options.connect_timeout, opening).await;
                 let service = match opened {

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use acp_link::leash::Leash;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::{JoinHandle, JoinSet};
@@ -34,6 +35,7 @@ pub enum HubEvent {
 /// The MCP connections of one agent.
 pub struct Hub {
     name: String,
+    leash: Option<Leash>,
     events: UnboundedSender<HubEvent>,
     clients: HashMap<u64, Arc<Client>>,
     connecting: HashMap<u64, JoinHandle<()>>,
@@ -48,12 +50,19 @@ impl Hub {
     pub fn new(name: &str, events: UnboundedSender<HubEvent>) -> Self {
         Self {
             name: name.to_owned(),
+            leash: None,
             events,
             clients: HashMap::new(),
             connecting: HashMap::new(),
             calls: HashMap::new(),
             closing: JoinSet::new(),
         }
+    }
+
+    /// The same, with programs that do not outlive us, however we end.
+    #[must_use]
+    pub fn leashed(self, leash: Option<Leash>) -> Self {
+        Self { leash, ..self }
     }
 
     /// Begins to connect; without a spec the answer is that there is no such kind of server.
@@ -64,7 +73,8 @@ impl Hub {
             let _ = events.send(HubEvent::Connected { key, outcome });
             return;
         };
-        let options = Options { client_name: self.name.clone(), ..Options::default() };
+        let (client_name, leash) = (self.name.clone(), self.leash.clone());
+        let options = Options { client_name, leash, ..Options::default() };
         let task = tokio::spawn(async move {
             let outcome = connect(spec, options).await;
             let _ = events.send(HubEvent::Connected { key, outcome });

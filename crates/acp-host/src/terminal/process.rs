@@ -45,7 +45,7 @@ impl Process {
         command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer).process_group(0);
         leash.inspect(|leash| leash.ready());
         let child = command.spawn()?;
-        let held = leash.map(|leash| leash.hold(&child));
+        let held = leash.and_then(|leash| leash.hold(child.id()));
         drop(command); // and with it our ends of the pipe
         let pid = Pid::from_child(&child);
         let ring = Arc::new(Mutex::new(Ring::new(limit)));

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
-use crate::talk::{PATIENCE, Place, Talk};
+use crate::talk::{ACP, PATIENCE, Place, Talk};
 
 /// Tells its number, and ends by nothing but a signal.
 const WISH: &str = "Run the command 'echo $$ > started; exec sleep 1000'";
@@ -70,6 +70,21 @@ fn a_kill_ends_the_commands_too() {
     talk.child.kill().expect("killed");
     talk.child.wait().expect("gone");
     children.into_iter().for_each(ends);
+}
+
+#[test]
+fn a_kill_ends_a_server_that_does_not_care_for_the_end_of_its_input() {
+    let place = Place::new();
+    let mut talk = Talk::v1(place.agent(&[]), &json!({}));
+    let script = "echo $$ > started; \"$0\" mcp-stub; exec sleep 1000";
+    talk.session(
+        &place.work(),
+        &json!([{ "name": "stub", "command": "sh", "args": ["-c", script, ACP], "env": [] }]),
+    );
+    let server = started(&place);
+    talk.child.kill().expect("killed");
+    talk.child.wait().expect("gone");
+    ends(server);
 }
 
 #[test]

@@ -290,11 +290,14 @@ fn a_killed_agent_is_a_clear_error_at_once() {
 #[test]
 fn nothing_outlives_a_killed_client() {
     let (_temp, folder) = workspace();
-    for name in ["KILL", "TERM"] {
-        let line = if name == "TERM" { "Run the command sleep 300" } else { "Wait 50 seconds" };
+    for (name, line, word) in [
+        ("KILL", "Wait 50 seconds", "mock"),
+        ("KILL", "Run the command sleep 300", "300"),
+        ("TERM", "Run the command sleep 300", "300"),
+    ] {
         let mut command = acp(&folder, &["prompt", "--agent", "mock", "--policy", "yolo"], &[line]);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("acp starts");
-        descendant_named(child.id(), if name == "TERM" { "300" } else { "mock" });
+        descendant_named(child.id(), word);
         let family = descendants(child.id());
         signal(child.id(), name);
         let _ = child.wait();
