@@ -20,9 +20,10 @@ pub const DEFAULT: &[&str] = &["mock", "reference"];
 pub fn target(name: &str, settings: Option<&Path>, dialect: Dialect) -> anyhow::Result<Target> {
     let built_in = target::built_in_args(name, dialect, "${home}/sessions").filter(|_| settings.is_none());
     if let Some(args) = built_in {
-        let own =
-            std::env::current_exe().context("cannot find the program's own file")?.display().to_string();
-        return Ok(Target::start(name, own, args));
+        let own = std::env::current_exe().context("cannot find the program's own file")?;
+        // Under the name of one command, the program has to be told that another one is meant.
+        let plain = own.file_name().is_none_or(|file| file != "acp").then(|| crate::PLAIN.to_owned());
+        return Ok(Target::start(name, own.display().to_string(), plain.into_iter().chain(args)));
     }
     if settings.is_none()
         && let Ok(profile) = Catalogue::built_in().find(name)

@@ -76,11 +76,14 @@ pub enum Command {
     Man(commands::man::Args),
 }
 
+/// A hidden first argument: whichever of our binaries this is, what follows is a command of `acp`.
+pub(crate) const PLAIN: &str = "__acp";
+
 /// Parses the arguments, runs the command and maps what happened to an exit code.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let_readers_go();
     // Hidden, and read from the real arguments: every binary of this package can supervise the agents it starts, hold
-    // the leash of its commands, and be the MCP server that it hands to them.
+    // the leash of its commands, be one of the agents in the box, and be the MCP server that it hands to them.
     let mut own = std::env::args_os().skip(1);
     let first = own.next();
     if first.as_ref().is_some_and(|word| word == acp_link::supervisor::ARGUMENT) {
@@ -89,10 +92,10 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     if first.as_ref().is_some_and(|word| word == acp_link::leash::ARGUMENT) {
         return acp_link::leash::main();
     }
-    let args: Vec<OsString> = if first.is_some_and(|word| word == "mcp-stub") {
-        std::env::args_os().collect()
-    } else {
-        args.into_iter().collect()
+    let args: Vec<OsString> = match first {
+        Some(word) if word == PLAIN => std::iter::once("acp".into()).chain(own).collect(),
+        Some(word) if word == "mcp-stub" => std::env::args_os().collect(),
+        _ => args.into_iter().collect(),
     };
     let cli = match Cli::try_parse_from(args) {
         Ok(cli) => cli,

@@ -237,8 +237,8 @@ fn the_address_comes_from_the_environment_too() {
 
 #[test]
 fn wrong_usage_is_told_from_failure_and_from_an_agent_that_is_not_there() {
-    let twice = harness(&["--agent", "mock", "--scenarios", "happy-path,happy-path"]);
-    assert_eq!(twice.status.code(), Some(0), "{}", String::from_utf8_lossy(&twice.stderr));
+    let twice = harness(&["--target", "127.0.0.1:1", "--scenarios", "happy-path,happy-path"]);
+    assert_eq!(twice.status.code(), Some(3), "{}", String::from_utf8_lossy(&twice.stderr));
     let unknown = harness(&["--target", "localhost:1", "--scenarios", "happy-pth"]);
     assert_eq!(unknown.status.code(), Some(2));
     let words = String::from_utf8_lossy(&unknown.stderr).into_owned();

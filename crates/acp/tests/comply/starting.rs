@@ -41,6 +41,20 @@ fn a_settings_file_names_the_agent_when_nothing_else_does() {
 }
 
 #[test]
+fn the_agents_in_the_box_start_under_every_name_of_the_program() {
+    let acpcomply = std::process::Command::new(env!("CARGO_BIN_EXE_acpcomply"))
+        .args(["--test", "trn.stdio"])
+        .output()
+        .expect("it starts");
+    assert_eq!(acpcomply.status.code(), Some(0), "{}", stderr(&acpcomply));
+    let harness = std::process::Command::new(env!("CARGO_BIN_EXE_acp-harness"))
+        .args(["--agent", "mock", "--scenarios", "happy-path"])
+        .output()
+        .expect("it starts");
+    assert_eq!(harness.status.code(), Some(0), "{}", stdout(&harness));
+}
+
+#[test]
 fn tcp_without_an_agent_by_name_is_refused() {
     for command in ["comply", "harness"] {
         for more in [&["--command", "x"][..], &[], &["--agent", "mock", "--command", "x"]] {
