@@ -29,11 +29,34 @@ pub(crate) fn unmark(text: String) -> String {
         out.push_str(&rest[..at]);
         rest = &rest[at + OPEN.len()..];
         let end = rest.find('"').unwrap_or(rest.len());
+        // A quote behind a backslash opens nothing: there the mark is somebody's text.
+        if out.ends_with('\\') || !is_number(&rest[..end]) {
+            out.push_str(OPEN);
+            continue;
+        }
         out.push_str(&rest[..end]);
         rest = rest.get(end + 1..).unwrap_or_default();
     }
     out.push_str(rest);
     out
+}
+
+fn is_number(text: &str) -> bool {
+    text.starts_with(|first: char| first == '-' || first.is_ascii_digit())
+        && serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok()
+}
+
+/// A tree as JSON text, to be shown inside a string: no mark is left in it.
+pub(crate) fn written(value: &Value) -> String {
+    unmark(value.to_string())
+}
+
+/// A value as text for a reader: a string itself, anything else as JSON.
+pub(crate) fn text_of(value: &Value) -> String {
+    match value {
+        Value::String(text) if !text.starts_with(MARK) => text.clone(),
+        other => written(other),
+    }
 }
 
 /// The text with unusual numbers marked, or `None` when there are none.
@@ -156,5 +179,23 @@ mod tests {
         let (value, marked) = parse(text).unwrap();
         assert!(!marked);
         assert_eq!(value.to_string(), text);
+    }
+
+    #[test]
+    fn a_tree_shown_as_text_has_its_numbers_and_no_mark() {
+        let (value, _) = parse(r#"{"score":0.5,"of":[12345678901234567890123]}"#).unwrap();
+        assert_eq!(text_of(&value), r#"{"score":0.5,"of":[12345678901234567890123]}"#);
+        assert_eq!(text_of(&value["score"]), "0.5");
+        assert_eq!(text_of(&Value::from("said")), "said");
+    }
+
+    #[test]
+    fn only_a_marked_number_is_unmarked() {
+        for text in
+            ["a \"\u{E000}number:0.5\" b", "\u{E000}number:{", "\u{E000}number:1.2.3", "\u{E000}number:"]
+        {
+            let json = Value::from(text).to_string();
+            assert_eq!(unmark(json.clone()), json);
+        }
     }
 }

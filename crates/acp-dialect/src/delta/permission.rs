@@ -4,7 +4,7 @@ use acp_rpc::{Id, RpcError};
 use serde_json::{Value, json};
 
 use crate::core::{Asked, Core, Job, Refusal, Wire};
-use crate::json::{Map, object, put_meta, text};
+use crate::json::{Map, object, put_meta, text, written};
 use crate::note::NoteKind;
 use crate::recast::Recast;
 use crate::session::{Ask, MOST_ASKS};
@@ -157,7 +157,7 @@ pub(super) fn answered(core: &mut Core, params: Map) {
             re.note(
                 NoteKind::WrongShape,
                 "approved",
-                format!("{} is not true or false; taken as no", other.unwrap_or_default()),
+                format!("{} is not true or false; taken as no", written(&other.unwrap_or_default())),
             );
             false
         }

@@ -4,7 +4,7 @@ use acp_rpc::{Id, RpcError};
 use serde_json::{Value, json};
 
 use crate::core::{Asked, Core, Refusal, Wire};
-use crate::json::{Map, put_meta};
+use crate::json::{Map, put_meta, written};
 use crate::note::NoteKind;
 use crate::recast::Recast;
 use crate::shared;
@@ -24,7 +24,7 @@ pub(super) fn decode_initialize(core: &mut Core, id: &Id, params: Map) -> Result
                 Some("2025.1") => "; the form 2025.1 gives its version as \"protocol_version\"",
                 _ => "",
             };
-            let given = other.map_or_else(|| "no version".to_owned(), |version| version.to_string());
+            let given = other.as_ref().map_or_else(|| "no version".to_owned(), written);
             let mut refusal = Refusal::new(
                 "protocolVersion",
                 RpcError::INTERNAL_ERROR,

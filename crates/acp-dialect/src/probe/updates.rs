@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::sessions::probe_mode;
 use crate::core::{Core, Wire};
-use crate::json::{Map, object, put_meta, text};
+use crate::json::{Map, object, put_meta, text, text_of};
 use crate::note::NoteKind;
 use crate::recast::Recast;
 use crate::shared;
@@ -111,10 +111,7 @@ fn decode_call(core: &mut Core, session: &str, call: Map) -> Map {
 fn decode_outcome(re: &mut Recast<'_>) {
     let result = re.take("result");
     let error = re.take("error");
-    let shown = error
-        .as_ref()
-        .or(result.as_ref())
-        .map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned));
+    let shown = error.as_ref().or(result.as_ref()).map(text_of);
     if let Some(shown) = shown
         && re.restored("content").is_none()
     {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::blocks;
 use crate::core::{Asked, Core, Refusal, Wire};
-use crate::json::{Map, text};
+use crate::json::{Map, text, text_of};
 use crate::note::NoteKind;
 use crate::options::Credentials;
 use crate::recast::Recast;
@@ -87,10 +87,7 @@ fn credentials(core: &mut Core, credentials: Option<&Value>) -> Vec<Value> {
         "mcp_servers.credentials",
         "v1 has no credentials; given as environment variables or headers",
     );
-    let entry = |(name, value): (&String, &Value)| {
-        let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        json!({ "name": name, "value": value })
-    };
+    let entry = |(name, value): (&String, &Value)| json!({ "name": name, "value": text_of(value) });
     entries.iter().map(entry).collect()
 }
 

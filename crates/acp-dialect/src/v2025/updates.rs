@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::core::{Core, Wire};
-use crate::json::{Map, into_map, object, text};
+use crate::json::{Map, into_map, object, text, text_of};
 use crate::note::NoteKind;
 use crate::recast::Recast;
 use crate::shared;
@@ -193,7 +193,7 @@ fn encode_tool_update(re: &mut Recast<'_>) {
     match (output, said) {
         (Some(output), said) if from_output_is(&output, said.as_deref()) => re.set("result", output),
         (Some(output), said) => {
-            re.set("result", json!({ "content": said.unwrap_or_else(|| output.to_string()) }));
+            re.set("result", json!({ "content": said.unwrap_or_else(|| text_of(&output)) }));
             re.carry(
                 "rawOutput",
                 output,

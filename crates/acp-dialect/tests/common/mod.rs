@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use acp_dialect::{Dialect, Note, Options, Side, Translated, Translator, Way};
+use acp_dialect::{Bridge, Dialect, Note, Options, Side, Translated, Translator, Way};
 use acp_rpc::{Direction, Frame};
 use serde_json::Value;
 
@@ -153,4 +153,39 @@ pub fn cases(dialect: Dialect) -> Vec<(String, PathBuf)> {
         .collect();
     cases.sort();
     cases
+}
+
+/// Two peers of different forms, and all notes so far.
+pub struct Talk {
+    bridge: Bridge,
+    pub notes: Vec<String>,
+}
+
+impl Talk {
+    pub fn new(client: Dialect, agent: Dialect) -> Self {
+        Self { bridge: Bridge::new(client, agent, options()), notes: Vec::new() }
+    }
+
+    /// What one peer says, and what the two of them get for it, each with the side that gets it.
+    pub fn says(&mut self, from: Side, line: &str) -> Vec<(Side, String)> {
+        let frame = Frame::parse(format!(r#"{{"jsonrpc":"2.0",{line}}}"#));
+        assert!(frame.flaw().is_none(), "{line}");
+        let routed = self.bridge.receive(from, &frame);
+        self.notes.extend(routed.notes.iter().map(|(_, note)| note.to_string()));
+        let told = routed.frames.into_iter().inspect(|(_, out)| assert!(out.flaw().is_none(), "{out}"));
+        told.map(|(to, out)| (to, out.to_string())).collect()
+    }
+
+    pub fn client(&mut self, line: &str) -> Vec<(Side, String)> {
+        self.says(Side::Client, line)
+    }
+
+    pub fn agent(&mut self, line: &str) -> Vec<(Side, String)> {
+        self.says(Side::Agent, line)
+    }
+
+    /// Whether a note says all of these words.
+    pub fn noted(&self, words: &[&str]) -> bool {
+        self.notes.iter().any(|note| words.iter().all(|word| note.contains(word)))
+    }
 }
