@@ -103,7 +103,8 @@ impl Tools {
         let mut engine = Engine::new(folder).map_err(|error| Unusable::Broken(error.to_string()))?;
         if !tool.deny.is_empty() {
             // By the folder's name as it was given, and by its real one.
-            let (rules, names) = (tool.clone(), [PathBuf::from(folder), engine.root().to_owned()]);
+            let (rules, mut names) = (tool.clone(), vec![PathBuf::from(folder), engine.root().to_owned()]);
+            names.dedup();
             let hides = move |file: &str| {
                 names.iter().any(|folder| rules.hides(&folder.join(file).to_string_lossy()))
             };
