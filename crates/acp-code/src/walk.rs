@@ -33,6 +33,8 @@ pub(crate) struct Report {
     pub(crate) files: usize,
     /// The deadline passed in mid-walk.
     pub(crate) truncated: bool,
+    /// How many files may not be looked at.
+    pub(crate) hidden: usize,
     /// For people: folders that could not be read, rules that hide everything.
     pub(crate) notices: Vec<String>,
 }
@@ -74,7 +76,7 @@ pub(crate) fn files<S: Send>(
         notices.extend(nothing(scope));
     }
     let states = shared.states.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-    Ok((states, Report { files, truncated, notices }))
+    Ok((states, Report { files, truncated, hidden, notices }))
 }
 
 /// Calls `work` for every item, on several threads with a state each, as long as the results are wanted. Returns

@@ -54,7 +54,7 @@ pub(crate) fn run(request: &Request, scope: &Scope, stop: &Stop) -> Result<Resul
         MOST >> 20
     );
     notices.extend(walk::folded(&what, all.cut));
-    if report.files > 0 && all.seen.is_empty() && !report.truncated {
+    if report.files > 0 && report.hidden == 0 && all.seen.is_empty() && !report.truncated {
         notices.push(plan.no_files());
     }
     Ok(Results { results: all.found, total, truncated, notices })

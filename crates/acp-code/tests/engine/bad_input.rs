@@ -138,6 +138,12 @@ fn what_is_hidden_is_shown_by_no_tool() {
     }
     let found = engine.query(&query::Request::new("fn word() {}"), &stop).expect("a query");
     assert_eq!((found.total, found.notices.len()), (1, 1));
+    fs::write(tree.path().join("notes.txt"), "word\n").expect("a file");
+    let hidden =
+        Engine::new(tree.path()).expect("an engine").with_hidden(|file| !file.ends_with("notes.txt"));
+    let found = hidden.query(&query::Request::new("fn word() {}"), &stop).expect("a query");
+    assert_eq!((found.total, found.notices.len()), (0, 1), "{:?}", found.notices);
+    fs::remove_file(tree.path().join("notes.txt")).expect("removed");
     let pieces = engine.extract(&extract::Request::new(["secret/a.rs:1", "c.rs", "none.rs", "b.rs"]), &stop);
     let pieces = pieces.expect("pieces");
     assert_eq!((pieces.failed, pieces.denied), (3, 2));

@@ -89,6 +89,11 @@ fn debug_lines_tell_the_turn_on_standard_error_only() {
         }
         let done = lines.iter().find(|line| line.starts_with("[ACP] Tool call: search (completed, "));
         assert!(done.is_some_and(|line| line.ends_with("ms)")), "{said}");
+        let mut again = Talk::start(place.agent(&["--debug"]));
+        again.ask("initialize", &json!({ "protocolVersion": "1" }));
+        again.ask("loadSession", &json!({ "sessionId": session }));
+        let (_, said) = again.end();
+        assert!(said.contains("[ACP] Tool call: search (completed, replayed)"), "{said}");
     }
     let (_, silent) = Talk::v1(place.agent(&[]), &json!({})).end();
     assert_eq!(silent, "");
