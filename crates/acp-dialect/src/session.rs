@@ -9,6 +9,8 @@ use serde_json::Value;
 const MOST_TOOLS: usize = 4096;
 /// … files that a turn wrote, …
 const MOST_ARTIFACTS: usize = 4096;
+/// … prompts that wait for the end of a turn, …
+const MOST_WAITING: usize = 1024;
 /// … questions that wait for a client, …
 pub(crate) const MOST_ASKS: usize = 1024;
 /// … and the bytes of a history.
@@ -18,6 +20,8 @@ pub(crate) const MOST_HISTORY: usize = 16 * 1024 * 1024;
 #[derive(Debug, Default)]
 pub(crate) struct Session {
     pub(crate) turn: Option<Turn>,
+    /// Prompts that were sent while a turn was open: refused by most agents, worked on later by some.
+    waiting: VecDeque<Id>,
     /// The number of the next chunk, where a form counts them.
     pub(crate) index: u64,
     pub(crate) tools: BTreeMap<String, Tool>,
@@ -32,6 +36,8 @@ pub(crate) struct Session {
 /// A prompt that is being worked on.
 #[derive(Debug, Default)]
 pub(crate) struct Turn {
+    /// The request that it answers.
+    owner: Option<Id>,
     pub(crate) cancelled: bool,
     /// How many bytes of agent text were streamed.
     pub(crate) streamed: usize,
@@ -118,15 +124,26 @@ pub(crate) struct Ask {
 }
 
 impl Session {
-    pub(crate) fn begin_turn(&mut self) {
-        self.turn = Some(Turn::default());
-        self.index = 0;
+    /// Begins the turn of a prompt; while another one is open, its turn is still to come.
+    pub(crate) fn begin_turn(&mut self, id: &Id) {
+        if self.turn.is_none() {
+            self.turn = Some(Turn { owner: Some(id.clone()), ..Turn::default() });
+            self.index = 0;
+        } else if self.waiting.len() < MOST_WAITING {
+            self.waiting.push_back(id.clone());
+        }
     }
 
-    /// Ends the turn; finished tool calls are forgotten with it.
-    pub(crate) fn end_turn(&mut self) -> Turn {
+    /// Ends the turn of a prompt, if it has begun; finished tool calls are forgotten with it, and the next prompt has
+    /// its turn.
+    pub(crate) fn end_turn(&mut self, id: &Id) -> Option<Turn> {
+        self.waiting.retain(|waiting| waiting != id);
+        let ended = self.turn.take_if(|turn| turn.owner.as_ref() == Some(id))?;
         self.tools.retain(|_, tool| tool.is_open());
-        self.turn.take().unwrap_or_default()
+        if let Some(next) = self.waiting.pop_front() {
+            self.begin_turn(&next);
+        }
+        Some(ended)
     }
 
     /// The mode id of the agent that is spelled like `name`, whatever the case.

@@ -8,6 +8,7 @@ use crate::dialect::Dialect;
 use crate::json::{Map, text};
 use crate::note::NoteKind;
 use crate::options::Unasked;
+use crate::session::Turn;
 
 /// A request that the form does not name goes through unchanged, and so will its answer.
 pub(crate) fn through(core: &mut Core, frame: &Frame, id: &Id, method: &str) {
@@ -257,6 +258,22 @@ fn tell_mode(result: &mut Map, mode: &str) {
 pub(crate) fn modes_from(names: &[String], current: &str) -> Value {
     let available: Vec<Value> = names.iter().map(|name| json!({ "id": name, "name": name })).collect();
     json!({ "currentModeId": current, "availableModes": available })
+}
+
+/// The prompt is answered: what is known of its turn. Questions that are still open then are answered for the client.
+pub(crate) fn end_turn(core: &mut Core, session: &str, id: &Id) -> Turn {
+    let Some(turn) = core.session(session).end_turn(id) else { return Turn::default() };
+    cancel_asks(core, session);
+    turn
+}
+
+/// Nobody will answer the open questions of a session any more: they are answered as v1 wants it then.
+pub(crate) fn cancel_asks(core: &mut Core, session: &str) {
+    for ask in std::mem::take(&mut core.session(session).asks) {
+        let message = "the turn is over or cancelled; the open question was answered cancelled";
+        core.note(NoteKind::Answered, "session/request_permission", "", message);
+        core.answer(Wire::Canonical, &ask.id, outcome(None));
+    }
 }
 
 /// A cancel of the canonical side for a form in which cancelling is a request.

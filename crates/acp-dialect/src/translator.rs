@@ -325,10 +325,9 @@ impl Translator {
             translated.message = probe::in_its_words(&asked.method, translated.message);
         }
         if let Some(session) = session.as_deref() {
-            let session = core.session(session);
             match &*asked.method {
-                "session/prompt" => drop(session.end_turn()),
-                "session/load" => session.replay = None,
+                "session/prompt" => drop(shared::end_turn(core, session, id)),
+                "session/load" => core.session(session).replay = None,
                 _ => {}
             }
         }

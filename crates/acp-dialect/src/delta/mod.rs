@@ -94,6 +94,7 @@ pub(crate) fn encode_notification(core: &mut Core, frame: &Frame, method: &str, 
             let session = text(&params, "sessionId").map(str::to_owned);
             shared::cancel_as_request(core, CANCEL, params, session);
         }
+        "$/cancel_request" if permission::withdrawn(core, &params) => {}
         _ => shared::told_through(core, frame, method),
     }
 }
@@ -137,12 +138,12 @@ fn decode_cancel(core: &mut Core, params: Map) {
     let mut re = Recast::new(core, CANCEL, "", params);
     let session = re.session("sessionId", "sessionId");
     let params = re.finish();
-    if let Some(session) = session
-        && let Some(turn) = core.session(&session).turn.as_mut()
-    {
+    core.tell(Wire::Canonical, CANCEL, params);
+    let Some(session) = session else { return };
+    if let Some(turn) = core.session(&session).turn.as_mut() {
         turn.cancelled = true;
     }
-    core.tell(Wire::Canonical, CANCEL, params);
+    shared::cancel_asks(core, &session);
 }
 
 /// Notes snake-case params, which are `2025.1` and not delta.

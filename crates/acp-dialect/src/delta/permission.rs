@@ -147,6 +147,22 @@ pub(super) fn ask(core: &mut Core, id: &Id, params: Map) -> Result<(), Refusal> 
     Ok(())
 }
 
+/// A v1 agent takes a request back: says whether it was a question that the client has yet to answer.
+pub(super) fn withdrawn(core: &mut Core, params: &Map) -> bool {
+    let Some(id) = params.get("requestId").and_then(|id| Id::parse(&written(id))) else { return false };
+    let mut all = core.sessions.values_mut();
+    let found = all.find_map(|session| {
+        let at = session.asks.iter().position(|ask| ask.id == id)?;
+        session.asks.remove(at)
+    });
+    let Some(ask) = found else { return false };
+    let message = "delta cannot take a question back; the client was not told, and its answer is not awaited";
+    core.note(NoteKind::Lossy, "$/cancel_request", "requestId", message);
+    let error = RpcError::new(RpcError::CANCELLED, "the question was taken back before it was answered");
+    core.fail(Wire::Canonical, &ask.id, &error);
+    true
+}
+
 /// The delta client answered; the oldest question of the session is meant.
 pub(super) fn answered(core: &mut Core, params: Map) {
     let mut re = Recast::new(core, ANSWER, "", params);

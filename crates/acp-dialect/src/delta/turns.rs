@@ -26,7 +26,7 @@ pub(super) fn decode_prompt(core: &mut Core, id: &Id, params: Map) {
     }
     let params = re.finish();
     if let Some(session) = &session {
-        core.session(session).begin_turn();
+        core.session(session).begin_turn(id);
     }
     core.request(Wire::Canonical, id, PROMPT, params, Asked::new(PROMPT, session));
 }
@@ -54,7 +54,7 @@ pub(super) fn encode_prompt(core: &mut Core, id: &Id, params: Map) {
     }
     let params = re.finish();
     if let Some(session) = &session {
-        core.session(session).begin_turn();
+        core.session(session).begin_turn(id);
     }
     core.request(Wire::Foreign, id, PROMPT, params, Asked::new(PROMPT, session));
 }
@@ -141,7 +141,7 @@ pub(super) fn encode_update(core: &mut Core, frame: &Frame, mut params: Map) {
 
 pub(super) fn encode_prompted(core: &mut Core, id: &Id, asked: &Asked, result: Value) {
     let session = asked.session.clone().unwrap_or_default();
-    let turn = core.session(&session).end_turn();
+    let turn = shared::end_turn(core, &session, id);
     let Value::Object(mut result) = result else {
         return shared::wrong_answer(core, id, PROMPT, "it is not an object", result);
     };
@@ -174,7 +174,7 @@ pub(super) fn encode_prompted(core: &mut Core, id: &Id, asked: &Asked, result: V
 
 pub(super) fn decode_prompted(core: &mut Core, id: &Id, asked: &Asked, result: Value) {
     let session = asked.session.clone().unwrap_or_default();
-    let turn = core.session(&session).end_turn();
+    let turn = shared::end_turn(core, &session, id);
     let Value::Object(result) = result else {
         return shared::wrong_answer(core, id, PROMPT, "it is not an object", result);
     };

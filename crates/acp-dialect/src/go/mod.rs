@@ -32,7 +32,7 @@ pub(crate) fn decode_request(
             forward(core, frame, id, method, params, changed, session);
         }
         PROMPT => {
-            let session = begin_turn(core, &params);
+            let session = begin_turn(core, id, &params);
             let changed = content::recast_prompt(core, &mut params);
             forward(core, frame, id, method, params, changed, session);
         }
@@ -63,7 +63,7 @@ pub(crate) fn encode_request(
             forward(core, frame, id, method, params, changed, session);
         }
         PROMPT => {
-            let session = begin_turn(core, &params);
+            let session = begin_turn(core, id, &params);
             let changed = content::recast_prompt(core, &mut params);
             forward(core, frame, id, method, params, changed, session);
         }
@@ -124,7 +124,7 @@ fn session_result(core: &mut Core, id: &Id, asked: &Asked, result: Value, wire: 
 
 fn decode_prompted(core: &mut Core, id: &Id, asked: &Asked, result: Value) {
     if let Some(session) = asked.session.as_deref() {
-        core.session(session).end_turn();
+        shared::end_turn(core, session, id);
     }
     let Value::Object(result) = result else {
         return shared::wrong_answer(core, id, PROMPT, "it is not an object", result);
@@ -154,7 +154,7 @@ fn decode_prompted(core: &mut Core, id: &Id, asked: &Asked, result: Value) {
 
 fn encode_prompted(core: &mut Core, id: &Id, asked: &Asked, result: Value) {
     if let Some(session) = asked.session.as_deref() {
-        core.session(session).end_turn();
+        shared::end_turn(core, session, id);
     }
     let Value::Object(result) = result else {
         return shared::wrong_answer(core, id, PROMPT, "it is not an object", result);
@@ -180,9 +180,9 @@ fn encode_prompted(core: &mut Core, id: &Id, asked: &Asked, result: Value) {
     core.answer(Wire::Foreign, id, result);
 }
 
-fn begin_turn(core: &mut Core, params: &Map) -> Option<String> {
+fn begin_turn(core: &mut Core, id: &Id, params: &Map) -> Option<String> {
     let session = text(params, "sessionId").map(str::to_owned)?;
-    core.session(&session).begin_turn();
+    core.session(&session).begin_turn(id);
     Some(session)
 }
 

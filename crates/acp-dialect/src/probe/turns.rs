@@ -23,7 +23,7 @@ pub(super) fn decode_prompt(core: &mut Core, id: &Id, params: Map) {
     }
     let params = re.finish();
     if let Some(session) = &session {
-        core.session(session).begin_turn();
+        core.session(session).begin_turn(id);
     }
     core.request(Wire::Canonical, id, "session/prompt", params, Asked::new("session/prompt", session));
 }
@@ -46,14 +46,14 @@ pub(super) fn encode_prompt(core: &mut Core, id: &Id, params: Map) {
     }
     let params = re.finish();
     if let Some(session) = &session {
-        core.session(session).begin_turn();
+        core.session(session).begin_turn(id);
     }
     core.request(Wire::Foreign, id, PROMPT, params, Asked::new("session/prompt", session));
 }
 
 pub(super) fn encode_prompted(core: &mut Core, id: &Id, asked: &Asked, result: Value) {
     let session = asked.session.clone().unwrap_or_default();
-    let turn = core.session(&session).end_turn();
+    let turn = shared::end_turn(core, &session, id);
     let foreign = core.foreign_id(&session).to_owned();
     let Value::Object(mut result) = result else {
         return shared::wrong_answer(core, id, "session/prompt", "it is not an object", result);
@@ -83,7 +83,7 @@ pub(super) fn encode_prompted(core: &mut Core, id: &Id, asked: &Asked, result: V
 
 pub(super) fn decode_prompted(core: &mut Core, id: &Id, asked: &Asked, result: Value) {
     let session = asked.session.clone().unwrap_or_default();
-    let turn = core.session(&session).end_turn();
+    let turn = shared::end_turn(core, &session, id);
     let Value::Object(result) = result else {
         return shared::wrong_answer(core, id, PROMPT, "it is not an object", result);
     };
@@ -156,7 +156,7 @@ pub(super) fn tool_failed(core: &mut Core, id: &Id, asked: &Asked, error: &RpcEr
         ]);
         shared::tell_update(core, &session, update);
     }
-    core.session(&session).end_turn();
+    shared::end_turn(core, &session, id);
     let mut result = object([("stopReason", "end_turn".into())]);
     put_meta(&mut result, core.carry_key(), "error", json!(error));
     core.answer(Wire::Canonical, id, result);

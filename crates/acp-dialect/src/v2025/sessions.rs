@@ -211,7 +211,7 @@ pub(super) fn decode_prompt(core: &mut Core, id: &Id, params: Map) {
     }
     let params = re.finish();
     if let Some(session) = &session {
-        core.session(session).begin_turn();
+        core.session(session).begin_turn(id);
     }
     core.request(Wire::Canonical, id, PROMPT, params, Asked::new(PROMPT, session));
 }
@@ -225,14 +225,14 @@ pub(super) fn encode_prompt(core: &mut Core, id: &Id, params: Map) {
     }
     let params = re.finish();
     if let Some(session) = &session {
-        core.session(session).begin_turn();
+        core.session(session).begin_turn(id);
     }
     core.request(Wire::Foreign, id, PROMPT, params, Asked::new(PROMPT, session));
 }
 
 pub(super) fn encode_prompted(core: &mut Core, id: &Id, asked: &Asked, result: Value) {
     if let Some(session) = asked.session.as_deref() {
-        core.session(session).end_turn();
+        shared::end_turn(core, session, id);
     }
     let Value::Object(mut result) = result else {
         return shared::wrong_answer(core, id, PROMPT, "it is not an object", result);
@@ -251,7 +251,8 @@ pub(super) fn encode_prompted(core: &mut Core, id: &Id, asked: &Asked, result: V
 }
 
 pub(super) fn decode_prompted(core: &mut Core, id: &Id, asked: &Asked, result: Value) {
-    let turn = asked.session.as_deref().map(|session| core.session(session).end_turn()).unwrap_or_default();
+    let turn =
+        asked.session.as_deref().map(|session| shared::end_turn(core, session, id)).unwrap_or_default();
     let Value::Object(result) = result else {
         return shared::wrong_answer(core, id, PROMPT, "it is not an object", result);
     };
