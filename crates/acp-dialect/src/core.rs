@@ -47,8 +47,8 @@ pub(crate) enum Job {
     Plain,
     /// `session/new`: the id that the foreign client chose, and the mode it wants.
     New { chosen: Option<String>, mode: Option<String> },
-    /// `session/set_mode` that follows such a `session/new`: the answer that waits for it.
-    ModeAfterNew { reply_to: Id, result: Map },
+    /// `session/set_mode` that follows such a `session/new`: the answer that waits for it, and the mode.
+    ModeAfterNew { reply_to: Id, result: Map, mode: String },
     /// A range to cut out of the answer's text.
     Read { line: Option<u64>, limit: Option<u64> },
     /// A cancel request that the canonical side never made: its answer goes nowhere.

@@ -175,7 +175,7 @@ fn observe_tool(session: &mut crate::session::Session, update: &Map) {
 /// Returns the answer that is to be recast now, or nothing if it must wait.
 pub(crate) fn session_made(core: &mut Core, id: &Id, asked: &Asked, result: Value) -> Option<Map> {
     let Job::New { chosen, mode } = &asked.job else { return None };
-    let Value::Object(mut result) = result else {
+    let Value::Object(result) = result else {
         wrong_answer(core, id, "session/new", "it is not an object", result);
         return None;
     };
@@ -199,10 +199,9 @@ pub(crate) fn session_made(core: &mut Core, id: &Id, asked: &Asked, result: Valu
         core.note(NoteKind::Lossy, "session/new", "mode", message);
         return Some(result);
     }
-    session.mode = Some(wanted.clone());
-    tell_mode(&mut result, &wanted);
-    let params = crate::json::object([("sessionId", canonical.clone().into()), ("modeId", wanted.into())]);
-    let job = Job::ModeAfterNew { reply_to: id.clone(), result };
+    let params =
+        crate::json::object([("sessionId", canonical.clone().into()), ("modeId", wanted.clone().into())]);
+    let job = Job::ModeAfterNew { reply_to: id.clone(), result, mode: wanted };
     let set = core.invent_id();
     core.request(
         Wire::Canonical,
@@ -212,6 +211,21 @@ pub(crate) fn session_made(core: &mut Core, id: &Id, asked: &Asked, result: Valu
         Asked::new("session/set_mode", Some(canonical)).with(job),
     );
     None
+}
+
+/// The mode that a foreign client wanted with its new session is set, or refused: either way the session is there.
+/// Returns the request that waits and the answer that is to be recast for it.
+pub(crate) fn mode_after_new(core: &mut Core, asked: Asked, refused: Option<&RpcError>) -> Option<(Id, Map)> {
+    let Job::ModeAfterNew { reply_to, mut result, mode } = asked.job else { return None };
+    if let Some(error) = refused {
+        let message =
+            format!("the agent did not set the mode {mode:?}; the session keeps the agent's own: {error}");
+        core.note(NoteKind::Lossy, "session/new", "mode", message);
+    } else {
+        tell_mode(&mut result, &mode);
+        core.session(&asked.session.unwrap_or_default()).mode = Some(mode);
+    }
+    Some((reply_to, result))
 }
 
 pub(crate) fn note_second_session(core: &mut Core, canonical: &str) {

@@ -310,16 +310,22 @@ impl Translator {
                 return core.note(NoteKind::Lossy, "session/cancel", "error", message);
             }
             Job::Told { .. } => return delta::permission_failed(core, session.as_deref(), &error),
+            Job::ModeAfterNew { .. } => {
+                let Some((id, made)) = shared::mode_after_new(core, asked, Some(&error)) else { return };
+                return match core.dialect {
+                    Dialect::Probe => probe::encode_made(core, &id, made),
+                    _ => v2025::encode_made(core, &id, made),
+                };
+            }
             _ => {}
         }
-        let (wire, reply_to, mut translated) = if core.is_decoding() {
+        let (wire, mut translated) = if core.is_decoding() {
             if core.dialect == Dialect::Probe && probe::error_is_no_error(core, id, &asked, &error) {
                 return;
             }
-            (Wire::Canonical, id, codes::decode(core, &asked.method, session.as_deref(), error.clone()))
+            (Wire::Canonical, codes::decode(core, &asked.method, session.as_deref(), error.clone()))
         } else {
-            let reply_to = if let Job::ModeAfterNew { reply_to, .. } = &asked.job { reply_to } else { id };
-            (Wire::Foreign, reply_to, codes::encode(core, &asked.method, session.as_deref(), error.clone()))
+            (Wire::Foreign, codes::encode(core, &asked.method, session.as_deref(), error.clone()))
         };
         if wire == Wire::Foreign && core.dialect == Dialect::Probe {
             translated.message = probe::in_its_words(&asked.method, translated.message);
@@ -331,10 +337,10 @@ impl Translator {
                 _ => {}
             }
         }
-        if translated == error && reply_to == id {
+        if translated == error {
             core.pass(frame);
         } else {
-            core.fail(wire, reply_to, &translated);
+            core.fail(wire, id, &translated);
         }
     }
 }

@@ -3,6 +3,7 @@
 mod common;
 
 use acp_dialect::{Dialect, Side};
+use acp_rpc::Frame;
 use common::Talk;
 
 const REFUSED: &str = r#""error":{"code":-32600,"message":"busy"}"#;
@@ -130,5 +131,31 @@ fn a_second_prompt_that_waits_has_its_own_text() {
         talk.agent(&chunk(text));
         let told = talk.agent(&format!(r#""id":{id},"result":{{"stopReason":"end_turn"}}"#));
         assert!(told[0].1.contains(&format!(r#""content":"{text}""#)), "{told:?}");
+    }
+}
+
+#[test]
+fn a_session_whose_mode_cannot_be_set_is_there_in_the_mode_of_the_agent() {
+    let forms = [
+        (
+            Dialect::V2025_1,
+            "session/new",
+            r#""session_id":"mine","mode":"plan""#,
+            r#""currentModeId":"code""#,
+        ),
+        (Dialect::Probe, "newSession", r#""mode":"plan""#, r#""mode":"code""#),
+    ];
+    for (form, method, params, kept) in forms {
+        let mut talk = Talk::new(form, Dialect::V1);
+        talk.client(&format!(r#""id":1,"method":"{method}","params":{{{params}}}"#));
+        let modes = r#"{"currentModeId":"code","availableModes":[{"id":"code","name":"Code"},{"id":"plan","name":"Plan"}]}"#;
+        let told = talk.agent(&format!(r#""id":1,"result":{{"sessionId":"s","modes":{modes}}}"#));
+        let set = told.iter().find_map(|(to, line)| (*to == Side::Agent).then(|| Frame::parse(line.clone())));
+        let set = set.and_then(|set| set.id().cloned()).expect("the mode is set");
+        let told = talk.agent(&format!(r#""id":{set},"error":{{"code":-32603,"message":"not now"}}"#));
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(told[0].1.starts_with(r#"{"jsonrpc":"2.0","id":1,"result":{"#), "{told:?}");
+        assert!(told[0].1.contains(kept), "{told:?}");
+        assert!(talk.noted(&["lossy", "mode", "not now"]), "{:?}", talk.notes);
     }
 }

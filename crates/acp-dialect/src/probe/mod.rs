@@ -16,6 +16,8 @@ use crate::note::NoteKind;
 use crate::recast::Recast;
 use crate::shared;
 
+pub(crate) use sessions::encode_made;
+
 pub(crate) fn decode_request(
     core: &mut Core,
     frame: &Frame,
@@ -139,7 +141,7 @@ pub(crate) fn encode_result(core: &mut Core, id: &Id, asked: Asked, result: Valu
         "initialize" => connect::encode_initialized(core, id, result),
         "session/new" => {
             if let Some(result) = shared::session_made(core, id, &asked, result) {
-                sessions::encode_made(core, id, result);
+                encode_made(core, id, result);
             }
         }
         "session/load" => sessions::encode_loaded(core, id, &asked, result),

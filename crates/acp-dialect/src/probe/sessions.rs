@@ -52,7 +52,7 @@ fn place(re: &mut Recast<'_>) {
     }
 }
 
-pub(super) fn encode_made(core: &mut Core, id: &Id, result: Map) {
+pub(crate) fn encode_made(core: &mut Core, id: &Id, result: Map) {
     let mut re = Recast::new(core, NEW, "result", result);
     let canonical = re.session("sessionId", "sessionId");
     if let Some(canonical) = &canonical
@@ -271,7 +271,7 @@ pub(super) fn encode_mode(core: &mut Core, id: &Id, params: Map) {
 }
 
 pub(super) fn encode_mode_set(core: &mut Core, id: &Id, asked: Asked, result: Value) {
-    if let Job::ModeAfterNew { reply_to, result } = asked.job {
+    if let Some((reply_to, result)) = shared::mode_after_new(core, asked, None) {
         return encode_made(core, &reply_to, result);
     }
     let mut re = Recast::new(core, MODE, "result", result.as_object().cloned().unwrap_or_default());

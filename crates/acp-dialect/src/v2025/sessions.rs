@@ -90,7 +90,7 @@ fn displace_session(re: &mut Recast<'_>) {
     }
 }
 
-pub(super) fn encode_made(core: &mut Core, id: &Id, result: Map) {
+pub(crate) fn encode_made(core: &mut Core, id: &Id, result: Map) {
     let mut re = Recast::new(core, NEW, "result", result);
     let session = re.session("sessionId", "session_id");
     if let Some(canonical) = session
@@ -105,7 +105,7 @@ pub(super) fn encode_made(core: &mut Core, id: &Id, result: Map) {
 
 /// The mode that a client asked for with `session/new` is set; now its answer can go.
 pub(super) fn mode_set(core: &mut Core, asked: Asked) {
-    if let Job::ModeAfterNew { reply_to, result } = asked.job {
+    if let Some((reply_to, result)) = shared::mode_after_new(core, asked, None) {
         encode_made(core, &reply_to, result);
     }
 }
