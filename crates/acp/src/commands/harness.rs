@@ -94,7 +94,11 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         "junit" => acp_report::render(&results, Format::Junit, Options::default())?,
         _ => text(&summaries, &results, args.out.is_none() && progress::colour(&std::io::stdout())),
     };
-    out::write(args.out.as_deref(), report)?;
+    if let Err(error) = out::write(args.out.as_deref(), report) {
+        // What was found out is not lost with the file.
+        eprint!("{}", text(&summaries, &results, progress::colour(&std::io::stderr())));
+        return Err(error);
+    }
     let has = |verdict: Verdict| summaries.iter().any(|summary| summary.verdict == verdict);
     Ok(ExitCode::from(if has(Verdict::Fail) {
         exit::FAILED

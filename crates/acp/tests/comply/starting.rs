@@ -130,6 +130,22 @@ fn a_report_that_cannot_be_written_keeps_no_other_from_being_written() {
     assert!(stderr(&output).contains("cannot write /dev/full"), "{}", stderr(&output));
     assert!(stderr(&output).contains("every required test holds"), "{}", stderr(&output));
     assert!(std::fs::read_to_string(&json).expect("a report").contains("trn.stdio"));
+    let harness = acp()
+        .args([
+            "harness",
+            "--agent",
+            "mock",
+            "--scenarios",
+            "happy-path",
+            "--format",
+            "json",
+            "--out",
+            "/dev/full",
+        ])
+        .output()
+        .expect("acp starts");
+    assert_eq!(harness.status.code(), Some(3), "{}", stderr(&harness));
+    assert!(stderr(&harness).contains("happy-path  PASS"), "{}", stderr(&harness));
 }
 
 #[test]
