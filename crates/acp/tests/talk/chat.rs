@@ -215,3 +215,13 @@ fn a_line_that_is_no_text_is_an_error_that_names_it() {
     assert_eq!((code, out.as_str()), (2, "one\n"), "{err}");
     assert!(err.contains("line 2 of the input is not UTF-8 text"), "{err}");
 }
+
+#[test]
+fn a_person_who_asks_for_the_summary_sees_it_once() {
+    let (_temp, folder) = workspace();
+    let run = ["comply", "--agent", "mock", "--test", "trn.stdio", "--format", "terminal"];
+    let mut terminal = Terminal::start(&folder, &run, &[("NO_COLOR", "1")]);
+    assert_eq!(terminal.end(), 0, "{}", terminal.screen());
+    let screen = terminal.screen();
+    assert_eq!(screen.matches("every required test holds").count(), 1, "{screen}");
+}
