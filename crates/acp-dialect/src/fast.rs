@@ -45,6 +45,9 @@ pub(crate) fn decode(core: &mut Core, frame: &Frame) -> Option<Frame> {
     if is_v1(core.dialect) {
         return Some(frame.clone());
     }
+    if !frame.unknown_members().is_empty() {
+        return None;
+    }
     let canonical = hear(core, &chunk)?;
     built(Dialect::V1, &chunk, canonical, None)
 }
@@ -54,6 +57,9 @@ pub(crate) fn encode(core: &mut Core, frame: &Frame) -> Option<Frame> {
     let chunk = chunk_of(Dialect::V1, frame)?;
     if is_v1(core.dialect) {
         return Some(frame.clone());
+    }
+    if !frame.unknown_members().is_empty() {
+        return None;
     }
     let form = core.dialect;
     let (id, index) = tell(core, &chunk, None)?;
@@ -86,7 +92,11 @@ fn is_v1(dialect: Dialect) -> bool {
 fn hear<'c>(core: &'c mut Core, chunk: &Chunk<'_>) -> Option<Option<&'c str>> {
     let id = chunk.session.plain()?;
     let mapped = core.to_canonical.get(id).map(String::as_str);
-    count(core.sessions.get_mut(mapped.unwrap_or(id))?, chunk);
+    let state = core.sessions.get_mut(mapped.unwrap_or(id))?;
+    match core.dialect {
+        Dialect::Probe | Dialect::Delta => keep(state, chunk.text, core.options.reply_limit)?,
+        _ => count(state, chunk),
+    }
     Some(mapped)
 }
 
@@ -186,16 +196,16 @@ fn count(state: &mut Session, chunk: &Chunk<'_>) {
     }
 }
 
-/// Keeps the text for the answer that repeats it.
+/// Keeps agent text for the answer that repeats it.
 fn keep(state: &mut Session, text: Quoted<'_>, limit: usize) -> Option<()> {
     if state.turn.is_none() {
         return Some(());
     }
     match text.plain() {
-        Some(text) => state.said(text, Some(limit)),
+        Some(text) => state.said(text, limit),
         None => {
             let text: String = serde_json::from_str(text.raw).ok()?;
-            state.said(&text, Some(limit));
+            state.said(&text, limit);
         }
     }
     Some(())

@@ -41,7 +41,7 @@ pub(crate) struct Turn {
     pub(crate) cancelled: bool,
     /// How many bytes of agent text were streamed.
     pub(crate) streamed: usize,
-    /// The text itself, where the prompt's answer repeats it.
+    /// The text itself, or its beginning, where the prompt's answer repeats it.
     pub(crate) text: String,
     pub(crate) truncated: bool,
     /// Files that were written.
@@ -123,6 +123,13 @@ pub(crate) struct Ask {
     pub(crate) options: Vec<Value>,
 }
 
+impl Turn {
+    /// Whether an answer says again what was streamed, as far as that is known.
+    pub(crate) fn is_repeated_by(&self, answer: &str) -> bool {
+        answer.len() == self.streamed && answer.starts_with(&self.text)
+    }
+}
+
 impl Session {
     /// Begins the turn of a prompt; while another one is open, its turn is still to come.
     pub(crate) fn begin_turn(&mut self, id: &Id) {
@@ -151,16 +158,14 @@ impl Session {
         self.modes.iter().find(|id| id.eq_ignore_ascii_case(name)).cloned().unwrap_or_else(|| name.to_owned())
     }
 
-    /// Counts and, if `keep` is given, keeps agent text of the turn, up to that many bytes.
-    pub(crate) fn said(&mut self, text: &str, keep: Option<usize>) {
+    /// Counts agent text of the turn and keeps up to `limit` bytes of its beginning.
+    pub(crate) fn said(&mut self, text: &str, limit: usize) {
         let Some(turn) = self.turn.as_mut() else { return };
         turn.streamed += text.len();
         turn.failed_tool = false;
-        let Some(limit) = keep else { return };
-        if turn.text.len() + text.len() <= limit {
+        turn.truncated |= turn.text.len() + text.len() > limit;
+        if !turn.truncated {
             turn.text.push_str(text);
-        } else {
-            turn.truncated = true;
         }
     }
 

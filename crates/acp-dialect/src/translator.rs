@@ -266,7 +266,8 @@ impl Translator {
                 self.result(frame, id, asked, result);
             }
             Reply::Error(text) => {
-                let Ok(error) = RpcError::parse(text) else {
+                let error = core.parse(text).and_then(|error| serde_json::from_value::<RpcError>(error).ok());
+                let Some(error) = error else {
                     core.note(
                         NoteKind::WrongShape,
                         asked.method,

@@ -64,7 +64,8 @@ pub(super) fn decode_delta(core: &mut Core, params: Map) {
     let session = re.session("sessionId", "sessionId");
     let said = re.take("content").unwrap_or_default();
     if let (Some(session), Some(said)) = (session.as_deref(), said.as_str()) {
-        re.core.session(session).said(said, None);
+        let limit = re.core.options.reply_limit;
+        re.core.session(session).said(said, limit);
     }
     let mut update = object([
         ("sessionUpdate", "agent_message_chunk".into()),
@@ -84,7 +85,8 @@ pub(super) fn observe(core: &mut Core, params: &Map) {
         let session = session.to_owned();
         if text(update, "sessionUpdate") == Some("agent_message_chunk") {
             let said = update.get("content").map(|content| shared::flatten(content).0).unwrap_or_default();
-            core.session(&session).said(&said, None);
+            let limit = core.options.reply_limit;
+            core.session(&session).said(&said, limit);
         }
         shared::observe(core, &session, update);
     }
@@ -109,7 +111,7 @@ pub(super) fn encode_update(core: &mut Core, frame: &Frame, mut params: Map) {
         }
         ("agent_message_chunk", Some(said)) => {
             let limit = core.options.reply_limit;
-            core.session(&session).said(&said, Some(limit));
+            core.session(&session).said(&said, limit);
             params.shift_remove("update");
             params.insert("content".to_owned(), said.into());
             for (name, value) in update {
@@ -182,7 +184,7 @@ pub(super) fn decode_prompted(core: &mut Core, id: &Id, asked: &Asked, result: V
     re.take("sessionId");
     let content = re.take_text("content").unwrap_or_default();
     let fresh = turn.streamed == 0 && !content.is_empty();
-    if !fresh && content.len() != turn.streamed {
+    if !fresh && !turn.is_repeated_by(&content) {
         let message = "the answer's text is not what was streamed; kept in _meta";
         re.carry("content", content.clone().into(), NoteKind::Lossy, message);
     }
@@ -287,23 +289,63 @@ pub(super) fn decode_history(core: &mut Core, params: Map) {
     let mut re = Recast::new(core, UPDATE, "", params);
     let session = re.session("sessionId", "sessionId").unwrap_or_default();
     let history = re.take_list("history").unwrap_or_default();
-    re.finish();
+    // What stands beside the history travels with the first chunk, what stands beside a turn with the turn's first.
+    let mut beside = re.finish().shift_remove("_meta");
     for turn in history {
-        let said = [("prompt", "user_message_chunk"), ("response", "agent_message_chunk")];
-        if said.iter().all(|(field, _)| turn.get(field).is_none()) {
-            core.note(
-                NoteKind::WrongShape,
-                UPDATE,
-                "history",
-                "an entry has neither a prompt nor a response; left out",
-            );
-        }
-        for (field, kind) in said {
-            if let Some(said) = turn.get(field).and_then(Value::as_str).filter(|said| !said.is_empty()) {
-                shared::tell_text(core, &session, kind, said);
-            }
+        for update in decode_past(core, turn) {
+            shared::observe(core, &session, &update);
+            let mut params = object([("sessionId", session.clone().into()), ("update", update.into())]);
+            params.extend(beside.take().map(|meta| ("_meta".to_owned(), meta)));
+            core.tell(Wire::Canonical, UPDATE, params);
         }
     }
+    if beside.is_some() {
+        let message = "the history is empty; what stands beside it is left out";
+        core.note(NoteKind::Lossy, UPDATE, "history", message);
+    }
+}
+
+/// A turn of a history as chunks: what was asked, then what was answered.
+fn decode_past(core: &mut Core, turn: Value) -> Vec<Map> {
+    let turn = match turn {
+        Value::Object(turn) if turn.contains_key("prompt") || turn.contains_key("response") => turn,
+        _ => {
+            let message = "an entry has neither a prompt nor a response; left out";
+            core.note(NoteKind::WrongShape, UPDATE, "history", message);
+            return Vec::new();
+        }
+    };
+    let mut re = Recast::new(core, UPDATE, "history", turn);
+    let mut updates = Vec::new();
+    for (field, kind) in [("prompt", "user_message_chunk"), ("response", "agent_message_chunk")] {
+        let blocks = match re.take(field).unwrap_or_default() {
+            Value::String(said) if said.is_empty() => Vec::new(),
+            Value::String(said) => vec![json!({ "type": "text", "text": said })],
+            Value::Array(blocks) => blocks,
+            Value::Null => Vec::new(),
+            other => {
+                re.carry(
+                    field,
+                    other,
+                    NoteKind::WrongShape,
+                    "neither text nor content blocks; kept in _meta",
+                );
+                Vec::new()
+            }
+        };
+        let chunk = |block| object([("sessionUpdate", kind.into()), ("content", block)]);
+        updates.extend(blocks.into_iter().map(chunk));
+    }
+    let beside = re.finish();
+    match updates.first_mut() {
+        Some(first) => first.extend(beside),
+        None if beside.is_empty() => {}
+        None => {
+            let message = "an entry says nothing; what stands beside it is left out";
+            core.note(NoteKind::Lossy, UPDATE, "history", message);
+        }
+    }
+    updates
 }
 
 pub(super) fn decode_loaded(core: &mut Core, id: &Id, result: Value) {

@@ -93,7 +93,7 @@ pub(super) fn encode(core: &mut Core, method: &str, params: &mut Map) -> bool {
     let list = list.clone();
     let mut map = Map::new();
     for server in list {
-        let (name, server) = encode_entry(server);
+        let (name, server) = encode_entry(core, method, server);
         let mut key = name.clone();
         for number in 2.. {
             if !map.contains_key(&key) {
@@ -111,7 +111,7 @@ pub(super) fn encode(core: &mut Core, method: &str, params: &mut Map) -> bool {
     true
 }
 
-fn encode_entry(server: Value) -> (String, Value) {
+fn encode_entry(core: &mut Core, method: &str, server: Value) -> (String, Value) {
     let Value::Object(mut server) = server else { return ("server".to_owned(), server) };
     let name = match server.shift_remove("name") {
         Some(Value::String(name)) => name,
@@ -122,7 +122,9 @@ fn encode_entry(server: Value) -> (String, Value) {
     out.insert("type".to_owned(), kind);
     for (field, value) in server {
         let value = match (field.as_str(), value) {
-            ("env" | "headers", Value::Array(list)) => Value::Object(unpair(list)),
+            ("env" | "headers", Value::Array(list)) => {
+                Value::Object(unpair(core, method, &name, &field, list))
+            }
             (_, value) => value,
         };
         out.insert(field, value);
@@ -130,11 +132,21 @@ fn encode_entry(server: Value) -> (String, Value) {
     (name, Value::Object(out))
 }
 
-fn unpair(list: Vec<Value>) -> Map {
-    list.into_iter()
-        .filter_map(|pair| {
-            let name = pair.get("name")?.as_str()?.to_owned();
-            Some((name, pair.get("value").cloned().unwrap_or_default()))
-        })
-        .collect()
+/// The list as a map, which has one value for a name: the last one, as a later entry overrides an earlier one.
+fn unpair(core: &mut Core, method: &str, server: &str, field: &str, list: Vec<Value>) -> Map {
+    let mut map = Map::new();
+    for pair in list {
+        let Some(name) = pair.get("name").and_then(Value::as_str) else {
+            let message = format!("an entry of the server {server:?} has no name; left out");
+            core.note(NoteKind::WrongShape, method.to_owned(), format!("mcpServers.{field}"), message);
+            continue;
+        };
+        let value = pair.get("value").cloned().unwrap_or_default();
+        if map.insert(name.to_owned(), value).is_some() {
+            let message =
+                format!("go has one value for a name; of the server {server:?}, {name:?} keeps the last");
+            core.note(NoteKind::Lossy, method.to_owned(), format!("mcpServers.{field}"), message);
+        }
+    }
+    map
 }

@@ -93,9 +93,9 @@ pub(super) fn decode_prompted(core: &mut Core, id: &Id, asked: &Asked, result: V
     let mut re = Recast::new(core, PROMPT, "result", result);
     re.take("sessionId");
     let content = re.take_list("content").unwrap_or_default();
-    let said: usize = content.iter().filter_map(|block| text(block.as_object()?, "text")).map(str::len).sum();
+    let said: String = content.iter().filter_map(|block| text(block.as_object()?, "text")).collect();
     let fresh = turn.streamed == 0 && !content.is_empty();
-    if !fresh && said != turn.streamed {
+    if !fresh && !turn.is_repeated_by(&said) {
         let message = "the answer's text is not what was streamed; kept in _meta";
         re.carry("content", content.clone().into(), NoteKind::Lossy, message);
     }

@@ -20,7 +20,8 @@ pub(super) fn decode_chunk(core: &mut Core, params: Map) {
     let session = re.session("sessionId", "sessionId");
     let said = re.take("chunk").unwrap_or_default();
     if let (Some(session), Some(said)) = (session.as_deref(), said.as_str()) {
-        re.core.session(session).said(said, None);
+        let limit = re.core.options.reply_limit;
+        re.core.session(session).said(said, limit);
     }
     if let Some(index) = re.take("index") {
         re.carry_quietly("index", index);
@@ -250,7 +251,7 @@ fn encode_chunk(core: &mut Core, session: &str, mut update: Map, envelope: &mut 
     let (said, whole) = shared::flatten(&content);
     let limit = core.options.reply_limit;
     let state = core.session(session);
-    state.said(&said, Some(limit));
+    state.said(&said, limit);
     let index = state.index;
     state.index += 1;
     envelope.insert("chunk".to_owned(), said.into());

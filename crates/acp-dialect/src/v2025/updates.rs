@@ -202,6 +202,9 @@ fn encode_tool_update(re: &mut Recast<'_>) {
             );
         }
         (None, Some(said)) => re.set("result", json!({ "content": said })),
+        (None, None) if content.as_ref().is_some_and(is_cleared) => {
+            re.set("result", json!({ "content": "" }));
+        }
         (None, None) => {}
     }
     if !whole && let Some(content) = content {
@@ -237,7 +240,12 @@ fn text_of_content(content: &Value) -> (Option<String>, bool) {
             None => whole = false,
         }
     }
-    ((!list.is_empty()).then_some(said), whole && list.len() <= 1)
+    ((!list.is_empty()).then_some(said), whole && list.len() == 1)
+}
+
+/// Whether content takes away what was shown before.
+fn is_cleared(content: &Value) -> bool {
+    content.as_array().is_some_and(Vec::is_empty)
 }
 
 fn encode_plan(re: &mut Recast<'_>) {
