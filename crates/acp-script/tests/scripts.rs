@@ -20,7 +20,8 @@ impl Talk {
             player: Player::new(AgentConfig { script: Some(script), ..AgentConfig::default() }, &[], 1),
             now: Duration::ZERO,
         };
-        talk.ask(1, "initialize", &json!({ "protocolVersion": 1 }));
+        let can = json!({ "fs": { "readTextFile": true } });
+        talk.ask(1, "initialize", &json!({ "protocolVersion": 1, "clientCapabilities": can }));
         talk.ask(2, "session/new", &json!({ "cwd": "/w", "mcpServers": [] }));
         talk
     }
@@ -81,6 +82,25 @@ fn an_answer_of_the_client_becomes_a_variable() {
     assert!(talk.hear(&Frame::response(&Id::Int(0), &json!({ "content": "abc" }))).is_empty());
     let answer = talk.wait(Duration::from_secs(2)).join("\n");
     assert!(answer.contains(r#""file":{"content":"abc"}"#), "{answer}");
+}
+
+#[test]
+fn a_malformed_answer_ends_the_wait_for_it_and_is_not_answered() {
+    for answer in [
+        r#"{"jsonrpc":"2.0","id":0,"result":{"content":"abc"},"error":null}"#,
+        r#"{"jsonrpc":"2.0","id":0,"error":"no"}"#,
+        r#"{"id":0,"result":{"content":"abc"}}"#,
+    ] {
+        let mut talk = Talk::new(&json!({}));
+        let asked = talk.prompt(3, "Read the file /w/a.txt").join("\n");
+        assert!(asked.contains("fs/read_text_file"), "{asked}");
+        let rest = talk.hear(&Frame::parse(answer)).join("\n");
+        assert!(
+            rest.contains(r#""status":"failed""#) && rest.contains(r#""stopReason":"end_turn""#),
+            "{rest}"
+        );
+        assert!(!rest.contains(r#""id":null"#), "{rest}");
+    }
 }
 
 #[test]

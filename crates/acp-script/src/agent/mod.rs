@@ -118,7 +118,7 @@ impl Agent {
             View::Notification { method, params } => self.told(method, params),
             View::Response { id, reply } => self.heard(id, &reply),
             View::Batch(_) => self.refuse(&Id::Null, &invalid_request("batches are not supported")),
-            View::Malformed(flaw) => self.malformed(flaw),
+            View::Malformed(flaw) => self.malformed(frame, flaw),
         }
     }
 
@@ -168,8 +168,15 @@ impl Agent {
         self.sessions.values().any(|session| session.turn.is_some())
     }
 
-    fn malformed(&mut self, flaw: &Flaw) {
+    fn malformed(&mut self, frame: &Frame, flaw: &Flaw) {
         if matches!(flaw, Flaw::Blank) {
+            return;
+        }
+        // An answer is never answered, but it ends the wait for it, however bad it is.
+        if frame.method().is_none() && (frame.result().is_some() || frame.error().is_some()) {
+            if let Some(id) = frame.id() {
+                self.settle(id, Err(RpcError::internal(format!("the answer is malformed: {flaw}"))));
+            }
             return;
         }
         self.refuse(&Id::Null, &RpcError::new(flaw.code(), flaw.to_string()));
@@ -210,14 +217,19 @@ impl Agent {
     }
 
     fn heard(&mut self, id: &Id, reply: &Reply<'_>) {
-        let Id::Int(id) = id else { return };
-        let Some(pending) = self.pending.remove(id) else { return };
         let answer = match reply {
             Reply::Result(result) => Ok(serde_json::from_str(result).unwrap_or(Value::Null)),
             Reply::Error(error) => Err(RpcError::parse(error).unwrap_or_else(|_| {
                 RpcError::internal(format!("an error that is not an error object: {error}"))
             })),
         };
+        self.settle(id, answer);
+    }
+
+    /// What the client made of a request of this agent.
+    fn settle(&mut self, id: &Id, answer: Result<Value, RpcError>) {
+        let Id::Int(id) = id else { return };
+        let Some(pending) = self.pending.remove(id) else { return };
         self.reply(pending, answer);
     }
 
