@@ -76,19 +76,16 @@ impl Judge {
         let mut cx = Cx { report: &mut self.report, frame: Some(frame), index, at, dir };
         let state = &mut self.state;
         match frame.view() {
-            View::Malformed(flaw) => envelope::malformed(state, &mut cx, frame, flaw),
+            View::Malformed(flaw) => {
+                envelope::malformed(state, &mut cx, frame, flaw);
+                if let Some(view) = envelope::readable(cx.sender(), frame, flaw) {
+                    said(state, &mut cx, &mut self.tape, view, true);
+                }
+            }
             View::Batch(frames) => envelope::batch(state, &mut cx, frames),
-            View::Notification { method, params } => {
+            view => {
                 envelope::good(state, &mut cx, frame);
-                notification(state, &mut cx, &mut self.tape, method, params);
-            }
-            View::Request { id, method, params } => {
-                envelope::good(state, &mut cx, frame);
-                request(state, &mut cx, &mut self.tape, id, method, params);
-            }
-            View::Response { id, reply } => {
-                envelope::good(state, &mut cx, frame);
-                response(state, &mut cx, &mut self.tape, id, reply);
+                said(state, &mut cx, &mut self.tape, view, false);
             }
         }
     }
@@ -186,6 +183,21 @@ impl Answer<'_> {
 
     pub(crate) fn is_good(self) -> bool {
         matches!(self, Self::Good(_))
+    }
+}
+
+/// What a frame says; `broken` when its envelope is not as it should be.
+fn said(state: &mut State, cx: &mut Cx<'_>, tape: &mut Tape, view: View<'_>, broken: bool) {
+    match view {
+        View::Notification { method, params } => notification(state, cx, tape, method, params),
+        View::Request { id, method, params } => {
+            request(state, cx, tape, id, method, params);
+            if broken && let Some(open) = state.asked(cx.sender()).open.get_mut(id) {
+                open.broken = true;
+            }
+        }
+        View::Response { id, reply } => response(state, cx, tape, id, reply),
+        View::Batch(_) | View::Malformed(_) => {}
     }
 }
 
@@ -298,6 +310,13 @@ fn response(state: &mut State, cx: &mut Cx<'_>, tape: &mut Tape, id: &Id, reply:
     if open.lenient {
         codes::lenient(state, cx, &open, answer);
         return;
+    }
+    if open.broken {
+        codes::lenient(state, cx, &open, answer);
+        if !answer.is_good() {
+            envelope::undone(state, &open, id);
+            return;
+        }
     }
     if &*open.method == "initialize" {
         handshake::answered(state, cx, &open, answer);

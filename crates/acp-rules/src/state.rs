@@ -53,6 +53,8 @@ pub(crate) struct Open {
     pub(crate) bad_params: bool,
     /// The request itself was broken: any answer will do.
     pub(crate) lenient: bool,
+    /// Its envelope was broken: it may be served or refused as a whole.
+    pub(crate) broken: bool,
     /// `$/cancel_request` named it.
     pub(crate) cancelled: bool,
     /// It named a session that this connection does not know.
@@ -75,6 +77,7 @@ impl Open {
             ask: Ask::Other,
             bad_params: false,
             lenient: false,
+            broken: false,
             cancelled: false,
             unknown_session: false,
             early: false,

@@ -49,7 +49,7 @@ fn unanswered(state: &mut State, cx: &mut Cx<'_>, asker: Side, ending: Ending, p
             method: open.method.clone(),
             cancelled: open.cancelled,
             pending_cancel: matches!(open.ask, Ask::Permission { cancelled: true, .. }),
-            lenient: open.lenient || open.bad_params,
+            lenient: open.lenient || open.broken || open.bad_params,
             early: open.early,
         })
         .collect();

@@ -1,11 +1,12 @@
 //! Framing and the JSON-RPC envelope.
 
-use acp_rpc::{Flaw, Frame, Id, View};
+use acp_rpc::{Flaw, Frame, Id, Reply, View};
 
 use crate::cx::Cx;
 use crate::registry::Side;
 use crate::rule::Rule;
-use crate::state::{Open, State};
+use crate::rules::{load, turns};
+use crate::state::{Ask, Open, Phase, State};
 
 /// The longest message that is put together from lines.
 const FRAGMENT: usize = 256 * 1024;
@@ -30,6 +31,33 @@ pub(crate) fn good(state: &mut State, cx: &mut Cx<'_>, frame: &Frame) {
     }
 }
 
+/// What a malformed frame says all the same, where that leaves no doubt. What a client tells in this way need not be
+/// heeded, so it says nothing.
+pub(crate) fn readable<'f>(side: Side, frame: &'f Frame, flaw: &Flaw) -> Option<View<'f>> {
+    let clear = match flaw {
+        Flaw::MissingVersion | Flaw::WrongVersion(_) | Flaw::LoneSurrogate { .. } => true,
+        Flaw::BothResultAndError => [frame.result(), frame.error()].contains(&Some("null")),
+        _ => false,
+    };
+    // an id that is cut within a character cannot be recognized in the answer
+    let cut_id = frame.id().is_none() && frame.mended().is_some_and(|mended| mended.id().is_some());
+    if !clear || cut_id {
+        return None;
+    }
+    match (frame.method(), frame.id()) {
+        (Some(method), Some(id)) => Some(View::Request { id, method, params: frame.params() }),
+        (Some(method), None) if side == Side::Agent => {
+            Some(View::Notification { method, params: frame.params() })
+        }
+        (Some(_), None) => None,
+        (None, id) => {
+            let error = frame.error().filter(|error| *error != "null").map(Reply::Error);
+            let reply = error.or_else(|| frame.result().map(Reply::Result))?;
+            Some(View::Response { id: id?, reply })
+        }
+    }
+}
+
 /// A line that is no message.
 pub(crate) fn malformed(state: &mut State, cx: &mut Cx<'_>, frame: &Frame, flaw: &Flaw) {
     let side = cx.sender();
@@ -37,6 +65,7 @@ pub(crate) fn malformed(state: &mut State, cx: &mut Cx<'_>, frame: &Frame, flaw:
     if let Flaw::Oversized { len } = flaw {
         // the limit is ours: what the line says is unknown, and so is what it answered
         state.blind = true;
+        state.asked(side).had_garbage = true;
         cx.breach(
             Rule::Noise,
             side,
@@ -45,14 +74,18 @@ pub(crate) fn malformed(state: &mut State, cx: &mut Cx<'_>, frame: &Frame, flaw:
         .warn();
         return;
     }
-    if goes_on(state, cx, frame, flaw) {
+    let says = readable(side, frame, flaw);
+    if says.is_some() {
+        state.asked(side).fragment.clear();
+    } else if goes_on(state, cx, frame, flaw) {
         return;
     }
-    if !matches!(flaw, Flaw::Blank) {
-        // a bad answer is not answered itself
-        if !settle(state, cx, frame) {
-            state.asked(side).bad_line(mark, flaw.code());
-        }
+    let settled = says.is_none() && settle(state, cx, frame);
+    if matches!(flaw, Flaw::Blank) || settled || is_answer(frame) {
+        // an empty line and a bad answer may be answered, but need not be
+        state.asked(side).had_garbage = true;
+    } else {
+        state.asked(side).bad_line(mark, flaw.code());
     }
     let text = flaw.to_string();
     match flaw {
@@ -105,6 +138,8 @@ fn goes_on(state: &mut State, cx: &mut Cx<'_>, frame: &Frame, flaw: &Flaw) -> bo
     }
     if matches!(flaw, Flaw::NotJson { .. }) && text.len() < FRAGMENT && is_unfinished(text) {
         fragment.push_str(text);
+        let mark = cx.mark();
+        state.asked(side).bad_line(mark, flaw.code());
         cx.breach(
             Rule::SplitOverLines,
             side,
@@ -121,6 +156,10 @@ fn is_unfinished(text: &str) -> bool {
         && serde_json::from_str::<serde::de::IgnoredAny>(text).is_err_and(|error| error.is_eof())
 }
 
+fn is_answer(frame: &Frame) -> bool {
+    frame.method().is_none() && (frame.result().is_some() || frame.error().is_some())
+}
+
 /// What a malformed frame still says about requests: one that has an id may be answered, and one that carries an
 /// answer has answered, however badly. Gives whether it was an answer.
 fn settle(state: &mut State, cx: &mut Cx<'_>, frame: &Frame) -> bool {
@@ -130,13 +169,31 @@ fn settle(state: &mut State, cx: &mut Cx<'_>, frame: &Frame) -> bool {
     if let Some(method) = frame.method() {
         state.asked(side).ask(id.clone(), Open::lenient(method, mark));
     } else if let Some(open) = state.asked(side.other()).answer(id) {
-        crate::rules::turns::forget(state, &open, id);
+        turns::forget(state, &open, id);
         return true;
     } else {
         // an id alone: the other side may answer it
         state.asked(side).ask(id.clone(), Open::lenient("", mark));
     }
     false
+}
+
+/// A broken request was refused: it is as if it had never been sent.
+pub(crate) fn undone(state: &mut State, open: &Open, id: &Id) {
+    turns::forget(state, open, id);
+    if matches!(open.ask, Ask::Initialize { second: false, .. }) && state.phase == Phase::Asked {
+        state.phase = Phase::Fresh;
+    }
+    let Some(session) = open.session.as_deref().and_then(|id| state.session(id)) else { return };
+    match open.ask {
+        Ask::Load { .. } | Ask::Resume { .. } => load::refused(session, open),
+        Ask::Close => {
+            for turn in session.turns.iter_mut().filter(|turn| turn.closing == Some(open.mark)) {
+                turn.closing = None;
+            }
+        }
+        _ => {}
+    }
 }
 
 /// An array of messages.
@@ -159,7 +216,7 @@ pub(crate) fn batch(state: &mut State, cx: &mut Cx<'_>, frames: &[Frame]) {
             }
             View::Response { id, .. } => {
                 if let Some(open) = state.asked(side.other()).answer(id) {
-                    crate::rules::turns::forget(state, &open, id);
+                    turns::forget(state, &open, id);
                 }
             }
             _ => {}

@@ -5,6 +5,7 @@ use acp_rpc::{Id, Reply};
 use crate::cx::Cx;
 use crate::registry::Side;
 use crate::rule::Rule;
+use crate::rules::envelope;
 use crate::state::{Open, State, Told};
 
 /// The id of a request.
@@ -29,7 +30,7 @@ pub(crate) fn request(state: &mut State, cx: &mut Cx<'_>, id: &Id) {
         .asked(side)
         .open
         .get(id)
-        .filter(|open| !open.lenient)
+        .filter(|open| !open.lenient && !open.broken)
         .map(|open| (open.mark, open.method.clone()));
     if let Some((mark, method)) = reused {
         let message =
@@ -93,7 +94,14 @@ fn null_answer(state: &mut State, cx: &mut Cx<'_>, reply: Reply<'_>) {
         Reply::Result(_) => None,
     };
     if let Some((mark, expected)) = garbage {
-        asker.open.retain(|_, open| !(open.lenient && open.mark == mark));
+        let meant = |open: &Open| (open.lenient || open.broken) && open.mark == mark;
+        let refused: Vec<Id> =
+            asker.open.iter().filter(|(_, open)| meant(open)).map(|(id, _)| id.clone()).collect();
+        let refused: Vec<(Id, Open)> =
+            refused.into_iter().filter_map(|id| asker.open.remove_entry(&id)).collect();
+        for (id, open) in refused {
+            envelope::undone(state, &open, &id);
+        }
         if side == Side::Agent {
             let rule = if expected == -32700 { Rule::ParseErrorCode } else { Rule::InvalidRequestCode };
             cx.saw(rule, side);

@@ -87,8 +87,7 @@ pub(crate) fn answered(state: &mut State, cx: &mut Cx<'_>, open: &Open, answer: 
     let Some(session) = state.session(&id) else { return };
     let created_here = session.mark != open.mark;
     let Answer::Good(result) = answer else {
-        // the session is what it was before
-        session.stage = if created_here { Stage::Live } else { Stage::Closed };
+        refused(session, open);
         return;
     };
     if session.stage == Stage::Loading {
@@ -106,6 +105,12 @@ pub(crate) fn answered(state: &mut State, cx: &mut Cx<'_>, open: &Open, answer: 
     }
     modes::stated(state, cx, &id, result);
     config::stated(state, cx, &id, result, "/result/configOptions");
+}
+
+/// The session is what it was before.
+pub(crate) fn refused(session: &mut Session, open: &Open) {
+    let created_here = session.mark != open.mark;
+    session.stage = if created_here { Stage::Live } else { Stage::Closed };
 }
 
 /// The replay is complete: it must have what was said live on this connection.
