@@ -277,6 +277,7 @@ fn ask(state: &mut State, cx: &mut Cx<'_>, id: &Id, method: &str, params: Json<'
             "authenticate" => handshake::authenticate(state, cx, params),
             "logout" => handshake::logout(state, cx),
             "session/new" => sessions::new(state, cx, params),
+            "session/fork" => Ask::Fork,
             "session/load" => load::load(state, cx, params),
             "session/resume" => load::resume(state, cx, params),
             "session/list" => listing::list(state, cx, params),
@@ -311,6 +312,10 @@ fn response(state: &mut State, cx: &mut Cx<'_>, tape: &mut Tape, id: &Id, reply:
         codes::lenient(state, cx, &open, answer);
         return;
     }
+    if open.shared {
+        shared(state, cx, id, &open, answer);
+        return;
+    }
     if open.broken {
         codes::lenient(state, cx, &open, answer);
         if !answer.is_good() {
@@ -342,11 +347,31 @@ fn response(state: &mut State, cx: &mut Cx<'_>, tape: &mut Tape, id: &Id, reply:
     answered(state, cx, id, &open, answer);
 }
 
+/// The answer to one of several requests of the same id: only what it says by itself is taken.
+fn shared(state: &mut State, cx: &Cx<'_>, id: &Id, open: &Open, answer: Answer<'_>) {
+    turns::forget(state, open, id);
+    if let Some(session) = open.session.as_deref().and_then(|id| state.session(id)) {
+        // the turn may have been another's
+        session.ended = None;
+    }
+    let Answer::Good(result) = answer else { return };
+    if cx.sender() == Side::Client {
+        return;
+    }
+    if state.phase == Phase::Asked {
+        handshake::taken(state, result);
+    }
+    if let Some(id) = result.get_str("sessionId") {
+        state.open_session(&id, cx.mark());
+    }
+}
+
 fn answered(state: &mut State, cx: &mut Cx<'_>, id: &Id, open: &Open, answer: Answer<'_>) {
     match &open.ask {
         Ask::Other | Ask::Initialize { .. } | Ask::Write { .. } => files::answered(state, cx, open, answer),
         Ask::Authenticate { .. } => handshake::authenticated(state, cx, open, answer),
         Ask::New { .. } => sessions::created(state, cx, open, answer),
+        Ask::Fork => sessions::forked(state, cx, answer),
         Ask::Load { .. } | Ask::Resume { .. } => load::answered(state, cx, open, answer),
         Ask::List { .. } => listing::listed(state, cx, open, answer),
         Ask::Delete { .. } => listing::deleted(state, cx, open, answer),

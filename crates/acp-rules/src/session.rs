@@ -32,7 +32,11 @@ pub(crate) enum Stage {
 #[derive(Debug)]
 pub(crate) struct Turn {
     pub(crate) id: Id,
+    /// Counted from 1.
+    pub(crate) number: u64,
     pub(crate) mark: Mark,
+    /// What the user said.
+    pub(crate) said: Said,
     pub(crate) cancel: Option<Mark>,
     /// A permission was pending when the cancel came.
     pub(crate) cancel_with_permission: bool,
@@ -145,6 +149,12 @@ pub(crate) struct Said {
 }
 
 impl Said {
+    /// Adds what the user said in a turn.
+    pub(crate) fn take(&mut self, turn: &Self) {
+        self.add(Voice::User, &turn.user);
+        self.cut |= turn.cut;
+    }
+
     pub(crate) fn add(&mut self, voice: Voice, text: &str) {
         let kept = match voice {
             Voice::User => &mut self.user,
@@ -173,7 +183,7 @@ pub(crate) struct Session {
     pub(crate) tools: HashMap<Box<str>, Tool>,
     tool_order: VecDeque<Box<str>>,
     pub(crate) tools_forgotten: bool,
-    /// The calls of the running turn.
+    /// The calls of the running turns.
     pub(crate) turn_tools: Vec<Box<str>>,
     pub(crate) modes: Option<Modes>,
     pub(crate) settings: Option<Vec<Setting>>,
@@ -243,7 +253,8 @@ impl Session {
     }
 
     pub(crate) fn add_message(&mut self, id: &str, voice: Voice) {
-        if self.messages.insert(id.into(), (voice, self.turn_count)).is_none() {
+        let turn = self.turn_number();
+        if self.messages.insert(id.into(), (voice, turn)).is_none() {
             self.message_order.push_back(id.into());
         }
         if self.message_order.len() > MESSAGES
@@ -252,6 +263,12 @@ impl Session {
             self.messages.remove(&old);
         }
         self.last_message = Some((id.into(), voice));
+    }
+
+    /// The number of the turn that output belongs to; of the last one when none runs.
+    #[inline]
+    pub(crate) fn turn_number(&self) -> u64 {
+        self.turns.first().map_or(self.turn_count, |turn| turn.number)
     }
 
     /// The turn that output belongs to.

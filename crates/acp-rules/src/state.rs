@@ -13,6 +13,8 @@ use crate::session::Session;
 
 /// The most open requests remembered per side.
 const OPEN: usize = 16_384;
+/// The most ids that are open more than once, and the most requests of one of them, remembered per side.
+const SHARED: usize = 256;
 /// The most answered ids remembered per side.
 const ANSWERED: usize = 4_096;
 /// The most sessions remembered.
@@ -55,6 +57,8 @@ pub(crate) struct Open {
     pub(crate) lenient: bool,
     /// Its envelope was broken: it may be served or refused as a whole.
     pub(crate) broken: bool,
+    /// Its id was used for another request at the same time: nobody knows which one an answer is for.
+    pub(crate) shared: bool,
     /// `$/cancel_request` named it.
     pub(crate) cancelled: bool,
     /// It named a session that this connection does not know.
@@ -78,6 +82,7 @@ impl Open {
             bad_params: false,
             lenient: false,
             broken: false,
+            shared: false,
             cancelled: false,
             unknown_session: false,
             early: false,
@@ -92,6 +97,7 @@ pub(crate) enum Ask {
     Initialize { requested: Option<i64>, second: bool, odd_capability: bool },
     Authenticate { offered: bool },
     New { cwd: Box<str>, relative: bool, bad_roots: bool, empty_servers: bool },
+    Fork,
     Load { relative: bool, bad_roots: bool, deleted: bool },
     Resume { deleted: bool },
     List { cwd: Option<Box<str>>, cursor: Option<Box<str>>, odd_cursor: bool },
@@ -99,7 +105,7 @@ pub(crate) enum Ask {
     Delete { again: bool },
     SetMode { mode: Box<str>, known: Option<bool>, in_turn: bool },
     SetOption { id: Box<str>, value: Box<str>, known: Option<bool>, in_turn: bool, boolean: bool },
-    Prompt { content: Content, command: bool, after_cancel: bool, loaded: bool, closed: bool },
+    Prompt { content: Content, command: bool, busy: bool, after_cancel: bool, loaded: bool, closed: bool },
     Permission { tool: Option<Box<str>>, options: Vec<(Box<str>, bool)>, cancelled: bool },
     Read { relative: bool, limit: Option<i64> },
     Write { relative: bool },
@@ -112,6 +118,7 @@ pub(crate) enum Ask {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "one flag per kind of block")]
 pub(crate) struct Content {
+    pub(crate) text: bool,
     pub(crate) link: bool,
     pub(crate) image: bool,
     pub(crate) audio: bool,
@@ -124,6 +131,8 @@ pub(crate) struct Content {
 #[derive(Debug, Default)]
 pub(crate) struct Asked {
     pub(crate) open: HashMap<Id, Open>,
+    /// Requests whose id a later one took while they were open, oldest first.
+    earlier: HashMap<Id, VecDeque<Open>>,
     answered: HashSet<Id>,
     order: VecDeque<Id>,
     /// Some ids were forgotten because there were too many.
@@ -139,7 +148,7 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    pub(crate) fn ask(&mut self, id: Id, open: Open) {
+    pub(crate) fn ask(&mut self, id: Id, mut open: Open) {
         if self.open.len() >= OPEN {
             // the older half goes at once, so that forgetting costs little per request
             self.forgotten = true;
@@ -149,11 +158,20 @@ impl Asked {
             let median = *median;
             self.open.retain(|_, open| open.mark.index > median);
         }
+        if let Some(mut before) = self.open.remove(&id).filter(|before| !before.lenient) {
+            before.shared = true;
+            open.shared = true;
+            if self.earlier.len() < SHARED {
+                let earlier = self.earlier.entry(id.clone()).or_default();
+                earlier.push_back(before);
+                earlier.truncate(SHARED);
+            }
+        }
         self.open.insert(id, open);
     }
 
     pub(crate) fn answer(&mut self, id: &Id) -> Option<Open> {
-        let open = self.open.remove(id)?;
+        let open = self.earliest(id)?;
         if self.answered.insert(id.clone()) {
             self.order.push_back(id.clone());
         }
@@ -164,6 +182,16 @@ impl Asked {
             }
         }
         Some(open)
+    }
+
+    /// The oldest open request of an id.
+    fn earliest(&mut self, id: &Id) -> Option<Open> {
+        let Some(earlier) = self.earlier.get_mut(id) else { return self.open.remove(id) };
+        let open = earlier.pop_front();
+        if earlier.is_empty() {
+            self.earlier.remove(id);
+        }
+        open
     }
 
     pub(crate) fn was_answered(&self, id: &Id) -> bool {

@@ -6,7 +6,7 @@ use crate::judge::Answer;
 use crate::registry::Side;
 use crate::rule::Rule;
 use crate::rules::schema::is_request;
-use crate::state::{Ask, Open, State};
+use crate::state::{Ask, Open, Phase, State};
 
 /// An error message longer than this is no concise sentence.
 const CONCISE: usize = 300;
@@ -138,7 +138,9 @@ fn of_agent(state: &mut State, cx: &mut Cx<'_>, open: &Open, answer: Answer<'_>)
     } else if state.authenticated && &*open.method == "session/new" {
         cx.saw(Rule::AuthStillRequired, side);
     }
-    if open.early && open.method.starts_with("session/") {
+    // who sends initialize and does not wait for its answer is served in order
+    let unanswered = matches!(state.phase, Phase::Fresh | Phase::Asked);
+    if open.early && unanswered && open.method.starts_with("session/") {
         cx.saw(Rule::ServedBeforeInitialize, side);
         if answer.is_good() {
             let message = format!("{} was served although initialize had not been answered", open.method);

@@ -52,6 +52,10 @@ pub(crate) fn prompt(state: &State, cx: &mut Cx<'_>, params: Json<'_>) -> Conten
                 content.link = true;
                 continue;
             }
+            Some("text") => {
+                content.text = true;
+                continue;
+            }
             _ => continue,
         };
         cx.saw(Rule::ContentUnadvertised, side);

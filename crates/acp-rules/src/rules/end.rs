@@ -40,9 +40,12 @@ struct Left {
 
 /// Requests of one side that the other never answered. Gives whether a prompt is among them.
 fn unanswered(state: &mut State, cx: &mut Cx<'_>, asker: Side, ending: Ending, patience: Duration) -> bool {
-    let mut left: Vec<Left> = state.asked[asker as usize]
-        .open
+    let open = &state.asked[asker as usize].open;
+    let turn_runs = open.values().any(|open| &*open.method == "session/prompt");
+    // of requests with the same id nobody knows which are left
+    let mut left: Vec<Left> = open
         .iter()
+        .filter(|(_, open)| !open.shared)
         .map(|(id, open)| Left {
             id: id.clone(),
             mark: open.mark,
@@ -54,7 +57,6 @@ fn unanswered(state: &mut State, cx: &mut Cx<'_>, asker: Side, ending: Ending, p
         })
         .collect();
     left.sort_by_key(|open| open.mark.index);
-    let turn_runs = left.iter().any(|open| &*open.method == "session/prompt");
     let silent = asker.other();
     // a side that was still there could have answered; one whose peer left cannot
     let blamed = match (silent, ending) {

@@ -106,11 +106,8 @@ fn has_odd_capability(params: Json<'_>) -> bool {
 pub(crate) fn answered(state: &mut State, cx: &mut Cx<'_>, open: &Open, answer: Answer<'_>) {
     let Ask::Initialize { requested, second, odd_capability } = open.ask else {
         // the params were bad: take what the answer says, judge nothing
-        if let Answer::Good(result) = answer
-            && let Some(version) = result.get("protocolVersion").and_then(Json::i64)
-        {
-            state.phase = Phase::Agreed(version);
-            state.agent = AgentCaps::read(result);
+        if let Answer::Good(result) = answer {
+            taken(state, result);
         }
         return;
     };
@@ -130,6 +127,14 @@ pub(crate) fn answered(state: &mut State, cx: &mut Cx<'_>, open: &Open, answer: 
                 stated(state, cx, result);
             }
         }
+    }
+}
+
+/// Takes what an answer to initialize says, and judges nothing.
+pub(crate) fn taken(state: &mut State, result: Json<'_>) {
+    if let Some(version) = result.get("protocolVersion").and_then(Json::i64) {
+        state.phase = Phase::Agreed(version);
+        state.agent = AgentCaps::read(result);
     }
 }
 

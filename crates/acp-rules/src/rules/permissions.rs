@@ -44,7 +44,7 @@ pub(crate) fn ask(state: &mut State, cx: &mut Cx<'_>, params: Json<'_>) -> Ask {
                 cx.breach(Rule::ToolNotReported, side, message).at("/params/toolCall/toolCallId");
             }
             // the request itself shows the call to the user
-            let turn = session.turn_count;
+            let turn = session.turn_number();
             let tool = Tool {
                 mark,
                 created: false,
@@ -61,7 +61,9 @@ pub(crate) fn ask(state: &mut State, cx: &mut Cx<'_>, params: Json<'_>) -> Ask {
             turn.output = true;
         }
     }
-    Ask::Permission { tool: tool.map(Into::into), options, cancelled: false }
+    let session = params.get_str("sessionId").and_then(|id| state.session(&id));
+    let cancelled = session.and_then(|session| session.turn()).is_some_and(|turn| turn.cancel.is_some());
+    Ask::Permission { tool: tool.map(Into::into), options, cancelled }
 }
 
 /// The options: id and whether it allows.
@@ -114,9 +116,8 @@ pub(crate) fn answered(state: &mut State, cx: &mut Cx<'_>, open: &Open, answer: 
         cx.saw(Rule::PermissionAfterCancel, side);
         if word.as_deref() != Some("cancelled") {
             let found = word.as_deref().unwrap_or("an error");
-            let message = format!(
-                "the turn was cancelled while this permission was pending, but its answer is {found}"
-            );
+            let message =
+                format!("the turn was cancelled, but the answer to this permission request is {found}");
             cx.breach(Rule::PermissionAfterCancel, side, message).at("/result/outcome").with(open.mark);
         }
     }

@@ -19,7 +19,7 @@ pub(crate) fn update(session: &mut Session, cx: &mut Cx<'_>, update: Json<'_>) {
         return;
     }
     let mark = cx.mark();
-    let turn = session.turn_count;
+    let turn = session.turn_number();
     let mut times = 1;
     cx.saw_id("PLAN-01");
     if let Some(before) = session.plan.as_ref().filter(|plan| plan.sent_in_turn == turn) {
@@ -48,8 +48,8 @@ pub(crate) fn update(session: &mut Session, cx: &mut Cx<'_>, update: Json<'_>) {
 }
 
 /// A plan that was sent once and never again, although the turn went through.
-pub(crate) fn turn_ended(session: &mut Session, cx: &mut Cx<'_>, stop: Option<&str>) {
-    let Some(plan) = session.plan.as_ref().filter(|plan| plan.sent_in_turn == session.turn_count) else {
+pub(crate) fn turn_ended(session: &mut Session, cx: &mut Cx<'_>, turn: u64, stop: Option<&str>) {
+    let Some(plan) = session.plan.as_ref().filter(|plan| plan.sent_in_turn == turn) else {
         return;
     };
     if stop != Some("end_turn") {

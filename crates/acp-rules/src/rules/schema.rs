@@ -1,12 +1,14 @@
 //! Every params and result against the protocol's schema, and which requirement a flaw breaks.
 
+use std::collections::HashSet;
+
 use acp_rpc::Direction;
 
 use crate::cx::Cx;
 use crate::json::Json;
 use crate::registry::{Side, registry};
 use crate::rule::Rule;
-use crate::schema::{Edition, Flaw, Method, What, flaws, is_clean};
+use crate::schema::{Edition, Flaw, Method, ShapeId, What, flaws, is_clean};
 
 /// At most so many flaws of one frame are told.
 const PER_FRAME: usize = 5;
@@ -108,19 +110,20 @@ fn unstable_method(cx: &mut Cx<'_>, subject: Subject<'_>, found: &[Flaw]) -> Ver
 fn report(cx: &mut Cx<'_>, subject: Subject<'_>, value: Json<'_>, found: &[Flaw]) -> Verdict {
     let side = cx.sender();
     let unstable = subject.edition.unstable();
-    let in_unstable: Option<Vec<Flaw>> =
+    let in_unstable: Option<HashSet<String>> =
         unstable.schema().method(subject.asked, subject.method).and_then(|method| match subject.part {
-            Part::Params => Some(flaws(&unstable.schema().shapes, method.params, value)),
-            Part::Result => method.result.map(|id| flaws(&unstable.schema().shapes, id, value)),
+            Part::Params => Some(pointers(unstable, method.params, value)),
+            Part::Result => method.result.map(|id| pointers(unstable, id, value)),
         });
+    let known = |flaw: &Flaw| in_unstable.as_ref().is_some_and(|list| !list.contains(&flaw.pointer));
+    // what breaks the schema is told before what is only new to it
+    let (bad, odd): (Vec<&Flaw>, Vec<&Flaw>) =
+        found.iter().partition(|flaw| flaw.what != What::Unknown && !known(flaw));
     let variant = variant(subject, value).unwrap_or_default();
-    let mut verdict = Verdict::Good;
-    for flaw in found.iter().take(PER_FRAME) {
-        let known =
-            in_unstable.as_ref().is_some_and(|list| !list.iter().any(|other| other.pointer == flaw.pointer));
+    for flaw in bad.iter().chain(&odd).take(PER_FRAME) {
         let pointer = format!("{}{}", subject.part.pointer(), flaw.pointer);
         let message = format!("{}{}: {}{}", subject.method, of(&variant), at(&flaw.pointer), flaw.message);
-        if known {
+        if known(flaw) {
             cx.breach(Rule::Unstable, side, message.replace("is not part of the protocol", "is unstable"))
                 .at(pointer);
             continue;
@@ -129,13 +132,17 @@ fn report(cx: &mut Cx<'_>, subject: Subject<'_>, value: Json<'_>, found: &[Flaw]
             unknown_field(cx, subject, flaw, &variant, message, pointer);
             continue;
         }
-        verdict = Verdict::Bad;
         let id = requirement(side, subject, &variant, &flaw.pointer, flaw.what);
         let also: &'static [&'static str] =
             if variant == "available_commands_update" { &["CMD-01"] } else { &[] };
         cx.breach(Rule::Schema, side, message).names(id).also(also).at(pointer);
     }
-    verdict
+    if bad.is_empty() { Verdict::Good } else { Verdict::Bad }
+}
+
+/// Where a value is not as the schema says.
+fn pointers(edition: Edition, shape: ShapeId, value: Json<'_>) -> HashSet<String> {
+    flaws(&edition.schema().shapes, shape, value).into_iter().map(|flaw| flaw.pointer).collect()
 }
 
 fn unknown_field(

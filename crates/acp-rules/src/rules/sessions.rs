@@ -100,6 +100,18 @@ pub(crate) fn created(state: &mut State, cx: &mut Cx<'_>, open: &Open, answer: A
     if *empty_servers {
         cx.saw_id("MCP-07");
     }
+    opened(state, cx, result, Some(cwd.clone()));
+}
+
+/// The answer to session/fork.
+pub(crate) fn forked(state: &mut State, cx: &mut Cx<'_>, answer: Answer<'_>) {
+    if let Answer::Good(result) = answer {
+        opened(state, cx, result, None);
+    }
+}
+
+/// A session that the agent made.
+fn opened(state: &mut State, cx: &mut Cx<'_>, result: Json<'_>, cwd: Option<Box<str>>) {
     let Some(id) = result.get_str("sessionId") else { return };
     cx.saw(Rule::SessionIdTwice, Side::Agent);
     if id.is_empty() {
@@ -112,7 +124,7 @@ pub(crate) fn created(state: &mut State, cx: &mut Cx<'_>, open: &Open, answer: A
     }
     let mark = cx.mark();
     let session = state.open_session(&id, mark);
-    session.cwd = Some(cwd.clone());
+    session.cwd = cwd;
     modes::stated(state, cx, &id, result);
     config::stated(state, cx, &id, result, "/result/configOptions");
 }
@@ -146,9 +158,12 @@ pub(crate) fn accepted(
 /// Whether a request's session exists; the asker is to blame when it does not.
 pub(crate) fn known(state: &mut State, cx: &mut Cx<'_>, open: &mut Open) {
     let Some(id) = open.session.clone() else { return };
-    let creates =
-        matches!(&*open.method, "session/load" | "session/resume" | "session/delete" | "session/close");
-    if creates || state.sessions_forgotten || open.early {
+    // these are for sessions that need not be open here
+    let anywhere = matches!(
+        &*open.method,
+        "session/load" | "session/resume" | "session/fork" | "session/delete" | "session/close"
+    );
+    if anywhere || state.sessions_forgotten || open.early {
         return;
     }
     if let Some(session) = state.session(&id) {

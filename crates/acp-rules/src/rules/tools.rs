@@ -21,7 +21,7 @@ pub(crate) fn create(state: &mut State, cx: &mut Cx<'_>, place: usize, update: J
     let name: Option<Box<str>> = update.some("name").and_then(Json::str).map(Into::into);
     let session = &mut state.sessions_mut()[place];
     let replaying = session.stage == Stage::Loading;
-    let turn = session.turn_count;
+    let turn = session.turn_number();
     if let Some(tool) = session.tools.get_mut(&*id) {
         if tool.created && !tool.replayed && !replaying {
             let message = format!("the tool call {id:?} was created before");
@@ -70,7 +70,7 @@ pub(crate) fn update(state: &mut State, cx: &mut Cx<'_>, place: usize, update: J
     cx.saw(Rule::ToolUpdateFirst, side);
     let status = status(update);
     let session = &mut state.sessions_mut()[place];
-    let turn = session.turn_count;
+    let turn = session.turn_number();
     let replaying = session.stage == Stage::Loading;
     if let Some(tool) = session.tools.get_mut(&*id) {
         if let Some(status) = status {
@@ -254,14 +254,16 @@ pub(crate) fn turn_ended(
     caps: ClientCaps,
 ) {
     let side = Side::Agent;
-    let this_turn = session.turn_count;
     let mut had_tools = false;
     let mut open: Vec<(Box<str>, crate::cx::Mark, Status, Permission)> = Vec::new();
     for id in std::mem::take(&mut session.turn_tools) {
-        let Some(tool) = session.tools.get(&id).filter(|tool| tool.turn == this_turn && !tool.replayed)
-        else {
+        let Some(tool) = session.tools.get(&id).filter(|tool| !tool.replayed) else { continue };
+        if tool.turn != turn.number {
+            if session.turns.iter().any(|other| other.number == tool.turn) {
+                session.turn_tools.push(id);
+            }
             continue;
-        };
+        }
         had_tools = true;
         if !tool.status.is_final() {
             let (mark, status, permission) = (tool.mark, tool.status, tool.permission);

@@ -10,7 +10,7 @@ use crate::judge::Answer;
 use crate::registry::Side;
 use crate::rule::Rule;
 use crate::rules::{content, plans, tools};
-use crate::session::{Ended, Permission, Session, Stage, Turn, Voice};
+use crate::session::{Ended, Permission, Said, Session, Stage, Turn, Voice};
 use crate::state::{Ask, Content, Open, State, since};
 
 /// An answer this long after a cancel did not cross it on the way.
@@ -21,7 +21,14 @@ pub(crate) fn prompt(state: &mut State, cx: &mut Cx<'_>, id: &Id, params: Json<'
     let content = content::prompt(state, cx, params);
     let queues = state.agent.queues;
     let mark = cx.mark();
-    let mut ask = Ask::Prompt { content, command: false, after_cancel: false, loaded: false, closed: false };
+    let mut ask = Ask::Prompt {
+        content,
+        command: false,
+        busy: false,
+        after_cancel: false,
+        loaded: false,
+        closed: false,
+    };
     let Some(session) = params.get_str("sessionId").and_then(|id| state.session(&id)) else { return ask };
     cx.saw(Rule::SessionUnknown, Side::Client);
     cx.saw(Rule::PromptsAtOnce, Side::Client);
@@ -37,28 +44,32 @@ pub(crate) fn prompt(state: &mut State, cx: &mut Cx<'_>, id: &Id, params: Json<'
         .as_deref()
         .and_then(|text| text.strip_prefix('/'))
         .and_then(|text| text.split_whitespace().next());
+    let mut said = Said::default();
     for block in params.get("prompt").into_iter().flat_map(Json::items) {
         if let Some(text) = block.get_str("text") {
-            session.live.add(Voice::User, &text);
+            said.add(Voice::User, &text);
         }
     }
     ask = Ask::Prompt {
         content,
         command: command.is_some_and(|name| session.commands.iter().any(|known| **known == *name)),
+        busy: !queues && !session.turns.is_empty(),
         after_cancel: session.ended.is_some_and(|ended| ended.cancelled) && session.turns.is_empty(),
         loaded: session.loaded,
         closed: session.stage == Stage::Closed,
     };
-    begin(session, id, mark);
+    begin(session, id, mark, said);
     ask
 }
 
-fn begin(session: &mut Session, id: &Id, mark: crate::cx::Mark) {
+fn begin(session: &mut Session, id: &Id, mark: crate::cx::Mark, said: Said) {
     session.turn_count += 1;
     if session.turns.len() < 64 {
         session.turns.push(Turn {
             id: id.clone(),
+            number: session.turn_count,
             mark,
+            said,
             cancel: None,
             cancel_with_permission: false,
             after_cancel: 0,
@@ -75,7 +86,7 @@ pub(crate) fn bad_prompt(state: &mut State, cx: &mut Cx<'_>, open: &Open, id: &I
     if &*open.method == "session/prompt"
         && let Some(session) = open.session.as_deref().and_then(|id| state.session(id))
     {
-        begin(session, id, mark);
+        begin(session, id, mark, Said::default());
     }
 }
 
@@ -152,13 +163,16 @@ pub(crate) fn cancel_request(state: &mut State, cx: &mut Cx<'_>, params: Option<
 
 /// The answer to session/prompt.
 pub(crate) fn ended(state: &mut State, cx: &mut Cx<'_>, id: &Id, open: &Open, answer: Answer<'_>) {
-    let Ask::Prompt { content, command, after_cancel, loaded, closed } = open.ask else { return };
+    let Ask::Prompt { content, command, busy, after_cancel, loaded, closed } = open.ask else { return };
     let last_cancel = state.last_cancel.clone();
     let caps = state.client;
     let Some(name) = open.session.clone() else { return };
     let Some(session) = state.session(&name) else { return };
     let Some(place) = session.turns.iter().position(|turn| turn.id == *id) else { return };
     let turn = session.turns.remove(place);
+    if answer.is_good() {
+        session.live.take(&turn.said);
+    }
     let stop = match answer {
         Answer::Good(result) => result.get_str("stopReason").map(std::borrow::Cow::into_owned),
         Answer::Bad(_) => None,
@@ -170,7 +184,10 @@ pub(crate) fn ended(state: &mut State, cx: &mut Cx<'_>, id: &Id, open: &Open, an
         closed_answers(cx, open, answer);
         return;
     }
-    refused(cx, open, answer, content, command, &turn);
+    // a prompt during a turn may be refused
+    if !busy {
+        refused(cx, open, answer, content, command, &turn);
+    }
     if let Some(cancel) = turn.cancel {
         after(cx, open, answer, stop, &turn, cancel);
     } else if stop == Some("cancelled") {
@@ -191,7 +208,7 @@ pub(crate) fn ended(state: &mut State, cx: &mut Cx<'_>, id: &Id, open: &Open, an
             cx.breach(Rule::NoPromptAfterCancel, Side::Agent, message).with(open.mark);
         }
     }
-    if loaded {
+    if loaded && !busy {
         cx.saw(Rule::LoadedSessionRefuses, Side::Agent);
         if matches!(answer.code(), Some(-32601 | -32602 | -32002)) {
             let message = "a prompt in a loaded session was refused";
@@ -216,18 +233,21 @@ pub(crate) fn ended(state: &mut State, cx: &mut Cx<'_>, id: &Id, open: &Open, an
         }
     }
     if !cancelled {
-        permission_left_open(session, cx, open);
+        permission_left_open(session, cx, open, turn.number);
     }
     tools::turn_ended(session, cx, &turn, cancelled || stop.is_none(), caps);
-    plans::turn_ended(session, cx, stop);
+    plans::turn_ended(session, cx, turn.number, stop);
 }
 
 /// An agent that ends its turn without the outcome of its own question did not wait for it.
-fn permission_left_open(session: &Session, cx: &mut Cx<'_>, open: &Open) {
+fn permission_left_open(session: &Session, cx: &mut Cx<'_>, open: &Open, turn: u64) {
     let mut waiting: Vec<&str> = session
         .turn_tools
         .iter()
-        .filter(|id| session.tools.get(*id).is_some_and(|tool| tool.permission == Permission::Pending))
+        .filter(|id| {
+            let tool = session.tools.get(*id);
+            tool.is_some_and(|tool| tool.turn == turn && tool.permission == Permission::Pending)
+        })
         .map(AsRef::as_ref)
         .collect();
     waiting.sort_unstable();
@@ -255,7 +275,7 @@ fn refused(cx: &mut Cx<'_>, open: &Open, answer: Answer<'_>, content: Content, c
         (content.audio, "CNT-04", "audio"),
         (content.embedded, "CNT-05", "resource"),
     ];
-    if !content.other && optional.iter().all(|(there, _, _)| !there) {
+    if (content.text || content.link) && !content.other && optional.iter().all(|(there, _, _)| !there) {
         let id = if content.link { "CNT-02" } else { "CNT-01" };
         cx.saw_id(id);
         if invalid && !open.unknown_session && !turn.output {
@@ -292,6 +312,10 @@ fn after(
     cancel: crate::cx::Mark,
 ) {
     let side = Side::Agent;
+    if open.cancelled && answer.code() == Some(-32800) {
+        // $/cancel_request named the prompt as well, and this is the answer to that
+        return;
+    }
     if turn.cancel_with_permission {
         cx.saw(Rule::CancelPermission, side);
         if stop != Some("cancelled") {
@@ -303,7 +327,9 @@ fn after(
             return;
         }
     }
-    let raced = turn.after_cancel == 0 && since(cancel, cx.at) < RACE;
+    // what came at once may have been on its way, with some last updates
+    let doubtful = since(cancel, cx.at) < RACE && turn.after_cancel < 3;
+    let raced = doubtful && turn.after_cancel == 0;
     match (answer, stop) {
         (_, Some("cancelled")) => {
             cx.saw(Rule::CancelIgnored, side);
@@ -313,19 +339,22 @@ fn after(
         (Answer::Bad(code), _) => {
             cx.saw(Rule::CancelAsError, side);
             if !raced || code == Some(-32800) {
+                let of_cancel = code == Some(-32800);
                 let code = code.map_or_else(String::new, |code| format!(" {code}"));
                 let message =
                     format!("the turn was cancelled by session/cancel, and answered with error{code}");
-                let also: &'static [&'static str] = if code == " -32800" { &["RPC-16"] } else { &[] };
-                cx.breach(Rule::CancelAsError, side, message).also(also).with(open.mark).with(cancel);
+                let also: &'static [&'static str] = if of_cancel { &["RPC-16"] } else { &[] };
+                let breach = cx.breach(Rule::CancelAsError, side, message).also(also);
+                let breach = breach.with(open.mark).with(cancel);
+                if doubtful && !of_cancel {
+                    breach.warn();
+                }
             }
         }
         (Answer::Good(_), Some(stop)) if !raced => {
             let message = format!("the turn was cancelled, but ended with stopReason {stop}");
-            let doubtful = since(cancel, cx.at) < RACE && turn.after_cancel < 3;
             let breach = cx.breach(Rule::CancelIgnored, side, message).at("/result/stopReason");
             let breach = breach.with(open.mark).with(cancel);
-            // what came at once may have been on its way, with some last updates
             if doubtful {
                 breach.warn();
             }

@@ -270,7 +270,7 @@ fn message_id(session: &mut Session, cx: &mut Cx<'_>, id: &str, voice: Voice) {
     }
     let known = session.messages.get(id).copied();
     if let Some((other, turn)) = known {
-        let later = turn != session.turn_count;
+        let later = turn != session.turn_number();
         if other != voice || later {
             let message = match later {
                 true => format!("the messageId {id:?} was used in an earlier turn"),
