@@ -23,7 +23,8 @@ pub fn target(name: &str, settings: Option<&Path>, dialect: Dialect) -> anyhow::
         let own = std::env::current_exe().context("cannot find the program's own file")?;
         // Under the name of one command, the program has to be told that another one is meant.
         let plain = own.file_name().is_none_or(|file| file != "acp").then(|| crate::PLAIN.to_owned());
-        return Ok(Target::start(name, own.display().to_string(), plain.into_iter().chain(args)));
+        let args = plain.into_iter().chain(args);
+        return Ok(Target { dialect, ..Target::start(name, own.display().to_string(), args) });
     }
     if settings.is_none()
         && let Ok(profile) = Catalogue::built_in().find(name)
