@@ -42,10 +42,10 @@ struct Left {
 fn unanswered(state: &mut State, cx: &mut Cx<'_>, asker: Side, ending: Ending, patience: Duration) -> bool {
     let open = &state.asked[asker as usize].open;
     let turn_runs = open.values().any(|open| &*open.method == "session/prompt");
-    // of requests with the same id nobody knows which are left
+    // of requests with the same id nobody knows which are left, and what asks for nothing may be answered or not
     let mut left: Vec<Left> = open
         .iter()
-        .filter(|(_, open)| !open.shared)
+        .filter(|(_, open)| !(open.shared || open.lenient && open.method.is_empty()))
         .map(|(id, open)| Left {
             id: id.clone(),
             mark: open.mark,
