@@ -190,9 +190,10 @@ pub(crate) fn built_in_args(name: &str, dialect: Dialect, state: &str) -> Option
         dialect.as_str().clone_into(spoken);
     }
     args.extend(["--state-dir".to_owned(), state.to_owned()]);
-    if name == "mock" && matches!(dialect, Dialect::V2025_1 | Dialect::Probe) {
+    if matches!(dialect, Dialect::V2025_1 | Dialect::Probe) {
         // Their clients cannot be asked, and a runner wants to see what the agent does when it may.
-        args.extend(["--unasked", "allow"].map(str::to_owned));
+        let may = if name == "mock" { ["--unasked", "allow"] } else { ["--allow", "Bash"] };
+        args.extend(may.map(str::to_owned));
     }
     Some(args)
 }

@@ -97,8 +97,14 @@ pub(super) fn stream(
 ) -> Response {
     let (to, from) = mpsc::channel::<std::io::Result<Bytes>>(64);
     tokio::spawn(perform(inner, number, writer, play, framing, to));
-    let pieces =
-        futures_util::stream::unfold(from, |mut from| async { from.recv().await.map(|piece| (piece, from)) });
+    let pieces = futures_util::stream::unfold(from, |mut from| async {
+        let piece = from.recv().await?;
+        if piece.is_err() {
+            // The server sends what it has when there is nothing to do; a cut at once would take that along.
+            tokio::task::yield_now().await;
+        }
+        Some((piece, from))
+    });
     let kind = if framing == Framing::Array { "application/json" } else { "text/event-stream" };
     let mut response = Response::new(Body::from_stream(pieces));
     response.headers_mut().insert(header::CONTENT_TYPE, http::HeaderValue::from_static(kind));
