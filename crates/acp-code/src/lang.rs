@@ -47,6 +47,14 @@ pub(crate) fn named(name: &str) -> Result<SupportLang, CodeError> {
     })
 }
 
+/// Whether this is text or data rather than code.
+pub(crate) fn is_text(language: SupportLang) -> bool {
+    matches!(
+        language,
+        SupportLang::Css | SupportLang::Html | SupportLang::Json | SupportLang::Markdown | SupportLang::Yaml
+    )
+}
+
 /// The languages that `host` may carry inside it (script and style in HTML).
 pub(crate) fn carried_by(host: SupportLang) -> Vec<SupportLang> {
     let mut found: Vec<SupportLang> = Vec::new();

@@ -106,6 +106,11 @@ fn query_and_extract_work_on_the_command_line() {
     let (exit, out, _) = said(&code(folder.path(), &["query", "unwrap("]));
     assert_eq!(exit, Some(1), "{out}");
     assert!(out.contains("note: cannot read the pattern as Rust at line 1, column"), "{out}");
+    fs::write(folder.path().join("more.md"), "Call unwrap( there.\n").expect("a file");
+    let (_, out, _) = said(&code(folder.path(), &["query", "unwrap("]));
+    assert!(out.contains("note: cannot read the pattern as Rust at line 1, column"), "{out}");
+    let (_, out, _) = said(&code(folder.path(), &["query", "pub fn add($$$A) -> i32 { $$$B }"]));
+    assert!(!out.contains("note:") && out.contains("1 match"), "{out}");
     let (exit, out, _) = said(&code(folder.path(), &["extract", "src/lib.rs#add", "--format", "markdown"]));
     assert_eq!(exit, Some(0));
     assert!(

@@ -39,6 +39,9 @@ pub(crate) fn run(request: &Request, scope: &Scope, stop: &Stop) -> Result<Resul
     let mut notices = report.notices;
     if all.found.is_empty() {
         notices.extend(plan.flaw(&all.seen, request)?);
+    } else if all.found.iter().all(|hit| lang::named(&hit.language).is_ok_and(lang::is_text)) {
+        // Almost anything is found in a text; was it meant?
+        notices.extend(plan.flaw(&all.seen, request).ok().flatten());
     }
     all.trim(request.max_results);
     let total = all.total;
