@@ -48,6 +48,8 @@ pub(crate) struct Test<'a> {
     mind: Option<Mind>,
     watch: Option<Watch>,
     began: Instant,
+    /// When the interpreter was last told of something that came.
+    last: Instant,
     /// Time spent waiting, by whom for.
     cost: Cost,
     wire: Option<Wire>,
@@ -86,6 +88,7 @@ impl<'a> Test<'a> {
             mind,
             watch,
             began: Instant::now(),
+            last: Instant::now(),
             cost: Cost::default(),
             wire: None,
             providers: None,
@@ -117,6 +120,7 @@ impl<'a> Test<'a> {
         self.connection += 1;
         self.output_ended = false;
         self.exit = None;
+        self.last = Instant::now();
         self.run.handle(self.began.elapsed(), Event::Started);
         Ok(())
     }
@@ -271,11 +275,18 @@ impl<'a> Test<'a> {
                 }
             }
         };
-        let took = millis(from.elapsed());
+        let until = match &came {
+            Came::Line(Some(arrival)) => arrival.at,
+            _ => Instant::now(),
+        };
+        // What a test waits for is counted from when it began to, which is when the last thing happened.
         match came {
-            Came::Time | Came::Pause => self.cost.waits_ms += took,
-            _ => self.cost.agent_ms += took,
+            Came::Time | Came::Pause => {
+                self.cost.waits_ms += millis(until.saturating_duration_since(self.last));
+            }
+            _ => self.cost.agent_ms += millis(until.saturating_duration_since(from)),
         }
+        self.last = until;
         self.take(came);
         self.notice_trouble();
     }

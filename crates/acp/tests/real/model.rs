@@ -126,8 +126,7 @@ fn results_say_whose_time_the_tests_took() {
     let (_, results) = results(acp().args(["comply", &file, "--command", &agent("good")]));
     let cost = &results["agents"][0]["cost"];
     let part = |name: &str| cost[name].as_f64().unwrap_or(-1.0);
-    // The clock of the run and that of the wait are not read in the same instant.
-    assert!(part("agentMs") > 0.0 && part("waitsMs") >= 290.0 && part("runnerMs") > 0.0, "{cost}");
+    assert!(part("agentMs") > 0.0 && part("waitsMs") >= 300.0 && part("runnerMs") > 0.0, "{cost}");
     let isolation = &results["agents"][0]["isolation"];
     assert_eq!(isolation["own"], json!(["home", "temporary folder", "process group"]), "{isolation}");
 }
