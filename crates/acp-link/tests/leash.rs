@@ -6,8 +6,9 @@ mod common;
 use std::io::{BufRead, BufReader, Lines, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
 
-use common::{assert_gone, probe, runs};
+use common::{LONG, assert_gone, probe, runs};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 struct Holder {
@@ -38,14 +39,25 @@ impl Holder {
         number(&self.line("free"))
     }
 
-    /// The process that holds the other end of its leash.
+    /// The process that holds the other end of its leash. Its command line is to be seen a moment after it was started.
     fn guard(&self) -> u32 {
+        let deadline = Instant::now() + LONG;
+        loop {
+            if let Some(guard) = self.find_guard() {
+                return guard;
+            }
+            assert!(Instant::now() < deadline, "there is no leash");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn find_guard(&self) -> Option<u32> {
         let holder = self.process.id();
         let children = std::fs::read_to_string(format!("/proc/{holder}/task/{holder}/children")).unwrap();
         let is_guard = |pid: &u32| {
             std::fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|it| it.contains("__leash"))
         };
-        children.split_whitespace().map(|pid| pid.parse().unwrap()).find(is_guard).unwrap()
+        children.split_whitespace().map(|pid| pid.parse().unwrap()).find(is_guard)
     }
 
     fn end(&mut self, signal: Signal) {
