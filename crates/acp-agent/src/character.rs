@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use acp_dialect::Dialect;
 use acp_host::real_path;
-use acp_policy::{Policy, ToolPatterns};
+use acp_policy::{Action, Policy, Request, Rules, Stage, ToolKind, ToolPatterns, Verdict};
 use acp_script::agent::{AgentConfig, Auth, ConfigOption, Fence, Login, Mode, Persona, SlashCommand};
 use serde_json::{Value, json};
 
@@ -48,13 +48,24 @@ pub(crate) fn config(settings: &Settings, provider: Option<&dyn Provider>) -> Ag
     }
 }
 
-/// Tools that the flags alone allow where a client cannot be asked for permission.
+/// Tools that need no permission where a client cannot be asked for it: there the flags give it, for what the policy does
+/// not forbid.
 pub(crate) fn unasked(settings: &Settings) -> ToolPatterns {
-    let edits: &[&str] = if settings.allow_edit { &["Edit", "Write"] } else { &[] };
-    let servers: &[&str] = if settings.enable_mcp { &["mcp__*"] } else { &[] };
-    let by_flag = edits.iter().chain(servers).map(|name| (*name).to_owned());
+    let flags = [
+        (settings.allow_edit, ToolKind::Edit, "Edit"),
+        (settings.allow_edit, ToolKind::Edit, "Write"),
+        (settings.enable_mcp, ToolKind::Other, "mcp__*"),
+    ];
+    let given = |(flag, kind, _): &(bool, ToolKind, &str)| *flag && !forbids(settings.policy, *kind);
+    let by_flag = flags.into_iter().filter(given).map(|(_, _, name)| name.to_owned());
     let all = settings.allow.iter().map(ToString::to_string).chain(by_flag);
     ToolPatterns::parse(all).unwrap_or_else(|_| settings.allow.clone())
+}
+
+fn forbids(policy: Policy, kind: ToolKind) -> bool {
+    let (stage, action) = (Stage::Permission, Action::Unknown);
+    let request = Request { stage, kind, tool: None, action, root: None };
+    Rules::of(policy).decide(&request).verdict == Verdict::Deny
 }
 
 /// What is denied, where a file that one tool may not use is a file that no tool of its kind may use: what it holds would
@@ -225,4 +236,24 @@ fn tool_names(settings: &Settings) -> Vec<Value> {
         tools.push(json!({ "name": "delegate", "kind": "execute" }));
     }
     tools
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_give_leave_only_for_what_the_policy_does_not_forbid() {
+        let (edits, all) = (["Edit", "Write"].as_slice(), ["Edit", "Write", "mcp__*"].as_slice());
+        for policy in Policy::ALL {
+            let expected = match policy {
+                Policy::None | Policy::Read | Policy::Plan => &[],
+                Policy::Write => edits,
+                _ => all,
+            };
+            let given =
+                unasked(&Settings { policy, allow_edit: true, enable_mcp: true, ..Settings::default() });
+            assert_eq!(given.iter().map(ToString::to_string).collect::<Vec<_>>(), expected, "{policy}");
+        }
+    }
 }

@@ -255,15 +255,14 @@ impl Conversation {
         if !self.agent.signed_in() {
             return self.held.push_back(Held::Frame(wish.refused("authentication required")));
         }
-        if wish.writes() && !self.shared.settings.allow_edit {
-            let reason = "this agent runs without leave to edit files; start it with --allow-edit";
-            return self.held.push_back(Held::Frame(wish.refused(reason)));
+        let (root, settings) = (self.shared.work_dir.clone(), &self.shared.settings);
+        if let Some(reason) = wish.forbidden(&root, settings) {
+            return self.held.push_back(Held::Frame(wish.refused(&reason)));
         }
         if wish.writes() && self.agent.planning_anywhere() {
             return self.held.push_back(Held::Frame(wish.refused("nothing is changed while PLANNING")));
         }
-        let events = self.events.clone();
-        let (root, deny) = (self.shared.work_dir.clone(), self.shared.settings.deny.clone());
+        let (events, deny) = (self.events.clone(), settings.deny.clone());
         tokio::spawn(async move {
             let _ = events.send(Event::Say(wish.grant(root, deny).await));
         });

@@ -5,10 +5,13 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use acp_host::{Roots, real_path};
-use acp_policy::ToolPatterns;
+use acp_policy::{Action, Request, Rules, Stage, ToolKind, ToolPatterns, Verdict};
 use acp_rpc::{Frame, Id, RpcError, View};
 use acp_script::agent::Fence;
 use serde_json::{Value, json};
+
+use crate::character::unasked;
+use crate::server::Settings;
 
 /// Operation not permitted.
 const DENIED: i64 = -32003;
@@ -48,6 +51,29 @@ impl FileWish {
     /// Whether it wants to change a file.
     pub(crate) fn writes(&self) -> bool {
         self.content.is_some()
+    }
+
+    /// Why the agent was not started to do this for a client, by the rules that hold for its own tools.
+    pub(crate) fn forbidden(&self, root: &Path, settings: &Settings) -> Option<String> {
+        if self.writes() && !settings.allow_edit {
+            return Some(
+                "this agent runs without leave to edit files; start it with --allow-edit".to_owned(),
+            );
+        }
+        let (kind, tool) = match self.writes() {
+            false => (ToolKind::Read, "read_file"),
+            true => (ToolKind::Edit, "write_file"),
+        };
+        let (path, root) = (root.join(&self.path), root.to_string_lossy());
+        let rules = Rules { policy: settings.policy, allow: unasked(settings), deny: settings.deny.clone() };
+        let decision = rules.decide(&Request {
+            stage: Stage::Access,
+            kind,
+            tool: Some(tool),
+            action: Action::Path(&path.to_string_lossy()),
+            root: Some(&root),
+        });
+        (decision.verdict != Verdict::Allow).then_some(decision.reason)
     }
 
     /// No, for this reason.

@@ -170,6 +170,45 @@ async fn a_policy_that_forbids_is_not_lifted_by_a_client() {
 }
 
 #[tokio::test]
+async fn a_policy_that_forbids_holds_in_every_form() {
+    let place = Place::new();
+    let forms = [
+        ("v1", json!({ "protocolVersion": 1, "clientCapabilities": {} })),
+        ("go", json!({ "protocolVersion": 1, "clientCapabilities": {} })),
+        ("delta", json!({ "protocolVersion": "2025-01-01" })),
+        ("probe", json!({ "protocolVersion": "1" })),
+        (
+            "2025.1",
+            json!({ "protocol_version": "2025.1", "working_directory": place.work(), "capabilities": {} }),
+        ),
+    ];
+    for policy in [Policy::None, Policy::Read, Policy::Plan, Policy::Write] {
+        for (form, init) in &forms {
+            let speak = acp_dialect::Speak::Only(form.parse().expect("a form"));
+            let server =
+                server(acp_agent::Settings { policy, speak, state: State::Memory, ..place.settings() });
+            let mut talk = Talk::with(&server);
+            talk.ask("initialize", init).await;
+            let (cwd, wish) = (place.work(), "Create a file named made.txt");
+            let begin = json!({ "cwd": cwd, "workDir": cwd, "session_id": "mine", "mcpServers": [] });
+            let is_probe = *form == "probe";
+            let new = talk.ask(if is_probe { "newSession" } else { "session/new" }, &begin).await;
+            let session = new["result"]["sessionId"].as_str().unwrap_or("mine");
+            let content = json!([{ "type": "text", "text": wish }]);
+            let prompt = json!({
+                "sessionId": session, "session_id": session, "message": wish, "prompt": content, "content": content,
+            });
+            let done = talk.ask(if is_probe { "prompt" } else { "session/prompt" }, &prompt).await;
+            let made = place.read("made.txt").is_some();
+            assert_eq!(made, policy == Policy::Write, "{form} with --policy {policy}: {done}");
+            if made {
+                std::fs::remove_file(place.work().join("made.txt")).expect("it is there");
+            }
+        }
+    }
+}
+
+#[tokio::test]
 async fn where_nobody_can_be_asked_only_the_start_gives_leave_for_everything() {
     let place = Place::new();
     for (policy, runs) in [(Policy::Default, false), (Policy::Yolo, true)] {

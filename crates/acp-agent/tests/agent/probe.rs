@@ -1,6 +1,7 @@
 //! The form of `newSession` and `messageChunk`, exactly.
 
-use acp_agent::Settings;
+use acp_agent::{Settings, State};
+use acp_policy::Policy;
 use serde_json::{Value, json};
 
 use crate::desk::{Place, Talk, server};
@@ -180,6 +181,38 @@ async fn files_that_are_denied_are_not_given_to_the_client_either() {
     assert_eq!((&denied["error"]["code"], place.read("kept/a.txt")), (&json!(-32003), None), "{denied}");
     let read = talk.ask("readTextFile", &json!({ "path": "notes.txt" })).await;
     assert_eq!(read["result"]["content"], "rosemary\nthyme\n");
+}
+
+#[tokio::test]
+async fn files_are_the_clients_as_far_as_the_policy_goes() {
+    let place = Place::new();
+    let allow = acp_policy::ToolPatterns::parse(["Edit(open/**)"]).expect("a pattern");
+    for (policy, reads, writes) in [
+        (Policy::None, false, false),
+        (Policy::Read, true, false),
+        (Policy::Plan, true, false),
+        (Policy::Write, true, true),
+        (Policy::Default, true, true),
+    ] {
+        let (state, allow) = (State::Memory, allow.clone());
+        let server = server(Settings { policy, state, allow, ..place.settings() });
+        let mut talk = Talk::with(&server);
+        talk.ask("initialize", &json!({ "protocolVersion": "1" })).await;
+        let read = talk.ask("readTextFile", &json!({ "path": "notes.txt" })).await;
+        assert_eq!(read.get("result").is_some(), reads, "{policy}: {read}");
+        for (path, may) in [("a.txt", writes), ("open/a.txt", policy != Policy::Plan)] {
+            let write = talk.ask("writeTextFile", &json!({ "path": path, "content": "x" })).await;
+            assert_eq!(
+                (write.get("result").is_some(), place.read(path).is_some()),
+                (may, may),
+                "{policy}: {write}"
+            );
+            assert!(may || write["error"]["code"] == -32003, "{policy}: {write}");
+            if may {
+                std::fs::remove_file(place.work().join(path)).expect("it is there");
+            }
+        }
+    }
 }
 
 #[tokio::test]
