@@ -1,8 +1,8 @@
 //! The conversation as a model is told it: from the updates that the client saw.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 
-use acp_script::agent::{Question, Round, Seal};
+use acp_script::agent::{Question, Round, Seal, refused};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
@@ -85,7 +85,7 @@ fn system(question: &Question) -> String {
 
 fn messages(question: &Question) -> Vec<Message> {
     let mut told = Telling::default();
-    let refused = refused(question);
+    let refused = refused(&question.rounds, &question.history);
     let mut rounds = question.rounds.iter().peekable();
     for (at, entry) in question.history.iter().enumerate() {
         told.seals_before(at);
@@ -99,21 +99,6 @@ fn messages(question: &Question) -> Vec<Message> {
     }
     told.end_message();
     told.messages
-}
-
-/// Where the words stand that a provider did not take: told again, they would be refused again.
-fn refused(question: &Question) -> BTreeSet<usize> {
-    let is_users = |at: &usize| question.history[*at]["sessionUpdate"] == "user_message_chunk";
-    let mut places = BTreeSet::new();
-    let mut before = 0;
-    for round in &question.rounds {
-        let end = round.at.min(question.history.len());
-        if round.refused {
-            places.extend((before.min(end)..end).rev().take_while(is_users));
-        }
-        before = round.at;
-    }
-    places
 }
 
 /// A conversation that is being put together.

@@ -288,9 +288,10 @@ fn what_a_provider_did_not_take_is_not_told_again() {
         said("user_message_chunk", "lost by the network"),
         said("user_message_chunk", "refused"),
         said("user_message_chunk", "refused too"),
+        marked(said("agent_message_chunk", "no servers"), "acp.workbench/notice"),
         said("user_message_chunk", "next"),
     ];
-    let mut question = question(history, vec![1, 2, 4, 5]);
+    let mut question = question(history, vec![1, 2, 5, 6]);
     question.rounds[2].refused = true;
     assert_eq!(shape(&request(&question, ALL, 200_000)), ["User: one, lost by the network, next"]);
 }

@@ -182,6 +182,22 @@ async fn one_prompt_that_a_vendor_refuses_leaves_the_session_usable() {
     assert_eq!(said, ["user: Hello", "assistant: Well.", "user: And now?"]);
 }
 
+#[tokio::test]
+async fn a_refused_prompt_is_gone_even_when_a_notice_followed_it() {
+    let place = Place::new();
+    let refusal = http("400 Bad Request", "application/json", "", "{}");
+    let model = Raw::start(vec![Answer::Bytes(refusal), says("anthropic", "Fine.")]).await;
+    let mut talk = Talk::v1(&agent(&place, "anthropic", &model), &json!({})).await;
+    let server = json!([{ "name": "s", "command": "/bin/x", "args": [], "env": [] }]);
+    let new = talk.ask("session/new", &json!({ "cwd": place.work(), "mcpServers": server })).await;
+    let session = new["result"]["sessionId"].as_str().expect("a session");
+    let refused = talk.prompt(session, "Look at this").await;
+    assert!(refused["error"].is_object(), "{refused}");
+    assert!(talk.words().contains("start it with --enable-mcp"), "{}", talk.words());
+    assert_eq!(talk.prompt(session, "And now?").await["result"]["stopReason"], "end_turn");
+    assert_eq!(conversation(&model.asked()[1].body), ["user: And now?"]);
+}
+
 fn conversation(body: &Value) -> Vec<String> {
     let messages = body["messages"].as_array().expect("messages").iter();
     let blocks = messages.flat_map(|message| {

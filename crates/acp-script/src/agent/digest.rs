@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use super::Agent;
-use super::record::Digest;
+use super::record::{Digest, Record, refused};
+use super::step::is_notice;
 use super::tools::cut;
 
 /// How much of one message is kept.
@@ -20,14 +21,16 @@ impl Agent {
         let record = &mut open.record;
         let before = record.digest.take();
         let from = before.as_ref().map_or(0, |digest| digest.entries.min(record.history.len()));
-        let said = &record.history[from..this_turn(&record.history).max(from)];
+        let said = told(record, from);
         let messages = said.iter().filter(|entry| is_message(entry)).count();
-        let (size, digest) = (weight(said), before.map(|digest| digest.text).unwrap_or_default());
+        let (size, digest) = (weight(&said), before.map(|digest| digest.text).unwrap_or_default());
         let size = size + digest.len();
-        let text = newest(digest + &in_short(said));
+        let text = newest(digest + &in_short(&said));
         let kept = text.len();
         record.used = tokens(kept);
         record.digest = Some(Digest { entries: record.history.len(), text: text.clone() });
+        // What belongs to answers that no model is told any more.
+        record.rounds.clear();
         self.checkpoint(session);
         if caps.compaction {
             self.show_digest(session, &id, &text);
@@ -60,6 +63,14 @@ impl Agent {
     }
 }
 
+/// What was said and done from this entry on, before the prompt that is being answered, as far as models are told.
+fn told(record: &Record, from: usize) -> Vec<&Value> {
+    let refused = refused(&record.rounds, &record.history);
+    let entries = record.history.iter().enumerate().take(this_turn(&record.history)).skip(from);
+    let told = entries.filter(|(at, entry)| !refused.contains(at) && !is_notice(entry));
+    told.map(|(_, entry)| entry).collect()
+}
+
 /// Where the prompt that is being answered begins.
 fn this_turn(history: &[Value]) -> usize {
     let asked = |entry: &&Value| entry["sessionUpdate"] == "user_message_chunk";
@@ -72,7 +83,7 @@ fn is_message(entry: &Value) -> bool {
 }
 
 /// How much of a model's room entries take, in bytes: what was said, and what tools were asked and answered.
-fn weight(entries: &[Value]) -> usize {
+fn weight(entries: &[&Value]) -> usize {
     let text = |entry: &Value| entry.pointer("/content/text").and_then(Value::as_str).map_or(0, str::len);
     let call = |entry: &Value| entry["rawInput"].to_string().len() + entry["content"].to_string().len();
     entries.iter().map(|entry| if entry["toolCallId"].is_string() { call(entry) } else { text(entry) }).sum()
@@ -95,7 +106,7 @@ pub(super) fn entry(digest: &Digest) -> Value {
     json!({ "sessionUpdate": "user_message_chunk", "content": { "type": "text", "text": text } })
 }
 
-fn in_short(history: &[Value]) -> String {
+fn in_short(history: &[&Value]) -> String {
     let mut lines: Vec<String> = Vec::new();
     let mut answer: Option<String> = None;
     for entry in history {

@@ -1,9 +1,11 @@
 //! What is kept of a session between turns, connections and processes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+
+use super::step::is_notice;
 
 /// A session at rest.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -100,6 +102,24 @@ pub struct Round {
     /// What the provider wants back unread.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub seals: Vec<Seal>,
+}
+
+/// Where in the history the words stand that a provider did not take: told again, they would be refused again. Notices
+/// may stand between them and the question.
+pub fn refused(rounds: &[Round], history: &[Value]) -> BTreeSet<usize> {
+    let is_users = |at: &usize| history[*at]["sessionUpdate"] == "user_message_chunk";
+    let mut places = BTreeSet::new();
+    let mut before = 0;
+    for round in rounds {
+        let end = round.at.min(history.len());
+        if round.refused {
+            let asked =
+                (before.min(end)..end).rev().take_while(|at| is_users(at) || is_notice(&history[*at]));
+            places.extend(asked.filter(is_users));
+        }
+        before = round.at;
+    }
+    places
 }
 
 /// Something that a provider wants back unread, in its place of the answer.

@@ -124,6 +124,11 @@ impl Voice {
 /// Marks messages that are no part of the conversation.
 const NOTICE: &str = "acp.workbench/notice";
 
+/// Whether an entry of the history is no part of the conversation.
+pub(super) fn is_notice(entry: &Value) -> bool {
+    entry.get("_meta").is_some_and(|meta| meta.get(NOTICE).is_some())
+}
+
 /// A message on its way.
 pub(super) struct Stream {
     pub(super) voice: Voice,

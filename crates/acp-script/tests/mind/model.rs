@@ -273,6 +273,25 @@ fn a_compacted_conversation_is_told_in_short() {
 }
 
 #[test]
+fn what_models_are_not_told_is_not_kept_in_short_either() {
+    let mut desk = desk();
+    let server = json!([{ "name": "s", "command": "/bin/x", "args": [], "env": [] }]);
+    let new = desk.ask("session/new", &json!({ "cwd": "/work", "mcpServers": server }));
+    desk.session = desk.answer(new)["result"]["sessionId"].as_str().expect("a session").to_owned();
+    desk.agent.mcp_connected(desk.servers[0], Err("it is gone".to_owned()));
+    desk.prompt("Look at this");
+    assert!(desk.words().contains("it is gone"), "{}", desk.words());
+    desk.thinks([Thought::End(ThoughtEnd::Rejected("bad picture".to_owned()))]);
+    desk.prompt("Hello");
+    desk.thinks([Thought::Text("Well.".to_owned()), done()]);
+    desk.prompt("/compact");
+    let kept = desk.stored.as_ref().expect("it is kept");
+    let digest = kept.digest.as_ref().expect("a digest");
+    assert_eq!(digest.text, "Person: Hello\nAgent: Well.\n");
+    assert!(kept.rounds.is_empty(), "nothing needs what belongs to answers before");
+}
+
+#[test]
 fn seals_and_calls_stand_in_their_answer_whatever_the_calls_did() {
     let mut desk = desk();
     desk.prompt("Hello");
