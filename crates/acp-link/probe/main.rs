@@ -5,7 +5,7 @@ use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 use acp_link::child::{Options, spawn};
-use acp_link::leash::{self, Leash};
+use acp_link::leash::{self, Leash, Mark};
 use acp_link::{Link, Wire, stdio, supervisor};
 use acp_rpc::Line;
 
@@ -75,17 +75,23 @@ async fn parent(script: &str) {
     tokio::time::sleep(Duration::from_secs(1000)).await;
 }
 
-/// Starts a command on the leash; when it is told to, puts another one on it and lets that go; waits for both.
+/// Starts a command on the leash; when it is told to, puts another one on it and lets that go; waits for both. A script
+/// that says `unheld` is only marked, as if we were killed right after its start.
 fn holder(script: &str) {
     let leash = Leash::new(std::env::current_exe().unwrap());
-    leash.ready();
-    let start = || Command::new("sh").args(["-c", script]).process_group(0).spawn().unwrap();
-    let mut held = start();
-    let _held = leash.hold(held.id());
-    println!("held {}", held.id());
+    let start = |mark: &Mark| {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).env(leash::VARIABLE, mark).process_group(0).spawn().unwrap()
+    };
+    let mark = leash.mark();
+    let mut held = start(&mark);
+    let number = held.id();
+    let _kept = if script.contains("unheld") { (Some(mark), None) } else { (None, mark.hold(number)) };
+    println!("held {number}");
     std::io::stdin().read_line(&mut String::new()).unwrap();
-    let mut free = start();
-    drop(leash.hold(free.id()));
+    let mark = leash.mark();
+    let mut free = start(&mark);
+    drop(mark.hold(free.id()));
     println!("free {}", free.id());
     free.wait().unwrap();
     held.wait().unwrap();

@@ -3,24 +3,34 @@
 //! It is a re-exec of a program that calls [`main`] for its hidden command [`ARGUMENT`], started with the first
 //! command. Its standard input is a pipe from us: `+N` puts the process group N on the leash, `-N` lets it go. When the
 //! pipe ends we are gone, and every group that is still on the leash is told to terminate, and killed if it does not.
+//!
+//! A command is known before it runs: `?M` says that one with the mark M in its environment is about to, `!M` that the
+//! mark is no longer of interest. So a command is ended though we were killed in the moment between its start and the
+//! `+N`, and (on Linux) so is what it started in a group or session of its own.
 
+use std::ffi::OsStr;
 use std::io::{self, BufRead, Write};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use rustix::fs::{OFlags, fcntl_setfl};
-use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_process_group};
 
 /// The hidden command that makes a program the leash.
 pub const ARGUMENT: &str = "__leash";
+
+/// The variable that has a command's [`Mark`], behind those of whoever we run under.
+pub const VARIABLE: &str = "ACP_LEASH";
 
 /// How long groups may take to end by themselves before they are killed.
 const GRACE: Duration = Duration::from_millis(500);
 /// How often they are looked at meanwhile.
 const LOOK: Duration = Duration::from_millis(10);
+/// How many looks in a row have to find nobody.
+const QUIET: u32 = 3;
 
 /// Who ends our commands if we cannot. Clones are the same one; it is gone when the last of them is.
 #[derive(Clone, Debug)]
@@ -30,38 +40,48 @@ pub struct Leash(Arc<Mutex<State>>);
 struct State {
     program: PathBuf,
     guard: Option<Child>,
-    held: Vec<Pid>,
+    /// What the guard has to know, each as it is told.
+    held: Vec<String>,
+    /// How many marks were made, and what makes them ours.
+    marks: u64,
+    name: String,
 }
 
-/// A process group on the leash. Drop it before you collect the process that leads the group: later its number may be
-/// a stranger's.
+/// A command that is about to start. Put it into its environment under the name [`VARIABLE`].
+#[derive(Debug)]
+pub struct Mark {
+    leash: Leash,
+    word: String,
+    value: String,
+}
+
+/// A command on the leash. Drop it before you collect the process that leads the group: later its number may be a
+/// stranger's.
 #[derive(Debug)]
 pub struct Held {
-    leash: Leash,
+    mark: Mark,
     group: Pid,
 }
 
 impl Leash {
     /// A leash by a program whose `__leash` command calls [`main`], such as `acp` itself. Nothing is started yet.
     pub fn new(program: impl Into<PathBuf>) -> Leash {
-        Leash(Arc::new(Mutex::new(State { program: program.into(), guard: None, held: Vec::new() })))
+        let since = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default().as_nanos();
+        let name = format!("{}-{since:x}", std::process::id());
+        let state = State { program: program.into(), guard: None, held: Vec::new(), marks: 0, name };
+        Leash(Arc::new(Mutex::new(state)))
     }
 
-    /// Starts what has to be started, so that [`hold`](Leash::hold) takes no time after a command has begun.
-    pub fn ready(&self) {
+    /// Announces a command. Where that fails, it runs without.
+    #[must_use]
+    pub fn mark(&self) -> Mark {
         let mut state = self.state();
-        if state.guard.is_none() {
-            state.start();
-        }
-    }
-
-    /// Puts the process group that a process of this number leads on the leash. Where that fails, it runs without.
-    pub fn hold(&self, leader: u32) -> Option<Held> {
-        let group = Pid::from_raw(i32::try_from(leader).ok()?)?;
-        let mut state = self.state();
-        state.held.push(group);
-        state.tell('+', group);
-        Some(Held { leash: self.clone(), group })
+        state.marks += 1;
+        let word = format!("{}-{}", state.name, state.marks);
+        state.tell('?', &word);
+        let outer = std::env::var(VARIABLE).unwrap_or_default();
+        let value = if outer.is_empty() { word.clone() } else { format!("{outer} {word}") };
+        Mark { leash: self.clone(), word, value }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -69,18 +89,51 @@ impl Leash {
     }
 }
 
+impl Mark {
+    /// Puts the process group that a process of this number leads on the leash: it is the command of this mark.
+    #[must_use]
+    pub fn hold(self, leader: u32) -> Option<Held> {
+        let group = Pid::from_raw(i32::try_from(leader).ok()?)?;
+        self.leash.state().tell('+', &group.as_raw_nonzero().to_string());
+        Some(Held { mark: self, group })
+    }
+}
+
+impl AsRef<OsStr> for Mark {
+    fn as_ref(&self) -> &OsStr {
+        self.value.as_ref()
+    }
+}
+
+impl Drop for Mark {
+    fn drop(&mut self) {
+        self.leash.state().untell('?', '!', &self.word);
+    }
+}
+
 impl Drop for Held {
     fn drop(&mut self) {
-        let mut state = self.leash.state();
-        state.held.retain(|group| *group != self.group);
-        state.tell('-', self.group);
+        self.mark.leash.state().untell('+', '-', &self.group.as_raw_nonzero().to_string());
     }
 }
 
 impl State {
+    fn tell(&mut self, sign: char, what: &str) {
+        let line = format!("{sign}{what}\n");
+        self.held.push(line.clone());
+        self.say(&line);
+    }
+
+    /// Takes back what was told with the first sign.
+    fn untell(&mut self, told: char, sign: char, what: &str) {
+        let line = format!("{told}{what}\n");
+        self.held.retain(|it| *it != line);
+        self.say(&format!("{sign}{what}\n"));
+    }
+
     /// Who does not listen any more is replaced by another one, who is told everything.
-    fn tell(&mut self, sign: char, group: Pid) {
-        let told = self.guard.as_mut().is_some_and(|guard| say(guard, sign, group).is_ok());
+    fn say(&mut self, line: &str) {
+        let told = self.guard.as_mut().is_some_and(|guard| say(guard, line).is_ok());
         if !told {
             self.end();
             if !self.held.is_empty() {
@@ -96,7 +149,7 @@ impl State {
         let Ok(mut guard) = started else { return };
         // One that was stopped must not stop us.
         let ready = guard.stdin.as_ref().is_some_and(|pipe| fcntl_setfl(pipe, OFlags::NONBLOCK).is_ok());
-        let told = ready && self.held.iter().all(|group| say(&mut guard, '+', *group).is_ok());
+        let told = ready && self.held.iter().all(|line| say(&mut guard, line).is_ok());
         self.guard = Some(guard);
         if !told {
             self.end();
@@ -118,9 +171,9 @@ impl Drop for State {
 }
 
 /// A line this short is written whole or not at all.
-fn say(guard: &mut Child, sign: char, group: Pid) -> io::Result<()> {
+fn say(guard: &mut Child, line: &str) -> io::Result<()> {
     let Some(pipe) = &mut guard.stdin else { return Err(io::ErrorKind::BrokenPipe.into()) };
-    pipe.write_all(format!("{sign}{}\n", group.as_raw_nonzero()).as_bytes())
+    pipe.write_all(line.as_bytes())
 }
 
 /// Runs as the leash; programs call this first thing, before they start a runtime or a thread.
@@ -128,34 +181,66 @@ pub fn main() -> ExitCode {
     // `pkill -9 acp` shall not hit the one that cleans up after it.
     #[cfg(target_os = "linux")]
     let _ = rustix::thread::set_name(c"command-guard");
-    let mut held: Vec<Pid> = Vec::new();
+    let (mut groups, mut marks) = (Vec::new(), Vec::new());
     for line in io::stdin().lock().lines().map_while(Result::ok) {
-        let Some((puts, group)) = parse(&line) else { continue };
-        held.retain(|it| *it != group);
-        if puts {
-            held.push(group);
+        let Some((sign, what)) = line.split_at_checked(1) else { continue };
+        match (sign, parse(what)) {
+            ("+", Some(group)) => groups.push(group),
+            ("-", Some(group)) => groups.retain(|it| *it != group),
+            ("?", _) => marks.push(what.to_owned()),
+            ("!", _) => marks.retain(|it| it != what),
+            _ => {}
         }
     }
-    end(&held);
+    end(&groups, &marks);
     ExitCode::SUCCESS
 }
 
-fn parse(line: &str) -> Option<(bool, Pid)> {
-    let (puts, number) =
-        line.strip_prefix('+').map(|it| (true, it)).or(line.strip_prefix('-').map(|it| (false, it)))?;
-    let group = number.parse().ok().filter(|group| *group > 1).and_then(Pid::from_raw)?;
-    Some((puts, group))
+fn parse(group: &str) -> Option<Pid> {
+    group.parse().ok().filter(|group| *group > 1).and_then(Pid::from_raw)
 }
 
-fn end(groups: &[Pid]) {
+fn end(groups: &[Pid], marks: &[String]) {
+    let mut told = Vec::new();
     for group in groups {
         let _ = kill_process_group(*group, Signal::TERM);
     }
     let deadline = Instant::now() + GRACE;
-    while groups.iter().any(|group| test_kill_process_group(*group).is_ok()) && Instant::now() < deadline {
+    let mut quiet = 0;
+    // A process that has just been started shows its environment a moment later.
+    while quiet < QUIET && Instant::now() < deadline {
+        let marked = marked(marks);
+        let fresh: Vec<Pid> = marked.iter().filter(|pid| !told.contains(*pid)).copied().collect();
+        for pid in &fresh {
+            let _ = kill_process(*pid, Signal::TERM);
+        }
+        told.extend(fresh);
+        let left = !marked.is_empty() || groups.iter().any(|group| test_kill_process_group(*group).is_ok());
+        quiet = if left { 0 } else { quiet + 1 };
         std::thread::sleep(LOOK);
     }
     for group in groups {
         let _ = kill_process_group(*group, Signal::KILL);
     }
+    for pid in marked(marks) {
+        let _ = kill_process(pid, Signal::KILL);
+    }
+}
+
+/// The processes with one of the marks in their environment, where that can be seen.
+fn marked(marks: &[String]) -> Vec<Pid> {
+    if marks.is_empty() {
+        return Vec::new();
+    }
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| parse(entry.file_name().to_str()?));
+    let is_marked = |pid: &Pid| {
+        let environment =
+            std::fs::read(format!("/proc/{}/environ", pid.as_raw_nonzero())).unwrap_or_default();
+        let mut variables =
+            environment.split(|byte| *byte == 0).filter_map(|it| std::str::from_utf8(it).ok());
+        let value = variables.find_map(|it| it.strip_prefix(VARIABLE)?.strip_prefix('='));
+        value.is_some_and(|value| value.split(' ').any(|word| marks.iter().any(|mark| mark == word)))
+    };
+    pids.filter(is_marked).collect()
 }

@@ -98,6 +98,34 @@ fn who_ignores_a_polite_end_is_killed_with_all_of_its_group() {
 }
 
 #[test]
+fn who_was_started_a_moment_before_the_end_is_ended_too() {
+    let mut holder = Holder::start("exec sleep 1000 # unheld");
+    let held = holder.held();
+    holder.end(Signal::KILL);
+    assert_gone(held, "the command");
+}
+
+#[test]
+fn who_went_into_a_session_of_its_own_is_ended_too() {
+    let mut holder = Holder::start("setsid sleep 1000 & echo child $!; wait");
+    let held = holder.held();
+    let child = number(&holder.line("child"));
+    let session = |pid: u32| {
+        std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| {
+            stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(3)) == Some(&*pid.to_string())
+        })
+    };
+    let deadline = Instant::now() + LONG;
+    while !session(child) {
+        assert!(Instant::now() < deadline, "it has no session of its own");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    holder.end(Signal::KILL);
+    assert_gone(held, "the command");
+    assert_gone(child, "its child");
+}
+
+#[test]
 fn a_leash_that_breaks_is_replaced_by_one_that_knows_everything() {
     let mut holder = Holder::start("exec sleep 1000");
     let (held, guard) = (holder.held(), holder.guard());

@@ -4,7 +4,7 @@ use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use acp_link::leash::{Held, Leash};
+use acp_link::leash::{self, Held, Leash};
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::AsyncReadExt;
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
@@ -36,9 +36,10 @@ impl Process {
         }
         starter.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         starter.process_group(0).kill_on_drop(true);
-        leash.inspect(|leash| leash.ready());
+        let mark = leash.map(Leash::mark);
+        starter.envs(mark.iter().map(|mark| (leash::VARIABLE, mark)));
         let mut child = starter.spawn()?;
-        let held = leash.zip(child.id()).and_then(|(leash, id)| leash.hold(id));
+        let held = mark.zip(child.id()).and_then(|(mark, id)| mark.hold(id));
         let (Some(stdin), Some(stdout), Some(err)) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take())
         else {

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use acp_link::leash::{Held, Leash};
+use acp_link::leash::{self, Held, Leash};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
@@ -43,9 +43,10 @@ impl Process {
         let reader = pipe::Receiver::from_owned_fd(OwnedFd::from(reader))?;
         let deaths = unix::signal(SignalKind::child())?;
         command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer).process_group(0);
-        leash.inspect(|leash| leash.ready());
+        let mark = leash.map(Leash::mark);
+        command.envs(mark.iter().map(|mark| (leash::VARIABLE, mark)));
         let child = command.spawn()?;
-        let held = leash.and_then(|leash| leash.hold(child.id()));
+        let held = mark.and_then(|mark| mark.hold(child.id()));
         drop(command); // and with it our ends of the pipe
         let pid = Pid::from_child(&child);
         let ring = Arc::new(Mutex::new(Ring::new(limit)));

@@ -104,6 +104,9 @@ fn what_the_proxy_says_in_the_place_of_a_side_is_in_its_journal_too() {
     talker.initialize();
     talker.new_session();
     talker.prompt("Count slowly to 900");
+    while talker.chunks == 0 {
+        talker.hear();
+    }
     proxy.signal("-TERM");
     let began = Instant::now();
     let refused = loop {
