@@ -31,6 +31,7 @@ mod synonyms;
 mod syntax;
 mod testcode;
 mod walk;
+mod watch;
 mod words;
 
 pub use answer::Answer;

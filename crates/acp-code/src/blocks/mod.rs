@@ -52,6 +52,8 @@ pub(crate) struct Outline<'t> {
     pub(crate) starts: Vec<usize>,
     /// All comments, in order.
     comments: Vec<Range<usize>>,
+    /// There are no blocks because the text nests too deep for its language's parser.
+    pub(crate) is_too_deep: bool,
 }
 
 /// Deeper nesting than this is no code that a person wrote; what lies below is left out.
@@ -97,7 +99,7 @@ impl<'t> Outline<'t> {
         if let Some(language) = language {
             let tree = match syntax::tree(&outline.text, language, &[], stop) {
                 Ok(tree) => tree,
-                Err(NoTree::TooDeep) => return Some(outline),
+                Err(NoTree::TooDeep) => return Some(Self { is_too_deep: true, ..outline }),
                 Err(NoTree::Late) => return None,
             };
             let (text, starts) = (&*outline.text, &*outline.starts);
@@ -121,7 +123,7 @@ impl<'t> Outline<'t> {
     /// Lines without blocks.
     pub(crate) fn plain(text: Cow<'t, str>) -> Self {
         let starts = line_starts(text.as_bytes());
-        Self { text, blocks: Vec::new(), starts, comments: Vec::new() }
+        Self { text, blocks: Vec::new(), starts, comments: Vec::new(), is_too_deep: false }
     }
 
     /// How many lines there are.

@@ -317,6 +317,9 @@ fn cuts(outline: &Outline<'_>, wanted: &Wanted, shown: &str) -> Result<Vec<Cut>,
             }
             Ok(vec![grown(outline, from - 1, (to - 1).min(last))])
         }
+        Wanted::Symbol(_) if outline.is_too_deep => Err(format!(
+            "{shown:?} was not parsed: it nests too deep for its language's parser; ask for lines of it: {shown}:1-20"
+        )),
         Wanted::Symbol(parts) => symbols(outline, parts, shown),
     }
 }
