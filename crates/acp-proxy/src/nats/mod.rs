@@ -4,6 +4,7 @@
 //! [`TaskClient`] is who submits tasks, watches sessions and answers permission requests.
 
 mod ask;
+mod booking;
 mod client;
 mod clock;
 pub mod connect;

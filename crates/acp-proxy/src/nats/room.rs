@@ -45,7 +45,7 @@ impl Workshop {
     }
 
     fn has_idle(&self) -> bool {
-        self.seats().values().any(|seat| !seat.is_occupied())
+        self.seats().values().any(|seat| !seat.bookings.any())
     }
 
     /// Makes sure that one more session can be opened; the one that was used longest ago goes for it. False when all of
@@ -63,7 +63,7 @@ impl Workshop {
     /// The seat that was used longest ago, which is nobody's from now on.
     fn longest_idle(&self) -> Option<Arc<seat::Seat>> {
         let (mut seats, now) = (self.seats(), Instant::now());
-        let idle = seats.values().filter(|seat| !seat.is_occupied());
+        let idle = seats.values().filter(|seat| !seat.bookings.any());
         let session = idle.max_by_key(|seat| seat.idle_since(now))?.session.clone();
         seats.remove(&session)
     }

@@ -9,6 +9,7 @@ use acp_policy::Rules;
 use tokio::sync::{Mutex, mpsc, watch};
 use tokio::task::JoinHandle;
 
+use super::booking::Bookings;
 use super::payload::Task;
 use crate::desk::is_full;
 use crate::proxy::{Guest, Outcome, Proxy};
@@ -21,7 +22,9 @@ pub(super) struct Seat {
     client: std::sync::Mutex<Option<AcpClient>>,
     /// Held during a turn.
     pub(super) turn: Mutex<()>,
-    /// The task of that turn.
+    /// The tasks that want a turn, or have it.
+    pub(super) bookings: Bookings,
+    /// The task of the turn.
     pub(super) task: std::sync::Mutex<Option<String>>,
     pub(super) used: std::sync::Mutex<Instant>,
     /// Why permission requests were answered as they were.
@@ -68,7 +71,8 @@ pub(super) async fn open(
                 session,
                 client: std::sync::Mutex::new(Some(client)),
                 turn: Mutex::new(()),
-                task: std::sync::Mutex::new(Some(task.id.clone())),
+                bookings: Bookings::default(),
+                task: std::sync::Mutex::default(),
                 used: std::sync::Mutex::new(Instant::now()),
                 reasons,
                 relay: Mutex::new(Some(relay)),

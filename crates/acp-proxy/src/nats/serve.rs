@@ -10,6 +10,7 @@ use async_nats::Message;
 use async_nats::jetstream::stream::RawMessageErrorKind;
 use futures_util::StreamExt as _;
 
+use super::booking::Booking;
 use super::delivery::Delivery;
 use super::ledger::json;
 use super::neighbour::Neighbour;
@@ -29,7 +30,7 @@ impl Workshop {
         self: &Arc<Self>,
         task: &Task,
         delivery: &Delivery,
-    ) -> Result<Option<Arc<Seat>>, Refusal> {
+    ) -> Result<Option<Booking>, Refusal> {
         let mut _one = None;
         if let Some(session) = &task.session {
             if let Some(seat) = self.here(session) {
@@ -69,14 +70,15 @@ impl Workshop {
     }
 
     /// A session that is open here.
-    fn here(&self, session: &str) -> Option<Arc<Seat>> {
-        let seat = self.seats().get(session).cloned()?;
-        if !self.has_session(&seat) {
-            self.abandon(&seat);
+    fn here(self: &Arc<Self>, session: &str) -> Option<Booking> {
+        // Before the seats are let go of: nobody gives up a seat that is booked.
+        let booking = Booking::of(self, self.seats().get(session)?);
+        if !self.has_session(&booking.seat) {
+            self.abandon(&booking.seat);
             return None;
         }
-        seat.touch();
-        Some(seat)
+        booking.seat.touch();
+        Some(booking)
     }
 
     /// Whether a seat's session is its own: neither another's of the same name, nor loaded by a client since.
@@ -95,7 +97,6 @@ impl Workshop {
     pub(super) fn sit(&self, seat: &Arc<Seat>, task: &str) -> bool {
         let seats = self.seats();
         let is_here = has(&seats, seat);
-        // Before the seats are let go of: nobody gives up a seat that is taken.
         if is_here {
             seat.occupy(Some(task));
         }
@@ -106,7 +107,6 @@ impl Workshop {
     pub(super) fn unseat(&self, seat: &Seat, task: &str) {
         if seat.occupant().as_deref() == Some(task) {
             seat.occupy(None);
-            self.freed.notify_one();
         }
     }
 
@@ -119,7 +119,7 @@ impl Workshop {
     }
 
     /// Gives a new session its place, and looks after it.
-    async fn settle(self: &Arc<Self>, opened: Opened, task: &Task) -> Result<Arc<Seat>, Refusal> {
+    async fn settle(self: &Arc<Self>, opened: Opened, task: &Task) -> Result<Booking, Refusal> {
         let Opened { seat, mut events, mut questions } = opened;
         if !self.has_session(&seat) {
             seat.leave(false).await;
@@ -135,6 +135,7 @@ impl Workshop {
         let mut told = self.shared().client.subscribe(subject).await.map_err(|error| {
             Refusal::Again(format!("cannot listen for what session {:?} is told: {error}", seat.session))
         })?;
+        let booking = Booking::of(self, &seat);
         self.seats().insert(seat.session.clone(), seat.clone());
         let (shop, own) = (self.clone(), seat.clone());
         tokio::spawn(async move {
@@ -153,7 +154,7 @@ impl Workshop {
             }
             shop.vacate(&own);
         });
-        Ok(seat)
+        Ok(booking)
     }
 
     /// A session is told something.
@@ -181,13 +182,14 @@ impl Workshop {
                 Ok(())
             }
             Op::Close => {
-                let (shop, seat) = (self.clone(), seat.clone());
+                // Nobody begins in it from now on: whoever waits for it fails to sit down, and waits until it is closed.
+                self.vacate(seat);
+                let (grace, seat) = (self.work.grace, seat.clone());
                 tokio::spawn(async move {
                     if seat.is_occupied() {
                         seat.cancel().await;
                     }
-                    let turn = tokio::time::timeout(shop.work.grace, seat.turn.lock()).await;
-                    shop.vacate(&seat);
+                    let turn = tokio::time::timeout(grace, seat.turn.lock()).await;
                     seat.leave(true).await;
                     drop(turn);
                 });

@@ -10,10 +10,11 @@ use acp_policy::Rules;
 use async_nats::jetstream::consumer::{Consumer, pull};
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{Notify, Semaphore, watch};
 use tokio::task::JoinSet;
 
 use super::ask::Asks;
+use super::booking::{Place, aside};
 use super::delivery::Delivery;
 use super::hub::{Nats, Shared};
 use super::ledger::{Claim, Known};
@@ -30,6 +31,8 @@ use crate::talk::Level;
 pub struct Work {
     /// How many at once.
     pub at_once: usize,
+    /// How many more may wait for their sessions without keeping others from being taken.
+    pub most_waiting: usize,
     /// How long a task may be silent before it is delivered again. It is not silent while it is worked on.
     pub ack_wait: Duration,
     /// How long a proxy that has begun a task may be out of reach before the task is over.
@@ -54,6 +57,7 @@ impl Default for Work {
     fn default() -> Self {
         Work {
             at_once: 4,
+            most_waiting: 256,
             ack_wait: Duration::from_secs(30),
             lost_after: Duration::from_secs(40),
             rules: Rules::default(),
@@ -81,7 +85,7 @@ pub(super) struct Workshop {
     jobs: Mutex<JoinSet<()>>,
     /// No task is taken any more.
     pub(super) stopping: AtomicBool,
-    /// Places for tasks that wait for their turn in a session, besides those that are being done.
+    /// Room for tasks that wait without a place.
     waiting: Semaphore,
     /// A seat is nobody's any more.
     pub(super) freed: Notify,
@@ -95,8 +99,6 @@ pub(super) struct Workshop {
 pub(super) const PAUSE: Duration = Duration::from_millis(500);
 /// Why no task begins any more.
 const STOPPING: &str = "this proxy is stopping";
-/// How many tasks may wait here for their turn in a session without keeping others from being taken.
-const WAITING: usize = 256;
 /// How long one request for a task waits.
 const PULL: Duration = Duration::from_secs(5);
 
@@ -110,12 +112,12 @@ impl Nats {
             proxy,
             asks: Asks::default(),
             ack_wait: Mutex::new(work.ack_wait),
+            waiting: Semaphore::new(work.most_waiting),
             work,
             seats: Mutex::default(),
             running: Mutex::default(),
             jobs: Mutex::default(),
             stopping: AtomicBool::new(false),
-            waiting: Semaphore::new(WAITING),
             freed: Notify::new(),
             end,
             opening: tokio::sync::Mutex::new(()),
@@ -253,7 +255,7 @@ impl Workshop {
     }
 
     /// Does what a delivery asks for, once.
-    pub(super) async fn handle(self: Arc<Self>, delivery: Delivery, mut place: Option<OwnedSemaphorePermit>) {
+    pub(super) async fn handle(self: Arc<Self>, delivery: Delivery, mut place: Option<Place>) {
         let _progress = delivery.progress(self.ack_wait());
         let task = match Task::parse(&delivery.payload) {
             Ok(task) => task,
@@ -262,7 +264,7 @@ impl Workshop {
         loop {
             let Some(mine) = self.enter(&task.id) else {
                 // The same task a second time: it has the same end.
-                self.over(&task.id).await;
+                aside(&mut place, &self.waiting, self.over(&task.id)).await;
                 continue;
             };
             match self.shared().known(&task.id).await {
@@ -283,19 +285,14 @@ impl Workshop {
     }
 
     /// Opens the session, claims the task, and does it.
-    async fn begin(
-        self: &Arc<Self>,
-        task: &Task,
-        delivery: &Delivery,
-        place: &mut Option<OwnedSemaphorePermit>,
-    ) {
+    async fn begin(self: &Arc<Self>, task: &Task, delivery: &Delivery, place: &mut Option<Place>) {
         let mut waited = false;
         let refusal = loop {
             if self.is_stopping() {
                 break Refusal::Soon(STOPPING);
             }
-            let seat = match self.seat(task, delivery).await {
-                Ok(Some(seat)) => seat,
+            let booking = match self.seat(task, delivery).await {
+                Ok(Some(booking)) => booking,
                 Ok(None) => return,
                 Err(Refusal::Soon(_)) => {
                     tokio::time::sleep(PAUSE).await;
@@ -303,44 +300,26 @@ impl Workshop {
                 }
                 Err(refusal) => break refusal,
             };
-            if let Err(refusal) = seat.accepts(task) {
-                self.unseat(&seat, &task.id);
+            if let Err(refusal) = booking.seat.accepts(task) {
                 break refusal;
             }
-            let turn = self.turn(&seat, place).await;
+            let turn = booking.turn(place, &self.waiting).await;
             if self.is_stopping() {
-                self.unseat(&seat, &task.id);
                 break Refusal::Soon(STOPPING);
             }
-            if self.sit(&seat, &task.id) {
-                self.do_in(&seat, task, delivery).await;
+            if self.sit(&booking.seat, &task.id) {
+                self.do_in(&booking.seat, task, delivery).await;
                 drop(turn);
-                return;
+                drop(booking);
+                return self.close_surplus();
             }
+            *place = booking.take_place();
             if std::mem::replace(&mut waited, true) {
                 break Refusal::Again("its session ended twice before it could begin".to_owned());
             }
         };
+        self.close_surplus();
         self.refuse(task, delivery, refusal).await;
-    }
-
-    /// Waits for a task's turn in its session. Its place is somebody else's meanwhile: one session that is busy must not
-    /// keep tasks of others from being taken.
-    async fn turn<'a>(
-        &self,
-        seat: &'a Seat,
-        place: &mut Option<OwnedSemaphorePermit>,
-    ) -> tokio::sync::MutexGuard<'a, ()> {
-        if let Ok(turn) = seat.turn.try_lock() {
-            return turn;
-        }
-        let room = self.waiting.try_acquire().ok();
-        let places = place.take_if(|_| room.is_some()).map(|place| place.semaphore().clone());
-        let turn = seat.turn.lock().await;
-        if let Some(places) = places {
-            *place = places.acquire_owned().await.ok();
-        }
-        turn
     }
 
     fn is_stopping(&self) -> bool {
@@ -402,13 +381,12 @@ impl Workshop {
         if !self.has_session(seat) {
             self.abandon(seat);
         }
-        self.close_surplus();
     }
 
     /// Lets sessions go that nobody uses, when there are too many of them.
     fn close_surplus(&self) {
         let (mut seats, now) = (self.seats(), Instant::now());
-        let idle = seats.values().filter(|seat| !seat.is_occupied());
+        let idle = seats.values().filter(|seat| !seat.bookings.any());
         let mut idle: Vec<_> = idle.map(|seat| (seat.idle_since(now), seat.session.clone())).collect();
         idle.sort();
         for (_, session) in idle.into_iter().skip(self.work.most_idle) {
@@ -469,7 +447,7 @@ impl Workshop {
             let now = Instant::now();
             let idle: Vec<Arc<Seat>> = self
                 .seats()
-                .extract_if(|_, seat| !seat.is_occupied() && seat.idle_since(now) > self.work.idle)
+                .extract_if(|_, seat| !seat.bookings.any() && seat.idle_since(now) > self.work.idle)
                 .map(|(_, seat)| seat)
                 .collect();
             for seat in idle {

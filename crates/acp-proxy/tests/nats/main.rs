@@ -14,6 +14,7 @@ mod seats;
 mod server;
 mod story;
 mod tasks;
+mod turns;
 mod workspace;
 
 use std::path::Path;

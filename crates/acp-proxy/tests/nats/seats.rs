@@ -10,7 +10,7 @@ use futures_util::StreamExt as _;
 
 use super::*;
 
-fn goes_on(id: &str, text: &str, session: &str) -> Task {
+pub(super) fn goes_on(id: &str, text: &str, session: &str) -> Task {
     Task { session: Some(session.to_owned()), ..task(id, text) }
 }
 
@@ -28,7 +28,7 @@ pub(super) async fn hand(
 }
 
 /// Waits until so many tasks are in somebody's hands.
-async fn taken(server: &Server, count: usize) {
+pub(super) async fn taken(server: &Server, count: usize) {
     let context = jetstream::new(async_nats::connect(server.url()).await.expect("a connection"));
     let queue = context.get_stream("ACP_TASKS").await.expect("the queue");
     let began = Instant::now();

@@ -211,6 +211,7 @@ impl NatsArgs {
             idle: self.session_idle,
             most_idle: self.idle_sessions,
             grace: self.task_grace,
+            ..Work::default()
         });
         let nats = Nats::start(settings, say.clone()).await?;
         count(&proxy.metrics, &nats);
