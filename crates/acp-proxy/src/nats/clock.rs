@@ -13,7 +13,9 @@ pub(super) fn now() -> u64 {
 
 /// Milliseconds since 1970 at a moment that has passed; never just before `last`, the moment before it.
 pub(super) fn wall(at: Instant, last: u64) -> u64 {
-    steady(millis(since_1970().saturating_sub(at.elapsed())), last)
+    // How long ago it was is read first: whatever holds us up between the two must not make it earlier than it was.
+    let ago = at.elapsed();
+    steady(millis(since_1970().saturating_sub(ago)), last)
 }
 
 fn steady(wall: u64, last: u64) -> u64 {
