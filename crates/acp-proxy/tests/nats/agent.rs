@@ -158,7 +158,8 @@ struct Turn {
 }
 
 impl Turn {
-    /// `count N [MICROSECONDS]`, `wait`, `ask`, `big BYTES`, `answer BYTES`, or an echo.
+    /// `count N [MICROSECONDS [STOP]]` (which waits before the chunk STOP), `talk MICROSECONDS` (which counts until it
+    /// may go on), `wait`, `ask`, `big BYTES`, `answer BYTES`, or an echo.
     async fn play(self, id: Id, text: String) {
         let words: Vec<&str> = text.split(' ').collect();
         let number = |index: usize| words.get(index).and_then(|word| word.parse::<u64>().ok()).unwrap_or(0);
@@ -166,9 +167,21 @@ impl Turn {
         match words[0] {
             "count" => {
                 for chunk in 0..number(1) {
+                    if chunk > 0 && chunk == number(3) {
+                        self.world.go.notified().await;
+                    }
                     self.chunk(&format!("{chunk} ")).await;
                     if number(2) > 0 {
                         tokio::time::sleep(Duration::from_micros(number(2))).await;
+                    }
+                }
+            }
+            "talk" => {
+                let pause = Duration::from_micros(number(1));
+                for chunk in 0_u64.. {
+                    self.chunk(&format!("{chunk} ")).await;
+                    if tokio::time::timeout(pause, self.world.go.notified()).await.is_ok() {
+                        break;
                     }
                 }
             }

@@ -11,10 +11,9 @@ use super::*;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_lost_when_the_server_is_killed_three_times() {
-    const COUNT: u64 = 3000;
     let Some(stage) = Stage::set().await else { return };
     let Stage { mut server, world, site, client, spool: _spool } = stage;
-    submit(&client, &task("long", &format!("count {COUNT} 1000"))).await;
+    submit(&client, &task("long", "talk 1000")).await;
     let session = session_of(&client, "long").await;
     for kill in 1..=3 {
         let sent = world.chunks.load(Ordering::Acquire);
@@ -29,12 +28,14 @@ async fn nothing_is_lost_when_the_server_is_killed_three_times() {
         let lost = format!("{kill} times lost");
         until(|| site.nats.report().ready, || format!("{lost}: {}", site.said())).await;
     }
+    world.go.notify_one();
     drop(client);
     let client = super::client(&server).await;
     let ended = result(&client, "long").await;
     assert_eq!(ended.stop_reason, "end_turn");
     let told = story(&client, &session, 1).await;
-    assert_eq!(text_of(&told), (counted(COUNT), COUNT), "sent = stored");
+    let count = world.chunks.load(Ordering::Acquire);
+    assert_eq!(text_of(&told), (counted(count), count), "sent = stored");
     assert_eq!(world.prompts(), 1);
     site.stop().await;
 }
@@ -44,9 +45,10 @@ async fn a_connection_that_stalls_for_five_seconds_holds_the_agent_back() {
     const COUNT: u64 = 30_000;
     let Some(stage) = Stage::set().await else { return };
     let Stage { server, world, site, client, .. } = &stage;
-    submit(client, &task("long", &format!("count {COUNT}"))).await;
-    until(|| world.chunks.load(Ordering::Acquire) >= 2000, || "it does not begin".to_owned()).await;
+    submit(client, &task("long", &format!("count {COUNT} 0 2000"))).await;
+    until(|| world.chunks.load(Ordering::Acquire) == 2000, || "it does not begin".to_owned()).await;
     server.pause();
+    world.go.notify_one();
     tokio::time::sleep(Duration::from_secs(5)).await;
     let held = world.chunks.load(Ordering::Acquire);
     let waiting = site.nats.report().waiting;
@@ -100,7 +102,7 @@ async fn an_agent_that_is_gone_leaves_an_interrupted_turn() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_second_proxy_on_the_same_session_fences_the_first() {
-    let Some(stage) = Stage::set().await else { return };
+    let Some(stage) = Stage::with(hasty).await else { return };
     let Stage { server, world, spool, site, client } = &stage;
     world.loads.store(true, Ordering::Release);
     submit(client, &task("t1", "wait")).await;
@@ -188,8 +190,7 @@ async fn every_frame_is_live_and_not_stored() {
     let Some(stage) = Stage::with(|plan| plan.nats.live = true).await else { return };
     let Stage { server, client, .. } = &stage;
     let plain = async_nats::connect(server.url()).await.expect("a connection");
-    let mut live = plain.subscribe("acp.v1.live.*").await.expect("a subscription");
-    let _ = plain.request("nobody.listens", "".into()).await;
+    let mut live = listen(&plain, "acp.v1.live.*").await;
     submit(client, &task("t", "count 3")).await;
     let mut methods = Vec::new();
     while methods.len() < 5 {

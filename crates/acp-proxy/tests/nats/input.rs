@@ -14,10 +14,7 @@ use super::*;
 /// The dead letters so far, as they come.
 async fn dead_letters(server: &Server) -> async_nats::Subscriber {
     let plain = async_nats::connect(server.url()).await.expect("a connection");
-    let letters = plain.subscribe("acp.v1.agent.*.dead").await.expect("a subscription");
-    // A round trip, so that the server knows of it.
-    let _ = plain.request("nobody.listens", "".into()).await;
-    letters
+    listen(&plain, "acp.v1.agent.*.dead").await
 }
 
 async fn letter(letters: &mut async_nats::Subscriber) -> DeadLetter {
@@ -166,7 +163,7 @@ async fn an_event_that_no_message_can_carry_comes_in_parts() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_task_that_was_lost_three_times_is_answered_though_others_are_at_work() {
-    let Some(stage) = Stage::set().await else { return };
+    let Some(stage) = Stage::with(hasty).await else { return };
     let Stage { server, world, spool, site, client } = stage;
     submit(&client, &task("first", "count 1")).await;
     result(&client, "first").await;
@@ -315,14 +312,14 @@ async fn a_stream_with_other_settings_is_refused_by_name_and_left_alone() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_consumer_is_left_as_it_is_and_its_ack_wait_holds_for_all() {
-    let Some(stage) = Stage::set().await else { return };
+    let Some(stage) = Stage::with(hasty).await else { return };
     let Stage { server, world, site, client, spool: _spool } = stage;
     submit(&client, &task("first", "count 1")).await;
     result(&client, "first").await;
     site.stop().await;
     let plain = async_nats::connect(server.url()).await.expect("a connection");
     let queue = jetstream::new(plain.clone()).get_stream("ACP_TASKS").await.expect("the queue");
-    let mut acks = plain.subscribe("$JS.ACK.ACP_TASKS.acp-counter.>").await.expect("a subscription");
+    let mut acks = listen(&plain, "$JS.ACK.ACP_TASKS.acp-counter.>").await;
     let spool = tempfile::tempdir().expect("a folder");
     let slow = |plan: &mut Plan| plan.work.ack_wait = Duration::from_secs(90);
     let site = Site::with(&server.url(), &world, spool.path(), slow).await;

@@ -45,12 +45,15 @@ async fn a_turn_goes_on_though_its_proxy_is_out_of_reach_for_a_while() {
     let (server, world) = (Server::start(), Arc::new(World::default()));
     let way = Way::to(&server).await;
     let spools = [tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder")];
-    let first = Site::with(&way.url, &world, spools[0].path(), |_| {}).await;
+    let first = Site::with(&way.url, &world, spools[0].path(), hasty).await;
     let client = client(&server).await;
     submit(&client, &task("long", "wait")).await;
     let session = session_of(&client, "long").await;
     until(|| world.chunks.load(Ordering::Acquire) == 1, || first.said()).await;
-    let patient = |plan: &mut Plan| plan.work.lost_after = PATIENCE;
+    let patient = |plan: &mut Plan| {
+        hasty(plan);
+        plan.work.lost_after = PATIENCE;
+    };
     let second = Site::with(&server.url(), &world, spools[1].path(), patient).await;
     second.nats.ready().await;
     way.open.send_replace(false);

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use acp_proxy::aggregate::Limits;
 use acp_proxy::event::{Body, Event};
 use acp_proxy::nats::payload::{Prompt, Task, TaskResult};
-use acp_proxy::nats::{Access, Nats, NatsError, Progress, Settings, Subjects, TaskClient, Work};
+use acp_proxy::nats::{Access, ClientError, Nats, NatsError, Progress, Settings, Subjects, TaskClient, Work};
 use acp_proxy::{Proxy, Say, Saying};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -90,8 +90,7 @@ impl Site {
     }
 
     async fn with(url: &str, world: &Arc<World>, spool: &Path, change: impl FnOnce(&mut Plan)) -> Site {
-        let (ack_wait, lost_after) = (Duration::from_secs(2), Duration::from_secs(1));
-        let work = Work { ack_wait, lost_after, work_dir: "/tmp".into(), ..Work::default() };
+        let work = Work { lost_after: Duration::from_secs(1), work_dir: "/tmp".into(), ..Work::default() };
         let mut plan = Plan { nats: settings(url, spool), work, proxy: acp_proxy::Settings::default() };
         change(&mut plan);
         let said = Arc::new(std::sync::Mutex::new(Vec::new()));
@@ -229,11 +228,29 @@ fn task(id: &str, text: &str) -> Task {
 
 /// Submits a task once there is a queue.
 async fn submit(client: &TaskClient, task: &Task) {
-    let began = Instant::now();
+    let (began, mut again) = (Instant::now(), false);
     while let Err(error) = client.submit("counter", task, None).await {
+        if again && matches!(error, ClientError::Known(_)) {
+            // It was queued, and the word of that came too late.
+            return;
+        }
         assert!(began.elapsed() < PATIENCE, "{error}");
+        again = true;
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
+}
+
+/// Everything that is said on a subject from now on, whoever says it.
+async fn listen(plain: &async_nats::Client, subject: &'static str) -> async_nats::Subscriber {
+    let heard = plain.subscribe(subject).await.expect("a subscription");
+    // A round trip, so that the server knows of it.
+    let _ = plain.request("nobody.listens", "".into()).await;
+    heard
+}
+
+/// The server takes what is unacknowledged for two seconds for lost, and delivers it again.
+fn hasty(plan: &mut Plan) {
+    plan.work.ack_wait = Duration::from_secs(2);
 }
 
 async fn result(client: &TaskClient, task: &str) -> TaskResult {

@@ -161,7 +161,8 @@ async fn a_session_with_more_than_the_server_takes_is_put_aside_and_others_go_on
     let other = visitor.open().await;
     visitor.says(&other, "count 3").await;
     story(&stage.client, &other, 1).await;
-    assert_eq!((site.nats.report().waiting, site.nats.report().fenced), (0, 0));
+    until(|| site.nats.report().waiting == 0, || site.said()).await;
+    assert_eq!(site.nats.report().fenced, 0);
     visitor.leave().await;
     let files = std::fs::read_dir(stage.spool.path()).expect("a folder").flatten();
     let aside = files.filter(|file| file.path().extension().is_some_and(|end| end == "fenced")).count();

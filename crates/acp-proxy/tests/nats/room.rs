@@ -105,7 +105,7 @@ async fn sessions_of_one_name_are_never_mixed() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_loads_the_session_of_a_task_has_it_from_then_on() {
-    let Some(stage) = Stage::set().await else { return };
+    let Some(stage) = Stage::with(hasty).await else { return };
     let Stage { world, site, client, .. } = &stage;
     world.loads.store(true, Ordering::Release);
     submit(client, &task("t1", "wait")).await;

@@ -125,8 +125,7 @@ async fn a_turn_whose_end_came_in_parts_has_ended() {
     let plain = async_nats::connect(server.url()).await.expect("a connection");
     let results = jetstream::new(plain.clone()).get_stream("ACP_RESULTS").await.expect("the results");
     results.purge().filter(Subjects::default().result("t")).await.expect("purged");
-    let mut replies = plain.subscribe("my.replies").await.expect("a subscription");
-    let _ = plain.request("nobody.listens", "".into()).await;
+    let mut replies = listen(&plain, "my.replies").await;
     let claim = serde_json::json!({ "task": "t", "session": session, "replyTo": "my.replies" });
     claimed(spool.path(), &claim);
     let site = Site::start(&server, &world, spool.path()).await;
@@ -161,7 +160,7 @@ async fn a_result_that_comes_second_is_not_told() {
     let Some(stage) = Stage::set().await else { return };
     let Stage { server, world, client, .. } = &stage;
     let plain = async_nats::connect(server.url()).await.expect("a connection");
-    let mut replies = plain.subscribe("my.replies").await.expect("a subscription");
+    let mut replies = listen(&plain, "my.replies").await;
     let mut asked = task("t", "wait");
     asked.reply_to = Some("my.replies".to_owned());
     submit(client, &asked).await;

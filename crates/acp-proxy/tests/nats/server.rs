@@ -1,6 +1,6 @@
 //! A real nats-server on a free port of this machine, with a store of its own.
 
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -36,7 +36,8 @@ fn program() -> PathBuf {
 
 pub struct Server {
     process: Option<Child>,
-    port: u16,
+    /// Once the server has chosen one.
+    port: Option<u16>,
     store: tempfile::TempDir,
     args: Vec<String>,
 }
@@ -47,30 +48,30 @@ impl Server {
     }
 
     pub fn with(args: &[&str]) -> Server {
-        let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let port = free.local_addr().expect("an address").port();
-        drop(free);
         let store = tempfile::tempdir().expect("a folder");
         let args = args.iter().map(|arg| (*arg).to_owned()).collect();
-        let mut server = Server { process: None, port, store, args };
+        let mut server = Server { process: None, port: None, store, args };
         server.restart();
         server
     }
 
     pub fn url(&self) -> String {
-        format!("nats://127.0.0.1:{}", self.port)
+        format!("nats://{}", self.address())
     }
 
     pub fn address(&self) -> SocketAddr {
-        SocketAddr::from(([127, 0, 0, 1], self.port))
+        SocketAddr::from(([127, 0, 0, 1], self.port.expect("it was started")))
     }
 
-    /// Starts it on the same port with the same store.
+    /// Starts it with the same store, on the same port; the first time on one that it chooses.
     pub fn restart(&mut self) {
+        let port = self.port.map_or("-1".to_owned(), |port| port.to_string());
         let log = std::fs::File::create(self.store.path().join("log")).expect("a log");
         let process = Command::new(program())
-            .args(["-a", "127.0.0.1", "-p", &self.port.to_string(), "-js", "-sd"])
+            .args(["-a", "127.0.0.1", "-p", &port, "-js", "-sd"])
             .arg(self.store.path().join("store"))
+            .arg("--ports_file_dir")
+            .arg(self.store.path())
             .args(&self.args)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -79,11 +80,27 @@ impl Server {
             .expect("nats-server runs");
         self.process = Some(process);
         let began = Instant::now();
-        while TcpStream::connect(self.address()).is_err() {
+        while !self.listens() {
             let log = || std::fs::read_to_string(self.store.path().join("log")).unwrap_or_default();
+            let ended = self.process.as_mut().and_then(|process| process.try_wait().expect("its state"));
+            assert!(ended.is_none(), "nats-server has ended ({ended:?}):\n{}", log());
             assert!(began.elapsed() < PATIENCE, "nats-server does not listen:\n{}", log());
             std::thread::sleep(Duration::from_millis(10));
         }
+    }
+
+    fn listens(&mut self) -> bool {
+        self.port = self.port.or_else(|| self.chosen());
+        self.port.is_some() && TcpStream::connect(self.address()).is_ok()
+    }
+
+    /// The port that it says it has chosen: `{"nats":["nats://127.0.0.1:4222"]}` in a file of its own.
+    fn chosen(&self) -> Option<u16> {
+        let mut files = std::fs::read_dir(self.store.path()).ok()?.flatten();
+        let file = files.find(|file| file.path().extension().is_some_and(|end| end == "ports"))?;
+        let text = std::fs::read_to_string(file.path()).ok()?;
+        let (_, after) = text.split_once("127.0.0.1:")?;
+        after.split_once('"')?.0.parse().ok()
     }
 
     /// Removes what it has stored; it must not run.
