@@ -1,6 +1,7 @@
 //! The shapes against an independent JSON Schema validator, on good messages and on thousands of mutations.
 
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 use serde_json::{Value, json};
 
 use super::*;
@@ -288,7 +289,7 @@ fn mutate(value: &mut Value, place: usize, what: u8, choice: usize) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 6000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 6000, rng_seed: RngSeed::Fixed(0x5EED), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn the_walk_says_what_the_schema_says(
