@@ -151,7 +151,8 @@ async fn both_sides_of_a_web_socket_may_burst() {
         }
         sending.await.unwrap().flush().await.unwrap();
     };
-    tokio::time::timeout(LONG, async { tokio::join!(play(client), play(server)) }).await.unwrap();
+    let both = async { tokio::join!(play(client), play(server)) };
+    tokio::time::timeout(4 * LONG, both).await.unwrap();
 }
 
 #[tokio::test]

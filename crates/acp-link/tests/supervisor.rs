@@ -82,8 +82,9 @@ async fn a_runaway_is_killed_after_the_agent_and_named() {
 #[tokio::test]
 async fn a_helper_that_ends_with_the_agent_is_no_survivor() {
     // It ends when its own input does, a moment after the agent.
-    let (mut link, mut child) =
-        spawn(&supervised(sh("(cat <&3 >/dev/null &) 3<&0; echo up; read x"))).unwrap();
+    let mut options = supervised(sh("(cat <&3 >/dev/null &) 3<&0; echo up; read x"));
+    options.linger = LONG;
+    let (mut link, mut child) = spawn(&options).unwrap();
     assert_eq!(next(&mut link).await, "up");
     let exit = child.shutdown(LONG).await;
     assert_eq!(exit.survivors, []);

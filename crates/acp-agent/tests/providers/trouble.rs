@@ -115,15 +115,16 @@ async fn a_redirect_is_not_followed_with_the_key() {
 async fn silence_has_an_end() {
     let (head, body) =
         (http("200 OK", "text/event-stream", "", ""), events(&[chunk(&json!({"content": "well "}), None)]));
-    for (sent, said) in [(Vec::new(), ""), (head, ""), (body, "well ")] {
+    let ends = |sent: Vec<u8>, said: &'static str| async move {
         let server = Raw::start(vec![Answer::Stall(sent)]).await;
         let mut settings = settings("openai-chat", &server.url);
-        settings.stall = Duration::from_millis(200);
+        settings.stall = Duration::from_millis(2500);
         let (error, pieces) = fails(&Remote::new(settings).expect("a provider"), "hello").await;
-        assert!(error.to_string().contains("said nothing for 0.2 s"), "{error}");
+        assert!(error.to_string().contains("said nothing for 2.5 s"), "{error}");
         assert!(error.to_string().contains("ACP_MODEL_STALL"), "{error}");
         assert_eq!((text(&pieces).as_str(), server.asked().len()), (said, 1));
-    }
+    };
+    tokio::join!(ends(Vec::new(), ""), ends(head, ""), ends(body, "well "));
 }
 
 #[tokio::test]
