@@ -217,7 +217,7 @@ fn every_other_payload_fits_its_schema() {
     holds("answer", &Answer { v: 1, option: None });
     holds("answer", &Answer { v: 1, option: Some("y".into()) });
     for op in [Op::Cancel, Op::Close, Op::Answer, Op::Who, Op::Task] {
-        holds("control", &Control { v: 1, op, id: None, option: None, delivery: None });
+        holds("control", &Control { task: Some("t".into()), ..Control::of(op) });
     }
     holds(
         "controlled",

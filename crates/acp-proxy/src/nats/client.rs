@@ -184,7 +184,9 @@ impl TaskClient {
         }
         match self.status(task).await? {
             Some(Status { state: State::Begun, session: Some(session), .. }) => {
-                self.control(&session, Op::Cancel).await?;
+                // Only its own turn: its proxy may be gone, and another task run there.
+                let control = Control { task: Some(task.to_owned()), ..Control::of(Op::Cancel) };
+                self.tell(&session, &control).await?;
                 Ok(Cancelled::Turn)
             }
             Some(Status { state: State::Withdrawn, .. }) => Ok(Cancelled::Task),
@@ -252,14 +254,12 @@ impl TaskClient {
 
     /// Tells a session something.
     pub async fn control(&self, session: &str, op: Op) -> Result<Controlled, ClientError> {
-        let control = Control { v: VERSION, op, id: None, option: None, delivery: None };
-        self.tell(session, &control).await
+        self.tell(session, &Control::of(op)).await
     }
 
     /// Answers a permission request; `None` turns it away.
     pub async fn answer(&self, ask: &Ask, option: Option<String>) -> Result<(), ClientError> {
-        let control =
-            Control { v: VERSION, op: Op::Answer, id: Some(ask.id.clone()), option, delivery: None };
+        let control = Control { id: Some(ask.id.clone()), option, ..Control::of(Op::Answer) };
         self.tell(&ask.session, &control).await.map(drop)
     }
 

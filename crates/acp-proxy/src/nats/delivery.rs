@@ -9,7 +9,7 @@ use bytes::Bytes;
 use tokio::task::JoinHandle;
 
 use super::payload::Handed;
-use super::trace::TRACEPARENT;
+use super::trace::{self, TRACEPARENT};
 
 /// How long the server may take to confirm that it heard us.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -37,7 +37,7 @@ impl Delivery {
         let message = message.message;
         let ack = message.reply.as_ref()?.to_string();
         let trace = message.headers.as_ref().and_then(|headers| headers.get(TRACEPARENT));
-        let trace = trace.map(|value| value.as_str().to_owned());
+        let trace = trace.and_then(|value| trace::readable(value.as_str()));
         let receipt = Receipt::Subject(client.clone(), ack);
         Some(Delivery { payload: message.payload, delivered, trace, receipt })
     }
@@ -46,6 +46,7 @@ impl Delivery {
     pub(super) fn handed(client: &Client, handed: Handed) -> Delivery {
         let Handed { payload, ack, delivered, trace } = handed;
         let payload = Bytes::from(payload.get().to_owned());
+        let trace = trace.as_deref().and_then(trace::readable);
         Delivery { payload, delivered, trace, receipt: Receipt::Subject(client.clone(), ack) }
     }
 

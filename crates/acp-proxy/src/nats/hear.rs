@@ -82,7 +82,10 @@ impl Ear {
                     sessions.values().for_each(|listening| listening.neighbours(sessions.len()));
                 }
                 Desk::Client { reins, sessions } => {
-                    if !sessions.contains_key(&session) && sessions.len() < MOST_SESSIONS {
+                    // One that was lost and taken back is listened for anew.
+                    let listens = sessions.get(&session).is_some_and(|listening| listening.hold.is(&hold));
+                    let known = sessions.contains_key(&session);
+                    if !listens && (known || sessions.len() < MOST_SESSIONS) {
                         let listening =
                             Listening::begin(&self.nats, session.clone(), reins.clone(), hold.clone());
                         sessions.insert(session.clone(), listening);
@@ -210,13 +213,14 @@ fn explain(reasons: &Reasons, asked: &mut HashMap<String, String>, body: &mut Bo
 struct Listening {
     /// Tells that it was dropped. What it is just being told is answered all the same: that may be why it was.
     _here: oneshot::Sender<()>,
+    hold: Hold,
     count: Arc<std::sync::atomic::AtomicUsize>,
 }
 
 impl Listening {
     fn begin(nats: &Nats, session: Arc<str>, reins: Reins, hold: Hold) -> Listening {
         let (nats, count) = (nats.clone(), Arc::new(std::sync::atomic::AtomicUsize::new(1)));
-        let sessions = count.clone();
+        let (sessions, held) = (count.clone(), hold.clone());
         let (here, mut gone) = oneshot::channel();
         tokio::spawn(async move {
             let shared = nats.shared.clone();
@@ -235,7 +239,7 @@ impl Listening {
                 };
                 let Some(message) = message else { return };
                 // Whoever has it now answers.
-                if hold.is_lost() || nats.is_taken_over(&session).await {
+                if held.is_lost() || nats.is_taken_over(&session).await {
                     return;
                 }
                 let count = sessions.load(std::sync::atomic::Ordering::Relaxed);
@@ -243,7 +247,7 @@ impl Listening {
                 shared.controlled(message, None, done).await;
             }
         });
-        Listening { _here: here, count }
+        Listening { _here: here, hold, count }
     }
 
     /// So many sessions are in its conversation.
@@ -256,6 +260,9 @@ async fn obey(session: &str, reins: &Reins, sessions: usize, message: &Message) 
     let control = Control::parse(&message.payload)?;
     let done = match control.op {
         Op::Who => true,
+        Op::Cancel if control.task.is_some() => {
+            return Err("a client has the session, and no task runs in it".to_owned());
+        }
         Op::Cancel => {
             if !reins.cancel(session).await {
                 return Err("no turn is running".to_owned());

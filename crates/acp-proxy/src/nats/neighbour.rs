@@ -9,7 +9,6 @@ use super::ledger::{Claim, Known, json};
 use super::payload::{Control, Controlled, Op, Task};
 use super::trace;
 use super::work::{PAUSE, Workshop};
-use crate::event::VERSION;
 use crate::talk::Level;
 
 /// How long another proxy may take to answer.
@@ -29,7 +28,7 @@ impl Workshop {
     /// Gives a task to the proxy that serves its session, if there is one: what it says to that.
     pub(super) async fn hand_over(&self, session: &str, delivery: &Delivery) -> Neighbour {
         let Some(handed) = delivery.hand() else { return Neighbour::Nobody };
-        let control = Control { v: VERSION, op: Op::Task, id: None, option: None, delivery: Some(handed) };
+        let control = Control { delivery: Some(handed), ..Control::of(Op::Task) };
         if json(&control).len() <= self.shared().largest() {
             return self.tell_neighbour(session, &control).await;
         }
@@ -127,5 +126,5 @@ impl Workshop {
 }
 
 fn who() -> Control {
-    Control { v: VERSION, op: Op::Who, id: None, option: None, delivery: None }
+    Control::of(Op::Who)
 }

@@ -23,6 +23,11 @@ impl Hold {
     pub(super) fn is_lost(&self) -> bool {
         self.0.load(Ordering::Acquire)
     }
+
+    /// Whether both are of one claim.
+    pub(super) fn is(&self, other: &Hold) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
 }
 
 /// The sessions of a proxy's conversations.
@@ -69,7 +74,7 @@ impl Owners {
     /// Lets go of a session, unless another conversation has it since.
     pub(super) fn release(&self, session: &str, hold: &Hold) {
         let mut owners = self.all();
-        if owners.get(session).is_some_and(|owner| Arc::ptr_eq(&owner.hold.0, &hold.0)) {
+        if owners.get(session).is_some_and(|owner| owner.hold.is(hold)) {
             owners.remove(session);
         }
     }

@@ -268,6 +268,9 @@ pub struct Control {
     pub v: u32,
     /// What to do.
     pub op: Op,
+    /// For `cancel`: only if this task runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<String>,
     /// For `answer`: the id of the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
@@ -280,6 +283,12 @@ pub struct Control {
 }
 
 impl Control {
+    /// Tells a session to do this, and nothing more.
+    #[must_use]
+    pub fn of(op: Op) -> Control {
+        Control { v: VERSION, op, task: None, id: None, option: None, delivery: None }
+    }
+
     /// Reads what a session is told; says what is wrong with it.
     pub(super) fn parse(json: &[u8]) -> Result<Control, String> {
         match serde_json::from_slice::<Control>(json) {

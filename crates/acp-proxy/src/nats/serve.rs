@@ -176,11 +176,16 @@ impl Workshop {
     async fn obey(self: &Arc<Self>, seat: &Arc<Seat>, control: Control) -> Result<(), String> {
         match control.op {
             Op::Who => Ok(()),
-            Op::Cancel if !seat.is_occupied() => Err("no turn is running".to_owned()),
-            Op::Cancel => {
-                seat.cancel().await;
-                Ok(())
-            }
+            Op::Cancel => match (seat.occupant(), control.task) {
+                (None, _) => Err("no turn is running".to_owned()),
+                (Some(runs), Some(meant)) if runs != meant => {
+                    Err(format!("task {meant:?} does not run in the session: {runs:?} does"))
+                }
+                (Some(_), _) => {
+                    seat.cancel().await;
+                    Ok(())
+                }
+            },
             Op::Close => {
                 // Nobody begins in it from now on: whoever waits for it fails to sit down, and waits until it is closed.
                 self.vacate(seat);

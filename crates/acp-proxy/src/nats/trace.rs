@@ -20,12 +20,20 @@ fn random() -> u64 {
 /// be read a new trace begins.
 #[must_use]
 pub fn child(parent: Option<&str>) -> String {
-    let (trace, flags) = parent.and_then(parse).unwrap_or_else(|| (random_id(), "01".to_owned()));
-    format!("00-{trace}-{:016x}-{flags}", random())
+    match parent.and_then(parse) {
+        Some((trace, _, flags)) => format!("00-{trace}-{:016x}-{flags}", random()),
+        None => format!("00-{}-{:016x}-01", random_id(), random()),
+    }
 }
 
-/// Trace id and flags.
-fn parse(parent: &str) -> Option<(String, String)> {
+/// A trace context as far as it can be read, and nothing else that came with it: it is put into headers.
+pub(super) fn readable(context: &str) -> Option<String> {
+    let (trace, span, flags) = parse(context)?;
+    Some(format!("00-{trace}-{span}-{flags}"))
+}
+
+/// Trace id, span id and flags.
+fn parse(parent: &str) -> Option<(&str, &str, &str)> {
     let mut parts = parent.trim().split('-');
     let (version, trace, span, flags) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
     let hex = |text: &str, length: usize| {
@@ -33,7 +41,7 @@ fn parse(parent: &str) -> Option<(String, String)> {
     };
     let zeros = |text: &str| text.bytes().all(|byte| byte == b'0');
     let fits = hex(version, 2) && version != "ff" && hex(trace, 32) && hex(span, 16) && hex(flags, 2);
-    (fits && !zeros(trace) && !zeros(span)).then(|| (trace.to_owned(), flags.to_owned()))
+    (fits && !zeros(trace) && !zeros(span)).then_some((trace, span, flags))
 }
 
 #[cfg(test)]
@@ -51,5 +59,14 @@ mod tests {
             assert!(parse(&own).is_some() && !own.contains("4bf92f35"), "{own}");
         }
         assert_ne!(child(None), child(None));
+    }
+
+    #[test]
+    fn of_a_context_only_what_is_one_is_kept() {
+        let whole = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+        for dirty in [whole, &format!("{whole}\r\n"), &format!("{whole}-\r\nX: y")] {
+            assert_eq!(readable(dirty).as_deref(), Some(whole));
+        }
+        assert_eq!(readable("00\r\nX: y"), None);
     }
 }

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use acp_policy::{Policy, Rules};
 use acp_proxy::Outcome;
 use acp_proxy::event::{Body, Decider};
+use acp_proxy::nats::Subjects;
 use acp_proxy::nats::payload::{Controlled, Op};
 
 use super::seats::hand;
@@ -129,6 +130,58 @@ async fn a_proxy_whose_session_was_taken_over_answers_for_it_no_more() {
     }
     idle.leave().await;
     second.stop().await;
+    stage.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_that_takes_its_session_back_answers_for_it_again() {
+    let Some(stage) = Stage::set().await else { return };
+    let Stage { world, site, client, .. } = &stage;
+    world.loads.store(true, Ordering::Release);
+    let (first, second) = (Visitor::come(site).await, Visitor::come(site).await);
+    let session = first.open().await;
+    served(client, &session).await;
+    second.load(&session).await;
+    first.load(&session).await;
+    served(client, &session).await;
+    let mut stolen = task("stolen", "count 1");
+    stolen.session = Some(session.clone());
+    submit(client, &stolen).await;
+    let refused = result(client, "stolen").await.error.expect("a reason");
+    assert!(refused.get().contains("belongs to a client"), "{refused}");
+    assert_eq!(world.prompts(), 0);
+    first.leave().await;
+    second.leave().await;
+    stage.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_task_is_cancelled_only_where_it_runs() {
+    let Some(stage) = Stage::set().await else { return };
+    let Stage { server, world, site, client, .. } = &stage;
+    submit(client, &task("runs", "wait")).await;
+    let session = session_of(client, "runs").await;
+    until(|| world.chunks.load(Ordering::Acquire) == 1, || site.said()).await;
+    let visitor = Visitor::come(site).await;
+    let own = visitor.open().await;
+    served(client, &own).await;
+    // Tasks that proxies had begun which are gone.
+    let context = async_nats::jetstream::new(async_nats::connect(server.url()).await.expect("a connection"));
+    for (name, session, why) in
+        [("lost", &session, "\"runs\" does"), ("older", &own, "a client has the session")]
+    {
+        let begun = serde_json::json!({
+            "v": 1, "task": name, "agent": "counter", "state": "begun", "session": session, "proxy": "p", "at": 1,
+        });
+        let subject = Subjects::default().status(name);
+        let sent = context.publish(subject, begun.to_string().into()).await;
+        sent.expect("sent").await.expect("stored");
+        let error = client.cancel(name).await.expect_err("it does not run").to_string();
+        assert!(error.contains(why), "{error}");
+    }
+    world.go.notify_one();
+    assert_eq!(result(client, "runs").await.stop_reason, "end_turn");
+    visitor.leave().await;
     stage.stop().await;
 }
 

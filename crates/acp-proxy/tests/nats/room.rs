@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 
 use acp_proxy::nats::payload::Op;
 
+use super::seats::hand;
 use super::*;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -24,6 +25,22 @@ async fn tasks_outlast_an_agent_that_cannot_be_opened() {
     }
     assert_eq!((world.prompts(), site.nats.report().dead), (2, 0));
     assert_eq!(site.nats.trouble().agent, None);
+    stage.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_task_is_put_back_whatever_its_trace_is() {
+    let Some(stage) = Stage::set().await else { return };
+    let Stage { server, world, site, client, .. } = &stage;
+    submit(client, &task("one", "count 1")).await;
+    let session = result(client, "one").await.session.expect("a session");
+    world.refuse.store(1, Ordering::Release);
+    let plain = async_nats::connect(server.url()).await.expect("a connection");
+    let handed = serde_json::to_value(task("two", "count 2")).expect("JSON");
+    let answer = hand(&plain, &session, &handed, "$JS.ACK.ACP_TASKS.acp-counter.1.9.9.1.0").await;
+    assert!(answer.contains(r#""ok":true"#), "{answer}");
+    assert_eq!(result(client, "two").await.stop_reason, "end_turn", "{}", site.said());
+    assert!(site.said().contains("put back into the queue"), "{}", site.said());
     stage.stop().await;
 }
 
