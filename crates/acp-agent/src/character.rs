@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use acp_dialect::Dialect;
 use acp_host::real_path;
-use acp_policy::{Action, Policy, Request, Rules, Stage, ToolKind, ToolPatterns, Verdict};
+use acp_policy::{Action, Policy, Request, Rules, Stage, ToolKind, ToolPattern, ToolPatterns, Verdict};
 use acp_script::agent::{AgentConfig, Auth, ConfigOption, Fence, Login, Mode, Persona, SlashCommand};
 use serde_json::{Value, json};
 
@@ -64,23 +64,20 @@ pub(crate) fn unasked(settings: &Settings) -> ToolPatterns {
 
 fn forbids(policy: Policy, kind: ToolKind) -> bool {
     let (stage, action) = (Stage::Permission, Action::Unknown);
-    let request = Request { stage, kind, tool: None, action, root: None };
+    let request = Request { stage, kind, tools: &[], action, root: None };
     Rules::of(policy).decide(&request).verdict == Verdict::Deny
 }
 
 /// What is denied, where a file that one tool may not use is a file that no tool of its kind may use: what it holds would
 /// be seen all the same. A tool that is denied whole stays the only one.
 pub(crate) fn by_kind(deny: &ToolPatterns) -> ToolPatterns {
-    const FILES: [(&str, &str); 3] =
-        [("read_file(", "Read("), ("write_file(", "Edit("), ("edit_file(", "Edit(")];
-    let kind = |pattern: &acp_policy::ToolPattern| {
-        let text = pattern.to_string();
-        let found = FILES
-            .iter()
-            .find(|(tool, _)| text.get(..tool.len()).is_some_and(|front| front.eq_ignore_ascii_case(tool)));
-        found.map_or_else(|| text.clone(), |(tool, kind)| format!("{kind}{}", &text[tool.len()..]))
+    const FILES: [(&str, &str); 3] = [("read_file", "Read"), ("write_file", "Edit"), ("edit_file", "Edit")];
+    let beside = |pattern: &ToolPattern| {
+        let meant = FILES.iter().filter(|(tool, _)| pattern.is_partial() && pattern.is_for(tool));
+        let kinds: Vec<ToolPattern> = meant.map(|(_, kind)| pattern.renamed(kind)).collect();
+        std::iter::once(pattern.clone()).chain(kinds)
     };
-    ToolPatterns::parse(deny.iter().map(kind)).unwrap_or_else(|_| deny.clone())
+    deny.iter().flat_map(beside).collect()
 }
 
 /// Folders inside of `path`, symbolic links followed as far as they exist.
@@ -254,6 +251,21 @@ mod tests {
             let given =
                 unasked(&Settings { policy, allow_edit: true, enable_mcp: true, ..Settings::default() });
             assert_eq!(given.iter().map(ToString::to_string).collect::<Vec<_>>(), expected, "{policy}");
+        }
+    }
+    #[test]
+    fn a_file_that_one_tool_may_not_use_is_closed_to_all_of_its_kind() {
+        for (given, holds) in [
+            ("read_file(a/**)", "read_file(a/**), Read(a/**)"),
+            ("EDIT_file(a)", "EDIT_file(a), Edit(a)"),
+            ("r*_file(a)", "r*_file(a), Read(a)"),
+            ("*_file(a)", "*_file(a), Read(a), Edit(a), Edit(a)"),
+            ("*_file", "*_file"),
+            ("read_file", "read_file"),
+            ("Read(a), run_command(b)", "Read(a), run_command(b)"),
+        ] {
+            let deny = by_kind(&ToolPatterns::parse([given]).expect("patterns"));
+            assert_eq!(deny.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "), holds);
         }
     }
 }

@@ -42,7 +42,10 @@ pub(crate) fn request(question: &Question, abilities: Abilities, context: u64) -
         model: question.model.clone(),
         system: system(question),
         messages,
-        tools: tools(question, abilities),
+        tools: tools(question, abilities)
+            .into_iter()
+            .filter(|tool| !question.closed.contains(&&*tool.name))
+            .collect(),
         max_tokens: ANSWER,
         effort: effort(&question.thought_level),
     }

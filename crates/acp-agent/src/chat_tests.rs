@@ -11,6 +11,7 @@ fn question(history: Vec<Value>, rounds: Vec<usize>) -> Question {
         thought_level: "medium".to_owned(),
         history,
         rounds: rounds.into_iter().map(|at| Round { at, ..Round::default() }).collect(),
+        closed: Vec::new(),
         mcp: Vec::new(),
     }
 }

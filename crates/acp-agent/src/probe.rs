@@ -69,7 +69,7 @@ impl FileWish {
         let decision = rules.decide(&Request {
             stage: Stage::Access,
             kind,
-            tool: Some(tool),
+            tools: &[tool],
             action: Action::Path(&path.to_string_lossy()),
             root: Some(&root),
         });

@@ -164,8 +164,9 @@ impl ToolCallFacts {
             (None, Some(path)) => Action::Path(path),
             (None, None) => Action::Unknown,
         };
-        let (kind, tool) = (self.kind(), self.name.as_deref());
-        real::decide(rules, &Request { stage: Stage::Permission, kind, tool, action, root })
+        let (kind, tools) = (self.kind(), self.name.as_slice());
+        let tools: Vec<&str> = tools.iter().map(String::as_str).collect();
+        real::decide(rules, &Request { stage: Stage::Permission, kind, tools: &tools, action, root })
     }
 
     /// A few words for a log.

@@ -20,8 +20,8 @@ pub struct Request<'a> {
     pub stage: Stage,
     /// The kind of tool call.
     pub kind: ToolKind,
-    /// The tool's name, when it is known.
-    pub tool: Option<&'a str>,
+    /// The tool's names, as far as they are known: a pattern that is about one of them is about the tool.
+    pub tools: &'a [&'a str],
     /// What it would be done on.
     pub action: Action<'a>,
     /// The session's folder: path patterns may be relative to it.
@@ -116,6 +116,15 @@ impl Rules {
     }
 }
 
+impl Rules {
+    /// Whether such a tool is refused whatever it would be used on, so that nobody needs to be offered it.
+    pub fn closes(&self, request: &Request<'_>) -> bool {
+        let whole = Request { action: Action::Unknown, ..*request };
+        let opened = self.policy != Policy::Plan && self.allow.names(&whole);
+        self.deny.touching(&whole).is_some() || (!opened && self.decide(&whole).verdict == Verdict::Deny)
+    }
+}
+
 /// The table for questions of the agent.
 fn permission(policy: Policy, request: &Request<'_>) -> Verdict {
     let class = request.kind.class();
@@ -152,5 +161,5 @@ fn is_file_operation(request: &Request<'_>) -> bool {
     }
     request.kind.class() <= Class::Write
         || (request.kind == ToolKind::Other
-            && request.tool.is_some_and(|tool| NAMES.iter().any(|name| tool.eq_ignore_ascii_case(name))))
+            && request.tools.iter().any(|tool| NAMES.iter().any(|name| tool.eq_ignore_ascii_case(name))))
 }

@@ -43,7 +43,8 @@ impl FromStr for ToolPattern {
                 (name, Some(shell::normalised(on)))
             }
         };
-        if name.is_empty() || name.contains(char::is_whitespace) {
+        // A server is called as its client likes; no other tool has a name with spaces.
+        if name.is_empty() || (name.contains(char::is_whitespace) && !is_foreign(name)) {
             return Err(PatternError::NoName(text.to_owned()));
         }
         if on.as_deref() == Some("") {
@@ -63,6 +64,22 @@ impl fmt::Display for ToolPattern {
 }
 
 impl ToolPattern {
+    /// Whether it is about a tool of this name, whatever that would be used on.
+    pub fn is_for(&self, tool: &str) -> bool {
+        same_name(&self.name, tool)
+    }
+
+    /// Whether it is about a tool only as far as it is used on certain things.
+    pub fn is_partial(&self) -> bool {
+        self.on.is_some()
+    }
+
+    /// The same about the tools of this name.
+    #[must_use]
+    pub fn renamed(&self, name: &str) -> Self {
+        Self { name: name.to_owned(), on: self.on.clone() }
+    }
+
     /// Whether the pattern covers the request so surely that it may be allowed without a question.
     ///
     /// A command is covered only by a `Bash` pattern and only when a shell would run it as one plain command.
@@ -103,7 +120,7 @@ impl ToolPattern {
     }
 
     fn names(&self, request: &Request<'_>) -> bool {
-        request.tool.is_some_and(|tool| same_name(&self.name, tool)) || self.stands_for(request.kind)
+        request.tools.iter().any(|tool| self.is_for(tool)) || self.stands_for(request.kind)
     }
 
     fn stands_for(&self, kind: ToolKind) -> bool {
@@ -113,12 +130,12 @@ impl ToolPattern {
     /// Whether it can be about any tool at all: one of these, one of an MCP server, or all of a kind.
     fn is_about(&self, tools: &[&str]) -> bool {
         let foreign = match self.name.to_ascii_lowercase().split_once('*') {
-            None => self.name.to_ascii_lowercase().starts_with(FOREIGN),
+            None => is_foreign(&self.name),
             Some((front, _)) => front.starts_with(FOREIGN) || FOREIGN.starts_with(front),
         };
         foreign
             || ToolKind::ALL.into_iter().any(|kind| self.stands_for(kind))
-            || tools.iter().any(|tool| same_name(&self.name, tool))
+            || tools.iter().any(|tool| self.is_for(tool))
     }
 }
 
@@ -153,6 +170,11 @@ impl ToolPatterns {
         self.0.iter().find(|pattern| !pattern.is_about(tools))
     }
 
+    /// Whether a pattern is about the request's tool, whatever that would be used on.
+    pub(crate) fn names(&self, request: &Request<'_>) -> bool {
+        self.0.iter().any(|pattern| pattern.names(request))
+    }
+
     pub(crate) fn covering(&self, request: &Request<'_>) -> Option<&ToolPattern> {
         self.0.iter().find(|pattern| pattern.covers(request))
     }
@@ -160,6 +182,16 @@ impl ToolPatterns {
     pub(crate) fn touching(&self, request: &Request<'_>) -> Option<&ToolPattern> {
         self.0.iter().find(|pattern| pattern.touches(request))
     }
+}
+
+impl FromIterator<ToolPattern> for ToolPatterns {
+    fn from_iter<I: IntoIterator<Item = ToolPattern>>(patterns: I) -> Self {
+        Self(patterns.into_iter().collect())
+    }
+}
+
+fn is_foreign(name: &str) -> bool {
+    name.get(..FOREIGN.len()).is_some_and(|front| front.eq_ignore_ascii_case(FOREIGN))
 }
 
 fn split_list(text: &str) -> Vec<&str> {
@@ -240,7 +272,7 @@ mod tests {
 
     #[test]
     fn a_pattern_prints_as_it_was_written() {
-        for text in ["Read", "Bash(git *)", "mcp__docs__*", "Edit(src/**)"] {
+        for text in ["Read", "Bash(git *)", "mcp__docs__*", "mcp__My files__*", "Edit(src/**)"] {
             assert_eq!(text.parse::<ToolPattern>().map(|p| p.to_string()), Ok(text.to_owned()));
         }
     }
@@ -250,6 +282,7 @@ mod tests {
         assert!(matches!("Bash(git *".parse::<ToolPattern>(), Err(PatternError::Parenthesis(_))));
         assert!(matches!("Bash)".parse::<ToolPattern>(), Err(PatternError::Parenthesis(_))));
         assert!(matches!("(git)".parse::<ToolPattern>(), Err(PatternError::NoName(_))));
+        assert!(matches!("Read files".parse::<ToolPattern>(), Err(PatternError::NoName(_))));
         assert!(matches!("Bash()".parse::<ToolPattern>(), Err(PatternError::Empty(_))));
     }
 

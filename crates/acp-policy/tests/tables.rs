@@ -21,7 +21,7 @@ fn every_policy_decides_every_kind_as_its_table_says() {
         let verdicts: Vec<&str> = cells[2].split_whitespace().collect();
         assert_eq!(verdicts.len(), ToolKind::ALL.len(), "line {line}");
         for (kind, expected) in ToolKind::ALL.into_iter().zip(verdicts) {
-            let request = Request { stage, kind, tool: None, action: Action::Unknown, root: None };
+            let request = Request { stage, kind, tools: &[], action: Action::Unknown, root: None };
             let decision = Rules::of(policy).decide(&request);
             assert_eq!(decision.verdict.as_str(), expected, "line {line}: {policy} on {kind}");
             assert!(decision.reason.contains(policy.as_str()), "{}", decision.reason);
@@ -52,10 +52,11 @@ fn patterns_decide_as_their_table_says() {
             Some(("path", path)) => Action::Path(path),
             _ => Action::Unknown,
         };
+        let tools: Vec<&str> = tool.split(',').map(str::trim).filter(|tool| *tool != "-").collect();
         let request = Request {
             stage: Stage::Permission,
             kind: ToolKind::from_wire(kind),
-            tool: (tool != "-").then_some(tool),
+            tools: &tools,
             action,
             root: Some("/w"),
         };
@@ -80,7 +81,7 @@ proptest! {
         let request = Request {
             stage: Stage::Permission,
             kind: ToolKind::Execute,
-            tool: None,
+            tools: &[],
             action: Action::Command(&line),
             root: None,
         };

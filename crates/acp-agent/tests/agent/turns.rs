@@ -178,17 +178,24 @@ async fn mcp_servers_that_are_not_there_are_told_once() {
 #[tokio::test]
 async fn a_file_that_is_denied_to_the_tool_that_reads_is_hidden_from_all_that_show_it() {
     let place = Place::new();
-    let deny = ToolPatterns::parse(["read_file(notes.txt)", "query"]).expect("patterns");
-    let server = server(Settings { deny, ..place.settings() });
-    let mut talk = Talk::v1(&server, &json!({})).await;
-    let session = talk.session(&place.work()).await;
-    for wish in ["Read notes.txt", "/search rosemary", "/extract notes.txt", "Search for 'rose' in notes.txt"]
-    {
-        talk.prompt(&session, wish).await;
+    for pattern in ["read_file(notes.txt)", "*_file(notes.txt)"] {
+        let deny = ToolPatterns::parse([pattern, "query"]).expect("patterns");
+        let server = server(Settings { deny, state: acp_agent::State::Memory, ..place.settings() });
+        let mut talk = Talk::v1(&server, &json!({})).await;
+        let session = talk.session(&place.work()).await;
+        for wish in
+            ["Read notes.txt", "/search rosemary", "/extract notes.txt", "Search for 'rose' in notes.txt"]
+        {
+            talk.prompt(&session, wish).await;
+        }
+        assert!(!talk.words().contains("thyme"), "{pattern}: {}", talk.words());
+        talk.prompt(&session, "/query authenticate($A)").await;
+        assert!(
+            talk.words().contains("Not allowed") && !talk.words().contains("lib.rs:"),
+            "{}",
+            talk.words()
+        );
+        talk.prompt(&session, "/search authenticate").await;
+        assert!(talk.words().contains("lib.rs"), "{}", talk.words());
     }
-    assert!(!talk.words().contains("thyme"), "{}", talk.words());
-    talk.prompt(&session, "/query authenticate($A)").await;
-    assert!(talk.words().contains("Not allowed") && !talk.words().contains("lib.rs:"), "{}", talk.words());
-    talk.prompt(&session, "/search authenticate").await;
-    assert!(talk.words().contains("lib.rs"), "{}", talk.words());
 }

@@ -178,7 +178,7 @@ impl Call<'_> {
     ) -> Result<(), RpcError> {
         let (Action::Path(subject) | Action::Command(subject)) = action else { return Ok(()) };
         let root = roots.cwd().display().to_string();
-        let request = Request { stage: Stage::Access, kind, tool: None, action, root: Some(&root) };
+        let request = Request { stage: Stage::Access, kind, tools: &[], action, root: Some(&root) };
         let Decision { mut verdict, mut reason } = real::decide(&self.shared.settings.rules, &request);
         if verdict == Verdict::Ask && self.granted(session, kind.class()) {
             verdict = Verdict::Allow;

@@ -129,7 +129,7 @@ impl ToolUse {
     /// Whether nothing of the file at this absolute path may be shown.
     pub fn hides(&self, path: &str) -> bool {
         let kind = if self.name == "extract" { ToolKind::Read } else { ToolKind::Search };
-        denial(&self.deny, kind, &self.name, path, &self.cwd).is_some()
+        denial(&self.deny, kind, &[&self.name], path, &self.cwd).is_some()
     }
 }
 
@@ -178,7 +178,9 @@ pub struct Question {
     pub history: Vec<Value>,
     /// The answers of the model in this history, and last the one that is wanted.
     pub rounds: Vec<Round>,
-    /// The tools of MCP servers, under the names `mcp__server__tool`.
+    /// Tools that would be refused whatever they were used on.
+    pub closed: Vec<&'static str>,
+    /// The tools of MCP servers that may be used, under the names `mcp__server__tool`.
     pub mcp: Vec<McpTool>,
 }
 

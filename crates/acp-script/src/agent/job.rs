@@ -134,7 +134,7 @@ impl Job {
             Self::Write { change: Change::Whole(_), .. } => "write_file".to_owned(),
             Self::Write { .. } => "edit_file".to_owned(),
             Self::Run { .. } => "run_command".to_owned(),
-            Self::Mcp { server, tool, .. } => format!("mcp__{server}__{tool}"),
+            Self::Mcp { server, tool, .. } => mcp_name(server, tool),
             Self::Harmless { .. } => "take_note".to_owned(),
             Self::Tool { name, .. } | Self::Wrong { name, .. } => name.clone(),
             Self::Plan { .. } => "update_plan".to_owned(),
@@ -253,6 +253,11 @@ impl Job {
             (job, _) => text_content(&job.title()),
         }
     }
+}
+
+/// The name of a server's tool, as the server and the tool are called.
+pub(super) fn mcp_name(server: &str, tool: &str) -> String {
+    format!("mcp__{server}__{tool}")
 }
 
 /// What a tool of the edge looks at: `Search "retry" in src`.

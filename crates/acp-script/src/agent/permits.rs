@@ -5,7 +5,9 @@ use acp_rpc::RpcError;
 use serde_json::{Value, json};
 
 use super::Agent;
+use super::calls::mcp_tools;
 use super::job::{Change, Job};
+use super::session::{Server, Session};
 use super::tools::{Stage, Work};
 use super::turn::Await;
 use crate::switch::Switch;
@@ -101,28 +103,18 @@ impl Agent {
         let Some(open) = self.sessions.get(self.outward(session)) else {
             return (Verdict::Deny, String::new());
         };
-        let rules = Rules {
-            policy: self.config.persona.policy(&open.record.mode),
-            allow: self.config.allow.clone(),
-            deny: self.config.deny.clone(),
-        };
-        let kind = ToolKind::from_wire(job.kind());
-        let looks =
-            matches!(job, Job::Read { .. } | Job::Tool { .. } | Job::Plan { .. } | Job::Delegate { .. });
-        let name = job.name();
+        let rules = self.rules(open);
+        let (stage, kind) = manner(&job.name());
+        let names = names(&open.servers, job);
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let about = |action: Action<'_>| {
             if let (ToolKind::Search, Action::Path(path)) = (kind, action)
-                && let Some(reason) = denial(&rules.deny, kind, &name, path, &open.record.cwd)
+                && let Some(reason) = denial(&rules.deny, kind, &names, path, &open.record.cwd)
             {
                 return (Verdict::Deny, reason);
             }
-            let decision = rules.decide(&Request {
-                stage: if looks { Asked::Access } else { Asked::Permission },
-                kind: if matches!(job, Job::Delegate { .. }) { ToolKind::Think } else { kind },
-                tool: Some(&name),
-                action,
-                root: Some(&open.record.cwd),
-            });
+            let decision =
+                rules.decide(&Request { stage, kind, tools: &names, action, root: Some(&open.record.cwd) });
             (decision.verdict, decision.reason)
         };
         match job {
@@ -139,6 +131,22 @@ impl Agent {
                 strictest.unwrap_or_else(|| about(Action::Unknown))
             }
             job => about(job.path().map_or(Action::Unknown, Action::Path)),
+        }
+    }
+
+    /// Whether the tool of these names is refused whatever it would be used on: no model needs to know it.
+    pub(super) fn closed(&self, session: &str, names: &[&str]) -> bool {
+        let open = self.sessions.get(self.outward(session)).filter(|_| self.config.careful);
+        let (stage, kind) = manner(names.first().unwrap_or(&""));
+        let request = Request { stage, kind, tools: names, action: Action::Unknown, root: None };
+        open.is_some_and(|open| self.rules(open).closes(&request))
+    }
+
+    fn rules(&self, open: &Session) -> Rules {
+        Rules {
+            policy: self.config.persona.policy(&open.record.mode),
+            allow: self.config.allow.clone(),
+            deny: self.config.deny.clone(),
         }
     }
 
@@ -249,16 +257,39 @@ impl Agent {
 pub(super) fn denial(
     deny: &ToolPatterns,
     kind: ToolKind,
-    tool: &str,
+    tools: &[&str],
     path: &str,
     root: &str,
 ) -> Option<String> {
     let rules = Rules { deny: deny.clone(), ..Rules::of(Policy::Yolo) };
-    [(kind, Some(tool)), (ToolKind::Read, None)].into_iter().find_map(|(kind, tool)| {
+    [(kind, tools), (ToolKind::Read, &[])].into_iter().find_map(|(kind, tools)| {
         let (action, root) = (Action::Path(path), Some(root));
-        let decision = rules.decide(&Request { stage: Asked::Access, kind, tool, action, root });
+        let decision = rules.decide(&Request { stage: Asked::Access, kind, tools, action, root });
         (decision.verdict == Verdict::Deny).then_some(decision.reason)
     })
+}
+
+/// As what the use of a tool is decided. Handing a task over does nothing by itself.
+fn manner(tool: &str) -> (Asked, ToolKind) {
+    match tool {
+        "read_file" | "extract" => (Asked::Access, ToolKind::Read),
+        "search_file" | "search" | "query" => (Asked::Access, ToolKind::Search),
+        "update_plan" | "delegate" => (Asked::Access, ToolKind::Think),
+        "write_file" | "edit_file" => (Asked::Permission, ToolKind::Edit),
+        "run_command" => (Asked::Permission, ToolKind::Execute),
+        _ => (Asked::Permission, ToolKind::Other),
+    }
+}
+
+/// The names of a job's tool: its own, and that by which models see it.
+fn names(servers: &[Server], job: &Job) -> Vec<String> {
+    let mut names = vec![job.name()];
+    if let Job::Mcp { key, tool, .. } = job {
+        let seen =
+            mcp_tools(servers).into_iter().find(|(_, server, it)| server.key == *key && it.name == *tool);
+        names.extend(seen.map(|(name, ..)| name));
+    }
+    names
 }
 
 /// The files and folders that a tool of the edge is asked to look at.

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::calls;
 use super::effect::{Effect, McpTool, Question, Thought, ThoughtEnd, Token};
+use super::job::{TOOL_NAMES, mcp_name};
 use super::mcp::SERVERS;
 use super::reports::Mold;
 use super::step::{Step, Stop, Stream, Voice};
@@ -41,8 +42,12 @@ impl Agent {
         let outward = self.outward(session).to_owned();
         let delegated = !self.is_root(session);
         let servers = self.sessions.get(&outward).map(|open| open.servers.as_slice());
-        let mcp = calls::mcp_tools(servers.unwrap_or_default());
+        let mut mcp = calls::mcp_tools(servers.unwrap_or_default());
+        mcp.retain(|(seen, server, tool)| {
+            !self.closed(session, &[&mcp_name(&server.name, &tool.name), seen])
+        });
         let mcp = mcp.into_iter().map(|(name, _, tool)| McpTool { name, ..tool.clone() }).collect();
+        let closed = TOOL_NAMES.into_iter().filter(|tool| self.closed(session, &[tool])).collect();
         let planning = self.planning(session);
         let open = self.sessions.get_mut(session)?;
         let record = &mut open.record;
@@ -69,6 +74,7 @@ impl Agent {
             thought_level: level.unwrap_or_default(),
             history,
             rounds,
+            closed,
             mcp,
         })
     }

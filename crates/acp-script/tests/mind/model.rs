@@ -1,6 +1,9 @@
 //! Turns that a model decides.
 
-use acp_script::agent::{AgentConfig, ConfigOption, McpTool, Thought, ThoughtEnd, ToolOutput};
+use acp_policy::Policy;
+use acp_script::agent::{
+    AgentConfig, ConfigOption, McpTool, Mode, TOOL_NAMES, Thought, ThoughtEnd, ToolOutput,
+};
 use serde_json::{Value, json};
 
 use crate::desk::{Desk, config};
@@ -17,6 +20,16 @@ impl Desk {
             self.run();
         }
     }
+}
+
+/// A desk with a session that has a server `my.files` with this tool.
+fn with_server(mut desk: Desk, tool: &str) -> Desk {
+    let server = json!([{ "name": "my.files", "command": "/bin/x", "args": [], "env": [] }]);
+    let new = desk.ask("session/new", &json!({ "cwd": "/work", "mcpServers": server }));
+    desk.session = desk.answer(new)["result"]["sessionId"].as_str().expect("a session").to_owned();
+    let tool = McpTool { name: tool.to_owned(), ..McpTool::default() };
+    desk.agent.mcp_connected(desk.servers[0], Ok(vec![tool]));
+    desk
 }
 
 fn call(name: &str, arguments: Value) -> Thought {
@@ -384,6 +397,47 @@ fn whatever_an_mcp_tool_answers_is_told() {
         let (_, again) = desk.questions.last().expect("asked again");
         let last = again.history.last().expect("the call");
         assert_eq!(last["content"][0]["content"]["text"], told, "{answer}");
+    }
+}
+
+#[test]
+fn tools_that_are_always_refused_are_not_offered() {
+    for (mode, allow, deny, closed, servers) in [
+        ("NORMAL", "", "", &[][..], 1),
+        ("NORMAL", "", "run_command, read_file(a)", &["run_command"], 1),
+        ("NORMAL", "", "Search, mcp__my_files__*", &["search", "query", "search_file"], 0),
+        ("READING", "", "", &["write_file", "edit_file", "run_command", "take_note"], 0),
+        ("READING", "Edit(src/**), Bash(git *), mcp__my.files__t", "", &["take_note"], 1),
+    ] {
+        let [allow, deny] = [allow, deny].map(|it| acp_policy::ToolPatterns::parse([it]).expect("patterns"));
+        let mut config = AgentConfig { model: true, allow, deny, ..config() };
+        config.persona.modes.push(Mode::new("READING", "Reading", "", Policy::Read));
+        config.persona.options = vec![ConfigOption::mode(&config.persona.modes)];
+        let mut desk = with_server(Desk::new(config, &json!({})), "t");
+        desk.ask("session/set_mode", &json!({ "sessionId": desk.session, "modeId": mode }));
+        desk.prompt("go");
+        let (_, question) = desk.questions.last().expect("a question");
+        let mut expected = closed.to_vec();
+        expected.sort_by_key(|tool| TOOL_NAMES.iter().position(|known| known == tool));
+        assert_eq!((&question.closed, question.mcp.len()), (&expected, servers), "{mode}");
+    }
+}
+
+#[test]
+fn a_server_is_denied_by_either_of_its_names() {
+    for (pattern, runs) in [
+        ("mcp__my.files__*", false),
+        ("mcp__my_files__*", false),
+        ("mcp__my_files__read_it", false),
+        ("mcp__other__*", true),
+    ] {
+        let deny = acp_policy::ToolPatterns::parse([pattern]).expect("a pattern");
+        let config = AgentConfig { model: true, deny, ..config() };
+        let mut desk = with_server(Desk::new(config, &json!({})), "read it");
+        desk.ask("session/set_mode", &json!({ "sessionId": desk.session, "modeId": "bypassPermissions" }));
+        desk.prompt("go");
+        desk.thinks([call("mcp__my_files__read_it", json!({})), done()]);
+        assert_eq!(!desk.called.is_empty(), runs, "{pattern}");
     }
 }
 
