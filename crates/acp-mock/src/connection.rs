@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use acp_dialect::{Heading, Tongue};
+use acp_link::leash::Leash;
 use acp_link::{Link, TrySendError};
 use acp_mcp::{Hub, HubEvent, ServerSpec};
 use acp_rpc::{Frame, View};
@@ -43,13 +44,14 @@ pub(crate) async fn converse(
     tongue: Tongue,
     store: Arc<Store>,
     watch: Watch,
+    leash: Option<Leash>,
 ) -> Ending {
     let (events, heard) = mpsc::unbounded_channel();
     let conversation = Conversation {
         player,
         store,
         began: Instant::now(),
-        hub: Hub::new("acp-mock", events),
+        hub: Hub::new("acp-mock", events).leashed(leash),
         held: VecDeque::new(),
         tongue,
         watch,

@@ -10,6 +10,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use acp_dialect::{Speak, Tongue};
+use acp_link::leash::Leash;
 use acp_link::{Door, Link, Tap, Wire};
 use acp_rpc::Direction;
 use acp_script::Player;
@@ -42,6 +43,8 @@ pub struct Settings {
     pub verbose: bool,
     /// Records the conversation (of stdio, or of the first connection) as a transcript.
     pub record: Option<PathBuf>,
+    /// Who ends the agent's MCP servers when it cannot; without it they may outlive a kill.
+    pub leash: Option<Leash>,
 }
 
 impl Settings {
@@ -143,7 +146,8 @@ impl Server {
             stdout: self.stdout.get().cloned(),
         };
         let tongue = Tongue::new(self.settings.speak, self.options(&agent_prefix));
-        let ending = converse(link, player, tongue, self.store.clone(), watch).await;
+        let ending =
+            converse(link, player, tongue, self.store.clone(), watch, self.settings.leash.clone()).await;
         if let Some(tap) = self.tap.as_ref().filter(|_| number == 0)
             && let Err(error) = tap.finish()
         {

@@ -190,6 +190,7 @@ fn settings(args: &Args) -> anyhow::Result<Settings> {
         unasked: args.unasked,
         journal: args.journal.clone(),
         verbose: args.verbose,
+        leash: crate::target::leash(),
     };
     if let Some(path) = &args.script {
         let text =
