@@ -1,6 +1,8 @@
 //! The signals that tell a program to end.
 
+use std::future::poll_fn;
 use std::io;
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -8,29 +10,30 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 /// Signals that come so soon after the first one are the same wish.
 const ONCE: Duration = Duration::from_millis(250);
 
-/// SIGTERM, SIGINT and SIGHUP.
-pub struct Ends([(SignalKind, Signal); 3]);
+/// SIGTERM, SIGINT and SIGHUP, but for those that whoever started the program wants it to outlive: `nohup` has hangups
+/// ignored, and a script's shell the interrupts of what it starts in the background.
+#[derive(Debug)]
+pub struct Ends(Vec<(SignalKind, Signal)>);
 
 impl Ends {
     /// From now on they do not end the program by themselves.
     pub fn listen() -> io::Result<Ends> {
-        let listen = |kind| Ok::<_, io::Error>((kind, signal(kind)?));
-        Ok(Ends([
-            listen(SignalKind::terminate())?,
-            listen(SignalKind::interrupt())?,
-            listen(SignalKind::hangup())?,
-        ]))
+        let ignored = ignored();
+        let all = [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()];
+        let heard = all.into_iter().filter(|kind| ignored >> (kind.as_raw_value() - 1) & 1 == 0);
+        Ok(Ends(heard.map(|kind| Ok((kind, signal(kind)?))).collect::<io::Result<_>>()?))
     }
 
     /// Waits for the next one.
     pub async fn next(&mut self) -> SignalKind {
-        let any = self.0.iter_mut().map(|(kind, signal)| {
-            Box::pin(async move {
-                signal.recv().await;
-                *kind
-            })
-        });
-        futures_util::future::select_all(any).await.0
+        poll_fn(|context| {
+            let come = self
+                .0
+                .iter_mut()
+                .find_map(|(kind, signal)| signal.poll_recv(context).is_ready().then_some(*kind));
+            come.map_or(Poll::Pending, Poll::Ready)
+        })
+        .await
     }
 
     /// Waits for a second wish after the first. One wish may come as two signals: `timeout` and shells signal the
@@ -41,4 +44,11 @@ impl Ends {
         while tokio::select! { () = &mut once => false, _ = self.next() => true } {}
         self.next().await;
     }
+}
+
+/// The signals that this process ignores, one bit each.
+fn ignored() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default()
 }

@@ -42,7 +42,9 @@ impl Place {
         let agent = format!("{ACP} mock --stdio --state-dir {}", self.path.join("state").display());
         let spool = self.path.join(spool);
         let [stdout, stderr] = ["stdout", "stderr"].map(|end| spool.with_extension(end));
-        let process = Command::new(ACP)
+        // It heeds every signal, even where the tests themselves run in the background.
+        let process = Command::new("env")
+            .args(["--default-signal=INT", ACP])
             .args(["proxy", "--nats", &self.server.url(), "--queue", "mock", "--command", &agent])
             .args(["--no-aggregate", "--ack-wait", "2s", "--lost-after", "2s", "--no-journal", "--spool"])
             .arg(&spool)

@@ -49,11 +49,12 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let endpoint = Endpoint::start(settings).await.with_context(|| {
             format!("cannot serve on 127.0.0.1 port {port}; is it taken, and can the journal be written?")
         })?;
+        let mut signals = Ends::listen().context("cannot listen for signals")?;
         println!(
             "{}",
             serde_json::json!({"event": "listening", "url": endpoint.url(), "port": endpoint.port()})
         );
-        Ends::listen()?.next().await;
+        signals.next().await;
         anyhow::Ok(())
     })?;
     runtime.shutdown_background();

@@ -6,8 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::termios::{OptionalActions, Termios};
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::signal::unix::SignalKind;
 use tokio::sync::oneshot;
+
+use crate::signals::Ends;
 
 /// Whether a person can be asked: both ends of the conversation with them are a terminal.
 pub fn person_present() -> bool {
@@ -35,12 +37,7 @@ impl Drop for SaneTerminal {
 
 /// The signals that end things.
 #[derive(Debug)]
-pub struct Interrupts {
-    interrupt: Signal,
-    terminate: Signal,
-    /// None when we were started to outlive the terminal (`nohup`).
-    hangup: Option<Signal>,
-}
+pub struct Interrupts(Ends);
 
 /// What a signal asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,32 +51,16 @@ pub enum Interrupt {
 impl Interrupts {
     /// From now on signals do not end the program by themselves.
     pub fn listen() -> std::io::Result<Interrupts> {
-        Ok(Interrupts {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
-            hangup: (!hangups_are_ignored()).then(|| signal(SignalKind::hangup())).transpose()?,
-        })
+        Ends::listen().map(Interrupts)
     }
 
     /// The next one.
     pub async fn next(&mut self) -> Interrupt {
-        tokio::select! {
-            _ = self.interrupt.recv() => Interrupt::Cancel,
-            _ = self.terminate.recv() => Interrupt::Quit,
-            Some(_) = next(&mut self.hangup) => Interrupt::Quit,
+        match self.0.next().await {
+            kind if kind == SignalKind::interrupt() => Interrupt::Cancel,
+            _ => Interrupt::Quit,
         }
     }
-}
-
-async fn next(signal: &mut Option<Signal>) -> Option<()> {
-    signal.as_mut()?.recv().await
-}
-
-fn hangups_are_ignored() -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default();
-    mask & 1 == 1
 }
 
 /// One line typed at the terminal; `None` at its end. Dropping the future gives the input back: nothing is read that

@@ -2,13 +2,13 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
-use crate::talk::{ACP, PATIENCE, Place, Talk};
+use crate::talk::{ACP, PATIENCE, Place, Talk, heeding};
 
 /// Tells its number, and ends by nothing but a signal.
 const WISH: &str = "Run the command 'echo $$ > started; exec sleep 1000'";
@@ -64,6 +64,32 @@ fn a_signal_ends_the_commands_too() {
 }
 
 #[test]
+fn an_agent_that_is_to_outlive_its_terminal_does() {
+    let place = Place::new();
+    let mut agent = Command::new("sh");
+    agent.args(["-c", "trap '' HUP INT; exec \"$0\" \"$@\"", ACP, "agent", "--no-state", "--port", "0"]);
+    let agent = agent.current_dir(place.work()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut agent = agent.spawn().expect("acp");
+    let mut told = String::new();
+    BufReader::new(agent.stdout.as_mut().expect("its output")).read_line(&mut told).expect("its address");
+    let told: serde_json::Value = serde_json::from_str(&told).expect("JSON");
+    for signal in [Signal::HUP, Signal::INT] {
+        kill_process(Pid::from_child(&agent), signal).expect("told");
+    }
+    let mut wire = TcpStream::connect(told["listening"].as_str().expect("an address")).expect("a connection");
+    writeln!(
+        wire,
+        "{}",
+        json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": { "protocolVersion": 1 } })
+    )
+    .expect("sent");
+    let answer = BufReader::new(&wire).lines().next().expect("an answer").expect("a line");
+    assert!(answer.contains("protocolVersion"), "{answer}");
+    kill_process(Pid::from_child(&agent), Signal::TERM).expect("told");
+    assert_eq!(agent.wait().expect("its end").code(), Some(143), "the first signal that it heard");
+}
+
+#[test]
 fn a_kill_ends_the_commands_too() {
     let place = Place::new();
     let (mut talk, children) = run_for_ever(&place);
@@ -74,17 +100,20 @@ fn a_kill_ends_the_commands_too() {
 
 #[test]
 fn a_kill_ends_a_server_that_does_not_care_for_the_end_of_its_input() {
-    let place = Place::new();
-    let mut talk = Talk::v1(place.agent(&[]), &json!({}));
-    let script = "echo $$ > started; \"$0\" mcp-stub; exec sleep 1000";
-    talk.session(
-        &place.work(),
-        &json!([{ "name": "stub", "command": "sh", "args": ["-c", script, ACP], "env": [] }]),
-    );
-    let server = started(&place);
-    talk.child.kill().expect("killed");
-    talk.child.wait().expect("gone");
-    ends(server);
+    // It tells its number when the handshake has begun.
+    let script = "read -r greeting; echo $$ > started; exec sleep 1000";
+    let server = json!([{ "name": "mute", "command": "sh", "args": ["-c", script], "env": [] }]);
+    for is_mock in [false, true] {
+        let place = Place::new();
+        let mut mock = heeding(ACP);
+        mock.arg("mock");
+        let mut talk = Talk::v1(if is_mock { mock } else { place.agent(&[]) }, &json!({}));
+        talk.send("session/new", &json!({ "cwd": place.work(), "mcpServers": server }));
+        let server = started(&place);
+        talk.child.kill().expect("killed");
+        talk.child.wait().expect("gone");
+        ends(server);
+    }
 }
 
 #[test]

@@ -36,7 +36,7 @@ impl Place {
 
     /// `acp agent` with everything allowed, in this place.
     pub(crate) fn agent(&self, more: &[&str]) -> Command {
-        let mut command = Command::new(ACP);
+        let mut command = heeding(ACP);
         command
             .args(["agent", "--allow-edit", "--enable-delegate", "--enable-mcp", "--path"])
             .arg(self.work())
@@ -48,6 +48,13 @@ impl Place {
             .env("XDG_STATE_HOME", self.folder.path().join("xdg"));
         command
     }
+}
+
+/// A program that heeds every signal, even where the tests themselves run in the background.
+pub(crate) fn heeding(program: &str) -> Command {
+    let mut command = Command::new("env");
+    command.args(["--default-signal=INT,HUP", program]);
+    command
 }
 
 pub(crate) struct Talk {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::{acp, comply, script, stderr, stdout};
+use crate::{comply, script, stderr, stdout};
 
 fn results(args: &[&str]) -> (Option<i32>, serde_json::Value, String) {
     let mut all = vec!["--format", "json"];
@@ -131,10 +131,13 @@ fn an_interrupted_run_says_what_it_knows_and_leaves_nothing_behind() {
         let agent = script(dir.path(), "slow.sh", &format!("sleep {mark} & exec sleep {mark}"));
         let path = |name: &str| dir.path().join(name).display().to_string();
         let (report, badge, tap, junit) = (path("r.md"), path("b.json"), path("r.tap"), path("r.xml"));
-        let child = acp()
+        // It heeds every signal, even where the tests themselves run in the background.
+        let child = std::process::Command::new("env")
+            .args(["--default-signal=INT,HUP", env!("CARGO_BIN_EXE_acp")])
             .args(["comply", "--test", "trn.stdio", "--test", "init.*", "--command", &agent])
             .args(["--format", "markdown", "--out", &report, "--format", "badge", "--out", &badge])
             .args(["--format", "tap", "--out", &tap, "--format", "junit", "--out", &junit])
+            .env("NO_COLOR", "1")
             .env("TMPDIR", temp.path())
             .stdout(std::process::Stdio::null())
             .stderr(std::process::Stdio::piped())

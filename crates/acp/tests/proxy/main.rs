@@ -59,8 +59,14 @@ impl Place {
 
     /// `acp` with arguments, in this place.
     fn acp(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(ACP);
-        command.args(args).current_dir(&self.path).env("XDG_STATE_HOME", &self.path).stdin(Stdio::null());
+        // It heeds every signal, even where the tests themselves run in the background.
+        let mut command = Command::new("env");
+        command
+            .args(["--default-signal=INT,HUP", ACP])
+            .args(args)
+            .current_dir(&self.path)
+            .env("XDG_STATE_HOME", &self.path)
+            .stdin(Stdio::null());
         command
     }
 
