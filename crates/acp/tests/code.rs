@@ -46,6 +46,28 @@ fn said(output: &Output) -> (Option<i32>, String, String) {
 }
 
 #[test]
+fn what_is_looked_for_may_begin_with_a_dash() {
+    let folder = project();
+    fs::write(folder.path().join("src/minus.rs"), "fn minus(a: i32) { f(-a, \"--bare\"); }\n")
+        .expect("a file");
+    for args in [
+        &["search", "->"][..],
+        &["search", "--max-results", "1", "->", "src"],
+        &["search", "--", "--bare"],
+        &["query", "-$A", "-l", "rust"],
+        &["query", "-l", "rust", "-$A", "--no-tests"],
+    ] {
+        let (exit, out, err) = said(&code(folder.path(), args));
+        assert_eq!((exit, err.as_str()), (Some(0), ""), "{args:?}: {out}");
+    }
+    for args in [["search", "--exakt", "add"], ["query", "--lang", "add"]] {
+        let (exit, _, err) = said(&code(folder.path(), &args));
+        assert_eq!(exit, Some(2), "{args:?}");
+        assert!(err.contains("there is no such flag"), "{err}");
+    }
+}
+
+#[test]
 fn search_prints_the_blocks_and_tells_by_its_exit_code() {
     let folder = project();
     let (exit, out, err) = said(&code(folder.path(), &["search", "add numbers"]));

@@ -212,9 +212,9 @@ fn tokens(text: &str) -> Result<Vec<Token>, CodeError> {
     Ok(found)
 }
 
-/// `+word` and `-word`; not `--flag`, not a dash between words.
+/// `+word` and `-word`; not `--flag`, `->` or `+=`, not a dash between words.
 fn is_sign(chars: &[char], at: usize) -> bool {
-    chars.get(at + 1).is_none_or(|next| *next != chars[at] && !next.is_whitespace())
+    chars.get(at + 1).is_none_or(|next| next.is_alphanumeric() || "_\"(".contains(*next))
 }
 
 fn fail(query: &str, at: usize, what: &str) -> CodeError {
@@ -412,7 +412,10 @@ impl Parser<'_> {
     /// `~`, `/../`, `->`: signs that stand alone are looked for as they are. Those of a sentence are not, nor single
     /// ones that stand in every line of code.
     fn signs(&mut self, word: &str) -> Option<Expr> {
-        let text = word.trim_matches(|c: char| ",;:?!'\"`…–—".contains(c));
+        let inner = word.trim_matches(|c: char| ",;:?!'\"`…–—".contains(c));
+        // `::`, `??`
+        let is_operator = word.len() > 1 && word.chars().all(|c| ":;?!".contains(c));
+        let text = if is_operator { word } else { inner };
         let everywhere = text.chars().count() == 1 && "-+*/=<>&|.#_[]{}".contains(text);
         if text.is_empty() || everywhere {
             return None;

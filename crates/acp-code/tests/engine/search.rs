@@ -84,6 +84,21 @@ fn flags_dashes_and_signs_in_a_question_are_taken_as_they_are_meant() {
 }
 
 #[test]
+fn operators_of_a_language_alone_are_looked_for_as_they_are() {
+    let tree = Tree::new(&[
+        ("a.rs", "fn one() -> Two { three() }\n"),
+        ("b.rs", "fn two() { three += 1 }\n"),
+        ("c.rs", "fn four() { One::two() }\n"),
+    ]);
+    for (query, found) in [("->", "a.rs:1-1"), ("+=", "b.rs:1-1"), ("::", "c.rs:1-1"), ("->four", "c.rs:1-1")]
+    {
+        assert_eq!(tree.found(query), [found], "{query}");
+    }
+    assert_eq!(tree.found("fn -(one)"), ["b.rs:1-1"]);
+    assert_eq!(tree.found("fn -\"one\""), ["b.rs:1-1"]);
+}
+
+#[test]
 fn code_ranks_before_declarations_and_before_functions_without_end() {
     let words = "  // evict stale sessions\n";
     let long = format!("function sweep() {{\n{words}{}}}\n", "  step();\n".repeat(150));

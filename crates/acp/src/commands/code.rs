@@ -52,6 +52,7 @@ struct Common {
 #[derive(clap::Args)]
 struct SearchArgs {
     /// Words, AND/OR/NOT, +/-, "phrase", parentheses, file: ext: dir: lang:
+    #[arg(allow_hyphen_values = true, value_parser = no_flag)]
     query: String,
     /// A file or folder inside --path
     #[arg(value_name = "IN")]
@@ -75,6 +76,7 @@ struct SearchArgs {
 #[derive(clap::Args)]
 struct QueryArgs {
     /// Code with holes: `$NAME` for one node, `$$$NAME` for any number
+    #[arg(allow_hyphen_values = true, value_parser = no_flag)]
     pattern: String,
     /// A file or folder inside --path
     #[arg(value_name = "IN")]
@@ -224,6 +226,15 @@ impl From<Form> for Format {
             Form::Json => Self::Json,
         }
     }
+}
+
+/// What is looked for may begin with a dash; `--word` is a flag with a slip in it, except behind a `--`.
+fn no_flag(text: &str) -> Result<String, String> {
+    let is_flag = text.strip_prefix("--").is_some_and(|rest| rest.starts_with(char::is_alphabetic));
+    if is_flag && !std::env::args().any(|argument| argument == "--") {
+        return Err("there is no such flag; if it is what to look for, write `--` before it".to_owned());
+    }
+    Ok(text.to_owned())
 }
 
 fn at_most(text: &str) -> Result<usize, String> {
