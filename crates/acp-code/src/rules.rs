@@ -18,7 +18,8 @@ pub(crate) fn endless(folder: &Path) -> Option<&'static str> {
 /// What is not there, or is a folder, is not read.
 fn has_end(path: &Path) -> bool {
     let Ok(about) = fs::metadata(path) else { return true };
-    // Files that the system makes up while they are read have no size.
-    let is_made_up = || about.len() == 0 && fs::symlink_metadata(path).is_ok_and(|link| link.is_symlink());
+    // Files that the system makes up while they are read have no size, and take no room where they lie.
+    let is_made_up =
+        || about.len() == 0 && rustix::fs::statvfs(path).is_ok_and(|system| system.f_blocks == 0);
     about.is_dir() || (about.is_file() && about.len() <= LARGEST && !is_made_up())
 }

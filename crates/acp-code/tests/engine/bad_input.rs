@@ -38,6 +38,7 @@ fn ignore_rules_without_end_are_not_read() {
         ("c/x.rs", "fn word() {}\n"),
         ("c/rules", "y.rs\n"),
         ("c/y.rs", "fn word() {}\n"),
+        ("c/nothing", ""),
         ("d/x.rs", "fn word() {}\n"),
         ("d/.gitignore", &"y.rs\n".repeat(300_000)),
     ]);
@@ -45,8 +46,10 @@ fn ignore_rules_without_end_are_not_read() {
     let pipe = tree.path().join("b/.ignore");
     assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo").success());
     symlink("rules", tree.path().join("c/.ignore")).expect("a link");
-    let said =
-        "left out because their ignore rules are no ordinary file: a/.gitignore, b/.ignore, d/.gitignore";
+    symlink("nothing", tree.path().join("c/.gitignore")).expect("a link");
+    fs::create_dir(tree.path().join("e")).expect("a folder");
+    symlink("/proc/self/maps", tree.path().join("e/.gitignore")).expect("a link");
+    let said = "left out because their ignore rules are no ordinary file: a/.gitignore, b/.ignore, d/.gitignore, e/.gitignore";
     for exact in [false, true] {
         let found = search(&tree, &search::Request { exact, ..search::Request::new("word") });
         assert_eq!((found.results[0].file.as_str(), found.total), ("c/x.rs", 1));
