@@ -3,7 +3,7 @@
 mod counts;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use acp_host::Clerk;
@@ -54,12 +54,16 @@ impl Duties {
     }
 }
 
+/// Lets a session go that nobody uses, if there is one: true when its place will be free in a moment.
+pub(crate) type GiveWay = Box<dyn Fn() -> bool + Send + Sync>;
+
 /// What all desks of a proxy share.
-#[derive(Debug)]
 pub(crate) struct Office {
     pub(crate) duties: Duties,
     /// Sessions that are open or being opened.
     open: watch::Sender<usize>,
+    /// Who is asked for a place before a session is refused.
+    give_way: Mutex<Option<GiveWay>>,
     metrics: Metrics,
     sessions: Value,
     running: Value,
@@ -71,6 +75,7 @@ impl Office {
         Arc::new(Office {
             duties,
             open: watch::Sender::new(0),
+            give_way: Mutex::default(),
             sessions: metrics.gauge("acp_proxy_sessions", "Sessions that are open.", &[]),
             running: metrics.gauge("acp_proxy_turns_running", "Turns that are running.", &[]),
             metrics: metrics.clone(),
@@ -94,13 +99,25 @@ impl Office {
         }
     }
 
-    /// Takes a place for one more session.
+    /// Who is asked for a place before a session is refused.
+    pub(crate) fn ask_before_refusing(&self, give_way: GiveWay) {
+        *self.give_way.lock().unwrap_or_else(PoisonError::into_inner) = Some(give_way);
+    }
+
+    /// Takes a place for one more session, perhaps one that somebody is just leaving.
     fn enter(&self) -> bool {
-        let taken = self.open.send_if_modified(|open| {
+        let mut taken = self.open.send_if_modified(|open| {
             let room = *open < self.most();
             *open += usize::from(room);
             room
         });
+        if !taken {
+            let give_way = self.give_way.lock().unwrap_or_else(PoisonError::into_inner);
+            taken = give_way.as_ref().is_some_and(|give_way| give_way());
+            if taken {
+                self.open.send_modify(|open| *open += 1);
+            }
+        }
         if taken {
             self.sessions.up();
         }

@@ -21,7 +21,7 @@ impl Workshop {
     pub(super) async fn refuse(&self, task: &Task, delivery: &Delivery, refusal: Refusal) {
         let why = match refusal {
             Refusal::Never(why) => return self.bury(delivery, Some(task), &why).await,
-            Refusal::Again(why) => why,
+            Refusal::Again(why) | Refusal::Shut(why) => why,
             // Only when we stop: otherwise it is waited for.
             Refusal::Soon(why) => return self.give_back(task, delivery, why).await,
             Refusal::NoAgent(why) => {

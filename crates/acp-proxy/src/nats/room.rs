@@ -1,13 +1,16 @@
 //! Whether tasks can begin here at all: an agent can be opened, and there is a place for one more session. A task that
 //! finds it otherwise is given back to the queue unharmed, and no more are taken until that has changed.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use acp_host::Workspace;
+
 use super::delivery::Delivery;
 use super::payload::Task;
-use super::seat;
+use super::seat::{self, Refusal};
 use super::work::{PAUSE, Workshop};
 use crate::talk::Level;
 
@@ -96,6 +99,38 @@ impl Workshop {
         }
     }
 
+    /// The agent has refused a session: that is the task's own fault only if it opens one that asks for nothing.
+    pub(super) async fn whose_fault(&self, refused: &Workspace, why: String) -> Refusal {
+        let plain = self.plain();
+        let asks = refused.cwd != plain.cwd || !refused.mcp_servers.is_empty();
+        if asks && self.probe().await.is_ok() { Refusal::Again(why) } else { Refusal::NoAgent(why) }
+    }
+
+    async fn probe(&self) -> Result<(), String> {
+        self.make_room().await;
+        seat::probe(&self.proxy, &self.plain(), self.end.clone()).await
+    }
+
+    /// Where a session works of which nothing is said.
+    fn plain(&self) -> Workspace {
+        let fixed = self.proxy.office().duties.cwd.as_ref().map(PathBuf::from);
+        let cwd = fixed.unwrap_or_else(|| self.work.work_dir.clone());
+        Workspace { cwd, ..Workspace::default() }
+    }
+
+    /// Lets sessions that nobody uses give way to clients that come: each time the one that was used longest ago.
+    pub(super) fn give_way(self: &Arc<Self>) {
+        let shop = Arc::downgrade(self);
+        self.proxy.office().ask_before_refusing(Box::new(move || {
+            let seat = shop.upgrade().and_then(|shop| shop.longest_idle());
+            let gives_way = seat.is_some();
+            if let Some(seat) = seat {
+                tokio::spawn(async move { seat.leave(true).await });
+            }
+            gives_way
+        }));
+    }
+
     /// Tries to open an agent whenever that was not possible, until it is.
     pub(super) async fn look_after_agent(self: Arc<Self>) {
         let mut trouble = self.shared().trouble.subscribe();
@@ -103,7 +138,7 @@ impl Workshop {
             let mut pause = PAUSES.0;
             loop {
                 tokio::time::sleep(pause).await;
-                match seat::probe(&self.proxy, self.end.clone()).await {
+                match self.probe().await {
                     Ok(()) => break,
                     Err(why) => self.agent_is_gone(&why),
                 }

@@ -44,6 +44,8 @@ pub(super) enum Refusal {
     Never(String),
     /// It is not the task's fault: no agent can be opened. Another proxy's may be.
     NoAgent(String),
+    /// The agent refused the session, be it this one alone or any.
+    Shut(String),
     /// There is no place for another session here. Another proxy may have one.
     Full,
 }
@@ -86,12 +88,27 @@ pub(super) async fn open(
     }
 }
 
-/// Whether an agent can be opened, and is one: why not.
-pub(super) async fn probe(proxy: &Arc<Proxy>, stop: watch::Receiver<bool>) -> Result<(), String> {
+/// Whether an agent can be opened, is one, and opens sessions: why not.
+pub(super) async fn probe(
+    proxy: &Arc<Proxy>,
+    workspace: &Workspace,
+    stop: watch::Receiver<bool>,
+) -> Result<(), String> {
     let came = Came::to(proxy, &Rules::default(), stop);
-    let greeted = came.client.initialize().await;
+    let tried = async {
+        came.client.initialize().await?;
+        let opened = came.client.new_session(workspace).await?;
+        // Nobody uses it.
+        let _ = came.client.close_session(&opened.session_id.0).await;
+        Ok(())
+    };
+    let tried = tried.await;
     came.go().await;
-    greeted.map(drop).map_err(|error| error.to_string())
+    match tried {
+        // Somebody has taken the place for it: whether it can be opened is seen by the next task.
+        Err(ClientError::Refused { error, .. }) if is_full(&error) => Ok(()),
+        tried => tried.map_err(|error: ClientError| error.to_string()),
+    }
 }
 
 /// Our client, in a conversation with an agent.
@@ -163,7 +180,13 @@ async fn enter(client: &AcpClient, task: &Task, workspace: &Workspace) -> Result
     };
     client.initialize().await.map_err(|error| Refusal::NoAgent(error.to_string()))?;
     match &task.session {
-        None => Ok(client.new_session(workspace).await.map_err(again)?.session_id.0.to_string()),
+        None => match client.new_session(workspace).await {
+            Ok(opened) => Ok(opened.session_id.0.to_string()),
+            Err(ClientError::Refused { method, error }) if !is_full(&error) => {
+                Err(Refusal::Shut(ClientError::Refused { method, error }.to_string()))
+            }
+            Err(error) => Err(again(error)),
+        },
         Some(session) => match client.load_session(session, workspace).await {
             Ok(_) => Ok(session.clone()),
             Err(error @ ClientError::NotOffered { .. }) => Err(Refusal::Never(format!(

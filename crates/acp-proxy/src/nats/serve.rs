@@ -64,6 +64,7 @@ impl Workshop {
             match seat::open(&self.proxy, task, &self.work.rules, &workspace, self.end.clone()).await {
                 // Somebody else has the place that was there.
                 Err(Refusal::Full) => {}
+                Err(Refusal::Shut(why)) => return Err(self.whose_fault(&workspace, why).await),
                 opened => return self.settle(opened?, task).await.map(Some),
             }
         }

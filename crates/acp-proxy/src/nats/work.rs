@@ -126,6 +126,7 @@ impl Nats {
             () = self.ready() => {}
             () = stopped(&mut stop) => return,
         }
+        shop.give_way();
         let mut helpers = JoinSet::new();
         helpers.spawn(shop.clone().finish_left());
         helpers.spawn(shop.clone().answer_open_requests());

@@ -88,7 +88,10 @@ async fn live(link: Link, world: Arc<World>) {
                         let result = json!({ "protocolVersion": 1, "agentCapabilities": can });
                         let _ = say.send(Frame::response(id, &result)).await;
                     }
-                    "session/new" if world.shut.load(Ordering::Acquire) => {
+                    "session/new"
+                        if world.shut.load(Ordering::Acquire)
+                            || params["cwd"].as_str().is_some_and(|cwd| cwd.ends_with("forbidden")) =>
+                    {
                         let error = acp_rpc::RpcError::internal("no more sessions today");
                         let _ = say.send(Frame::failure(id, &error)).await;
                     }

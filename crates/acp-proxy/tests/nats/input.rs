@@ -69,10 +69,11 @@ async fn malformed_tasks_are_dead_letters_with_a_reason() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_task_that_cannot_begin_is_tried_three_times_and_then_answered() {
     let Some(stage) = Stage::set().await else { return };
-    let Stage { server, world, client, .. } = &stage;
-    world.shut.store(true, Ordering::Release);
+    let Stage { server, client, .. } = &stage;
     let mut letters = dead_letters(server).await;
-    submit(client, &task("hard", "count 1")).await;
+    let folder = tempfile::Builder::new().suffix("forbidden").tempdir().expect("a folder");
+    let cwd = folder.path().to_str().map(str::to_owned);
+    submit(client, &Task { cwd, ..task("hard", "count 1") }).await;
     let letter = letter(&mut letters).await;
     assert_eq!(letter.delivered, 3);
     assert!(
@@ -80,7 +81,6 @@ async fn a_task_that_cannot_begin_is_tried_three_times_and_then_answered() {
         "{letter:?}"
     );
     assert_eq!(result(client, "hard").await.stop_reason, "rejected");
-    world.shut.store(false, Ordering::Release);
     submit(client, &task("easy", "count 1")).await;
     assert_eq!(result(client, "easy").await.stop_reason, "end_turn");
     // One that goes on with a session that nobody has, and the agent cannot load.

@@ -29,6 +29,49 @@ async fn tasks_outlast_an_agent_that_cannot_be_opened() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tasks_outlast_an_agent_that_opens_no_sessions() {
+    let Some(stage) = Stage::set().await else { return };
+    let Stage { world, site, client, .. } = &stage;
+    let folder = tempfile::tempdir().expect("a folder");
+    let own = Task { cwd: folder.path().to_str().map(str::to_owned), ..task("own", "count 2") };
+    for task in [&task("plain", "count 1"), &own] {
+        world.shut.store(true, Ordering::Release);
+        submit(client, task).await;
+        until(|| site.nats.trouble().agent.is_some(), || site.said()).await;
+        let trouble = site.nats.trouble().agent.expect("it stays until the agent opens sessions");
+        assert!(trouble.contains("no more sessions"), "{trouble}");
+        world.shut.store(false, Ordering::Release);
+        assert_eq!(result(client, &task.id).await.stop_reason, "end_turn", "{}", site.said());
+    }
+    assert_eq!((world.prompts(), site.nats.report().dead), (2, 0));
+    stage.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_session_of_a_task_gives_way_to_a_client_when_nobody_uses_it() {
+    let Some(stage) = Stage::with(|plan| plan.proxy.duties.max_sessions = Some(1)).await else { return };
+    let Stage { world, site, client, .. } = &stage;
+    submit(client, &task("runs", "wait")).await;
+    until(|| world.prompts() == 1, || site.said()).await;
+    let visitor = Visitor::come(site).await;
+    let workspace = acp_host::Workspace::at("/tmp");
+    let refused = within(visitor.client.new_session(&workspace)).await.expect_err("it is in use");
+    assert!(refused.to_string().contains("--max-sessions"), "{refused}");
+    world.go.notify_one();
+    assert_eq!(result(client, "runs").await.stop_reason, "end_turn");
+    // A moment after its result is told.
+    let began = Instant::now();
+    while let Err(error) = within(visitor.client.new_session(&workspace)).await {
+        assert!(began.elapsed() < PATIENCE, "{error}: {}", site.said());
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    visitor.leave().await;
+    submit(client, &task("last", "count 1")).await;
+    assert_eq!(result(client, "last").await.stop_reason, "end_turn", "{}", site.said());
+    stage.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_task_is_put_back_whatever_its_trace_is() {
     let Some(stage) = Stage::set().await else { return };
     let Stage { server, world, site, client, .. } = &stage;
