@@ -84,19 +84,25 @@ pub(crate) fn blocks(language: SupportLang) -> Table {
 pub(crate) fn values(language: SupportLang) -> &'static [&'static str] {
     use SupportLang as L;
     match language {
-        L::Rust => &["field_declaration", "enum_variant"],
+        L::Rust => &["field_declaration", "enum_variant", "associated_type"],
         L::JavaScript => &["variable_declarator", "field_definition"],
         L::TypeScript | L::Tsx => {
             &["variable_declarator", "public_field_definition", "property_signature", "enum_assignment"]
         }
         L::Python => &["assignment"],
         L::Go => &["const_spec", "var_spec", "type_spec", "field_declaration", "method_elem"],
-        L::Java => &["field_declaration", "constant_declaration", "enum_constant"],
+        L::Java => &[
+            "field_declaration",
+            "constant_declaration",
+            "enum_constant",
+            "formal_parameter",
+            "annotation_type_element_declaration",
+        ],
         L::C | L::Cpp => &["declaration", "field_declaration", "enumerator"],
         L::CSharp => &["field_declaration", "event_field_declaration", "enum_member_declaration"],
         L::Ruby | L::Bash => &["assignment", "variable_assignment"],
         L::Php => &["const_element", "property_element", "enum_case"],
-        L::Swift | L::Kotlin => &["property_declaration", "enum_entry"],
+        L::Swift | L::Kotlin => &["property_declaration", "enum_entry", "class_parameter"],
         L::Json => &["pair"],
         L::Yaml => &["block_mapping_pair"],
         _ => &[],

@@ -287,13 +287,16 @@ impl Finder<'_> {
         {
             let name = names::name(node, self.language, self.text);
             let inside = self.add(node, kind, name, parent, outer, above.as_ref());
+            if self.small {
+                self.add_names(inside, names::other_names(node, self.language, self.text));
+            }
             return self.visit(cursor, Some(inside), None);
         }
         // A variable in a function is a part of it.
         let is_local = parent.is_some_and(|parent| self.blocks[parent].kind == Kind::Function);
         let is_value = matches!(role, Role::Value)
             || (self.small && kinds::values(self.language).contains(&node.kind()));
-        if is_value && !is_local && !names::is_alone(node) {
+        if is_value && !is_local && !names::is_alone(node) && names::is_member(node) {
             let mut inside = parent;
             for name in names::declared_names(node, self.text) {
                 inside = Some(self.add(node, Kind::Value, Some(name), parent, outer, above.as_ref()));
@@ -322,6 +325,14 @@ impl Finder<'_> {
         }
         cursor.goto_parent();
         self.depth -= 1;
+    }
+
+    /// The same block once more for each of these names.
+    fn add_names(&mut self, block: usize, names: Vec<Name>) {
+        for name in names {
+            let same = self.blocks[block].clone();
+            self.blocks.push(Block { name: Some(name.text), name_bytes: name.bytes, ..same });
+        }
     }
 
     fn add(

@@ -85,7 +85,7 @@ pub(super) fn name(node: Node<'_>, language: SupportLang, text: &str) -> Option<
         (L::Rust, "impl_item") => node.child_by_field_name("type"),
         (L::C | L::Cpp, "function_definition") => node.child_by_field_name("declarator").and_then(declared),
         (L::C | L::Cpp, "type_definition") => node.child_by_field_name("declarator").and_then(declared),
-        (L::Go, "type_declaration" | "const_declaration" | "var_declaration") => node
+        (L::Go, "type_declaration" | "const_declaration" | "var_declaration") => entries(node)
             .named_child(0)
             .and_then(|spec| spec.child_by_field_name("name").or_else(|| spec.named_child(0))),
         (L::JavaScript | L::TypeScript | L::Tsx, "lexical_declaration" | "variable_declaration") => {
@@ -109,6 +109,45 @@ pub(super) fn name(node: Node<'_>, language: SupportLang, text: &str) -> Option<
         _ => node.child_by_field_name("name"),
     }?;
     shortened(found, text)
+}
+
+/// What a block is called besides its name: a declaration may have several names, a rule of a style sheet several
+/// selectors.
+pub(super) fn other_names(node: Node<'_>, language: SupportLang, text: &str) -> Vec<Name> {
+    use SupportLang as L;
+    let mut cursor = node.walk();
+    let all = match (language, node.kind()) {
+        (L::Css, "rule_set") => match node.child(0) {
+            Some(list) if list.kind() == "selectors" => {
+                list.named_children(&mut cursor).filter_map(|selector| shortened(selector, text)).collect()
+            }
+            _ => Vec::new(),
+        },
+        (L::Go, "const_declaration" | "var_declaration")
+        | (L::JavaScript | L::TypeScript | L::Tsx, "lexical_declaration" | "variable_declaration") => {
+            let list = entries(node);
+            let alone = list.named_children(&mut cursor).find(|entry| is_alone(*entry));
+            alone.map(|entry| declared_names(entry, text)).unwrap_or_default()
+        }
+        _ => Vec::new(),
+    };
+    let own = name(node, language, text).map(|name| name.bytes);
+    all.into_iter().filter(|name| Some(&name.bytes) != own.as_ref()).collect()
+}
+
+/// The node that has the entries of a declaration: Go's `var ( … )` has one more than its other groups.
+fn entries(node: Node<'_>) -> Node<'_> {
+    child_of_kind(node, &["var_spec_list"]).unwrap_or(node)
+}
+
+/// Whether what looks like a small declaration declares something: a parameter does where it is a member too.
+pub(super) fn is_member(node: Node<'_>) -> bool {
+    let above = || node.parent().and_then(|list| list.parent());
+    match node.kind() {
+        "formal_parameter" => above().is_some_and(|above| above.kind() == "record_declaration"),
+        "class_parameter" => child_of_kind(node, &["binding_pattern_kind"]).is_some(),
+        _ => true,
+    }
 }
 
 fn shortened(found: Node<'_>, text: &str) -> Option<Name> {
@@ -136,8 +175,14 @@ pub(super) fn declared_names(node: Node<'_>, text: &str) -> Vec<Name> {
     }
     if found.is_empty() {
         // Grammars without such fields: Kotlin's variables, PHP's elements, C#'s declarations.
-        let kinds =
-            ["variable_declaration", "variable_declarator", "name", "variable_name", "simple_identifier"];
+        let kinds = [
+            "variable_declaration",
+            "multi_variable_declaration",
+            "variable_declarator",
+            "name",
+            "variable_name",
+            "simple_identifier",
+        ];
         let children = node.named_children(&mut cursor).filter(|child| kinds.contains(&child.kind()));
         children.for_each(|child| collect(child, &mut found));
     }
@@ -149,10 +194,22 @@ fn collect<'t>(node: Node<'t>, found: &mut Vec<Node<'t>>) {
     let mut open = vec![node];
     while let Some(node) = open.pop() {
         match node.kind() {
-            "pattern_list" | "tuple_pattern" | "variable_declaration" => {
+            "pattern_list"
+            | "tuple_pattern"
+            | "object_pattern"
+            | "array_pattern"
+            | "rest_pattern"
+            | "left_assignment_list"
+            | "variable_declaration"
+            | "multi_variable_declaration" => {
                 let before = open.len();
                 open.extend(node.named_children(&mut node.walk()));
                 open[before..].reverse();
+            }
+            // `{ key: name = value }`
+            "pair_pattern" => open.extend(node.child_by_field_name("value")),
+            "assignment_pattern" | "object_assignment_pattern" => {
+                open.extend(node.child_by_field_name("left"));
             }
             // What is assigned to is not declared here.
             "attribute" | "subscript" | "call" => {}

@@ -251,6 +251,62 @@ fn members_values_and_entries_of_a_group_are_found_by_name() {
 }
 
 #[test]
+fn each_name_of_a_declaration_is_found() {
+    let tree = Tree::new(&[
+        (
+            "a.go",
+            "package a\n\n// Both.\nvar first, second = 1, 2\n\nvar (\n\tthird, fourth = 1, 2\n)\n\n\
+             const (\n\tfifth, sixth = 1, 2\n\tseventh = 3\n)\n",
+        ),
+        ("a.css", ".one,\n.two > p {\n  top: 0;\n}\n"),
+        (
+            "a.js",
+            "// Sides.\nexport const {left, right: other = 1, ...rest} = box;\nconst [up, [down]] = box;\n\
+             const a = 1,\n  { b } = box;\nfunction f() {\n  const { local } = box;\n}\n",
+        ),
+        ("a.rs", "trait T {\n    /// What comes out.\n    type Out;\n}\n"),
+        (
+            "A.java",
+            "record Point(int x,\n    int y) {\n  int sum(int local) { return x; }\n}\n@interface Note {\n  int level();\n}\n",
+        ),
+        ("a.kt", "class A(val x: Int,\n  y: Int)\nval (p, q) = 1 to 2\n"),
+        ("a.rb", "A, B = 1, 2\n"),
+    ]);
+    let mut wrong = Vec::new();
+    for (wanted, expected) in [
+        ("a.go#first", Some([3, 4])),
+        ("a.go#second", Some([3, 4])),
+        ("a.go#third", Some([6, 8])),
+        ("a.go#fourth", Some([6, 8])),
+        ("a.go#sixth", Some([11, 11])),
+        ("a.css#.one", Some([1, 4])),
+        ("a.css#.two > p", Some([1, 4])),
+        ("a.js#left", Some([1, 2])),
+        ("a.js#right", None),
+        ("a.js#other", Some([1, 2])),
+        ("a.js#rest", Some([1, 2])),
+        ("a.js#down", Some([3, 3])),
+        ("a.js#b", Some([5, 5])),
+        ("a.js#local", None),
+        ("a.rs#T.Out", Some([2, 3])),
+        ("A.java#Point.y", Some([2, 2])),
+        ("A.java#local", None),
+        ("A.java#Note.level", Some([6, 6])),
+        ("a.kt#A.x", Some([1, 1])),
+        ("a.kt#y", None),
+        ("a.kt#q", Some([3, 3])),
+        ("a.rb#B", Some([1, 1])),
+    ] {
+        let results = tree.engine.extract(&Request::new([wanted]), &Stop::never()).expect("pieces").results;
+        let found: Vec<_> = results.iter().map(|piece| piece.lines).collect();
+        if found != [expected] {
+            wrong.push(format!("{wanted}: {found:?} instead of {expected:?}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
 fn an_attribute_belongs_to_what_follows_it_even_in_one_line() {
     let text = "mod a { #[test] fn f() { x(1) } fn g() { x(2) } }\n";
     let tree = Tree::new(&[("a.rs", text)]);
