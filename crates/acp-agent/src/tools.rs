@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use acp_code::{Answer, CodeError, Engine, Stop, extract};
+use acp_host::with_real_names;
 use acp_script::agent::{Fence, Token, ToolOutput, ToolUse};
 use serde::Deserialize;
 use serde_json::Value;
@@ -103,7 +104,9 @@ impl Tools {
         let mut engine = Engine::new(folder).map_err(|error| Unusable::Broken(error.to_string()))?;
         if !tool.deny.is_empty() {
             // By the folder's name as it was given, and by its real one.
-            let (rules, mut names) = (tool.clone(), vec![PathBuf::from(folder), engine.root().to_owned()]);
+            let deny = with_real_names(&tool.deny, Path::new(&tool.cwd));
+            let rules = ToolUse { deny, ..tool.clone() };
+            let mut names = vec![PathBuf::from(folder), engine.root().to_owned()];
             names.dedup();
             let hides = move |file: &str| {
                 names.iter().any(|folder| rules.hides(&folder.join(file).to_string_lossy()))

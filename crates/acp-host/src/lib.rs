@@ -81,6 +81,6 @@ pub use offer::Offer;
 pub use permission::{Clerk, Ruling};
 pub use providers::{Answer, Limits, Providers, Settings};
 pub use question::{Ask, Asked, PermissionChoice, Question};
-pub use real::real_path;
+pub use real::{real_path, with_real_names};
 pub use record::Record;
 pub use terminal::TerminalLimits;

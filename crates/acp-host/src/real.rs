@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use acp_policy::{Action, Decision, Policy, Request, Rules, Verdict};
+use acp_policy::{Action, Decision, Policy, Request, Rules, ToolPatterns, Verdict};
 
 /// The path without links and `..`; what does not exist yet is taken by its text.
 #[must_use]
@@ -21,6 +21,17 @@ pub fn real_path(path: &Path) -> PathBuf {
     }
 }
 
+/// The patterns, and where the folder of `root` has links on their paths, the same about where these lead.
+#[must_use]
+pub fn with_real_names(patterns: &ToolPatterns, root: &Path) -> ToolPatterns {
+    let real = |path: &str| {
+        let given = root.join(path);
+        let real = real_path(&given);
+        (given.is_absolute() && real != given).then(|| real.to_string_lossy().into_owned())
+    };
+    patterns.iter().flat_map(|it| std::iter::once(it.clone()).chain(it.relocated(real))).collect()
+}
+
 /// Decides by the path as it is given, and refuses a file that is really another one, which is denied.
 pub(crate) fn decide(rules: &Rules, request: &Request<'_>) -> Decision {
     let decision = rules.decide(request);
@@ -36,7 +47,7 @@ pub(crate) fn decide(rules: &Rules, request: &Request<'_>) -> Decision {
     let (real_root, file) = (real_path(root), real_path(&given));
     // Patterns may name the file from the folder, by its real name, or by the folder's name as it was given.
     let as_given = file.strip_prefix(&real_root).map(|rest| root.join(rest));
-    let denying = Rules { deny: rules.deny.clone(), ..Rules::of(Policy::Yolo) };
+    let denying = Rules { deny: with_real_names(&rules.deny, root), ..Rules::of(Policy::Yolo) };
     let denied = |file: &Path, root: &Path| {
         let (file, root) = (file.to_string_lossy(), root.to_string_lossy());
         let really = Request { action: Action::Path(&file), root: Some(&root), ..*request };

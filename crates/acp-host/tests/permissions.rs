@@ -136,6 +136,23 @@ async fn a_denied_file_is_denied_by_every_name_it_has() {
 }
 
 #[tokio::test]
+async fn a_folder_that_is_denied_by_the_name_of_a_link_is_denied_by_its_own_too() {
+    let world = World::with(denying("Read(sub/door/**), Edit(sub/door/**)"));
+    std::fs::create_dir_all(world.root.join("secret/deep")).expect("a folder");
+    std::fs::create_dir(world.root.join("sub")).expect("a folder");
+    std::fs::write(world.root.join("secret/deep/key"), "secret").expect("a file");
+    symlink("../secret", world.root.join("sub/door")).expect("a link");
+    for name in ["sub/door/deep/key", "secret/deep/key", "secret/new"] {
+        let path = world.root.join(name);
+        for answer in [world.read(&path).await, world.write(&path, "x").await] {
+            let error = answer.outcome.expect_err(name);
+            assert_eq!(error.data.expect("data")["reason"], "permission_denied", "{name}");
+        }
+    }
+    world.read(&world.root.join("hello.txt")).await.outcome.expect("another file");
+}
+
+#[tokio::test]
 async fn a_denied_file_is_denied_in_a_folder_with_two_names() {
     for by_real_name in [true, false] {
         let temp = tempfile::tempdir().expect("a folder");

@@ -80,6 +80,17 @@ impl ToolPattern {
         Self { name: name.to_owned(), on: self.on.clone() }
     }
 
+    /// The same about the place that the path really leads to, if `real` knows another name for what stands before the
+    /// first wildcard.
+    pub fn relocated(&self, real: impl Fn(&str) -> Option<String>) -> Option<Self> {
+        let on = self.on.as_deref()?;
+        let fixed: usize = on.split_inclusive('/').take_while(|part| !part.contains('*')).map(str::len).sum();
+        let (front, rest) = on.split_at(fixed);
+        let front = real(front.strip_suffix('/').unwrap_or(front)).filter(|_| fixed > 0)?;
+        let on = if rest.is_empty() { front } else { format!("{front}/{rest}") };
+        Some(Self { name: self.name.clone(), on: Some(on) })
+    }
+
     /// Whether the pattern covers the request so surely that it may be allowed without a question.
     ///
     /// A command is covered only by a `Bash` pattern and only when a shell would run it as one plain command.
@@ -306,6 +317,24 @@ mod tests {
         ] {
             let patterns = ToolPatterns::parse([text]).expect("a pattern");
             assert_eq!(patterns.stranger(&tools).is_some(), strange, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_path_is_followed_as_far_as_it_is_fixed() {
+        let real = |path: &str| (path == "/w/link" || path == "link").then(|| "/w/real".to_owned());
+        for (given, leads) in [
+            ("Read(link/**)", Some("Read(/w/real/**)")),
+            ("Read(/w/link/*.key)", Some("Read(/w/real/*.key)")),
+            ("Edit(link)", Some("Edit(/w/real)")),
+            ("Edit(link/)", Some("Edit(/w/real)")),
+            ("Read(link*)", None),
+            ("Read(**/link)", None),
+            ("Read(other/**)", None),
+            ("Read", None),
+        ] {
+            let pattern: ToolPattern = given.parse().expect("a pattern");
+            assert_eq!(pattern.relocated(real).map(|it| it.to_string()).as_deref(), leads, "{given}");
         }
     }
 

@@ -114,7 +114,14 @@ async fn what_may_not_be_read_is_not_found_by_the_code_tools_either() {
     std::os::unix::fs::symlink(place.work(), &alias).expect("a link");
     let real = place.work().canonicalize().expect("a real path");
     let in_full = format!("Read({}/secret/**)", real.display());
-    for (pattern, cwd) in [("Read(secret/**)", &real), (&in_full, &real), (&in_full, &alias)] {
+    std::os::unix::fs::symlink("secret", place.work().join("door")).expect("a link");
+    for (pattern, cwd) in [
+        ("Read(secret/**)", &real),
+        (&in_full, &real),
+        (&in_full, &alias),
+        ("Read(door/**)", &real),
+        ("Read(door/**)", &alias),
+    ] {
         let deny = ToolPatterns::parse([pattern]).expect("a pattern");
         let server = server(Settings { deny, state: acp_agent::State::Memory, ..place.settings() });
         let mut talk = Talk::v1(&server, &json!({})).await;
