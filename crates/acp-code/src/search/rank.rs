@@ -306,7 +306,12 @@ impl Search<'_> {
         let covered = WEIGHTS.covered(spots, &around, rarity);
         let near = WEIGHTS.near(spots, rarity);
         let score = (WEIGHTS.score(&counts, rarity, count_words(code)) * covered + near)
-            * WEIGHTS.standing(unit.kind, unit.lines[1] + 1 - unit.lines[0], test, file.matter());
+            * WEIGHTS.standing(
+                unit.kind,
+                [unit.lines[1] + 1 - unit.lines[0], code.len()],
+                test,
+                file.matter(),
+            );
         let mut matched: Vec<usize> = spots
             .iter()
             .filter(|spot| spot.grade == Grade::Same)

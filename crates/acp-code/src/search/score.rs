@@ -55,6 +55,7 @@ pub(super) struct Weights {
     prose: f64,
     declarations: f64,
     huge: f64,
+    packed: f64,
 }
 
 pub(super) const WEIGHTS: Weights = Weights {
@@ -78,6 +79,7 @@ pub(super) const WEIGHTS: Weights = Weights {
     prose: 0.4,
     declarations: 0.6,
     huge: 0.8,
+    packed: 0.3,
 };
 
 impl Weights {
@@ -144,8 +146,8 @@ impl Weights {
         sum
     }
 
-    /// What the kind and the length of a unit and the matter of its file count.
-    pub(super) fn standing(&self, kind: Kind, lines: usize, test: bool, matter: Matter) -> f64 {
+    /// What the kind of a unit, its length in lines and bytes, and the matter of its file count.
+    pub(super) fn standing(&self, kind: Kind, [lines, bytes]: [usize; 2], test: bool, matter: Matter) -> f64 {
         let mut factor = match matter {
             Matter::Code if kind == Kind::Lines => self.lines,
             Matter::Code => 1.0,
@@ -157,6 +159,9 @@ impl Weights {
         }
         if lines > HUGE {
             factor *= self.huge;
+        }
+        if bytes > PACKED && bytes / PACKED_LINE > lines {
+            factor *= self.packed;
         }
         factor
     }
@@ -185,6 +190,10 @@ const WINDOW: u32 = 1600;
 
 /// A unit with more lines than this is no answer that somebody likes to read.
 const HUGE: usize = 120;
+
+/// A unit of more bytes than this, with more in a line than that, was packed by a machine: it has something of everything.
+const PACKED: usize = 4000;
+const PACKED_LINE: usize = 400;
 
 /// What of the query's weight is in a window or around the unit.
 fn share(inside: &[u32], around: &[f64], rarity: &[f64]) -> f64 {

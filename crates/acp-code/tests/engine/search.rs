@@ -112,6 +112,15 @@ fn code_ranks_before_declarations_and_before_functions_without_end() {
 }
 
 #[test]
+fn what_a_machine_packed_into_one_line_is_no_better_than_what_was_written() {
+    let packed = "function evict(stale){return sessions.evict(stale,sessions)}".repeat(500);
+    let written = "/** Drops sessions that are stale. */\nfunction tidy(all) {\n  for (const one of all) {\n    \
+                   if (one.isStale()) all.evict(one);\n  }\n}\n";
+    let tree = Tree::new(&[("a.min.js", &packed), ("b.js", written)]);
+    assert_eq!(tree.found("evict stale sessions"), ["b.js:1-6", "a.min.js:1-1"]);
+}
+
+#[test]
 fn operators_decide_what_may_be_a_result() {
     let tree = Tree::new(&[
         ("a.rs", "fn one() { red(); green(); }\n"),
