@@ -19,7 +19,7 @@ use tokio::sync::oneshot;
 
 pub use error::StoreError;
 use error::Trouble;
-use format::{ALIASES, HISTORY, SESSIONS};
+use format::{ALIASES, HISTORY, ROUNDS, SESSIONS};
 
 /// The database's name in its folder.
 pub const FILE: &str = "sessions.redb";
@@ -102,7 +102,7 @@ impl Store {
         let its = shared.clone();
         let thread = std::thread::Builder::new()
             .name("sessions".to_owned())
-            .spawn(move || Writer { shared: its, lengths: HashMap::new() }.run(&jobs))
+            .spawn(move || Writer { shared: its, lengths: HashMap::new(), rounds: HashMap::new() }.run(&jobs))
             .map_err(StoreError::Thread)?;
         Ok(Self { shared, writer: Arc::new(Desk { jobs: Some(tell), thread: Some(thread) }) })
     }
@@ -129,10 +129,8 @@ impl Store {
             let sessions = read.open_table(SESSIONS)?;
             let Some(found) = sessions.get(id)? else { return Ok(None) };
             let mut record = format::record(found.value())?;
-            let history = read.open_table(HISTORY)?;
-            for entry in history.range((id, 0)..=(id, u64::MAX))? {
-                record.history.push(format::entry(entry?.1.value())?);
-            }
+            record.history = format::kept(&read.open_table(HISTORY)?, id)?;
+            record.rounds = format::kept(&read.open_table(ROUNDS)?, id)?;
             Ok(Some(record))
         })
     }
@@ -209,6 +207,8 @@ struct Writer {
     shared: Arc<Shared>,
     /// How much of each history is in the database already.
     lengths: HashMap<String, usize>,
+    /// How many answers of the model it has of each session that was written.
+    rounds: HashMap<String, usize>,
 }
 
 impl Writer {
@@ -217,6 +217,7 @@ impl Writer {
             let batch: Vec<Job> = std::iter::once(first).chain(jobs.try_iter()).collect();
             let outcome = self.commit(&batch).map_err(|trouble| {
                 self.lengths.clear();
+                self.rounds.clear();
                 Arc::new(trouble.at(&self.shared.path()))
             });
             for job in batch {
@@ -246,6 +247,7 @@ impl Writer {
         {
             let mut sessions = write.open_table(SESSIONS)?;
             let mut history = write.open_table(HISTORY)?;
+            let mut rounds = write.open_table(ROUNDS)?;
             let mut aliases = write.open_table(ALIASES)?;
             for job in batch {
                 match &job.write {
@@ -258,18 +260,28 @@ impl Writer {
                         };
                         // A history only grows; one that did not is another one.
                         if known > record.history.len() {
-                            history.retain_in((id, 0)..=(id, u64::MAX), |_, _| false)?;
+                            format::clear(&mut history, id)?;
                         }
                         let from = if known > record.history.len() { 0 } else { known };
-                        for (at, entry) in record.history.iter().enumerate().skip(from) {
-                            history.insert((id, at as u64), serde_json::to_vec(entry)?.as_slice())?;
-                        }
+                        format::keep(&mut history, id, &record.history, from)?;
                         self.lengths.insert(id.to_owned(), record.history.len());
+                        // Answers are added at the end, where the last one still grows, or all of them go.
+                        let asked = self.rounds.insert(id.to_owned(), record.rounds.len());
+                        let from = match asked.filter(|asked| *asked <= record.rounds.len()) {
+                            Some(asked) => asked.saturating_sub(1),
+                            None => {
+                                format::clear(&mut rounds, id)?;
+                                0
+                            }
+                        };
+                        format::keep(&mut rounds, id, &record.rounds, from)?;
                     }
                     Write::Remove(id) => {
                         sessions.remove(id.as_str())?;
-                        history.retain_in((id.as_str(), 0)..=(id.as_str(), u64::MAX), |_, _| false)?;
+                        format::clear(&mut history, id)?;
+                        format::clear(&mut rounds, id)?;
                         self.lengths.remove(id);
+                        self.rounds.remove(id);
                     }
                     Write::Aliases(pairs) => {
                         for (foreign, canonical) in pairs {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use acp_agent::{FILE, Server, Settings, State, Store, StoreError};
-use acp_script::agent::{Record, Round};
+use acp_script::agent::{Record, Round, Seal};
 use redb::{Database, TableDefinition};
 use serde_json::{Value, json};
 
@@ -63,6 +63,49 @@ fn a_session_of_a_format_that_put_seals_by_places_is_loaded() {
     let round = |at| Round { at, ..Round::default() };
     let expected = Record { rounds: vec![round(1), round(4)], ..record("a") };
     assert_eq!(store.fetch("a").expect("read"), Some(expected));
+}
+
+fn rounds(places: impl IntoIterator<Item = usize>) -> Vec<Round> {
+    let seal = |at| Seal { calls: 0, at, text: format!("seal {at}") };
+    places.into_iter().map(|at| Round { at, seals: vec![seal(at)], ..Round::default() }).collect()
+}
+
+#[test]
+fn a_session_of_a_format_that_kept_answers_in_its_row_is_loaded_and_goes_on() {
+    let place = Place::new();
+    let mut kept = old("a");
+    kept["rounds"] = json!(rounds([1, 4]));
+    database(&place, 3, &[kept]);
+    for expected in [rounds([1, 4]), rounds([1, 4, 6])] {
+        let store = Store::open(&place.state()).expect("a store");
+        let found = store.fetch("a").expect("read").expect("a session");
+        assert_eq!(found, Record { rounds: expected, ..record("a") });
+        let next = Record { rounds: rounds([1, 4, 6]), ..found };
+        store.put(Box::new(next)).blocking_recv().expect("an answer").expect("kept");
+    }
+}
+
+#[test]
+fn answers_are_kept_as_they_grow_and_as_they_go() {
+    let place = Place::new();
+    let mut grown = rounds([1, 4]);
+    grown[1].refused = true;
+    for reopened in [false, true] {
+        let open = || Store::open(&place.state()).expect("a store");
+        let mut store = open();
+        for rounds in [rounds([1]), rounds([1, 4]), grown.clone(), Vec::new(), rounds([9]), rounds([9, 12])] {
+            let record = Record { rounds, ..record("a") };
+            store.put(Box::new(record.clone())).blocking_recv().expect("an answer").expect("kept");
+            if reopened {
+                drop(store);
+                store = open();
+            }
+            assert_eq!(store.fetch("a").expect("read"), Some(record));
+        }
+        store.remove("a".to_owned()).blocking_recv().expect("an answer").expect("gone");
+        store.put(Box::new(record("a"))).blocking_recv().expect("an answer").expect("kept");
+        assert_eq!(store.fetch("a").expect("read"), Some(record("a")));
+    }
 }
 
 #[test]
