@@ -124,18 +124,21 @@ impl Recording {
         }
     }
 
-    /// Shows every conversation in a journal, one run after another: a journal may be larger than the memory.
+    /// Shows every conversation in a journal, one run after another: a journal may be larger than the memory. What of it
+    /// cannot be read is told.
     pub fn each_of_journal(
         folder: &Path,
+        tell: impl Fn(&journal::Notice),
         mut show: impl FnMut(Recording) -> std::io::Result<()>,
     ) -> Result<(), ReplayError> {
         let io = |error| ReplayError::Io { place: folder.display().to_string(), error };
         for run in journal::runs(folder).map_err(io)? {
             let (found, notices) = journal::conversations_of(&run, None)?;
+            notices.iter().for_each(&tell);
             if found.is_empty() {
                 continue;
             }
-            for recording in recordings(found, &notices, "")? {
+            for recording in recordings(found, &[], "")? {
                 show(recording)
                     .map_err(|error| ReplayError::Io { place: "standard output".into(), error })?;
             }

@@ -10,6 +10,7 @@ use acp_proxy::journal::{
     conversations_of, recover, segments,
 };
 use acp_proxy::metrics::Metrics;
+use acp_proxy::replay::Recording;
 use acp_proxy::{Say, Saying};
 use acp_rpc::Direction;
 use bytes::Bytes;
@@ -200,6 +201,53 @@ fn segments_that_are_finished_or_removed_while_the_journal_is_read_hide_nothing_
     assert_eq!((found.len(), found[0].spoken.len()), (1, 1));
     assert_eq!(notices.len(), 1);
     assert!(notices[0].to_string().ends_with("it was removed while the journal was read"), "{}", notices[0]);
+}
+
+#[test]
+fn a_file_that_is_no_segment_hides_nothing_else_and_is_kept() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (journal, _) = create(settings(folder.path()));
+    journal.open(opened(1)).expect("kept");
+    (0..3).for_each(|number| journal.lines(lines(1, number)).expect("kept"));
+    let name = format!("{}.1", journal.run());
+    journal.finish().expect("finished");
+    // Killed at once; after a loss of power; of a version that is not known yet.
+    let left: [(&str, &[u8], &str); 3] =
+        [("1", b"", "journal"), ("2", &[0; 8192], "unread"), ("3", b"acp-journal 3\nmore", "open")];
+    let path =
+        |run: &str, ending: &str| folder.path().join(format!("20200101T000000000Z-{run}-000001.{ending}"));
+    for (run, bytes, _) in left {
+        std::fs::write(path(run, "open"), bytes).expect("a file");
+    }
+    for wanted in [None, Some(name.as_str())] {
+        let (found, notices) = conversations(folder.path(), wanted).expect("the others are read");
+        assert_eq!((found.len(), found[0].spoken.len(), notices.len()), (1, 3, 3), "{notices:?}");
+        assert!(notices[1].to_string().contains("8192 bytes are passed over"), "{}", notices[1]);
+    }
+    let (told, listed) = (Mutex::new(Vec::new()), Mutex::new(Vec::new()));
+    let listing = Recording::each_of_journal(
+        folder.path(),
+        |notice| told.lock().expect("whole").push(notice.to_string()),
+        |recording| {
+            listed.lock().expect("whole").push(recording.name);
+            Ok(())
+        },
+    );
+    listing.expect("listed");
+    assert_eq!(
+        (told.into_inner().expect("whole").len(), listed.into_inner().expect("whole")),
+        (3, vec![name])
+    );
+    // The next run puts aside what nobody can read, and says so.
+    let (next, told) = create(settings(folder.path()));
+    next.finish().expect("finished");
+    for (run, bytes, ending) in left {
+        let kept = std::fs::read(path(run, ending)).expect("it is kept");
+        assert!(kept == bytes || run == "1", "{run}");
+    }
+    let told = told.lock().expect("whole").join("\n");
+    assert!(told.contains("Z-2-000001.unread and not read") && !told.contains("Z-3-"), "{told}");
+    assert_eq!(conversations(folder.path(), None).expect("read").1.len(), 1);
 }
 
 #[test]

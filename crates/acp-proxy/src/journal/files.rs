@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 pub(crate) const DONE: &str = "journal";
 /// The ending of a segment that is being written, or that nobody finished.
 pub(crate) const OPEN: &str = "open";
+/// The ending of a file that was to be a segment and cannot be read as one.
+pub(crate) const UNREAD: &str = "unread";
 
 /// Where journals are when nobody says otherwise: `$XDG_STATE_HOME/acp/journal`, or `~/.local/state/acp/journal`.
 #[must_use]

@@ -29,6 +29,8 @@ pub enum SegmentError {
     Magic {
         /// Which file.
         place: String,
+        /// How long it is.
+        bytes: u64,
     },
 }
 
@@ -77,7 +79,7 @@ impl Reader {
             Err(error) => return Err(SegmentError::Io { place, error }),
         };
         if !bytes.starts_with(MAGIC) && !bytes.starts_with(OLD_MAGIC) {
-            return Err(SegmentError::Magic { place });
+            return Err(SegmentError::Magic { place, bytes: bytes.len() as u64 });
         }
         Ok(Reader { path: path.to_owned(), bytes, at: MAGIC.len(), number: 0, torn: 0, notices: Vec::new() })
     }
@@ -209,12 +211,19 @@ pub fn conversations_of(
         }
         for path in paths {
             let (run, _) = files::run_of(path).unwrap_or_default();
-            let Some(mut reader) = Reader::open_listed(path)? else {
-                if keeping {
-                    let (path, why) = (path.clone(), "it was removed while the journal was read");
-                    notices.push(Notice { path, at: 0, bytes: 0, why });
+            let opened = match Reader::open_listed(path) {
+                // It does not hide the others.
+                Err(SegmentError::Magic { bytes, .. }) => Err((bytes, "no segment that this version reads")),
+                opened => opened?.ok_or((0, "it was removed while the journal was read")),
+            };
+            let mut reader = match opened {
+                Ok(reader) => reader,
+                Err((bytes, why)) => {
+                    if keeping {
+                        notices.push(Notice { path: path.clone(), at: 0, bytes, why });
+                    }
+                    continue;
                 }
-                continue;
             };
             for (_, record) in &mut reader {
                 let number = number_of(&record);

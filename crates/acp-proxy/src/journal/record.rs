@@ -24,6 +24,8 @@ use serde::{Deserialize, Serialize};
 pub(crate) const MAGIC: &[u8] = b"acp-journal 2\n";
 /// How one began that knows no [padding](kind::PADDED): all else is the same.
 pub(crate) const OLD_MAGIC: &[u8] = b"acp-journal 1\n";
+/// How the segments of every version begin.
+pub(crate) const FAMILY: [u8; 12] = *b"acp-journal ";
 /// Length, checksum.
 pub(crate) const HEAD: usize = 8;
 /// Number, kind.

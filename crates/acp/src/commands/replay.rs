@@ -7,6 +7,7 @@ use std::io::{self, ErrorKind, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use acp_proxy::journal::Notice;
 use acp_proxy::replay::{Recording, ReplayError, find};
 use acp_rpc::transcript::Entry;
 use anyhow::Context;
@@ -99,7 +100,8 @@ fn recordings(args: &Args) -> anyhow::Result<Vec<Recording>> {
 fn list_journal(args: &Args) -> anyhow::Result<ExitCode> {
     let folder = args.journal.clone().or_else(acp_proxy::journal::default_folder);
     let folder = folder.context("neither XDG_STATE_HOME nor HOME is set; use --journal DIR")?;
-    let listed = Recording::each_of_journal(&folder, |recording| {
+    let tell = |notice: &Notice| eprintln!("acp replay: {notice}");
+    let listed = Recording::each_of_journal(&folder, tell, |recording| {
         recording.notices.iter().for_each(|notice| eprintln!("acp replay: {notice}"));
         list(&[recording])
     });
