@@ -55,13 +55,15 @@ impl Publisher {
     /// its place.
     async fn mend(&mut self, last: LastEvent) -> Result<bool, String> {
         let first = self.pending.front().map_or(self.seq + 1, |line| line.seq);
-        // What another process sent, it sent over one connection.
-        if last.seq < first || !self.placed {
+        if last.seq < first {
             self.last = last.sequence;
             self.stored(last.seq);
             return Ok(true);
         }
-        let (mut next, mut sequence, mut from) = (first, self.last, self.last + 1);
+        let (mut next, mut sequence, mut from) = match self.placed {
+            true => (first, self.last, self.last + 1),
+            false => self.beginning(first, last).await?,
+        };
         let mut early = Vec::new();
         while from <= last.sequence {
             let Some(found) = self.shared.event_from(&self.subject, from).await? else { break };
@@ -87,9 +89,29 @@ impl Publisher {
             self.shared.say(Level::Warn, &words);
         }
         self.last = sequence;
-        self.shared.counts.stored.fetch_add(next - first, Ordering::Relaxed);
+        // What a crash has left was stored by another process.
+        if self.placed {
+            self.shared.counts.stored.fetch_add(next - first, Ordering::Relaxed);
+        }
         self.stored(next - 1);
         Ok(true)
+    }
+
+    /// Where to begin to compare what is stored with what a crash has left, whose place nobody knows: the number and the
+    /// place of an event before which nothing is missing. Only what was on its way at once can have overtaken other events.
+    async fn beginning(&self, first: u64, last: LastEvent) -> Result<(u64, u64, u64), String> {
+        let reach = 4 * self.shared.window as u64;
+        let wanted = (self.epoch, first.saturating_sub(1).max(last.seq.saturating_sub(reach)));
+        let (mut from, mut until, mut found) = (1, last.sequence, last);
+        while from < until {
+            let middle = from.midpoint(until);
+            match self.shared.event_from(&self.subject, middle).await? {
+                Some(event) if (event.epoch, event.seq) < wanted => from = event.sequence + 1,
+                Some(event) => (until, found) = (middle, event),
+                None => until = middle,
+            }
+        }
+        Ok((found.seq, found.sequence, found.sequence))
     }
 
     fn fence(&mut self) {
