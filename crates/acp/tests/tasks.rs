@@ -1,5 +1,7 @@
 //! `acp proxy --nats` and `acp tasks` from the outside: real processes, a real nats-server, `kill -9`.
 
+#[path = "tasks/faults.rs"]
+mod faults;
 #[path = "proxy/ops_page.rs"]
 mod ops_page;
 #[allow(dead_code, reason = "the other suite uses the rest")]
@@ -40,12 +42,18 @@ impl Place {
     /// A proxy with the mock, whose sessions all proxies of this place share.
     fn proxy(&self, spool: &str, args: &[&str]) -> Proxy {
         let agent = format!("{ACP} mock --stdio --state-dir {}", self.path.join("state").display());
+        // It heeds every signal, even where the tests themselves run in the background.
+        let mut command = Command::new("env");
+        command.args(["--default-signal=INT", ACP]);
+        self.proxy_of(command, &agent, spool, args)
+    }
+
+    /// A proxy with any agent, by any command that goes on with its arguments.
+    fn proxy_of(&self, mut command: Command, agent: &str, spool: &str, args: &[&str]) -> Proxy {
         let spool = self.path.join(spool);
         let [stdout, stderr] = ["stdout", "stderr"].map(|end| spool.with_extension(end));
-        // It heeds every signal, even where the tests themselves run in the background.
-        let process = Command::new("env")
-            .args(["--default-signal=INT", ACP])
-            .args(["proxy", "--nats", &self.server.url(), "--queue", "mock", "--command", &agent])
+        let process = command
+            .args(["proxy", "--nats", &self.server.url(), "--queue", "mock", "--command", agent])
             .args(["--no-aggregate", "--ack-wait", "2s", "--lost-after", "2s", "--no-journal", "--spool"])
             .arg(&spool)
             .args(args)
@@ -217,36 +225,6 @@ fn assert_counts(text: &str) {
 }
 
 #[tokio::test]
-async fn a_proxy_that_is_killed_in_mid_turn_loses_no_event_and_prompts_once() {
-    if server::left_out() {
-        return;
-    }
-    let place = Place::new();
-    let mut proxy = place.proxy("one", &[]);
-    place.submit(&["Count slowly to 300", "--id", "long"]);
-    let client = place.client().await;
-    let session = session_of(&client, "long").await;
-    events(&client, &session, |story| chunks(story) >= 10).await;
-    proxy.kill();
-    let left = spooled(&proxy.spool);
-    let again = place.proxy("one", &[]);
-    let ended = result(&client, "long").await;
-    assert_eq!(ended.stop_reason, "interrupted", "{}", again.said());
-    let story = events(&client, &session, |story| !story::ends(story).is_empty()).await;
-    let before: Vec<&Event> = story.iter().filter(|event| event.epoch == story[0].epoch).collect();
-    for event in &left {
-        assert!(before.iter().any(|stored| stored.place() == event.place()), "sent = stored: {event}");
-    }
-    assert_eq!(turns(&story), 1);
-    assert_counts(&story::text_of(&story).0);
-    let end = story::ends(&story)[0];
-    assert_eq!((end.length, &end.sha256), (ended.length, &ended.sha256));
-    // It works again.
-    place.submit(&["Count slowly to 2", "--id", "short"]);
-    assert_eq!(result(&client, "short").await.stop_reason, "end_turn");
-}
-
-#[tokio::test]
 async fn the_task_of_a_lost_proxy_is_answered_by_another_which_loads_its_session() {
     if server::left_out() {
         return;
@@ -270,29 +248,6 @@ async fn the_task_of_a_lost_proxy_is_answered_by_another_which_loads_its_session
             .iter()
             .any(|event| matches!(&event.body, Body::Session(opened) if opened.method == "session/load"))
     );
-}
-
-#[tokio::test]
-async fn an_agent_that_is_killed_leaves_what_it_said_and_an_interrupted_turn() {
-    if server::left_out() {
-        return;
-    }
-    let place = Place::new();
-    let proxy = place.proxy("one", &[]);
-    place.submit(&["Count slowly to 300", "--id", "long"]);
-    let client = place.client().await;
-    let session = session_of(&client, "long").await;
-    events(&client, &session, |story| chunks(story) >= 5).await;
-    let agents = place.agents();
-    assert_eq!(agents.len(), 1, "{agents:?}");
-    let killed = Command::new("kill").args(["-9", &agents[0].to_string()]).status();
-    assert!(killed.is_ok_and(|status| status.success()));
-    let ended = result(&client, "long").await;
-    assert_eq!(ended.stop_reason, "interrupted", "{}", proxy.said());
-    let story = events(&client, &session, |story| !story::ends(story).is_empty()).await;
-    assert_counts(&story::text_of(&story).0);
-    place.submit(&["Count slowly to 2", "--id", "short"]);
-    assert_eq!(result(&client, "short").await.stop_reason, "end_turn");
 }
 
 #[tokio::test]

@@ -133,6 +133,8 @@ pub(super) struct Shared {
     /// Why no tasks are taken.
     pub(super) trouble: watch::Sender<Trouble>,
     pub(super) owners: Owners,
+    /// When the spool could not be written the last time, and why.
+    unwritten: Mutex<Option<(Instant, String)>>,
 }
 
 /// The last event of a session, as far as its place.
@@ -162,6 +164,9 @@ pub struct Nats {
 const LIVE_QUEUE: usize = 4096;
 /// The longest wait for an acknowledgement before one looks at what is stored.
 const ACK_PATIENCE: Duration = Duration::from_secs(15);
+
+/// So long it is told that the spool could not be written.
+const MOMENT: Duration = Duration::from_secs(5);
 
 /// More than the headers of an event have: its id, the sequence it comes after, its trace. They count as payload.
 const EVENT_HEADERS: usize = 512;
@@ -217,6 +222,7 @@ impl Nats {
             missing: Notify::new(),
             trouble: watch::Sender::default(),
             owners: Owners::default(),
+            unwritten: Mutex::default(),
         });
         tokio::spawn(opening::open_up(shared.clone(), left, raw, tell_open, tell_fatal, settings.replicas));
         Ok(Nats { shared, sessions: Arc::default(), fatal, _lock: Arc::new(lock) })
@@ -261,6 +267,14 @@ impl Nats {
     #[must_use]
     pub fn trouble(&self) -> Trouble {
         self.shared.trouble.borrow().clone()
+    }
+
+    /// Why the spool cannot be written, if that was so a moment ago: what waits there is tried again and again.
+    #[must_use]
+    pub fn spool_trouble(&self) -> Option<String> {
+        let unwritten = self.shared.unwritten.lock().unwrap_or_else(PoisonError::into_inner);
+        let (_, why) = unwritten.as_ref().filter(|(at, _)| at.elapsed() < MOMENT)?;
+        Some(why.clone())
     }
 
     /// Waits until everything is stored, at most so long. What is not, is in the spool.
@@ -373,6 +387,11 @@ impl Shared {
             drop(said);
             self.say(level, words);
         }
+    }
+
+    pub(super) fn spool_failed(&self, why: &str) {
+        let failed = Some((Instant::now(), why.to_owned()));
+        *self.unwritten.lock().unwrap_or_else(PoisonError::into_inner) = failed;
     }
 
     /// The largest payload of one message, with plenty of room for headers. Before the first connection nobody knows what

@@ -102,7 +102,10 @@ pub(super) struct Publisher {
     /// Which connection this is.
     connection: u64,
     proved: Instant,
+    /// NATS has failed: it is not asked again before.
     retry: Option<Instant>,
+    /// The disk has failed: it is not tried again before. What NATS takes meanwhile is what makes room on it.
+    disk: Option<Instant>,
     task: Option<(String, Option<Arc<str>>)>,
     waiter: Option<oneshot::Sender<TurnEnd>>,
     /// Ends of turns that are not stored yet, by their number.
@@ -148,6 +151,7 @@ impl Publisher {
             connection: 0,
             proved: Instant::now(),
             retry: None,
+            disk: None,
             task: None,
             waiter: None,
             ends: VecDeque::new(),
@@ -234,13 +238,14 @@ impl Publisher {
             }
         }
         let deadline = self.aggregator.next_deadline().map(|at| self.shared.began + at);
-        let (room, retry) = (self.room(up), self.retry);
+        let (room, retry, disk) = (self.room(up), self.retry, self.disk);
         let mut batch = Vec::new();
         tokio::select! {
             biased;
             answer = self.flight.answer(self.pending.front().map(|line| line.seq)) => self.answered(answer),
             changed = self.standing.changed() => if changed.is_err() { tokio::time::sleep(PAUSE).await },
             () = until(retry) => self.retry = None,
+            () = until(disk) => self.disk = None,
             () = until(deadline) => self.tick(),
             () = abandoned(self.waiter.as_mut()), if self.closed => self.waiter = None,
             count = receive(inbox, &mut batch), if room => {
@@ -395,14 +400,15 @@ impl Publisher {
 
     /// Takes back from the spool what did not fit into memory. True when it was read and none of it has to be sent.
     fn refill(&mut self) -> bool {
-        if !self.spool.has_more() || self.pending.len() >= self.shared.window || self.held >= MEMORY {
+        let full = self.pending.len() >= self.shared.window || self.held >= MEMORY;
+        if full || self.disk.is_some() || !self.spool.has_more() {
             return false;
         }
         let Read { mut lines, unread } = match self.spool.more(MEMORY / 2) {
             Ok(read) => read,
             Err(error) => {
                 self.shared.say_once(Level::Error, &format!("cannot read the spool again: {error}"));
-                self.retry = Some(Instant::now() + PAUSE);
+                self.disk = Some(Instant::now() + PAUSE);
                 return false;
             }
         };

@@ -105,8 +105,11 @@ impl Publisher {
         }
     }
 
-    /// Writes to the spool what is not there yet.
+    /// Writes to the spool what is not there yet, unless that has failed a moment ago.
     pub(super) fn write_again(&mut self) {
+        if self.disk.is_some() {
+            return;
+        }
         while let Some(batch) = self.unwritten.pop_front() {
             let full = self.pending.len() >= 2 * self.shared.window || self.held >= MEMORY;
             let keep = !full && !self.spool.has_more();
@@ -124,7 +127,7 @@ impl Publisher {
                         continue;
                     }
                     self.unwritten.push_front(batch);
-                    self.retry = Some(Instant::now() + PAUSE);
+                    self.disk = Some(Instant::now() + PAUSE);
                     return;
                 }
             }
@@ -132,11 +135,12 @@ impl Publisher {
     }
 
     fn complain(&mut self, error: &std::io::Error) {
+        let folder = self.shared.spool.display();
+        let words = format!(
+            "cannot write to the spool in {folder}: {error}; make room there: events are held in memory, and the agent waits when there is no more room"
+        );
+        self.shared.spool_failed(&words);
         if !std::mem::replace(&mut self.said_full, true) {
-            let folder = self.shared.spool.display();
-            let words = format!(
-                "cannot write to the spool in {folder}: {error}; events are held in memory, and the agent waits when there is no more room"
-            );
             self.shared.say(Level::Error, &words);
         }
     }

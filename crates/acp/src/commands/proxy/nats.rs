@@ -222,6 +222,8 @@ impl NatsArgs {
         health.watch("agent", Arc::new(move || watched.trouble().agent));
         let watched = nats.clone();
         health.watch("queue", Arc::new(move || watched.trouble().queue));
+        let watched = nats.clone();
+        health.watch("spool", Arc::new(move || watched.spool_trouble()));
         Ok(Some(Started { nats, work }))
     }
 }
