@@ -164,6 +164,12 @@ impl Drop for Proxy {
     }
 }
 
+/// What a program says that has to end by itself.
+async fn output(command: Command) -> Output {
+    let mut command = tokio::process::Command::from(command);
+    within(command.kill_on_drop(true).output()).await.expect("it runs")
+}
+
 async fn within<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, future).await.expect("in time")
 }

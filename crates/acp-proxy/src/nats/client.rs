@@ -177,6 +177,16 @@ impl TaskClient {
         Ok(told)
     }
 
+    /// The place in the stream of what was stored last of a session; 0 when nothing is.
+    pub async fn last_place(&self, session: &str) -> Result<u64, ClientError> {
+        let stream = self.stream(Names::of(self.subjects.style).events).await?;
+        match stream.get_last_raw_message_by_subject(&self.subjects.event(session)).await {
+            Ok(message) => Ok(message.sequence),
+            Err(error) if matches!(error.kind(), LastRawMessageErrorKind::NoMessageFound) => Ok(0),
+            Err(error) => Err(wrong("look the session up", &error)),
+        }
+    }
+
     /// Cancels a task: its turn if it runs, and else the task itself, which then never begins.
     pub async fn cancel(&self, task: &str) -> Result<Cancelled, ClientError> {
         if self.result(task).await?.is_some() {

@@ -203,9 +203,15 @@ impl Watch {
 /// Shows a task until its result.
 async fn follow(client: &TaskClient, task: &str, mut screen: Screen) -> Result<u8, Trouble> {
     let mut progress = client.follow(task).await.map_err(trouble)?;
-    let mut events = None;
-    let mut result: Option<Box<TaskResult>> = None;
+    let (mut events, mut place) = (None, 0);
+    // The result, and the place in the stream up to which the session's events are shown before it.
+    let mut result: Option<(Box<TaskResult>, u64)> = None;
     loop {
+        if let Some((ended, last)) = &result
+            && (screen.saw_end() || place >= *last)
+        {
+            return screen.result(ended).map_err(Trouble::fault);
+        }
         tokio::select! {
             progress = progress.recv() => match progress {
                 Some(Progress::Status(status)) => {
@@ -215,25 +221,25 @@ async fn follow(client: &TaskClient, task: &str, mut screen: Screen) -> Result<u
                     }
                 }
                 Some(Progress::Ended(ended)) => {
-                    // The session's events say more, as far as there are any.
-                    let told = ended.session.is_some() && ended.stop_reason != "rejected";
-                    if let (Some(session), None, true) = (&ended.session, &events, told) {
+                    // The session's events say more, as far as there are any: the end of the turn is not among them when
+                    // somebody else has the session, or when they are not kept any more.
+                    let session = ended.session.as_deref().filter(|_| ended.stop_reason != "rejected");
+                    let last = match session {
+                        Some(session) => client.last_place(session).await.map_err(trouble)?,
+                        None => 0,
+                    };
+                    if let (Some(session), None) = (session, &events) {
                         events = Some(client.events(session, None).await.map_err(trouble)?);
                     }
-                    if !told || screen.saw_end() {
-                        return screen.result(&ended).map_err(Trouble::fault);
-                    }
-                    result = Some(ended);
+                    result = Some((ended, last));
                 }
                 None => return Err(Trouble::fault(anyhow::anyhow!("the connection to NATS ended"))),
             },
             event = next(&mut events) => {
                 let (sequence, event) = event.map_err(Trouble::fault)?;
+                place = sequence;
                 if event.task.as_deref() == Some(task) {
                     screen.event(sequence, &event).map_err(Trouble::fault)?;
-                }
-                if let (Some(ended), true) = (&result, screen.saw_end()) {
-                    return screen.result(ended).map_err(Trouble::fault);
                 }
             }
         }

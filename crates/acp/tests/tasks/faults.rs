@@ -1,5 +1,7 @@
 //! Faults, with counts: what the agent has said is stored, in order, once.
 
+use async_nats::jetstream;
+
 use super::*;
 
 /// As far as nobody counts.
@@ -144,4 +146,29 @@ async fn a_spool_that_was_full_is_sent_when_nats_is_back() {
     assert_eq!((stored(&story), agent.count("said")), (COUNT, COUNT), "sent = stored");
     ready(&|status, _| status == 200);
     assert_eq!(ops_page::numbers(ops)["acp_nats_events_waiting"], 0.0);
+}
+
+#[tokio::test]
+async fn a_result_is_shown_though_the_end_of_its_turn_is_not_stored() {
+    if server::left_out() {
+        return;
+    }
+    let place = Place::new();
+    let proxy = place.proxy("one", &[]);
+    place.submit(&["Count slowly to 2", "--id", "t"]);
+    let session = result(&place.client().await, "t").await.session.expect("a session");
+    let context = jetstream::new(async_nats::connect(place.server.url()).await.expect("a connection"));
+    let stream = context.get_stream("ACP_EVENTS").await.expect("a stream");
+    stream.purge().await.expect("purged");
+    let watch = || output(place.tasks_command(&["watch", "t"]));
+    assert_eq!(watch().await.status.code(), Some(0), "{}", proxy.said());
+    // Somebody else has the session: what they store of it is theirs.
+    let body = Body::Closed(acp_proxy::event::Closed { reason: "over".to_owned() });
+    let theirs = Event { session, epoch: u64::MAX, seq: 1, at: 0, task: Some("other".to_owned()), body };
+    let subject = Subjects::default().event(&theirs.session);
+    let sent = context.publish(subject, theirs.to_json().into()).await.expect("sent");
+    sent.await.expect("stored");
+    let shown = watch().await;
+    assert_eq!(shown.status.code(), Some(0), "{}", proxy.said());
+    assert!(String::from_utf8_lossy(&shown.stderr).contains("task t ended: end_turn"));
 }
