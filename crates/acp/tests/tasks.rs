@@ -427,3 +427,19 @@ fn what_is_wrong_with_nats_is_said_before_anything_is_served() {
     assert!(!nobody.status.success());
     assert!(String::from_utf8_lossy(&nobody.stderr).contains("--nats"));
 }
+
+#[tokio::test]
+async fn the_address_for_acp_tasks_puts_no_proxy_on_nats() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let hello = folder.path().join("hello");
+    let line = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}"#;
+    std::fs::write(&hello, format!("{line}\n")).expect("a file");
+    let mut proxy = Command::new(ACP);
+    proxy.args(["proxy", "--agent", "mock", "--no-journal"]).env("ACP_NATS", "nats://127.0.0.1:1");
+    proxy.stdin(std::fs::File::open(&hello).expect("a file")).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let served = output(proxy).await;
+    let [said, told] = [&served.stdout, &served.stderr].map(|text| String::from_utf8_lossy(text));
+    assert!(said.contains("protocolVersion"), "whoever starts it is served: {said}{told}");
+    assert!(told.contains("ACP_NATS is for acp tasks"), "{told}");
+    assert_eq!(served.status.code(), Some(0));
+}

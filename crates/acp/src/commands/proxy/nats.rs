@@ -8,7 +8,7 @@ use acp_proxy::aggregate::Limits;
 use acp_proxy::metrics::Metrics;
 use acp_proxy::nats::{Access, Nats, Report, Settings, Style, Subjects, Work};
 use acp_proxy::ops::Health;
-use acp_proxy::{Listener, Outcome, Proxy, Say};
+use acp_proxy::{Level, Listener, Outcome, Proxy, Say, Saying};
 use anyhow::{Context, ensure};
 use tokio::sync::watch;
 
@@ -111,7 +111,7 @@ impl AccessArgs {
 pub struct NatsArgs {
     /// Publish what happens in sessions to JetStream, and take tasks from its queue: nats://HOST:PORT, tls://HOST:PORT,
     /// or several with commas. Without --listen no other clients are served
-    #[arg(long, value_name = "URL", env = "ACP_NATS", help_heading = "NATS")]
+    #[arg(long, value_name = "URL", help_heading = "NATS")]
     nats: Option<String>,
     /// Who we are there.
     #[command(flatten)]
@@ -186,7 +186,13 @@ impl NatsArgs {
         health: &Health,
         say: &Say,
     ) -> anyhow::Result<Option<Started>> {
-        let Some(url) = &self.nats else { return Ok(None) };
+        let Some(url) = &self.nats else {
+            if std::env::var_os("ACP_NATS").is_some() {
+                let words = "ACP_NATS is for acp tasks; this agent is not on NATS: --nats URL puts it there";
+                say(&Saying::plain(Level::Info, words));
+            }
+            return Ok(None);
+        };
         ensure!(self.ack_wait >= Duration::from_millis(300), "--ack-wait must be at least 300ms");
         let agent = self.queue.as_deref().unwrap_or(&proxy.agent_name);
         let settings = Settings {
