@@ -16,6 +16,9 @@ const ACP: &str = env!("CARGO_BIN_EXE_acp");
 /// How long anything may take on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// `acp` for `env`: heeding every signal, even where the tests themselves run in the background.
+const HEEDING: [&str; 2] = ["--default-signal=INT,HUP", ACP];
+
 /// A folder to work in.
 fn workspace() -> (tempfile::TempDir, PathBuf) {
     let temp = tempfile::tempdir().expect("a folder");
@@ -31,8 +34,9 @@ fn prompt(folder: &Path, args: &[&str]) -> (i32, String, String) {
 }
 
 fn acp(folder: &Path, first: &[&str], rest: &[&str]) -> Command {
-    let mut command = Command::new(ACP);
+    let mut command = Command::new("env");
     command
+        .args(HEEDING)
         .args(first)
         .args(rest)
         .current_dir(folder)

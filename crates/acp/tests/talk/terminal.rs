@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use pty_process::blocking::{Command, Pty, open};
 use rustix::termios::LocalModes;
 
-use crate::{ACP, PATIENCE};
+use crate::{HEEDING, PATIENCE};
 
 pub struct Terminal {
     keys: Pty,
@@ -23,7 +23,8 @@ impl Terminal {
     pub fn start(folder: &Path, args: &[&str], env: &[(&str, &str)]) -> Terminal {
         let (pty, pts) = open().expect("a pseudo-terminal");
         pty.resize(pty_process::Size::new(40, 200)).expect("a size");
-        let mut command = Command::new(ACP).args(args).current_dir(folder).env("TERM", "xterm-256color");
+        let mut command = Command::new("env").args(HEEDING).args(args).current_dir(folder);
+        command = command.env("TERM", "xterm-256color");
         command = command.env_remove("NO_COLOR");
         for (name, value) in env {
             command = command.env(name, value);
