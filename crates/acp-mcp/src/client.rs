@@ -19,6 +19,13 @@ use tokio::sync::Mutex;
 use crate::child::{Process, Tail};
 use crate::{McpError, ServerSpec};
 
+/// How long a program that has closed its output may take to end: how it ended, and its last words, say more than that
+/// it is gone.
+const ENDING: Duration = Duration::from_secs(2);
+
+/// How long a look takes at whether a program has ended.
+const LOOK: Duration = Duration::from_millis(200);
+
 /// Time limits and identity of a [`Client`].
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -130,7 +137,7 @@ impl Client {
                 let service = match opened {
                     Ok(Ok(service)) => service,
                     Ok(Err(error)) => {
-                        let ended = process.ended_within(Duration::from_millis(200)).await;
+                        let ended = process.ended_within(ENDING).await;
                         let reason =
                             ended.map_or_else(|| error.to_string(), |status| format!("it ended ({status})"));
                         return Err(McpError::Handshake { server, reason, stderr: process.stderr().text() });
@@ -217,7 +224,7 @@ impl Client {
 
     /// Whether the server is gone for good: nothing that is asked will be answered.
     pub async fn is_gone(&self) -> bool {
-        self.end_of_process().await.is_some() || self.service.is_transport_closed()
+        self.end_of_process(LOOK).await.is_some() || self.service.is_transport_closed()
     }
 
     /// Ends the connection: a program's input is closed, then it is waited for, then its group is killed.
@@ -241,19 +248,23 @@ impl Client {
                 code: i64::from(error.code.0),
                 message: error.message.into_owned(),
             }),
-            Ok(Err(error)) => Err(McpError::Gone {
-                server: self.server.clone(),
-                what: what.to_owned(),
-                reason: self.end_of_process().await.unwrap_or_else(|| service_words(&error)),
-                stderr: self.stderr_tail(),
-            }),
+            Ok(Err(error)) => {
+                let closed = matches!(error, ServiceError::TransportSend(_) | ServiceError::TransportClosed);
+                let ended = self.end_of_process(if closed { ENDING } else { LOOK }).await;
+                Err(McpError::Gone {
+                    server: self.server.clone(),
+                    what: what.to_owned(),
+                    reason: ended.unwrap_or_else(|| service_words(&error)),
+                    stderr: self.stderr_tail(),
+                })
+            }
             Err(_) => Err(timeout(self.server.clone(), what, self.options.call_timeout, self.stderr_tail())),
         }
     }
 
-    async fn end_of_process(&self) -> Option<String> {
+    async fn end_of_process(&self, patience: Duration) -> Option<String> {
         let mut process = self.process.as_ref()?.lock().await;
-        let status = process.ended_within(Duration::from_millis(200)).await?;
+        let status = process.ended_within(patience).await?;
         Some(format!("the process ended ({status})"))
     }
 }
