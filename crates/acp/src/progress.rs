@@ -102,13 +102,16 @@ pub fn frames() -> Watch {
     })
 }
 
-/// Ctrl-C, or another signal to end, stops the run and reports what is known; the second one leaves at once.
-pub async fn interrupt(stop: watch::Sender<bool>) {
+/// Ctrl-C, or another signal to end, stops the run and reports what is known; the second one leaves at once. That
+/// holds from the moment in which this returns: call it in a runtime, before any agent is started.
+pub fn interrupt(stop: watch::Sender<bool>) {
     let Ok(mut signals) = Interrupts::listen() else { return };
-    signals.next().await;
-    let _ = stop.send(true);
-    // After a hangup nobody may be there to be told.
-    let _ = writeln!(std::io::stderr(), "stopping; what is known follows (Ctrl-C again leaves at once)");
-    signals.next().await;
-    std::process::exit(130);
+    tokio::spawn(async move {
+        signals.next().await;
+        let _ = stop.send(true);
+        // After a hangup nobody may be there to be told.
+        let _ = writeln!(std::io::stderr(), "stopping; what is known follows (Ctrl-C again leaves at once)");
+        signals.next().await;
+        std::process::exit(130);
+    });
 }

@@ -317,7 +317,7 @@ fn run_campaign(
     let shown = progress::Shown::new(args.verbose);
     let listener = shown.listener();
     let (agents, interrupted) = runtime.block_on(async {
-        tokio::spawn(progress::interrupt(stop));
+        progress::interrupt(stop);
         let mut agents = Vec::new();
         for target in targets {
             agents.push(campaign.run(target, &listener).await);

@@ -183,7 +183,7 @@ fn run_scenarios(args: &Args, programs: Vec<Arc<Program>>, target: &Target) -> a
     let shown = progress::Shown::quiet();
     let listener = shown.listener();
     let mut agent = runtime.block_on(async {
-        tokio::spawn(progress::interrupt(stop));
+        progress::interrupt(stop);
         campaign.run(target, &listener).await
     });
     shown.finish();

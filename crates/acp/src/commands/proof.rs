@@ -28,7 +28,7 @@ pub fn self_test(campaign: Campaign) -> anyhow::Result<ExitCode> {
     let shown = progress::Shown::quiet();
     let listener = shown.listener();
     let proof = runtime.block_on(async {
-        tokio::spawn(progress::interrupt(stop));
+        progress::interrupt(stop);
         prove(&campaign, &target, catalogue(), &listener).await
     });
     shown.finish();
