@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use acp_link::child;
@@ -214,7 +215,36 @@ fn reachable(program: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// A loopback port that is free now.
+/// A loopback port that is free now, and likely still when the agent listens there: none that we have given to another
+/// agent a moment ago, and below those that the system itself gives to whoever asks for any.
 fn free_port() -> io::Result<u16> {
-    Ok(std::net::TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
+    const FIRST: u32 = 20_000;
+    const COUNT: u32 = 12_000;
+    static GIVEN: AtomicU32 = AtomicU32::new(0);
+    let free = |port| std::net::TcpListener::bind(("127.0.0.1", port));
+    // Another process begins elsewhere.
+    let start = std::process::id().wrapping_mul(97);
+    for _ in 0..COUNT {
+        let next = start.wrapping_add(GIVEN.fetch_add(1, Ordering::Relaxed)) % COUNT;
+        if let Ok(port) = u16::try_from(FIRST + next)
+            && free(port).is_ok()
+        {
+            return Ok(port);
+        }
+    }
+    Ok(free(0)?.local_addr()?.port())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_agents_are_given_the_same_port() {
+        let mut ports: Vec<u16> = (0..50).map(|_| free_port().expect("a port")).collect();
+        ports.sort_unstable();
+        ports.dedup();
+        assert_eq!(ports.len(), 50);
+        assert!(ports.iter().all(|port| (20_000..32_000).contains(port)), "{ports:?}");
+    }
 }
