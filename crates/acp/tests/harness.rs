@@ -264,18 +264,11 @@ fn reports_for_machines_hold_the_same() {
 fn the_mock_passes_every_dialects_own_suite_and_no_other_dialect_does() {
     let dialects = ["2025.1", "probe", "go", "delta"];
     for dialect in dialects {
-        let run = |spoken: &str, flags: &str| {
+        let run = |spoken: &str, flags: &str, factor: &str| {
             let line = format!("{} mock --stdio --dialect {spoken} {flags}", env!("CARGO_BIN_EXE_acp"));
-            let output = acp(&[
-                "comply",
-                &suite(dialect),
-                "--command",
-                &line,
-                "--format",
-                "json",
-                "--timeout-factor",
-                "0.3",
-            ]);
+            let suite = suite(dialect);
+            let args = ["comply", &suite, "--command", &line, "--format", "json", "--timeout-factor", factor];
+            let output = acp(&args);
             let results: serde_json::Value = serde_json::from_str(&text(&output)).expect("JSON");
             // The judge reads a translated copy; the conforming agent breaks no rule in it.
             let findings = results["agents"][0]["findings"].as_array().expect("findings");
@@ -290,22 +283,27 @@ fn the_mock_passes_every_dialects_own_suite_and_no_other_dialect_does() {
                 })
                 .collect::<Vec<_>>()
         };
-        let plain = run(dialect, "");
+        let plain = run(dialect, "", "1");
         assert!(plain.len() >= 8, "{dialect} has {} tests", plain.len());
         let bad: Vec<_> =
             plain.iter().filter(|(_, verdict, _)| verdict != "PASS" && verdict != "NA").collect();
         assert!(bad.is_empty(), "{dialect}: {bad:?}");
         // What needs a flag of the mock is NA without it and PASS with it.
-        let with_login = run(dialect, "--require-auth");
-        let without_load = run(dialect, "--no-load-session");
-        for (id, verdict, reason) in plain.iter().filter(|(_, verdict, _)| verdict == "NA") {
-            let flagged = with_login.iter().chain(&without_load);
-            let passes = flagged.filter(|(other, verdict, _)| other == id && verdict == "PASS").count();
-            assert!(passes > 0, "{id} is {verdict} ({reason}) whatever the flags");
-        }
+        let mut open = plain;
+        let count = open.len();
+        open.retain(|(_, verdict, _)| verdict == "NA");
+        let passes = |run: &[(String, String, String)], id: &str| {
+            run.iter().any(|(other, verdict, _)| other == id && verdict == "PASS")
+        };
+        let with_login = run(dialect, "--require-auth", "1");
+        open.retain(|(id, ..)| !passes(&with_login, id));
+        // When nothing hangs on it, what has no answer is not waited for so long.
+        let without_load = run(dialect, "--no-load-session", if open.is_empty() { "0.3" } else { "1" });
+        open.retain(|(id, ..)| !passes(&without_load, id));
+        assert!(open.is_empty(), "{dialect}: not done, whatever the flags: {open:?}");
         let other = if dialect == "probe" { "2025.1" } else { "probe" };
-        let passes = run(other, "").into_iter().filter(|(_, verdict, _)| verdict == "PASS").count();
-        assert!(passes * 3 < plain.len(), "{passes} of the {dialect} tests pass against {other}");
+        let passes = run(other, "", "0.3").into_iter().filter(|(_, verdict, _)| verdict == "PASS").count();
+        assert!(passes * 3 < count, "{passes} of the {dialect} tests pass against {other}");
     }
 }
 

@@ -154,10 +154,19 @@ fn defects_end_the_process_and_leave_the_stream_as_they_say() {
 #[test]
 fn a_grandchild_writes_into_the_stream() {
     let mut mock = Mock::start(&["--defect", "grandchild-writes-stdout"]);
-    mock.ask(1, "initialize", json!({ "protocolVersion": 1 }));
-    let mut line = String::new();
-    mock.output.read_line(&mut line).unwrap();
-    assert_eq!(line, "installing dependencies...\n");
+    mock.send(
+        &json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": { "protocolVersion": 1 } }),
+    );
+    // The two do not wait for each other.
+    let mut lines = [(); 2].map(|()| {
+        let mut line = String::new();
+        mock.output.read_line(&mut line).unwrap();
+        line
+    });
+    lines.sort();
+    assert_eq!(lines[0], "installing dependencies...\n");
+    let answer: Value = serde_json::from_str(&lines[1]).unwrap();
+    assert!(answer["id"] == 1 && answer["result"].is_object(), "{answer}");
 }
 
 #[test]

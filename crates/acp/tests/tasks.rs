@@ -314,33 +314,39 @@ async fn people_and_scripts_submit_watch_approve_and_cancel() {
 }
 
 #[tokio::test]
-async fn a_proxy_that_is_told_to_stop_cancels_its_tasks_and_leaves_no_process() {
+async fn a_proxy_that_is_terminated_cancels_its_tasks_and_leaves_no_process() {
+    stopped_in_mid_turn("-TERM").await;
+}
+
+#[tokio::test]
+async fn a_proxy_that_is_interrupted_cancels_its_tasks_and_leaves_no_process() {
+    stopped_in_mid_turn("-INT").await;
+}
+
+async fn stopped_in_mid_turn(signal: &str) {
     if server::left_out() {
         return;
     }
-    for signal in ["-TERM", "-INT"] {
-        let place = Place::new();
-        let mut proxy = place.proxy("one", &["--task-grace", "500ms"]);
-        place.submit(&["Count slowly to 900", "--id", "long"]);
-        let client = place.client().await;
-        let session = session_of(&client, "long").await;
-        events(&client, &session, |story| chunks(story) >= 3).await;
-        proxy.signal(signal);
-        // What waits in the queue is for the next proxy.
-        place.submit(&["Count slowly to 2", "--id", "next"]);
-        assert_eq!(proxy.wait(), Some(0), "{}", proxy.said());
-        assert_eq!(place.agents(), Vec::<u32>::new());
-        assert_eq!(result(&client, "long").await.stop_reason, "cancelled");
-        let story = events(&client, &session, |story| {
-            matches!(story.last(), Some(Event { body: Body::Closed(_), .. }))
-        })
-        .await;
-        assert_counts(&story::text_of(&story).0);
-        assert!(spooled(&proxy.spool).is_empty(), "all of it was stored");
-        assert!(client.status("next").await.expect("an answer").is_none());
-        let _next = place.proxy("one", &[]);
-        assert_eq!(result(&client, "next").await.stop_reason, "end_turn");
-    }
+    let place = Place::new();
+    let mut proxy = place.proxy("one", &["--task-grace", "3s"]);
+    place.submit(&["Count slowly to 900", "--id", "long"]);
+    let client = place.client().await;
+    let session = session_of(&client, "long").await;
+    events(&client, &session, |story| chunks(story) >= 3).await;
+    proxy.signal(signal);
+    // What waits in the queue is for the next proxy.
+    place.submit(&["Count slowly to 2", "--id", "next"]);
+    assert_eq!(proxy.wait(), Some(0), "{}", proxy.said());
+    assert_eq!(place.agents(), Vec::<u32>::new());
+    assert_eq!(result(&client, "long").await.stop_reason, "cancelled");
+    let story =
+        events(&client, &session, |story| matches!(story.last(), Some(Event { body: Body::Closed(_), .. })))
+            .await;
+    assert_counts(&story::text_of(&story).0);
+    assert!(spooled(&proxy.spool).is_empty(), "all of it was stored");
+    assert!(client.status("next").await.expect("an answer").is_none());
+    let _next = place.proxy("one", &[]);
+    assert_eq!(result(&client, "next").await.stop_reason, "end_turn");
 }
 
 #[tokio::test]

@@ -129,9 +129,10 @@ async fn silence_has_an_end() {
 
 #[tokio::test]
 async fn nobody_there_is_said_with_the_address() {
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
-    let url = format!("http://{}", listener.local_addr().expect("an address"));
-    drop(listener);
+    // It has a port, and never listens there.
+    let socket = tokio::net::TcpSocket::new_v4().expect("a socket");
+    socket.bind(([127, 0, 0, 1], 0).into()).expect("a port");
+    let url = format!("http://{}", socket.local_addr().expect("an address"));
     for (name, advice) in [("openai-chat", "check the network"), ("ollama", "is the server running?")] {
         let (error, pieces) = fails(&*provider(name, &url), "hello").await;
         let error = error.to_string();

@@ -1,7 +1,7 @@
 //! What must not be lost, and what is said when something dies: the agent itself, its database, a server, a model.
 
-use std::io::{Read, Write};
-use std::net::TcpListener;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 
 use serde_json::{Value, json};
@@ -168,12 +168,26 @@ fn nonsense(bytes: &'static [u8]) -> String {
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let Ok(mut stream) = stream else { return };
-            let mut request = [0; 64 * 1024];
-            let _ = stream.read(&mut request);
+            // All of it: a connection that is closed with something unread in it is reset, and the answer lost.
+            let _ = read_request(&mut stream);
             let _ = stream.write_all(bytes);
         }
     });
     url
+}
+
+fn read_request(stream: &mut TcpStream) -> std::io::Result<()> {
+    let mut reader = BufReader::new(stream);
+    let (mut line, mut length) = (String::new(), 0);
+    while reader.read_line(&mut line)? > 2 {
+        if let Some((name, value)) = line.split_once(':')
+            && name.eq_ignore_ascii_case("content-length")
+        {
+            length = value.trim().parse().unwrap_or(0);
+        }
+        line.clear();
+    }
+    reader.read_exact(&mut vec![0; length])
 }
 
 #[test]

@@ -6,11 +6,11 @@ mod hardship;
 mod manual;
 mod tls;
 
-use std::net::TcpListener;
 use std::path::Path;
 
 use driver::{Agent, KEY, Model, acp, prompt};
 use serde_json::{Value, json};
+use tokio::net::TcpSocket;
 
 /// Every provider, its variable for the key, and its variable for the address.
 const PROVIDERS: [(&str, &str, &str); 6] = [
@@ -200,9 +200,10 @@ fn a_model_that_calls_what_is_not_there_is_told_so() {
 #[test]
 fn nobody_at_the_address_is_said_in_words() {
     let folder = folder();
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let url = format!("http://{}", listener.local_addr().expect("an address"));
-    drop(listener);
+    // It has a port, and never listens there.
+    let socket = TcpSocket::new_v4().expect("a socket");
+    socket.bind(([127, 0, 0, 1], 0).into()).expect("a port");
+    let url = format!("http://{}", socket.local_addr().expect("an address"));
     let mut agent = agent("ollama", &url, folder.path());
     let session = agent.session(folder.path());
     let error = agent.prompt(&session, "hello")["error"].to_string();

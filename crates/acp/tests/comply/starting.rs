@@ -153,9 +153,9 @@ fn an_agent_that_does_not_answer_is_waited_for_once() {
     let dir = tempfile::tempdir().expect("a folder");
     let agent = script(dir.path(), "chatty.sh", "echo 'Welcome to the agent!'; while read line; do :; done");
     let output =
-        comply(&["--test", "session.*", "--timeout-factor", "0.05", "--format", "json", "--command", &agent]);
+        comply(&["--test", "session.*", "--timeout-factor", "0.2", "--format", "json", "--command", &agent]);
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
-    let words = "no answer to initialize within 1500 ms; 1 line is no message: \"Welcome to the agent!\"";
+    let words = "no answer to initialize within 6000 ms; 1 line is no message: \"Welcome to the agent!\"";
     assert!(stderr(&output).contains(words), "{}", stderr(&output));
     let results: serde_json::Value = serde_json::from_slice(&output.stdout).expect("json");
     let tests = results["agents"][0]["tests"].as_array().expect("tests").clone();

@@ -243,13 +243,17 @@ fn everything_is_stored_though_the_client_is_slow_and_though_the_agent_is_killed
 
 /// Kills the processes of the agent itself with -9.
 fn kill_agent(place: &Place) {
-    let mark = place.file("agent.sh");
-    for entry in std::fs::read_dir("/proc").expect("/proc").flatten() {
-        let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
-        let line = String::from_utf8_lossy(&line).replace('\0', " ");
-        if line.starts_with("sh ") && line.contains(&mark) {
-            let pid = entry.file_name().to_string_lossy().into_owned();
-            let _ = Command::new("kill").args(["-9", &pid]).status();
+    let (mark, began, mut killed) = (place.file("agent.sh"), Instant::now(), false);
+    // A process that was just started has no command line for a moment.
+    while !killed {
+        assert!(began.elapsed() < PATIENCE, "there is no agent to kill");
+        for entry in std::fs::read_dir("/proc").expect("/proc").flatten() {
+            let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+            let line = String::from_utf8_lossy(&line).replace('\0', " ");
+            if line.starts_with("sh ") && line.contains(&mark) {
+                let pid = entry.file_name().to_string_lossy().into_owned();
+                killed |= Command::new("kill").args(["-9", &pid]).status().is_ok_and(|it| it.success());
+            }
         }
     }
 }

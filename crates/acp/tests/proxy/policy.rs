@@ -1,10 +1,12 @@
 //! What the proxy decides, and what it gives to new sessions.
 
+use std::time::{Duration, Instant};
+
 use acp_dialect::Dialect;
 use serde_json::{Value, json};
 
 use crate::talker::Talker;
-use crate::{Place, Proxy};
+use crate::{PATIENCE, Place, Proxy};
 
 /// How an agent of shell begins: it introduces itself and opens session `s`; what it is told goes to `seen.txt`.
 const OPENING: &str = r#"read -r line; echo '{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1,"authMethods":[]}}'
@@ -211,8 +213,19 @@ fn more_sessions_than_allowed_are_refused_until_one_is_gone() {
     let why = answer["error"]["message"].as_str().unwrap_or_default();
     assert!(why.contains("at most 2 sessions") && why.contains("--max-sessions"), "{answer}");
     drop(first);
+    // Its place is free a moment after its agent has ended.
+    let began = Instant::now();
+    loop {
+        let next = second.ask("session/new", json!({ "cwd": place.path, "mcpServers": [] }));
+        let answer = second.answer(next);
+        if answer["result"]["sessionId"].is_string() {
+            break;
+        }
+        let why = answer["error"]["message"].as_str().unwrap_or_default();
+        assert!(why.contains("--max-sessions") && began.elapsed() < PATIENCE, "{answer}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
     place.wait_for_processes(2);
-    second.new_session();
     assert_eq!(proxy.stop().0, Some(0));
 }
 

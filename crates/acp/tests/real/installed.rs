@@ -92,7 +92,7 @@ fn a_real_agent_runs_whole_turns_offline() {
         cache.display()
     );
     let tests = ["required.*", "permission.rejected-command", "mcp.call", "terminal.off"];
-    let mut args = vec!["--agent", "gemini", "--timeout-factor", "6", "-j", "2"];
+    let mut args = vec!["--agent", "gemini", "--timeout-factor", "20", "-j", "2"];
     tests.iter().for_each(|test| args.extend(["--test", test]));
     let (code, agent) = comply(&cache, &args);
     assert_eq!(code, Some(0), "{}", agent["tests"]);

@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::process::Child;
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use pty_process::blocking::{Command, Pty, open};
@@ -14,6 +15,8 @@ use crate::{HEEDING, PATIENCE};
 pub struct Terminal {
     keys: Pty,
     screen: Arc<Mutex<String>>,
+    /// Takes what is shown, until nobody has the terminal any more.
+    reader: Option<JoinHandle<()>>,
     pub child: Child,
     /// How much of the screen earlier waits have seen.
     seen: usize,
@@ -33,14 +36,14 @@ impl Terminal {
         let screen = Arc::<Mutex<String>>::default();
         let (shown, keys) = (Arc::clone(&screen), pty);
         let reader = std::fs::File::from(rustix::io::dup(&keys).expect("a second handle"));
-        std::thread::spawn(move || {
+        let reader = std::thread::spawn(move || {
             let mut reader = reader;
             let mut buffer = [0; 4096];
             while let Ok(count @ 1..) = reader.read(&mut buffer) {
                 shown.lock().expect("the screen").push_str(&String::from_utf8_lossy(&buffer[..count]));
             }
         });
-        Terminal { keys, screen, child, seen: 0 }
+        Terminal { keys, screen, reader: Some(reader), child, seen: 0 }
     }
 
     pub fn press(&mut self, keys: &str) {
@@ -65,14 +68,29 @@ impl Terminal {
         }
     }
 
-    /// Waits for the end and returns the exit code.
+    /// Waits for the end, and for all that is shown until then, and returns the exit code.
     pub fn end(&mut self) -> i32 {
         let began = Instant::now();
         loop {
-            if let Some(status) = self.child.try_wait().expect("a status") {
+            let shown = self.reader.as_ref().is_none_or(JoinHandle::is_finished);
+            if let Some(status) = self.child.try_wait().expect("a status")
+                && shown
+            {
+                if let Some(reader) = self.reader.take() {
+                    reader.join().expect("the screen was read");
+                }
                 return status.code().unwrap_or(-1);
             }
             assert!(began.elapsed() < PATIENCE, "it does not end; the screen:\n{}", self.screen());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Waits until a line is typed into the editor (not sane), or into nothing or a question (sane).
+    pub fn wait_until_sane(&self, sane: bool) {
+        let began = Instant::now();
+        while self.is_sane() != sane {
+            assert!(began.elapsed() < PATIENCE, "sane is not {sane}; the screen:\n{}", self.screen());
             std::thread::sleep(Duration::from_millis(10));
         }
     }
