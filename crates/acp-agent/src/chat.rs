@@ -97,7 +97,7 @@ fn messages(question: &Question) -> Vec<Message> {
             told.seals_before(at);
         }
         if !refused.contains(&at) {
-            told.entry(entry);
+            told.entry(at, entry);
         }
     }
     told.end_message();
@@ -113,6 +113,8 @@ struct Telling<'a> {
     /// What of its seals stands before its calls and is not told yet.
     seals: VecDeque<&'a Seal>,
     said: Vec<Block>,
+    /// What it said behind calls, by its place in the history.
+    later: Vec<(usize, Block)>,
     calls: Vec<Called>,
 }
 
@@ -136,7 +138,7 @@ impl<'a> Telling<'a> {
         }
     }
 
-    fn entry(&mut self, entry: &Value) {
+    fn entry(&mut self, at: usize, entry: &Value) {
         if entry.get("_meta").is_some_and(|meta| UNTOLD.iter().any(|mark| meta.get(mark).is_some())) {
             return;
         }
@@ -144,6 +146,11 @@ impl<'a> Telling<'a> {
             Some("user_message_chunk") => {
                 self.end_message();
                 self.push(Role::User, vec![content(&entry["content"])]);
+            }
+            Some("agent_message_chunk")
+                if self.round.is_some_and(|it| it.later.iter().any(|said| said.at == at)) =>
+            {
+                self.later.push((at, content(&entry["content"])));
             }
             Some("agent_message_chunk") => {
                 if !self.calls.is_empty() {
@@ -161,6 +168,7 @@ impl<'a> Telling<'a> {
     fn end_message(&mut self) {
         self.seals_before(usize::MAX);
         let (mut said, mut calls) = (std::mem::take(&mut self.said), std::mem::take(&mut self.calls));
+        let mut later = std::mem::take(&mut self.later);
         let made = |id: &str| self.round.and_then(|round| round.calls.iter().position(|made| made == id));
         calls.sort_by_key(|called| made(&called.id).unwrap_or(usize::MAX));
         let mut results = Vec::new();
@@ -168,10 +176,12 @@ impl<'a> Telling<'a> {
             let behind = made(&called.id).map(|before| before + 1);
             said.push(called.call);
             results.push(called.result);
-            let seals = self.round.iter().flat_map(|round| &round.seals);
-            let here = seals.filter(|seal| Some(seal.calls) == behind);
-            said.extend(here.map(|seal| Block::Seal(seal.text.clone())));
+            if let (Some(round), Some(behind)) = (self.round, behind) {
+                said.extend(standing_behind(round, behind, &mut later));
+            }
         }
+        // Behind calls that never began.
+        said.extend(later.into_iter().map(|(_, block)| block));
         self.push(Role::Assistant, said);
         self.push(Role::User, results);
     }
@@ -192,6 +202,17 @@ impl<'a> Telling<'a> {
             _ => self.messages.push(Message { role, blocks }),
         }
     }
+}
+
+/// What stands directly behind so many calls of an answer, seals and words in their order.
+fn standing_behind(round: &Round, calls: usize, later: &mut Vec<(usize, Block)>) -> Vec<Block> {
+    let seals = round.seals.iter().filter(|seal| seal.calls == calls);
+    let mut here: Vec<(usize, Block)> = seals.map(|seal| (seal.at, Block::Seal(seal.text.clone()))).collect();
+    let is_here = |at: usize| round.later.iter().any(|said| said.at == at && said.calls == calls);
+    here.extend(later.extract_if(.., |(at, _)| is_here(*at)));
+    // A seal stands before the entry of its place.
+    here.sort_by_key(|(at, _)| *at);
+    here.into_iter().map(|(_, block)| block).collect()
 }
 
 /// A finished tool call.

@@ -1,3 +1,5 @@
+use acp_script::agent::Later;
+
 use super::*;
 
 fn question(history: Vec<Value>, rounds: Vec<usize>) -> Question {
@@ -96,6 +98,7 @@ fn seals_stay_in_the_answer_they_came_with_and_calls_in_the_models_order() {
         at,
         calls: calls.iter().map(|id| (*id).to_owned()).collect(),
         seals: seals.to_vec(),
+        later: Vec::new(),
     };
     let mut question = question(history, Vec::new());
     question.rounds = vec![
@@ -119,6 +122,33 @@ fn seals_stay_in_the_answer_they_came_with_and_calls_in_the_models_order() {
             "Assistant: seal s6, last, seal s7",
         ]
     );
+}
+
+#[test]
+fn what_was_said_behind_a_call_is_told_behind_it() {
+    let history = vec![
+        said("user_message_chunk", "go"),
+        said("agent_message_chunk", "first"),
+        said("agent_message_chunk", "then"),
+        said("agent_message_chunk", "last"),
+        called("b", ""),
+        called("a", ""),
+    ];
+    let later = |calls, at| Later { calls, at };
+    let mut question = question(history, vec![1, 6]);
+    question.rounds[0] = Round {
+        at: 1,
+        calls: vec!["a".to_owned(), "b".to_owned()],
+        seals: vec![Seal { calls: 1, at: 3, text: "s".to_owned() }],
+        later: vec![later(1, 2), later(2, 3)],
+        ..Round::default()
+    };
+    let told =
+        ["User: go", "Assistant: first, call a, then, seal s, call b, last", "User: result a, result b"];
+    assert_eq!(shape(&request(&question, ALL, 200_000)), told);
+    // Nothing is lost when a call never began.
+    question.rounds[0].later[1].calls = 3;
+    assert_eq!(shape(&request(&question, ALL, 200_000)), told);
 }
 
 #[test]

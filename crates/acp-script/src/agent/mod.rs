@@ -47,7 +47,7 @@ pub use effect::{Effect, McpKey, McpTool, Question, Thought, ThoughtEnd, Token, 
 pub use job::TOOL_NAMES;
 pub use journal::{Journal, JournalEntry};
 pub use persona::{ConfigOption, Help, Login, Mode, OptionKind, Persona, SlashCommand};
-pub use record::{Digest, Record, Round, Seal, refused, timestamp};
+pub use record::{Digest, Later, Record, Round, Seal, refused, timestamp};
 
 use crate::script::ScriptState;
 use crate::switch::Switch;

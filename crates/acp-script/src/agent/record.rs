@@ -102,6 +102,27 @@ pub struct Round {
     /// What the provider wants back unread.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub seals: Vec<Seal>,
+    /// The messages that stand behind calls: the history has them before these, because they were heard before.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub later: Vec<Later>,
+}
+
+impl Round {
+    /// Puts it where the history has so many entries less in front, and so many more.
+    pub(super) fn shift(&mut self, less: usize, more: usize) {
+        let seals = self.seals.iter_mut().map(|seal| &mut seal.at);
+        let places = seals.chain(self.later.iter_mut().map(|said| &mut said.at)).chain([&mut self.at]);
+        places.for_each(|at| *at = *at - less + more);
+    }
+}
+
+/// A message behind calls of the same answer.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Later {
+    /// How many calls of the answer stand before it.
+    pub calls: usize,
+    /// Which entry of the history it is.
+    pub at: usize,
 }
 
 /// Where in the history the words stand that a provider did not take: told again, they would be refused again. Notices

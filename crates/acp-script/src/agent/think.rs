@@ -12,7 +12,7 @@ use super::mcp::SERVERS;
 use super::reports::Mold;
 use super::step::{Step, Stop, Stream, Voice};
 use super::turn::Wait;
-use super::{Agent, Round, Seal};
+use super::{Agent, Later, Round, Seal};
 
 impl Agent {
     /// Asks the model with everything that was said and done so far.
@@ -61,8 +61,7 @@ impl Agent {
             ahead = 1;
         }
         for round in &mut rounds {
-            let places = round.seals.iter_mut().map(|seal| &mut seal.at).chain([&mut round.at]);
-            places.for_each(|at| *at = *at - skip + ahead);
+            round.shift(skip, ahead);
         }
         Some(Question {
             session: outward,
@@ -93,6 +92,7 @@ impl Agent {
             Thought::Text(text) => self.utter(&session, Voice::Agent, &text),
             Thought::Thinking(text) => self.utter(&session, Voice::Thought, &text),
             Thought::Call { name, arguments } => {
+                self.fall_silent(&session);
                 if let Some(turn) = self.turn(&session) {
                     turn.calls.push((name, arguments));
                 }
@@ -142,9 +142,15 @@ impl Agent {
 
     /// The message that the model was saying has ended.
     fn fall_silent(&mut self, session: &str) {
-        if let Some(said) = self.turn(session).and_then(|turn| turn.saying.take()) {
-            self.keep_said(session, &said);
+        let Some(turn) = self.turn(session) else { return };
+        let calls = turn.calls.len();
+        let Some(said) = turn.saying.take() else { return };
+        if let Some(record) = self.sessions.get_mut(session).map(|open| &mut open.record)
+            && let Some(round) = record.rounds.last_mut().filter(|_| calls > 0 && said.voice == Voice::Agent)
+        {
+            round.later.push(Later { calls, at: record.history.len() });
         }
+        self.keep_said(session, &said);
     }
 
     fn thought_out(&mut self, session: &str, end: ThoughtEnd) {

@@ -2,7 +2,7 @@
 
 use acp_policy::Policy;
 use acp_script::agent::{
-    AgentConfig, ConfigOption, McpTool, Mode, TOOL_NAMES, Thought, ThoughtEnd, ToolOutput,
+    AgentConfig, ConfigOption, Later, McpTool, Mode, TOOL_NAMES, Thought, ThoughtEnd, ToolOutput,
 };
 use serde_json::{Value, json};
 
@@ -264,6 +264,27 @@ fn slash_commands_need_no_model() {
     assert!(desk.questions.is_empty());
     assert_eq!(desk.answer(prompt)["result"]["stopReason"], "end_turn");
     assert!(desk.words().contains("/work"), "{}", desk.words());
+}
+
+#[test]
+fn what_is_said_behind_a_call_is_known_to_stand_there() {
+    let mut desk = desk();
+    let text = |text: &str| Thought::Text(text.to_owned());
+    desk.prompt("go");
+    desk.thinks([
+        text("first "),
+        text("words"),
+        call("update_plan", json!({ "entries": [] })),
+        text("behind"),
+        call("update_plan", json!({ "entries": [] })),
+        done(),
+    ]);
+    let (_, question) = desk.questions.last().expect("asked again");
+    let round = &question.rounds[0];
+    assert_eq!(round.later, [Later { calls: 1, at: 2 }]);
+    let said: Vec<&Value> = question.history[1..3].iter().map(|entry| &entry["content"]["text"]).collect();
+    assert_eq!(said, ["first words", "behind"]);
+    assert_ne!(question.history[1]["messageId"], question.history[2]["messageId"]);
 }
 
 #[test]
