@@ -1,5 +1,6 @@
 //! A session that tasks are done in: an agent of its own behind the proxy, and a client of ours in front of it.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -26,6 +27,8 @@ pub(super) struct Seat {
     pub(super) bookings: Bookings,
     /// The task of the turn.
     pub(super) task: std::sync::Mutex<Option<String>>,
+    /// Whether that turn is to be cancelled, be its prompt sent or not.
+    pub(super) cancelled: AtomicBool,
     pub(super) used: std::sync::Mutex<Instant>,
     /// Why permission requests were answered as they were.
     pub(super) reasons: Reasons,
@@ -75,6 +78,7 @@ pub(super) async fn open(
                 turn: Mutex::new(()),
                 bookings: Bookings::default(),
                 task: std::sync::Mutex::default(),
+                cancelled: AtomicBool::new(false),
                 used: std::sync::Mutex::new(Instant::now()),
                 reasons,
                 relay: Mutex::new(Some(relay)),
@@ -151,8 +155,9 @@ impl Seat {
         self.client.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Cancels the running turn.
+    /// Cancels the running turn, or one that is about to begin.
     pub(super) async fn cancel(&self) {
+        self.cancelled.store(true, Ordering::Release);
         if let Some(client) = self.client() {
             client.cancel(&self.session).await;
         }
@@ -198,5 +203,59 @@ async fn enter(client: &AcpClient, task: &Task, workspace: &Workspace) -> Result
             }
             Err(error) => Err(again(error)),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use acp_rpc::{Frame, View};
+    use serde_json::json;
+
+    use super::*;
+
+    /// An agent that plays one turn, which ends when it is cancelled.
+    async fn one_turn(link: acp_link::Link) {
+        let (mut rx, mut prompt) = (link.rx, None);
+        while let Some(arrival) = rx.recv().await {
+            let frame = Frame::from(arrival.line);
+            let answer = match (frame.view(), &prompt) {
+                (View::Request { id, method: "session/prompt", .. }, _) => {
+                    prompt = Some(id.clone());
+                    continue;
+                }
+                (View::Request { id, .. }, _) => {
+                    Frame::response(id, &json!({ "protocolVersion": 1, "sessionId": "s" }))
+                }
+                (View::Notification { method: "session/cancel", .. }, Some(id)) => {
+                    Frame::response(id, &json!({ "stopReason": "cancelled" }))
+                }
+                _ => continue,
+            };
+            link.tx.send(answer.raw()).await.expect("sent");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_turn_that_was_cancelled_before_its_prompt_is_cancelled() {
+        let (ours, theirs) = acp_link::memory(16);
+        tokio::spawn(one_turn(theirs));
+        let (client, _events) = AcpClient::connect(ours, None, ClientOptions::default());
+        client.initialize().await.expect("initialized");
+        let seat = Seat {
+            session: "s".to_owned(),
+            client: std::sync::Mutex::new(Some(client)),
+            turn: Mutex::new(()),
+            bookings: Bookings::default(),
+            task: std::sync::Mutex::default(),
+            cancelled: AtomicBool::new(false),
+            used: std::sync::Mutex::new(Instant::now()),
+            reasons: Reasons::default(),
+            relay: Mutex::default(),
+        };
+        let task = Task::parse(br#"{"v":1,"id":"t","prompt":"words"}"#).expect("a task");
+        seat.occupy(Some(&task.id));
+        seat.cancel().await;
+        let ended = tokio::time::timeout(Duration::from_secs(60), seat.prompt(&task)).await;
+        assert_eq!(ended, Ok(None));
     }
 }

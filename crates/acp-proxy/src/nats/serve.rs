@@ -1,6 +1,7 @@
 //! Sessions in the workshop: who sits where, what they are told, and what the queue will not deliver again.
 
 use std::collections::HashMap;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -320,6 +321,10 @@ impl Seat {
             Ok(turn) => turn,
             Err(error) => return Some(error.to_string()),
         };
+        // An agent takes no notice of a cancel that came before its prompt.
+        if self.cancelled.load(Ordering::Acquire) {
+            client.cancel(&self.session).await;
+        }
         // Not held during the turn: whoever leaves the seat must be able to end the connection.
         drop(client);
         while let Some(event) = turn.next().await {
@@ -345,6 +350,7 @@ impl Seat {
     }
 
     pub(super) fn occupy(&self, task: Option<&str>) {
+        self.cancelled.store(false, Ordering::Release);
         *self.task.lock().unwrap_or_else(PoisonError::into_inner) = task.map(str::to_owned);
         self.touch();
     }
