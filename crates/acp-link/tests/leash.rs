@@ -14,6 +14,8 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 struct Holder {
     process: Child,
     lines: Lines<BufReader<ChildStdout>>,
+    /// What was said while something else was waited for.
+    said: Vec<String>,
 }
 
 impl Holder {
@@ -22,11 +24,16 @@ impl Holder {
         command.args(["holder", script]).stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
         let mut process = command.spawn().unwrap();
         let lines = BufReader::new(process.stdout.take().unwrap()).lines();
-        Holder { process, lines }
+        Holder { process, lines, said: Vec::new() }
     }
 
     fn line(&mut self, beginning: &str) -> String {
-        self.lines.by_ref().map(Result::unwrap).find(|line| line.starts_with(beginning)).unwrap()
+        loop {
+            if let Some(at) = self.said.iter().position(|line| line.starts_with(beginning)) {
+                return self.said.remove(at);
+            }
+            self.said.push(self.lines.next().expect("a line").unwrap());
+        }
     }
 
     fn held(&mut self) -> u32 {

@@ -273,6 +273,14 @@ fn a_new_run_mends_what_a_killed_one_left_and_leaves_a_living_one_alone() {
 }
 
 #[test]
+fn runs_that_begin_in_the_same_moment_are_kept_apart() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let journals: Vec<_> = (0..20).map(|_| create(settings(folder.path())).0).collect();
+    journals.iter().for_each(|journal| journal.finish().expect("finished"));
+    assert_eq!(segments(folder.path()).expect("segments").len(), 20);
+}
+
+#[test]
 fn segments_are_rotated_by_size_and_each_knows_its_conversations() {
     let folder = tempfile::tempdir().expect("a folder");
     let (journal, _) = create(Settings { segment_bytes: 4096, ..settings(folder.path()) });

@@ -47,6 +47,7 @@ fn ignore_rules_without_end_are_not_read() {
     assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo").success());
     symlink("rules", tree.path().join("c/.ignore")).expect("a link");
     symlink("nothing", tree.path().join("c/.gitignore")).expect("a link");
+    symlink("/dev/null", tree.path().join(".ignore")).expect("a link");
     fs::create_dir(tree.path().join("e")).expect("a folder");
     symlink("/proc/self/maps", tree.path().join("e/.gitignore")).expect("a link");
     let said = "left out because their ignore rules are no ordinary file: a/.gitignore, b/.ignore, d/.gitignore, e/.gitignore";

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// The ending of a finished segment.
 pub(crate) const DONE: &str = "journal";
@@ -17,6 +18,18 @@ pub fn default_folder() -> Option<PathBuf> {
     let state =
         absolute("XDG_STATE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".local/state")))?;
     Some(state.join("acp").join("journal"))
+}
+
+/// A name for a run that no other has here: one that began in the same millisecond must not be overwritten.
+pub(super) fn new_run(folder: &Path) -> String {
+    loop {
+        let now = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%S%3fZ");
+        let run = format!("{now}-{}", std::process::id());
+        if ![OPEN, DONE].iter().any(|ending| segment_path(folder, &run, 1, ending).exists()) {
+            return run;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// The segments in a folder, in the order in which they were written, run by run.

@@ -93,8 +93,7 @@ impl Journal {
         for mended in super::recover(&settings.folder).map_err(fail)? {
             say(&Saying::plain(Level::Warn, &mended.to_string()));
         }
-        let now = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%S%3fZ");
-        let run = format!("{now}-{}", std::process::id());
+        let run = files::new_run(&settings.folder);
         let state = State::begin(&settings, &run, 1, 0).map_err(fail)?;
         let count = |name, help| metrics.counter(name, help, &[]);
         let counts = Counts {
