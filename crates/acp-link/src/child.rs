@@ -4,6 +4,7 @@
 //! outlives it or us, whatever they did to get away and however we end; without one, what stayed in the process
 //! group is killed when the agent ends or the handle is dropped.
 
+mod busy;
 mod monitor;
 mod report;
 mod stderr;
@@ -26,6 +27,7 @@ use tokio::time::timeout;
 
 use crate::outbox::Outbox;
 use crate::{Link, Wire, stream};
+use busy::Busy;
 use monitor::Target;
 use report::Supervised;
 use stderr::Tail;
@@ -280,10 +282,6 @@ fn pid_of(process: &std::process::Child) -> Pid {
     Pid::from_child(process)
 }
 
-/// How much an agent may say before we have to read it; the system's own is a quarter of this.
-#[cfg(target_os = "linux")]
-const PIPE: usize = 256 * 1024;
-
 fn connect(
     options: &Options,
     mut process: std::process::Child,
@@ -297,12 +295,9 @@ fn connect(
     let (Some(stdin), Some(stdout)) = (stdin, stdout) else {
         return Err(failed(io::Error::other("the process has no pipes")));
     };
-    // Room to go on in while we are busy with what came before. Where the system does not give it, it works too.
-    #[cfg(target_os = "linux")]
-    let _ = rustix::pipe::fcntl_setpipe_size(&stdout, PIPE);
     let writer = pipe::Sender::from_owned_fd(OwnedFd::from(stdin)).map_err(failed)?;
     let reader = pipe::Receiver::from_owned_fd(OwnedFd::from(stdout)).map_err(failed)?;
-    let link = stream::link(reader, writer, &options.wire);
+    let link = stream::link(Busy::new(reader), writer, &options.wire);
 
     let tail = Tail::default();
     let stderr = match (stderr, options.stderr) {
