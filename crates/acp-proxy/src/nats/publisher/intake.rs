@@ -97,10 +97,19 @@ impl Publisher {
 
     /// What is said in a session that somebody else has is kept beside, as long as there is room for it.
     fn keep_aside(&mut self, text: &[u8]) {
-        if self.spool.bytes() < self.shared.spool_limit {
-            let _ = self.spool.append(text, self.seq, true);
-        } else if !std::mem::replace(&mut self.said_full, true) {
-            let words = format!("the spool of session {:?} is full: no more of it is kept", self.session);
+        let why = if self.spool.bytes() >= self.shared.spool_limit {
+            "it is full".to_owned()
+        } else {
+            match self.spool.append(text, self.seq, true) {
+                Ok(()) => return,
+                Err(error) => error.to_string(),
+            }
+        };
+        if !std::mem::replace(&mut self.said_full, true) {
+            let words = format!(
+                "no more of session {:?} is kept in its spool beside the other's: {why}",
+                self.session
+            );
             self.shared.say(Level::Error, &words);
         }
     }
