@@ -197,18 +197,21 @@ fn vet(
     }))
 }
 
-/// Why a walk found nothing.
+/// Why a walk found nothing, as far as that is known: a folder that cannot be read may hold files.
 fn nothing(scope: &Scope) -> Option<String> {
     let start = scope.place.shown(&scope.place.path);
     let mut open = walker(scope);
     open.standard_filters(false);
+    let mut is_closed = false;
     let hidden = open
         .build()
+        .inspect(|entry| is_closed |= entry.is_err())
         .filter_map(Result::ok)
         .filter(|entry| is_file(entry) && !below_git(entry.path()))
         .take(COUNTED)
         .count();
     Some(match hidden {
+        0 if is_closed => return None,
         0 => format!("there are no files in {start}"),
         1 => format!("ignore rules hide the only file in {start}; name it as the path to see it"),
         COUNTED => format!("ignore rules hide every file in {start}, {COUNTED} or more of them"),

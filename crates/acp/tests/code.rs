@@ -170,10 +170,13 @@ fn a_folder_that_cannot_be_read_is_named() {
     mode(&folder.path().join("src/secret.rs"), 0o000);
     mode(&closed, 0o000);
     let (_, out, _) = said(&as_somebody(folder.path(), &["code", "search", "add numbers"]));
+    let alone = said(&as_somebody(folder.path(), &["code", "search", "add", "closed"]));
     mode(&closed, 0o755);
     assert!(out.starts_with("src/lib.rs:1-4"), "the rest is searched: {out}");
     assert!(out.contains("note: cannot read closed (permission denied)\n"), "{out}");
     assert!(out.contains("note: cannot read src/secret.rs (permission denied)\n"), "{out}");
+    let note = "no results\nnote: cannot read closed (permission denied)\n";
+    assert_eq!((alone.0, alone.1.as_str()), (Some(1), note), "whether it holds files is not known");
 }
 
 fn as_somebody(folder: &Path, args: &[&str]) -> Output {
