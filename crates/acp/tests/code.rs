@@ -125,9 +125,13 @@ fn query_and_extract_work_on_the_command_line() {
     assert_eq!(exit, Some(2));
     assert!(err.contains("cannot read the pattern as Rust at line 1, column"), "{err}");
     // Without a language it may be Markdown, which takes anything for text: then it is a note.
-    let (exit, out, _) = said(&code(folder.path(), &["query", "unwrap("]));
+    let (exit, out, _) = said(&code(folder.path(), &["query", "# Elsewhere"]));
     assert_eq!(exit, Some(1), "{out}");
     assert!(out.contains("note: cannot read the pattern as Rust at line 1, column"), "{out}");
+    // But a bracket that has no partner is no code, unless it is found.
+    let (exit, _, err) = said(&code(folder.path(), &["query", "unwrap("]));
+    assert_eq!(exit, Some(2), "{err}");
+    assert!(err.contains("cannot read the pattern as Rust at line 1, column 7: `(` is not closed"), "{err}");
     fs::write(folder.path().join("more.md"), "Call unwrap( there.\n").expect("a file");
     let (_, out, _) = said(&code(folder.path(), &["query", "unwrap("]));
     assert!(out.contains("note: cannot read the pattern as Rust at line 1, column"), "{out}");

@@ -79,6 +79,26 @@ impl Compiled {
             )
         })
     }
+
+    /// A bracket of the pattern has no partner, and is read all the same because brackets are letters there: in a text,
+    /// and in a word of a shell.
+    pub(super) fn has_letters_for_brackets(&self, source: &str) -> bool {
+        let read = self.language.pre_process_pattern(source);
+        let Some(((row, column), ..)) = unbalanced(&read) else { return false };
+        let is_word = || {
+            let (from, to) = (Point { row, column }, Point { row, column: column + 1 });
+            syntax::tree(&read, self.language, &[], &Stop::never()).is_ok_and(|tree| {
+                tree.root_node()
+                    .descendant_for_point_range(from, to)
+                    .is_some_and(|leaf| leaf.kind() == "word")
+            })
+        };
+        match self.language {
+            SupportLang::Html | SupportLang::Markdown => true,
+            SupportLang::Bash => is_word(),
+            _ => false,
+        }
+    }
 }
 
 /// A text that stands in every file with a match.

@@ -37,11 +37,15 @@ pub(crate) fn run(request: &Request, scope: &Scope, stop: &Stop) -> Result<Resul
     workers.into_iter().for_each(|worker| all.join(worker));
     let truncated = walk::stopped(stop)? || report.truncated;
     let mut notices = report.notices;
-    if all.found.is_empty() {
-        notices.extend(plan.flaw(&all.seen, request)?);
-    } else if all.found.iter().all(|hit| lang::named(&hit.language).is_ok_and(lang::is_text)) {
-        // Almost anything is found in a text; was it meant?
-        notices.extend(plan.flaw(&all.seen, request).ok().flatten());
+    // Almost anything is found in a text; was it meant?
+    let in_texts = || all.found.iter().all(|hit| lang::named(&hit.language).is_ok_and(lang::is_text));
+    if (all.found.is_empty() || (plan.asked.is_none() && in_texts()))
+        && let Some(flaw) = plan.flaw(&all.seen, &request.pattern)
+    {
+        if all.found.is_empty() && flaw.is_everywhere {
+            return Err(flaw.error);
+        }
+        notices.push(flaw.note());
     }
     all.trim(request.max_results);
     let total = all.total;
@@ -112,36 +116,28 @@ impl Plan {
         }
     }
 
-    /// Nothing was found: is the pattern at fault? An error when no language that came up can read it, and a notice when
-    /// some cannot: to Markdown almost anything is text.
-    fn flaw(&self, seen: &BTreeMap<String, usize>, request: &Request) -> Result<Option<String>, CodeError> {
-        let pattern = &request.pattern;
+    /// Whether the pattern is at fault that nothing was found: which languages that came up cannot read it.
+    fn flaw(&self, seen: &BTreeMap<String, usize>, pattern: &str) -> Option<Flaw> {
         if self.asked.is_some() {
-            return self.ready.iter().flatten().find_map(|entry| entry.error(pattern)).map_or(Ok(None), Err);
+            let error = self.ready.iter().flatten().find_map(|entry| entry.error(pattern))?;
+            return Some(Flaw { error, others: Vec::new(), is_everywhere: true });
         }
         let mut common: Vec<_> = seen.iter().collect();
         common.sort_by(|a, b| b.1.cmp(a.1).then_with(|| a.0.cmp(b.0)));
-        let (mut flaws, mut names) = (Vec::new(), Vec::new());
+        let (mut flaws, mut names, mut is_everywhere) = (Vec::new(), Vec::new(), true);
         for (name, _) in &common {
             let read = lang::named(name).and_then(|language| Compiled::new(pattern, language));
-            if let Some(flaw) = read.map_or_else(Some, |compiled| compiled.error(pattern)) {
-                flaws.push(flaw);
-                names.push(name.as_str());
+            let is_bent = read.as_ref().is_ok_and(|compiled| compiled.has_letters_for_brackets(pattern));
+            match read.map_or_else(Some, |compiled| compiled.error(pattern)) {
+                Some(flaw) => {
+                    flaws.push(flaw);
+                    names.push((*name).clone());
+                }
+                None => is_everywhere &= is_bent,
             }
         }
-        let whole = flaws.len() == common.len();
-        let Some(first) = flaws.into_iter().next() else { return Ok(None) };
-        if whole {
-            return Err(first);
-        }
-        // The picture of the place is for an error; a note is a line.
-        let mut note = first.to_string().lines().next().unwrap_or_default().to_owned();
-        if let [_, others @ ..] = &names[..]
-            && !others.is_empty()
-        {
-            note.push_str(&format!("; nor as {}", others.join(", ")));
-        }
-        Ok(Some(note))
+        let error = flaws.into_iter().next()?;
+        Some(Flaw { error, others: names.split_off(1), is_everywhere })
     }
 
     fn no_files(&self) -> String {
@@ -149,6 +145,27 @@ impl Plan {
             Some(language) => format!("there are no {language} files here"),
             None => "there are no files here in a language that is built in".to_owned(),
         }
+    }
+}
+
+/// What is wrong with the pattern.
+struct Flaw {
+    /// In the language that most files have of those that cannot read it.
+    error: CodeError,
+    /// The others that cannot.
+    others: Vec<String>,
+    /// No language that came up reads it as code.
+    is_everywhere: bool,
+}
+
+impl Flaw {
+    /// A line: the picture of the place is for an error.
+    fn note(&self) -> String {
+        let mut note = self.error.to_string().lines().next().unwrap_or_default().to_owned();
+        if !self.others.is_empty() {
+            note.push_str(&format!("; nor as {}", self.others.join(", ")));
+        }
+        note
     }
 }
 

@@ -1,5 +1,6 @@
 //! Structural queries.
 
+use std::fs;
 use std::time::Duration;
 
 use acp_code::query::Request;
@@ -95,6 +96,31 @@ fn a_pattern_that_is_no_code_is_an_error_with_its_place() {
     let language = Request { language: Some("cobol".to_owned()), ..Request::new("a()") };
     let error = tree.engine.query(&language, &Stop::never()).expect_err("an error").to_string();
     assert!(error.contains("\"cobol\" is not built in; use one of: bash, c, "), "{error}");
+}
+
+#[test]
+fn a_bracket_without_a_partner_is_no_code_because_a_text_takes_it_for_a_letter() {
+    let tree = Tree::new(&[
+        ("a.rs", "fn f() { a(); }\n"),
+        ("b.md", "# Title\n"),
+        ("c.html", "<p>text</p>\n"),
+        ("d.sh", "echo 1\n"),
+    ]);
+    let query = |pattern: &str| tree.engine.query(&Request::new(pattern), &Stop::never());
+    for pattern in ["}}}", "echo }", "a ]"] {
+        let error = query(pattern).expect_err(pattern).to_string();
+        assert!(error.starts_with("cannot read the pattern as Rust at line 1"), "{error}");
+    }
+    // These are code of a shell.
+    for pattern in ["case $X in a) b;; esac", "echo 2 3"] {
+        let found = query(pattern).expect(pattern);
+        assert_eq!(found.total, 0);
+        assert!(found.notices[0].starts_with("cannot read the pattern as Rust at line 1"), "{found:?}");
+    }
+    fs::write(tree.path().join("b.md"), "}}}\n").expect("a file");
+    let found = query("}}}").expect("a match");
+    assert_eq!(found.total, 1);
+    assert!(found.notices[0].starts_with("cannot read the pattern as Rust at line 1"), "{found:?}");
 }
 
 #[test]
