@@ -187,9 +187,11 @@ fn as_somebody(folder: &Path, args: &[&str]) -> Output {
     let binary = env!("CARGO_BIN_EXE_acp");
     let is_root = rustix::process::geteuid().is_root();
     let mut command = if is_root {
-        // The build folder may be closed to others, so the binary is lent to them for the test.
+        // The build folder may be closed to others, so the binary is lent to them for the test. Another process makes the
+        // copy: what this one writes may still be open in a child of another test, and then it cannot be started.
         let lent = folder.join("acp-lent");
-        fs::copy(binary, &lent).expect("a copy of the binary");
+        let copied = Command::new("cp").arg(binary).arg(&lent).status().expect("cp runs");
+        assert!(copied.success(), "a copy of the binary");
         fs::set_permissions(&lent, fs::Permissions::from_mode(0o755)).expect("permissions");
         let mut command = Command::new("setpriv");
         command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(lent);
