@@ -27,8 +27,10 @@ use keeping::{opens_session, refusal};
 
 /// How many effects are carried out before the other side is heard again.
 const BURST: usize = 256;
-/// The rest after each frame to a client that takes one read for one message.
+/// The rest after each frame to a client that takes one read for one message, where it cannot be seen that it read.
 const PACE: Duration = Duration::from_millis(2);
+/// How long such a client may take to read one when it has ended its output: it may be waiting for our end.
+const LAST_READ: Duration = Duration::from_secs(2);
 /// How long a client may take to read what was said when the server is told to stop.
 const FAREWELL: Duration = Duration::from_secs(1);
 
@@ -58,6 +60,7 @@ enum Progress {
     Idle,
     More,
     Full,
+    Unread,
     Keeping,
     Over,
 }
@@ -80,6 +83,7 @@ pub(crate) async fn converse(link: Link, agent: Agent, tongue: Tongue, shared: A
         aliases: HashMap::new(),
         tongue,
         held: VecDeque::new(),
+        unread: false,
         trouble: None,
         begun: Vec::new(),
         events,
@@ -105,6 +109,8 @@ struct Conversation {
     /// The client's session ids that are kept already, with ours.
     aliases: HashMap<String, String>,
     held: VecDeque<Held>,
+    /// Whether a client that takes one read for one message may not have read the last one yet.
+    unread: bool,
     /// Why the last thing to keep was not kept.
     trouble: Option<Arc<StoreError>>,
     /// Tool calls of a `probe` client, with the time of their begin.
@@ -150,7 +156,7 @@ impl Conversation {
             self.speaks(dialect);
         }
         loop {
-            let progress = self.act().await;
+            let progress = self.act();
             if progress == Progress::Over {
                 break;
             }
@@ -175,6 +181,7 @@ impl Conversation {
                     self.agent.tick(now);
                 }
                 _ = link.tx.ready(), if progress == Progress::Full => {}
+                _ = link.tx.drained(PACE), if progress == Progress::Unread => self.unread = false,
                 () = std::future::ready(()), if progress == Progress::More => tokio::task::yield_now().await,
             }
         }
@@ -269,10 +276,11 @@ impl Conversation {
     }
 
     /// Carries out effects until there are none, something must be waited for, or others must have their turn.
-    async fn act(&mut self) -> Progress {
+    fn act(&mut self) -> Progress {
         for _ in 0..BURST {
             while let Some(held) = self.held.front_mut() {
                 let frame = match held {
+                    Held::Frame(_) if self.unread => return Progress::Unread,
                     Held::Frame(frame) => frame,
                     Held::Until(kept) => match kept.try_recv() {
                         Err(TryRecvError::Empty) => return Progress::Keeping,
@@ -299,10 +307,7 @@ impl Conversation {
                         if let Some(Held::Frame(frame)) = self.held.pop_front() {
                             self.debug.sent(&frame);
                         }
-                        if self.tongue.is_one_by_one() {
-                            let _ = self.link.tx.flush().await;
-                            tokio::time::sleep(PACE).await;
-                        }
+                        self.unread = self.tongue.is_one_by_one();
                     }
                     Err(TrySendError::Full) => return Progress::Full,
                     Err(_) => return Progress::Over,
@@ -445,8 +450,9 @@ impl Conversation {
 
     /// The client has ended its output: what can be answered at once still is.
     async fn drain(&mut self) {
+        let mut patience = Instant::now() + LAST_READ;
         loop {
-            match self.act().await {
+            match self.act() {
                 Progress::Idle | Progress::Over => break,
                 Progress::More => {}
                 Progress::Keeping => {
@@ -457,6 +463,13 @@ impl Conversation {
                     if self.link.tx.ready().await.is_err() {
                         break;
                     }
+                }
+                Progress::Unread => {
+                    let drained = tokio::time::timeout_at(patience.into(), self.link.tx.drained(PACE)).await;
+                    if drained.is_ok() {
+                        patience = Instant::now() + LAST_READ;
+                    }
+                    self.unread = false;
                 }
             }
         }

@@ -12,7 +12,7 @@ impl Gauge {
         imp::of(fd).map(Gauge)
     }
 
-    /// Whether nothing waits to be read; `None` when the system does not say.
+    /// Whether nothing waits to be read, or for nobody; `None` when the system does not say.
     pub(crate) fn is_empty(&self) -> Option<bool> {
         imp::waiting(&self.0).map(|bytes| bytes == 0)
     }
@@ -23,6 +23,7 @@ mod imp {
     use std::os::fd::{BorrowedFd, OwnedFd};
     use std::os::unix::fs::{FileTypeExt, MetadataExt};
 
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
     use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 
     #[derive(Debug)]
@@ -56,6 +57,8 @@ mod imp {
 
     pub(super) fn waiting(kind: &Kind) -> Option<u64> {
         match kind {
+            // What its reader left in it stays there.
+            Kind::Pipe(fd) if is_left(fd) => Some(0),
             Kind::Pipe(fd) => rustix::io::ioctl_fionread(fd).ok(),
             Kind::Socket { diagnosis, inode } => {
                 net::send(diagnosis, &question(*inode), SendFlags::DONTWAIT).ok()?;
@@ -64,6 +67,13 @@ mod imp {
                 written(answer.get(..count)?).map(u64::from)
             }
         }
+    }
+
+    /// Whether nobody has the reading end any more.
+    fn is_left(pipe: &OwnedFd) -> bool {
+        let mut pipes = [PollFd::new(pipe, PollFlags::empty())];
+        let asked = poll(&mut pipes, Some(&Timespec::default()));
+        asked.is_ok() && pipes[0].revents().contains(PollFlags::ERR)
     }
 
     const HEADER: usize = 16;
@@ -137,6 +147,10 @@ mod tests {
         let mut rest = [0; 5];
         reader.read_exact(&mut rest).expect("the rest");
         assert_eq!(gauge.is_empty(), Some(true));
+        writer.write_all(b"more").expect("room");
+        assert_eq!(gauge.is_empty(), Some(false));
+        drop(reader);
+        assert_eq!(gauge.is_empty(), Some(true), "nobody is left to read it");
     }
 
     #[test]

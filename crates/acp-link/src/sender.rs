@@ -101,7 +101,8 @@ impl Sender {
         self.outbox().flush().await.map_err(|why| Closed { why })
     }
 
-    /// Whether the other side has read all that was handed to the operating system; `None` where that cannot be known.
+    /// Whether the other side has read all that was handed to the operating system, or never will because it has closed
+    /// its end; `None` where that cannot be known.
     /// It can on own standard output, when that is a pipe or a local socket.
     #[must_use]
     pub fn is_read(&self) -> Option<bool> {
@@ -109,7 +110,8 @@ impl Sender {
     }
 
     /// Waits until the other side has read all that was queued so far, for peers that take one read for one message.
-    /// Where that cannot be known, rests for a while after it was written.
+    /// Where that cannot be known, rests for a while after it was written. One that does not read is waited for without
+    /// end: go on receiving meanwhile.
     pub async fn drained(&self, rest: Duration) -> Result<(), Closed> {
         self.flush().await?;
         loop {
