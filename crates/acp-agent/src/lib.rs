@@ -22,4 +22,4 @@ mod store;
 mod tools;
 
 pub use server::{ServeError, Server, Settings, State};
-pub use store::{FILE, Kept, Store, StoreError};
+pub use store::{FILE, Kept, Store, StoreError, panic_is_expected};

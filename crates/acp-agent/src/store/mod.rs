@@ -5,6 +5,7 @@
 
 mod error;
 mod format;
+mod stumble;
 
 use std::collections::HashMap;
 use std::fs::{DirBuilder, OpenOptions};
@@ -20,6 +21,8 @@ use tokio::sync::oneshot;
 pub use error::StoreError;
 use error::Trouble;
 use format::{ALIASES, HISTORY, ROUNDS, SESSIONS};
+use stumble::caught;
+pub use stumble::panic_is_expected;
 
 /// The database's name in its folder.
 pub const FILE: &str = "sessions.redb";
@@ -178,8 +181,7 @@ impl Store {
         &self,
         work: impl FnOnce(&redb::ReadTransaction) -> Result<T, Trouble>,
     ) -> Result<T, StoreError> {
-        let database = self.shared.database().map_err(|trouble| trouble.at(&self.shared.path()))?;
-        let read = database.begin_read().map_err(Trouble::from).and_then(|read| work(&read));
+        let read = caught(|| work(&self.shared.database()?.begin_read()?));
         read.map_err(|trouble| trouble.at(&self.shared.path()))
     }
 }
@@ -215,7 +217,7 @@ impl Writer {
     fn run(mut self, jobs: &mpsc::Receiver<Job>) {
         while let Ok(first) = jobs.recv() {
             let batch: Vec<Job> = std::iter::once(first).chain(jobs.try_iter()).collect();
-            let outcome = self.commit(&batch).map_err(|trouble| {
+            let outcome = caught(|| self.commit(&batch)).map_err(|trouble| {
                 self.lengths.clear();
                 self.rounds.clear();
                 Arc::new(trouble.at(&self.shared.path()))
@@ -297,15 +299,13 @@ impl Writer {
 }
 
 fn open_file(path: &Path) -> Result<Database, StoreError> {
-    // A damaged file can make the database stumble over itself; that is an error of the file, not of ours.
-    let opened = std::panic::catch_unwind(|| {
+    let opened = caught(|| {
         let file =
             OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path);
         let file = file.map_err(redb::DatabaseError::from)?;
-        let database = Database::builder().create_file(file).map_err(Trouble::from)?;
+        let database = Database::builder().create_file(file)?;
         format::prepare(&database)?;
         Ok(database)
     });
-    let opened = opened.unwrap_or_else(|_| Err(Trouble::Damaged("its pages make no sense".to_owned())));
-    opened.map_err(|trouble: Trouble| trouble.at(path))
+    opened.map_err(|trouble| trouble.at(path))
 }

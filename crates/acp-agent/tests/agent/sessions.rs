@@ -145,6 +145,39 @@ fn a_damaged_database_is_an_error_that_names_it_and_nothing_is_deleted() {
     }
 }
 
+/// A database panics over a key that is no text. Whether it comes upon one depends on where that is.
+#[test]
+fn damage_that_is_found_later_is_an_error_that_names_it_and_the_store_goes_on() {
+    let place = Place::new();
+    let file = place.state().join(FILE);
+    let store = Store::open(&place.state()).expect("a store");
+    for id in ["sess_one", "sess_two"] {
+        store.put(Box::new(record(id))).blocking_recv().expect("an answer").expect("kept");
+    }
+    drop(store);
+    let whole = std::fs::read(&file).expect("the file");
+    let id = b"sess_one";
+    let places = whole.windows(id.len()).enumerate().filter(|(_, window)| window == id).map(|(at, _)| at);
+    let (mut faults, mut unwritten) = (0, 0);
+    for at in places {
+        let mut damaged = whole.clone();
+        damaged[at] = 0xFF;
+        std::fs::write(&file, damaged).expect("written");
+        let Ok(store) = Store::open(&place.state()) else { continue };
+        for _ in 0..2 {
+            let fetched = store.fetch("sess_one");
+            let kept = store.put(Box::new(record("sess_one"))).blocking_recv().expect("an answer");
+            for error in [fetched.err().map(Arc::new), kept.as_ref().err().cloned()].into_iter().flatten() {
+                assert!(matches!(*error, StoreError::Damaged { .. }), "{error}");
+                assert!(error.to_string().contains(FILE), "{error}");
+                faults += 1;
+            }
+            unwritten += usize::from(kept.is_err());
+        }
+    }
+    assert!(faults > unwritten && unwritten > 0, "{faults} faults, {unwritten} of them in writing");
+}
+
 #[tokio::test]
 async fn a_second_agent_keeps_its_sessions_in_memory_and_says_so_where_nobody_chose_the_folder() {
     let place = Place::new();

@@ -1,13 +1,13 @@
 //! Starting it: flags, folders, debug lines, and what is said when it cannot start.
 
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use serde_json::json;
 
 use crate::talk::{ACP, Place, Talk};
 
 fn refused(command: &mut Command) -> String {
-    let Output { status, stderr, stdout } = command.stdin(std::process::Stdio::null()).output().expect("acp");
+    let Output { status, stderr, stdout } = command.stdin(Stdio::null()).output().expect("acp");
     let words = String::from_utf8_lossy(&stderr).into_owned();
     assert_eq!(status.code(), Some(2), "{words}");
     assert!(stdout.is_empty(), "standard output is for the protocol");
@@ -60,6 +60,49 @@ fn a_damaged_database_is_named_and_left_alone() {
     let words = refused(&mut place.agent(&[]));
     assert!(words.contains("damaged") && words.contains("sessions.redb"), "{words}");
     assert_eq!(std::fs::read_to_string(&file).expect("the file"), "not a database at all");
+}
+
+#[test]
+fn damage_that_is_found_later_is_answered_at_once_in_words() {
+    let place = Place::new();
+    let mut talk = Talk::v1(place.agent(&[]), &json!({}));
+    let session = talk.session(&place.work(), &json!([]));
+    talk.prompt(&session, "Say 'hello'");
+    talk.end();
+    let file = place.state().join("sessions.redb");
+    let whole = std::fs::read(&file).expect("the file");
+    let id = session.as_bytes();
+    let places = whole.windows(id.len()).enumerate().filter(|(_, window)| *window == id).map(|(at, _)| at);
+    let mut answered = 0;
+    for at in places {
+        let mut damaged = whole.clone();
+        damaged[at] = 0xFF;
+        std::fs::write(&file, &damaged).expect("written");
+        let started = place.agent(&[]).stdin(Stdio::null()).output().expect("acp");
+        let said = String::from_utf8_lossy(&started.stderr);
+        assert!(!said.contains("panicked"), "{said}");
+        if !started.status.success() {
+            assert!(said.contains("damaged"), "{said}");
+            continue;
+        }
+        std::fs::write(&file, &damaged).expect("written");
+        answered += usize::from(is_told_of_damage(&place, &session));
+    }
+    assert!(answered > 0, "the damage is found");
+}
+
+/// Whether the damage is in the way when this session is loaded; if so, that is said, and the agent goes on.
+fn is_told_of_damage(place: &Place, session: &str) -> bool {
+    let mut talk = Talk::v1(place.agent(&[]), &json!({}));
+    let params = json!({ "sessionId": session, "cwd": place.work(), "mcpServers": [] });
+    let loaded = talk.ask("session/load", &params);
+    let words = loaded["error"]["message"].as_str().unwrap_or_default();
+    assert!(!words.contains("took too long"), "{loaded}");
+    let new = talk.ask("session/new", &json!({ "cwd": place.work(), "mcpServers": [] }));
+    assert!(new.get("result").is_some() || new["error"].to_string().contains("damaged"), "{new}");
+    let (_, said) = talk.end();
+    assert!(!said.contains("panicked"), "{said}");
+    words.contains("damaged") && words.contains("sessions.redb")
 }
 
 #[test]
@@ -143,8 +186,8 @@ fn it_listens_on_a_port_for_many_clients() {
     let place = Place::new();
     let mut child = place
         .agent(&["--port", "0", "--bind", "0.0.0.0"])
-        .stdout(std::process::Stdio::piped())
-        .stderr(std::process::Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
         .spawn()
         .expect("acp");
     let mut line = String::new();
