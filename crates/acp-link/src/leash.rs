@@ -7,6 +7,9 @@
 //! A command is known before it runs: `?M` says that one with the mark M in its environment is about to, `!M` that the
 //! mark is no longer of interest. So a command is ended though we were killed in the moment between its start and the
 //! `+N`, and (on Linux) so is what it started in a group or session of its own.
+//!
+//! Who ends a command itself does that through [`Held`], so that what has its mark ends with it. What a command left
+//! behind that ended by itself stays.
 
 use std::ffi::OsStr;
 use std::io::{self, BufRead, Write};
@@ -17,7 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use rustix::fs::{OFlags, fcntl_setfl};
-use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_process_group};
+use rustix::process::{Pid, Signal, getpgid, kill_process, kill_process_group, test_kill_process_group};
 
 /// The hidden command that makes a program the leash.
 pub const ARGUMENT: &str = "__leash";
@@ -96,6 +99,34 @@ impl Mark {
         let group = Pid::from_raw(i32::try_from(leader).ok()?)?;
         self.leash.state().tell('+', &group.as_raw_nonzero().to_string());
         Some(Held { mark: self, group })
+    }
+}
+
+impl Held {
+    /// Sends a signal to all of the command, each process once: to its group and, on Linux, to what it started in groups
+    /// or sessions of its own.
+    pub fn signal(&self, signal: Signal) {
+        let _ = kill_process_group(self.group, signal);
+        let is_elsewhere = |process: &Pid| getpgid(Some(*process)).is_ok_and(|group| group != self.group);
+        let elsewhere: Vec<Pid> = self.marked().into_iter().filter(is_elsewhere).collect();
+        send(&elsewhere, signal);
+    }
+
+    /// Kills all of the command, and lets go of it. This takes some moments.
+    pub fn kill(self) {
+        let _ = kill_process_group(self.group, Signal::KILL);
+        let (deadline, mut quiet) = (Instant::now() + GRACE, 0);
+        // A process that has just been started shows its environment a moment later.
+        while quiet < QUIET && Instant::now() < deadline {
+            let marked = self.marked();
+            send(&marked, Signal::KILL);
+            quiet = if marked.is_empty() { quiet + 1 } else { 0 };
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    fn marked(&self) -> Vec<Pid> {
+        marked(std::slice::from_ref(&self.mark.word))
     }
 }
 
@@ -211,9 +242,7 @@ fn end(groups: &[Pid], marks: &[String]) {
     while quiet < QUIET && Instant::now() < deadline {
         let marked = marked(marks);
         let fresh: Vec<Pid> = marked.iter().filter(|pid| !told.contains(*pid)).copied().collect();
-        for pid in &fresh {
-            let _ = kill_process(*pid, Signal::TERM);
-        }
+        send(&fresh, Signal::TERM);
         told.extend(fresh);
         let left = !marked.is_empty() || groups.iter().any(|group| test_kill_process_group(*group).is_ok());
         quiet = if left { 0 } else { quiet + 1 };
@@ -222,8 +251,12 @@ fn end(groups: &[Pid], marks: &[String]) {
     for group in groups {
         let _ = kill_process_group(*group, Signal::KILL);
     }
-    for pid in marked(marks) {
-        let _ = kill_process(pid, Signal::KILL);
+    send(&marked(marks), Signal::KILL);
+}
+
+fn send(processes: &[Pid], signal: Signal) {
+    for process in processes {
+        let _ = kill_process(*process, signal);
     }
 }
 

@@ -60,7 +60,7 @@ impl Process {
     }
 
     /// Waits for the end that closing its standard input asks for; past `grace`, and for whatever the
-    /// program left behind in its group, there is SIGKILL.
+    /// program left behind in its group or under its mark, there is SIGKILL.
     pub(crate) async fn finish(&mut self, grace: Duration) -> Option<ExitStatus> {
         let ended = tokio::time::timeout(grace, self.child.wait()).await;
         self.kill_group();
@@ -85,7 +85,9 @@ impl Process {
         if let Some(group) = self.group.take() {
             let _ = kill_process_group(group, Signal::KILL);
         }
-        self.held = None;
+        if let Some(held) = self.held.take() {
+            held.kill();
+        }
     }
 }
 

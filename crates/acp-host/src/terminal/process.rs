@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use acp_link::leash::{self, Held, Leash};
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group};
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 use tokio::signal::unix::{self, SignalKind};
@@ -30,10 +30,19 @@ pub(crate) enum Status {
 #[derive(Debug)]
 pub(crate) struct Process {
     pid: Pid,
-    child: Mutex<Option<(Child, Option<Held>)>>,
+    running: Mutex<Option<Running>>,
     ring: Arc<Mutex<Ring>>,
     ended: watch::Receiver<Option<Status>>,
     pump: JoinHandle<()>,
+}
+
+/// What is there until the terminal is released.
+#[derive(Debug)]
+struct Running {
+    child: Child,
+    held: Option<Held>,
+    /// Whether it is we who end it. What one that ended by itself left behind in another group is not ours to end.
+    ended_by_us: bool,
 }
 
 impl Process {
@@ -52,7 +61,8 @@ impl Process {
         let ring = Arc::new(Mutex::new(Ring::new(limit)));
         let (tell, ended) = watch::channel(None);
         let pump = tokio::spawn(pump(reader, deaths, pid, Arc::clone(&ring), tell));
-        Ok(Process { pid, child: Mutex::new(Some((child, held))), ring, ended, pump })
+        let running = Mutex::new(Some(Running { child, held, ended_by_us: false }));
+        Ok(Process { pid, running, ring, ended, pump })
     }
 
     pub(crate) fn output(&self) -> (String, bool, Option<Status>) {
@@ -81,9 +91,14 @@ impl Process {
 
     /// Ends the command and all of its group, at once.
     pub(crate) fn destroy(&self) {
-        let Some((mut child, held)) = lock(&self.child).take() else { return };
-        let _ = rustix::process::kill_process_group(self.pid, Signal::KILL);
-        drop(held); // before the number can be another's
+        let Some(mut running) = lock(&self.running).take() else { return };
+        running.note_its_end(self.pid);
+        let Running { mut child, held, ended_by_us } = running;
+        let _ = kill_process_group(self.pid, Signal::KILL);
+        match held {
+            Some(held) if ended_by_us => held.kill(),
+            held => drop(held), // before the number can be another's
+        }
         self.pump.abort();
         // A killed process ends within moments; one that hangs in the kernel is left to a thread.
         if !matches!(child.try_wait(), Ok(Some(_))) {
@@ -91,12 +106,24 @@ impl Process {
         }
     }
 
-    /// To the whole group, as long as its number is ours: the child is collected only in `destroy`.
+    /// To all of it, as long as its number is ours: the child is collected only in `destroy`.
     fn signal(&self, signal: Signal) {
-        let child = lock(&self.child);
-        if child.is_some() {
-            let _ = rustix::process::kill_process_group(self.pid, signal);
+        let mut running = lock(&self.running);
+        let Some(running) = &mut *running else { return };
+        running.note_its_end(self.pid);
+        match &running.held {
+            Some(held) if running.ended_by_us => held.signal(signal),
+            _ => {
+                let _ = kill_process_group(self.pid, signal);
+            }
         }
+    }
+}
+
+impl Running {
+    /// It is about to be ended by us, unless it has ended before.
+    fn note_its_end(&mut self, pid: Pid) {
+        self.ended_by_us |= look(pid).is_none();
     }
 }
 

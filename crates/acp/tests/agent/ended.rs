@@ -63,6 +63,73 @@ fn a_signal_ends_the_commands_too() {
     }
 }
 
+/// Something that tells its number, and ends by nothing but a signal, to be started in a session of its own.
+fn daemon(place: &Place) {
+    std::fs::write(place.work().join("daemon.sh"), "echo $$ > started; exec sleep 1000").expect("a script");
+}
+
+#[test]
+fn what_a_command_started_in_a_session_of_its_own_ends_with_it() {
+    for how in ["cancel", "end of input", "signal"] {
+        let place = Place::new();
+        daemon(&place);
+        let mut talk = Talk::v1(place.agent(&["--policy", "yolo"]), &json!({}));
+        let session = talk.session(&place.work(), &json!([]));
+        let prompt = talk.send_prompt(&session, "Run the command 'setsid sh daemon.sh & sleep 1000'");
+        let child = started(&place);
+        match how {
+            "cancel" => {
+                talk.tell("session/cancel", &json!({ "sessionId": session }));
+                assert_eq!(talk.answer(prompt)["result"]["stopReason"], "cancelled");
+                ends(child);
+            }
+            "signal" => kill_process(Pid::from_child(&talk.child), Signal::TERM).expect("told"),
+            _ => {}
+        }
+        talk.end();
+        ends(child);
+    }
+}
+
+#[test]
+fn what_a_command_left_behind_that_ended_by_itself_stays() {
+    let place = Place::new();
+    daemon(&place);
+    let mut talk = Talk::v1(place.agent(&["--policy", "yolo"]), &json!({}));
+    let session = talk.session(&place.work(), &json!([]));
+    let wish =
+        "Run the command 'setsid sh daemon.sh > log 2>&1 & until test -s started; do sleep 0.01; done'";
+    talk.prompt(&session, wish);
+    let child = started(&place);
+    talk.end();
+    let child = Pid::from_raw(i32::try_from(child).expect("a number")).expect("a process");
+    kill_process(child, Signal::KILL).expect("it runs still");
+}
+
+#[test]
+fn what_a_server_started_in_a_session_of_its_own_ends_with_it() {
+    let script = format!("setsid sh daemon.sh > log 2>&1 & exec '{ACP}' mcp-stub");
+    let server = json!([{ "name": "stub", "command": "sh", "args": ["-c", script], "env": [] }]);
+    for how in ["close", "end of input", "signal"] {
+        let place = Place::new();
+        daemon(&place);
+        let mut talk = Talk::v1(place.agent(&[]), &json!({}));
+        let session = talk.session(&place.work(), &server);
+        talk.prompt(&session, "Call the MCP tool ping");
+        let child = started(&place);
+        match how {
+            "close" => {
+                talk.ask("session/close", &json!({ "sessionId": session }));
+                ends(child);
+            }
+            "signal" => kill_process(Pid::from_child(&talk.child), Signal::TERM).expect("told"),
+            _ => {}
+        }
+        talk.end();
+        ends(child);
+    }
+}
+
 #[test]
 fn an_agent_that_is_to_outlive_its_terminal_does() {
     let place = Place::new();
