@@ -226,6 +226,7 @@ fn every_other_payload_fits_its_schema() {
     let letter = DeadLetter {
         v: 1,
         agent: "a".into(),
+        task: Some("t".into()),
         reason: "r".into(),
         at: 1,
         delivered: 1,

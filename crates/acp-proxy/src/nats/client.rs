@@ -13,7 +13,7 @@ use tokio::sync::{mpsc, watch};
 use super::clock;
 use super::connect::{Access, AccessError, Standing};
 use super::ledger::json;
-use super::payload::{Answer, Ask, Control, Controlled, Op, State, Status, Task, TaskResult};
+use super::payload::{Answer, Ask, Control, Controlled, Op, State, Status, Task, TaskResult, Waiting};
 use super::reading::Reading;
 use super::streams::Names;
 use super::subject::{Subjects, token};
@@ -221,7 +221,8 @@ impl TaskClient {
                 Err(error) if matches!(error.kind(), RawMessageErrorKind::NoMessageFound) => return Ok(None),
                 Err(error) => return Err(wrong("look through the queue", &error)),
             };
-            if Task::parse(&message.payload).is_ok_and(|waiting| waiting.id == task) {
+            // What is no task has not been refused yet, and is taken back like any other.
+            if Waiting::read(&message.payload).is_some_and(|waiting| waiting.task == task) {
                 return Ok(Some(self.subjects.agent_of(&message.subject).unwrap_or_default()));
             }
             from = message.sequence + 1;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::clock;
 use super::delivery::Delivery;
 use super::ledger::{Claim, Known};
-use super::payload::{Task, TaskResult};
+use super::payload::{Task, TaskResult, Waiting};
 use super::seat::Refusal;
 use super::streams::MAX_DELIVER;
 use super::trace;
@@ -20,7 +20,7 @@ impl Workshop {
     /// A task that cannot begin, now or ever.
     pub(super) async fn refuse(&self, task: &Task, delivery: &Delivery, refusal: Refusal) {
         let why = match refusal {
-            Refusal::Never(why) => return self.bury(delivery, Some(task), &why).await,
+            Refusal::Never(why) => return self.bury(delivery, task, &why).await,
             Refusal::Again(why) | Refusal::Shut(why) => why,
             // Only when we stop: otherwise it is waited for.
             Refusal::Soon(why) => return self.give_back(task, delivery, why).await,
@@ -35,7 +35,7 @@ impl Workshop {
         };
         if delivery.delivered >= MAX_DELIVER as u64 {
             let why = format!("tried {} times: {why}", delivery.delivered);
-            self.bury(delivery, Some(task), &why).await;
+            self.bury(delivery, task, &why).await;
         } else {
             self.shared().say(Level::Warn, &format!("task {:?} could not begin: {why}", task.id));
             delivery.nak(Duration::from_millis(500 << delivery.delivered.min(6))).await;
@@ -106,22 +106,53 @@ impl Workshop {
         }
     }
 
-    pub(super) async fn bury(&self, delivery: &Delivery, task: Option<&Task>, reason: &str) {
-        if !self.shared().bury(&delivery.payload, delivery.delivered, reason).await {
-            return delivery.nak(Duration::from_secs(2)).await;
+    /// A task that is never done.
+    pub(super) async fn bury(&self, delivery: &Delivery, task: &Task, reason: &str) {
+        let claim = Claim {
+            task: task.id.clone(),
+            session: task.session.clone().unwrap_or_default(),
+            reply_to: task.reply_to.clone(),
+            trace: Some(trace::child(delivery.trace.as_deref())),
+        };
+        if self.put_aside(delivery, Some(&claim), reason).await {
+            self.reject(&claim, reason).await;
+            delivery.ack().await;
         }
-        if let Some(task) = task {
-            // Whoever waits for it must not wait for ever.
-            let error = raw(&serde_json::json!({ "message": reason }));
-            let end = Tally::default().end("rejected".to_owned(), None, Some(error));
-            let claim = Claim {
-                task: task.id.clone(),
-                session: task.session.clone().unwrap_or_default(),
-                reply_to: task.reply_to.clone(),
-                trace: Some(trace::child(delivery.trace.as_deref())),
-            };
-            self.finish(&claim, end).await;
+    }
+
+    /// What is no task. Whoever waits for it is answered, unless its id is the id of a task that there is.
+    pub(super) async fn bury_unread(&self, delivery: &Delivery, reason: &str) {
+        let claim = Waiting::read(&delivery.payload).map(|Waiting { task, reply_to }| Claim {
+            task,
+            session: String::new(),
+            reply_to,
+            trace: Some(trace::child(delivery.trace.as_deref())),
+        });
+        if !self.put_aside(delivery, claim.as_ref(), reason).await {
+            return;
+        }
+        if let Some(claim) = &claim
+            && let Some(_mine) = self.enter(&claim.task)
+            && self.shared().forestall(claim).await
+        {
+            self.reject(claim, reason).await;
         }
         delivery.ack().await;
+    }
+
+    /// Writes a dead letter; false when that cannot be done now, and is tried again.
+    async fn put_aside(&self, delivery: &Delivery, claim: Option<&Claim>, reason: &str) -> bool {
+        let stored = self.shared().bury(&delivery.payload, delivery.delivered, claim, reason).await;
+        if !stored {
+            delivery.nak(Duration::from_secs(2)).await;
+        }
+        stored
+    }
+
+    /// Whoever waits for a task that was put aside must not wait for ever.
+    async fn reject(&self, claim: &Claim, reason: &str) {
+        let error = raw(&serde_json::json!({ "message": reason }));
+        let end = Tally::default().end("rejected".to_owned(), None, Some(error));
+        self.finish(claim, end).await;
     }
 }

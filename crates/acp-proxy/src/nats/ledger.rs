@@ -101,6 +101,35 @@ impl Shared {
         self.first(self.subjects.status(&claim.task), traced(message, claim.trace.as_deref())).await
     }
 
+    /// Ends a task before anyone can begin it: false when someone has, or when it has ended.
+    pub(super) async fn forestall(&self, claim: &Claim) -> bool {
+        loop {
+            match self.known(&claim.task).await {
+                Known::Nothing => {}
+                // Only what was forestalled has a state without a session, and no result: we came no further before.
+                Known::Begun { session: None } => return true,
+                Known::Begun { .. } | Known::Withdrawn | Known::Ended(_) => return false,
+            }
+            let message = self.ended(&claim.task, None).expected_last_subject_sequence(0);
+            let message = traced(message, claim.trace.as_deref());
+            match self.first(self.subjects.status(&claim.task), message).await {
+                Ok(true) => return true,
+                Ok(false) => {}
+                Err(why) => {
+                    self.say_once(Level::Warn, &format!("cannot store a state: {why}; trying again"));
+                    self.look_after_streams();
+                }
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    /// The message that a task has ended: the same one however often it is sent.
+    fn ended(&self, task: &str, session: Option<&str>) -> PublishMessage {
+        let status = self.status(task, State::Ended, session);
+        PublishMessage::build().payload(json(&status)).message_id(format!("{}:ended", token(task)))
+    }
+
     fn status(&self, task: &str, state: State, session: Option<&str>) -> Status {
         Status {
             v: VERSION,
@@ -151,9 +180,7 @@ impl Shared {
                 }
             }
         };
-        let status = self.status(&task, State::Ended, session.as_deref());
-        let message =
-            PublishMessage::build().payload(json(&status)).message_id(format!("{}:ended", token(&task)));
+        let message = self.ended(&task, session.as_deref());
         if let Ok(ack) = self.context.send_publish(self.subjects.status(&task), traced(message, trace)).await
         {
             let _ = ack.await;
@@ -198,7 +225,13 @@ impl Shared {
     }
 
     /// Puts a task aside, with the reason. True when that is stored.
-    pub(super) async fn bury(&self, payload: &[u8], delivered: u64, reason: &str) -> bool {
+    pub(super) async fn bury(
+        &self,
+        payload: &[u8],
+        delivered: u64,
+        claim: Option<&Claim>,
+        reason: &str,
+    ) -> bool {
         let (text, base64) = match std::str::from_utf8(payload) {
             Ok(text) => (Some(text.to_owned()), None),
             Err(_) => {
@@ -209,6 +242,7 @@ impl Shared {
         let mut letter = DeadLetter {
             v: VERSION,
             agent: self.agent.clone(),
+            task: claim.map(|claim| claim.task.clone()),
             reason: reason.to_owned(),
             at: clock::now(),
             delivered,

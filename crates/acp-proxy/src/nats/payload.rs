@@ -75,9 +75,6 @@ pub enum TaskError {
 }
 
 impl Task {
-    /// The longest id.
-    const LONGEST_ID: usize = 512;
-
     /// Reads a task.
     pub fn parse(json: &[u8]) -> Result<Task, TaskError> {
         #[derive(Deserialize)]
@@ -95,7 +92,7 @@ impl Task {
 
     fn check(&self) -> Result<(), TaskError> {
         let wrong = |field, why: &str| Err(TaskError::Field(field, why.to_owned()));
-        if self.id.is_empty() || self.id.len() > Self::LONGEST_ID {
+        if !is_id(&self.id) {
             return wrong("id", "it must have 1 to 512 bytes");
         }
         if self.cwd.as_ref().is_some_and(|cwd| !cwd.starts_with('/')) {
@@ -107,15 +104,56 @@ impl Task {
         if matches!(&self.prompt, Prompt::Blocks(blocks) if blocks.is_empty()) {
             return wrong("prompt", "it is empty");
         }
-        match self.reply_to.as_deref() {
-            Some(subject) if !is_subject(subject) => wrong("replyTo", "it is no subject"),
-            // The proxy may publish there, and whoever submits tasks must not have that from it.
-            Some(subject) if RESERVED.iter().any(|beginning| subject.starts_with(beginning)) => {
-                wrong("replyTo", "subjects that begin with $, acp.v1. or agent. are not for replies")
-            }
+        match self.reply_to.as_deref().map(for_replies) {
+            Some(Err(why)) => wrong("replyTo", why),
             _ => Ok(()),
         }
     }
+}
+
+/// Who waits for the end of a task, as far as its payload says that: the rest of it may be no task.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Waiting {
+    pub(super) task: String,
+    pub(super) reply_to: Option<String>,
+}
+
+impl Waiting {
+    /// Reads as much of a payload, whatever else is wrong with it.
+    pub(super) fn read(json: &[u8]) -> Option<Waiting> {
+        #[derive(Deserialize)]
+        struct Named {
+            id: String,
+        }
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Answered {
+            reply_to: String,
+        }
+        let Named { id: task } =
+            serde_json::from_slice(json).ok().filter(|named: &Named| is_id(&named.id))?;
+        let answered = serde_json::from_slice(json).ok().map(|Answered { reply_to }| reply_to);
+        Some(Waiting { task, reply_to: answered.filter(|subject| for_replies(subject).is_ok()) })
+    }
+}
+
+/// The longest id of a task.
+const LONGEST_ID: usize = 512;
+
+fn is_id(text: &str) -> bool {
+    !text.is_empty() && text.len() <= LONGEST_ID
+}
+
+/// Whether a result may be sent to a subject.
+fn for_replies(subject: &str) -> Result<(), &'static str> {
+    if !is_subject(subject) {
+        return Err("it is no subject");
+    }
+    // The proxy may publish there, and whoever submits tasks must not have that from it.
+    if RESERVED.iter().any(|beginning| subject.starts_with(beginning)) {
+        return Err("subjects that begin with $, acp.v1. or agent. are not for replies");
+    }
+    Ok(())
 }
 
 /// The server's own subjects, and ours in both styles.
@@ -366,6 +404,9 @@ pub struct DeadLetter {
     pub v: u32,
     /// Whose.
     pub agent: String,
+    /// The task, as far as its id can be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<String>,
     /// Why.
     pub reason: String,
     /// When, in milliseconds since 1970.
@@ -378,4 +419,28 @@ pub struct DeadLetter {
     /// … or in base64.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base64: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_waits_is_told_by_what_is_no_task_and_only_where_replies_may_go() {
+        let read = |json: &str| Waiting::read(json.as_bytes());
+        let waits = |reply_to: Option<&str>| {
+            Some(Waiting { task: "a".to_owned(), reply_to: reply_to.map(str::to_owned) })
+        };
+        assert_eq!(read(r#"{"id":"a"}"#), waits(None));
+        assert_eq!(read(r#"{"v":7,"id":"a","prompt":[],"more":1,"replyTo":"b.c"}"#), waits(Some("b.c")));
+        for subject in
+            ["\"$JS.API.STREAM.PURGE.ACP_EVENTS\"", "\"acp.v1.task.b.result\"", "\"a.>\"", "7", "null"]
+        {
+            assert_eq!(read(&format!(r#"{{"id":"a","replyTo":{subject}}}"#)), waits(None), "{subject}");
+        }
+        let long = format!(r#"{{"id":"{}"}}"#, "a".repeat(513));
+        for nobody in ["", "[]", r#"{"v":1}"#, r#"{"id":7}"#, r#"{"id":""}"#, r#"{"id":"a"} more"#, &long] {
+            assert_eq!(read(nobody), None, "{nobody}");
+        }
+    }
 }

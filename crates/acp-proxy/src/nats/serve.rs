@@ -13,7 +13,7 @@ use futures_util::StreamExt as _;
 
 use super::booking::Booking;
 use super::delivery::Delivery;
-use super::ledger::json;
+use super::ledger::{Known, json};
 use super::neighbour::Neighbour;
 use super::payload::{Control, Controlled, Op, Prompt, Task};
 use super::seat::{self, Opened, Refusal, Seat};
@@ -284,16 +284,14 @@ impl Workshop {
         let Ok(message) = stream.get_raw_message(sequence).await else { return };
         let delivered = MAX_DELIVER as u64;
         let delivery = Delivery::stored(stream.clone(), sequence, message.payload, delivered);
-        let begun = match Task::parse(&delivery.payload) {
-            Ok(task) => !matches!(self.shared().known(&task.id).await, super::ledger::Known::Nothing),
-            Err(_) => false,
-        };
-        if begun {
-            return self.clone().handle(delivery, None).await;
+        match Task::parse(&delivery.payload) {
+            Ok(task) if matches!(self.shared().known(&task.id).await, Known::Nothing) => {
+                let why =
+                    format!("delivered {delivered} times and never begun: the proxies that took it were lost");
+                self.bury(&delivery, &task, &why).await;
+            }
+            _ => self.clone().handle(delivery, None).await,
         }
-        let task = Task::parse(&delivery.payload).ok();
-        let why = format!("delivered {delivered} times and never begun: the proxies that took it were lost");
-        self.bury(&delivery, task.as_ref(), &why).await;
     }
 
     /// Says which permission requests are open, whenever somebody wants to know.

@@ -260,7 +260,7 @@ impl Workshop {
         let _progress = delivery.progress(self.ack_wait());
         let task = match Task::parse(&delivery.payload) {
             Ok(task) => task,
-            Err(error) => return self.bury(&delivery, None, &error.to_string()).await,
+            Err(error) => return self.bury_unread(&delivery, &error.to_string()).await,
         };
         loop {
             let Some(mine) = self.enter(&task.id) else {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use acp_proxy::event::Body;
-use acp_proxy::nats::Subjects;
 use acp_proxy::nats::payload::DeadLetter;
+use acp_proxy::nats::{Cancelled, Subjects};
 use async_nats::jetstream::{self, stream};
 use futures_util::StreamExt as _;
 
@@ -56,13 +56,92 @@ async fn malformed_tasks_are_dead_letters_with_a_reason() {
     submit(client, &task("good", "count 1")).await;
     result(client, "good").await;
     assert_eq!((world.prompts(), site.nats.report().dead), (1, 12));
-    let mut queue = context.get_stream("ACP_TASKS").await.expect("the queue");
+    // Of what has an id, the first one has used it.
+    let first = result(client, "x").await;
+    assert!(first.error.is_some_and(|error| error.get().contains("version 2")));
     // The task is taken off the queue after its result is there.
+    left(&context, 0).await;
+    stage.stop().await;
+}
+
+/// Waits until so many tasks are in the queue: what is done with is taken off.
+async fn left(context: &jetstream::Context, count: u64) {
+    let mut queue = context.get_stream("ACP_TASKS").await.expect("the queue");
     let began = Instant::now();
-    while queue.info().await.expect("its state").state.messages > 0 {
-        assert!(began.elapsed().as_secs() < 60, "something is left in the queue");
+    while queue.info().await.expect("its state").state.messages != count {
+        assert!(began.elapsed().as_secs() < 60, "the queue does not come to {count}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
+}
+
+async fn queue(context: &jetstream::Context, agent: &str, payload: &str) {
+    let sent = context.publish(Subjects::default().task(agent), payload.to_owned().into()).await;
+    sent.expect("sent").await.expect("queued");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_waits_for_what_is_no_task_is_answered_if_it_has_an_id() {
+    let Some(stage) = Stage::set().await else { return };
+    let Stage { server, world, site, client, .. } = &stage;
+    site.nats.ready().await;
+    let mut letters = dead_letters(server).await;
+    let plain = async_nats::connect(server.url()).await.expect("a connection");
+    let mut replies = listen(&plain, "my.results").await;
+    let context = jetstream::new(plain);
+    for (id, rest, why) in [
+        ("cwd", r#""prompt":"p","cwd":"rel/x""#, "not absolute"),
+        ("empty", r#""prompt":[]"#, "prompt"),
+        ("none", r#""replyTo":"my.results""#, "missing field `prompt`"),
+        ("more", r#""prompt":"p","more":1"#, "unknown field `more`"),
+        ("session", r#""prompt":"p","session":"""#, "session"),
+        ("reply", r#""prompt":"p","replyTo":"acp.v1.task.victim.result""#, "not for replies"),
+    ] {
+        queue(&context, "counter", &format!(r#"{{"v":1,"id":"{id}",{rest}}}"#)).await;
+        assert_eq!(letter(&mut letters).await.task.as_deref(), Some(id));
+        let rejected = result(client, id).await;
+        assert_eq!((rejected.stop_reason.as_str(), rejected.session), ("rejected", None));
+        assert!(rejected.error.is_some_and(|error| error.get().contains(why)), "{id}");
+    }
+    assert!(client.result("victim").await.expect("a stream").is_none());
+    let reply: TaskResult =
+        serde_json::from_slice(&within(replies.next()).await.expect("a reply").payload).expect("a result");
+    assert_eq!((reply.task.as_str(), reply.stop_reason.as_str()), ("none", "rejected"));
+    assert_eq!(client.cancel("cwd").await.expect("known"), Cancelled::TooLate);
+    // One that waits for a proxy is taken back like any task.
+    queue(&context, "nobody", r#"{"v":1,"id":"waits"}"#).await;
+    assert_eq!(client.cancel("waits").await.expect("found"), Cancelled::Task);
+    assert_eq!((world.prompts(), site.nats.report().dead), (0, 6));
+    stage.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_no_task_takes_no_result_from_a_task_with_its_id() {
+    let Some(stage) = Stage::set().await else { return };
+    let Stage { server, world, site, client, .. } = &stage;
+    site.nats.ready().await;
+    let mut letters = dead_letters(server).await;
+    let context = jetstream::new(async_nats::connect(server.url()).await.expect("a connection"));
+    submit(client, &task("ours", "wait")).await;
+    session_of(client, "ours").await;
+    // Another proxy has begun this one.
+    let begun =
+        r#"{"v":1,"task":"theirs","agent":"counter","state":"begun","session":"s","proxy":"p","at":1}"#;
+    let sent = context.publish(Subjects::default().status("theirs"), begun.into()).await;
+    sent.expect("sent").await.expect("stored");
+    for id in ["ours", "theirs"] {
+        queue(&context, "counter", &format!(r#"{{"v":1,"id":"{id}"}}"#)).await;
+        assert_eq!(letter(&mut letters).await.task.as_deref(), Some(id));
+    }
+    left(&context, 1).await;
+    for id in ["ours", "theirs"] {
+        assert!(client.result(id).await.expect("a stream").is_none(), "{id}");
+    }
+    world.go.notify_one();
+    assert_eq!(result(client, "ours").await.stop_reason, "end_turn");
+    queue(&context, "counter", r#"{"v":1,"id":"ours"}"#).await;
+    letter(&mut letters).await;
+    left(&context, 0).await;
+    assert_eq!(result(client, "ours").await.stop_reason, "end_turn");
     stage.stop().await;
 }
 
