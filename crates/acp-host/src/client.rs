@@ -18,7 +18,7 @@ use agent_client_protocol_schema::v1::{
     AgentCapabilities, AuthenticateRequest, AuthenticateResponse, CancelNotification, CloseSessionRequest,
     CloseSessionResponse, ContentBlock, DeleteSessionRequest, DeleteSessionResponse, InitializeRequest,
     InitializeResponse, ListSessionsRequest, ListSessionsResponse, LoadSessionRequest, LoadSessionResponse,
-    LogoutRequest, LogoutResponse, McpServer, NewSessionRequest, NewSessionResponse, PromptRequest,
+    LogoutRequest, LogoutResponse, McpServer, Meta, NewSessionRequest, NewSessionResponse, PromptRequest,
     ResumeSessionRequest, ResumeSessionResponse, SessionConfigOptionValue, SetSessionConfigOptionRequest,
     SetSessionConfigOptionResponse, SetSessionModeRequest, SetSessionModeResponse,
 };
@@ -242,9 +242,20 @@ impl AcpClient {
 
     /// Sends a prompt. The content is checked against what the agent takes.
     pub async fn prompt(&self, session: &str, prompt: Vec<ContentBlock>) -> Result<Turn, ClientError> {
+        self.prompt_traced(session, prompt, None).await
+    }
+
+    /// [`prompt`](AcpClient::prompt) that belongs to a trace: a W3C `traceparent`, which the agent gets in `_meta`.
+    pub async fn prompt_traced(
+        &self,
+        session: &str,
+        prompt: Vec<ContentBlock>,
+        trace: Option<&str>,
+    ) -> Result<Turn, ClientError> {
         self.check_prompt(&prompt)?;
         let (notes, turn) = mpsc::channel(256);
-        let request = PromptRequest::new(session.to_owned(), prompt);
+        let meta = trace.map(|trace| Meta::from_iter([("traceparent".to_owned(), trace.into())]));
+        let request = PromptRequest::new(session.to_owned(), prompt).meta(meta);
         let reply = ReplyTo::Turn(session.to_owned(), notes);
         self.send_request("session/prompt", &request, self.shared.options.timeouts.prompt, None, reply)
             .await?;

@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 
 use super::clock;
-use super::ledger::json;
+use super::ledger::{carrying, json};
 use super::payload::{Answer, Ask, AskOption};
 use super::seat::Seat;
 use super::trace::random_id;
@@ -70,10 +70,10 @@ impl Workshop {
     pub(super) async fn ask(self: &Arc<Self>, seat: &Seat, mut question: Question) {
         let Some(ask) = self.request_for(seat, &question) else { return };
         let (reply, by_control) = oneshot::channel();
-        let id = ask.id.clone();
+        let (id, trace) = (ask.id.clone(), seat.trace());
         self.asks.list().insert(id.clone(), (ask.clone(), reply));
         let said = tokio::select! {
-            said = self.request(&ask) => said,
+            said = self.request(&ask, trace.as_deref()) => said,
             answer = by_control => match answer {
                 Ok(option) => Said::Option(option, "answered on the control subject"),
                 Err(_) => Said::Nobody("nobody answered"),
@@ -109,9 +109,9 @@ impl Workshop {
         }
     }
 
-    async fn request(&self, ask: &Ask) -> Said {
+    async fn request(&self, ask: &Ask, trace: Option<&str>) -> Said {
         let deadline = tokio::time::Instant::now() + self.work.ask_for;
-        let request = Request::new().payload(json(ask)).timeout(None);
+        let request = Request::new().headers(carrying(trace)).payload(json(ask)).timeout(None);
         let subject = self.shared().subjects.permission(&ask.session);
         let asking = self.shared().client.send_request(subject, request);
         // Around it all: a request of its own waits without end for a place in the connection's queue.

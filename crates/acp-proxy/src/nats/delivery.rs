@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_nats::jetstream::message::StreamMessage;
 use async_nats::jetstream::stream::Stream;
-use async_nats::{Client, Request};
+use async_nats::{Client, HeaderMap, Request};
 use bytes::Bytes;
 use tokio::task::JoinHandle;
 
@@ -36,8 +37,7 @@ impl Delivery {
         let delivered = message.info().map_or(1, |info| u64::try_from(info.delivered).unwrap_or(1));
         let message = message.message;
         let ack = message.reply.as_ref()?.to_string();
-        let trace = message.headers.as_ref().and_then(|headers| headers.get(TRACEPARENT));
-        let trace = trace.and_then(|value| trace::readable(value.as_str()));
+        let trace = message.headers.as_ref().and_then(carried);
         let receipt = Receipt::Subject(client.clone(), ack);
         Some(Delivery { payload: message.payload, delivered, trace, receipt })
     }
@@ -51,8 +51,10 @@ impl Delivery {
     }
 
     /// One that was delivered too often, by its place in the stream.
-    pub(super) fn stored(stream: Stream, sequence: u64, payload: Bytes, delivered: u64) -> Delivery {
-        Delivery { payload, delivered, trace: None, receipt: Receipt::Stored(Arc::new(stream), sequence) }
+    pub(super) fn stored(stream: Stream, message: StreamMessage, delivered: u64) -> Delivery {
+        let StreamMessage { payload, headers, sequence, .. } = message;
+        let receipt = Receipt::Stored(Arc::new(stream), sequence);
+        Delivery { payload, delivered, trace: carried(&headers), receipt }
     }
 
     /// What another proxy must know of it.
@@ -97,6 +99,11 @@ impl Delivery {
             let _ = client.publish(ack.clone(), word).await;
         }
     }
+}
+
+/// The trace in a message's headers.
+fn carried(headers: &HeaderMap) -> Option<String> {
+    headers.get(TRACEPARENT).and_then(|value| trace::readable(value.as_str()))
 }
 
 /// Keeps a delivery from being made again.

@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use async_nats::header::{HeaderMap, HeaderName, HeaderValue};
 use async_nats::jetstream::consumer::{DeliverPolicy, pull};
 use async_nats::jetstream::context::PublishErrorKind;
 use async_nats::jetstream::message::PublishMessage;
@@ -185,14 +186,15 @@ impl Shared {
         {
             let _ = ack.await;
         }
-        self.reply(&stored, reply_to).await;
+        self.reply(&stored, reply_to, trace).await;
         stored
     }
 
     /// Tells a result to who asked for it.
-    pub(super) async fn reply(&self, result: &TaskResult, reply_to: Option<&str>) {
+    pub(super) async fn reply(&self, result: &TaskResult, reply_to: Option<&str>, trace: Option<&str>) {
         if let Some(subject) = reply_to {
-            let _ = self.client.publish(subject.to_owned(), self.fitting(result.clone())).await;
+            let (subject, payload) = (subject.to_owned(), self.fitting(result.clone()));
+            let _ = self.client.publish_with_headers(subject, carrying(trace), payload).await;
         }
     }
 
@@ -256,7 +258,8 @@ impl Shared {
             letter.payload = Some(format!("{}…", &whole[..most]));
             letter.reason = format!("{reason} (the payload of {} bytes is cut)", payload.len());
         }
-        let message = PublishMessage::build().payload(json(&letter));
+        let trace = claim.and_then(|claim| claim.trace.as_deref());
+        let message = traced(PublishMessage::build().payload(json(&letter)), trace);
         let subject = self.subjects.dead(&self.agent);
         let stored = match self.context.send_publish(subject.clone(), message).await {
             Ok(ack) => ack.await.map(drop),
@@ -387,6 +390,11 @@ impl Shared {
 /// JSON for a message. Nothing in our payloads fails to be written.
 pub(super) fn json(value: &impl Serialize) -> bytes::Bytes {
     serde_json::to_vec(value).unwrap_or_default().into()
+}
+
+/// The headers of a message that belongs to a trace.
+pub(super) fn carrying(trace: Option<&str>) -> HeaderMap {
+    trace.map(|trace| (HeaderName::from_static(TRACEPARENT), HeaderValue::from(trace))).into_iter().collect()
 }
 
 fn traced(message: PublishMessage, trace: Option<&str>) -> PublishMessage {

@@ -80,17 +80,17 @@ impl Workshop {
 
     /// A task that someone has begun: if they are alive it is theirs, if not it is over.
     pub(super) async fn follow_up(&self, task: &Task, session: Option<String>, delivery: &Delivery) {
+        let trace = trace::child(delivery.trace.as_deref());
         if let Some(session) = &session
             // Not by us: what this proxy does now is not asked about.
             && !self.shared().has_begun(&task.id, session)
             && !self.is_abandoned(session, &task.id).await
         {
             if let Known::Ended(result) = self.shared().known(&task.id).await {
-                self.shared().reply(&result, task.reply_to.as_deref()).await;
+                self.shared().reply(&result, task.reply_to.as_deref(), Some(&trace)).await;
             }
             return delivery.ack().await;
         }
-        let trace = trace::child(delivery.trace.as_deref());
         let session = session.unwrap_or_default();
         let claim =
             Claim { task: task.id.clone(), session, reply_to: task.reply_to.clone(), trace: Some(trace) };

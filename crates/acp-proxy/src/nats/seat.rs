@@ -27,6 +27,8 @@ pub(super) struct Seat {
     pub(super) bookings: Bookings,
     /// The task of the turn.
     pub(super) task: std::sync::Mutex<Option<String>>,
+    /// Its trace, once its prompt is sent.
+    pub(super) trace: std::sync::Mutex<Option<String>>,
     /// Whether that turn is to be cancelled, be its prompt sent or not.
     pub(super) cancelled: AtomicBool,
     pub(super) used: std::sync::Mutex<Instant>,
@@ -78,6 +80,7 @@ pub(super) async fn open(
                 turn: Mutex::new(()),
                 bookings: Bookings::default(),
                 task: std::sync::Mutex::default(),
+                trace: std::sync::Mutex::default(),
                 cancelled: AtomicBool::new(false),
                 used: std::sync::Mutex::new(Instant::now()),
                 reasons,
@@ -247,6 +250,7 @@ mod tests {
             turn: Mutex::new(()),
             bookings: Bookings::default(),
             task: std::sync::Mutex::default(),
+            trace: std::sync::Mutex::default(),
             cancelled: AtomicBool::new(false),
             used: std::sync::Mutex::new(Instant::now()),
             reasons: Reasons::default(),
@@ -255,7 +259,7 @@ mod tests {
         let task = Task::parse(br#"{"v":1,"id":"t","prompt":"words"}"#).expect("a task");
         seat.occupy(Some(&task.id));
         seat.cancel().await;
-        let ended = tokio::time::timeout(Duration::from_secs(60), seat.prompt(&task)).await;
+        let ended = tokio::time::timeout(Duration::from_secs(60), seat.prompt(&task, None)).await;
         assert_eq!(ended, Ok(None));
     }
 }

@@ -283,11 +283,12 @@ impl Workshop {
     async fn give_up(self: &Arc<Self>, stream: &async_nats::jetstream::stream::Stream, sequence: u64) {
         let Ok(message) = stream.get_raw_message(sequence).await else { return };
         let delivered = MAX_DELIVER as u64;
-        let delivery = Delivery::stored(stream.clone(), sequence, message.payload, delivered);
+        let delivery = Delivery::stored(stream.clone(), message, delivered);
         match Task::parse(&delivery.payload) {
             Ok(task) if matches!(self.shared().known(&task.id).await, Known::Nothing) => {
-                let why =
-                    format!("delivered {delivered} times and never begun: the proxies that took it were lost");
+                let why = format!(
+                    "delivered {delivered} times and never begun: the proxies that took it were lost"
+                );
                 self.bury(&delivery, &task, &why).await;
             }
             _ => self.clone().handle(delivery, None).await,
@@ -312,10 +313,11 @@ impl Workshop {
 
 impl Seat {
     /// Sends a task's prompt and waits for the end of the turn. Says what happened when the agent is gone.
-    pub(super) async fn prompt(&self, task: &Task) -> Option<String> {
+    pub(super) async fn prompt(&self, task: &Task, trace: Option<&str>) -> Option<String> {
         let blocks = content(task).unwrap_or_default();
         let Some(client) = self.client() else { return Some("the session was closed".to_owned()) };
-        let mut turn = match client.prompt(&self.session, blocks).await {
+        *self.trace.lock().unwrap_or_else(PoisonError::into_inner) = trace.map(str::to_owned);
+        let mut turn = match client.prompt_traced(&self.session, blocks, trace).await {
             Ok(turn) => turn,
             Err(error) => return Some(error.to_string()),
         };
@@ -349,8 +351,14 @@ impl Seat {
 
     pub(super) fn occupy(&self, task: Option<&str>) {
         self.cancelled.store(false, Ordering::Release);
+        *self.trace.lock().unwrap_or_else(PoisonError::into_inner) = None;
         *self.task.lock().unwrap_or_else(PoisonError::into_inner) = task.map(str::to_owned);
         self.touch();
+    }
+
+    /// The trace of the task whose turn it is.
+    pub(super) fn trace(&self) -> Option<String> {
+        self.trace.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// It is used now.

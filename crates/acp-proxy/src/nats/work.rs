@@ -272,7 +272,8 @@ impl Workshop {
                 Known::Nothing => self.begin(&task, &delivery, &mut place).await,
                 Known::Withdrawn => delivery.ack().await,
                 Known::Ended(result) => {
-                    self.shared().reply(&result, task.reply_to.as_deref()).await;
+                    let trace = trace::child(delivery.trace.as_deref());
+                    self.shared().reply(&result, task.reply_to.as_deref(), Some(&trace)).await;
                     delivery.ack().await;
                 }
                 Known::Begun { session } => {
@@ -361,7 +362,7 @@ impl Workshop {
         self.shared().say_task(&format!("begins in session {:?}", seat.session), claim, None);
         let trace = claim.trace.as_deref().map(Arc::from);
         let end = self.nats.expect(&seat.session, &task.id, trace);
-        if let Some(why) = seat.prompt(task).await {
+        if let Some(why) = seat.prompt(task, claim.trace.as_deref()).await {
             // The relay ends with its agent, and tells that the turn is over, if it ever saw it begin.
             self.vacate(seat);
             seat.leave(false).await;

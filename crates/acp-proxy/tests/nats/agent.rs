@@ -15,6 +15,8 @@ use tokio::sync::{Notify, mpsc};
 pub struct World {
     /// Every prompt, as it came.
     pub prompts: Mutex<Vec<String>>,
+    /// The `_meta` of every prompt.
+    pub metas: Mutex<Vec<Value>>,
     /// Chunks that were sent.
     pub chunks: AtomicU64,
     /// Agents that were opened.
@@ -127,6 +129,7 @@ async fn live(link: Link, world: Arc<World>) {
                         };
                         let text = params["prompt"][0]["text"].as_str().unwrap_or_default().to_owned();
                         world.prompts.lock().expect("whole").push(text.clone());
+                        world.metas.lock().expect("whole").push(params["_meta"].clone());
                         if text == "die" {
                             let _ = say.send(chunk(&params["sessionId"], "farewell")).await;
                             return;

@@ -232,6 +232,16 @@ async fn few_sessions_stay_open_that_nobody_uses_and_others_are_loaded_again() {
     stage.stop().await;
 }
 
+/// The context in the headers of a message, which must be of the trace.
+fn carried(message: &async_nats::Message) -> String {
+    let carried = message.headers.as_ref().and_then(|headers| headers.get("traceparent"));
+    let carried = carried.unwrap_or_else(|| panic!("no trace: {message:?}")).as_str().to_owned();
+    assert!(carried.starts_with(TRACE.split_at(36).0), "{carried}");
+    carried
+}
+
+const TRACE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_trace_of_a_task_goes_on_in_all_that_comes_of_it() {
     let Some(stage) = Stage::set().await else { return };
@@ -239,31 +249,49 @@ async fn the_trace_of_a_task_goes_on_in_all_that_comes_of_it() {
     within(site.nats.ready()).await;
     let plain = async_nats::connect(server.url()).await.expect("a connection");
     let mut all = listen(&plain, "acp.v1.>").await;
-    let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
-    client.submit("counter", &task("t", "wait"), Some(trace)).await.expect("submitted");
+    let mut replies = listen(&plain, "my.results").await;
+    let asked = Task { reply_to: Some("my.results".to_owned()), ..task("t", "ask") };
+    client.submit("counter", &asked, Some(TRACE)).await.expect("submitted");
     let mut seen = std::collections::BTreeMap::new();
     while !seen.contains_key("result") {
         let message = within(all.next()).await.expect("a message");
         let text = String::from_utf8_lossy(&message.payload).into_owned();
-        let carried = message.headers.as_ref().and_then(|headers| headers.get("traceparent"));
         let kind = message.subject.rsplit('.').next().unwrap_or_default();
         // The session was opened before its turn was the task's.
         if kind == "control" || text.contains(r#""kind":"session""#) {
             continue;
         }
-        let carried = carried.unwrap_or_else(|| panic!("no trace: {} {text}", message.subject)).as_str();
-        assert!(carried.starts_with("00-0af7651916cd43dd8448eb211c80319c-"), "{carried}");
-        assert_eq!(carried == trace, kind == "task", "a span of its own");
+        assert_eq!(carried(&message) == TRACE, kind == "task", "a span of its own");
         let count: &mut i32 = seen.entry(kind.to_owned()).or_default();
         *count += 1;
-        if text.contains("begun ") {
-            world.go.notify_one();
+        if let (Some(reply), "permission") = (message.reply, kind) {
+            plain.publish(reply, r#"{"v":1,"option":"yes"}"#.into()).await.expect("answered");
         }
     }
     let seen: Vec<(&str, i32)> = seen.iter().map(|(kind, count)| (kind.as_str(), *count)).collect();
-    assert_eq!(seen, [("event", 4), ("result", 1), ("status", 1), ("task", 1)]);
+    assert_eq!(seen, [("event", 5), ("permission", 1), ("result", 1), ("status", 1), ("task", 1)]);
     site.wait_for_words("task \"t\" begins in session").await;
     site.wait_for_words("task \"t\" ends: end_turn").await;
+    let told = carried(&within(replies.next()).await.expect("a reply"));
+    let metas = world.metas.lock().expect("whole").clone();
+    assert_eq!(metas, [serde_json::json!({ "traceparent": told })]);
+    // The same again, which is only answered, and what is no task.
+    let context = async_nats::jetstream::new(plain.clone());
+    let again = serde_json::to_vec(&asked).expect("JSON");
+    for payload in [again, br#"{"v":1,"id":"bad"}"#.to_vec()] {
+        let headers =
+            [("traceparent", TRACE)].map(|(name, value)| (name.parse().expect("a name"), value.into()));
+        let (headers, subject) = (headers.into_iter().collect(), Subjects::default().task("counter"));
+        let sent = context.publish_with_headers(subject, headers, payload.into()).await;
+        sent.expect("sent").await.expect("queued");
+    }
+    assert_ne!(carried(&within(replies.next()).await.expect("a reply")), TRACE);
+    loop {
+        let message = within(all.next()).await.expect("a message");
+        if message.subject.ends_with(".dead") {
+            break assert_ne!(carried(&message), TRACE);
+        }
+    }
     stage.stop().await;
 }
 
