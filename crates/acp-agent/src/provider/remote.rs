@@ -163,7 +163,7 @@ impl Remote {
     ) -> Result<Stop, Failure> {
         let (mut parser, mut reader) = (Parser::default(), StreamReader::new(self.settings.wire));
         let (mut all, mut since, mut events) = (0, 0, 0_usize);
-        // Whether there was more than the mark of its end.
+        // Whether there was more than the mark of its end that could be understood.
         let mut any = false;
         let mut head = Vec::new();
         loop {
@@ -182,9 +182,9 @@ impl Remote {
             parser.push(&chunk);
             while let Some(event) = parser.next_event() {
                 (since, events) = (0, events + 1);
-                any |= !matches!(event.data.trim(), "" | "null" | "[DONE]");
                 let deltas =
                     reader.push(&event).map_err(|error| self.settings.nonsense(&error.to_string()))?;
+                any |= reader.is_concluded() || deltas.iter().any(says);
                 if let Some(end) = hear_all(speaker, deltas).await {
                     return self.finish_stream(end, any);
                 }
@@ -197,11 +197,11 @@ impl Remote {
         let mut deltas = Vec::new();
         if let Some(event) = parser.finish() {
             events += 1;
-            any |= !matches!(event.data.trim(), "" | "null" | "[DONE]");
             // The last event of a stream that was cut is cut too.
             deltas.extend(reader.push(&event).unwrap_or_default());
         }
         deltas.extend(reader.finish());
+        any |= reader.is_concluded() || deltas.iter().any(says);
         if let Some(end) = hear_all(speaker, deltas).await {
             return self.finish_stream(end, any);
         }
@@ -314,6 +314,11 @@ impl Provider for Remote {
     fn turn(&self, request: ChatRequest, pieces: mpsc::Sender<Piece>) -> Answering<'_> {
         Box::pin(self.answer(request, pieces))
     }
+}
+
+/// Whether it is part of an answer, and not only its end.
+fn says(delta: &Delta) -> bool {
+    !matches!(delta, Delta::End { .. })
 }
 
 async fn hear_all(speaker: &mut Speaker<'_>, deltas: Vec<Delta>) -> Option<End> {

@@ -102,6 +102,71 @@ async fn what_is_no_answer_is_shown_by_its_beginning() {
 }
 
 #[tokio::test]
+async fn events_that_say_nothing_are_no_answer() {
+    let done = || json!("[DONE]");
+    let wrong =
+        json!({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": 5}});
+    let stop = || json!({"type": "message_stop"});
+    let empty = "it ends before it has begun";
+    let number = "\"text\" is not a text";
+    let cases = [
+        ("openai-chat", vec![json!({}), done()], empty),
+        ("openai-chat", vec![json!(42), done()], empty),
+        ("openai-chat", vec![json!({"choices": "x"}), done()], empty),
+        ("openai-chat", vec![json!({"choices": []}), done()], empty),
+        (
+            "openai-chat",
+            vec![chunk(&json!({"content": 5}), Some("stop")), done()],
+            "\"content\" is not a text",
+        ),
+        ("anthropic", vec![stop()], empty),
+        ("anthropic", vec![json!({"type": "message_start"}), stop()], empty),
+        ("anthropic", vec![wrong, stop()], number),
+        ("openai-responses", vec![json!({"type": "response.completed"})], empty),
+        (
+            "openai-responses",
+            vec![json!({"type": "response.output_text.delta", "delta": 5})],
+            "is not a text",
+        ),
+        (
+            "google",
+            vec![json!({"candidates": [{"content": {"parts": [{"text": 5}]}, "finishReason": "STOP"}]})],
+            number,
+        ),
+    ];
+    for (name, sent, expected) in cases {
+        let server = Raw::bytes(events(&sent)).await;
+        let (error, pieces) = fails(&*provider(name, &server.url), "hello").await;
+        assert!(error.to_string().contains(expected), "{name}: {sent:?}: {error}");
+        assert!(text(&pieces).is_empty(), "{name}: {pieces:?}");
+    }
+    let whole = json!({"choices": [{"message": {"content": 5}, "finish_reason": "stop"}]}).to_string();
+    let (error, _) = error_of(http("200 OK", "application/json", "", &whole)).await;
+    assert!(error.to_string().contains("JSON of another kind"), "{error}");
+}
+
+#[tokio::test]
+async fn an_answer_that_is_empty_and_says_so_is_one() {
+    let why = json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}});
+    let cases = [
+        ("openai-chat", vec![chunk(&json!({}), Some("stop")), json!("[DONE]")]),
+        ("openai-chat", vec![chunk(&json!({"role": "assistant", "content": ""}), None), json!("[DONE]")]),
+        ("anthropic", vec![why, json!({"type": "message_stop"})]),
+        ("openai-responses", vec![json!({"type": "response.completed", "response": {"output": []}})]),
+        ("google", vec![json!({"candidates": [{"finishReason": "STOP"}]})]),
+    ];
+    for (name, sent) in cases {
+        let server = Raw::bytes(events(&sent)).await;
+        let (stop, pieces) = ask(&*provider(name, &server.url), words("hello")).await;
+        assert_eq!(
+            (stop.expect("an answer"), text(&pieces).as_str()),
+            (Stop::EndTurn, ""),
+            "{name}: {sent:?}"
+        );
+    }
+}
+
+#[tokio::test]
 async fn a_redirect_is_not_followed_with_the_key() {
     let other = Raw::bytes(good()).await;
     let location = format!("location: {}/v1/chat/completions\r\n", other.url);

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Wire, flat, join, text_of};
+use super::{Wire, flat, join, said, text_of};
 use crate::sse::Event;
 use crate::talk::{
     AnswerForm, Call, Delta, Input, Part, Reply, Request, Seal, Stop, Tool, ToolResult, Turn, Usage, UserPart,
@@ -267,6 +267,7 @@ pub(super) fn write_reply(reply: &Reply) -> Value {
 
 pub(super) fn read_reply(body: &Value) -> Result<Reply, String> {
     let choice = body["choices"].get(0).ok_or("there is no choice")?;
+    said(&choice["message"], "content")?;
     let mut parts = read_parts(&choice["message"]);
     parts.extend(thought(&choice["message"]).map(|(name, text)| Part::Seal(seal(name, text))));
     Ok(Reply {
@@ -358,6 +359,7 @@ impl Writer {
 #[derive(Default)]
 pub struct Reader {
     stop: Option<Stop>,
+    pub(super) concluded: bool,
     usage: Usage,
     ended: bool,
     /// The calls so far: the index on the wire and the id.
@@ -388,12 +390,14 @@ impl Reader {
             deltas.push(Delta::Think(text.to_owned()));
         }
         let refused = text_of(delta, "refusal");
-        for text in [text_of(delta, "content"), refused].into_iter().filter(|text| !text.is_empty()) {
+        for text in [said(delta, "content")?, refused].into_iter().filter(|text| !text.is_empty()) {
             deltas.push(Delta::Text(text.to_owned()));
         }
         for call in delta["tool_calls"].as_array().into_iter().flatten() {
             self.call(call, &mut deltas);
         }
+        // Servers that never say why they stopped begin an empty answer like any other.
+        self.concluded |= choice["finish_reason"].is_string() || delta["content"].is_string();
         if !refused.is_empty() {
             self.stop = Some(Stop::Refusal);
         } else if let Some(word) =

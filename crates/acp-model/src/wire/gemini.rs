@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Wire, flat, text_of};
+use super::{Wire, flat, said, text_of};
 use crate::sse::Event;
 use crate::talk::{
     AnswerForm, Call, Delta, Effort, Input, Part, Reply, Request, Seal, Stop, Tool, ToolResult, Turn, Usage,
@@ -107,6 +107,13 @@ fn read_parts(parts: &[Value]) -> Vec<Part> {
         }
     }
     read
+}
+
+/// The parts of an answer.
+fn said_parts(candidate: &Value) -> Result<Vec<Part>, String> {
+    let parts = candidate["content"]["parts"].as_array().map(Vec::as_slice).unwrap_or_default();
+    parts.iter().try_for_each(|part| said(part, "text").map(drop))?;
+    Ok(read_parts(parts))
 }
 
 /// The signature of a part; it belongs to the part before it.
@@ -299,7 +306,7 @@ pub(super) fn write_reply(reply: &Reply) -> Value {
 
 pub(super) fn read_reply(body: &Value) -> Result<Reply, String> {
     let candidate = body["candidates"].get(0).ok_or("there is no candidate")?;
-    let parts = read_parts(candidate["content"]["parts"].as_array().map(Vec::as_slice).unwrap_or_default());
+    let parts = said_parts(candidate)?;
     let called = parts.iter().any(|part| matches!(part, Part::Call(_)));
     Ok(Reply {
         id: text_of(body, "responseId").to_owned(),
@@ -386,9 +393,7 @@ impl Reader {
         }
         let Some(candidate) = frame["candidates"].get(0) else { return Ok(Vec::new()) };
         let mut deltas = Vec::new();
-        for part in
-            read_parts(candidate["content"]["parts"].as_array().map(Vec::as_slice).unwrap_or_default())
-        {
+        for part in said_parts(candidate)? {
             match part {
                 Part::Think(text) if !text.is_empty() => deltas.push(Delta::Think(text)),
                 Part::Text(text) if !text.is_empty() => deltas.push(Delta::Text(text)),
@@ -417,6 +422,10 @@ impl Reader {
             self.stop = Some(read_stop(word, self.calls > 0));
         }
         Ok(deltas)
+    }
+
+    pub(super) fn concluded(&self) -> bool {
+        self.stop.is_some()
     }
 
     pub(super) fn finish(&mut self) -> Vec<Delta> {

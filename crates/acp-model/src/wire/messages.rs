@@ -4,7 +4,7 @@ mod stream;
 
 use serde_json::{Value, json};
 
-use super::{Wire, flat, join, text_of};
+use super::{Wire, flat, join, said, text_of};
 use crate::talk::{
     AnswerForm, Call, Effort, Input, Part, Reply, Request, Seal, Stop, Tool, ToolResult, Turn, Usage,
     UserPart,
@@ -296,9 +296,8 @@ pub(super) fn write_reply(reply: &Reply) -> Value {
 }
 
 pub(super) fn read_reply(body: &Value) -> Result<Reply, String> {
-    if !body["content"].is_array() {
-        return Err("\"content\" is not a list".to_owned());
-    }
+    let blocks = body["content"].as_array().ok_or("\"content\" is not a list")?;
+    blocks.iter().try_for_each(|block| said(block, "text").map(drop))?;
     let mut usage = Usage::default();
     read_usage(&body["usage"], &mut usage);
     Ok(Reply {

@@ -162,6 +162,16 @@ impl StreamReader {
         read.map_err(|reason| WireError { wire, reason })
     }
 
+    /// Whether the vendor said that and how its answer ended, as it does for one that is honestly empty too.
+    pub fn is_concluded(&self) -> bool {
+        match self {
+            Self::Chat(reader) => reader.concluded,
+            Self::Responses(reader) => reader.concluded,
+            Self::Messages(reader) => reader.concluded,
+            Self::Gemini(reader) => reader.concluded(),
+        }
+    }
+
     /// The stream ended: what is still owed, for wires that do not announce their end.
     pub fn finish(&mut self) -> Vec<Delta> {
         match self {
@@ -245,6 +255,14 @@ fn flat(value: &Value) -> String {
 
 fn text_of<'v>(value: &'v Value, name: &str) -> &'v str {
     value.get(name).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The same of what a model says. A number there is no other way to say something: whoever sends it is no vendor.
+fn said<'v>(value: &'v Value, name: &str) -> Result<&'v str, String> {
+    match value.get(name) {
+        Some(Value::Number(_) | Value::Bool(_)) => Err(format!("{name:?} is not a text")),
+        _ => Ok(text_of(value, name)),
+    }
 }
 
 fn join(into: &mut String, more: &str) {

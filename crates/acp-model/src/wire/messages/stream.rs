@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{SIGNATURE, read_stop, read_usage, seal, stop_word, write_usage};
 use crate::sse::Event;
 use crate::talk::{Delta, Request, Stop, Usage};
-use crate::wire::text_of;
+use crate::wire::{said, text_of};
 
 #[derive(Clone, Copy, PartialEq)]
 enum Block {
@@ -119,6 +119,7 @@ fn event(name: &str, fields: Value) -> Event {
 pub struct Reader {
     usage: Usage,
     stop: Stop,
+    pub(in crate::wire) concluded: bool,
     calls: usize,
     call_of_block: std::collections::HashMap<u64, usize>,
     thinking: Option<Value>,
@@ -157,7 +158,7 @@ impl Reader {
             "content_block_delta" => {
                 let delta = &data["delta"];
                 match text_of(delta, "type") {
-                    "text_delta" => return one(Delta::Text(text_of(delta, "text").to_owned())),
+                    "text_delta" => return one(Delta::Text(said(delta, "text")?.to_owned())),
                     "thinking_delta" => {
                         self.grow("thinking", delta);
                         return one(Delta::Think(text_of(delta, "thinking").to_owned()));
@@ -180,6 +181,7 @@ impl Reader {
             }
             "message_delta" => {
                 self.stop = read_stop(text_of(&data["delta"], "stop_reason"));
+                self.concluded |= data["delta"]["stop_reason"].is_string();
                 read_usage(&data["usage"], &mut self.usage);
             }
             "message_stop" => return one(Delta::End { stop: self.stop, usage: self.usage }),

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{base, ended, read_stop, read_usage, seal, write_item};
 use crate::sse::Event;
 use crate::talk::{Call, Delta, Input, Part, Request};
-use crate::wire::text_of;
+use crate::wire::{said, text_of};
 
 /// Writes numbered events: items are opened and closed as the kind of piece changes.
 pub struct Writer {
@@ -220,6 +220,7 @@ impl Writer {
 /// Reads numbered events.
 #[derive(Default)]
 pub struct Reader {
+    pub(in crate::wire) concluded: bool,
     calls: usize,
     call_of_item: std::collections::HashMap<u64, usize>,
 }
@@ -232,20 +233,21 @@ impl Reader {
         let data: Value =
             serde_json::from_str(&event.data).map_err(|error| format!("an event is not JSON: {error}"))?;
         let place = data["output_index"].as_u64().unwrap_or(0);
-        let delta = || text_of(&data, "delta").to_owned();
+        let delta = || said(&data, "delta").map(str::to_owned);
         let deltas = match text_of(&data, "type") {
-            "response.output_text.delta" | "response.refusal.delta" => vec![Delta::Text(delta())],
+            "response.output_text.delta" | "response.refusal.delta" => vec![Delta::Text(delta()?)],
             "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
-                vec![Delta::Think(delta())]
+                vec![Delta::Think(delta()?)]
             }
             "response.output_item.added" => self.begin(place, &data["item"]),
             "response.output_item.done" => seal(&data["item"]).map(Delta::Seal).into_iter().collect(),
             "response.function_call_arguments.delta" | "response.custom_tool_call_input.delta" => {
                 let index = *self.call_of_item.get(&place).ok_or("arguments outside a call")?;
-                vec![Delta::Args { index, text: delta() }]
+                vec![Delta::Args { index, text: delta()? }]
             }
             "response.completed" | "response.incomplete" => {
                 let response = &data["response"];
+                self.concluded = response.is_object();
                 vec![Delta::End {
                     stop: read_stop(response, self.calls > 0),
                     usage: read_usage(&response["usage"]),
