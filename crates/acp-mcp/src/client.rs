@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use acp_link::leash::Leash;
@@ -114,6 +115,8 @@ pub struct Client {
     process: Option<Mutex<Process>>,
     stderr: Option<Tail>,
     pid: Option<u32>,
+    /// Nobody listens at the address of a server that did before.
+    unreachable: AtomicBool,
     options: Options,
 }
 
@@ -174,6 +177,7 @@ impl Client {
             stderr: process.as_ref().map(|process| process.stderr().clone()),
             pid: process.as_ref().and_then(Process::id),
             process: process.map(Mutex::new),
+            unreachable: AtomicBool::new(false),
             server,
             service,
             options,
@@ -224,7 +228,9 @@ impl Client {
 
     /// Whether the server is gone for good: nothing that is asked will be answered.
     pub async fn is_gone(&self) -> bool {
-        self.end_of_process(LOOK).await.is_some() || self.service.is_transport_closed()
+        self.end_of_process(LOOK).await.is_some()
+            || self.service.is_transport_closed()
+            || self.unreachable.load(Ordering::Relaxed)
     }
 
     /// Ends the connection: a program's input is closed, then it is waited for, then its group is killed.
@@ -249,6 +255,9 @@ impl Client {
                 message: error.message.into_owned(),
             }),
             Ok(Err(error)) => {
+                if is_unreachable(&error) {
+                    self.unreachable.store(true, Ordering::Relaxed);
+                }
                 let closed = matches!(error, ServiceError::TransportSend(_) | ServiceError::TransportClosed);
                 let ended = self.end_of_process(if closed { ENDING } else { LOOK }).await;
                 Err(McpError::Gone {
@@ -364,6 +373,13 @@ fn service_words(error: &ServiceError) -> String {
         ServiceError::TransportSend(error) => transport_words(error),
         other => words(other),
     }
+}
+
+/// Whether no connection to an HTTP server came about, so that it has not even heard what was asked.
+fn is_unreachable(error: &ServiceError) -> bool {
+    let ServiceError::TransportSend(error) = error else { return false };
+    let http = error.error.downcast_ref::<StreamableHttpError<reqwest::Error>>();
+    matches!(http, Some(StreamableHttpError::Client(inner)) if inner.is_connect())
 }
 
 fn transport_words(error: &DynamicTransportError) -> String {
