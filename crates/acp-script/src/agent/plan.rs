@@ -56,7 +56,7 @@ impl Agent {
         let plan: Vec<(String, bool)> = match &question {
             _ if !self.config.careful || !self.planning(session) => Vec::new(),
             Some(words) => vec![(format!("Search the code for {words:?}"), false)],
-            None => intents.iter().map(deed).collect(),
+            None => deeds(&intents),
         };
         steps.extend(self.planned(&plan, false));
         match question {
@@ -87,14 +87,18 @@ impl Agent {
             return Vec::new();
         }
         let mut shown = vec![Step::Update(deeds_plan(deeds, end), true)];
-        if self.config.plans_in_words {
-            let lines = deeds.iter().map(|(deed, changes)| {
-                let waits = if *changes { " (not while PLANNING)" } else { "" };
-                format!("- {deed}{waits}\n")
-            });
-            shown.push(self.speak(format!("The plan:\n{}\n", lines.collect::<String>())));
-        }
+        let lines = deeds.iter().map(|(deed, changes)| {
+            let waits = if *changes { " (not while PLANNING)" } else { "" };
+            format!("{deed}{waits}")
+        });
+        shown.extend(self.plan_in_words(lines));
         shown
+    }
+
+    /// A plan as a list, for a client whose form has none.
+    fn plan_in_words(&self, lines: impl Iterator<Item = String>) -> Option<Step> {
+        let list = || lines.map(|line| format!("- {line}\n")).collect::<String>();
+        self.config.plans_in_words.then(|| self.speak(format!("The plan:\n{}\n", list())))
     }
 
     /// Whether the text is one of the slash commands on offer.
@@ -182,7 +186,9 @@ impl Agent {
                 steps.push_back(Step::Begin(Job::run(format!("grep -rnF -- {quoted} ."), None)));
             }
             Intent::Plan { steps: number, topic } => {
-                plan_updates(number.unwrap_or(3).clamp(1, 50), topic.as_deref(), steps);
+                let drafted = drafted(number.unwrap_or(3).clamp(1, 50) as usize, topic.as_deref());
+                plan_updates(&drafted, steps);
+                steps.extend(self.plan_in_words(drafted.into_iter()));
                 steps.push_back(self.speak(match self.config.careful {
                     false => "The plan is made, and every step of it is done.",
                     true => {
@@ -364,9 +370,27 @@ fn code_tool(name: &str, arguments: Value) -> Step {
     Step::Begin(Job::Tool { name: name.to_owned(), arguments })
 }
 
+/// The plan of a prompt's wishes: without what is only said, where anything is done, and none beside one that was asked
+/// for, which it would replace.
+fn deeds(intents: &[Intent]) -> Vec<(String, bool)> {
+    if intents.iter().any(drafts) {
+        return Vec::new();
+    }
+    let done: Vec<_> = intents.iter().filter_map(deed).collect();
+    match done.is_empty() && !intents.is_empty() {
+        true => vec![("Answer".to_owned(), false)],
+        false => done,
+    }
+}
+
+/// Whether a plan is what is asked for.
+fn drafts(intent: &Intent) -> bool {
+    matches!(intent, Intent::Plan { .. }) || matches!(intent, Intent::Slash { name, .. } if name == "plan")
+}
+
 /// What a wish is about, in a plan, and whether it changes anything.
-fn deed(intent: &Intent) -> (String, bool) {
-    match intent {
+fn deed(intent: &Intent) -> Option<(String, bool)> {
+    Some(match intent {
         Intent::Read { path, .. } => (format!("Read {path}"), false),
         Intent::Write { path, .. } => (format!("Write {path}"), true),
         Intent::Edit { path, .. } | Intent::Append { path, .. } => (format!("Edit {path}"), true),
@@ -376,8 +400,8 @@ fn deed(intent: &Intent) -> (String, bool) {
         Intent::Extract(target) => (format!("Take out {target}"), false),
         Intent::Delegate(task) => (format!("Delegate: {task}"), false),
         Intent::Mcp { tool, .. } => (format!("Call the tool {tool}"), true),
-        _ => ("Answer".to_owned(), false),
-    }
+        _ => return None,
+    })
 }
 
 /// A plan of the deeds: at its end, what changes nothing is done, and the rest waits for leave.
@@ -399,21 +423,29 @@ fn think(time: Duration, steps: &mut VecDeque<Step>) {
     steps.push_back(Step::Stream(Stream::words(pieces, 0).every(SLOW)));
 }
 
-fn plan_updates(number: u32, topic: Option<&str>, steps: &mut VecDeque<Step>) {
+/// The steps of a plan that was asked for.
+fn drafted(number: usize, topic: Option<&str>) -> Vec<String> {
     const DEEDS: [&str; 5] =
         ["Look at what is there", "Decide what to change", "Make the change", "Check it", "Tell about it"];
     let about = topic.map(|topic| format!(" ({topic})")).unwrap_or_default();
+    (0..number).map(|at| format!("{}. {}{about}", at + 1, DEEDS[at % DEEDS.len()])).collect()
+}
+
+/// A plan from its beginning to its end.
+fn plan_updates(drafted: &[String], steps: &mut VecDeque<Step>) {
+    let number = drafted.len();
     for done in 0..=number {
-        let entries: Vec<Value> = (0..number)
-            .map(|at| {
+        let entries: Vec<Value> = drafted
+            .iter()
+            .enumerate()
+            .map(|(at, step)| {
                 let status = match at {
                     at if at < done => "completed",
                     at if at == done && done > 0 => "in_progress",
                     _ => "pending",
                 };
-                let priority = ["high", "medium", "low"][(at as usize).min(2)];
-                let deed = DEEDS[at as usize % DEEDS.len()];
-                json!({ "content": format!("{}. {deed}{about}", at + 1), "priority": priority, "status": status })
+                let priority = ["high", "medium", "low"][at.min(2)];
+                json!({ "content": step, "priority": priority, "status": status })
             })
             .collect();
         let update = json!({ "sessionUpdate": "plan", "entries": entries });

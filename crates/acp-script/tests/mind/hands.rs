@@ -3,7 +3,7 @@
 use acp_policy::ToolPatterns;
 use acp_rpc::{Frame, Id, RpcError};
 use acp_script::agent::{AgentConfig, ToolOutput};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::desk::{Desk, config};
 
@@ -214,6 +214,52 @@ fn planning_reads_gives_a_plan_and_changes_nothing() {
     assert_eq!(desk.states("read_file"), ["pending", "in_progress", "completed"]);
     assert_eq!(desk.states("write_file"), ["pending", "failed"]);
     assert_eq!(desk.own.len(), 1);
+}
+
+/// The plans that were shown, each as what its steps are about.
+fn plans(desk: &Desk) -> Vec<Vec<String>> {
+    let plans = desk.updates().into_iter().filter(|update| update["sessionUpdate"] == "plan");
+    let steps = |plan: &Value| {
+        let entries = plan["entries"].as_array().into_iter().flatten();
+        entries.filter_map(|entry| entry["content"].as_str().map(str::to_owned)).collect()
+    };
+    plans.map(steps).collect()
+}
+
+#[test]
+fn a_plan_that_is_asked_for_is_not_replaced_by_one_of_its_own_while_planning() {
+    for wish in ["Draft a plan for the release", "/plan the release"] {
+        let mut desk = Desk::new(config(), &json!({}));
+        desk.ask("session/set_mode", &json!({ "sessionId": desk.session, "modeId": "PLANNING" }));
+        let prompt = desk.prompt(wish);
+        while desk.find(prompt).is_none() {
+            desk.pass(1);
+        }
+        let plans = plans(&desk);
+        assert!(plans.iter().all(|plan| plan.len() == 3), "{wish}: {plans:?}");
+        assert!(!plans.is_empty() && !desk.words().contains("The plan:"), "{wish}: {}", desk.words());
+    }
+}
+
+#[test]
+fn a_plan_that_is_asked_for_is_said_where_none_can_be_shown() {
+    let mut desk = Desk::new(AgentConfig { plans_in_words: true, ..config() }, &json!({}));
+    let prompt = desk.prompt("Make a plan with 2 steps");
+    while desk.find(prompt).is_none() {
+        desk.pass(1);
+    }
+    let words = desk.words();
+    assert!(words.contains("The plan:\n- 1. Look at what is there\n- 2. Decide what to change\n"), "{words}");
+}
+
+#[test]
+fn a_plan_names_what_is_only_said_where_nothing_is_done() {
+    for (wish, plan) in [("Say 'hello'", ["Answer"]), ("Read a.txt. Say 'hello'", ["Read a.txt"])] {
+        let mut desk = Desk::new(config(), &json!({}));
+        desk.ask("session/set_mode", &json!({ "sessionId": desk.session, "modeId": "PLANNING" }));
+        desk.prompt(wish);
+        assert_eq!(plans(&desk)[0], plan, "{wish}");
+    }
 }
 
 #[test]
