@@ -3,7 +3,7 @@
 //! A child works in its parent's folders, mode and rules; its tool calls are shown and asked about in the parent's
 //! session, its words become the result of the parent's tool call. It has no children.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
 use acp_rpc::Id;
@@ -205,6 +205,32 @@ fn marked(update: &Value, call: &str) -> Value {
     let mut marked = update.clone();
     marked["_meta"] = json!({ META: call });
     marked
+}
+
+/// A history as a client saw it: it has a task behind the calls of its child, because these ended before it, but they
+/// name it.
+pub(super) fn as_shown(history: &[Value]) -> Vec<Value> {
+    let task = |entry: &Value| entry["_meta"][META].as_str().map(str::to_owned);
+    let tasks: HashSet<&str> = history
+        .iter()
+        .filter(|entry| task(entry).is_none())
+        .filter_map(|entry| entry["toolCallId"].as_str())
+        .collect();
+    let mut inner: HashMap<String, Vec<&Value>> = HashMap::new();
+    let mut outer = Vec::new();
+    for entry in history {
+        match task(entry).filter(|task| tasks.contains(task.as_str())) {
+            Some(task) => inner.entry(task).or_default().push(entry),
+            None => outer.push(entry),
+        }
+    }
+    let mut shown = Vec::with_capacity(history.len());
+    for entry in outer {
+        shown.push(entry.clone());
+        let its = entry["toolCallId"].as_str().and_then(|call| inner.remove(call));
+        shown.extend(its.into_iter().flatten().cloned());
+    }
+    shown
 }
 
 /// Everything the agent said in a history.

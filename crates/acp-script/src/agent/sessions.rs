@@ -13,7 +13,7 @@ use super::record::Record;
 use super::session::{Ending, Server, ServerState, Session};
 use super::tools::text_content;
 use super::turn::{Cancel, Turn};
-use super::{Agent, invalid_request};
+use super::{Agent, delegate, invalid_request};
 use crate::switch::Switch;
 
 /// A request that waits for the session store.
@@ -116,7 +116,7 @@ impl Agent {
         if !replay && self.wrong(Switch::ResumeForgets) {
             record.word = None;
         }
-        let history = if replay { record.history.clone() } else { Vec::new() };
+        let history = if replay { delegate::as_shown(&record.history) } else { Vec::new() };
         self.shut(id);
         self.open(record, &place);
         for update in &history {

@@ -38,6 +38,31 @@ fn a_task_is_done_by_a_child_whose_work_is_visible_and_whose_words_are_the_resul
 }
 
 #[test]
+fn a_session_that_is_loaded_shows_a_task_before_what_its_child_did() {
+    let mut desk = Desk::new(config(), &json!({}));
+    desk.prompt("Search for 'before'. Delegate the task 'Search for \"within\"'. Search for 'after'.");
+    for at in 0..3 {
+        desk.found(at, "x");
+    }
+    let record = desk.stored.clone().expect("a record");
+    let mut desk = Desk::new(config(), &json!({}));
+    desk.sent.clear();
+    desk.ask("session/load", &json!({ "sessionId": record.id, "cwd": "/work", "mcpServers": [] }));
+    let token = desk.fetches.pop().expect("a fetch");
+    desk.agent.session_fetched(token, &record.id, Some(record.clone()));
+    desk.run();
+    let calls: Vec<&Value> =
+        desk.updates().into_iter().filter(|update| update["toolCallId"].is_string()).collect();
+    let names: Vec<&str> = calls.iter().filter_map(|call| call["name"].as_str()).collect();
+    assert_eq!(names, ["search", "delegate", "search", "search"]);
+    assert_eq!(calls[2]["_meta"]["acp.workbench/delegate"], calls[1]["toolCallId"]);
+    assert_eq!(calls[3]["rawInput"]["query"], "after");
+    let shown =
+        desk.updates().into_iter().filter(|update| update["sessionUpdate"] != "available_commands_update");
+    assert_eq!(shown.count(), record.history.len(), "nothing is lost");
+}
+
+#[test]
 fn three_work_at_once_and_the_next_begins_when_one_is_done() {
     let mut desk = Desk::new(config(), &json!({}));
     let prompt = desk.prompt(&tasks(5));
