@@ -23,6 +23,9 @@ const BURST: usize = 256;
 /// The rest after each frame to a client that takes one read for one message, where it cannot be seen that it read.
 const PACE: Duration = Duration::from_millis(2);
 
+/// How long such a client may take to read one when it has ended its output: it may be waiting for our end.
+const LAST_READ: Duration = Duration::from_secs(2);
+
 /// How long an agent goes on that does not notice the end of its input.
 const UNDYING: Duration = Duration::from_secs(600);
 
@@ -53,6 +56,7 @@ pub(crate) async fn converse(
         began: Instant::now(),
         hub: Hub::new("acp-mock", events).leashed(leash),
         held: VecDeque::new(),
+        unread: false,
         tongue,
         watch,
         kept: 0,
@@ -68,6 +72,8 @@ struct Conversation {
     hub: Hub,
     /// Frames for which the link had no room yet.
     held: VecDeque<Frame>,
+    /// Whether a client that takes one read for one message may not have read the last one yet.
+    unread: bool,
     tongue: Tongue,
     watch: Watch,
     /// How much of the agent's journal is in its file.
@@ -81,6 +87,7 @@ enum Progress {
     Idle,
     More,
     Full,
+    Unread,
     Over(Ending),
 }
 
@@ -94,6 +101,7 @@ impl Conversation {
                 break ending;
             }
             let deadline = self.player.next_deadline().map(|at| self.began + at);
+            let free = matches!(progress, Progress::Idle | Progress::More);
             tokio::select! {
                 biased;
                 arrival = self.link.rx.recv() => match arrival {
@@ -103,11 +111,12 @@ impl Conversation {
                     None => break self.input_ended().await,
                 },
                 Some(event) = heard.recv() => self.mcp(event),
-                () = sleep_until(deadline), if deadline.is_some() && progress != Progress::Full => {
+                () = sleep_until(deadline), if deadline.is_some() && free => {
                     let now = self.now();
                     self.player.tick(now);
                 }
                 _ = self.link.tx.ready(), if progress == Progress::Full => {}
+                _ = self.link.tx.drained(PACE), if progress == Progress::Unread => self.unread = false,
                 () = std::future::ready(()), if progress == Progress::More => tokio::task::yield_now().await,
             }
         };
@@ -148,13 +157,14 @@ impl Conversation {
     async fn act(&mut self) -> Progress {
         for _ in 0..BURST {
             while let Some(frame) = self.held.front() {
+                if self.unread {
+                    return Progress::Unread;
+                }
                 match self.link.tx.try_send(frame.raw()) {
                     Ok(()) => {
                         self.watch.saw("->", frame);
                         self.held.pop_front();
-                        if self.tongue.is_one_by_one() {
-                            let _ = self.link.tx.drained(PACE).await;
-                        }
+                        self.unread = self.tongue.is_one_by_one();
                     }
                     Err(TrySendError::Full) => return Progress::Full,
                     Err(_) => return Progress::Over(Ending::Gone),
@@ -190,6 +200,9 @@ impl Conversation {
                     if self.link.tx.send(frame.raw().clone()).await.is_err() {
                         return Progress::Over(Ending::Gone);
                     }
+                }
+                if std::mem::take(&mut self.unread) {
+                    let _ = self.link.tx.drained(PACE).await;
                 }
                 // One write each, so that pieces arrive as pieces.
                 if self.link.tx.send_raw(bytes).await.is_err() || self.link.tx.flush().await.is_err() {
@@ -247,6 +260,7 @@ impl Conversation {
     async fn input_ended(&mut self) -> Ending {
         let now = self.now();
         let survives = self.player.end(now);
+        let mut patience = Instant::now() + LAST_READ;
         loop {
             match self.act().await {
                 Progress::Idle => break,
@@ -256,6 +270,13 @@ impl Conversation {
                     if self.link.tx.ready().await.is_err() {
                         break;
                     }
+                }
+                Progress::Unread => {
+                    let drained = tokio::time::timeout_at(patience.into(), self.link.tx.drained(PACE)).await;
+                    if drained.is_ok() {
+                        patience = Instant::now() + LAST_READ;
+                    }
+                    self.unread = false;
                 }
             }
         }

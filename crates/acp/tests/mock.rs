@@ -139,6 +139,18 @@ fn a_client_of_another_dialect_is_understood() {
 }
 
 #[test]
+fn a_client_that_gets_frames_one_by_one_may_wait_for_the_end_before_it_reads() {
+    let mut mock = Mock::start(&["--dialect", "probe", "--chunks", "12"]);
+    mock.ask(1, "initialize", json!({ "protocolVersion": "1" }));
+    let session = mock.ask(2, "newSession", json!({})).pop().unwrap()["result"]["sessionId"].clone();
+    let params = json!({ "sessionId": session, "message": "Hello there" });
+    mock.send(&json!({ "jsonrpc": "2.0", "id": 3, "method": "prompt", "params": params }));
+    drop(mock.input.take());
+    assert!(mock.child.wait().unwrap().success());
+    assert_eq!(read_until(&mut mock.output, 3).pop().unwrap()["result"]["sessionId"], session);
+}
+
+#[test]
 fn defects_end_the_process_and_leave_the_stream_as_they_say() {
     let mut mock = Mock::start(&["--defect", "dies-on-bad-json"]);
     writeln!(mock.input.as_mut().unwrap(), "{{oops").unwrap();
