@@ -141,13 +141,22 @@ async fn compacting_shows_what_is_kept() {
     let session = talk.session(&place.work()).await;
     talk.prompt(&session, "Search for 'thyme'").await;
     talk.prompt(&session, "Say 'good morning'").await;
+    let used = |talk: &Talk| {
+        let updates = talk.updates().into_iter().rfind(|update| update["sessionUpdate"] == "usage_update");
+        updates.and_then(|update| update["used"].as_u64()).expect("the usage")
+    };
+    let before = used(&talk);
     talk.prompt(&session, "/compact").await;
+    let words = talk.words();
+    let after = used(&talk);
+    assert!(after < before, "{words}");
+    assert!(words.contains(&format!("about {after} tokens instead of {before}. ")), "{words}");
     let done = talk.updates().into_iter().rfind(|update| update["status"] == "completed").expect("its end");
     let summary = done["summary"][0]["text"].as_str().expect("a summary");
     assert!(summary.starts_with("Person: Search for 'thyme'\nAgent: "), "{summary}");
     assert!(summary.ends_with("Person: Say 'good morning'\nAgent: good morning\n"), "{summary}");
     assert!(talk.words().contains("kept in short now"), "{}", talk.words());
     talk.prompt(&session, "/compact").await;
-    let usage = talk.updates().into_iter().rfind(|update| update["sessionUpdate"] == "usage_update");
-    assert!(usage.is_some_and(|usage| usage["used"].as_u64().is_some_and(|used| used < 200)), "{usage:?}");
+    assert!(talk.words().ends_with("There is nothing new to compact."), "{}", talk.words());
+    assert_eq!(used(&talk), after);
 }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::Agent;
 use super::record::{Digest, Record, refused};
-use super::step::is_notice;
+use super::step::{Step, Stream, Voice, is_notice};
 use super::tools::cut;
 
 /// How much of one message is kept.
@@ -23,11 +23,11 @@ impl Agent {
         let from = before.as_ref().map_or(0, |digest| digest.entries.min(record.history.len()));
         let said = told(record, from);
         let messages = said.iter().filter(|entry| is_message(entry)).count();
-        let (size, digest) = (weight(&said), before.map(|digest| digest.text).unwrap_or_default());
-        let size = size + digest.len();
+        let digest = before.map(|digest| digest.text).unwrap_or_default();
+        let size = tokens(digest.len()) + said.iter().map(|entry| tokens_of(entry)).sum::<u64>();
         let text = newest(digest + &in_short(&said));
-        let kept = text.len();
-        record.used = tokens(kept);
+        let kept = tokens(text.len());
+        record.used = kept;
         record.digest = Some(Digest { entries: record.history.len(), text: text.clone() });
         // What belongs to answers that no model is told any more.
         record.rounds.clear();
@@ -37,14 +37,18 @@ impl Agent {
         }
         let words = match messages {
             0 => "There is nothing new to compact.".to_owned(),
+            _ if kept >= size => format!(
+                "The conversation is kept in short now: your words and my last answers, in about {kept} tokens. There \
+                 was not more to it before."
+            ),
             _ => format!(
-                "The conversation is kept in short now: your words and my last answers, in about {} tokens instead of \
-                 {}. What tools answered is left out; they can be used again.",
-                tokens(kept),
-                tokens(size)
+                "The conversation is kept in short now: your words and my last answers, in about {kept} tokens instead \
+                 of {size}. What tools answered is left out; they can be used again."
             ),
         };
-        self.say(session, words);
+        // What is said about the conversation is no part of it: it would take room of what was just won.
+        let notice = Stream::text(Voice::Notice, words, self.config.chunk_size);
+        self.insert(session, [Step::Stream(notice)]);
     }
 
     fn show_digest(&mut self, session: &str, id: &str, text: &str) {
@@ -82,15 +86,19 @@ fn is_message(entry: &Value) -> bool {
     matches!(entry["sessionUpdate"].as_str(), Some("user_message_chunk" | "agent_message_chunk"))
 }
 
-/// How much of a model's room entries take, in bytes: what was said, and what tools were asked and answered.
-fn weight(entries: &[&Value]) -> usize {
-    let text = |entry: &Value| entry.pointer("/content/text").and_then(Value::as_str).map_or(0, str::len);
-    let call = |entry: &Value| entry["rawInput"].to_string().len() + entry["content"].to_string().len();
-    entries.iter().map(|entry| if entry["toolCallId"].is_string() { call(entry) } else { text(entry) }).sum()
+/// About how much of a model's room an entry takes: what was said, or what a tool was asked and answered.
+pub(super) fn tokens_of(entry: &Value) -> u64 {
+    if is_notice(entry) {
+        return 0;
+    }
+    tokens(match entry["toolCallId"].is_string() {
+        true => entry["rawInput"].to_string().len() + entry["content"].to_string().len(),
+        false => entry.pointer("/content/text").and_then(Value::as_str).map_or(0, str::len),
+    })
 }
 
 fn tokens(bytes: usize) -> u64 {
-    bytes as u64 / 4 + 1
+    bytes.div_ceil(4) as u64
 }
 
 /// The newest lines, as many as there is room for.

@@ -94,6 +94,10 @@ impl Session {
     }
 
     pub(super) fn remember(&mut self, update: Value) {
+        // A model counts its tokens itself.
+        if self.turn.as_ref().is_none_or(|turn| !turn.model) {
+            self.record.used += super::digest::tokens_of(&update);
+        }
         self.record.history.push(update);
     }
 }

@@ -13,7 +13,7 @@ use super::record::Record;
 use super::session::{Ending, Server, ServerState, Session};
 use super::tools::text_content;
 use super::turn::{Cancel, Turn};
-use super::{Agent, delegate, invalid_request};
+use super::{Agent, delegate, digest, invalid_request};
 use crate::switch::Switch;
 
 /// A request that waits for the session store.
@@ -418,6 +418,7 @@ fn recover(record: &mut Record) {
             left["status"] = json!("failed");
             left["content"] = text_content("Interrupted: the agent ended before this was done.");
         }
+        record.used += digest::tokens_of(&left);
         record.history.push(left);
     }
 }

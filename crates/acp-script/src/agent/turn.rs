@@ -360,16 +360,9 @@ impl Agent {
 
     /// Keeps what was said of a message as one entry of the history.
     pub(super) fn keep_said(&mut self, session: &str, stream: &Stream) {
-        let used = stream.said.len() as u64 / 4 + 1;
-        let Some(update) = stream.update() else { return };
-        if let Some(open) = self.sessions.get_mut(session) {
-            // A model counts its tokens itself.
-            if open.turn.as_ref().is_none_or(|turn| !turn.model) {
-                open.record.used += used;
-            }
-            open.remember(update);
+        if let Some(update) = stream.update() {
+            self.keep(session, update);
         }
-        self.checkpoint(session);
     }
 
     fn finish(&mut self, session: &str, outcome: Result<Outcome, RpcError>) {
