@@ -11,7 +11,7 @@ use futures_util::StreamExt as _;
 use tokio::sync::{mpsc, watch};
 
 use super::clock;
-use super::connect::{Access, AccessError, Standing};
+use super::connect::{Access, AccessError, Connection, Standing};
 use super::ledger::json;
 use super::payload::{Answer, Ask, Control, Controlled, Op, State, Status, Task, TaskResult, Waiting};
 use super::reading::Reading;
@@ -79,7 +79,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 impl TaskClient {
     /// Connects.
     pub async fn connect(access: &Access, subjects: Subjects, say: &Say) -> Result<TaskClient, ClientError> {
-        let (client, standing) = access.connect("acp tasks", false, "trying again", say).await?;
+        let connection = access.connect("acp tasks", false, "trying again", say).await?;
+        let Connection { client, standing, .. } = connection;
         let mut context = jetstream::new(client.clone());
         context.set_timeout(PATIENCE);
         Ok(TaskClient { client, context, subjects, standing })

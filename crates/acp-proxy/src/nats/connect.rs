@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use async_nats::{Client, ConnectOptions, Event};
 use tokio::sync::watch;
 
+use super::reach::Reach;
 use crate::talk::{Level, Say, Saying};
 
 /// Where NATS is, and who we are there.
@@ -67,6 +68,13 @@ pub struct Standing {
     pub since: Option<Instant>,
 }
 
+/// A connection, and what is known of it.
+pub(super) struct Connection {
+    pub(super) client: Client,
+    pub(super) standing: watch::Receiver<Standing>,
+    pub(super) reach: Arc<Reach>,
+}
+
 /// How long the first connection may take where there must be one.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The longest pause between two attempts.
@@ -75,22 +83,33 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(4);
 impl Access {
     /// Connects, or keeps trying in the background if `patient`. `say` is told when the connection comes and goes;
     /// `meanwhile` is what becomes of things until it is back.
-    pub async fn connect(
+    pub(super) async fn connect(
         &self,
         name: &str,
         patient: bool,
         meanwhile: &'static str,
         say: &Say,
-    ) -> Result<(Client, watch::Receiver<Standing>), AccessError> {
+    ) -> Result<Connection, AccessError> {
         let (tell, standing) = watch::channel(Standing::default());
-        let options = self.options(name, meanwhile, say, Arc::new(tell)).await?;
+        let reach = Arc::new(Reach::new(shown(&self.url), say.clone()));
+        let options = self.options(name).await?;
+        let trying = reach.clone();
+        let options = options.reconnect_to_server_callback(move |servers, _| {
+            trying.tries(&servers);
+            std::future::ready(None)
+        });
+        let (say, told) = (say.clone(), reach.clone());
+        let options = options.event_callback(move |event| {
+            heard(&event, &tell, &told, &say, meanwhile);
+            std::future::ready(())
+        });
         let options = if patient { options.retry_on_initial_connect() } else { options };
         let bare = shown(&self.url);
         let servers: Vec<&str> = bare.split(',').collect();
         let url = || shown(&self.url);
         let connecting = tokio::time::timeout(PATIENCE, options.connect(servers));
         match connecting.await {
-            Ok(Ok(client)) => Ok((client, standing)),
+            Ok(Ok(client)) => Ok(Connection { client, standing, reach }),
             Ok(Err(error)) => Err(AccessError::Connect { url: url(), error }),
             Err(_) => {
                 let error =
@@ -115,13 +134,7 @@ impl Access {
         }
     }
 
-    async fn options(
-        &self,
-        name: &str,
-        meanwhile: &'static str,
-        say: &Say,
-        tell: Arc<watch::Sender<Standing>>,
-    ) -> Result<ConnectOptions, AccessError> {
+    async fn options(&self, name: &str) -> Result<ConnectOptions, AccessError> {
         let mut options = ConnectOptions::new()
             .name(name)
             .ping_interval(Duration::from_secs(10))
@@ -152,11 +165,7 @@ impl Access {
             readable("the certificate's key", key)?;
             options = options.add_client_certificate(certificate.clone(), key.clone());
         }
-        let (say, url) = (say.clone(), shown(&self.url));
-        Ok(options.event_callback(move |event| {
-            heard(&event, &tell, &say, &url, meanwhile);
-            std::future::ready(())
-        }))
+        Ok(options)
     }
 }
 
@@ -194,7 +203,7 @@ fn readable(what: &'static str, path: &PathBuf) -> Result<(), AccessError> {
     }
 }
 
-fn heard(event: &Event, tell: &watch::Sender<Standing>, say: &Say, url: &str, meanwhile: &str) {
+fn heard(event: &Event, tell: &watch::Sender<Standing>, reach: &Reach, say: &Say, meanwhile: &str) {
     let change = |up| {
         tell.send_if_modified(|standing| {
             let changed = standing.up != up;
@@ -207,8 +216,9 @@ fn heard(event: &Event, tell: &watch::Sender<Standing>, say: &Say, url: &str, me
     };
     match event {
         Event::Connected => {
+            reach.reached();
             if change(true) {
-                say(&Saying::plain(Level::Info, &format!("connected to NATS at {url}")));
+                say(&Saying::plain(Level::Info, &format!("connected to NATS at {}", reach.url())));
             }
         }
         Event::Disconnected | Event::Closed => {
@@ -217,9 +227,7 @@ fn heard(event: &Event, tell: &watch::Sender<Standing>, say: &Say, url: &str, me
             }
         }
         Event::ServerError(error) => say(&Saying::plain(Level::Error, &format!("NATS says: {error}"))),
-        Event::ClientError(error) => {
-            say(&Saying::plain(Level::Warn, &format!("cannot reach NATS at {url}: {error}")));
-        }
+        Event::ClientError(error) => reach.failed(error),
         Event::LameDuckMode | Event::Draining | Event::SlowConsumer(_) => {}
     }
 }

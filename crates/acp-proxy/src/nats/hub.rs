@@ -9,17 +9,19 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_nats::Client;
+use async_nats::connection::State;
 use async_nats::jetstream::Context;
 use async_nats::jetstream::context::ContextBuilder;
 use async_nats::jetstream::stream::{LastRawMessageErrorKind, RawMessageErrorKind};
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use super::clock::Epochs;
-use super::connect::{Access, AccessError, Standing};
+use super::connect::{Access, AccessError, Connection, Standing};
 use super::ledger::Claim;
 use super::owners::Owners;
 use super::private;
 use super::publisher::{Item, Publisher, What};
+use super::reach::Reach;
 use super::room::Trouble;
 use super::spool::leftovers;
 use super::streams::{StreamError, Streams};
@@ -125,6 +127,9 @@ pub(super) struct Shared {
     pub(super) counts: Counts,
     say: Say,
     said: Mutex<Once>,
+    reach: Arc<Reach>,
+    /// Why the streams cannot be used.
+    unready: Mutex<Option<String>>,
     /// Ready to publish: connected, streams there, nothing left of a crash.
     pub(super) open: watch::Receiver<Standing>,
     live: Option<mpsc::Sender<(String, bytes::Bytes)>>,
@@ -192,7 +197,7 @@ impl Nats {
             say(&Saying::plain(Level::Error, &words));
         }
         let proxy = super::trace::random_id();
-        let (client, raw) = settings
+        let Connection { client, standing: raw, reach } = settings
             .access
             .connect(&format!("acp proxy {}", settings.agent), true, "events are spooled", &say)
             .await?;
@@ -217,6 +222,8 @@ impl Nats {
             counts: Counts::default(),
             say,
             said: Mutex::default(),
+            reach,
+            unready: Mutex::default(),
             open,
             live,
             missing: Notify::new(),
@@ -261,6 +268,22 @@ impl Nats {
             dead: read(&counts.dead),
             unanswered: read(&counts.unanswered),
         }
+    }
+
+    /// Why nothing is stored now, if so.
+    #[must_use]
+    pub fn not_ready(&self) -> Option<String> {
+        if self.report().ready {
+            return None;
+        }
+        let unready = self.shared.unready.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let connected = self.shared.client.connection_state() == State::Connected;
+        let why = match (self.shared.reach.cause(), unready) {
+            (Some(why), _) if !connected => format!("cannot be reached: {why}"),
+            (_, Some(why)) if connected => format!("is not ready: {why}"),
+            _ => "cannot be reached, or is not ready".to_owned(),
+        };
+        Some(format!("NATS {why}; events are spooled"))
     }
 
     /// Why no tasks are taken though NATS is there, if so.
@@ -387,6 +410,11 @@ impl Shared {
             drop(said);
             self.say(level, words);
         }
+    }
+
+    /// Whether the streams can be used: why not.
+    fn streams_are(&self, unready: Option<String>) {
+        *self.unready.lock().unwrap_or_else(PoisonError::into_inner) = unready;
     }
 
     pub(super) fn spool_failed(&self, why: &str) {

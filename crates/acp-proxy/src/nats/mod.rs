@@ -18,6 +18,7 @@ mod owners;
 pub mod payload;
 mod private;
 mod publisher;
+mod reach;
 mod reading;
 mod room;
 mod seat;

@@ -32,6 +32,42 @@ async fn refused(access: &Access) -> String {
     connect(access).await.err().expect("not let in")
 }
 
+/// Why a proxy says that it reaches nothing with this access.
+async fn unreached(access: &Access) -> String {
+    let (world, spool) = (Arc::new(World::default()), tempfile::tempdir().expect("a folder"));
+    let site = Site::with(&access.url, &world, spool.path(), |plan| plan.nats.access = access.clone()).await;
+    site.wait_for_words("cannot reach NATS").await;
+    let why = site.nats.not_ready().expect("not ready");
+    let cause =
+        why.strip_prefix("NATS cannot be reached: ").and_then(|why| why.strip_suffix("; events are spooled"));
+    let cause = cause.unwrap_or_else(|| panic!("{why}")).to_owned();
+    assert!(site.said().contains(&cause), "{}", site.said());
+    cause
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn why_a_proxy_reaches_nothing_is_told_until_it_does() {
+    if server::left_out() {
+        return;
+    }
+    let mut server = Server::start();
+    let plain = unreached(&Access { tls: true, ..at(&server) }).await;
+    assert!(plain.contains("does this server speak TLS?"), "{plain}");
+    // No name has such a part, whoever is asked for it.
+    let nowhere = format!("nats://{}.example:4222", "a".repeat(70));
+    let nowhere = unreached(&Access { url: nowhere, ..Access::default() }).await;
+    assert!(nowhere.contains("DNS"), "{nowhere}");
+    server.kill();
+    let (world, spool) = (Arc::new(World::default()), tempfile::tempdir().expect("a folder"));
+    let site = Site::start(&server, &world, spool.path()).await;
+    site.wait_for_words("Connection refused").await;
+    assert!(site.nats.not_ready().expect("not ready").contains("Connection refused"));
+    server.restart();
+    within(site.nats.ready()).await;
+    assert_eq!(site.nats.not_ready(), None);
+    site.stop().await;
+}
+
 fn at(server: &Server) -> Access {
     Access { url: server.url(), ..Access::default() }
 }
@@ -205,6 +241,7 @@ async fn over_tls_with_who_is_trusted_and_with_a_certificate_of_our_own() {
     works(&trusting).await;
     let why = refused(&Access { ca: None, ..trusting.clone() }).await;
     assert!(why.contains("certificate"), "{why}");
+    assert!(unreached(&Access { ca: None, ..trusting.clone() }).await.contains("invalid peer certificate"));
     let why = refused(&Access { ca: Some("/no/ca.pem".into()), ..trusting }).await;
     assert!(why.contains("/no/ca.pem"), "{why}");
     // Both do.

@@ -35,6 +35,7 @@ pub(super) async fn open_up(
         if standing.up {
             match streams::ensure(&shared.context, shared.subjects, replicas).await {
                 Ok(streams) => {
+                    shared.streams_are(None);
                     let _ = shared.streams.set(streams);
                     let _ = tell_ready.send(standing);
                     if !recovered {
@@ -49,6 +50,7 @@ pub(super) async fn open_up(
                 Err(error) if error.is_passing() => {
                     // Nothing can be stored: that is as good as no connection.
                     change(&tell, Standing { up: false, ..standing });
+                    shared.streams_are(Some(error.to_string()));
                     shared.say_once(Level::Warn, &format!("{error}; trying again"));
                     tokio::time::sleep(PAUSE).await;
                     continue;

@@ -222,8 +222,7 @@ impl NatsArgs {
         let nats = Nats::start(settings, say.clone()).await?;
         count(&proxy.metrics, &nats);
         let watched = nats.clone();
-        let why = "NATS cannot be reached, or is not ready; events are spooled";
-        health.watch("nats", Arc::new(move || (!watched.report().ready).then(|| why.to_owned())));
+        health.watch("nats", Arc::new(move || watched.not_ready()));
         let watched = nats.clone();
         health.watch("agent", Arc::new(move || watched.trouble().agent));
         let watched = nats.clone();
