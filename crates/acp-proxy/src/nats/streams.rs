@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use async_nats::jetstream::consumer::{AckPolicy, Consumer, pull};
 use async_nats::jetstream::context::{
-    ConsumerInfoErrorKind, CreateStreamError, GetStreamError, GetStreamErrorKind,
+    ConsumerInfoErrorKind, CreateStreamError, CreateStreamErrorKind, GetStreamError, GetStreamErrorKind,
 };
 use async_nats::jetstream::stream::{Config, DiscardPolicy, RetentionPolicy, StorageType, Stream};
 use async_nats::jetstream::{Context, ErrorCode};
@@ -65,6 +65,18 @@ pub enum StreamError {
         /// Why not.
         error: CreateStreamError,
     },
+    /// Another stream has its subjects.
+    #[error(
+        "cannot create the stream {name} for {subjects}: the stream {other} has some of these subjects; give it others or delete it, or use another NATS account"
+    )]
+    Overlap {
+        /// Which.
+        name: String,
+        /// For what.
+        subjects: String,
+        /// Whose they are.
+        other: String,
+    },
     /// It cannot be looked at.
     #[error("cannot look at the stream {name}: {error} (does the server have JetStream? nats-server -js)")]
     Look {
@@ -102,10 +114,12 @@ impl StreamError {
     #[must_use]
     pub fn is_passing(&self) -> bool {
         match self {
-            StreamError::Conflict { .. } | StreamError::Consumed { .. } => false,
+            StreamError::Conflict { .. } | StreamError::Overlap { .. } | StreamError::Consumed { .. } => {
+                false
+            }
             StreamError::Create { error, .. } => !matches!(
                 error.kind(),
-                async_nats::jetstream::context::CreateStreamErrorKind::JetStream(ref error)
+                CreateStreamErrorKind::JetStream(ref error)
                     if error.code() == 400
             ),
             StreamError::Look { .. } | StreamError::Consumer { .. } => true,
@@ -184,14 +198,32 @@ async fn one(context: &Context, config: Config) -> Result<Stream, StreamError> {
 }
 
 async fn create(context: &Context, config: Config) -> Result<Stream, StreamError> {
-    let (name, subjects) = (config.name.clone(), config.subjects.join(", "));
+    let (name, wanted) = (config.name.clone(), config.subjects.clone());
+    let subjects = wanted.join(", ");
     match context.create_stream(config).await {
         Ok(created) => context
             .get_stream(&created.cached_info().config.name)
             .await
             .map_err(|error| StreamError::Look { name, error }),
-        Err(error) => Err(StreamError::Create { name, subjects, error }),
+        Err(error) => Err(match has_subjects(context, &error, &wanted).await {
+            Some(other) => StreamError::Overlap { name, subjects, other },
+            None => StreamError::Create { name, subjects, error },
+        }),
     }
+}
+
+/// The stream that has some of our subjects, where that is why ours was not made.
+async fn has_subjects(context: &Context, error: &CreateStreamError, wanted: &[String]) -> Option<String> {
+    let CreateStreamErrorKind::JetStream(error) = error.kind() else { return None };
+    if error.error_code() != ErrorCode::STREAM_SUBJECT_OVERLAP {
+        return None;
+    }
+    for subject in wanted {
+        if let Ok(name) = context.stream_by_subject(subject).await {
+            return Some(name);
+        }
+    }
+    None
 }
 
 /// What we cannot work with. How many copies there are, and how much may be kept, is up to who runs the server.

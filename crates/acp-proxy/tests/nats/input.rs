@@ -379,14 +379,14 @@ async fn a_stream_with_other_settings_is_refused_by_name_and_left_alone() {
     context.delete_stream("ACP_EVENTS").await.expect("deleted");
     let theirs = stream::Config {
         name: "MINE".to_owned(),
-        subjects: vec!["acp.v1.session.>".to_owned()],
+        subjects: vec!["acp.v1.>".to_owned()],
         ..stream::Config::default()
     };
     context.create_stream(theirs).await.expect("created");
     let other = tempfile::tempdir().expect("a folder");
     let site = Site::start(&server, &world, other.path()).await;
     let why = within(site.nats.fatal()).await;
-    assert!(why.contains("ACP_EVENTS") && why.contains("overlap"), "{why}");
+    assert!(why.contains("ACP_EVENTS") && why.contains("the stream MINE has some of these"), "{why}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
