@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -81,6 +81,9 @@ pub(super) struct Workshop {
     ack_wait: Mutex<Duration>,
     /// Tasks that are being looked after here; each resolves when that is over.
     running: Mutex<HashMap<String, watch::Receiver<()>>>,
+    /// Of those, turns that run, and turns that have ended and are not answered yet.
+    turns: AtomicUsize,
+    unanswered: AtomicUsize,
     /// What is being done, whoever took it from the queue.
     jobs: Mutex<JoinSet<()>>,
     /// No task is taken any more.
@@ -116,6 +119,8 @@ impl Nats {
             work,
             seats: Mutex::default(),
             running: Mutex::default(),
+            turns: AtomicUsize::new(0),
+            unanswered: AtomicUsize::new(0),
             jobs: Mutex::default(),
             stopping: AtomicBool::new(false),
             freed: Notify::new(),
@@ -362,7 +367,11 @@ impl Workshop {
         self.shared().say_task(&format!("begins in session {:?}", seat.session), claim, None);
         let trace = claim.trace.as_deref().map(Arc::from);
         let end = self.nats.expect(&seat.session, &task.id, trace);
-        if let Some(why) = seat.prompt(task, claim.trace.as_deref()).await {
+        let turn = Counted::among(&self.turns);
+        let lost = seat.prompt(task, claim.trace.as_deref()).await;
+        drop(turn);
+        let _unanswered = Counted::among(&self.unanswered);
+        if let Some(why) = lost {
             // The relay ends with its agent, and tells that the turn is over, if it ever saw it begin.
             self.vacate(seat);
             seat.leave(false).await;
@@ -432,9 +441,26 @@ impl Workshop {
             seat.cancel().await;
         }
         if tokio::time::timeout(self.work.grace, all()).await.is_err() {
+            self.tell_left();
             drop(std::mem::take(&mut *self.jobs()));
-            self.shared()
-                .say(Level::Warn, "some tasks did not end in time; they will be answered as interrupted");
+        }
+    }
+
+    /// Says what becomes of the tasks that are left when we stop.
+    fn tell_left(&self) {
+        let [turns, unanswered] = [&self.turns, &self.unanswered].map(|count| count.load(Ordering::Acquire));
+        let others = self.jobs().len().saturating_sub(turns + unanswered);
+        for (count, words) in [
+            (turns, "did not end in time, and will be answered as interrupted"),
+            (
+                unanswered,
+                "have ended, and will be answered when NATS is back and this proxy is started again",
+            ),
+            (others, "were not begun, and are delivered again"),
+        ] {
+            if count > 0 {
+                self.shared().say(Level::Warn, &format!("tasks that {words}: {count}"));
+            }
         }
     }
 
@@ -456,6 +482,22 @@ impl Workshop {
                 seat.leave(true).await;
             }
         }
+    }
+}
+
+/// Counts as one of something, until dropped.
+struct Counted<'a>(&'a AtomicUsize);
+
+impl Counted<'_> {
+    fn among(count: &AtomicUsize) -> Counted<'_> {
+        count.fetch_add(1, Ordering::AcqRel);
+        Counted(count)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
     }
 }
 

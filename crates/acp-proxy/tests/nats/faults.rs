@@ -349,3 +349,32 @@ async fn a_stream_that_is_deleted_is_made_again() {
     assert!(site.nats.report().ready);
     stage.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_task_that_ended_while_nats_was_gone_is_not_said_to_be_interrupted_when_we_stop() {
+    let Some(stage) = Stage::with(|plan| plan.work.grace = Duration::from_secs(3)).await else { return };
+    let Stage { mut server, world, spool, site, client } = stage;
+    submit(&client, &task("late", "wait")).await;
+    session_of(&client, "late").await;
+    until(|| world.chunks.load(Ordering::Acquire) > 0, || "the turn does not begin".to_owned()).await;
+    server.kill();
+    world.go.notify_one();
+    let spooled = || {
+        let files = std::fs::read_dir(spool.path()).expect("a folder").flatten();
+        files.filter_map(|file| std::fs::read_to_string(file.path()).ok()).collect::<String>()
+    };
+    until(|| spooled().contains("turn_end"), || format!("the turn does not end:\n{}", spooled())).await;
+    site.stop.send(true).expect("it works");
+    let Site { nats, proxy, said, working, .. } = site;
+    within(working).await.expect("it stops");
+    let said = said.lock().expect("whole").join("\n");
+    assert!(said.contains("tasks that have ended, and will be answered when NATS is back"), "{said}");
+    assert!(!said.contains("interrupted"), "{said}");
+    // As it was said.
+    server.restart();
+    nats.flush(PATIENCE).await;
+    drop((nats, proxy));
+    let site = Site::start(&server, &world, spool.path()).await;
+    assert_eq!(result(&client, "late").await.stop_reason, "end_turn");
+    site.stop().await;
+}
