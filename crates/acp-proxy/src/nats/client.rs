@@ -16,7 +16,7 @@ use super::ledger::json;
 use super::payload::{Answer, Ask, Control, Controlled, Op, State, Status, Task, TaskResult, Waiting};
 use super::reading::Reading;
 use super::streams::Names;
-use super::subject::{Subjects, token};
+use super::subject::{Style, Subjects, token};
 use super::trace::TRACEPARENT;
 use crate::event::{Event, EventError, VERSION};
 use crate::talk::Say;
@@ -41,6 +41,9 @@ pub enum ClientError {
         "there is no stream for {0}: no proxy has worked on this NATS yet (start `acp proxy --nats …` first)"
     )]
     NoStream(String),
+    /// There is one, for proxies that were started otherwise.
+    #[error("there is no stream for {0}: the proxies of this NATS use --subject-style {1}")]
+    OtherStyle(String, Style),
     /// The task was submitted before.
     #[error("task {0:?} was submitted before; choose another id")]
     Known(String),
@@ -105,7 +108,7 @@ impl TaskClient {
             Ok(ack) if ack.duplicate => Err(ClientError::Known(task.id.clone())),
             Ok(_) => Ok(()),
             Err(error) if error.kind() == PublishErrorKind::StreamNotFound => {
-                Err(ClientError::NoStream(subject))
+                Err(self.no_stream(subject).await)
             }
             Err(error) => Err(wrong(what, &error)),
         }
@@ -137,7 +140,19 @@ impl TaskClient {
     }
 
     async fn stream(&self, name: &str) -> Result<Stream, ClientError> {
-        self.context.get_stream(name).await.map_err(|_| ClientError::NoStream(name.to_owned()))
+        match self.context.get_stream(name).await {
+            Ok(stream) => Ok(stream),
+            Err(_) => Err(self.no_stream(name.to_owned()).await),
+        }
+    }
+
+    /// Why there is no stream: there may be one of the other style.
+    async fn no_stream(&self, wanted: String) -> ClientError {
+        let other = self.subjects.style.other();
+        match self.context.get_stream(Names::of(other).tasks).await {
+            Ok(_) => ClientError::OtherStyle(wanted, other),
+            Err(_) => ClientError::NoStream(wanted),
+        }
     }
 
     /// Follows a task from its beginning: where it stands, each time that changes, until its result.

@@ -45,6 +45,15 @@ pub enum Style {
 }
 
 impl Style {
+    /// The one that is not this one.
+    #[must_use]
+    pub const fn other(self) -> Style {
+        match self {
+            Style::Acp => Style::Tasks,
+            Style::Tasks => Style::Acp,
+        }
+    }
+
     /// The name on the command line.
     #[must_use]
     pub const fn as_str(self) -> &'static str {

@@ -314,5 +314,13 @@ async fn the_other_subject_style_works_the_same() {
     let state = within(states.next()).await.expect("a state");
     assert!(String::from_utf8_lossy(&state.payload).contains(r#""state":"begun""#));
     assert_eq!(result(&client, "t1").await.stop_reason, "end_turn");
+    // Who uses the other style is told so.
+    let stranger = client_at(&server.url(), Subjects::default()).await;
+    for error in [
+        stranger.submit("counter", &task("t2", "count 1"), None).await.expect_err("no stream"),
+        stranger.status("t1").await.expect_err("no stream"),
+    ] {
+        assert!(error.to_string().contains("use --subject-style tasks"), "{error}");
+    }
     site.stop().await;
 }

@@ -301,6 +301,9 @@ fn trouble(error: ClientError) -> Trouble {
             Trouble::usage(error)
         }
         ClientError::NotServed(_) | ClientError::Refused(_) => Trouble::failed(error),
-        ClientError::Access(_) | ClientError::NoStream(_) | ClientError::Nats { .. } => Trouble::fault(error),
+        ClientError::Access(_)
+        | ClientError::NoStream(_)
+        | ClientError::OtherStyle(..)
+        | ClientError::Nats { .. } => Trouble::fault(error),
     }
 }
