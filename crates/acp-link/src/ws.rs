@@ -1,16 +1,19 @@
 //! Links over WebSocket, one text message per frame.
 //!
 //! A binary message arrives as `Line::NotUtf8`, whatever is in it: ACP has none, and the judge shall see that. A
-//! message over the limit arrives as `Line::Oversized` and ends the connection, because a WebSocket cannot skip it.
+//! message over the limit arrives as `Line::Oversized` and ends what is received, because a WebSocket cannot skip it. What
+//! is sent then still arrives, before a close that says why.
 //! A WebSocket cannot be half closed: after [`Sender::close`](crate::Sender::close) the other side answers with what
 //! it had already sent and its own close. Pings are answered while somebody receives.
+
+mod unread;
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -41,7 +44,7 @@ pub const PATH: &str = "/acp";
 /// How long the opening handshake, and the answer to our close, may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-type Socket = WebSocketStream<TcpStream>;
+type Socket = WebSocketStream<unread::Socket>;
 
 /// The connection could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -102,6 +105,7 @@ pub async fn connect_as(url: &str, wire: &Wire, token: Option<&str>) -> Result<L
     let tcp = |error| ConnectError::Tcp { url: url.to_owned(), error };
     let socket = TcpStream::connect(address).await.map_err(tcp)?;
     let socket = crate::tcp::opened(socket).map_err(tcp)?;
+    let socket = unread::Socket::new(socket);
     let handshake = client_async_with_config(request, socket, Some(config(wire)));
     let why = match timeout(PATIENCE, handshake).await {
         Ok(Ok((socket, _response))) => return Ok(link(socket, wire)),
@@ -194,6 +198,7 @@ async fn open(socket: TcpStream, config: WebSocketConfig, door: &Door) -> Option
         visitor = door.open(request)?;
         Ok(response)
     };
+    let socket = unread::Socket::new(socket);
     let handshake = accept_hdr_async_with_config(socket, admit, Some(config));
     let socket = timeout(PATIENCE, handshake).await.ok()?.ok()?;
     Some((socket, visitor))
@@ -205,17 +210,28 @@ fn config(wire: &Wire) -> WebSocketConfig {
 
 fn link(socket: Socket, wire: &Wire) -> Link {
     let outbox = wire.outbox(Framing::Messages);
+    let below = socket.get_ref().clone();
     let (sink, stream) = socket.split();
-    tokio::spawn(write_all(sink, outbox.clone(), wire.flush_each));
-    let messages = Messages { stream: Some(stream), outbox: outbox.clone(), end: None, closed: None };
+    let parting = Parting::default();
+    tokio::spawn(write_all(sink, outbox.clone(), wire.flush_each, parting.clone()));
+    let stream = Some((stream, below));
+    let messages = Messages { stream, outbox: outbox.clone(), end: None, closed: None, parting };
     Link { tx: Sender::new(outbox), rx: Receiver::new(Source::Messages(Box::new(messages))) }
 }
 
-async fn write_all(mut sink: SplitSink<Socket, Message>, outbox: Arc<Outbox>, flush_each: bool) {
+/// What our close says, if it has a reason.
+type Parting = Arc<OnceLock<CloseFrame>>;
+
+async fn write_all(
+    mut sink: SplitSink<Socket, Message>,
+    outbox: Arc<Outbox>,
+    flush_each: bool,
+    parting: Parting,
+) {
     let mut batch = Batch::default();
     let outcome = loop {
         if poll_fn(|cx| outbox.poll_take(cx, &mut batch)).await.is_none() {
-            break sink.close().await;
+            break close(&mut sink, parting.get().cloned()).await;
         }
         if let Err(error) = write_batch(&mut sink, &mut batch, flush_each).await {
             break Err(error);
@@ -226,6 +242,13 @@ async fn write_all(mut sink: SplitSink<Socket, Message>, outbox: Arc<Outbox>, fl
         Err(Error::ConnectionClosed | Error::AlreadyClosed) => outbox.end(CLOSED_BY_THEM),
         Err(error) => outbox.end(&format!("writing failed: {error}")),
     }
+}
+
+async fn close(sink: &mut SplitSink<Socket, Message>, parting: Option<CloseFrame>) -> Result<(), Error> {
+    if parting.is_some() {
+        sink.send(Message::Close(parting)).await?;
+    }
+    sink.close().await
 }
 
 const CLOSED_BY_THEM: &str = "the other side closed the connection";
@@ -253,12 +276,13 @@ async fn write_batch(
 
 /// Messages as lines, and the end of the connection as an end.
 struct Messages {
-    /// Gone after the end: the socket is closed when neither half holds it.
-    stream: Option<SplitStream<Socket>>,
+    /// With the socket below it. Gone after the end: the socket is closed when neither half holds it.
+    stream: Option<(SplitStream<Socket>, unread::Socket)>,
     outbox: Arc<Outbox>,
     end: Option<End>,
     /// What the other side's close said.
     closed: Option<Option<CloseFrame>>,
+    parting: Parting,
 }
 
 impl Stream for Messages {
@@ -269,7 +293,7 @@ impl Stream for Messages {
             if let Some(end) = &self.end {
                 return Poll::Ready(Some(Err(end.clone())));
             }
-            let Some(stream) = &mut self.stream else { return Poll::Ready(None) };
+            let Some((stream, _)) = &mut self.stream else { return Poll::Ready(None) };
             let polled = stream.poll_next_unpin(cx);
             if polled.is_pending() && self.closed.is_some() {
                 // Our answer is out. A client could wait for the server to close the socket; it need not.
@@ -284,7 +308,7 @@ impl Stream for Messages {
                 Some(Ok(Message::Close(frame))) => self.closed = Some(frame),
                 Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => {}
                 Some(Err(Error::Capacity(CapacityError::MessageTooLong { size, max_size }))) => {
-                    self.ended(End::Broken(format!("a message is longer than {max_size} bytes").into()));
+                    self.give_up(&format!("a message is longer than {max_size} bytes"));
                     return Poll::Ready(Some(Ok(Line::Oversized { len: size as u64, head: Bytes::new() })));
                 }
                 Some(Err(Error::ConnectionClosed | Error::AlreadyClosed)) | None => {
@@ -302,6 +326,15 @@ impl Messages {
         self.outbox.end(CLOSED_BY_THEM);
         self.end = Some(end);
         self.stream = None;
+    }
+
+    /// Nothing more can be read. The other side can still be told.
+    fn give_up(&mut self, why: &str) {
+        let _ = self.parting.set(CloseFrame { code: CloseCode::Size, reason: why.to_owned().into() });
+        self.end = Some(End::Broken(why.into()));
+        if let Some((_, below)) = self.stream.take() {
+            tokio::spawn(below.drop_the_rest(self.outbox.clone()));
+        }
     }
 }
 
@@ -324,7 +357,7 @@ impl Drop for Messages {
     /// Reads on for a moment, unseen: a socket that is closed with unread bytes in it resets the connection, and the
     /// other side could lose what we sent last.
     fn drop(&mut self) {
-        let Some(mut stream) = self.stream.take() else { return };
+        let Some((mut stream, _)) = self.stream.take() else { return };
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             let outbox = self.outbox.clone();
             runtime.spawn(async move {

@@ -174,6 +174,27 @@ async fn what_a_web_socket_must_not_carry_is_named() {
 }
 
 #[tokio::test]
+async fn a_peer_that_sends_too_much_reads_why_after_it_has_sent_it_all() {
+    let wire = Wire { line_limit: 1000, ..Wire::default() };
+    let mut listener = ws::listen("127.0.0.1:0", &wire).await.unwrap();
+    let url = format!("ws://{}/acp", listener.local_addr().unwrap());
+    let (stranger, accepted) = tokio::join!(tokio_tungstenite::connect_async(&url), listener.accept());
+    let (mut stranger, mut server) = (stranger.unwrap().0, accepted.unwrap().0);
+    let hearing = tokio::spawn(async move {
+        let line = server.rx.recv().await.unwrap().line;
+        assert!(matches!(line, Line::Oversized { .. }), "{line:?}");
+        server.tx.send("that is too long").await.unwrap();
+        server.tx.finish().await.unwrap();
+    });
+    // More than fits between the two: it reads nothing before this is done.
+    stranger.send(Message::text("x".repeat(64 * 1024 * 1024))).await.unwrap();
+    assert_eq!(stranger.next().await.unwrap().unwrap(), Message::text("that is too long"));
+    let why = CloseFrame { code: CloseCode::Size, reason: "a message is longer than 1000 bytes".into() };
+    assert_eq!(stranger.next().await.unwrap().unwrap(), Message::Close(Some(why)));
+    hearing.await.unwrap();
+}
+
+#[tokio::test]
 async fn a_close_with_a_reason_says_it() {
     let mut listener = ws::listen("127.0.0.1:0", &Wire::default()).await.unwrap();
     let url = format!("ws://{}/acp", listener.local_addr().unwrap());

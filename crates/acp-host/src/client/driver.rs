@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use acp_link::child::{Child, Exit};
 use acp_link::{Arrival, Link, Receiver, Sender, TrySendError};
-use acp_rpc::{Direction, Frame, Id, Peer, Received, View};
+use acp_rpc::{Direction, Frame, Id, Peer, Received, Reply, RpcError, View};
 use agent_client_protocol_schema::v1::SessionUpdate;
 use bytes::Bytes;
 use futures_util::FutureExt;
@@ -91,6 +91,8 @@ pub(super) struct Driver {
     answers: JoinSet<Answer>,
     observer: RawObserver,
     gone: Option<(Gone, LastWords)>,
+    /// What the last frame complained of, if it was an error that answers nothing.
+    complaint: Option<String>,
 }
 
 struct Waiter {
@@ -124,6 +126,7 @@ impl Driver {
             answers: JoinSet::new(),
             observer,
             gone: None,
+            complaint: None,
         }
     }
 
@@ -240,6 +243,7 @@ impl Driver {
         if self.observer.receiver_count() > 0 {
             self.observe(Direction::AgentToClient, frame.clone());
         }
+        self.complaint = complaint(&frame);
         let received = self.peer.receive(self.began.elapsed(), frame);
         self.sort(received);
     }
@@ -346,10 +350,18 @@ impl Driver {
         };
         let how = match (exit, self.rx.end()) {
             (Some(exit), _) => Gone::Exited(exit),
-            (None, Some(end)) => Gone::Disconnected(end.to_string()),
-            (None, None) => Gone::Disconnected("the connection ended".to_owned()),
+            (None, Some(end)) => Gone::Disconnected(self.with_complaint(&end.to_string())),
+            (None, None) => Gone::Disconnected(self.with_complaint("the connection ended")),
         };
         self.end(&how);
+    }
+
+    /// The end of a connection, and what was said last if that explains it.
+    fn with_complaint(&self, end: &str) -> String {
+        match &self.complaint {
+            Some(said) => format!("{end} (its last words: {said})"),
+            None => end.to_owned(),
+        }
     }
 
     async fn unwritable(&mut self, closed: acp_link::Closed) {
@@ -412,4 +424,14 @@ async fn sleep_to(deadline: Option<Instant>) {
 /// Keeps the type of the observers in one place.
 pub(super) fn observers() -> RawObserver {
     broadcast::channel(1024).0
+}
+
+/// What an error says that answers no request.
+fn complaint(frame: &Frame) -> Option<String> {
+    match frame.view() {
+        View::Response { id: Id::Null, reply: Reply::Error(error) } => {
+            RpcError::parse(error).ok().map(|error| error.message)
+        }
+        _ => None,
+    }
 }

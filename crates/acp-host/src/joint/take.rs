@@ -189,15 +189,18 @@ impl Joint {
             _ => None,
         });
         let error = RpcError::new(RpcError::INVALID_REQUEST, reason.clone());
+        // What is open includes what was asked just now.
+        let rest = side == Side::Agent || asked.is_none();
         match (side, asked) {
             (Side::Client, id) => {
                 let answer = Frame::failure(&id.unwrap_or(Id::Null), &error);
+                self.say(Side::Client, &answer, &reason);
                 self.queue(Side::Client).line(answer.raw());
             }
             (Side::Agent, Some(id)) => self.queue(Side::Agent).line(Frame::failure(&id, &error).raw()),
             (Side::Agent, None) => {}
         }
-        if side == Side::Agent {
+        if rest {
             self.answer_open(&reason);
         }
         self.ending = Some(Ended::Refused { side, reason });

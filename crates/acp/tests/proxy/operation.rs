@@ -225,6 +225,13 @@ fn a_token_is_demanded_at_every_door_that_others_can_reach() {
             let said = String::from_utf8_lossy(&refused.stderr);
             assert!(!refused.status.success() && said.contains("token"), "{transport} {bad:?}: {said}");
         }
+        if transport == "tcp" {
+            let mut stream = proxy.connect();
+            writeln!(stream, r#"{{"jsonrpc":"2.0","id":1,"method":"initialize","params":{{}}}}"#)
+                .expect("sent");
+            let answer: Value = serde_json::from_str(&rest(&stream)).expect("JSON");
+            assert_eq!(answer["error"]["code"], -32600, "no login of the agent helps: {answer}");
+        }
         assert!(!proxy.said().contains("s3cret"));
     }
 }
@@ -278,6 +285,26 @@ fn a_line_longer_than_allowed_ends_the_conversation_with_the_reason() {
     assert!(why.contains("bytes is too long"), "{answer}");
     assert_eq!(talker.line(), None);
     place.wait_for_processes(0);
+}
+
+#[test]
+fn a_line_that_is_too_long_is_told_to_the_client_and_kept_over_every_transport() {
+    for transport in ["tcp", "ws"] {
+        let place = Place::new();
+        let mock = place.mock("--dialect v1");
+        let proxy = Proxy::listen(&place, transport, &["--command", &mock, "--max-line", "64KiB"]);
+        let address = format!("{transport}://{}", proxy.address);
+        let prompted =
+            place.acp(&["prompt", &"x".repeat(70_000), "--connect", &address]).output().expect("acp runs");
+        let said = String::from_utf8_lossy(&prompted.stderr).into_owned();
+        assert!(!prompted.status.success(), "{transport}: {said}");
+        assert!(said.contains("bytes is too long to be passed on"), "{transport}: {said}");
+        proxy.wait_for_words("the client was refused: a line of ");
+        assert_eq!(proxy.stop().0, Some(0), "{transport}");
+        let (found, _) = acp_proxy::journal::conversations(&place.journal(), None).expect("a journal");
+        let outcome = found[0].closed.as_ref().map(|closed| closed.outcome.as_str()).unwrap_or_default();
+        assert!(outcome.contains("the client was refused: a line of "), "{transport}: {outcome}");
+    }
 }
 
 #[test]
