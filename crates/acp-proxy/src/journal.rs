@@ -11,6 +11,7 @@ mod files;
 mod read;
 mod record;
 mod recover;
+mod trouble;
 mod write;
 
 use std::path::PathBuf;
@@ -22,7 +23,8 @@ pub use read::{
 };
 pub use record::{Closed, Decided, End, Gap, Lines, Opened, Record, What};
 pub use recover::{Recovered, recover};
-pub use write::{Journal, JournalError, Keeper};
+pub use trouble::JournalError;
+pub use write::{Journal, Keeper};
 
 /// When what was written is forced to the disk. Against the end of this process nothing of it is needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

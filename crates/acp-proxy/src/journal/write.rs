@@ -11,25 +11,13 @@ use std::time::{Duration, Instant, SystemTime};
 
 use super::files::{self, DONE, OPEN};
 use super::record::{self, Closed, Decided, End, Gap, Lines, MAGIC, Opened, Record, What};
-use super::{OnFailure, Settings, Sync};
+use super::{JournalError, OnFailure, Settings, Sync};
 use crate::metrics::{Metrics, Value};
 use crate::talk::{Level, Say, Saying};
 use acp_rpc::Direction;
 
 /// After a failure, writing is tried again so much later.
 const AGAIN: Duration = Duration::from_millis(500);
-
-/// The journal cannot be written.
-#[derive(Clone, Debug, thiserror::Error)]
-#[error(
-    "the journal cannot be written ({place}): {reason}; make room, or start with --journal-full continue or --no-journal"
-)]
-pub struct JournalError {
-    /// The file.
-    pub place: String,
-    /// What the system said.
-    pub reason: String,
-}
 
 /// A journal that is being written. Clones share it; the last one that goes finishes the segment.
 #[derive(Clone)]
@@ -83,10 +71,7 @@ impl Journal {
     /// mended first, and old ones are removed.
     pub fn create(settings: Settings, metrics: &Metrics, say: Say) -> Result<Journal, JournalError> {
         let folder = settings.folder.clone();
-        let fail = |error: io::Error| JournalError {
-            place: folder.display().to_string(),
-            reason: error.to_string(),
-        };
+        let fail = |error: io::Error| JournalError::at_start(&folder, &error);
         // What was said is its owner's business.
         let mut builder = DirBuilder::new();
         builder.recursive(true).mode(0o700).create(&settings.folder).map_err(fail)?;
@@ -319,8 +304,7 @@ impl Inner {
                 Ok(())
             }
             Err(error) => {
-                let error =
-                    JournalError { place: state.path.display().to_string(), reason: error.to_string() };
+                let error = JournalError::later(&state.path, &error, self.settings.on_failure);
                 self.counts.failures.up();
                 self.counts.healthy.set(0);
                 if state.failure.is_none() {
@@ -465,7 +449,8 @@ impl Inner {
                     format!("; {records} records ({bytes} bytes of lines) were passed on and are not in it")
                 }
             };
-            JournalError { place: state.path.display().to_string(), reason: format!("{error}{gap}") }
+            let reason = format!("{error}{gap}");
+            JournalError { reason, ..JournalError::later(&state.path, &error, self.settings.on_failure) }
         })
     }
 
