@@ -45,12 +45,48 @@ pub(crate) fn as_left(ended: Ended) -> Ended {
     }
 }
 
+/// How a process of an agent ended, and the end of what it wrote to standard error.
+pub(crate) struct Gone {
+    pub(crate) exit: Exit,
+    stderr: String,
+}
+
+impl Gone {
+    /// For a log, where it is one line whatever it is made of.
+    pub(crate) fn describe(&self) -> String {
+        let exit = &self.exit;
+        let lines: Vec<String> = self.stderr.lines().map(plain).filter(|line| !line.is_empty()).collect();
+        if lines.is_empty() {
+            return format!("the agent ended: {exit}");
+        }
+        let mut last = lines[lines.len().saturating_sub(LAST_LINES)..].join(" | ");
+        if let Some((at, _)) = last.char_indices().rev().nth(LAST_CHARS) {
+            last.replace_range(..at, "…");
+        }
+        format!("the agent ended: {exit}; its last words on standard error: {last}")
+    }
+}
+
+/// How many lines of an agent's standard error are told …
+const LAST_LINES: usize = 5;
+/// … and how many characters.
+const LAST_CHARS: usize = 1000;
+
+/// A line without what moves the cursor or changes colours.
+fn plain(line: &str) -> String {
+    let shown: String = line.chars().map(|char| if char.is_control() { '\u{fffd}' } else { char }).collect();
+    shown.trim().to_owned()
+}
+
 /// Ends the agent. Nobody reads it any more.
-pub(crate) async fn end_agent(agent: Link, child: Option<Child>, grace: Duration) -> Option<Exit> {
+pub(crate) async fn end_agent(agent: Link, child: Option<Child>, grace: Duration) -> Option<Gone> {
     let Link { tx, rx } = agent;
     drop(rx);
     match child {
-        Some(mut child) => Some(child.shutdown(grace).await),
+        Some(mut child) => {
+            let exit = child.shutdown(grace).await;
+            Some(Gone { exit, stderr: child.stderr_tail() })
+        }
         None => {
             let _ = timeout(LAST_WORDS, tx.finish()).await;
             None

@@ -324,8 +324,7 @@ impl Proxy {
         }
         self.remember(&mut joint);
         let (client, agent) = joint.into_links();
-        let unasked = child.as_ref().and_then(Child::try_wait);
-        let (exit, ()) = tokio::join!(end_agent(agent, child, self.settings.grace), async {
+        let (gone, ()) = tokio::join!(end_agent(agent, child, self.settings.grace), async {
             match &ended {
                 Some(Ended::ClientGone) => drop(client),
                 _ => farewell(client, stop).await,
@@ -337,9 +336,9 @@ impl Proxy {
             Some(Ended::Refused { side, reason }) => {
                 Outcome::Refused(format!("the {side} was refused: {reason}"))
             }
-            Some(Ended::AgentGone) => match unasked.or(exit) {
-                Some(exit) if exit.stage > Stage::Unasked && exit.success() => Outcome::Left,
-                Some(exit) => Outcome::AgentFailed(format!("the agent ended: {exit}")),
+            Some(Ended::AgentGone) => match gone {
+                Some(gone) if gone.exit.stage > Stage::Unasked && gone.exit.success() => Outcome::Left,
+                Some(gone) => Outcome::AgentFailed(gone.describe()),
                 None => Outcome::AgentFailed("the agent closed the connection".to_owned()),
             },
             Some(Ended::ClientDone | Ended::ClientGone | Ended::Closed(_)) => Outcome::Left,

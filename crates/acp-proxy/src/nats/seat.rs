@@ -55,6 +55,18 @@ pub(super) enum Refusal {
     Full,
 }
 
+impl Refusal {
+    /// The same, and where an agent went away by itself, in the words of who saw it go: to its client it only refused.
+    fn told_by(self, outcome: Option<Outcome>) -> Refusal {
+        let Some(Outcome::AgentFailed(why)) = outcome else { return self };
+        match self {
+            Refusal::NoAgent(_) => Refusal::NoAgent(why),
+            Refusal::Shut(_) => Refusal::Shut(why),
+            other => other,
+        }
+    }
+}
+
 /// A new seat, and what must be looked after for it.
 pub(super) struct Opened {
     pub(super) seat: Arc<Seat>,
@@ -88,10 +100,7 @@ pub(super) async fn open(
             };
             Ok(Opened { seat: Arc::new(seat), events, questions })
         }
-        Err(refusal) => {
-            came.go().await;
-            Err(refusal)
-        }
+        Err(refusal) => Err(refusal.told_by(came.go().await)),
     }
 }
 
@@ -110,11 +119,14 @@ pub(super) async fn probe(
         Ok(())
     };
     let tried = tried.await;
-    came.go().await;
+    let outcome = came.go().await;
     match tried {
         // Somebody has taken the place for it: whether it can be opened is seen by the next task.
         Err(ClientError::Refused { error, .. }) if is_full(&error) => Ok(()),
-        tried => tried.map_err(|error: ClientError| error.to_string()),
+        tried => tried.map_err(|error: ClientError| match outcome {
+            Some(Outcome::AgentFailed(why)) => why,
+            _ => error.to_string(),
+        }),
     }
 }
 
@@ -144,11 +156,12 @@ impl Came {
         Came { client, events, questions, reasons, relay }
     }
 
-    async fn go(self) {
+    /// How the conversation ended, if that is known.
+    async fn go(self) -> Option<Outcome> {
         self.client.close(Duration::ZERO).await;
         // The relay ends when nobody is at its other end.
         drop((self.client, self.events));
-        let _ = self.relay.await;
+        self.relay.await.ok()
     }
 }
 

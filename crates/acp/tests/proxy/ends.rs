@@ -196,6 +196,21 @@ fn a_client_is_told_when_its_agent_is_gone() {
 }
 
 #[test]
+fn what_an_agent_said_before_it_died_is_in_the_log_and_cannot_steer_a_terminal() {
+    let place = Place::new();
+    let agent = place.shell("printf 'first\\n\\n\\033[31mno key\\n' >&2; read line; exit 3\n");
+    let proxy = Proxy::tcp(&place, &["--command", &agent]);
+    let mut stream = proxy.connect();
+    writeln!(stream, r#"{{"jsonrpc":"2.0","id":1,"method":"initialize","params":{{"protocolVersion":1}}}}"#)
+        .expect("a connection");
+    let told = rest(&stream);
+    assert!(!told.contains("no key"), "that is the operator's: {told}");
+    let words =
+        "the agent ended: exit code 3; its last words on standard error: first | \u{fffd}[31mno key\n";
+    proxy.wait_for_words(words);
+}
+
+#[test]
 fn an_agent_that_cannot_start_is_an_answer() {
     let place = Place::new();
     let proxy = Proxy::tcp(&place, &["--command", "no-such-agent --acp"]);
