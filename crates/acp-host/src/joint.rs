@@ -82,8 +82,8 @@ pub enum Ended {
     /// Who hears the conversation cannot go on, and says why. The client's open requests have been answered with that;
     /// the links are still open.
     Stopped(String),
-    /// It was closed by [`Joint::close`], and this is why. The client's open requests have been answered with that; its
-    /// link is still open.
+    /// It was closed by [`Joint::close`], and this is why. The client has been told, and its open requests have been
+    /// answered with that; its link is still open.
     Closed(String),
     /// One side said something that the other can never understand. It and the client's open requests have been
     /// answered with the reason; the links are still open.
@@ -327,12 +327,18 @@ impl Joint {
         }
     }
 
-    fn open_answers(&mut self, why: &str) -> Vec<Frame> {
+    /// The error for what is not done any more, in the client's own code. To most clients -32000 is no such thing: they
+    /// would log in.
+    fn unavailable(&mut self, why: &str) -> RpcError {
         let code = match self.bridge.at(Side::Client).dialect() {
             Dialect::Go => GO_CLOSED,
             _ => RpcError::INTERNAL_ERROR,
         };
-        let error = RpcError::new(code, why);
+        RpcError::new(code, why)
+    }
+
+    fn open_answers(&mut self, why: &str) -> Vec<Frame> {
+        let error = self.unavailable(why);
         self.ledger.take().iter().map(|id| Frame::failure(id, &error)).collect()
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use acp_dialect::{Bridge, Dialect, Options, Side};
 use acp_host::{Ended, Joint, Watch, translated};
 use acp_link::{Link, memory};
-use acp_rpc::Frame;
+use acp_rpc::{Frame, Id, RpcError};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
@@ -85,12 +85,29 @@ async fn a_line_that_is_too_long_ends_the_conversation_with_a_reason() {
         Joint::new(client, agent, Bridge::new(Dialect::V1, Dialect::V1, Options::default()), Watch::nobody());
     let (read, write) = tokio::io::split(near);
     let mut ours = acp_link::stream::link(read, write, &acp_link::Wire::default());
+    ours.tx.send(r#"{"jsonrpc":"2.0","id":7,"method":"a"}"#).await.expect("a reader");
     ours.tx.send("x".repeat(200)).await.expect("a reader");
     let Ended::Refused { side, reason } = joint.run().await else { panic!("it goes on") };
     assert_eq!(side, Side::Client);
     assert!(reason.contains("200 bytes"), "{reason}");
-    let told = Frame::from(ours.rx.recv().await.expect("a word of farewell").line);
-    assert!(told.error().is_some_and(|error| error.contains("200 bytes")), "{told}");
+    for id in [Id::Null, Id::Int(7)] {
+        let told = Frame::from(ours.rx.recv().await.expect("a word of farewell").line);
+        assert!(told.error().is_some_and(|error| error.contains("200 bytes")), "{told}");
+        assert_eq!(told.id(), Some(&id), "{told}");
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_waits_for_nothing_is_told_why_its_conversation_is_closed() {
+    for (client, code) in [(Dialect::V1, -32603), (Dialect::Delta, -32603), (Dialect::Go, -32000)] {
+        let (mut ours, mut joint, _theirs) = joined(client, Dialect::V1);
+        joint.close("it is late");
+        assert_eq!(joint.run().await, Ended::Closed("it is late".to_owned()));
+        let told = Frame::from(ours.rx.recv().await.expect("a word of farewell").line);
+        assert_eq!(told.id(), Some(&Id::Null), "{told}");
+        let error = RpcError::parse(told.error().expect("an error")).expect("a whole one");
+        assert_eq!((error.code, error.message.as_str()), (code, "it is late"));
+    }
 }
 
 #[tokio::test]

@@ -53,6 +53,8 @@ pub(crate) async fn by_token(client: &mut Link, token: &str) -> Result<(), Strin
         }
     };
     let _ = timeout(ASKING, asks).await;
-    let _ = client.tx.try_send(Frame::failure(&id, &RpcError::new(-32000, words.clone())).raw());
+    // Not -32000: to a client that is a login which the agent offers, and none of them helps here.
+    let error = RpcError::new(RpcError::INVALID_REQUEST, words.clone());
+    let _ = client.tx.try_send(Frame::failure(&id, &error).raw());
     Err(format!("a client was refused: {words}"))
 }

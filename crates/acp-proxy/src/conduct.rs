@@ -192,7 +192,10 @@ impl Conduct {
         let outcome = match outcome {
             Outcome::Left => "the client left",
             Outcome::Stopped => "the proxy was told to stop",
-            Outcome::AgentFailed(why) | Outcome::Refused(why) | Outcome::Fault(why) => why,
+            Outcome::AgentFailed(why)
+            | Outcome::Refused(why)
+            | Outcome::Fault(why)
+            | Outcome::Closed(why) => why,
         };
         let closed =
             Closed { conversation: keeper.conversation(), t: keeper.now(), outcome: outcome.to_owned() };

@@ -301,7 +301,7 @@ impl Desk {
             self.talk.tell(Level::Warn, self.number, &format!("refused {method}: {words}"), &[]);
             let error = RpcError {
                 data: Some(serde_json::json!({ FULL: most })),
-                ..RpcError::new(-32000, words.clone())
+                ..RpcError::internal(words.clone())
             };
             let answer = Frame::failure(&id, &error);
             return self.decided("c2a", method, &id, "refuse", &words, frame, answer);

@@ -46,6 +46,8 @@ pub enum Outcome {
     Refused(String),
     /// We were told to stop.
     Stopped,
+    /// We were told to end this one conversation: why.
+    Closed(String),
     /// We cannot go on: why.
     Fault(String),
 }
@@ -174,6 +176,7 @@ impl Proxy {
             }
             Outcome::Refused(why) => self.talk.tell(Level::Warn, number, why, &[]),
             Outcome::Fault(why) => self.talk.tell(Level::Error, number, why, &[]),
+            Outcome::Closed(why) => self.talk.tell(Level::Info, number, why, &[]),
             Outcome::Left | Outcome::Stopped => {}
         }
         outcome
@@ -341,7 +344,8 @@ impl Proxy {
                 Some(gone) => Outcome::AgentFailed(gone.describe()),
                 None => Outcome::AgentFailed("the agent closed the connection".to_owned()),
             },
-            Some(Ended::ClientDone | Ended::ClientGone | Ended::Closed(_)) => Outcome::Left,
+            Some(Ended::Closed(why)) => Outcome::Closed(why),
+            Some(Ended::ClientDone | Ended::ClientGone) => Outcome::Left,
         }
     }
 

@@ -4,14 +4,11 @@ use std::collections::BTreeSet;
 use std::time::Instant;
 
 use acp_dialect::{Dialect, Side, Way};
-use acp_rpc::{Frame, RpcError, View};
+use acp_rpc::{Frame, Id, View};
 use bytes::Bytes;
 use serde_json::json;
 
 use super::{Ended, Joint};
-
-/// The code for what is not done any more.
-const UNAVAILABLE: i64 = -32000;
 
 impl Joint {
     /// From now on, what would begin new work is answered with an error that says `why`. Everything else goes on.
@@ -50,9 +47,13 @@ impl Joint {
         true
     }
 
-    /// Ends the conversation: the client's open requests are answered with errors that say `why`.
+    /// Ends the conversation: the client's open requests are answered with errors that say `why`, and so is a client
+    /// told that has none.
     pub fn close(&mut self, why: &str) {
         self.answer_open(why);
+        let farewell = Frame::failure(&Id::Null, &self.unavailable(why));
+        self.say(Side::Client, &farewell, why);
+        self.queue(Side::Client).line(farewell.raw());
         self.ending = Some(Ended::Closed(why.to_owned()));
     }
 
@@ -69,8 +70,7 @@ impl Joint {
                 _ => None,
             };
             if let Some(id) = refused {
-                let error = RpcError::new(UNAVAILABLE, why.clone());
-                let refusal = Frame::failure(&id, &error);
+                let refusal = Frame::failure(&id, &self.unavailable(&why));
                 self.say(Side::Client, &refusal, &why);
                 self.queue(Side::Client).line(refusal.raw());
                 continue;

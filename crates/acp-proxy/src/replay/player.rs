@@ -113,7 +113,7 @@ impl Player {
                 had => format!("the recording has {had} answers to {method}, and none is left for this one"),
             };
             self.notes.push(words.clone());
-            let code = if had == 0 { RpcError::METHOD_NOT_FOUND } else { -32000 };
+            let code = if had == 0 { RpcError::METHOD_NOT_FOUND } else { RpcError::INTERNAL_ERROR };
             return self.out.push_back(Frame::failure(id, &RpcError::new(code, words)));
         };
         self.used[found] = true;

@@ -234,7 +234,8 @@ async fn a_client_is_told_that_its_session_was_closed_and_no_task_takes_it_away_
     client.control(&session, Op::Close).await.expect("closed");
     within(turn.end()).await.expect("ended");
     let Visitor { relay, .. } = visitor;
-    assert_eq!(within(relay).await.expect("it ends"), Outcome::Left);
+    let why = "the session was closed by control";
+    assert_eq!(within(relay).await.expect("it ends"), Outcome::Closed(why.to_owned()));
     let mut events = client.events(&session, None).await.expect("a stream");
     let reason = loop {
         let (_, event) = within(events.recv()).await.expect("more").expect("an event");
@@ -242,7 +243,7 @@ async fn a_client_is_told_that_its_session_was_closed_and_no_task_takes_it_away_
             break closed.reason;
         }
     };
-    assert_eq!(reason, "the session was closed by control");
+    assert_eq!(reason, why);
     assert_eq!((world.prompts(), site.nats.report().fenced), (1, 0));
     stage.stop().await;
 }

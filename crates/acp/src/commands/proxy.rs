@@ -150,7 +150,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let outcome = runtime.block_on(serve(args, target, settings));
     runtime.shutdown_timeout(Duration::from_secs(1));
     Ok(ExitCode::from(match outcome? {
-        Outcome::Left | Outcome::Stopped => exit::OK,
+        Outcome::Left | Outcome::Stopped | Outcome::Closed(_) => exit::OK,
         Outcome::Refused(_) => exit::FAILED,
         Outcome::AgentFailed(_) | Outcome::Fault(_) => exit::FAULT,
     }))
