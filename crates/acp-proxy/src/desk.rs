@@ -1,6 +1,7 @@
 //! The desk between a client and its agent: permission by policy, what new sessions get, how many there may be.
 
 mod counts;
+mod opening;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -218,7 +219,7 @@ impl Desk {
         match frame.view() {
             View::Request {
                 id, method: NEW | "session/load" | "session/resume" | "session/fork", ..
-            } => self.opening(id.clone(), &frame),
+            } => self.opening(id, &frame),
             View::Request { id, method: "session/prompt", .. } => self.prompt(id.clone(), &frame),
             View::Request { id, method: "session/close" | "session/delete", .. } => {
                 if let Some(session) = session_of(&frame) {
@@ -285,52 +286,6 @@ impl Desk {
             }
             Pending::Closing(_) => {}
         }
-    }
-
-    fn opening(&mut self, id: Id, frame: &Frame) -> Handling {
-        let Some(mut splice) = Splice::of(frame) else { return Handling::Pass };
-        let session = splice.string("sessionId");
-        let known = session.as_ref().is_some_and(|session| self.sessions.contains_key(session));
-        if !known && !self.office.enter() {
-            let most = self.office.duties.max_sessions.unwrap_or_default();
-            let words = format!(
-                "this proxy serves at most {most} sessions at once (--max-sessions); close one, or try again later"
-            );
-            let method = frame.method().unwrap_or(NEW);
-            self.office.count(&counts::REFUSED, "");
-            self.talk.tell(Level::Warn, self.number, &format!("refused {method}: {words}"), &[]);
-            let error = RpcError {
-                data: Some(serde_json::json!({ FULL: most })),
-                ..RpcError::internal(words.clone())
-            };
-            let answer = Frame::failure(&id, &error);
-            return self.decided("c2a", method, &id, "refuse", &words, frame, answer);
-        }
-        let duties = &self.office.duties;
-        if let Some(cwd) = &duties.cwd {
-            splice.set("cwd", &serde_json::Value::from(cwd.as_str()).to_string());
-        }
-        let servers = splice.get("mcpServers").unwrap_or_default();
-        let named = |name: &str| {
-            let list: Vec<serde_json::Value> = serde_json::from_str(servers).unwrap_or_default();
-            list.iter().any(|server| server["name"] == name)
-        };
-        let new: Vec<String> = duties
-            .mcp_servers
-            .iter()
-            .filter(|(name, _)| !named(name))
-            .map(|(_, json)| json.clone())
-            .collect();
-        if !new.is_empty() {
-            splice.append("mcpServers", &new);
-        }
-        let trace = self.traced(&mut splice);
-        let cwd = duties.cwd.clone().or_else(|| splice.string("cwd"));
-        if known {
-            return instead(splice);
-        }
-        self.expect(id, Pending::Opening { cwd, session, trace });
-        instead(splice)
     }
 
     fn prompt(&mut self, id: Id, frame: &Frame) -> Handling {
@@ -451,24 +406,38 @@ impl Desk {
         request: &Frame,
         answer: Frame,
     ) -> Handling {
-        if let Some(minutes) = &self.minutes {
-            let decided = Decided {
-                conversation: 0,
-                t: 0,
-                dir: dir.to_owned(),
-                method: method.to_owned(),
-                id: id.to_string(),
-                verdict: verdict.to_owned(),
-                reason: reason.to_owned(),
-                request: request.text().unwrap_or_default().to_owned(),
-                answer: answer.text().unwrap_or_default().to_owned(),
-                behind: 0,
-            };
-            if let Err(error) = minutes.decided(self.passed, decided) {
-                return Handling::Stop(error.to_string());
-            }
+        match self.keep(dir, method, id, verdict, reason, request, &answer) {
+            Ok(()) => Handling::Back(answer.raw().clone()),
+            Err(why) => Handling::Stop(why),
         }
-        Handling::Back(answer.raw().clone())
+    }
+
+    /// Keeps a decision in the journal: why that cannot be done.
+    #[expect(clippy::too_many_arguments, reason = "what a decision consists of")]
+    fn keep(
+        &self,
+        dir: &str,
+        method: &str,
+        id: &Id,
+        verdict: &str,
+        reason: &str,
+        request: &Frame,
+        answer: &Frame,
+    ) -> Result<(), String> {
+        let Some(minutes) = &self.minutes else { return Ok(()) };
+        let decided = Decided {
+            conversation: 0,
+            t: 0,
+            dir: dir.to_owned(),
+            method: method.to_owned(),
+            id: id.to_string(),
+            verdict: verdict.to_owned(),
+            reason: reason.to_owned(),
+            request: request.text().unwrap_or_default().to_owned(),
+            answer: answer.text().unwrap_or_default().to_owned(),
+            behind: 0,
+        };
+        minutes.decided(self.passed, decided).map_err(|error| error.to_string())
     }
 }
 

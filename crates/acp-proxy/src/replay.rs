@@ -26,8 +26,16 @@ pub struct Said {
     pub dir: Direction,
     /// What.
     pub frame: Frame,
-    /// The proxy said it, not the peer: why.
+    /// The proxy said it, not the peer: why. What the peer said may stand before it, changed here.
     pub by_proxy: Option<Decided>,
+}
+
+impl Said {
+    /// Whether it is what the agent was told in place of what the client said, which is there too.
+    #[must_use]
+    pub fn is_change(&self) -> bool {
+        self.by_proxy.as_ref().is_some_and(Decided::is_change)
+    }
 }
 
 /// A conversation that was recorded.
@@ -191,6 +199,8 @@ impl Recording {
         let mut last = Duration::ZERO;
         for (index, said) in self.said.iter().enumerate() {
             match &said.by_proxy {
+                // Told as the client said it: what the proxy adds may be no one's business but the agent's.
+                Some(decided) if decided.is_change() => {}
                 Some(decided) if decided.request.is_empty() => {
                     narrator.hear(said.dir, &said.frame, &mut told);
                 }
@@ -213,7 +223,7 @@ impl Recording {
     fn narrate(&self) -> Vec<crate::narrate::Told> {
         let mut narrator = Narrator::default();
         let mut told = Vec::new();
-        for said in &self.said {
+        for said in self.said.iter().filter(|said| !said.is_change()) {
             narrator.hear(said.dir, &said.frame, &mut told);
         }
         told
@@ -299,6 +309,10 @@ fn in_order(said: &mut [Said]) {
 fn push_decision(said: &mut Vec<Said>, decided: &Decided) {
     let dir: Direction = decided.dir.parse().unwrap_or(Direction::AgentToClient);
     let t = Duration::from_micros(decided.t);
+    if decided.is_change() {
+        let frame = Frame::parse(decided.answer.clone());
+        return said.push(Said { t, dir, frame, by_proxy: Some(decided.clone()) });
+    }
     let (request, answer) = (decided.request.clone(), decided.answer.clone());
     let pair = [(dir, request), (dir.flip(), answer)];
     for (dir, text) in pair.into_iter().filter(|(_, text)| !text.is_empty()) {

@@ -119,12 +119,23 @@ pub struct Decided {
     /// The request, as it came. Empty for what the proxy says on its own account: an error for a request that nobody will
     /// answer any more, which is among the lines, or a cancel.
     pub request: String,
-    /// The frame that was sent instead of passing the request on.
+    /// The frame that was sent instead of passing the request on; for [`Decided::CHANGED`], what was passed on.
     pub answer: String,
     /// It is behind so many lines of the agent that come after it in the journal: what the agent had said before it asked
     /// was still on its way to the client.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub behind: u64,
+}
+
+impl Decided {
+    /// The verdict on a request that was passed on otherwise than it came.
+    pub const CHANGED: &'static str = "changed";
+
+    /// Whether the request, which is among the lines, was passed on otherwise than it came.
+    #[must_use]
+    pub fn is_change(&self) -> bool {
+        self.verdict == Self::CHANGED
+    }
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]

@@ -126,7 +126,7 @@ fn list(recordings: &[Recording]) -> io::Result<()> {
             1 => "1 turn".to_owned(),
             turns => format!("{turns} turns"),
         };
-        let frames = recording.said.len();
+        let frames = recording.said.iter().filter(|said| !said.is_change()).count();
         let outcome = recording.outcome.as_deref().unwrap_or("unfinished");
         writeln!(
             out,
@@ -142,7 +142,8 @@ fn json(recordings: &[Recording], speed: Option<f64>) -> io::Result<()> {
     let mut out = anstream::stdout().lock();
     for recording in recordings {
         let mut pace = show::Pace::new(speed);
-        for said in &recording.said {
+        // What went by on the client's side: a request that was changed is there as it came.
+        for said in recording.said.iter().filter(|said| !said.is_change()) {
             pace.wait(said.t);
             let entry = Entry { t: said.t, dir: said.dir, line: said.frame.raw().clone() };
             writeln!(out, "{}", entry.to_json_line())?;

@@ -145,13 +145,31 @@ fn every_new_session_gets_the_servers_and_the_folder_and_is_otherwise_as_it_was(
     let args = ["--command", &agent, "--mcp", "docs=/bin/docs --all", "--mcp", "mine=http://127.0.0.1:9/mcp"];
     let proxy = Proxy::tcp(&place, &[&args[..], &["--work-dir", "work"]].concat());
     let mut talker = talker(&place, &proxy);
-    talker.send(r#"{"jsonrpc":"2.0", "id":2,"method":"session/new","params":{"cwd":"/theirs","mcpServers":[ {"name":"mine","command":"/bin/mine","args":[],"env":[]} ],"odd":1.50e3}}"#);
+    let asked = r#"{"jsonrpc":"2.0", "id":2,"method":"session/new","params":{"cwd":"/theirs","mcpServers":[ {"name":"mine","command":"/bin/mine","args":[],"env":[]} ],"odd":1.50e3}}"#;
+    talker.send(asked);
     assert!(talker.line().is_some_and(|line| line.contains("\"sessionId\":\"s\"")));
     let wanted = format!(
         r#"{{"jsonrpc":"2.0", "id":2,"method":"session/new","params":{{"cwd":"{}","mcpServers":[ {{"name":"mine","command":"/bin/mine","args":[],"env":[]}} ,{{"name":"docs","command":"/bin/docs","args":["--all"],"env":[]}}],"odd":1.50e3}}}}"#,
         place.path.join("work").display()
     );
-    assert_eq!(seen(&place), [wanted], "the client's own server of the same name stays");
+    assert_eq!(seen(&place), [wanted.as_str()], "the client's own server of the same name stays");
+    // What the agent was told is on record, too, and why.
+    assert_eq!(proxy.stop().0, Some(0));
+    let (found, _) = acp_proxy::journal::conversations(&place.journal(), None).expect("a journal");
+    let [(_, changed)] = &found[0].decided[..] else { panic!("{:?}", found[0].decided) };
+    assert!(changed.is_change(), "{changed:?}");
+    assert_eq!(changed.reason, "the proxy's --work-dir and --mcp");
+    assert_eq!((changed.request.as_str(), changed.answer.as_str()), (asked, wanted.as_str()));
+    let replay = |more: &[&str]| {
+        let journal = place.journal().display().to_string();
+        let shown = place.acp(&["replay", &journal]).args(more).output().expect("acp runs");
+        String::from_utf8_lossy(&shown.stdout).into_owned()
+    };
+    let shown = replay(&["-v"]);
+    assert!(shown.contains("proxy: changed session/new: the proxy's --work-dir and --mcp"), "{shown}");
+    assert!(shown.contains(&wanted), "{shown}");
+    let frames = replay(&["--format", "json"]);
+    assert_eq!(frames.matches("session/new").count(), 1, "as the client said it: {frames}");
 }
 
 /// An agent that sends three chunks for its prompt.
@@ -212,6 +230,8 @@ fn more_sessions_than_allowed_are_refused_until_one_is_gone() {
     let answer = second.answer(third);
     let why = answer["error"]["message"].as_str().unwrap_or_default();
     assert!(why.contains("at most 2 sessions") && why.contains("--max-sessions"), "{answer}");
+    // A client would take -32000 for a login that is missing.
+    assert_eq!(answer["error"]["code"], -32603, "{answer}");
     drop(first);
     // Its place is free a moment after its agent has ended.
     let began = Instant::now();

@@ -68,6 +68,9 @@ impl<W: Write> Show<W> {
 
     fn said(&mut self, said: &Said) -> io::Result<()> {
         if let Some(decided) = &said.by_proxy {
+            if decided.is_change() {
+                return self.changed(&decided.method, &decided.reason, &said.frame);
+            }
             if decided.request.is_empty() {
                 let what = if decided.method.is_empty() { "an error" } else { &decided.method };
                 return self
@@ -120,6 +123,15 @@ impl<W: Write> Show<W> {
             }
             _ => Ok(()),
         }
+    }
+
+    /// What the agent was told instead; only when verbose.
+    fn changed(&mut self, method: &str, reason: &str, frame: &Frame) -> io::Result<()> {
+        if !self.verbose {
+            return Ok(());
+        }
+        self.renderer.note(&clean(&format!("proxy: changed {method}: {reason}")))?;
+        self.renderer.note(&clean(&format!("-> {frame}")))
     }
 
     fn prompt(&mut self, params: Option<&str>) -> io::Result<()> {
