@@ -85,12 +85,19 @@ pub(crate) fn values(language: SupportLang) -> &'static [&'static str] {
     use SupportLang as L;
     match language {
         L::Rust => &["field_declaration", "enum_variant", "associated_type"],
-        L::JavaScript => &["variable_declarator", "field_definition"],
-        L::TypeScript | L::Tsx => {
-            &["variable_declarator", "public_field_definition", "property_signature", "enum_assignment"]
-        }
-        L::Python => &["assignment"],
-        L::Go => &["const_spec", "var_spec", "type_spec", "field_declaration", "method_elem"],
+        L::JavaScript => &["variable_declarator", "field_definition", "pair", "assignment_expression"],
+        L::TypeScript | L::Tsx => &[
+            "variable_declarator",
+            "public_field_definition",
+            "property_signature",
+            "enum_assignment",
+            "required_parameter",
+            "optional_parameter",
+            "pair",
+            "assignment_expression",
+        ],
+        L::Python => &["assignment", "type_alias_statement"],
+        L::Go => &["const_spec", "var_spec", "type_spec", "type_alias", "field_declaration", "method_elem"],
         L::Java => &[
             "field_declaration",
             "constant_declaration",
@@ -98,13 +105,55 @@ pub(crate) fn values(language: SupportLang) -> &'static [&'static str] {
             "formal_parameter",
             "annotation_type_element_declaration",
         ],
-        L::C | L::Cpp => &["declaration", "field_declaration", "enumerator"],
-        L::CSharp => &["field_declaration", "event_field_declaration", "enum_member_declaration"],
-        L::Ruby | L::Bash => &["assignment", "variable_assignment"],
-        L::Php => &["const_element", "property_element", "enum_case"],
-        L::Swift | L::Kotlin => &["property_declaration", "enum_entry", "class_parameter"],
+        L::C => &[
+            "declaration",
+            "field_declaration",
+            "enumerator",
+            "struct_specifier",
+            "union_specifier",
+            "enum_specifier",
+        ],
+        L::Cpp => &[
+            "declaration",
+            "field_declaration",
+            "enumerator",
+            "namespace_alias_definition",
+            "class_specifier",
+            "struct_specifier",
+            "union_specifier",
+            "enum_specifier",
+        ],
+        L::CSharp => &[
+            "field_declaration",
+            "event_field_declaration",
+            "enum_member_declaration",
+            "parameter",
+            "using_directive",
+            "file_scoped_namespace_declaration",
+        ],
+        L::Ruby => &["assignment", "operator_assignment", "alias", "call"],
+        L::Bash => &["variable_assignment", "declaration_command", "command"],
+        L::Php => &[
+            "const_element",
+            "property_element",
+            "property_promotion_parameter",
+            "enum_case",
+            "assignment_expression",
+            "function_call_expression",
+        ],
+        L::Swift => &[
+            "property_declaration",
+            "protocol_property_declaration",
+            "associatedtype_declaration",
+            "enum_entry",
+            "operator_declaration",
+            "precedence_group_declaration",
+        ],
+        L::Kotlin => &["property_declaration", "enum_entry", "class_parameter"],
         L::Json => &["pair"],
-        L::Yaml => &["block_mapping_pair"],
+        L::Yaml => &["block_mapping_pair", "flow_pair"],
+        L::Html => &["element"],
+        L::Css => &["declaration"],
         _ => &[],
     }
 }
@@ -198,6 +247,7 @@ const JAVA: Table = &[
     ("annotation_type_declaration", Kind::Type),
     ("method_declaration", Kind::Function),
     ("constructor_declaration", Kind::Function),
+    ("compact_constructor_declaration", Kind::Function),
 ];
 
 const C: Table = &[
@@ -234,8 +284,12 @@ const CSHARP: Table = &[
     ("delegate_declaration", Kind::Type),
     ("method_declaration", Kind::Function),
     ("constructor_declaration", Kind::Function),
+    ("destructor_declaration", Kind::Function),
     ("operator_declaration", Kind::Function),
+    ("conversion_operator_declaration", Kind::Function),
     ("property_declaration", Kind::Function),
+    ("indexer_declaration", Kind::Function),
+    ("event_declaration", Kind::Function),
     ("local_function_statement", Kind::Function),
 ];
 
@@ -262,10 +316,12 @@ const SWIFT: Table = &[
     ("function_declaration", Kind::Function),
     ("protocol_function_declaration", Kind::Function),
     ("init_declaration", Kind::Function),
+    ("deinit_declaration", Kind::Function),
     ("subscript_declaration", Kind::Function),
     ("class_declaration", Kind::Class),
     ("protocol_declaration", Kind::Class),
     ("typealias_declaration", Kind::Type),
+    ("macro_declaration", Kind::Macro),
 ];
 
 const KOTLIN: Table = &[

@@ -11,6 +11,7 @@ use ast_grep_language::{LanguageExt as _, SupportLang};
 use tree_sitter::{Node, TreeCursor};
 
 mod kinds;
+mod members;
 mod names;
 
 pub(crate) use kinds::Kind;
@@ -237,6 +238,7 @@ impl Finder<'_> {
     /// Walks the children of the cursor's node. What stands above the node stands above its first child too: some
     /// grammars put the first comment of a body in front of the body.
     fn visit(&mut self, cursor: &mut TreeCursor<'_>, parent: Option<usize>, inherited: Option<Above>) {
+        let is_enum = self.small && cursor.node().kind() == "enum_body";
         if self.depth >= DEEPEST || !cursor.goto_first_child() {
             return;
         }
@@ -245,7 +247,9 @@ impl Finder<'_> {
         let mut above = inherited;
         loop {
             let node = cursor.node();
-            match self.role(node) {
+            // A member of an enum may be a mere name.
+            let is_member = is_enum && cursor.field_name() == Some("name");
+            match if is_member { Role::Value } else { self.role(node) } {
                 Role::Comment => {
                     self.comments.push(node.byte_range());
                     above = Some(Above::join(above.take(), node, true));
@@ -285,25 +289,37 @@ impl Finder<'_> {
         if let Role::Block(kind) = role
             && let Some(kind) = names::verdict(node, kind, self.language, self.text)
         {
-            let name = names::name(node, self.language, self.text);
+            // Each entry of a group has its own name; the group is not called after its first as well.
+            let is_group = self.small && matches!(kind, Kind::Value | Kind::Type) && members::is_group(node);
+            let name = names::name(node, self.language, self.text).filter(|_| !is_group);
             let inside = self.add(node, kind, name, parent, outer, above.as_ref());
             if self.small {
                 self.add_names(inside, names::other_names(node, self.language, self.text));
             }
             return self.visit(cursor, Some(inside), None);
         }
-        // A variable in a function is a part of it.
-        let is_local = parent.is_some_and(|parent| self.blocks[parent].kind == Kind::Function);
         let is_value = matches!(role, Role::Value)
             || (self.small && kinds::values(self.language).contains(&node.kind()));
-        if is_value && !is_local && !names::is_alone(node) && names::is_member(node) {
+        if is_value
+            && !self.is_local(node, parent)
+            && !members::is_alone(node)
+            && members::is_member(node, self.text)
+        {
             let mut inside = parent;
-            for name in names::declared_names(node, self.text) {
+            for name in members::declared_names(node, self.text) {
                 inside = Some(self.add(node, Kind::Value, Some(name), parent, outer, above.as_ref()));
             }
             return self.visit(cursor, inside, None);
         }
         self.visit(cursor, parent, above);
+    }
+
+    /// A variable in a function is a part of it, unless it is a field.
+    fn is_local(&self, node: Node<'_>, parent: Option<usize>) -> bool {
+        parent.map(|parent| &self.blocks[parent]).is_some_and(|block| {
+            let name = block.name.as_deref().unwrap_or_default();
+            block.kind == Kind::Function && !members::is_field(node, name, self.text)
+        })
     }
 
     /// A wrapper gives its beginning to the block inside it.
@@ -360,7 +376,8 @@ impl Finder<'_> {
         let test = inherited || testcode::is_test_block(node, kind, title, front, self.language, self.text);
         self.blocks.push(Block {
             kind,
-            owner: names::owner(node, self.language, self.text),
+            owner: names::owner(node, self.language, self.text)
+                .or_else(|| members::receiver(node, self.text).filter(|_| self.small)),
             lines: [first, last],
             head: whole.start_position().row,
             name_bytes: name.as_ref().map_or(0..0, |name| name.bytes.clone()),
@@ -368,7 +385,7 @@ impl Finder<'_> {
             doc,
             body: names::body(node).unwrap_or(node.end_byte()),
             test,
-            forward: kind == Kind::Value && names::is_prototype(node),
+            forward: kind == Kind::Value && members::gives_way(node),
             parent,
         });
         self.blocks.len() - 1

@@ -4,6 +4,7 @@ use ast_grep_language::SupportLang;
 use tree_sitter::Node;
 
 use super::kinds::Kind;
+use super::members;
 
 /// A name and where it stands.
 pub(super) struct Name {
@@ -39,13 +40,7 @@ pub(super) fn verdict(node: Node<'_>, kind: Kind, language: SupportLang, text: &
     use SupportLang as L;
     match (language, node.kind()) {
         (L::JavaScript | L::TypeScript | L::Tsx, "lexical_declaration" | "variable_declaration") => {
-            let value = node.named_child(0).and_then(|first| first.child_by_field_name("value"));
-            match value {
-                Some(value) if is_function(value) => Some(Kind::Function),
-                Some(value) if value.kind() == "class" => Some(Kind::Class),
-                // Only at the top: a variable in a function is a part of it.
-                _ => at_top(node).then_some(Kind::Value),
-            }
+            variable(node)
         }
         (L::JavaScript | L::TypeScript | L::Tsx, "assignment_expression") => {
             match node.child_by_field_name("right") {
@@ -78,6 +73,16 @@ pub(super) fn verdict(node: Node<'_>, kind: Kind, language: SupportLang, text: &
     }
 }
 
+/// What a declaration of variables is, if it is a block.
+pub(super) fn variable(node: Node<'_>) -> Option<Kind> {
+    match node.named_child(0).and_then(|first| first.child_by_field_name("value")) {
+        Some(value) if is_function(value) => Some(Kind::Function),
+        Some(value) if value.kind() == "class" => Some(Kind::Class),
+        // Only at the top: a variable in a function is a part of it.
+        _ => at_top(node).then_some(Kind::Value),
+    }
+}
+
 /// The declared name.
 pub(super) fn name(node: Node<'_>, language: SupportLang, text: &str) -> Option<Name> {
     use SupportLang as L;
@@ -102,6 +107,16 @@ pub(super) fn name(node: Node<'_>, language: SupportLang, text: &str) -> Option<
         }
         (L::Json, "pair") | (L::Yaml, "block_mapping_pair") => node.child_by_field_name("key"),
         (L::Markdown, "section") => heading(node),
+        (L::CSharp, "operator_declaration") => return with_word("operator ", node, "operator", text),
+        (L::CSharp, "conversion_operator_declaration") => {
+            return with_word("operator ", node, "type", text);
+        }
+        (L::CSharp, "destructor_declaration") => return with_word("~", node, "name", text),
+        // What is called by its keyword.
+        (L::CSharp, "indexer_declaration") => token(node, "this"),
+        (L::Swift, "subscript_declaration") => token(node, "subscript"),
+        (L::Swift, "deinit_declaration") => token(node, "deinit"),
+        (L::Kotlin, "secondary_constructor") => token(node, "constructor"),
         (L::Css, _) => node.child(0).filter(|first| first.kind() == "selectors"),
         (L::Swift | L::Kotlin, _) => node
             .child_by_field_name("name")
@@ -109,6 +124,12 @@ pub(super) fn name(node: Node<'_>, language: SupportLang, text: &str) -> Option<
         _ => node.child_by_field_name("name"),
     }?;
     shortened(found, text)
+}
+
+/// A name that is written with something in front of it.
+fn with_word(word: &str, node: Node<'_>, field: &str, text: &str) -> Option<Name> {
+    let own = node.child_by_field_name(field)?;
+    Some(Name { text: format!("{word}{}", slice(own, text)), bytes: own.byte_range() })
 }
 
 /// What a block is called besides its name: a declaration may have several names, a rule of a style sheet several
@@ -126,9 +147,19 @@ pub(super) fn other_names(node: Node<'_>, language: SupportLang, text: &str) -> 
         (L::Go, "const_declaration" | "var_declaration")
         | (L::JavaScript | L::TypeScript | L::Tsx, "lexical_declaration" | "variable_declaration") => {
             let list = entries(node);
-            let alone = list.named_children(&mut cursor).find(|entry| is_alone(*entry));
-            alone.map(|entry| declared_names(entry, text)).unwrap_or_default()
+            let alone = list.named_children(&mut cursor).find(|entry| members::is_alone(*entry));
+            alone.map(|entry| members::declared_names(entry, text)).unwrap_or_default()
         }
+        (L::Css, "keyframes_statement" | "at_rule") => {
+            let kinds = ["keyframes_name", "keyword_query"];
+            let named = child_of_kind(node, &kinds).or_else(|| child_of_kind(node, &["at_keyword"]));
+            named.and_then(|named| shortened(named, text)).into_iter().collect()
+        }
+        (L::C | L::Cpp, "type_definition") => {
+            let all = node.children_by_field_name("declarator", &mut cursor);
+            all.filter_map(declared).filter_map(|found| shortened(found, text)).collect()
+        }
+        (L::Html, _) => members::declared_names(node, text),
         _ => Vec::new(),
     };
     let own = name(node, language, text).map(|name| name.bytes);
@@ -136,21 +167,11 @@ pub(super) fn other_names(node: Node<'_>, language: SupportLang, text: &str) -> 
 }
 
 /// The node that has the entries of a declaration: Go's `var ( … )` has one more than its other groups.
-fn entries(node: Node<'_>) -> Node<'_> {
+pub(super) fn entries(node: Node<'_>) -> Node<'_> {
     child_of_kind(node, &["var_spec_list"]).unwrap_or(node)
 }
 
-/// Whether what looks like a small declaration declares something: a parameter does where it is a member too.
-pub(super) fn is_member(node: Node<'_>) -> bool {
-    let above = || node.parent().and_then(|list| list.parent());
-    match node.kind() {
-        "formal_parameter" => above().is_some_and(|above| above.kind() == "record_declaration"),
-        "class_parameter" => child_of_kind(node, &["binding_pattern_kind"]).is_some(),
-        _ => true,
-    }
-}
-
-fn shortened(found: Node<'_>, text: &str) -> Option<Name> {
+pub(super) fn shortened(found: Node<'_>, text: &str) -> Option<Name> {
     let bare = slice(found, text);
     let trimmed = bare.trim_matches(['"', '\'', '`', '#', ' ', '\n', '\r']);
     let line = trimmed.lines().next().unwrap_or_default();
@@ -159,90 +180,6 @@ fn shortened(found: Node<'_>, text: &str) -> Option<Name> {
     }
     let short: String = line.chars().take(120).collect();
     Some(Name { text: short, bytes: found.byte_range() })
-}
-
-/// The names that a small declaration declares: `A, B = 1, 2` has two.
-pub(super) fn declared_names(node: Node<'_>, text: &str) -> Vec<Name> {
-    let mut found = Vec::new();
-    let mut cursor = node.walk();
-    for field in ["name", "declarator", "left", "key", "property", "pattern"] {
-        for child in node.children_by_field_name(field, &mut cursor) {
-            collect(child, &mut found);
-        }
-        if !found.is_empty() {
-            break;
-        }
-    }
-    if found.is_empty() {
-        // Grammars without such fields: Kotlin's variables, PHP's elements, C#'s declarations.
-        let kinds = [
-            "variable_declaration",
-            "multi_variable_declaration",
-            "variable_declarator",
-            "name",
-            "variable_name",
-            "simple_identifier",
-        ];
-        let children = node.named_children(&mut cursor).filter(|child| kinds.contains(&child.kind()));
-        children.for_each(|child| collect(child, &mut found));
-    }
-    found.into_iter().filter_map(|node| shortened(node, text)).collect()
-}
-
-/// The names in a declarator or a list of them; lists may lie in lists without end.
-fn collect<'t>(node: Node<'t>, found: &mut Vec<Node<'t>>) {
-    let mut open = vec![node];
-    while let Some(node) = open.pop() {
-        match node.kind() {
-            "pattern_list"
-            | "tuple_pattern"
-            | "object_pattern"
-            | "array_pattern"
-            | "rest_pattern"
-            | "left_assignment_list"
-            | "variable_declaration"
-            | "multi_variable_declaration" => {
-                let before = open.len();
-                open.extend(node.named_children(&mut node.walk()));
-                open[before..].reverse();
-            }
-            // `{ key: name = value }`
-            "pair_pattern" => open.extend(node.child_by_field_name("value")),
-            "assignment_pattern" | "object_assignment_pattern" => {
-                open.extend(node.child_by_field_name("left"));
-            }
-            // What is assigned to is not declared here.
-            "attribute" | "subscript" | "call" => {}
-            kind if kind.ends_with("declarator") || kind == "pattern" => found.extend(declared(node)),
-            _ => found.push(node),
-        }
-    }
-}
-
-/// Whether a declaration of C only says that a function exists.
-pub(super) fn is_prototype(node: Node<'_>) -> bool {
-    let mut at = node.child_by_field_name("declarator");
-    while let Some(inner) = at {
-        if inner.kind() == "function_declarator" {
-            // A pointer to a function is a variable.
-            return inner
-                .child_by_field_name("declarator")
-                .is_some_and(|of| of.kind() != "parenthesized_declarator");
-        }
-        at = inner.child_by_field_name("declarator");
-    }
-    false
-}
-
-/// Whether this is the only entry of its declaration, which is a block and called like it.
-pub(super) fn is_alone(node: Node<'_>) -> bool {
-    let kind = node.kind();
-    let Some(list) = node.parent().filter(|_| kind.ends_with("_spec") || kind == "variable_declarator")
-    else {
-        return false;
-    };
-    let mut cursor = list.walk();
-    list.named_children(&mut cursor).filter(|child| child.kind() == kind).take(2).count() == 1
 }
 
 /// The type that a method belongs to although it stands outside of it.
@@ -330,7 +267,7 @@ fn shallow(node: Node<'_>) -> bool {
 }
 
 /// The innermost declarator: `*foo(int a)[3]` declares `foo`.
-fn declared(node: Node<'_>) -> Option<Node<'_>> {
+pub(super) fn declared(node: Node<'_>) -> Option<Node<'_>> {
     let mut at = node;
     loop {
         if matches!(
@@ -356,7 +293,13 @@ fn heading(section: Node<'_>) -> Option<Node<'_>> {
         .then(|| first.child_by_field_name("heading_content").unwrap_or(first))
 }
 
-fn child_of_kind<'t>(node: Node<'t>, kinds: &[&str]) -> Option<Node<'t>> {
+/// The keyword among the children.
+fn token<'t>(node: Node<'t>, keyword: &str) -> Option<Node<'t>> {
+    let mut cursor = node.walk();
+    node.children(&mut cursor).find(|child| child.kind() == keyword)
+}
+
+pub(super) fn child_of_kind<'t>(node: Node<'t>, kinds: &[&str]) -> Option<Node<'t>> {
     let mut cursor = node.walk();
     node.named_children(&mut cursor).find(|child| kinds.contains(&child.kind()))
 }

@@ -383,17 +383,6 @@ fn symbols(outline: &Outline<'_>, parts: &[String], shown: &str) -> Result<Vec<C
     if found.iter().any(|block| !block.forward) {
         found.retain(|block| !block.forward);
     }
-    // A group that is called after its first entry, beside that entry: it is the next that has other lines.
-    let (mut next, mut inner) = (None, None);
-    found.reverse();
-    found.retain(|block| {
-        let [first, last] = block.lines;
-        if next != Some([first, last]) {
-            (inner, next) = (next, Some([first, last]));
-        }
-        block.kind != Kind::Value || !inner.is_some_and(|[from, to]| first <= from && to <= last)
-    });
-    found.reverse();
     if found.is_empty() {
         return Err(not_found(outline, parts, shown));
     }
@@ -415,10 +404,13 @@ fn answers(outline: &Outline<'_>, block: &Block, parts: &[String]) -> bool {
         return false;
     }
     let owner = block.owner.as_deref().map(without_arguments).unwrap_or_default();
-    let mut around: Vec<&str> = owner.rsplit("::").collect();
+    let mut around: Vec<&str> = fronts(block.name.as_deref().unwrap_or_default()).collect();
+    around.extend(owner.rsplit("::"));
     let mut at = block.parent;
     while let Some(parent) = at {
-        around.extend(outline.blocks[parent].name.as_deref());
+        let name = outline.blocks[parent].name.as_deref().unwrap_or_default();
+        around.push(name);
+        around.extend(fronts(name));
         at = outline.blocks[parent].parent;
     }
     // Innermost first, and every part must be met on the way out.
@@ -426,7 +418,12 @@ fn answers(outline: &Outline<'_>, block: &Block, parts: &[String]) -> bool {
     outer.iter().rev().all(|part| chain.any(|name| is_called(name, part)))
 }
 
-/// `Walk<'a, T>` is called Walk, `ns::Walk` and `Outer<T>::Walk` too.
+/// What stands before the last part of a name: `b` and `a` of `a::b::c`.
+fn fronts(name: &str) -> impl Iterator<Item = &str> {
+    name.rsplit("::").flat_map(|part| part.rsplit('.')).skip(1).filter(|part| !part.is_empty())
+}
+
+/// `Walk<'a, T>` is called Walk, `ns::Walk` and `Outer<T>::Walk` too, and `$size` is called size.
 fn is_called(name: &str, wanted: &str) -> bool {
     let plain = without_arguments(name);
     let bare = plain.split(['(', '[']).next().unwrap_or(&plain).trim();
@@ -434,6 +431,14 @@ fn is_called(name: &str, wanted: &str) -> bool {
         || name == wanted
         || bare.rsplit("::").next() == Some(wanted)
         || bare.rsplit('.').next() == Some(wanted)
+        || bare.strip_prefix("r#").unwrap_or(bare).trim_start_matches(['$', '@']) == wanted
+        || operator(wanted).is_some_and(|sign| operator(name).unwrap_or(name) == sign)
+}
+
+/// What follows the word in `operator +`.
+fn operator(name: &str) -> Option<&str> {
+    let sign = name.strip_prefix("operator")?;
+    (!sign.starts_with(|letter: char| letter.is_alphanumeric() || letter == '_')).then(|| sign.trim())
 }
 
 /// The name without what stands between `<` and `>`.

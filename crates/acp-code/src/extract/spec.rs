@@ -27,7 +27,9 @@ pub(super) fn parse(text: &str, exists: impl Fn(&str) -> bool) -> Result<Spec, S
     if exists(text) {
         return Ok(whole());
     }
-    if let Some((file, symbol)) = text.rsplit_once('#') {
+    // A name may hold it too: `#private`, `r#type`.
+    let mut splits = text.match_indices('#').map(|(at, _)| (&text[..at], &text[at + 1..]));
+    if let Some((file, symbol)) = splits.find(|(file, _)| exists(file)).or_else(|| text.rsplit_once('#')) {
         let symbol = symbol.trim();
         if symbol.is_empty() {
             return Err("no name follows the `#`; write file#Symbol or file#Type.method".to_owned());
@@ -36,6 +38,9 @@ pub(super) fn parse(text: &str, exists: impl Fn(&str) -> bool) -> Result<Spec, S
         // A name that begins or ends with a dot is no path of names: `.button` of a style sheet.
         if parts.iter().any(String::is_empty) {
             parts = vec![symbol.to_owned()];
+        }
+        for part in &mut parts {
+            *part = part.trim_start_matches('#').trim().to_owned();
         }
         return Ok(Spec { file: file.to_owned(), wanted: Wanted::Symbol(parts) });
     }

@@ -5,6 +5,7 @@ mod exact;
 mod extract;
 mod languages;
 mod limits;
+mod members;
 mod query;
 mod search;
 mod tools;
