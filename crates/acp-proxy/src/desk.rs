@@ -388,37 +388,24 @@ impl Desk {
                 if let Some(heard) = &self.heard {
                     witness::lock(heard).decided(Instant::now(), frame, &answer, reason);
                 }
-                self.decided("a2c", PERMISSION, id, verdict.as_str(), reason, frame, answer)
+                self.decided("a2c", verdict.as_str(), reason, frame, &answer)
             }
             _ => Handling::Pass,
         }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "what a decision consists of")]
-    #[expect(clippy::needless_pass_by_value, reason = "the answer is made for this call")]
-    fn decided(
-        &self,
-        dir: &str,
-        method: &str,
-        id: &Id,
-        verdict: &str,
-        reason: &str,
-        request: &Frame,
-        answer: Frame,
-    ) -> Handling {
-        match self.keep(dir, method, id, verdict, reason, request, &answer) {
+    /// Answers a request in the place of who was asked, once that is kept.
+    fn decided(&self, dir: &str, verdict: &str, reason: &str, request: &Frame, answer: &Frame) -> Handling {
+        match self.keep(dir, verdict, reason, request, answer) {
             Ok(()) => Handling::Back(answer.raw().clone()),
             Err(why) => Handling::Stop(why),
         }
     }
 
     /// Keeps a decision in the journal: why that cannot be done.
-    #[expect(clippy::too_many_arguments, reason = "what a decision consists of")]
     fn keep(
         &self,
         dir: &str,
-        method: &str,
-        id: &Id,
         verdict: &str,
         reason: &str,
         request: &Frame,
@@ -429,8 +416,8 @@ impl Desk {
             conversation: 0,
             t: 0,
             dir: dir.to_owned(),
-            method: method.to_owned(),
-            id: id.to_string(),
+            method: request.method().unwrap_or_default().to_owned(),
+            id: request.id().map(ToString::to_string).unwrap_or_default(),
             verdict: verdict.to_owned(),
             reason: reason.to_owned(),
             request: request.text().unwrap_or_default().to_owned(),

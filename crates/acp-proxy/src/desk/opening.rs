@@ -26,8 +26,7 @@ impl Desk {
         let passed_on = Frame::parse(line);
         if !reasons.is_empty() {
             let reason = format!("the proxy's {}", reasons.join(" and "));
-            let method = frame.method().unwrap_or(NEW);
-            if let Err(why) = self.keep("c2a", method, id, Decided::CHANGED, &reason, frame, &passed_on) {
+            if let Err(why) = self.keep("c2a", Decided::CHANGED, &reason, frame, &passed_on) {
                 return Handling::Stop(why);
             }
         }
@@ -68,6 +67,6 @@ impl Desk {
         let error =
             RpcError { data: Some(serde_json::json!({ FULL: most })), ..RpcError::internal(words.clone()) };
         let answer = Frame::failure(id, &error);
-        self.decided("c2a", method, id, "refuse", &words, frame, answer)
+        self.decided("c2a", "refuse", &words, frame, &answer)
     }
 }

@@ -86,19 +86,8 @@ pub(super) async fn open(
     match enter(&came.client, task, workspace).await {
         Ok(session) => {
             let Came { client, events, questions, reasons, relay } = came;
-            let seat = Seat {
-                session,
-                client: std::sync::Mutex::new(Some(client)),
-                turn: Mutex::new(()),
-                bookings: Bookings::default(),
-                task: std::sync::Mutex::default(),
-                trace: std::sync::Mutex::default(),
-                cancelled: AtomicBool::new(false),
-                used: std::sync::Mutex::new(Instant::now()),
-                reasons,
-                relay: Mutex::new(Some(relay)),
-            };
-            Ok(Opened { seat: Arc::new(seat), events, questions })
+            let seat = Arc::new(Seat::new(session, client, reasons, Some(relay)));
+            Ok(Opened { seat, events, questions })
         }
         Err(refusal) => Err(refusal.told_by(came.go().await)),
     }
@@ -166,6 +155,21 @@ impl Came {
 }
 
 impl Seat {
+    fn new(session: String, client: AcpClient, reasons: Reasons, relay: Option<JoinHandle<Outcome>>) -> Seat {
+        Seat {
+            session,
+            client: std::sync::Mutex::new(Some(client)),
+            turn: Mutex::default(),
+            bookings: Bookings::default(),
+            task: std::sync::Mutex::default(),
+            trace: std::sync::Mutex::default(),
+            cancelled: AtomicBool::new(false),
+            used: std::sync::Mutex::new(Instant::now()),
+            reasons,
+            relay: Mutex::new(relay),
+        }
+    }
+
     /// Our client, as long as the seat is not left.
     pub(super) fn client(&self) -> Option<AcpClient> {
         self.client.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -257,18 +261,7 @@ mod tests {
         tokio::spawn(one_turn(theirs));
         let (client, _events) = AcpClient::connect(ours, None, ClientOptions::default());
         client.initialize().await.expect("initialized");
-        let seat = Seat {
-            session: "s".to_owned(),
-            client: std::sync::Mutex::new(Some(client)),
-            turn: Mutex::new(()),
-            bookings: Bookings::default(),
-            task: std::sync::Mutex::default(),
-            trace: std::sync::Mutex::default(),
-            cancelled: AtomicBool::new(false),
-            used: std::sync::Mutex::new(Instant::now()),
-            reasons: Reasons::default(),
-            relay: Mutex::default(),
-        };
+        let seat = Seat::new("s".to_owned(), client, Reasons::default(), None);
         let task = Task::parse(br#"{"v":1,"id":"t","prompt":"words"}"#).expect("a task");
         seat.occupy(Some(&task.id));
         seat.cancel().await;

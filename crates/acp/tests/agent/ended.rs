@@ -68,6 +68,13 @@ fn daemon(place: &Place) {
     std::fs::write(place.work().join("daemon.sh"), "echo $$ > started; exec sleep 1000").expect("a script");
 }
 
+/// Tells the agent to end by a signal; the end of its input comes with the end of the talk.
+fn end_by(how: &str, talk: &Talk) {
+    if how == "signal" {
+        kill_process(Pid::from_child(&talk.child), Signal::TERM).expect("told");
+    }
+}
+
 #[test]
 fn what_a_command_started_in_a_session_of_its_own_ends_with_it() {
     for how in ["cancel", "end of input", "signal"] {
@@ -83,8 +90,7 @@ fn what_a_command_started_in_a_session_of_its_own_ends_with_it() {
                 assert_eq!(talk.answer(prompt)["result"]["stopReason"], "cancelled");
                 ends(child);
             }
-            "signal" => kill_process(Pid::from_child(&talk.child), Signal::TERM).expect("told"),
-            _ => {}
+            how => end_by(how, &talk),
         }
         talk.end();
         ends(child);
@@ -122,8 +128,7 @@ fn what_a_server_started_in_a_session_of_its_own_ends_with_it() {
                 talk.ask("session/close", &json!({ "sessionId": session }));
                 ends(child);
             }
-            "signal" => kill_process(Pid::from_child(&talk.child), Signal::TERM).expect("told"),
-            _ => {}
+            how => end_by(how, &talk),
         }
         talk.end();
         ends(child);
