@@ -9,8 +9,10 @@ use acp_comply::{AgentRun, Defaults, FindingRef, Header, Outcome, Program, Sever
 use futures_util::StreamExt;
 use tokio::sync::watch;
 
+use crate::canary::Canary;
 use crate::drive::{Conditions, Driven, Probed, Watch, drive};
 use crate::network;
+use crate::pace::Pace;
 use crate::target::{Target, Way};
 
 /// The probe of an agent, written as a test: introduce, open a session, listen for a moment.
@@ -87,7 +89,9 @@ impl Campaign {
             return run;
         }
         let (probe, failed) = (&probe, &AtomicBool::new(false));
+        let pace = &Pace::new(self.jobs, self.canary());
         let one = |(place, program)| async move {
+            let _turn = pace.turn().await;
             (place, self.one(program, target, probe, failed, listener).await)
         };
         let tests = self.programs.iter().enumerate().map(one);
@@ -102,6 +106,11 @@ impl Campaign {
         }
         run.isolation = isolation(target, outside);
         run
+    }
+
+    /// A witness of how busy the machine is, while tests run.
+    fn canary(&self) -> Option<Canary> {
+        self.conditions.supervisor.as_deref().and_then(Canary::start)
     }
 
     /// The dialect that all tests are written in, when it is one and not the canonical form.
@@ -197,15 +206,24 @@ impl Campaign {
             Header::new(&table, offered, &introduction, driven.session.as_ref(), driven.messages.iter());
         header.blocked = driven.outcome.reason.clone().filter(|_| driven.session.is_none());
         run.header = Some(header);
-        (Probed { introduction: Some(introduction), session: driven.session, silence: None }, None)
+        let probed = Probed {
+            introduction: Some(introduction),
+            session: driven.session,
+            silence: None,
+            at_eof: driven.at_eof,
+        };
+        (probed, None)
     }
 
     /// The agent's answers to the introduction and to the session request, as far as it gave them.
     pub(crate) async fn introduce(&self, target: &Target) -> Probed {
         let driven = self.drive_probe(target).await.ok().flatten();
-        let answers = driven.map(|driven| (driven.introduction, driven.session));
-        let (introduction, session) = answers.unwrap_or_default();
-        Probed { introduction, session, silence: None }
+        driven.map_or_else(Probed::default, |driven| Probed {
+            introduction: driven.introduction,
+            session: driven.session,
+            silence: None,
+            at_eof: driven.at_eof,
+        })
     }
 
     /// Runs the probe; nothing comes of it when the run is stopped before it is over.

@@ -23,7 +23,7 @@ use crate::forms::Refused;
 use crate::mind::{Mind, Trouble};
 use crate::stub::read_log;
 use crate::target::{Ended, OpenError, Start, Target};
-use crate::wire::{Judged, Wire};
+use crate::wire::{Judged, Parting, Wire};
 
 /// Answers of the providers, each with the connection that it belongs to.
 type Answers = (mpsc::UnboundedSender<(u32, Frame)>, mpsc::UnboundedReceiver<(u32, Frame)>);
@@ -34,6 +34,7 @@ pub(crate) struct Place<'a> {
     pub target: &'a Target,
     pub conditions: &'a Conditions,
     pub start: &'a Start,
+    pub parting: Parting,
 }
 
 /// One test in progress.
@@ -44,6 +45,7 @@ pub(crate) struct Test<'a> {
     target: &'a Target,
     conditions: &'a Conditions,
     start: &'a Start,
+    parting: Parting,
     /// The agent's model, when it is ours.
     mind: Option<Mind>,
     watch: Option<Watch>,
@@ -77,7 +79,7 @@ impl<'a> Test<'a> {
         mind: Option<Mind>,
         watch: Option<Watch>,
     ) -> Test<'a> {
-        let &Place { cell, target, conditions, start } = place;
+        let &Place { cell, target, conditions, start, parting } = place;
         Test {
             program,
             run: Run::new(Arc::clone(program), setup),
@@ -85,6 +87,7 @@ impl<'a> Test<'a> {
             target,
             conditions,
             start,
+            parting,
             mind,
             watch,
             began: Instant::now(),
@@ -228,7 +231,7 @@ impl<'a> Test<'a> {
 
     async fn end_wire(&mut self, wire: Wire) {
         let from = Instant::now();
-        let (judged, ended) = wire.end(self.output_ended, self.conditions.grace).await;
+        let (judged, ended) = wire.end(self.output_ended, self.parting).await;
         self.cost.agent_ms += millis(from.elapsed());
         self.collect(judged, ended);
     }
@@ -376,6 +379,7 @@ impl<'a> Test<'a> {
             self.judged.exercised.insert(crate::SURVIVOR_REQUIREMENT.to_owned());
             self.judged.findings.push(survivor_finding(&survivors));
         }
+        let at_eof = self.ended.last().map(|ended| ended.at_eof);
         if let Some(mind) = &self.mind {
             mind.testify(&mut outcome);
         }
@@ -402,6 +406,7 @@ impl<'a> Test<'a> {
             messages: self.run.messages().cloned().collect(),
             unheard: self.run.is_unheard(),
             unreachable: None,
+            at_eof,
             cost: self.cost,
         }
     }

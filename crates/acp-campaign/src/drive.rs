@@ -17,6 +17,7 @@ use crate::forms;
 use crate::mind::Mind;
 use crate::stub::HttpStub;
 use crate::target::{Target, Way};
+use crate::wire::{AtEof, Parting};
 
 /// How long an installed agent must be silent after a new session before its test goes on.
 const SETTLE: Duration = Duration::from_millis(500);
@@ -56,6 +57,8 @@ pub struct Probed {
     pub session: Option<Value>,
     /// It was waited for in vain: what happened instead.
     pub silence: Option<String>,
+    /// What it does when its input ends.
+    pub at_eof: Option<AtEof>,
 }
 
 /// What a test came to.
@@ -77,6 +80,8 @@ pub struct Driven {
     pub unheard: bool,
     /// The agent could not be reached at all.
     pub unreachable: Option<String>,
+    /// What the agent did when its input ended, where that was seen.
+    pub at_eof: Option<AtEof>,
     /// Whose time it took.
     pub cost: Cost,
 }
@@ -137,7 +142,8 @@ pub async fn drive(
         }
     };
     let before = cell.outside();
-    let place = Place { cell: &cell, target, conditions, start: &start };
+    let parting = Parting::new(conditions.grace, probe.and_then(|probed| probed.at_eof));
+    let place = Place { cell: &cell, target, conditions, start: &start, parting };
     let mut test = Test::new(program, setup, &place, mind, watch.cloned());
     if let Err(error) = test.open().await {
         let mut driven = Driven::fault(program, error.to_string());
@@ -227,6 +233,7 @@ impl Driven {
             messages: Vec::new(),
             unheard: false,
             unreachable: None,
+            at_eof: None,
             cost: Cost::default(),
         }
     }

@@ -7,6 +7,7 @@
 //! Read first: [`Campaign`], [`Target`], [`drive::drive`].
 
 pub mod campaign;
+pub mod canary;
 pub mod cell;
 mod conduct;
 pub mod drive;
@@ -14,6 +15,7 @@ mod evidence;
 mod forms;
 mod mind;
 pub mod network;
+mod pace;
 pub mod proof;
 pub mod real;
 pub mod room;

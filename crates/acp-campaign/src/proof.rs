@@ -83,6 +83,7 @@ pub async fn prove(campaign: &Campaign, target: &Target, defects: &[Defect], lis
         introduction: header.map(|header| header.introduction.clone()),
         session: header.and_then(|header| header.session.clone()),
         silence: None,
+        at_eof: None,
     };
     let took: BTreeMap<&str, f64> =
         conforming.tests.iter().map(|test| (test.id.as_str(), test.duration_ms)).collect();
@@ -124,6 +125,7 @@ async fn hunt(
         introduction: own.introduction.or_else(|| probe.introduction.clone()),
         session: own.session.or_else(|| probe.session.clone()),
         silence: None,
+        at_eof: own.at_eof,
     };
     let wanted: BTreeSet<&String> = defect.requirements.iter().collect();
     let mut tests: Vec<&Arc<Program>> = campaign

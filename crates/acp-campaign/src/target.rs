@@ -15,6 +15,7 @@ use acp_link::{Link, Wire, tcp, ws};
 use crate::cell::Cell;
 use crate::forms::Refused;
 use crate::real::Real;
+use crate::wire::AtEof;
 
 /// An agent under test.
 #[derive(Debug, Clone)]
@@ -313,17 +314,6 @@ impl Connection {
         self.link = translated_again(self.link, dialect, options, refused.watch(dialect), sessions);
         self
     }
-
-    /// Ends the connection, and the process if it is ours, and says how that went.
-    pub async fn end(self, grace: Duration) -> Option<Ended> {
-        let Connection { link, child } = self;
-        let mut child = child?;
-        let Link { tx, rx } = link;
-        tx.close();
-        drop(rx);
-        let exit = child.shutdown(grace).await;
-        Some(Ended { stderr: child.stderr_tail(), exit })
-    }
 }
 
 /// How an agent's process ended.
@@ -333,4 +323,6 @@ pub struct Ended {
     pub exit: Exit,
     /// The end of its standard error.
     pub stderr: String,
+    /// What it did when its input ended.
+    pub at_eof: AtEof,
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use acp_comply::{EvidenceRef, FindingRef};
 use acp_dialect::{Dialect, Options, Overhear, Side};
-use acp_link::child::Child;
+use acp_link::child::{Child, Stage};
 use acp_link::{Receiver, Sender};
 use acp_rpc::{Direction, Frame, Line, Splitter};
 use acp_rules::{Ending, Judge, JudgeConfig};
@@ -13,6 +13,38 @@ use bytes::Bytes;
 use tokio::sync::mpsc;
 
 use crate::target::{Connection, Ended};
+
+/// How long a connection is read after its input has ended when the agent is known not to end by itself.
+const LISTEN: Duration = Duration::from_millis(150);
+
+/// What an agent does when its input ends. Learnt once, by the probe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AtEof {
+    /// It exits; this is how long that took.
+    Exits(Duration),
+    /// It has to be told, or killed.
+    Stays,
+}
+
+/// How long the end of a connection is waited for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Parting {
+    /// How long the agent's output is read after its input has ended.
+    pub listen: Duration,
+    /// How long its process may take to end, before it is told to, and again before it is killed.
+    pub grace: Duration,
+}
+
+impl Parting {
+    /// With what is known of the agent. `grace` is the longest wait.
+    pub fn new(grace: Duration, known: Option<AtEof>) -> Parting {
+        match known {
+            None => Parting { listen: grace, grace },
+            Some(AtEof::Exits(took)) => Parting { listen: (took * 4).clamp(LISTEN, grace), grace },
+            Some(AtEof::Stays) => Parting { listen: LISTEN.min(grace), grace: LISTEN.min(grace) },
+        }
+    }
+}
 
 /// What to write: a line, or bytes as they are.
 enum Out {
@@ -108,8 +140,14 @@ impl Wire {
         }
     }
 
-    /// Ends the connection and the process behind it, and collects the judge's findings.
-    pub async fn end(mut self, agent_went: bool, grace: Duration) -> (Judged, Option<Ended>) {
+    /// Ends the agent's input and reads what still comes, so that late frames are judged too; then ends the process and
+    /// collects the judge's findings.
+    pub async fn end(mut self, agent_went: bool, parting: Parting) -> (Judged, Option<Ended>) {
+        let from = Instant::now();
+        if !agent_went {
+            self.tx.close();
+            self.listen(parting.listen).await;
+        }
         self.judge.set_ending(if agent_went { Ending::AgentExited } else { Ending::ClientClosed });
         self.judge.close(self.began.elapsed());
         let mut judged = judged(&self.judge);
@@ -122,9 +160,21 @@ impl Wire {
         let Some(mut child) = child else { return (judged, None) };
         tx.close();
         let drain = tokio::spawn(drain(rx));
-        let exit = child.shutdown(grace).await;
+        let exit = child.shutdown(parting.grace.saturating_sub(from.elapsed()).max(LISTEN)).await;
         drain.abort();
-        (judged, Some(Ended { stderr: child.stderr_tail(), exit }))
+        let at_eof = match exit.stage {
+            Stage::Term | Stage::Kill => AtEof::Stays,
+            Stage::Unasked | Stage::Eof => AtEof::Exits(from.elapsed()),
+        };
+        (judged, Some(Ended { stderr: child.stderr_tail(), exit, at_eof }))
+    }
+
+    /// Shows the judge what the agent still says, until its output ends or the time is up.
+    async fn listen(&mut self, limit: Duration) {
+        let until = tokio::time::Instant::now() + limit;
+        while let Ok(Some(arrival)) = tokio::time::timeout_at(until, self.rx.recv()).await {
+            self.heard(arrival.at, arrival.line);
+        }
     }
 }
 
