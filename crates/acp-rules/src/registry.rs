@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 use acp_rpc::Direction;
 use serde::{Deserialize, Serialize};
 
+use crate::grade::{Clauses, Condition, Grade};
 use crate::hash::StaticMap;
 
 /// One of the two ends of a conversation.
@@ -93,12 +94,6 @@ impl Level {
             Self::Derived => "drv",
         }
     }
-
-    /// Whether breaking it is an error; the rest warns.
-    #[must_use]
-    pub fn binds(self) -> bool {
-        matches!(self, Self::Must | Self::MustNot | Self::Doc)
-    }
 }
 
 impl fmt::Display for Level {
@@ -127,6 +122,18 @@ pub struct Requirement {
     pub class: String,
     /// How to check it.
     pub how: String,
+    /// What breaking it means, where that is not what the level says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub broken: Option<Grade>,
+    /// Why.
+    #[serde(default, rename = "brokenWhy", skip_serializing_if = "Option::is_none")]
+    pub broken_why: Option<String>,
+    /// Parts that weigh otherwise than the rest.
+    #[serde(default, skip_serializing_if = "Clauses::is_empty")]
+    pub clauses: Clauses,
+    /// When it applies; absent = always.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub when: Option<Condition>,
 }
 
 /// All requirements, in the order of the protocol's areas.
