@@ -71,6 +71,11 @@ mod tests {
                 rule: "rule",
                 requirement: "REQ-01",
                 blame: acp_rules::Side::Agent,
+                clause: None,
+                grade: match severity {
+                    Severity::Error => acp_rules::Grade::Fail,
+                    Severity::Warning => acp_rules::Grade::Warn,
+                },
                 severity,
                 message: "it is wrong".to_owned(),
                 hint: "",

@@ -4,7 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use crate::registry::{Grade, Requirement, registry};
+use crate::grade::Grade;
+use crate::registry::{Requirement, registry};
 
 /// A requirement, `RPC-15`, or one clause of it, `RPC-15/code`. It exists in the registry.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -67,10 +68,24 @@ impl ClaimId {
         self.text.get(self.row + 1..)
     }
 
+    /// The requirement.
+    #[must_use]
+    pub fn requirement(&self) -> Option<&'static Requirement> {
+        registry().get(self.row())
+    }
+
     /// What breaking it means.
     #[must_use]
     pub fn grade(&self) -> Grade {
-        registry().get(self.row()).map_or(Grade::Fail, |row| row.grade(self.clause()))
+        self.requirement().map_or(Grade::Fail, |row| row.grade(self.clause()))
+    }
+
+    /// What is required: the clause's words, or the requirement's.
+    #[must_use]
+    pub fn text(&self) -> &'static str {
+        let Some(row) = self.requirement() else { return "" };
+        let clause = self.clause().and_then(|name| row.clauses.get(name));
+        clause.map_or(row.text.as_str(), |clause| clause.text.as_str())
     }
 }
 

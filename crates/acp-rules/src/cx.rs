@@ -6,6 +6,7 @@ use acp_rpc::{Direction, Frame};
 
 use crate::coverage::Marks;
 use crate::finding::{EXCERPT, Evidence, Finding, Severity, cut};
+use crate::grade::{Grade, split};
 use crate::registry::{Side, registry};
 use crate::rule::{Rule, Weight, places};
 
@@ -92,13 +93,13 @@ impl<'f> Cx<'f> {
 
     /// A rule is broken. What is returned reports when it is dropped, after its details were added.
     pub(crate) fn breach(&mut self, rule: Rule, side: Side, message: impl Into<String>) -> Breach<'_, 'f> {
-        let requirement = rule.info().requirements(side).first().copied().unwrap_or_default();
+        let claim = rule.info().requirements(side).first().copied().unwrap_or_default();
         let warns = rule.info().weight == Weight::Warns;
         Breach {
             cx: self,
             rule,
             side,
-            requirement,
+            claim,
             also: &[],
             warns,
             message: message.into(),
@@ -113,7 +114,8 @@ pub(crate) struct Breach<'c, 'f> {
     cx: &'c mut Cx<'f>,
     rule: Rule,
     side: Side,
-    requirement: &'static str,
+    /// A requirement, or one of its clauses: `RPC-15/code`.
+    claim: &'static str,
     also: &'static [&'static str],
     warns: bool,
     message: String,
@@ -134,9 +136,9 @@ impl Breach<'_, '_> {
         self
     }
 
-    /// Another requirement of the rule than its first.
-    pub(crate) fn names(mut self, requirement: &'static str) -> Self {
-        self.requirement = requirement;
+    /// Another requirement than the rule's first, or a clause: `RPC-15/code`.
+    pub(crate) fn names(mut self, claim: &'static str) -> Self {
+        self.claim = claim;
         self
     }
 
@@ -186,15 +188,16 @@ fn head(raw: &[u8]) -> &[u8] {
 impl Drop for Breach<'_, '_> {
     fn drop(&mut self) {
         let index = self.cx.index;
-        let requirement = self.requirement;
+        let (requirement, clause) = split(self.claim);
         for id in [requirement].iter().chain(self.also) {
             if let Some(place) = registry().place(id) {
                 self.cx.report.marks.exercise(place, index);
                 self.cx.report.marks.break_(place, index);
             }
         }
-        let binds = registry().get(requirement).is_some_and(|row| row.level.binds());
-        let severity = if binds && !self.warns { Severity::Error } else { Severity::Warning };
+        let graded = registry().get(requirement).map_or(Grade::Warn, |row| row.grade(clause));
+        let grade = if self.warns { graded.min(Grade::Warn) } else { graded };
+        let severity = if grade == Grade::Fail { Severity::Error } else { Severity::Warning };
         match severity {
             Severity::Error => self.cx.report.errors += 1,
             Severity::Warning => self.cx.report.warnings += 1,
@@ -208,6 +211,8 @@ impl Drop for Breach<'_, '_> {
         let finding = Finding {
             rule: info.name,
             requirement,
+            clause,
+            grade,
             blame: self.side,
             severity,
             message: std::mem::take(&mut self.message),

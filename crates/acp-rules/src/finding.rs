@@ -6,6 +6,7 @@ use std::time::Duration;
 use acp_rpc::Direction;
 use serde::{Serialize, Serializer};
 
+use crate::grade::Grade;
 use crate::registry::Side;
 
 /// The longest excerpt kept of a frame, in bytes.
@@ -39,9 +40,14 @@ pub struct Finding {
     pub rule: &'static str,
     /// The requirement that is broken.
     pub requirement: &'static str,
+    /// The part of it, where parts weigh differently.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clause: Option<&'static str>,
+    /// What that means: the grade of the requirement or its clause, and never more than the rule's own weight.
+    pub grade: Grade,
     /// Who broke it.
     pub blame: Side,
-    /// An error or a warning.
+    /// An error when the grade is `fail`, or else a warning.
     pub severity: Severity,
     /// What happened, in plain words.
     pub message: String,

@@ -6,6 +6,7 @@ mod table;
 
 use std::sync::OnceLock;
 
+use crate::grade::split;
 use crate::registry::{Side, registry};
 use table::TABLE;
 
@@ -25,7 +26,8 @@ pub enum Weight {
 pub struct RuleInfo {
     /// The name, which does not change.
     pub name: &'static str,
-    /// Requirements on the agent, the named one first; empty when the rule never blames it.
+    /// Requirements on the agent, the named one first, or clauses of them (`RPC-15/code`); empty when the rule never
+    /// blames it.
     pub agent: &'static [&'static str],
     /// Requirements on the client, likewise.
     pub client: &'static [&'static str],
@@ -75,7 +77,7 @@ pub fn rules() -> &'static [RuleInfo] {
 pub(crate) fn places(rule: Rule, side: Side) -> &'static [u16] {
     static PLACES: OnceLock<Vec<[Vec<u16>; 2]>> = OnceLock::new();
     let all = PLACES.get_or_init(|| {
-        let find = |ids: &[&str]| ids.iter().filter_map(|id| registry().place(id)).collect();
+        let find = |ids: &[&str]| ids.iter().filter_map(|id| registry().place(split(id).0)).collect();
         TABLE.iter().map(|info| [find(info.agent), find(info.client)]).collect()
     });
     &all[rule as usize][side as usize]
@@ -88,7 +90,7 @@ pub(crate) fn passive() -> &'static [bool] {
         let mut out = vec![false; registry().all().len()];
         let named = TABLE.iter().flat_map(|info| info.agent.iter().chain(info.client)).copied();
         for id in named.chain(crate::rules::schema::requirements()) {
-            if let Some(place) = registry().place(id) {
+            if let Some(place) = registry().place(split(id).0) {
                 out[usize::from(place)] = true;
             }
         }
@@ -101,6 +103,7 @@ mod tests {
     use std::collections::HashSet;
 
     use super::*;
+    use crate::ClaimId;
 
     #[test]
     fn every_rule_names_requirements_that_exist_and_bind_the_side_it_blames() {
@@ -108,8 +111,8 @@ mod tests {
             assert!(!info.agent.is_empty() || !info.client.is_empty(), "{}", info.name);
             for (side, ids) in [(Side::Agent, info.agent), (Side::Client, info.client)] {
                 for id in ids {
-                    let row =
-                        registry().get(id).unwrap_or_else(|| panic!("{}: {id} does not exist", info.name));
+                    let claim = ClaimId::parse(id).unwrap_or_else(|error| panic!("{}: {error}", info.name));
+                    let row = claim.requirement().expect("a claim has a requirement");
                     assert_eq!(row.binds, side, "{}: {id}", info.name);
                 }
             }

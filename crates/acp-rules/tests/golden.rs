@@ -49,13 +49,10 @@ fn judge(path: &Path) -> Judge {
 }
 
 fn line(finding: &Finding) -> String {
+    let clause = finding.clause.map(|name| format!("/{name}")).unwrap_or_default();
     let mut out = format!(
-        "{} {} {} {}: {}",
-        finding.severity.as_str(),
-        finding.rule,
-        finding.requirement,
-        finding.blame,
-        finding.message
+        "{} {} {}{clause} {}: {}",
+        finding.grade, finding.rule, finding.requirement, finding.blame, finding.message
     );
     for evidence in &finding.evidence {
         write!(out, " [{} {}{}]", evidence.index, evidence.dir, evidence.pointer)

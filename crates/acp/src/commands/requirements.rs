@@ -21,6 +21,9 @@ pub struct Args {
     /// Only this level: `MUST`, `MUST NOT`, `SHOULD`, `SHOULD NOT`, `MAY`, `doc`, `drv`
     #[arg(long, value_name = "LEVEL")]
     level: Vec<String>,
+    /// Only requirements of this grade, that is, what breaking them means: `fail`, `warn` or `note`
+    #[arg(long, value_name = "GRADE", value_parser = ["fail", "warn", "note"])]
+    grade: Option<String>,
     /// Only what the judge can see in frames alone
     #[arg(long)]
     passive: bool,
@@ -67,14 +70,21 @@ fn wanted(args: &Args, row: &Requirement) -> bool {
         && in_list(&args.area, &row.area)
         && in_list(&args.level, row.level.as_str())
         && args.side.as_deref().is_none_or(|side| side == row.binds.as_str())
+        && args.grade.as_deref().is_none_or(|grade| grade == row.grade(None).as_str())
         && (!args.passive || acp_rules::is_passive(&row.id))
 }
 
 /// The rules that name a requirement.
 fn judged_by(row: &Requirement) -> Vec<&'static str> {
-    let ids =
-        |side: Side, info: &'static acp_rules::RuleInfo| info.requirements(side).contains(&row.id.as_str());
+    let ids = |side: Side, info: &'static acp_rules::RuleInfo| {
+        info.requirements(side).iter().any(|claim| names(claim, &row.id))
+    };
     rules().iter().filter(|info| ids(row.binds, info)).map(|info| info.name).collect()
+}
+
+/// Whether a claim is that requirement or a clause of it.
+fn names(claim: &str, id: &str) -> bool {
+    claim.split('/').next() == Some(id)
 }
 
 fn json(out: &mut impl std::io::Write, rows: &[&Requirement]) -> std::io::Result<()> {
@@ -82,6 +92,7 @@ fn json(out: &mut impl std::io::Write, rows: &[&Requirement]) -> std::io::Result
         .iter()
         .map(|row| {
             let mut value = serde_json::to_value(row).unwrap_or_default();
+            value["grade"] = row.grade(None).as_str().into();
             value["passive"] = acp_rules::is_passive(&row.id).into();
             value["rules"] = judged_by(row).into();
             value
@@ -103,10 +114,14 @@ fn text(out: &mut impl std::io::Write, args: &Args, rows: &[&Requirement]) -> st
             area = &row.area;
         }
         let mark = if acp_rules::is_passive(&row.id) { '*' } else { ' ' };
-        writeln!(out, "  {mark} {:10} {:10} {}", row.id, row.level, row.text)?;
+        writeln!(out, "  {mark} {:10} {:10} {:5} {}", row.id, row.level, row.grade(None), row.text)?;
     }
     let passive = rows.iter().filter(|row| acp_rules::is_passive(&row.id)).count();
-    writeln!(out, "\n{} requirements; * = the judge sees it in frames alone ({passive})", rows.len())
+    writeln!(
+        out,
+        "\n{} requirements; fail, warn, note = what breaking it means; * = the judge sees it in frames alone ({passive})",
+        rows.len()
+    )
 }
 
 fn one(out: &mut impl std::io::Write, row: &Requirement) -> std::io::Result<()> {
@@ -115,6 +130,14 @@ fn one(out: &mut impl std::io::Write, row: &Requirement) -> std::io::Result<()> 
     writeln!(out, "  page:   {}", row.page)?;
     writeln!(out, "  class:  {}", row.class)?;
     writeln!(out, "  check:  {}", row.how)?;
+    let why = row.broken_why.as_deref().map(|why| format!(" ({why})")).unwrap_or_default();
+    writeln!(out, "  broken: {}{why}", row.grade(None))?;
+    for (name, clause) in &row.clauses {
+        writeln!(out, "          {} for {}/{name}: {}", clause.broken, row.id, clause.text)?;
+    }
+    if let Some(when) = row.condition() {
+        writeln!(out, "  when:   {when}")?;
+    }
     let rules = judged_by(row);
     if !rules.is_empty() {
         writeln!(out, "  rules:  {}", rules.join(", "))?;
