@@ -2,11 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use acp_comply::results::{Isolation, Outside};
 use acp_comply::{AgentRun, Defaults, FindingRef, Header, Outcome, Program, Severity, Table, Verdict};
-use futures_util::StreamExt;
 use tokio::sync::watch;
 
 use crate::canary::Canary;
@@ -32,6 +30,8 @@ pub struct Campaign {
     pub programs: Vec<Arc<Program>>,
     /// How each is driven.
     pub conditions: Conditions,
+    /// Tests that find out what an agent can be brought to do, before the others run.
+    pub calibration: Vec<Arc<Program>>,
     /// How many tests run at once.
     pub jobs: usize,
     /// How often each test is run.
@@ -49,6 +49,8 @@ pub struct Campaign {
 pub enum Progress<'a> {
     /// An agent's turn begins; so many tests.
     Agent(&'a str, usize),
+    /// What the agent can be brought to do is found out; so many probes.
+    Calibrating(&'a str, usize),
     /// Something about the agent that its user should know before the tests end.
     Noticed(&'a str, &'a str),
     /// A test begins.
@@ -88,22 +90,20 @@ impl Campaign {
             run.isolation = isolation(target, outside);
             return run;
         }
-        let (probe, failed) = (&probe, &AtomicBool::new(false));
-        let pace = &Pace::new(self.jobs, self.canary());
-        let one = |(place, program)| async move {
-            let _turn = pace.turn().await;
-            (place, self.one(program, target, probe, failed, listener).await)
-        };
-        let tests = self.programs.iter().enumerate().map(one);
-        let mut driven: Vec<(usize, Option<Driven>)> =
-            futures_util::stream::iter(tests).buffer_unordered(self.jobs.max(1)).collect().await;
-        driven.sort_by_key(|(place, _)| *place);
-        for mut driven in driven.into_iter().filter_map(|(_, driven)| driven) {
-            if probe.silence.is_none() {
+        let canary = self.canary();
+        let pace = Pace::new(self.jobs, canary.clone());
+        let calibration = self.calibrate(target, &probe, &pace, listener).await;
+        let mut round = Round { campaign: self, target, probe: probe.with(calibration), pace, canary, listener };
+        let mut driven = round.first().await;
+        round.out_of_reach_again(&mut driven).await;
+        round.absences_again(&mut driven).await;
+        for mut driven in driven.into_iter().map(|(_, driven)| driven) {
+            if round.probe.silence.is_none() {
                 driven.outcome.notes.extend(notice.clone());
             }
             take(&mut run, driven);
         }
+        run.calibration = Some(round.probe.calibration.record(round.probe.at_eof));
         run.isolation = isolation(target, outside);
         run
     }
@@ -117,62 +117,6 @@ impl Campaign {
     fn dialect(&self) -> Option<&str> {
         let first = self.programs.first()?.dialect.as_deref()?;
         self.programs.iter().all(|program| program.dialect.as_deref() == Some(first)).then_some(first)
-    }
-
-    async fn one(
-        &self,
-        program: &Arc<Program>,
-        target: &Target,
-        probe: &Probed,
-        failed: &AtomicBool,
-        listener: &Listener,
-    ) -> Option<Driven> {
-        if *self.stop.borrow() || failed.load(Ordering::Relaxed) {
-            return None;
-        }
-        listener(&Progress::Began(&target.name, program));
-        let mut driven = self.drive_unless_stopped(program, target, probe).await?;
-        for _ in 1..self.repeat.max(1) {
-            let again = self.drive_unless_stopped(program, target, probe).await?;
-            driven = fold(driven, again);
-        }
-        if self.fail_fast
-            && driven.outcome.severity == Severity::Required
-            && driven.outcome.verdict == Verdict::Fail
-        {
-            failed.store(true, Ordering::Relaxed);
-        }
-        listener(&Progress::Ended(&target.name, &driven.outcome));
-        Some(driven)
-    }
-
-    async fn drive_unless_stopped(
-        &self,
-        program: &Arc<Program>,
-        target: &Target,
-        probe: &Probed,
-    ) -> Option<Driven> {
-        let mut stop = self.stop.clone();
-        tokio::select! {
-            driven = self.drive_once(program, target, probe) => Some(driven),
-            Ok(_) = stop.wait_for(|stop| *stop) => None,
-        }
-    }
-
-    /// One attempt, on the runtime's own terms so that tests really run side by side.
-    async fn drive_once(&self, program: &Arc<Program>, target: &Target, probe: &Probed) -> Driven {
-        let (program, target, probe) = (Arc::clone(program), target.clone(), probe.clone());
-        let (conditions, watch) = (self.conditions.clone(), self.watch.clone());
-        let name = Arc::clone(&program);
-        let task =
-            tokio::spawn(
-                async move { drive(&program, &target, &conditions, Some(&probe), watch.as_ref()).await },
-            );
-        let _abort = AbortOnDrop(task.abort_handle());
-        match task.await {
-            Ok(driven) => driven,
-            Err(error) => Driven::fault(&name, format!("the runner failed: {error}")),
-        }
     }
 
     /// Learns the agent's header, and what its user should know when it gave none. An agent that cannot be reached is the
@@ -211,6 +155,8 @@ impl Campaign {
             session: driven.session,
             silence: None,
             at_eof: driven.at_eof,
+            first_answer: driven.first_answer.unwrap_or_default(),
+            calibration: Calibration::default(),
         };
         (probed, None)
     }
@@ -221,8 +167,9 @@ impl Campaign {
         driven.map_or_else(Probed::default, |driven| Probed {
             introduction: driven.introduction,
             session: driven.session,
-            silence: None,
             at_eof: driven.at_eof,
+            first_answer: driven.first_answer.unwrap_or_default(),
+            ..Probed::default()
         })
     }
 
@@ -268,27 +215,6 @@ fn isolation(target: &Target, before: Option<Outside>) -> Option<Isolation> {
         user,
         outside: before.and_then(|before| Some(network::outside()?.since(before))),
     })
-}
-
-struct AbortOnDrop(tokio::task::AbortHandle);
-
-impl Drop for AbortOnDrop {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
-/// Of several attempts the worst one stays, with all verdicts beside it.
-fn fold(first: Driven, again: Driven) -> Driven {
-    let mut attempts = first.outcome.attempts.clone();
-    if attempts.is_empty() {
-        attempts.push(first.outcome.verdict);
-    }
-    attempts.push(again.outcome.verdict);
-    let mut kept =
-        if again.outcome.verdict.badness() > first.outcome.verdict.badness() { again } else { first };
-    kept.outcome.attempts = attempts;
-    kept
 }
 
 /// Adds a test to the agent's part of the results; one finding outside the claims is kept per rule and requirement.

@@ -52,6 +52,8 @@ pub(crate) struct Test<'a> {
     began: Instant,
     /// When the interpreter was last told of something that came.
     last: Instant,
+    /// When the agent's first line came.
+    first_line: Option<Duration>,
     /// Time spent waiting, by whom for.
     cost: Cost,
     wire: Option<Wire>,
@@ -92,6 +94,7 @@ impl<'a> Test<'a> {
             watch,
             began: Instant::now(),
             last: Instant::now(),
+            first_line: None,
             cost: Cost::default(),
             wire: None,
             providers: None,
@@ -324,6 +327,7 @@ impl<'a> Test<'a> {
 
     fn heard(&mut self, at: Instant, line: Line) {
         self.show("←", line.bytes());
+        self.first_line.get_or_insert(at.saturating_duration_since(self.began));
         let Some(wire) = &mut self.wire else { return };
         let frame = wire.heard(at, line);
         if let Some(reason) = self.refused.take() {
@@ -406,6 +410,7 @@ impl<'a> Test<'a> {
             messages: self.run.messages().cloned().collect(),
             unheard: self.run.is_unheard(),
             unreachable: None,
+            first_answer: self.first_line,
             at_eof,
             cost: self.cost,
         }

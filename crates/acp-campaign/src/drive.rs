@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use acp_comply::results::Cost;
-use acp_comply::{Action, Event, FindingRef, Outcome, Program, Run, Setup, Table};
+use acp_comply::{Action, Event, FindingRef, Found, Outcome, Program, Run, Setup, Table, Wordings};
 use acp_model::Hints;
 use serde_json::Value;
 
+use crate::calibrate::Calibration;
 use crate::cell::Cell;
 use crate::conduct::{Place, Test};
 use crate::evidence::file_name;
@@ -24,6 +25,9 @@ const SETTLE: Duration = Duration::from_millis(500);
 
 /// What is left of the time-outs for an agent that was waited for in vain already.
 const HASTE: f64 = 0.1;
+
+/// How much longer silence is waited for when a test is run again by itself.
+const LONGER_QUIET: u32 = 4;
 
 /// How every test of a run is driven.
 #[derive(Debug, Clone)]
@@ -46,6 +50,10 @@ pub struct Conditions {
     pub mcp_stub: Option<PathBuf>,
     /// Keep sandboxes and transcripts here.
     pub keep: Option<PathBuf>,
+    /// The wordings of the wishes that prompts name, the preferred one first.
+    pub wordings: Wordings,
+    /// A test is run again by itself because something did not come: silence is waited for longer.
+    pub is_second_run: bool,
 }
 
 /// What the probe of an agent learnt, for the tests that follow.
@@ -59,6 +67,31 @@ pub struct Probed {
     pub silence: Option<String>,
     /// What it does when its input ends.
     pub at_eof: Option<AtEof>,
+    /// From its start to its first line.
+    pub first_answer: Duration,
+    /// What it can be brought to do.
+    pub calibration: Calibration,
+}
+
+impl Probed {
+    /// The same with what calibration found.
+    #[must_use]
+    pub(crate) fn with(mut self, calibration: Calibration) -> Probed {
+        self.calibration = calibration;
+        self
+    }
+
+    /// Takes what conversations showed although calibration had missed it, and says what that is.
+    pub(crate) fn regain(&mut self, shown: &BTreeSet<String>) -> BTreeSet<String> {
+        let missed: BTreeSet<String> =
+            shown.iter().filter(|name| self.calibration.missing.contains_key(*name)).cloned().collect();
+        for name in &missed {
+            self.calibration.missing.remove(name);
+            let how = Some("seen in a test, though not in calibration".to_owned());
+            self.calibration.found.insert(name.clone(), Found { how, ..Found::default() });
+        }
+        missed
+    }
 }
 
 /// What a test came to.
@@ -80,6 +113,8 @@ pub struct Driven {
     pub unheard: bool,
     /// The agent could not be reached at all.
     pub unreachable: Option<String>,
+    /// From the test's start to the agent's first line.
+    pub first_answer: Option<Duration>,
     /// What the agent did when its input ended, where that was seen.
     pub at_eof: Option<AtEof>,
     /// Whose time it took.
@@ -106,7 +141,7 @@ pub async fn drive(
     if let Err(error) = cell.fill(&program.sandbox) {
         return Driven::fault(program, format!("cannot write the sandbox's files: {error}"));
     }
-    let mut setup = setup(&cell, target, conditions, probe);
+    let mut setup = setup(program, &cell, target, conditions, probe);
     if let Some(dialect) = &program.dialect {
         let Some(table) = Table::of_dialect(dialect) else {
             return Driven::fault(
@@ -191,7 +226,13 @@ async fn mind(program: &Program, target: &Target, cell: &Cell) -> Result<Option<
     Mind::start(program, cell, hints).await.map(Some)
 }
 
-fn setup(cell: &Cell, target: &Target, conditions: &Conditions, probe: Option<&Probed>) -> Setup {
+fn setup(
+    program: &Program,
+    cell: &Cell,
+    target: &Target,
+    conditions: &Conditions,
+    probe: Option<&Probed>,
+) -> Setup {
     let mut setup = Setup::new(cell.sandbox.to_string_lossy());
     setup.variables.set("home", cell.home.to_string_lossy().as_ref());
     setup.variables.set("mcpLog", cell.mcp_log.to_string_lossy().as_ref());
@@ -201,6 +242,7 @@ fn setup(cell: &Cell, target: &Target, conditions: &Conditions, probe: Option<&P
     setup.timeout_factor = conditions.timeout_factor;
     setup.patience = conditions.patience;
     setup.auth_method.clone_from(&conditions.auth_method);
+    setup.wordings.clone_from(&conditions.wordings);
     setup.restartable = target.is_ours();
     setup.reconnectable = !target.is_ours();
     if let Some(probed) = probe {
@@ -209,6 +251,15 @@ fn setup(cell: &Cell, target: &Target, conditions: &Conditions, probe: Option<&P
         setup.silence.clone_from(&probed.silence);
         if probed.silence.is_some() {
             setup.timeout_factor *= HASTE;
+        }
+        let calibration = &probed.calibration;
+        setup.found.clone_from(&calibration.found);
+        setup.missing.clone_from(&calibration.missing);
+        // Tests without claims keep their own time-outs to the letter.
+        if program.is_claimed() {
+            setup.timeout_factor *= calibration.timeout_factor();
+            let quiet = calibration.quiet() * if conditions.is_second_run { LONGER_QUIET } else { 1 };
+            setup.patience.get_or_insert(quiet);
         }
     }
     if let Way::Real(real) = &target.way {
@@ -233,6 +284,7 @@ impl Driven {
             messages: Vec::new(),
             unheard: false,
             unreachable: None,
+            first_answer: None,
             at_eof: None,
             cost: Cost::default(),
         }

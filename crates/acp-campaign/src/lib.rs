@@ -6,6 +6,7 @@
 //!
 //! Read first: [`Campaign`], [`Target`], [`drive::drive`].
 
+pub mod calibrate;
 pub mod campaign;
 pub mod canary;
 pub mod cell;
@@ -19,6 +20,7 @@ mod pace;
 pub mod proof;
 pub mod real;
 pub mod room;
+mod round;
 pub mod scenario;
 pub mod select;
 mod stub;

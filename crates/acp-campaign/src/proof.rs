@@ -82,8 +82,7 @@ pub async fn prove(campaign: &Campaign, target: &Target, defects: &[Defect], lis
     let probe = Probed {
         introduction: header.map(|header| header.introduction.clone()),
         session: header.and_then(|header| header.session.clone()),
-        silence: None,
-        at_eof: None,
+        ..Probed::default()
     };
     let took: BTreeMap<&str, f64> =
         conforming.tests.iter().map(|test| (test.id.as_str(), test.duration_ms)).collect();
@@ -124,8 +123,7 @@ async fn hunt(
     let probe = Probed {
         introduction: own.introduction.or_else(|| probe.introduction.clone()),
         session: own.session.or_else(|| probe.session.clone()),
-        silence: None,
-        at_eof: own.at_eof,
+        ..own
     };
     let wanted: BTreeSet<&String> = defect.requirements.iter().collect();
     let mut tests: Vec<&Arc<Program>> = campaign

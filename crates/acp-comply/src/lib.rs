@@ -13,6 +13,7 @@
 pub mod diagnostic;
 pub mod json;
 pub mod program;
+mod reach;
 mod reader;
 pub mod results;
 pub mod run;

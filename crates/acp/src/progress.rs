@@ -78,6 +78,11 @@ fn on_bar(bar: &ProgressBar, running: &Mutex<BTreeSet<String>>, progress: &Progr
             bar.set_length(u64::try_from(*tests).unwrap_or(u64::MAX));
             bar.set_prefix((*agent).to_owned());
         }
+        Progress::Calibrating(agent, _) => {
+            bar.set_prefix((*agent).to_owned());
+            bar.set_message("finding out what this agent can do");
+            return;
+        }
         Progress::Noticed(..) => {}
         Progress::Began(_, program) => {
             running.insert(program.id.clone());
