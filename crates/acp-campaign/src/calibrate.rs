@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use acp_comply::results::Calibrated;
 use acp_comply::{Found, Program, Wordings};
 use futures_util::StreamExt;
 
@@ -15,6 +16,7 @@ use crate::campaign::{Campaign, Listener, Progress};
 use crate::drive::{Conditions, Driven, Probed, drive};
 use crate::pace::Pace;
 use crate::target::Target;
+use crate::wire::AtEof;
 
 /// How many wordings of a wish are tried.
 const WORDINGS: usize = 2;
@@ -45,6 +47,16 @@ impl Calibration {
     pub fn timeout_factor(&self) -> f64 {
         let slowest = self.first_answer.max(self.longest_turn / 4);
         (slowest.as_secs_f64() / PROMPT.as_secs_f64()).max(1.0)
+    }
+
+    /// What the results say about it.
+    pub fn record(&self, at_eof: Option<AtEof>) -> Calibrated {
+        Calibrated {
+            found: self.found.clone(),
+            missing: self.missing.clone(),
+            first_answer_ms: self.first_answer.as_secs_f64() * 1000.0,
+            exits_at_eof: at_eof.map(|at_eof| matches!(at_eof, AtEof::Exits(_))),
+        }
     }
 
     /// How long the agent must be silent, with everything answered, before a test stops waiting.
@@ -84,8 +96,7 @@ impl Campaign {
         pace: &Pace,
         listener: &Listener,
     ) -> Calibration {
-        let mut calibration =
-            Calibration { first_answer: probe.first_answer, ..Calibration::default() };
+        let mut calibration = Calibration { first_answer: probe.first_answer, ..Calibration::default() };
         if probe.silence.is_some() {
             return calibration;
         }
@@ -95,11 +106,8 @@ impl Campaign {
         }
         let probe = probe.clone().with(calibration.clone());
         let tried = files.iter().map(|file| self.try_wordings(file, target, &probe, pace));
-        let mut found: Vec<(usize, Tried)> = futures_util::stream::iter(tried)
-            .buffered(self.jobs.max(1))
-            .enumerate()
-            .collect()
-            .await;
+        let mut found: Vec<(usize, Tried)> =
+            futures_util::stream::iter(tried).buffered(self.jobs.max(1)).enumerate().collect().await;
         found.sort_by_key(|(place, _)| *place);
         for (place, tried) in found {
             calibration.take(&files[place], &tried);
@@ -181,7 +189,8 @@ mod tests {
 
     #[test]
     fn each_try_has_another_wording_until_there_is_none() {
-        let wordings = Wordings::from([("read".to_owned(), vec!["a".to_owned(), "b".to_owned(), "c".to_owned()])]);
+        let wordings =
+            Wordings::from([("read".to_owned(), vec!["a".to_owned(), "b".to_owned(), "c".to_owned()])]);
         let wishes = ["read".to_owned()];
         assert_eq!(reworded(&wordings, &wishes, 0).unwrap()["read"][0], "a");
         assert_eq!(reworded(&wordings, &wishes, 1).unwrap()["read"][0], "b");

@@ -1,16 +1,17 @@
 //! A run: every target, every test, many at once.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use acp_comply::results::{Isolation, Outside};
-use acp_comply::{AgentRun, Defaults, FindingRef, Header, Outcome, Program, Severity, Table, Verdict};
+use acp_comply::{AgentRun, Defaults, FindingRef, Header, Outcome, Program, Table};
 use tokio::sync::watch;
 
+use crate::calibrate::Calibration;
 use crate::canary::Canary;
 use crate::drive::{Conditions, Driven, Probed, Watch, drive};
 use crate::network;
 use crate::pace::Pace;
+use crate::round::Round;
 use crate::target::{Target, Way};
 
 /// The probe of an agent, written as a test: introduce, open a session, listen for a moment.
@@ -65,19 +66,8 @@ pub type Listener = Arc<dyn Fn(&Progress<'_>) + Send + Sync>;
 impl Campaign {
     /// Runs every test against one target.
     pub async fn run(&self, target: &Target, listener: &Listener) -> AgentRun {
-        let mut run = AgentRun {
-            name: target.name.clone(),
-            target: target.describe(),
-            dialect: None,
-            version: target.version.clone(),
-            isolation: None,
-            cost: None,
-            header: None,
-            fault: None,
-            tests: Vec::new(),
-            findings: Vec::new(),
-            exercised: BTreeMap::new(),
-        };
+        let mut run =
+            AgentRun { version: target.version.clone(), ..AgentRun::new(&target.name, target.describe()) };
         let outside = network::is_loopback_only().filter(|only| *only).and_then(|_| network::outside());
         let (probe, notice) = self.probe(target, &mut run).await;
         listener(&Progress::Agent(&target.name, self.programs.len()));
@@ -93,7 +83,8 @@ impl Campaign {
         let canary = self.canary();
         let pace = Pace::new(self.jobs, canary.clone());
         let calibration = self.calibrate(target, &probe, &pace, listener).await;
-        let mut round = Round { campaign: self, target, probe: probe.with(calibration), pace, canary, listener };
+        let mut round =
+            Round { campaign: self, target, probe: probe.with(calibration), pace, canary, listener };
         let mut driven = round.first().await;
         round.out_of_reach_again(&mut driven).await;
         round.absences_again(&mut driven).await;
@@ -232,5 +223,5 @@ fn take(run: &mut AgentRun, driven: Driven) {
 }
 
 fn same(a: &FindingRef, b: &FindingRef) -> bool {
-    a.rule == b.rule && a.requirement == b.requirement && a.blame == b.blame
+    a.rule == b.rule && a.requirement == b.requirement && a.clause == b.clause && a.blame == b.blame
 }

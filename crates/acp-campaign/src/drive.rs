@@ -259,7 +259,7 @@ fn setup(
         if program.is_claimed() {
             setup.timeout_factor *= calibration.timeout_factor();
             let quiet = calibration.quiet() * if conditions.is_second_run { LONGER_QUIET } else { 1 };
-            setup.patience.get_or_insert(quiet);
+            setup.quiet = quiet;
         }
     }
     if let Way::Real(real) = &target.way {

@@ -52,9 +52,7 @@ impl Round<'_> {
         let places: Vec<usize> = driven
             .iter()
             .map(|(place, _)| *place)
-            .filter(|place| {
-                self.campaign.programs[*place].needs.iter().any(|need| regained.contains(need))
-            })
+            .filter(|place| self.campaign.programs[*place].needs.iter().any(|need| regained.contains(need)))
             .collect();
         let again = self.side_by_side(&places, &AtomicBool::new(false)).await;
         for (place, new) in again {
@@ -75,16 +73,15 @@ impl Round<'_> {
             let began = Instant::now();
             let conditions = patient(&self.campaign.conditions);
             let Some(mut second) = self.drive_unless_stopped(program, &conditions).await else { return };
-            second.outcome.notes.push("run again by itself, with three times as long".to_owned());
-            if second.outcome.needs_second_run {
-                let stalled = self.canary.as_ref().map(|canary| canary.worst_since(began));
-                if let Some(stalled) = stalled.filter(|stalled| *stalled >= STALLED) {
-                    second.outcome.blame_machine(stalled);
-                }
-                second.outcome.needs_second_run = false;
+            let stalled = self.canary.as_ref().map(|canary| canary.worst_since(began));
+            if let Some(stalled) =
+                stalled.filter(|stalled| second.outcome.needs_second_run && *stalled >= STALLED)
+            {
+                second.outcome.blame_machine(stalled);
             }
-            (self.listener)(&Progress::Ended(&self.target.name, &second.outcome));
-            replace(driven, place, second);
+            let Some((_, first)) = driven.iter_mut().find(|(known, _)| *known == place) else { continue };
+            second.outcome = first.outcome.clone().confirmed_by(second.outcome);
+            *first = second;
         }
     }
 

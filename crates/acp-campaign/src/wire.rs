@@ -153,7 +153,7 @@ impl Wire {
         let mut judged = judged(&self.judge);
         if self.overhear.is_some() {
             // A translated copy shows what an agent does wrong; what it shows of the protocol was said in other words.
-            judged.findings.retain(|finding| finding.blame == "agent");
+            judged.findings.retain(|finding| finding.blame == acp_rules::Side::Agent);
             judged.exercised.clear();
         }
         let Wire { rx, child, tx, .. } = self;
@@ -211,14 +211,9 @@ fn judged(judge: &Judge) -> Judged {
         .map(|finding| FindingRef {
             rule: finding.rule.to_owned(),
             requirement: finding.requirement.to_owned(),
-            severity: match finding.severity {
-                acp_rules::Severity::Error => "must".to_owned(),
-                acp_rules::Severity::Warning => "should".to_owned(),
-            },
-            blame: match finding.blame {
-                acp_rules::Side::Agent => "agent".to_owned(),
-                acp_rules::Side::Client => "client".to_owned(),
-            },
+            clause: finding.clause.map(str::to_owned),
+            grade: finding.grade,
+            blame: finding.blame,
             message: finding.message.clone(),
             hint: (!finding.hint.is_empty()).then(|| finding.hint.to_owned()),
             evidence: finding
@@ -227,7 +222,7 @@ fn judged(judge: &Judge) -> Judged {
                 .map(|evidence| EvidenceRef {
                     index: usize::try_from(evidence.index).unwrap_or(usize::MAX),
                     at_ms: evidence.at.as_secs_f64() * 1000.0,
-                    dir: evidence.dir.as_str().to_owned(),
+                    dir: evidence.dir.into(),
                     excerpt: evidence.excerpt.clone(),
                     pointer: (!evidence.pointer.is_empty()).then(|| evidence.pointer.clone()),
                 })

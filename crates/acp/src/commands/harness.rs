@@ -161,6 +161,7 @@ fn run_scenarios(args: &Args, programs: Vec<Arc<Program>>, target: &Target) -> a
     let suite = Suite { name: "scenarios".to_owned(), files: programs.len(), filtered: 0 };
     let campaign = Campaign {
         programs,
+        calibration: Vec::new(),
         conditions: Conditions {
             supervisor: Some(own.clone()),
             wire: acp_link::Wire { line_limit: 16 << 20, ..acp_link::Wire::default() },
@@ -170,6 +171,8 @@ fn run_scenarios(args: &Args, programs: Vec<Arc<Program>>, target: &Target) -> a
             auth_method: None,
             mcp_stub: Some(own),
             keep: None,
+            wordings: acp_campaign::suite::wishes().clone(),
+            is_second_run: false,
         },
         // One after the other: a scenario measures the agent, not its neighbours.
         jobs: 1,
