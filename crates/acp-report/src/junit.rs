@@ -41,7 +41,8 @@ fn conformance(results: &Results, agent: &AgentRun) -> TestCase {
     let status = match kind {
         Some(kind) => {
             let mut status = TestCaseStatus::non_success(kind);
-            status.set_message(conformance.to_string()).set_type(conformance.word());
+            let fault = agent.fault.as_ref().map(|fault| format!(": {fault}")).unwrap_or_default();
+            status.set_message(format!("{conformance}{fault}")).set_type(conformance.word());
             status
         }
         None => TestCaseStatus::success(),

@@ -20,6 +20,9 @@ pub(crate) fn render(results: &Results) -> String {
         let word = if conformance.standing() == Standing::Conformant { "ok" } else { "not ok" };
         let words = escape(&conformance.to_string());
         let _ = writeln!(out, "{word} {number} - {} conformance: {words}", agent.name);
+        if let Some(fault) = &agent.fault {
+            let _ = writeln!(out, "  ---\n  reason: {}\n  ...", quoted(fault));
+        }
     }
     if results.interrupted {
         out.push_str("Bail out! interrupted\n");
