@@ -67,17 +67,22 @@ impl Calibration {
     /// Takes in what one calibration file came to.
     pub(crate) fn take(&mut self, file: &Program, tried: &Tried) {
         let Some(driven) = &tried.driven else { return };
+        let wishes = file.wishes();
         let took = Duration::from_secs_f64(driven.outcome.duration_ms / 1000.0);
         self.longest_turn = self.longest_turn.max(took);
         for name in file.provides() {
             if driven.outcome.provided.contains(&name) {
+                // The words belong to the wish that they express, whatever else they bring about.
+                let is_wish = wishes.first() == Some(&name);
                 let found = Found {
-                    wording: tried.wording.clone(),
+                    wording: tried.wording.clone().filter(|_| is_wish),
                     how: Some(file.title.clone()),
                     took_ms: driven.outcome.duration_ms,
                 };
                 self.missing.remove(&name);
-                self.found.entry(name).or_insert(found);
+                if is_wish || !self.found.contains_key(&name) {
+                    self.found.insert(name, found);
+                }
             } else if !self.found.contains_key(&name) {
                 let reason = driven.outcome.reason.as_deref().unwrap_or("it did not happen");
                 let times = if tried.tries == 1 { "1 wording" } else { "2 wordings" };

@@ -43,6 +43,7 @@ mod expecting;
 mod finish;
 mod hearing;
 mod inbox;
+mod joining;
 mod looking;
 mod missing;
 mod replies;
@@ -88,6 +89,7 @@ pub struct Run {
     state: State,
     actions: VecDeque<Action>,
     inbox: Inbox,
+    joining: joining::Joining,
     wire: Wire,
     own: Option<Own>,
     next_own: i64,
@@ -264,6 +266,7 @@ impl Run {
             state: State::Waiting,
             actions: VecDeque::new(),
             inbox: Inbox::new(limits),
+            joining: joining::Joining::default(),
             wire: Wire::default(),
             own: None,
             next_own: OWN_IDS,

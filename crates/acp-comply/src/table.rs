@@ -45,9 +45,23 @@ pub struct Table {
     /// The requirements that are broken in every test with claims when something goes wrong that no step is about.
     #[serde(default)]
     pub broken_by: BrokenBy,
+    /// Notifications that bring a text in pieces.
+    #[serde(default)]
+    pub pieces: Option<Pieces>,
     /// Methods that an agent may refuse until there was a login; when none are listed, any.
     #[serde(default)]
     pub needs_login: Vec<String>,
+}
+
+/// A notification that brings one piece of a text.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Pieces {
+    /// The method.
+    pub method: String,
+    /// Path of the piece.
+    pub text: String,
+    /// Paths of what tells one text from another.
+    pub of: Vec<String>,
 }
 
 /// Requirements, or clauses of them, that certain faults break wherever they happen.

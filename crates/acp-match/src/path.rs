@@ -53,6 +53,15 @@ impl Path {
         })
     }
 
+    /// The value there, to be changed.
+    pub fn find_mut<'v>(&self, value: &'v mut Value) -> Option<&'v mut Value> {
+        self.parts.iter().try_fold(value, |here, part| match here {
+            Value::Object(map) => map.get_mut(part),
+            Value::Array(list) => part.parse::<usize>().ok().and_then(|index| list.get_mut(index)),
+            _ => None,
+        })
+    }
+
     /// The first key, which some paths use as a namespace.
     pub fn first(&self) -> Option<&str> {
         self.parts.first().map(String::as_str)

@@ -78,9 +78,7 @@ impl Item {
 
     /// The first of its shapes that the message has.
     fn chosen(&self, message: &Message) -> Option<&Choice> {
-        self.choices
-            .iter()
-            .find(|choice| choice.kind == message.kind && choice.pattern.matches(&message.value))
+        self.choices.iter().find(|choice| message.is(choice.kind, &choice.pattern))
     }
 }
 
@@ -181,7 +179,7 @@ impl Expecting {
                 }
                 _ => true,
             };
-            choice.kind == message.kind && is_bound && choice.pattern.matches(&message.value)
+            is_bound && message.is(choice.kind, &choice.pattern)
         })
     }
 

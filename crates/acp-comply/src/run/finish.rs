@@ -157,7 +157,7 @@ impl Run {
             || wanted.iter().any(|envelope| {
                 let Ok(pattern) = Pattern::compile_with(&envelope.pattern, &self.vars) else { return false };
                 let mut messages = self.inbox.messages().iter();
-                messages.any(|message| message.kind == envelope.kind && pattern.matches(&message.value))
+                messages.any(|message| message.is(envelope.kind, &pattern))
             })
     }
 

@@ -42,7 +42,17 @@ impl Run {
             self.answered(&value, id.as_ref());
         }
         let size = frame.raw().len();
-        let message = Message { at: self.now, kind, value, id, method, consumed: false };
+        let table = self.setup.table.clone();
+        let index = self.inbox.messages().len();
+        let joined = table
+            .pieces
+            .as_ref()
+            .and_then(|pieces| self.joining.add(pieces, method.as_deref(), &value, index));
+        if let Some(before) = joined.as_ref().and_then(|joined| joined.before) {
+            self.inbox.part(before);
+        }
+        let joined = joined.map(|joined| Box::new(joined.value));
+        let message = Message { at: self.now, kind, value, id, method, consumed: false, joined };
         let kept = self.inbox.push(message, size);
         if !kept {
             let count = self.inbox.messages().len();

@@ -18,6 +18,8 @@ pub(super) struct Message {
     pub method: Option<String>,
     /// An expectation took it.
     pub consumed: bool,
+    /// The same with the whole text in place of its piece, when it is the latest piece of a text.
+    pub joined: Option<Box<Value>>,
 }
 
 #[derive(Debug)]
@@ -54,6 +56,13 @@ impl Inbox {
     pub fn consume(&mut self, index: usize) {
         if let Some(message) = self.messages.get_mut(index) {
             message.consumed = true;
+        }
+    }
+
+    /// The message no longer has the latest piece of its text.
+    pub fn part(&mut self, index: usize) {
+        if let Some(message) = self.messages.get_mut(index) {
+            message.joined = None;
         }
     }
 

@@ -181,6 +181,7 @@ impl Run {
     }
 
     fn open_window(&mut self) {
+        self.joining.forget();
         self.wire.window = self.inbox.messages().len();
         self.tally.told = None;
         self.tally.taken = None;
@@ -229,6 +230,7 @@ impl Run {
                 .push(format!("requests without an answer when the agent was stopped: {}", ids.join(", ")));
         }
         let last_activity = self.now;
+        self.tried_login = false;
         self.wire = Wire { last_activity, window: self.inbox.messages().len(), ..Wire::default() };
         self.actions.push_back(action);
         self.state = State::Starting(self.now + self.scaled(RESTART));
@@ -266,10 +268,7 @@ impl Run {
                 .method
                 .as_ref()
                 .is_some_and(|method| methods.iter().any(|glob| glob_matches(glob, method)));
-            by_method
-                || patterns
-                    .iter()
-                    .any(|(kind, pattern)| *kind == message.kind && pattern.check(&message.value).is_ok())
+            by_method || patterns.iter().any(|(kind, pattern)| message.is(*kind, pattern))
         });
         if let Some(hit) = hit {
             let (index, hit) = (self.wire.window + hit, &window[hit]);
