@@ -4,7 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use acp_comply::verdict::ClaimState;
 use acp_comply::{AgentRun, Outcome, Program, Verdict};
+use acp_rules::ClaimId;
 use acp_script::defects::Defect;
 use futures_util::StreamExt;
 
@@ -159,22 +161,14 @@ async fn hunt(
     hunted
 }
 
-/// Whether an outcome is a catch for this requirement: a finding of the judge that names it, or an expectation of a
-/// test that claims it which was not met.
+/// Whether an outcome is a catch for this requirement: the test found it broken, at its full grade.
 fn speaks_of(outcome: &Outcome, requirement: &str) -> Option<String> {
-    if !outcome.requirements.iter().any(|claimed| claimed == requirement) {
-        return None;
-    }
-    if !matches!(outcome.verdict, Verdict::Fail | Verdict::Warn | Verdict::Partial) {
-        return None;
-    }
-    if let Some(finding) = outcome.findings.iter().find(|finding| finding.requirement == requirement) {
-        return Some(finding.message.clone());
-    }
-    let by_judge_alone = outcome.findings.first().is_some_and(|first| {
-        outcome.reason.as_deref() == Some(format!("{}: {}", first.requirement, first.message).as_str())
-    });
-    (!by_judge_alone).then(|| outcome.reason.clone().unwrap_or_default())
+    let full = ClaimId::unchecked(requirement.to_owned()).grade();
+    let mut broken = outcome.claims.iter().filter(|claim| claim.state == ClaimState::Broken);
+    let caught = broken.find(|claim| {
+        claim.id.as_str() == requirement || (claim.id.row() == requirement && claim.grade >= full)
+    })?;
+    Some(caught.reason.clone().unwrap_or_default())
 }
 
 fn with_defect(target: &Target, defect: &str) -> Target {
