@@ -126,7 +126,10 @@ fn of_agent(state: &mut State, cx: &mut Cx<'_>, open: &Open, answer: Answer<'_>)
                 "{} was answered with -32000 (authentication required), but no authMethods are offered",
                 open.method
             );
-            cx.breach(Rule::AuthCodeMisused, side, message).at("/error/code").with(open.mark);
+            let breach = cx.breach(Rule::AuthCodeMisused, side, message).at("/error/code").with(open.mark);
+            if &*open.method == "session/new" {
+                breach.names("AUTH-06");
+            }
         } else {
             cx.saw_id("AUTH-06");
             if state.authenticated {
@@ -161,7 +164,10 @@ fn unknown_session(cx: &mut Cx<'_>, open: &Open, answer: Answer<'_>) {
                 "{} succeeded for session {session:?}, which this connection does not have",
                 open.method
             );
-            cx.breach(Rule::SessionUnknownAccepted, Side::Agent, message).with(open.mark);
+            let breach = cx.breach(Rule::SessionUnknownAccepted, Side::Agent, message).with(open.mark);
+            if &*open.method != "session/prompt" {
+                breach.names("RPC-15/other");
+            }
         }
         Answer::Bad(code) if code != Some(-32002) => {
             let message = format!(

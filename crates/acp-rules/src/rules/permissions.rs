@@ -32,10 +32,12 @@ pub(crate) fn ask(state: &mut State, cx: &mut Cx<'_>, params: Json<'_>) -> Ask {
                     .with(known.mark);
             }
             known.permission = Permission::Pending;
-            known.progressed = false;
-            if let Some(status) = reported.filter(|_| !known.status.is_final()) {
+            // the request shows the call as it was before: it takes nothing back
+            if let Some(status) = reported.filter(|status| *status > known.status && !known.status.is_final())
+            {
                 known.status = status;
             }
+            known.progressed = known.status == Status::InProgress;
         } else {
             if !session.tools_forgotten {
                 let message = format!(

@@ -8,7 +8,7 @@ use crate::judge::Answer;
 use crate::registry::Side;
 use crate::rule::Rule;
 use crate::rules::paths::is_absolute;
-use crate::rules::{config, modes};
+use crate::rules::{config, load, modes};
 use crate::session::Stage;
 use crate::state::{Ask, Open, State, remember};
 
@@ -124,6 +124,7 @@ fn opened(state: &mut State, cx: &mut Cx<'_>, result: Json<'_>, cwd: Option<Box<
     }
     let mark = cx.mark();
     let session = state.open_session(&id, mark);
+    session.whole = cwd.is_some();
     session.cwd = cwd;
     modes::stated(state, cx, &id, result);
     config::stated(state, cx, &id, result, "/result/configOptions");
@@ -170,7 +171,8 @@ pub(crate) fn known(state: &mut State, cx: &mut Cx<'_>, open: &mut Open) {
         open.unknown_session = session.stage == Stage::Closed && &*open.method != "session/prompt";
         return;
     }
-    open.unknown_session = true;
+    // an agent may know the sessions that it listed
+    open.unknown_session = !state.listed.contains(&*id);
     let side = cx.sender();
     let (rule, name) = match cx.dir {
         Direction::ClientToAgent => (Rule::SessionUnknown, None),
@@ -203,6 +205,7 @@ pub(crate) fn close(state: &mut State, cx: &mut Cx<'_>, params: Json<'_>) -> Ask
         for turn in &mut session.turns {
             turn.closing = Some(mark);
         }
+        load::settle(session, cx);
     }
     Ask::Close
 }

@@ -29,7 +29,7 @@ pub(crate) fn create(state: &mut State, cx: &mut Cx<'_>, place: usize, update: J
                 cx.breach(Rule::ToolTwice, side, message).at("/params/update/toolCallId").with(tool.mark);
             // taking up the id of a call that ended in an earlier turn confuses nobody who looks at the present
             if tool.turn != turn {
-                breach.warn();
+                breach.names("TC-03/again");
             }
         }
         let again = tool.turn != turn;
@@ -58,6 +58,10 @@ pub(crate) fn create(state: &mut State, cx: &mut Cx<'_>, place: usize, update: J
             replayed: replaying,
         };
         session.add_tool(&id, tool);
+    }
+    let session = &mut state.sessions_mut()[place];
+    if let Some(number) = session.turns.first().map(|turn| turn.number).filter(|_| !replaying) {
+        session.live.tool(number, &id);
     }
     parts(state, cx, place, update);
 }
@@ -149,7 +153,11 @@ fn advance(tool: &mut Tool, cx: &mut Cx<'_>, id: &str, to: Status) {
     match tool.permission {
         Permission::Rejected if matches!(to, Status::InProgress | Status::Completed) && !from.is_final() => {
             let message = format!("the tool call {id:?} was rejected, but is reported as {}", to.word());
-            cx.breach(Rule::RejectedRuns, side, message).at(at).with(tool.mark);
+            let breach = cx.breach(Rule::RejectedRuns, side, message).at(at).with(tool.mark);
+            // what is in progress may be the refusal itself
+            if to == Status::InProgress {
+                breach.names("PERM-03/status");
+            }
         }
         Permission::Pending if to == Status::Completed && !from.is_final() => {
             let message =
