@@ -412,6 +412,7 @@ fn answered(state: &mut State, cx: &mut Cx<'_>, id: &Id, open: &Open, answer: An
     match &open.ask {
         Ask::Other | Ask::Initialize { .. } | Ask::Write { .. } => files::answered(state, cx, open, answer),
         Ask::Authenticate { .. } => handshake::authenticated(state, cx, open, answer),
+        Ask::Logout => handshake::logged_out(state, cx, answer),
         Ask::New { .. } => sessions::created(state, cx, open, answer),
         Ask::Fork => sessions::forked(state, cx, answer),
         Ask::Load { .. } | Ask::Resume { .. } => load::answered(state, cx, open, answer),
@@ -427,6 +428,6 @@ fn answered(state: &mut State, cx: &mut Cx<'_>, id: &Id, open: &Open, answer: An
         Ask::Elicit { .. } => elicitation::answered(state, cx, open, answer),
     }
     if open.cancelled {
-        cx.saw(Rule::RequestCancelled, cx.sender());
+        turns::request_cancelled(state, cx, open, answer);
     }
 }

@@ -47,6 +47,8 @@ pub(crate) struct Turn {
     pub(crate) closing: Option<Mark>,
     pub(crate) output: bool,
     pub(crate) declined: bool,
+    /// The first change that the agent made through the client: a file written or a command started.
+    pub(crate) worked: Option<Mark>,
 }
 
 /// The last turn that was answered.

@@ -136,6 +136,7 @@ pub(crate) enum Ask {
     Initialize { requested: Option<i64>, second: bool, odd_capability: bool, has_info: bool },
     Authenticate { offered: bool },
     New { cwd: Box<str>, relative: bool, bad_roots: bool, empty_servers: bool },
+    Logout,
     Fork,
     Load { relative: bool, bad_roots: bool, deleted: bool },
     Resume { deleted: bool },
@@ -253,6 +254,8 @@ pub(crate) struct Terminal {
     pub(crate) session: Box<str>,
     pub(crate) limit: Option<i64>,
     pub(crate) released: bool,
+    /// Its session was closed without releasing it, which was told.
+    pub(crate) left: bool,
     pub(crate) killed: bool,
     /// An answer carried the exit status, with this much output.
     pub(crate) exited: Option<Option<u64>>,
@@ -284,6 +287,10 @@ pub(crate) struct State {
     pub(crate) agent: AgentCaps,
     pub(crate) asked: [Asked; 2],
     pub(crate) authenticated: bool,
+    /// session/new needed a login before.
+    pub(crate) gated: bool,
+    /// The last logout that succeeded and was not followed by a login.
+    pub(crate) logged_out: Option<Mark>,
     pub(crate) cursors: HashSet<Box<str>>,
     /// Ids of the list that is being walked through.
     pub(crate) listed: HashSet<Box<str>>,
@@ -316,6 +323,8 @@ impl State {
             agent: AgentCaps::default(),
             asked: Default::default(),
             authenticated: false,
+            gated: false,
+            logged_out: None,
             cursors: HashSet::new(),
             listed: HashSet::new(),
             deleted: HashSet::new(),

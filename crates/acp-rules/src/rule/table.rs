@@ -93,6 +93,8 @@ rules! {
         "a notification sent as a request, or a request as a notification" "give requests an id, and notifications none";
     TraceContext "trace-context" ["EXT-04"] [] AsLevel
         "traceparent, tracestate or baggage in _meta with another meaning" "use these keys as W3C Trace Context defines them, or other names";
+    CustomRequestCode "custom-request-code" ["EXT-07/code"] [] AsLevel
+        "a custom request refused with another code than -32601" "answer custom requests that are not known with error -32601";
     ExtensionUnadvertised "extension-unadvertised" ["EXT-10"] [] AsLevel
         "a custom method that no capability announced" "announce extensions in _meta of the capabilities";
 
@@ -135,6 +137,8 @@ rules! {
         "authenticate succeeds with a method that was not offered" "answer unknown method ids with error -32602";
     AuthStillRequired "auth-still-required" ["AUTH-07", "AUTH-04"] [] AsLevel
         "authentication required although authenticate had succeeded" "remember a successful authentication for the connection";
+    LogoutIgnored "logout-ignored" ["AUTH-09"] [] AsLevel
+        "a session that needed a login is opened without one after logout" "ask for authentication again after logout";
     LogoutUnadvertised "logout-unadvertised" [] ["C-AUTH-01", "C-INIT-07"] AsLevel
         "logout without the capability" "call logout only when agentCapabilities.auth.logout is there";
     TerminalAuthCalled "terminal-method-authenticated" [] ["C-AUTH-02"] AsLevel
@@ -257,6 +261,8 @@ rules! {
         "a turn cancelled while a permission was pending does not end as cancelled" "end the turn as cancelled when the permission's outcome is cancelled";
     CancelForeign "cancel-of-nothing" ["CAN-13"] [] AsLevel
         "$/cancel_request for a request that was never made" "name an outstanding request of your own";
+    CancelledRequestCode "cancelled-request-code" ["CAN-09/code"] [] AsLevel
+        "a prompt cancelled by $/cancel_request that ends with another error than -32800" "answer cancelled requests with data or error -32800";
     RequestCancelled "cancelled-request-unanswered" ["CAN-09"] ["C-CAN-04"] Warns
         "a request cancelled by $/cancel_request is never answered" "answer cancelled requests too, with data or error -32800";
     PermissionAfterCancel "permission-after-cancel" [] ["C-CAN-02"] AsLevel
@@ -264,7 +270,7 @@ rules! {
 
     // ---- tool calls ---------------------------------------------------------------------------------------
     ToolNotReported "tool-not-reported" ["TC-01"] [] AsLevel
-        "a permission for a tool call that was never reported" "send tool_call before asking for permission";
+        "a permission for a tool call that was never reported, or work without any tool call" "send tool_call for every use of a tool, before asking for permission";
     ToolTwice "tool-call-created-twice" ["TC-03", "TC-02"] [] AsLevel
         "a second tool_call with the id of an earlier one" "use tool_call_update for changes, and a new id for a new call";
     ToolUpdateFirst "tool-update-before-create" ["TC-05/unknown"] [] AsLevel
@@ -296,11 +302,11 @@ rules! {
     NoOptions "permission-without-options" ["PERM-02/empty"] [] AsLevel
         "a permission request without options" "offer at least one option to allow and one to reject";
     RejectedRuns "rejected-tool-runs" ["PERM-03"] [] AsLevel
-        "a rejected tool call that is reported as running or completed" "do not run what was rejected; report failed";
+        "a rejected tool call that runs, or is reported as running or completed" "do not run what was rejected; report failed";
     PermissionLate "permission-late" ["PERM-04"] [] AsLevel
         "permission asked for a call that is already finished" "ask before the tool runs";
     RunsWhilePending "runs-while-pending" ["PERM-05"] [] AsLevel
-        "a tool call or a turn finished while a permission is pending" "wait for the outcome before running the tool or ending the turn";
+        "a tool call that runs, or a tool call or turn that is finished, while its permission is pending" "wait for the outcome before running the tool or ending the turn";
     OptionNotOffered "option-not-offered" [] ["C-PERM-01"] AsLevel
         "a permission answered with an option that was not offered" "answer with an optionId of the request";
 

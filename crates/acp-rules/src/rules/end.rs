@@ -153,7 +153,8 @@ fn silence(state: &mut State, cx: &mut Cx<'_>, end: End) {
 
 /// Terminals that were never released.
 fn leaked(state: &mut State, cx: &mut Cx<'_>, end: End) {
-    let mut left: Vec<_> = state.terminals.iter().filter(|(_, terminal)| !terminal.released).collect();
+    let mut left: Vec<_> =
+        state.terminals.iter().filter(|(_, terminal)| !terminal.released && !terminal.left).collect();
     left.sort_by_key(|(_, terminal)| terminal.mark.index);
     for (id, terminal) in left {
         let message = format!("the terminal {id:?} was never released");

@@ -194,7 +194,10 @@ fn negotiated(cx: &mut Cx<'_>, open: &Open, requested: Option<i64>, version: i64
     let exists = (1..=LATEST).contains(&requested);
     if exists {
         cx.saw(Rule::VersionNotEchoed, side);
-        if version > requested {
+        if version < 1 {
+            let message = format!("the agent answered with version {version}, which does not exist");
+            cx.breach(Rule::VersionEchoed, side, message).at("/result/protocolVersion").with(open.mark);
+        } else if version > requested {
             let message = format!("version {requested} was requested, the agent answered {version}");
             cx.breach(Rule::VersionNotEchoed, side, message).at("/result/protocolVersion").with(open.mark);
         }
@@ -289,6 +292,9 @@ pub(crate) fn authenticated(state: &mut State, cx: &mut Cx<'_>, open: &Open, ans
     let Ask::Authenticate { offered } = open.ask else { return };
     if offered {
         state.authenticated |= answer.is_good();
+        if answer.is_good() {
+            state.logged_out = None;
+        }
         return;
     }
     cx.saw(Rule::AuthUnknownAccepted, Side::Agent);
@@ -307,5 +313,12 @@ pub(crate) fn logout(state: &mut State, cx: &mut Cx<'_>) -> Ask {
         let message = "logout is called, but the agent did not advertise auth.logout";
         cx.breach(Rule::LogoutUnadvertised, Side::Client, message).also(&["C-INIT-07"]).at("/method");
     }
-    Ask::Other
+    Ask::Logout
+}
+
+/// The answer to logout.
+pub(crate) fn logged_out(state: &mut State, cx: &Cx<'_>, answer: Answer<'_>) {
+    if answer.is_good() {
+        state.logged_out = Some(cx.mark());
+    }
 }

@@ -182,7 +182,10 @@ fn unknown_field(
         cx.breach(Rule::UnknownCapability, side, message).at(pointer);
         return;
     }
-    let breach = cx.breach(Rule::UnknownField, side, message).at(pointer);
+    let is_snake =
+        flaw.pointer.rsplit('/').next().is_some_and(|name| name.trim_start_matches('_').contains('_'));
+    let also: &'static [&'static str] = if is_snake && side == Side::Agent { &["RPC-17"] } else { &[] };
+    let breach = cx.breach(Rule::UnknownField, side, message).also(also).at(pointer);
     if variant == "session_info_update" {
         breach.names("INFO-01");
     }

@@ -9,7 +9,7 @@ use crate::registry::Side;
 use crate::rule::Rule;
 use crate::rules::paths::is_absolute;
 use crate::rules::{config, load, modes};
-use crate::session::Stage;
+use crate::session::{Session, Stage};
 use crate::state::{Ask, Open, State, remember};
 
 /// session/new
@@ -168,6 +168,10 @@ pub(crate) fn known(state: &mut State, cx: &mut Cx<'_>, open: &mut Open) {
         return;
     }
     if let Some(session) = state.session(&id) {
+        if cx.sender() == Side::Agent {
+            in_closed(session, cx, open);
+            return;
+        }
         open.unknown_session = session.stage == Stage::Closed && &*open.method != "session/prompt";
         return;
     }
@@ -189,6 +193,15 @@ pub(crate) fn known(state: &mut State, cx: &mut Cx<'_>, open: &mut Open) {
     let breach = cx.breach(rule, side, message).at("/params/sessionId");
     if let Some(name) = name {
         breach.names(name);
+    }
+}
+
+/// An agent asks for something in a session that was closed. Giving back a terminal is right even then.
+fn in_closed(session: &Session, cx: &mut Cx<'_>, open: &Open) {
+    let gives_back = matches!(&*open.method, "terminal/release" | "terminal/kill");
+    if session.stage == Stage::Closed && !gives_back {
+        let message = format!("{} is sent in a session that was closed", open.method);
+        cx.breach(Rule::UpdateAfterClose, Side::Agent, message).at("/params/sessionId");
     }
 }
 

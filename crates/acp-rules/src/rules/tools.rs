@@ -159,6 +159,10 @@ fn advance(tool: &mut Tool, cx: &mut Cx<'_>, id: &str, to: Status) {
                 breach.names("PERM-03/status");
             }
         }
+        Permission::Cancelled if to == Status::Completed && !from.is_final() => {
+            let message = format!("the tool call {id:?} was not permitted, but is reported as completed");
+            cx.breach(Rule::RejectedRuns, side, message).names("PERM-03/status").at(at).with(tool.mark);
+        }
         Permission::Pending if to == Status::Completed && !from.is_final() => {
             let message =
                 format!("the tool call {id:?} is reported as {} while its permission is pending", to.word());
@@ -280,6 +284,13 @@ pub(crate) fn turn_ended(
     }
     if had_tools {
         tempted(cx, caps);
+    }
+    if let Some(worked) = turn.worked.filter(|_| !turn.overlaps) {
+        cx.saw(Rule::ToolNotReported, side);
+        if !had_tools {
+            let message = "a file was written or a command started in a turn without any tool_call";
+            cx.breach(Rule::ToolNotReported, side, message).with(worked).with(turn.mark);
+        }
     }
     if excused {
         return;

@@ -78,6 +78,7 @@ fn begin(session: &mut Session, id: &Id, mark: crate::cx::Mark, said: Vec<String
             closing: None,
             output: false,
             declined: false,
+            worked: None,
         });
     }
 }
@@ -160,6 +161,25 @@ pub(crate) fn cancel_request(state: &mut State, cx: &mut Cx<'_>, params: Option<
     } else if !known {
         let message = format!("$/cancel_request names the request {id}, which the agent never made");
         cx.breach(Rule::CancelForeign, side, message).at("/params/requestId");
+    }
+}
+
+/// The answer to a request that `$/cancel_request` named.
+pub(crate) fn request_cancelled(state: &mut State, cx: &mut Cx<'_>, open: &Open, answer: Answer<'_>) {
+    let side = cx.sender();
+    cx.saw(Rule::RequestCancelled, side);
+    let Answer::Bad(code) = answer else { return };
+    let known = open.session.as_deref().is_some_and(|id| state.session(id).is_some());
+    // a prompt may be refused for other reasons too
+    let of_its_own = matches!(code, Some(-32600 | -32601 | -32602 | -32000 | -32002));
+    if side == Side::Client || &*open.method != "session/prompt" || !known || of_its_own {
+        return;
+    }
+    cx.saw(Rule::CancelledRequestCode, side);
+    if code != Some(-32800) {
+        let code = code.map_or("without a code".to_owned(), |code| code.to_string());
+        let message = format!("the prompt was cancelled by $/cancel_request, and answered with error {code}");
+        cx.breach(Rule::CancelledRequestCode, side, message).at("/error/code").with(open.mark);
     }
 }
 
