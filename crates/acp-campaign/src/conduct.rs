@@ -122,7 +122,11 @@ impl<'a> Test<'a> {
             None => connection.translated(self.target.dialect, self.cell, &self.sessions, &self.refused),
             Some(_) => connection,
         };
-        self.wire = Some(Wire::new(connection, self.began, dialect));
+        let mut wire = Wire::new(connection, self.began, dialect);
+        if self.cell.is_kept() {
+            wire.keep_record();
+        }
+        self.wire = Some(wire);
         self.connection += 1;
         self.output_ended = false;
         self.exit = None;
@@ -242,6 +246,9 @@ impl<'a> Test<'a> {
     fn collect(&mut self, judged: Judged, ended: Option<Ended>) {
         self.judged.findings.extend(judged.findings);
         self.judged.exercised.extend(judged.exercised);
+        if let Some(record) = judged.record {
+            self.keep_transcript(&record);
+        }
         self.ended.extend(ended);
     }
 
@@ -394,7 +401,6 @@ impl<'a> Test<'a> {
         }
         if self.cell.is_kept() {
             outcome.notes.push(format!("kept in {}", self.cell.root().display()));
-            self.keep_transcript(&outcome);
         }
         if self.was_refused {
             // The conversation was cut off where the form ended.
@@ -416,14 +422,13 @@ impl<'a> Test<'a> {
         }
     }
 
-    fn keep_transcript(&self, outcome: &Outcome) {
-        let mut text = String::new();
-        for line in &outcome.transcript {
-            let entry = serde_json::json!({ "t": line.at_ms / 1000.0, "dir": line.dir, "line": line.text });
-            text.push_str(&entry.to_string());
-            text.push('\n');
-        }
-        let _ = std::fs::write(self.cell.root().join("transcript.ndjson"), text);
+    /// Writes one connection with its frames whole: the first to `transcript.ndjson`, a later one to `transcript-2.ndjson`.
+    fn keep_transcript(&self, record: &[u8]) {
+        let name = match self.connection {
+            0 | 1 => "transcript.ndjson".to_owned(),
+            number => format!("transcript-{number}.ndjson"),
+        };
+        let _ = std::fs::write(self.cell.root().join(name), record);
     }
 }
 

@@ -26,7 +26,7 @@ pub(crate) fn survivor_finding(survivors: &[String]) -> FindingRef {
 /// and so is the stub's log.
 pub(crate) fn stray(path: &Path) -> Option<String> {
     let first = path.components().next()?.as_os_str().to_string_lossy().into_owned();
-    let own = matches!(first.as_str(), "home" | "tmp" | "mcp.log" | "transcript.ndjson");
+    let own = matches!(first.as_str(), "home" | "tmp" | "mcp.log") || first.starts_with("transcript");
     (!own).then(|| path.display().to_string())
 }
 

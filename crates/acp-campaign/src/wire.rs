@@ -65,6 +65,10 @@ pub(crate) struct Wire {
     /// Our own bytes, put together to lines again for the judge.
     sent: Splitter,
     began: Instant,
+    /// We ended the agent's input: what it leaves open then is our doing.
+    input_closed: bool,
+    /// Every frame whole, in the form that `acp lint` reads; only where transcripts are kept.
+    record: Option<Vec<u8>>,
 }
 
 /// What the judge of one connection has to say.
@@ -72,6 +76,8 @@ pub(crate) struct Wire {
 pub(crate) struct Judged {
     pub findings: Vec<FindingRef>,
     pub exercised: BTreeSet<String>,
+    /// The conversation as a transcript, where it is kept.
+    pub record: Option<Vec<u8>>,
 }
 
 impl Wire {
@@ -89,7 +95,14 @@ impl Wire {
             overhear: dialect.map(|dialect| Overhear::new(dialect, overheard())),
             sent: Splitter::new(acp_rpc::DEFAULT_LINE_LIMIT),
             began,
+            input_closed: false,
+            record: None,
         }
+    }
+
+    /// Keeps every frame from now on, whole.
+    pub fn keep_record(&mut self) {
+        self.record.get_or_insert_default();
     }
 
     /// Queues a line. An agent that does not read never stops the test.
@@ -109,12 +122,17 @@ impl Wire {
 
     /// Ends the agent's input after what is queued.
     pub fn close_input(&mut self) {
+        self.input_closed = true;
+        self.judge.input_ended(self.began.elapsed());
         let _ = self.out.send(Out::End);
     }
 
     /// Takes note of a line from the agent and gives it back as a frame.
     pub fn heard(&mut self, at: Instant, line: Line) -> Frame {
         let frame = Frame::from(line);
+        if self.rx.saw_bom() {
+            self.judge.saw_mark(at.saturating_duration_since(self.began), Direction::AgentToClient);
+        }
         self.observe(at.saturating_duration_since(self.began), Side::Agent, &frame);
         frame
     }
@@ -125,6 +143,10 @@ impl Wire {
             Side::Client => Direction::ClientToAgent,
             Side::Agent => Direction::AgentToClient,
         };
+        if let Some(record) = &mut self.record {
+            acp_rpc::transcript::write_entry(at, dir, frame.raw(), record);
+            record.push(b'\n');
+        }
         match &mut self.overhear {
             None => self.judge.observe(at, dir, frame),
             Some(overhear) => {
@@ -148,12 +170,20 @@ impl Wire {
             self.tx.close();
             self.listen(parting.listen).await;
         }
-        self.judge.set_ending(if agent_went { Ending::AgentExited } else { Ending::ClientClosed });
+        // A test stops when it has seen enough: it says itself for which answers it waited in vain.
+        let (ending, word) = match agent_went && !self.input_closed {
+            true => (Ending::AgentExited, "agent-exited"),
+            false => (Ending::ClientLeft, "client-left"),
+        };
+        self.judge.set_ending(ending);
         self.judge.close(self.began.elapsed());
         let mut judged = judged(&self.judge);
+        if let Some(mut record) = self.record.take() {
+            say_end(&mut record, word);
+            judged.record = Some(record);
+        }
         if self.overhear.is_some() {
-            // A translated copy shows what an agent does wrong; what it shows of the protocol was said in other words.
-            judged.findings.retain(|finding| finding.blame == acp_rules::Side::Agent);
+            // What a translated copy shows of the protocol was said in other words.
             judged.exercised.clear();
         }
         let Wire { rx, child, tx, .. } = self;
@@ -175,6 +205,14 @@ impl Wire {
         while let Ok(Some(arrival)) = tokio::time::timeout_at(until, self.rx.recv()).await {
             self.heard(arrival.at, arrival.line);
         }
+    }
+}
+
+/// How the conversation ended stands beside its last frame, where readers that do not know it pass over it.
+fn say_end(record: &mut Vec<u8>, word: &str) {
+    if record.ends_with(b"}\n") {
+        record.truncate(record.len() - 2);
+        record.extend_from_slice(format!(",\"end\":\"{word}\"}}\n").as_bytes());
     }
 }
 
@@ -204,10 +242,12 @@ async fn write(tx: Sender, mut queue: mpsc::UnboundedReceiver<Out>) {
     }
 }
 
+/// What is said about the agent. Our own side is a test's script, which breaks rules where the test wants that.
 fn judged(judge: &Judge) -> Judged {
     let findings = judge
         .findings()
         .iter()
+        .filter(|finding| finding.blame == acp_rules::Side::Agent)
         .map(|finding| FindingRef {
             rule: finding.rule.to_owned(),
             requirement: finding.requirement.to_owned(),
@@ -237,5 +277,5 @@ fn judged(judge: &Judge) -> Judged {
         .filter(|row| row.exercised())
         .map(|row| row.requirement.to_owned())
         .collect();
-    Judged { findings, exercised }
+    Judged { findings, exercised, record: None }
 }

@@ -28,6 +28,14 @@ pub const ARGUMENT: &str = "__leash";
 /// The variable that has a command's [`Mark`], behind those of whoever we run under.
 pub const VARIABLE: &str = "ACP_LEASH";
 
+/// What the guard calls itself.
+#[cfg(target_os = "linux")]
+pub(crate) const NAME: &str = "command-guard";
+
+/// How long a guard may take once whom it guards for is gone.
+#[cfg(target_os = "linux")]
+pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
+
 /// How long groups may take to end by themselves before they are killed.
 const GRACE: Duration = Duration::from_millis(500);
 /// How often they are looked at meanwhile.

@@ -136,6 +136,15 @@ impl Receiver {
         self.try_recv()
     }
 
+    /// Whether the stream began with a byte order mark, which lines no longer have.
+    #[must_use]
+    pub fn saw_bom(&self) -> bool {
+        match &self.source {
+            Source::Bytes(_, splitter) | Source::Memory(_, splitter) => splitter.saw_bom(),
+            Source::Messages(_) => false,
+        }
+    }
+
     /// Waits for at least one line, then appends what is there, at most `max` lines, to `buf`. Returns how many;
     /// zero when there will be no more. Cancel safe.
     pub async fn recv_many(&mut self, buf: &mut Vec<Arrival>, max: usize) -> usize {

@@ -37,6 +37,9 @@ pub enum EntryFlaw {
         /// What could have stood there.
         expected: &'static str,
     },
+    /// No frame, or `null` in its place: something that only the recorder understands.
+    #[error("cannot read the transcript entry: it has no frame")]
+    NoFrame,
     /// A member that every entry has.
     #[error("cannot read the transcript entry: the member {0:?} is missing")]
     Missing(&'static str),
@@ -171,7 +174,7 @@ impl<'a> Members<'a> {
             let bad = EntryFlaw::Bad { member: "base64", must_be: "a string of base64" };
             return string(encoded).and_then(|text| STANDARD.decode(text).ok()).map(Bytes::from).ok_or(bad);
         }
-        let frame = self.frame.ok_or(EntryFlaw::Missing("line"))?;
+        let frame = self.frame.filter(|frame| *frame != "null").ok_or(EntryFlaw::NoFrame)?;
         // Line breaks between the frame's tokens would end the line early.
         Ok(Bytes::from(frame.replace(['\n', '\r'], " ")))
     }

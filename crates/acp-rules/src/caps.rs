@@ -87,9 +87,17 @@ impl AgentCaps {
         out.close = there(&["sessionCapabilities", "close"]);
         out.logout = there(&["auth", "logout"]);
         let text = result.raw();
-        out.extensions = text.contains("\"_meta\"");
+        out.extensions =
+            result.get("agentCapabilities").is_some_and(has_meta) || result.some("_meta").is_some();
         // there is no standard key; agents that queue say so in _meta under names like this
         out.queues = text.to_ascii_lowercase().contains("queue");
         out
     }
+}
+
+/// Whether there is a `_meta` in an object or in one of its members.
+fn has_meta(value: Json<'_>) -> bool {
+    value
+        .fields()
+        .any(|(name, member)| name.is("_meta") && !member.is_null() || member.is_object() && has_meta(member))
 }

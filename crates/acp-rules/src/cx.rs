@@ -25,8 +25,10 @@ pub(crate) struct Report {
     /// How many findings of a rule and side there were, kept or not.
     pub(crate) counts: Vec<[u64; 2]>,
     pub(crate) marks: Marks,
-    pub(crate) errors: u64,
-    pub(crate) warnings: u64,
+    /// How many findings there were by side and grade, kept or not.
+    pub(crate) totals: [[u64; 3]; 2],
+    /// The conversation is over.
+    pub(crate) closing: bool,
     seen: Vec<[bool; 2]>,
     limit: u64,
 }
@@ -37,8 +39,8 @@ impl Report {
             findings: Vec::new(),
             counts: vec![[0; 2]; Rule::COUNT],
             marks: Marks::new(),
-            errors: 0,
-            warnings: 0,
+            totals: [[0; 3]; 2],
+            closing: false,
             seen: vec![[false; 2]; Rule::COUNT],
             limit,
         }
@@ -105,6 +107,7 @@ impl<'f> Cx<'f> {
             message: message.into(),
             pointer: String::new(),
             earlier: Vec::new(),
+            earlier_only: false,
         }
     }
 }
@@ -121,6 +124,8 @@ pub(crate) struct Breach<'c, 'f> {
     message: String,
     pointer: String,
     earlier: Vec<Mark>,
+    /// The frame that is being judged only brought it to light.
+    earlier_only: bool,
 }
 
 impl Breach<'_, '_> {
@@ -133,6 +138,13 @@ impl Breach<'_, '_> {
     /// An earlier frame that belongs to it.
     pub(crate) fn with(mut self, mark: Mark) -> Self {
         self.earlier.push(mark);
+        self
+    }
+
+    /// The earlier frame that broke the rule: the one that is being judged only brought it to light.
+    pub(crate) fn by(mut self, mark: Mark) -> Self {
+        self.earlier_only = true;
+        self.earlier.insert(0, mark);
         self
     }
 
@@ -156,7 +168,7 @@ impl Breach<'_, '_> {
 
     fn evidence(&mut self) -> Vec<Evidence> {
         let mut out = Vec::new();
-        if let Some(frame) = self.cx.frame {
+        if let Some(frame) = self.cx.frame.filter(|_| !self.earlier_only) {
             let text = String::from_utf8_lossy(head(frame.raw()));
             out.push(Evidence {
                 index: self.cx.index,
@@ -198,10 +210,7 @@ impl Drop for Breach<'_, '_> {
         let graded = registry().get(requirement).map_or(Grade::Warn, |row| row.grade(clause));
         let grade = if self.warns { graded.min(Grade::Warn) } else { graded };
         let severity = if grade == Grade::Fail { Severity::Error } else { Severity::Warning };
-        match severity {
-            Severity::Error => self.cx.report.errors += 1,
-            Severity::Warning => self.cx.report.warnings += 1,
-        }
+        self.cx.report.totals[self.side as usize][grade as usize] += 1;
         let count = &mut self.cx.report.counts[self.rule as usize][self.side as usize];
         *count += 1;
         if *count > self.cx.report.limit {
@@ -217,6 +226,7 @@ impl Drop for Breach<'_, '_> {
             severity,
             message: std::mem::take(&mut self.message),
             hint: info.hint,
+            absent: self.cx.report.closing,
             evidence: self.evidence(),
         };
         self.cx.report.findings.push(finding);

@@ -3,7 +3,7 @@
 //! What this reader accepts is exactly what the schema calls clean, which a property test shows on mutated
 //! frames; on anything unusual it gives up, and the frame goes the long way.
 
-use crate::session::Voice;
+use crate::said::Voice;
 
 /// A chunk of text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

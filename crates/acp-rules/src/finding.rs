@@ -53,6 +53,10 @@ pub struct Finding {
     pub message: String,
     /// What to do about it.
     pub hint: &'static str,
+    /// Only the end of the conversation shows it: something that had to come did not. A second look, with more time,
+    /// may show that it was only late.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub absent: bool,
     /// The frames that show it; the one that broke the rule comes first.
     pub evidence: Vec<Evidence>,
 }

@@ -7,6 +7,7 @@ use acp_rpc::{Direction, Frame, Id, Reply, View};
 use crate::coverage::Coverage;
 use crate::cx::{Cx, Report};
 use crate::finding::Finding;
+use crate::grade::Grade;
 use crate::json::{Json, Tape};
 use crate::registry::Side;
 use crate::rule::{Rule, passive, rules};
@@ -20,11 +21,15 @@ use crate::state::{Ask, Open, Phase, State};
 /// How a conversation ended, which decides who can be blamed for what is left open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Ending {
-    /// The client closed the connection.
+    /// The client closed the connection after it had waited for what it had asked for.
     #[default]
     ClientClosed,
+    /// The client left without waiting: the agent is not blamed for answers that are missing.
+    ClientLeft,
     /// The agent went away.
     AgentExited,
+    /// Nobody knows: what is missing warns.
+    Unknown,
     /// The recording was cut: nobody is blamed for what is missing.
     Cut,
 }
@@ -59,6 +64,8 @@ pub struct Judge {
     index: u64,
     told: usize,
     closed: bool,
+    input_ended: Option<Duration>,
+    marked: [bool; 2],
 }
 
 impl Judge {
@@ -66,7 +73,17 @@ impl Judge {
     #[must_use]
     pub fn new(config: JudgeConfig) -> Self {
         let report = Report::new(config.per_rule);
-        Self { config, state: State::new(), report, tape: Tape::default(), index: 0, told: 0, closed: false }
+        Self {
+            config,
+            state: State::new(),
+            report,
+            tape: Tape::default(),
+            index: 0,
+            told: 0,
+            closed: false,
+            input_ended: None,
+            marked: [false; 2],
+        }
     }
 
     /// The next frame. `at` is the time since the conversation began.
@@ -75,6 +92,10 @@ impl Judge {
         self.index += 1;
         let mut cx = Cx { report: &mut self.report, frame: Some(frame), index, at, dir };
         let state = &mut self.state;
+        let marked = envelope::has_mark(frame);
+        if marked {
+            envelope::mark(state, &mut cx);
+        }
         match frame.view() {
             View::Malformed(flaw) => {
                 envelope::malformed(state, &mut cx, frame, flaw);
@@ -85,8 +106,17 @@ impl Judge {
             View::Batch(frames) => envelope::batch(state, &mut cx, frames),
             view => {
                 envelope::good(state, &mut cx, frame);
-                said(state, &mut cx, &mut self.tape, view, false);
+                said(state, &mut cx, &mut self.tape, view, marked);
             }
+        }
+    }
+
+    /// The stream of one side began with a byte order mark, which its first frame no longer has. Told as often as one
+    /// likes before that frame.
+    pub fn saw_mark(&mut self, at: Duration, dir: Direction) {
+        if !std::mem::replace(&mut self.marked[Side::sender(dir) as usize], true) {
+            let mut cx = Cx { report: &mut self.report, frame: None, index: self.index, at, dir };
+            envelope::mark(&mut self.state, &mut cx);
         }
     }
 
@@ -101,8 +131,14 @@ impl Judge {
             return;
         }
         let index = self.index.saturating_sub(1);
+        self.report.closing = true;
         let mut cx = Cx { report: &mut self.report, frame: None, index, at, dir: Direction::AgentToClient };
-        end::close(&mut self.state, &mut cx, self.config.ending, self.config.patience);
+        let end = end::End {
+            ending: self.config.ending,
+            patience: self.config.patience,
+            waited_until: self.input_ended.map_or(at, |ended| ended.min(at)),
+        };
+        end::close(&mut self.state, &mut cx, end);
     }
 
     /// Everything found so far, in the order it was found.
@@ -117,10 +153,16 @@ impl Judge {
         &self.report.findings[from..]
     }
 
-    /// How many findings there were of either severity, kept or not: errors, warnings.
+    /// The client closed its end of the connection and may go on reading. What it had asked just before need not be
+    /// answered any more.
+    pub fn input_ended(&mut self, at: Duration) {
+        self.input_ended.get_or_insert(at);
+    }
+
+    /// How many findings of a grade there are about a side, kept or not.
     #[must_use]
-    pub fn totals(&self) -> (u64, u64) {
-        (self.report.errors, self.report.warnings)
+    pub fn count(&self, side: Side, grade: Grade) -> u64 {
+        self.report.totals[side as usize][grade as usize]
     }
 
     /// Findings that were counted but not kept: rule, side, how many.
@@ -370,6 +412,7 @@ fn answered(state: &mut State, cx: &mut Cx<'_>, id: &Id, open: &Open, answer: An
     match &open.ask {
         Ask::Other | Ask::Initialize { .. } | Ask::Write { .. } => files::answered(state, cx, open, answer),
         Ask::Authenticate { .. } => handshake::authenticated(state, cx, open, answer),
+        Ask::Logout => handshake::logged_out(state, cx, answer),
         Ask::New { .. } => sessions::created(state, cx, open, answer),
         Ask::Fork => sessions::forked(state, cx, answer),
         Ask::Load { .. } | Ask::Resume { .. } => load::answered(state, cx, open, answer),
@@ -385,6 +428,6 @@ fn answered(state: &mut State, cx: &mut Cx<'_>, id: &Id, open: &Open, answer: An
         Ask::Elicit { .. } => elicitation::answered(state, cx, open, answer),
     }
     if open.cancelled {
-        cx.saw(Rule::RequestCancelled, cx.sender());
+        turns::request_cancelled(state, cx, open, answer);
     }
 }

@@ -26,6 +26,7 @@ mod judge;
 mod registry;
 mod rule;
 mod rules;
+mod said;
 mod schema;
 mod session;
 mod state;

@@ -5,13 +5,13 @@ use std::collections::{HashMap, VecDeque};
 use acp_rpc::Id;
 
 use crate::cx::Mark;
+use crate::rules::replay::Lack;
+use crate::said::{Said, Voice};
 
 /// The most tool calls remembered per session.
 const TOOLS: usize = 4_096;
 /// The most message ids remembered per session.
 const MESSAGES: usize = 1_024;
-/// The most text kept to compare a replay with what was live.
-const TEXT: usize = 64 * 1024;
 
 /// How a session came to be, and where it is.
 ///
@@ -35,8 +35,10 @@ pub(crate) struct Turn {
     /// Counted from 1.
     pub(crate) number: u64,
     pub(crate) mark: Mark,
-    /// What the user said.
-    pub(crate) said: Said,
+    /// What the user said, block by block.
+    pub(crate) said: Vec<String>,
+    /// Another turn ran at the same time: nobody knows which one output belongs to.
+    pub(crate) overlaps: bool,
     pub(crate) cancel: Option<Mark>,
     /// A permission was pending when the cancel came.
     pub(crate) cancel_with_permission: bool,
@@ -45,6 +47,8 @@ pub(crate) struct Turn {
     pub(crate) closing: Option<Mark>,
     pub(crate) output: bool,
     pub(crate) declined: bool,
+    /// The first change that the agent made through the client: a file written or a command started.
+    pub(crate) worked: Option<Mark>,
 }
 
 /// The last turn that was answered.
@@ -131,44 +135,6 @@ pub(crate) struct Setting {
     pub(crate) is_mode: bool,
 }
 
-/// The kinds of messages that chunks build.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Voice {
-    User,
-    Agent,
-    Thought,
-}
-
-/// Text that was said, as far as it is kept.
-#[derive(Debug, Default)]
-pub(crate) struct Said {
-    pub(crate) user: String,
-    pub(crate) agent: String,
-    /// There was more than is kept.
-    pub(crate) cut: bool,
-}
-
-impl Said {
-    /// Adds what the user said in a turn.
-    pub(crate) fn take(&mut self, turn: &Self) {
-        self.add(Voice::User, &turn.user);
-        self.cut |= turn.cut;
-    }
-
-    pub(crate) fn add(&mut self, voice: Voice, text: &str) {
-        let kept = match voice {
-            Voice::User => &mut self.user,
-            Voice::Agent => &mut self.agent,
-            Voice::Thought => return,
-        };
-        if kept.len() + text.len() > TEXT {
-            self.cut = true;
-        } else {
-            kept.push_str(text);
-        }
-    }
-}
-
 /// One session.
 #[derive(Debug)]
 pub(crate) struct Session {
@@ -176,6 +142,8 @@ pub(crate) struct Session {
     pub(crate) mark: Mark,
     pub(crate) stage: Stage,
     pub(crate) loaded: bool,
+    pub(crate) resumed: bool,
+    pub(crate) deleted: bool,
     pub(crate) cwd: Option<Box<str>>,
     pub(crate) turns: Vec<Turn>,
     pub(crate) turn_count: u64,
@@ -194,8 +162,22 @@ pub(crate) struct Session {
     pub(crate) commands: Vec<Box<str>>,
     pub(crate) compactions: HashMap<Box<str>, bool>,
     pub(crate) live: Said,
+    /// All of the session is in `live`: it was created here, and no turn was left out.
+    pub(crate) whole: bool,
     pub(crate) replay: Said,
+    /// What the last replay lacks, unless it comes late.
+    pub(crate) lacks: Option<Lacks>,
+    /// History came after the answer.
+    pub(crate) late_history: bool,
     pub(crate) replayed_message: Option<(Box<str>, Voice)>,
+}
+
+/// What a replay lacks, with the frames that show it.
+#[derive(Debug)]
+pub(crate) struct Lacks {
+    pub(crate) asked: Mark,
+    pub(crate) answered: Mark,
+    pub(crate) list: Vec<Lack>,
 }
 
 /// The plan as last sent.
@@ -215,6 +197,8 @@ impl Session {
             mark,
             stage: Stage::Live,
             loaded: false,
+            resumed: false,
+            deleted: false,
             cwd: None,
             turns: Vec::new(),
             turn_count: 0,
@@ -232,7 +216,10 @@ impl Session {
             commands: Vec::new(),
             compactions: HashMap::new(),
             live: Said::default(),
+            whole: false,
             replay: Said::default(),
+            lacks: None,
+            late_history: false,
             replayed_message: None,
         }
     }

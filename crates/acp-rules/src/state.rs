@@ -8,6 +8,7 @@ use acp_rpc::Id;
 use crate::caps::{AgentCaps, ClientCaps};
 use crate::cx::Mark;
 use crate::registry::Side;
+use crate::rule::Rule;
 use crate::schema::Edition;
 use crate::session::Session;
 
@@ -40,6 +41,44 @@ impl Told {
             "$/cancel_request" => Self::CancelRequest,
             custom if custom.starts_with('_') => Self::Custom,
             _ => Self::Other,
+        }
+    }
+}
+
+/// What a bad line is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Garbage {
+    /// No JSON.
+    Text,
+    /// JSON that is no message.
+    Request,
+    /// An array of messages.
+    Batch,
+}
+
+impl Garbage {
+    pub(crate) fn of(flaw: &acp_rpc::Flaw) -> Self {
+        match flaw {
+            acp_rpc::Flaw::EmptyBatch | acp_rpc::Flaw::BatchTooLong { .. } => Self::Batch,
+            flaw if flaw.code() == -32700 => Self::Text,
+            _ => Self::Request,
+        }
+    }
+
+    /// The code that it is answered with.
+    pub(crate) fn code(self) -> i64 {
+        match self {
+            Self::Text => -32700,
+            Self::Request | Self::Batch => -32600,
+        }
+    }
+
+    /// The rule about the answer, and what silence or another code breaks.
+    pub(crate) fn rule(self) -> (Rule, &'static str, &'static str) {
+        match self {
+            Self::Text => (Rule::ParseErrorCode, "RPC-05/silence", "RPC-05/code"),
+            Self::Request => (Rule::InvalidRequestCode, "RPC-06", "RPC-06"),
+            Self::Batch => (Rule::InvalidRequestCode, "RPC-12", "RPC-12"),
         }
     }
 }
@@ -94,9 +133,10 @@ impl Open {
 #[derive(Debug)]
 pub(crate) enum Ask {
     Other,
-    Initialize { requested: Option<i64>, second: bool, odd_capability: bool },
+    Initialize { requested: Option<i64>, second: bool, odd_capability: bool, has_info: bool },
     Authenticate { offered: bool },
     New { cwd: Box<str>, relative: bool, bad_roots: bool, empty_servers: bool },
+    Logout,
     Fork,
     Load { relative: bool, bad_roots: bool, deleted: bool },
     Resume { deleted: bool },
@@ -139,8 +179,8 @@ pub(crate) struct Asked {
     pub(crate) forgotten: bool,
     /// The side ever sent a notification.
     pub(crate) notified: Option<(Mark, Told)>,
-    /// Bad lines of this side that the other may answer with id null, with the code it should use.
-    pub(crate) garbage: VecDeque<(Mark, i64)>,
+    /// Bad lines of this side that the other may answer with id null.
+    pub(crate) garbage: VecDeque<(Mark, Garbage)>,
     /// The side ever sent such a line.
     pub(crate) had_garbage: bool,
     /// The beginning of a message that goes on over lines.
@@ -199,10 +239,10 @@ impl Asked {
     }
 
     /// A bad line that the other side may answer.
-    pub(crate) fn bad_line(&mut self, mark: Mark, code: i64) {
+    pub(crate) fn bad_line(&mut self, mark: Mark, garbage: Garbage) {
         self.had_garbage = true;
         if self.garbage.len() < 256 {
-            self.garbage.push_back((mark, code));
+            self.garbage.push_back((mark, garbage));
         }
     }
 }
@@ -214,6 +254,8 @@ pub(crate) struct Terminal {
     pub(crate) session: Box<str>,
     pub(crate) limit: Option<i64>,
     pub(crate) released: bool,
+    /// Its session was closed without releasing it, which was told.
+    pub(crate) left: bool,
     pub(crate) killed: bool,
     /// An answer carried the exit status, with this much output.
     pub(crate) exited: Option<Option<u64>>,
@@ -237,10 +279,18 @@ pub(crate) enum Phase {
 pub(crate) struct State {
     pub(crate) phase: Phase,
     pub(crate) requested: Option<i64>,
+    /// The client sent something else before initialize: what the agent sends then is an answer to that.
+    pub(crate) asked_early: bool,
+    /// What the agent sent before the client had sent anything.
+    pub(crate) spoke_first: Vec<(Mark, Box<str>)>,
     pub(crate) client: ClientCaps,
     pub(crate) agent: AgentCaps,
     pub(crate) asked: [Asked; 2],
     pub(crate) authenticated: bool,
+    /// session/new needed a login before.
+    pub(crate) gated: bool,
+    /// The last logout that succeeded and was not followed by a login.
+    pub(crate) logged_out: Option<Mark>,
     pub(crate) cursors: HashSet<Box<str>>,
     /// Ids of the list that is being walked through.
     pub(crate) listed: HashSet<Box<str>>,
@@ -267,10 +317,14 @@ impl State {
         Self {
             phase: Phase::Fresh,
             requested: None,
+            asked_early: false,
+            spoke_first: Vec::new(),
             client: ClientCaps::default(),
             agent: AgentCaps::default(),
             asked: Default::default(),
             authenticated: false,
+            gated: false,
+            logged_out: None,
             cursors: HashSet::new(),
             listed: HashSet::new(),
             deleted: HashSet::new(),

@@ -5,69 +5,33 @@
 
 #![expect(clippy::disallowed_methods, reason = "tests read their cases from files")]
 
+mod common;
+
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::Path;
 
-use acp_rpc::transcript::Entry;
-use acp_rules::{Ending, Finding, Judge, JudgeConfig, Severity, Side, rules};
+use acp_rules::{Finding, Grade, Judge, JudgeConfig, Side, rules};
+use common::{Conversation, claim, folder, transcripts};
 
-fn folder(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(name)
-}
-
-/// Judges a transcript. Lines without a time are a tenth of a second apart; `{"ending":"cut"}` says how it ended.
 fn judge(path: &Path) -> Judge {
-    let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    let mut judge = Judge::new(JudgeConfig::default());
-    let mut last = Duration::ZERO;
-    for (number, line) in text.lines().enumerate() {
-        if let Some(ending) = line.strip_prefix("{\"ending\": \"") {
-            judge.set_ending(match ending.trim_end_matches("\"}") {
-                "cut" => Ending::Cut,
-                "agent-exited" => Ending::AgentExited,
-                "client-closed" => Ending::ClientClosed,
-                other => panic!("{}:{}: unknown ending {other}", path.display(), number + 1),
-            });
-            continue;
-        }
-        let timed = match line.starts_with("{\"t\"") {
-            true => line.to_owned(),
-            false => {
-                format!("{{\"t\":{:?},{}", (last + Duration::from_millis(100)).as_secs_f64(), &line[1..])
-            }
-        };
-        let entry =
-            Entry::parse(&timed).unwrap_or_else(|error| panic!("{}:{}: {error}", path.display(), number + 1));
-        last = entry.t;
-        judge.observe(entry.t, entry.dir, &entry.frame());
-    }
-    judge.close(last + Duration::from_secs(5));
-    judge
+    Conversation::read(path).judge()
 }
 
 fn line(finding: &Finding) -> String {
-    let clause = finding.clause.map(|name| format!("/{name}")).unwrap_or_default();
     let mut out = format!(
-        "{} {} {}{clause} {}: {}",
-        finding.grade, finding.rule, finding.requirement, finding.blame, finding.message
+        "{} {} {} {}: {}",
+        finding.grade,
+        finding.rule,
+        claim(finding),
+        finding.blame,
+        finding.message
     );
     for evidence in &finding.evidence {
         write!(out, " [{} {}{}]", evidence.index, evidence.dir, evidence.pointer)
             .expect("writing to a string");
     }
-    out
-}
-
-fn transcripts(folder: &Path) -> Vec<PathBuf> {
-    let mut out: Vec<PathBuf> = fs::read_dir(folder)
-        .unwrap_or_else(|error| panic!("{}: {error}", folder.display()))
-        .map(|entry| entry.expect("a folder entry").path())
-        .filter(|path| path.extension().is_some_and(|ext| ext == "ndjson"))
-        .collect();
-    out.sort();
     out
 }
 
@@ -157,7 +121,7 @@ fn recordings_of_conforming_agents_break_nothing_that_binds() {
     for path in paths {
         let judge = judge(&path);
         let errors: Vec<String> =
-            judge.findings().iter().filter(|finding| finding.severity == Severity::Error).map(line).collect();
+            judge.findings().iter().filter(|finding| finding.grade == Grade::Fail).map(line).collect();
         assert!(errors.is_empty(), "{}:\n{}", path.display(), errors.join("\n"));
         assert!(judge.frames() > 5, "{}", path.display());
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use acp_rpc::{Direction, Frame, Line};
-use acp_rules::{Ending, Judge, JudgeConfig, Severity, Side, Standing};
+use acp_rules::{Ending, Grade, Judge, JudgeConfig, Severity, Side, Standing};
 
 const C: Direction = Direction::ClientToAgent;
 const A: Direction = Direction::AgentToClient;
@@ -118,7 +118,7 @@ fn findings_of_one_rule_are_bounded_and_the_rest_is_counted() {
     }
     assert_eq!(judge.findings().len(), 3);
     assert_eq!(judge.not_kept(), [("noise", Side::Agent, 997)]);
-    assert_eq!(judge.totals(), (1000, 0));
+    assert_eq!((judge.count(Side::Agent, Grade::Fail), judge.count(Side::Client, Grade::Fail)), (1000, 0));
     assert_eq!(judge.news().len(), 3);
     assert!(judge.news().is_empty());
 }

@@ -86,12 +86,48 @@ fn a_cut_recording_blames_nobody_for_its_missing_end() {
     let text = std::fs::read_to_string(data("rules/prompt-unanswered/near-miss.ndjson")).expect("a case");
     let lines: Vec<&str> = text.lines().filter(|line| !line.contains("ending")).collect();
     let whole = folder.write("whole.ndjson", lines.join("\n") + "\n");
-    assert_eq!(lint(&whole, &[]).status.code(), Some(1), "a prompt that is never answered");
-    assert_eq!(lint(&whole, &["--cut"]).status.code(), Some(0));
+    assert_eq!(lint(&whole, &["--waited"]).status.code(), Some(1), "a prompt that is never answered");
+    let unknown = lint(&whole, &[]);
+    assert_eq!(unknown.status.code(), Some(0), "nobody knows whether the client waited");
+    assert!(stdout(&unknown).contains("warning[PT-01]"), "{}", stdout(&unknown));
+    let cut = lint(&whole, &["--cut"]);
+    assert!(cut.status.success() && !stdout(&cut).contains("PT-01"), "{}", stdout(&cut));
+    let says = |end: &str| {
+        let last = lines.last().and_then(|line| line.strip_suffix('}')).expect("an object");
+        let before = lines[..lines.len() - 1].join("\n");
+        lint(&folder.write("says.ndjson", format!("{before}\n{last},\"end\":\"{end}\"}}\n")), &[])
+    };
+    assert_eq!(says("client-closed").status.code(), Some(1));
+    let left = says("client-left");
+    assert!(left.status.success() && !stdout(&left).contains("PT-01"), "{}", stdout(&left));
     let cut = folder.write("cut.ndjson", lines.join("\n") + "\n{\"dir\":\"a2c\",\"fra");
     let output = lint(&cut, &[]);
     assert_eq!(output.status.code(), Some(0), "{}", stdout(&output));
     assert!(stdout(&output).contains("the last line is cut off"), "{}", stdout(&output));
+}
+
+#[test]
+fn a_line_without_a_frame_is_not_understood_and_nobody_is_blamed_for_it() {
+    let folder = Folder::new();
+    let text = std::fs::read_to_string(data("rules/prompt-unanswered/near-miss.ndjson")).expect("a case");
+    let mut lines: Vec<&str> = text.lines().filter(|line| !line.contains("ending")).collect();
+    lines.insert(2, r#"{"t":0.1,"dir":"a2c","frame":null,"raw":"starting up"}"#);
+    lines.insert(4, r#"{"t":0.2,"dir":"a2c","raw":"{\"jsonrpc\":\"2.0\"}"}"#);
+    let output = lint(&folder.write("events.ndjson", lines.join("\n") + "\n"), &["--waited"]);
+    let text = stdout(&output);
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(text.contains("events.ndjson:3: not understood: the line has no frame"), "{text}");
+    assert!(text.contains("events.ndjson:5: not understood: the line has no frame"), "{text}");
+    assert!(!text.contains("TRN-06") && !text.contains("PT-01"), "{text}");
+}
+
+#[test]
+fn the_summary_counts_what_is_not_shown_too() {
+    let folder = Folder::new();
+    let noise: String = (0..50).map(|n| format!("{{\"dir\":\"a2c\",\"line\":\"log {n}\"}}\n")).collect();
+    let text = stdout(&lint(&folder.write("noise.ndjson", noise), &[]));
+    assert!(text.contains("50 errors (50 by the agent, 0 by the client)"), "{text}");
+    assert!(text.contains("and 30 more of noise by the agent"), "{text}");
 }
 
 #[test]
@@ -198,6 +234,10 @@ fn requirements_are_listed_filtered_and_explained() {
         one.contains("toolCallId unique within the session") && one.contains("tool-call-created-twice"),
         "{one}"
     );
+    let clause = stdout(&acp(&["requirements", "rpc-15"]));
+    assert!(clause.contains("broken: fail") && clause.contains("warn for RPC-15/code"), "{clause}");
+    let notes = stdout(&acp(&["requirements", "--grade", "note"]));
+    assert!(notes.contains("TRN-09") && !notes.contains("TRN-06"), "{notes}");
     let wrong = acp(&["requirements", "--area", "NOPE"]);
     assert_eq!(wrong.status.code(), Some(2));
     assert!(stderr(&wrong).contains("there is no area"), "{}", stderr(&wrong));

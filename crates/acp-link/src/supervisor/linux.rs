@@ -19,6 +19,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use super::{ARGUMENT, processes};
 use crate::child::Survivor;
+use crate::leash;
 
 /// Only wakes us up: it is also sent when the *thread* that started us ends, so the parent's number decides.
 const PARENT_DIED: Signal = Signal::URG;
@@ -29,6 +30,8 @@ const FORWARDED: [Signal; 6] =
 const LOOK: Duration = Duration::from_millis(200);
 /// A process that cannot be killed (stuck in the kernel, or not ours) is not waited for any longer than this.
 const SWEEP_PATIENCE: Duration = Duration::from_secs(5);
+/// How often a guard that is still at work is looked at.
+const GUARD_LOOK: Duration = Duration::from_millis(10);
 /// How many survivors are named.
 const NAMED: usize = 100;
 
@@ -208,6 +211,11 @@ impl Family {
         }
         let deadline = Instant::now() + linger;
         while !self.reap() && timeout_at(deadline, signals.child.recv()).await.is_ok() {}
+        // A guard ends what the agent left behind and then itself: it is no leftover of the agent.
+        let deadline = Instant::now() + leash::PATIENCE;
+        while !self.reap() && Instant::now() < deadline && has_guard(&processes::descendants(getpid())) {
+            sleep(GUARD_LOOK).await;
+        }
         self.sweep().await
     }
 
@@ -242,7 +250,7 @@ impl Family {
                 if let Some(pid) = i32::try_from(process.pid).ok().and_then(Pid::from_raw) {
                     let _ = kill_process(pid, Signal::KILL);
                 }
-                if !killed.iter().any(|it| it.pid == process.pid) {
+                if process.name != leash::NAME && !killed.iter().any(|it| it.pid == process.pid) {
                     killed.push(process);
                 }
             }
@@ -251,6 +259,10 @@ impl Family {
         }
         killed
     }
+}
+
+fn has_guard(left: &[Survivor]) -> bool {
+    left.iter().any(|process| process.name == leash::NAME)
 }
 
 /// One fact per line, to whoever started us; nobody may be there any more.

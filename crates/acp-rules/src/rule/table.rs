@@ -33,6 +33,8 @@ rules! {
         "a line that is not a JSON-RPC message" "write log text and banners to stderr; only messages belong on the wire";
     Batch "batch" ["TRN-07"] ["C-TRN-03"] AsLevel
         "a batch (JSON array)" "send each message on its own line";
+    ByteOrderMark "byte-order-mark" ["TRN-06"] ["C-TRN-03"] AsLevel
+        "a line that begins with a byte order mark" "write UTF-8 without a byte order mark";
     WrongVersion "jsonrpc-version" ["RPC-01"] ["C-RPC-01"] AsLevel
         "a message without \"jsonrpc\":\"2.0\"" "put \"jsonrpc\":\"2.0\" into every message";
     BadResponse "bad-response" ["RPC-03"] ["C-RPC-01"] AsLevel
@@ -61,7 +63,7 @@ rules! {
         "a prompt without an answer when the conversation ends" "end every turn with a response that has a stopReason";
 
     // ---- error codes --------------------------------------------------------------------------------------
-    ParseErrorCode "parse-error-code" ["RPC-05"] [] Warns
+    ParseErrorCode "parse-error-code" ["RPC-05/code", "RPC-05/silence"] [] AsLevel
         "text that is not JSON is not answered with -32700" "answer unreadable text with error -32700 and id null";
     InvalidRequestCode "invalid-request-code" ["RPC-06", "RPC-12"] [] Warns
         "a bad request object is not answered with -32600" "answer objects that are no request with error -32600";
@@ -69,9 +71,9 @@ rules! {
         "an unknown method is not answered with -32601" "answer unknown methods with error -32601";
     InvalidParamsCode "invalid-params-code" ["RPC-08", "PT-10", "MCP-07"] [] Warns
         "bad params are not refused with -32602" "check params and answer bad ones with error -32602";
-    AuthCodeMisused "auth-code-misused" ["RPC-14", "AUTH-06"] [] Warns
+    AuthCodeMisused "auth-code-misused" ["RPC-14", "AUTH-06"] [] AsLevel
         "-32000 from an agent that offers no authentication method" "use -32000 for \"authentication required\" only, and list authMethods";
-    NotFoundCode "not-found-code" ["RPC-15"] [] Warns
+    NotFoundCode "not-found-code" ["RPC-15/code"] [] AsLevel
         "an unknown session is not refused with -32002" "answer requests for unknown sessions with error -32002";
     LongErrorMessage "long-error-message" ["RPC-18"] [] AsLevel
         "an error message of several lines or hundreds of characters" "keep error.message to one sentence; details belong in error.data";
@@ -83,7 +85,7 @@ rules! {
         "a custom field at the root of a protocol type" "move custom data into _meta";
     UnknownCapability "unknown-capability" ["EXT-09"] ["C-EXT-04"] AsLevel
         "a custom key among the capabilities" "advertise custom capabilities in the _meta of the capability object";
-    Unstable "unstable" ["EXT-01"] ["C-EXT-01"] Warns
+    Unstable "unstable" ["EXT-01/unstable"] ["C-EXT-01/unstable"] AsLevel
         "a method, field or value of the protocol's unstable part" "do not rely on it: unstable surfaces may change or go away";
     UnknownMethod "unknown-method" ["EXT-05"] ["C-INIT-06"] AsLevel
         "a method that the protocol does not have" "start the names of custom methods with an underscore";
@@ -91,6 +93,8 @@ rules! {
         "a notification sent as a request, or a request as a notification" "give requests an id, and notifications none";
     TraceContext "trace-context" ["EXT-04"] [] AsLevel
         "traceparent, tracestate or baggage in _meta with another meaning" "use these keys as W3C Trace Context defines them, or other names";
+    CustomRequestCode "custom-request-code" ["EXT-07/code"] [] AsLevel
+        "a custom request refused with another code than -32601" "answer custom requests that are not known with error -32601";
     ExtensionUnadvertised "extension-unadvertised" ["EXT-10"] [] AsLevel
         "a custom method that no capability announced" "announce extensions in _meta of the capabilities";
 
@@ -103,11 +107,11 @@ rules! {
         "a session request served before initialize" "refuse session methods until initialize was answered";
     VersionEchoed "version-echoed" ["INIT-05"] [] AsLevel
         "a protocol version that does not exist accepted as it was asked" "answer with the latest version that the agent really supports";
-    VersionNotEchoed "version-not-echoed" ["INIT-04"] [] Warns
+    VersionNotEchoed "version-not-echoed" ["INIT-04/higher"] [] AsLevel
         "a supported version that is not echoed" "answer with the requested version when it is supported";
     InitializeRefused "initialize-refused" ["INIT-05", "INIT-09"] [] AsLevel
         "initialize answered with an error instead of the agent's latest version" "answer with the latest supported version; the client decides whether to go on";
-    CapabilitiesUnstated "capabilities-unstated" ["INIT-10", "INIT-01"] ["C-INIT-03", "C-INIT-09"] AsLevel
+    CapabilitiesUnstated "capabilities-unstated" ["INIT-01/capabilities", "INIT-10"] ["C-INIT-03", "C-INIT-09"] AsLevel
         "initialize without the side's capabilities" "send the capabilities object, even if it is empty";
     InfoMissing "info-missing" ["INIT-02"] ["C-INIT-04"] AsLevel
         "initialize without name and version of the implementation" "send agentInfo or clientInfo with name and version";
@@ -133,6 +137,8 @@ rules! {
         "authenticate succeeds with a method that was not offered" "answer unknown method ids with error -32602";
     AuthStillRequired "auth-still-required" ["AUTH-07", "AUTH-04"] [] AsLevel
         "authentication required although authenticate had succeeded" "remember a successful authentication for the connection";
+    LogoutIgnored "logout-ignored" ["AUTH-09"] [] AsLevel
+        "a session that needed a login is opened without one after logout" "ask for authentication again after logout";
     LogoutUnadvertised "logout-unadvertised" [] ["C-AUTH-01", "C-INIT-07"] AsLevel
         "logout without the capability" "call logout only when agentCapabilities.auth.logout is there";
     TerminalAuthCalled "terminal-method-authenticated" [] ["C-AUTH-02"] AsLevel
@@ -149,7 +155,7 @@ rules! {
         "a request for a session that does not exist succeeds" "answer requests for unknown sessions with error -32002";
     UpdateAfterClose "update-after-close" ["SES-13"] [] AsLevel
         "work goes on in a session that was closed" "stop the session's work before answering session/close";
-    ClosedSessionUsed "closed-session-used" ["SES-13"] [] Warns
+    ClosedSessionUsed "closed-session-used" ["SES-13/used"] [] AsLevel
         "a closed session still answers prompts" "refuse requests for closed sessions";
     CloseKeepsTurn "close-keeps-turn" ["SES-12"] [] AsLevel
         "session/close while a turn runs, and the turn does not end as cancelled" "treat session/close like session/cancel for the running turn";
@@ -168,9 +174,9 @@ rules! {
 
     // ---- load and resume ----------------------------------------------------------------------------------
     LoadWithoutReplay "load-without-replay" ["SES-03"] [] AsLevel
-        "session/load answered without replaying the turns that this connection saw" "stream the whole conversation before answering session/load";
-    ReplayDiffers "replay-differs" ["SES-03"] [] Warns
-        "the replayed text is not the text that was streamed live" "replay what was said, word for word";
+        "session/load answered without replaying a turn that this connection saw" "stream the whole conversation before answering session/load";
+    ReplayDiffers "replay-differs" ["SES-03/words", "SES-03/tools", "SES-03/order"] [] AsLevel
+        "a replay with other words, fewer tool calls or another order than what was live" "replay what was said and done, word for word and in order";
     ReplayAfterLoad "replay-after-load" ["SES-04"] [] AsLevel
         "history streamed after session/load was answered" "answer session/load only after the last replayed update";
     ReplayMessageId "replay-message-id" ["SES-05"] [] AsLevel
@@ -221,6 +227,8 @@ rules! {
         "a turn that ends normally without a single update" "stream the model's answer as agent_message_chunk";
     UpdateAfterTurn "update-after-turn" ["PT-07"] [] AsLevel
         "output of a turn after its response" "send every update of the turn before the response to session/prompt";
+    OutputUnasked "output-unasked" ["PT-07"] [] AsLevel
+        "messages or tool calls in a session that had no prompt yet" "send output of the model during a turn only";
     MessageIdMixed "message-id-mixed" ["PT-05"] [] AsLevel
         "one messageId for two kinds of messages, or used again in a later turn" "give each message its own messageId";
     BadCurrency "bad-currency" ["PT-06"] [] AsLevel
@@ -233,7 +241,7 @@ rules! {
         "a prompt with content that the agent did not advertise" "send only the content types of promptCapabilities";
     BadBase64 "bad-base64" ["CNT-06"] [] AsLevel
         "image, audio or blob data that is not base64, or without a MIME type" "encode binary content as base64 and name its mimeType";
-    CommandRefused "command-refused" ["CMD-03", "CMD-01", "CMD-02"] [] AsLevel
+    CommandRefused "command-refused" ["CMD-03", "CMD-01", "CMD-02"] [] Warns
         "an advertised slash command answered with an error" "run the commands that available_commands_update lists";
 
     // ---- cancellation -------------------------------------------------------------------------------------
@@ -253,6 +261,8 @@ rules! {
         "a turn cancelled while a permission was pending does not end as cancelled" "end the turn as cancelled when the permission's outcome is cancelled";
     CancelForeign "cancel-of-nothing" ["CAN-13"] [] AsLevel
         "$/cancel_request for a request that was never made" "name an outstanding request of your own";
+    CancelledRequestCode "cancelled-request-code" ["CAN-09/code"] [] AsLevel
+        "a prompt cancelled by $/cancel_request that ends with another error than -32800" "answer cancelled requests with data or error -32800";
     RequestCancelled "cancelled-request-unanswered" ["CAN-09"] ["C-CAN-04"] Warns
         "a request cancelled by $/cancel_request is never answered" "answer cancelled requests too, with data or error -32800";
     PermissionAfterCancel "permission-after-cancel" [] ["C-CAN-02"] AsLevel
@@ -260,10 +270,10 @@ rules! {
 
     // ---- tool calls ---------------------------------------------------------------------------------------
     ToolNotReported "tool-not-reported" ["TC-01"] [] AsLevel
-        "a permission for a tool call that was never reported" "send tool_call before asking for permission";
+        "a permission for a tool call that was never reported, or work without any tool call" "send tool_call for every use of a tool, before asking for permission";
     ToolTwice "tool-call-created-twice" ["TC-03", "TC-02"] [] AsLevel
         "a second tool_call with the id of an earlier one" "use tool_call_update for changes, and a new id for a new call";
-    ToolUpdateFirst "tool-update-before-create" ["TC-05"] [] Warns
+    ToolUpdateFirst "tool-update-before-create" ["TC-05/unknown"] [] AsLevel
         "a tool_call_update for a call that was not created" "send tool_call before the first tool_call_update";
     CrossTalk "cross-talk" ["PT-04"] [] AsLevel
         "an update in one session about a tool call or terminal of another" "send updates with the session id they belong to";
@@ -273,11 +283,11 @@ rules! {
         "a tool call without a final status when the turn ends" "report completed or failed for every call before the turn ends, also after a refusal";
     FinalStatusLeft "final-status-left" ["TC-07"] [] AsLevel
         "a tool call that leaves its final status" "let completed and failed be final";
-    StatusBackwards "status-backwards" ["TC-04"] [] Warns
+    StatusBackwards "status-backwards" ["TC-04/order"] [] AsLevel
         "a tool call whose status goes back to pending" "move from pending to in_progress to completed or failed";
     ToolPath "tool-location-path" ["TC-09"] [] AsLevel
         "a location with a relative path" "report absolute paths";
-    ToolLine "tool-location-line" ["TC-09"] [] Warns
+    ToolLine "tool-location-line" ["TC-09/line"] [] AsLevel
         "a location with line 0" "count lines from 1";
     ToolTerminal "tool-terminal-unknown" ["TC-10", "TC-08"] [] AsLevel
         "tool content with a terminal that was not created or is released" "embed the terminal before releasing it";
@@ -289,14 +299,14 @@ rules! {
     // ---- permissions --------------------------------------------------------------------------------------
     OptionTwice "permission-option-twice" ["PERM-02", "PERM-01"] [] AsLevel
         "two permission options with one id" "give each option its own optionId";
-    NoOptions "permission-without-options" ["PERM-02"] [] Warns
+    NoOptions "permission-without-options" ["PERM-02/empty"] [] AsLevel
         "a permission request without options" "offer at least one option to allow and one to reject";
     RejectedRuns "rejected-tool-runs" ["PERM-03"] [] AsLevel
-        "a rejected tool call that is reported as running or completed" "do not run what was rejected; report failed";
+        "a rejected tool call that runs, or is reported as running or completed" "do not run what was rejected; report failed";
     PermissionLate "permission-late" ["PERM-04"] [] AsLevel
         "permission asked for a call that is already finished" "ask before the tool runs";
     RunsWhilePending "runs-while-pending" ["PERM-05"] [] AsLevel
-        "a tool call or a turn finished while a permission is pending" "wait for the outcome before running the tool or ending the turn";
+        "a tool call that runs, or a tool call or turn that is finished, while its permission is pending" "wait for the outcome before running the tool or ending the turn";
     OptionNotOffered "option-not-offered" [] ["C-PERM-01"] AsLevel
         "a permission answered with an option that was not offered" "answer with an optionId of the request";
 

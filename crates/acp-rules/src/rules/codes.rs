@@ -71,6 +71,9 @@ pub(crate) fn answered(state: &mut State, cx: &mut Cx<'_>, open: &Open, answer: 
     let known = is_request(state.edition(), cx.dir.flip(), &open.method);
     match known {
         None if open.method.starts_with('_') => {
+            if side == Side::Agent {
+                custom(cx, open, answer);
+            }
             cx.saw_id(if side == Side::Agent { "EXT-06" } else { "C-EXT-02" });
             return;
         }
@@ -81,6 +84,17 @@ pub(crate) fn answered(state: &mut State, cx: &mut Cx<'_>, open: &Open, answer: 
         of_agent(state, cx, open, answer);
     }
     missing_method(state, cx, open, answer);
+}
+
+/// A custom request that is refused.
+fn custom(cx: &mut Cx<'_>, open: &Open, answer: Answer<'_>) {
+    let Answer::Bad(code) = answer else { return };
+    cx.saw(Rule::CustomRequestCode, Side::Agent);
+    // a request that is known may be refused for what it says
+    if !matches!(code, Some(-32601 | -32602)) {
+        let message = format!("{} was refused with {} instead of error -32601", open.method, found(answer));
+        cx.breach(Rule::CustomRequestCode, Side::Agent, message).at("/error/code").with(open.mark);
+    }
 }
 
 fn unknown_method(cx: &mut Cx<'_>, open: &Open, answer: Answer<'_>) {
@@ -126,9 +140,13 @@ fn of_agent(state: &mut State, cx: &mut Cx<'_>, open: &Open, answer: Answer<'_>)
                 "{} was answered with -32000 (authentication required), but no authMethods are offered",
                 open.method
             );
-            cx.breach(Rule::AuthCodeMisused, side, message).at("/error/code").with(open.mark);
+            let breach = cx.breach(Rule::AuthCodeMisused, side, message).at("/error/code").with(open.mark);
+            if &*open.method == "session/new" {
+                breach.names("AUTH-06");
+            }
         } else {
             cx.saw_id("AUTH-06");
+            state.gated |= &*open.method == "session/new";
             if state.authenticated {
                 let message =
                     format!("{} needs authentication although authenticate had succeeded", open.method);
@@ -137,6 +155,16 @@ fn of_agent(state: &mut State, cx: &mut Cx<'_>, open: &Open, answer: Answer<'_>)
         }
     } else if state.authenticated && &*open.method == "session/new" {
         cx.saw(Rule::AuthStillRequired, side);
+    }
+    if state.gated
+        && &*open.method == "session/new"
+        && let Some(logout) = state.logged_out.filter(|logout| logout.index < open.mark.index)
+    {
+        cx.saw(Rule::LogoutIgnored, side);
+        if answer.is_good() {
+            let message = "session/new needed a login before, and needs none after logout";
+            cx.breach(Rule::LogoutIgnored, side, message).with(open.mark).with(logout);
+        }
     }
     // who sends initialize and does not wait for its answer is served in order
     let unanswered = matches!(state.phase, Phase::Fresh | Phase::Asked);
@@ -161,7 +189,10 @@ fn unknown_session(cx: &mut Cx<'_>, open: &Open, answer: Answer<'_>) {
                 "{} succeeded for session {session:?}, which this connection does not have",
                 open.method
             );
-            cx.breach(Rule::SessionUnknownAccepted, Side::Agent, message).with(open.mark);
+            let breach = cx.breach(Rule::SessionUnknownAccepted, Side::Agent, message).with(open.mark);
+            if &*open.method != "session/prompt" {
+                breach.names("RPC-15/other");
+            }
         }
         Answer::Bad(code) if code != Some(-32002) => {
             let message = format!(

@@ -8,23 +8,46 @@ use crate::cx::{Cx, Mark};
 use crate::judge::Ending;
 use crate::registry::Side;
 use crate::rule::Rule;
+use crate::rules::load;
 use crate::state::{Ask, State, since};
 
+/// How a conversation ended.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct End {
+    pub(crate) ending: Ending,
+    /// What was asked for less time than this need not be answered.
+    pub(crate) patience: Duration,
+    /// Until when the client could be answered.
+    pub(crate) waited_until: Duration,
+}
+
+impl End {
+    /// Whether the client did not wait long enough for what it sent then.
+    fn is_young(self, mark: Mark) -> bool {
+        since(mark, self.waited_until) < self.patience
+    }
+}
+
 /// Judges what is left open.
-pub(crate) fn close(state: &mut State, cx: &mut Cx<'_>, ending: Ending, patience: Duration) {
-    if ending == Ending::Cut || state.blind {
+pub(crate) fn close(state: &mut State, cx: &mut Cx<'_>, end: End) {
+    if end.ending == Ending::Cut || state.blind {
         return;
     }
     let mut turn_runs = false;
     for side in [Side::Client, Side::Agent] {
-        turn_runs |= unanswered(state, cx, side, ending, patience);
+        turn_runs |= unanswered(state, cx, side, end);
     }
     if !state.is_v1() {
         return;
     }
-    silence(state, cx, patience);
+    for session in state.sessions_mut() {
+        load::settle(session, cx);
+    }
+    if end.ending != Ending::ClientLeft {
+        silence(state, cx, end);
+    }
     if !turn_runs {
-        leaked(state, cx);
+        leaked(state, cx, end);
     }
 }
 
@@ -39,7 +62,7 @@ struct Left {
 }
 
 /// Requests of one side that the other never answered. Gives whether a prompt is among them.
-fn unanswered(state: &mut State, cx: &mut Cx<'_>, asker: Side, ending: Ending, patience: Duration) -> bool {
+fn unanswered(state: &mut State, cx: &mut Cx<'_>, asker: Side, end: End) -> bool {
     let open = &state.asked[asker as usize].open;
     let turn_runs = open.values().any(|open| &*open.method == "session/prompt");
     // of requests with the same id nobody knows which are left, and what asks for nothing may be answered or not
@@ -59,16 +82,19 @@ fn unanswered(state: &mut State, cx: &mut Cx<'_>, asker: Side, ending: Ending, p
     left.sort_by_key(|open| open.mark.index);
     let silent = asker.other();
     // a side that was still there could have answered; one whose peer left cannot
-    let blamed = match (silent, ending) {
-        (Side::Agent, _) | (Side::Client, Ending::ClientClosed) => true,
-        (Side::Client, _) => false,
+    let blamed = match (silent, end.ending) {
+        (_, Ending::ClientClosed | Ending::Unknown) | (Side::Agent, Ending::AgentExited) => true,
+        (_, Ending::ClientLeft | Ending::Cut) | (Side::Client, Ending::AgentExited) => false,
     };
     for open in left {
-        let young = since(open.mark, cx.at) < patience;
+        let young = match silent {
+            Side::Agent => end.is_young(open.mark),
+            Side::Client => since(open.mark, cx.at) < end.patience,
+        };
         if !blamed || young {
             continue;
         }
-        tell(cx, silent, &open, ending);
+        tell(cx, silent, &open, end.ending);
     }
     turn_runs
 }
@@ -77,16 +103,24 @@ fn tell(cx: &mut Cx<'_>, silent: Side, open: &Left, ending: Ending) {
     let message = format!("the {} request {} was never answered", open.method, open.id);
     if open.pending_cancel {
         let message = "a permission was pending when the turn was cancelled, and was never answered";
-        cx.breach(Rule::PermissionAfterCancel, silent, message).with(open.mark);
+        let breach = cx.breach(Rule::PermissionAfterCancel, silent, message).with(open.mark);
+        if ending == Ending::Unknown {
+            breach.warn();
+        }
+        return;
+    }
+    let unsure = ending == Ending::Unknown;
+    if silent == Side::Agent && &*open.method == "session/prompt" {
+        let also: &'static [&'static str] = if open.cancelled { &["CAN-09"] } else { &[] };
+        let breach = cx.breach(Rule::PromptUnanswered, silent, message).also(also).with(open.mark);
+        if unsure || open.lenient {
+            breach.warn();
+        }
         return;
     }
     if open.cancelled {
         cx.breach(Rule::RequestCancelled, silent, format!("{message}, although it was cancelled"))
             .with(open.mark);
-        return;
-    }
-    if silent == Side::Agent && &*open.method == "session/prompt" {
-        cx.breach(Rule::PromptUnanswered, silent, message).with(open.mark);
         return;
     }
     let breach = cx.breach(Rule::Unanswered, silent, message).with(open.mark);
@@ -98,31 +132,36 @@ fn tell(cx: &mut Cx<'_>, silent: Side, open: &Left, ending: Ending) {
         _ => breach,
     };
     // what the client asked of an agent before leaving by itself, and what it owed when it left, leaves a doubt
-    if open.lenient || open.early || (silent == Side::Client && ending == Ending::ClientClosed) {
+    if unsure || open.lenient || open.early || (silent == Side::Client && ending == Ending::ClientClosed) {
         breach.warn();
     }
 }
 
 /// Unreadable lines that were met with silence.
-fn silence(state: &mut State, cx: &mut Cx<'_>, patience: Duration) {
+fn silence(state: &mut State, cx: &mut Cx<'_>, end: End) {
     let garbage = std::mem::take(&mut state.asked(Side::Client).garbage);
-    for (mark, code) in garbage {
-        if since(mark, cx.at) < patience {
+    for (mark, garbage) in garbage {
+        if end.is_young(mark) {
             continue;
         }
-        let rule = if code == -32700 { Rule::ParseErrorCode } else { Rule::InvalidRequestCode };
+        let (rule, claim, _) = garbage.rule();
+        let code = garbage.code();
         let message = format!("a line that is no valid request was met with silence instead of error {code}");
-        cx.breach(rule, Side::Agent, message).with(mark);
+        cx.breach(rule, Side::Agent, message).names(claim).with(mark);
     }
 }
 
 /// Terminals that were never released.
-fn leaked(state: &mut State, cx: &mut Cx<'_>) {
-    let mut left: Vec<_> = state.terminals.iter().filter(|(_, terminal)| !terminal.released).collect();
+fn leaked(state: &mut State, cx: &mut Cx<'_>, end: End) {
+    let mut left: Vec<_> =
+        state.terminals.iter().filter(|(_, terminal)| !terminal.released && !terminal.left).collect();
     left.sort_by_key(|(_, terminal)| terminal.mark.index);
     for (id, terminal) in left {
         let message = format!("the terminal {id:?} was never released");
         let also: &'static [&'static str] = if terminal.killed { &["TERM-05"] } else { &[] };
-        cx.breach(Rule::TerminalLeaked, Side::Agent, message).also(also).with(terminal.mark);
+        let breach = cx.breach(Rule::TerminalLeaked, Side::Agent, message).also(also).with(terminal.mark);
+        if end.ending == Ending::Unknown {
+            breach.warn();
+        }
     }
 }

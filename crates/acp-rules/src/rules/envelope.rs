@@ -6,15 +6,17 @@ use crate::cx::Cx;
 use crate::registry::Side;
 use crate::rule::Rule;
 use crate::rules::{load, turns};
-use crate::state::{Ask, Open, Phase, State};
+use crate::state::{Ask, Garbage, Open, Phase, State};
 
+/// A byte order mark.
+const MARK: &[u8] = "\u{feff}".as_bytes();
 /// The longest message that is put together from lines.
 const FRAGMENT: usize = 256 * 1024;
 
 /// A line that is a message, whatever it says.
 pub(crate) fn good(state: &mut State, cx: &mut Cx<'_>, frame: &Frame) {
     let side = cx.sender();
-    for rule in [Rule::NotUtf8, Rule::SplitOverLines, Rule::Noise, Rule::WrongVersion] {
+    for rule in [Rule::NotUtf8, Rule::SplitOverLines, Rule::Noise, Rule::ByteOrderMark, Rule::WrongVersion] {
         cx.saw(rule, side);
     }
     if state.is_v1() {
@@ -58,6 +60,18 @@ pub(crate) fn readable<'f>(side: Side, frame: &'f Frame, flaw: &Flaw) -> Option<
     }
 }
 
+/// Whether a line begins with a byte order mark.
+pub(crate) fn has_mark(frame: &Frame) -> bool {
+    frame.raw().starts_with(MARK)
+}
+
+/// A byte order mark is no part of a message. Who is sent one may refuse the line.
+pub(crate) fn mark(state: &mut State, cx: &mut Cx<'_>) {
+    let side = cx.sender();
+    state.asked(side).had_garbage = true;
+    cx.breach(Rule::ByteOrderMark, side, "the line begins with a byte order mark");
+}
+
 /// A line that is no message.
 pub(crate) fn malformed(state: &mut State, cx: &mut Cx<'_>, frame: &Frame, flaw: &Flaw) {
     let side = cx.sender();
@@ -85,7 +99,7 @@ pub(crate) fn malformed(state: &mut State, cx: &mut Cx<'_>, frame: &Frame, flaw:
         // an empty line and a bad answer may be answered, but need not be
         state.asked(side).had_garbage = true;
     } else {
-        state.asked(side).bad_line(mark, flaw.code());
+        state.asked(side).bad_line(mark, Garbage::of(flaw));
     }
     let text = flaw.to_string();
     match flaw {
@@ -105,7 +119,8 @@ pub(crate) fn malformed(state: &mut State, cx: &mut Cx<'_>, frame: &Frame, flaw:
             cx.breach(Rule::BadIdType, side, text).at("/id");
         }
         Flaw::Blank => {
-            cx.breach(Rule::Noise, side, "an empty line").warn();
+            let claim = if side == Side::Agent { "TRN-06/blank" } else { "C-TRN-03/blank" };
+            cx.breach(Rule::Noise, side, "an empty line").names(claim);
         }
         Flaw::NotJson { .. } => {
             cx.breach(Rule::Noise, side, format!("the line is {text}"));
@@ -139,7 +154,7 @@ fn goes_on(state: &mut State, cx: &mut Cx<'_>, frame: &Frame, flaw: &Flaw) -> bo
     if matches!(flaw, Flaw::NotJson { .. }) && text.len() < FRAGMENT && is_unfinished(text) {
         fragment.push_str(text);
         let mark = cx.mark();
-        state.asked(side).bad_line(mark, flaw.code());
+        state.asked(side).bad_line(mark, Garbage::of(flaw));
         cx.breach(
             Rule::SplitOverLines,
             side,
@@ -200,7 +215,7 @@ pub(crate) fn undone(state: &mut State, open: &Open, id: &Id) {
 pub(crate) fn batch(state: &mut State, cx: &mut Cx<'_>, frames: &[Frame]) {
     let side = cx.sender();
     let mark = cx.mark();
-    state.asked(side).bad_line(mark, -32600);
+    state.asked(side).bad_line(mark, Garbage::Batch);
     if side == Side::Client {
         cx.saw_id("RPC-12");
     }

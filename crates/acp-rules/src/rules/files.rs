@@ -6,7 +6,7 @@ use crate::judge::Answer;
 use crate::registry::Side;
 use crate::rule::Rule;
 use crate::rules::paths::is_absolute;
-use crate::rules::turns;
+use crate::rules::{permissions, turns};
 use crate::state::{Ask, Open, State};
 
 /// fs/read_text_file
@@ -36,6 +36,7 @@ pub(crate) fn write(state: &mut State, cx: &mut Cx<'_>, params: Json<'_>) -> Ask
         cx.breach(Rule::WriteUnadvertised, Side::Agent, message).also(&["FS-01", "INIT-08"]).at("/method");
     }
     turns::new_work(state, cx, params, "writing a file");
+    permissions::effect(state, cx, params, "a file is written");
     Ask::Write { relative: path(cx, params) }
 }
 

@@ -14,6 +14,9 @@ use crate::state::{Ask, Open, Phase, State};
 /// The newest version that exists (as a draft).
 const LATEST: i64 = 2;
 
+/// The most messages before initialize that are told.
+const SPOKE_FIRST: usize = 20;
+
 /// The schema that an initialize request is written for.
 pub(crate) fn edition_of(params: Option<Json<'_>>) -> Edition {
     let version = params.and_then(|params| params.get("protocolVersion")).and_then(Json::i64);
@@ -35,13 +38,24 @@ pub(crate) fn gate(state: &mut State, cx: &mut Cx<'_>, method: &str) -> bool {
             };
             let message = format!("{method} is sent before initialize");
             cx.breach(Rule::BeforeInitialize, Side::Client, message).names(id).at("/method");
+            state.asked_early = true;
             true
         }
         (Direction::ClientToAgent, Phase::Asked) => true,
-        (Direction::AgentToClient, Phase::Fresh | Phase::Asked) if !method.starts_with('_') => {
-            let message = format!("{method} is sent before initialize was answered");
-            cx.breach(Rule::BeforeInitialize, Side::Agent, message).at("/method");
-            true
+        // nobody knows yet whether the client will send initialize at all
+        (Direction::AgentToClient, Phase::Fresh) if !method.starts_with('_') => {
+            if !state.asked_early && state.spoke_first.len() < SPOKE_FIRST {
+                let mark = cx.mark();
+                state.spoke_first.push((mark, method.into()));
+            }
+            !state.asked_early
+        }
+        (Direction::AgentToClient, Phase::Asked) if !method.starts_with('_') => {
+            if !state.asked_early {
+                let message = format!("{method} is sent before initialize was answered");
+                cx.breach(Rule::BeforeInitialize, Side::Agent, message).at("/method");
+            }
+            !state.asked_early
         }
         (Direction::ClientToAgent, Phase::Agreed(version)) => {
             go_on(state, cx, version);
@@ -74,6 +88,10 @@ pub(crate) fn initialize(state: &mut State, cx: &mut Cx<'_>, params: Json<'_>) -
             .at("/method");
     } else {
         state.phase = Phase::Asked;
+        for (mark, method) in std::mem::take(&mut state.spoke_first) {
+            let message = format!("{method} is sent before initialize");
+            cx.breach(Rule::BeforeInitialize, Side::Agent, message).by(mark);
+        }
     }
     let requested = params.get("protocolVersion").and_then(Json::i64);
     if !second || state.requested.is_none() {
@@ -93,7 +111,7 @@ pub(crate) fn initialize(state: &mut State, cx: &mut Cx<'_>, params: Json<'_>) -
         let _ = caps;
     }
     state.client = ClientCaps::read(params);
-    Ask::Initialize { requested, second, odd_capability: has_odd_capability(params) }
+    Ask::Initialize { requested, second, odd_capability: has_odd_capability(params), has_info: v2 }
 }
 
 fn has_odd_capability(params: Json<'_>) -> bool {
@@ -104,7 +122,7 @@ fn has_odd_capability(params: Json<'_>) -> bool {
 
 /// The agent answers.
 pub(crate) fn answered(state: &mut State, cx: &mut Cx<'_>, open: &Open, answer: Answer<'_>) {
-    let Ask::Initialize { requested, second, odd_capability } = open.ask else {
+    let Ask::Initialize { requested, second, odd_capability, has_info } = open.ask else {
         // the params were bad: take what the answer says, judge nothing
         if let Answer::Good(result) = answer {
             taken(state, result);
@@ -112,7 +130,13 @@ pub(crate) fn answered(state: &mut State, cx: &mut Cx<'_>, open: &Open, answer: 
         return;
     };
     match answer {
-        Answer::Bad(code) => refused(state, cx, open, requested, code, second),
+        Answer::Bad(_) if second => {}
+        Answer::Bad(code) => {
+            // an agent that speaks version 2 needs what that version calls for
+            let lacks_info =
+                code == Some(-32602) && !has_info && requested.is_some_and(|version| version >= 2);
+            refused(state, cx, open, requested, code, lacks_info);
+        }
         Answer::Good(result) => {
             if odd_capability {
                 cx.saw_id("INIT-09");
@@ -144,14 +168,11 @@ fn refused(
     open: &Open,
     requested: Option<i64>,
     code: Option<i64>,
-    second: bool,
+    lacks_info: bool,
 ) {
-    if second {
-        return;
-    }
     state.phase = Phase::Refused;
-    // an agent of the second version refuses what lies below everything it has
-    if code == Some(-32022) || code == Some(-32000) {
+    let says_so = cx.frame.and_then(acp_rpc::Frame::error).is_some_and(|error| error.contains("info"));
+    if lacks_info && says_so || code == Some(-32000) {
         return;
     }
     if requested.is_some_and(|version| (0..=65535).contains(&version)) {
@@ -159,7 +180,11 @@ fn refused(
             "initialize with version {} was answered with an error instead of the agent's latest version",
             requested.unwrap_or_default()
         );
-        cx.breach(Rule::InitializeRefused, Side::Agent, message).with(open.mark);
+        let breach = cx.breach(Rule::InitializeRefused, Side::Agent, message).with(open.mark);
+        // an agent of the second version refuses what lies below everything it has
+        if code == Some(-32022) || lacks_info {
+            breach.names("INIT-05/v2");
+        }
     }
 }
 
@@ -169,7 +194,10 @@ fn negotiated(cx: &mut Cx<'_>, open: &Open, requested: Option<i64>, version: i64
     let exists = (1..=LATEST).contains(&requested);
     if exists {
         cx.saw(Rule::VersionNotEchoed, side);
-        if version > requested {
+        if version < 1 {
+            let message = format!("the agent answered with version {version}, which does not exist");
+            cx.breach(Rule::VersionEchoed, side, message).at("/result/protocolVersion").with(open.mark);
+        } else if version > requested {
             let message = format!("version {requested} was requested, the agent answered {version}");
             cx.breach(Rule::VersionNotEchoed, side, message).at("/result/protocolVersion").with(open.mark);
         }
@@ -189,6 +217,7 @@ fn stated(state: &State, cx: &mut Cx<'_>, result: Json<'_>) {
     cx.saw(Rule::InfoMissing, side);
     cx.saw(Rule::HttpUnsupported, side);
     cx.saw_id("INIT-01");
+    cx.saw_id("INIT-10");
     if result.some("agentCapabilities").is_none() {
         cx.breach(Rule::CapabilitiesUnstated, side, "the initialize result has no agentCapabilities")
             .at("/result");
@@ -263,6 +292,9 @@ pub(crate) fn authenticated(state: &mut State, cx: &mut Cx<'_>, open: &Open, ans
     let Ask::Authenticate { offered } = open.ask else { return };
     if offered {
         state.authenticated |= answer.is_good();
+        if answer.is_good() {
+            state.logged_out = None;
+        }
         return;
     }
     cx.saw(Rule::AuthUnknownAccepted, Side::Agent);
@@ -281,5 +313,12 @@ pub(crate) fn logout(state: &mut State, cx: &mut Cx<'_>) -> Ask {
         let message = "logout is called, but the agent did not advertise auth.logout";
         cx.breach(Rule::LogoutUnadvertised, Side::Client, message).also(&["C-INIT-07"]).at("/method");
     }
-    Ask::Other
+    Ask::Logout
+}
+
+/// The answer to logout.
+pub(crate) fn logged_out(state: &mut State, cx: &Cx<'_>, answer: Answer<'_>) {
+    if answer.is_good() {
+        state.logged_out = Some(cx.mark());
+    }
 }

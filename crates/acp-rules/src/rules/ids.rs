@@ -103,12 +103,14 @@ fn null_answer(state: &mut State, cx: &mut Cx<'_>, reply: Reply<'_>) {
             envelope::undone(state, &open, &id);
         }
         if side == Side::Agent {
-            let rule = if expected == -32700 { Rule::ParseErrorCode } else { Rule::InvalidRequestCode };
+            let (rule, _, claim) = expected.rule();
             cx.saw(rule, side);
             // both codes are in use for what is hardly readable
             if !matches!(code, Some(-32700 | -32600)) {
                 let found = code.map_or("a result".to_owned(), |code| format!("error {code}"));
+                let expected = expected.code();
                 cx.breach(rule, side, format!("answered with {found} instead of error {expected}"))
+                    .names(claim)
                     .with(mark);
             }
         }

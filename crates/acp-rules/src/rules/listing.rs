@@ -144,5 +144,8 @@ pub(crate) fn deleted(state: &mut State, cx: &mut Cx<'_>, open: &Open, answer: A
         }
     } else if answer.is_good() {
         remember(&mut state.deleted, id);
+        if let Some(session) = state.session(id) {
+            session.deleted = true;
+        }
     }
 }

@@ -5,8 +5,9 @@ use crate::json::Json;
 use crate::judge::Answer;
 use crate::registry::Side;
 use crate::rule::Rule;
-use crate::rules::{config, modes, sessions};
-use crate::session::{Said, Session, Stage};
+use crate::rules::{config, modes, replay, sessions};
+use crate::said::Said;
+use crate::session::{Lacks, Session, Stage};
 use crate::state::{Ask, Open, State};
 
 /// session/load
@@ -54,6 +55,8 @@ fn begin(state: &mut State, cx: &mut Cx<'_>, params: Json<'_>, stage: Stage) -> 
             cx.breach(Rule::CwdChanged, Side::Client, message).at("/params/cwd").with(session.mark);
         }
     }
+    settle(session, cx);
+    session.late_history = false;
     session.cwd = Some((*cwd).into());
     session.stage = stage;
     session.replay = Said::default();
@@ -93,9 +96,12 @@ pub(crate) fn answered(state: &mut State, cx: &mut Cx<'_>, open: &Open, answer: 
     if session.stage == Stage::Loading {
         replayed(session, cx, open);
         session.loaded = true;
+        session.resumed = false;
         cx.saw(Rule::ReplayAfterLoad, Side::Agent);
     } else if session.stage == Stage::Resuming {
         cx.saw(Rule::ResumeReplays, Side::Agent);
+        session.loaded = false;
+        session.resumed = true;
     }
     session.stage = Stage::Live;
     let mark = cx.mark();
@@ -113,34 +119,21 @@ pub(crate) fn refused(session: &mut Session, open: &Open) {
     session.stage = if created_here { Stage::Live } else { Stage::Closed };
 }
 
-/// The replay is complete: it must have what was said live on this connection.
+/// The replay is over: it must have what was said live on this connection.
 fn replayed(session: &mut Session, cx: &mut Cx<'_>, open: &Open) {
-    if session.live.user.is_empty() && session.live.agent.is_empty() {
+    if session.live.is_empty() || !session.turns.is_empty() {
         return;
     }
     cx.saw(Rule::LoadWithoutReplay, Side::Agent);
-    for (who, live, replay) in [
-        ("user", &session.live.user, &session.replay.user),
-        ("agent", &session.live.agent, &session.replay.agent),
-    ] {
-        if live.is_empty() || session.live.cut || session.replay.cut {
-            continue;
-        }
-        if replay.is_empty() {
-            let message = format!(
-                "session/load was answered without any {who}_message_chunk, although there were turns"
-            );
-            cx.breach(Rule::LoadWithoutReplay, Side::Agent, message).with(open.mark);
-            return;
-        }
-        if !squeezed(replay).contains(&squeezed(live)) {
-            let message = format!("the replayed {who} text does not contain what was said live");
-            cx.breach(Rule::ReplayDiffers, Side::Agent, message).with(open.mark);
-        }
-    }
+    cx.saw(Rule::ReplayDiffers, Side::Agent);
+    let list = replay::lacks(&session.live, &session.replay, session.whole);
+    session.lacks = (!list.is_empty()).then(|| Lacks { asked: open.mark, answered: cx.mark(), list });
 }
 
-/// Text without white space: chunks may be joined and split anew.
-fn squeezed(text: &str) -> String {
-    text.chars().filter(|c| !c.is_whitespace()).collect()
+/// What the replay lacks did not come late either.
+pub(crate) fn settle(session: &mut Session, cx: &mut Cx<'_>) {
+    let Some(Lacks { asked, answered, list }) = session.lacks.take() else { return };
+    for lack in list {
+        cx.breach(lack.rule, Side::Agent, lack.message).names(lack.claim).by(answered).with(asked);
+    }
 }

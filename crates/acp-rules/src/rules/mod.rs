@@ -17,6 +17,7 @@ pub(crate) mod modes;
 pub(crate) mod paths;
 pub(crate) mod permissions;
 pub(crate) mod plans;
+pub(crate) mod replay;
 pub(crate) mod schema;
 pub(crate) mod sessions;
 pub(crate) mod terminals;

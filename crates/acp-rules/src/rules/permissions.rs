@@ -32,10 +32,12 @@ pub(crate) fn ask(state: &mut State, cx: &mut Cx<'_>, params: Json<'_>) -> Ask {
                     .with(known.mark);
             }
             known.permission = Permission::Pending;
-            known.progressed = false;
-            if let Some(status) = reported.filter(|_| !known.status.is_final()) {
+            // the request shows the call as it was before: it takes nothing back
+            if let Some(status) = reported.filter(|status| *status > known.status && !known.status.is_final())
+            {
                 known.status = status;
             }
+            known.progressed = known.status == Status::InProgress;
         } else {
             if !session.tools_forgotten {
                 let message = format!(
@@ -130,5 +132,38 @@ pub(crate) fn answered(state: &mut State, cx: &mut Cx<'_>, open: &Open, answer: 
         }
         cx.saw(Rule::RunsWhilePending, Side::Agent);
         tool.permission = permission;
+    }
+}
+
+/// The agent changes something through the client. When the last call of its turn waits for its permission or was
+/// rejected, and no other call is at work, that call runs all the same.
+pub(crate) fn effect(state: &mut State, cx: &mut Cx<'_>, params: Json<'_>, what: &str) {
+    let side = Side::Agent;
+    let mark = cx.mark();
+    let Some(session) = params.get_str("sessionId").and_then(|id| state.session(&id)) else { return };
+    let number = session.turn_number();
+    let Some(turn) = session.turns.first_mut().filter(|turn| !turn.overlaps) else { return };
+    turn.worked.get_or_insert(mark);
+    let own = session.turn_tools.iter().filter_map(|id| Some((id, session.tools.get(id)?)));
+    let own: Vec<(&Box<str>, &Tool)> =
+        own.filter(|(_, tool)| tool.turn == number && !tool.replayed).collect();
+    let at_work = |tool: &Tool| {
+        !tool.status.is_final() && !matches!(tool.permission, Permission::Pending | Permission::Rejected)
+    };
+    if own.iter().any(|(_, tool)| at_work(tool)) {
+        return;
+    }
+    let Some((id, last)) = own.iter().max_by_key(|(_, tool)| tool.mark.index) else { return };
+    match last.permission {
+        Permission::Rejected => {
+            let message =
+                format!("{what} after the tool call {id:?} was rejected, and no other call is at work");
+            cx.breach(Rule::RejectedRuns, side, message).at("/method").with(last.mark);
+        }
+        Permission::Pending => {
+            let message = format!("{what} while the permission for the tool call {id:?} is pending");
+            cx.breach(Rule::RunsWhilePending, side, message).at("/method").with(last.mark);
+        }
+        _ => {}
     }
 }

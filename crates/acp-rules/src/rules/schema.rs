@@ -68,7 +68,11 @@ pub(crate) fn check(cx: &mut Cx<'_>, subject: Subject<'_>, value: Option<Json<'_
             return Verdict::Good;
         }
         let id = requirement(side, subject, "", "", What::Missing);
-        cx.breach(Rule::Schema, side, format!("{}: the params are missing", subject.method)).names(id);
+        let what = match subject.part {
+            Part::Params => "the params are missing",
+            Part::Result => "the result is null",
+        };
+        cx.breach(Rule::Schema, side, format!("{}: {what}", subject.method)).names(id);
         return Verdict::Bad;
     };
     if edition == subject.edition && is_clean(&schema.shapes, shape, value) {
@@ -132,12 +136,21 @@ fn report(cx: &mut Cx<'_>, subject: Subject<'_>, value: Json<'_>, found: &[Flaw]
             unknown_field(cx, subject, flaw, &variant, message, pointer);
             continue;
         }
-        let id = requirement(side, subject, &variant, &flaw.pointer, flaw.what);
+        let id = match has_page_field(&variant, value) {
+            true => "MODE-05/page",
+            false => requirement(side, subject, &variant, &flaw.pointer, flaw.what),
+        };
         let also: &'static [&'static str] =
             if variant == "available_commands_update" { &["CMD-01"] } else { &[] };
         cx.breach(Rule::Schema, side, message).names(id).also(also).at(pointer);
     }
     if bad.is_empty() { Verdict::Good } else { Verdict::Bad }
+}
+
+/// A mode update with the field that the page's example has.
+fn has_page_field(variant: &str, value: Json<'_>) -> bool {
+    let update = value.get("update").filter(|_| variant == "current_mode_update");
+    update.is_some_and(|update| update.get_str("modeId").is_some() && update.get("currentModeId").is_none())
 }
 
 /// Where a value is not as the schema says.
@@ -154,6 +167,10 @@ fn unknown_field(
     pointer: String,
 ) {
     let side = cx.sender();
+    if flaw.pointer == "/update/modeId" && variant == "current_mode_update" {
+        // told as the missing currentModeId
+        return;
+    }
     if subject.method == "initialize"
         && flaw.pointer.starts_with("/authMethods")
         && flaw.pointer.ends_with("/command")
@@ -165,7 +182,10 @@ fn unknown_field(
         cx.breach(Rule::UnknownCapability, side, message).at(pointer);
         return;
     }
-    let breach = cx.breach(Rule::UnknownField, side, message).at(pointer);
+    let is_snake =
+        flaw.pointer.rsplit('/').next().is_some_and(|name| name.trim_start_matches('_').contains('_'));
+    let also: &'static [&'static str] = if is_snake && side == Side::Agent { &["RPC-17"] } else { &[] };
+    let breach = cx.breach(Rule::UnknownField, side, message).also(also).at(pointer);
     if variant == "session_info_update" {
         breach.names("INFO-01");
     }
@@ -214,6 +234,7 @@ fn of_agent(subject: Subject<'_>, variant: &str, pointer: &str, what: What) -> &
     match subject.method {
         "initialize" if within("/protocolVersion") && what == What::Missing => "INIT-01",
         "initialize" if within("/protocolVersion") => "INIT-03",
+        "initialize" if pointer.is_empty() => "INIT-01",
         "initialize" if within("/agentCapabilities") => "INIT-11",
         "initialize" if within("/authMethods") => "AUTH-01",
         "authenticate" => "AUTH-04",

@@ -8,8 +8,8 @@ use crate::judge::Answer;
 use crate::registry::Side;
 use crate::rule::Rule;
 use crate::rules::paths::is_absolute;
-use crate::rules::{config, modes};
-use crate::session::Stage;
+use crate::rules::{config, load, modes};
+use crate::session::{Session, Stage};
 use crate::state::{Ask, Open, State, remember};
 
 /// session/new
@@ -124,6 +124,7 @@ fn opened(state: &mut State, cx: &mut Cx<'_>, result: Json<'_>, cwd: Option<Box<
     }
     let mark = cx.mark();
     let session = state.open_session(&id, mark);
+    session.whole = cwd.is_some();
     session.cwd = cwd;
     modes::stated(state, cx, &id, result);
     config::stated(state, cx, &id, result, "/result/configOptions");
@@ -167,10 +168,15 @@ pub(crate) fn known(state: &mut State, cx: &mut Cx<'_>, open: &mut Open) {
         return;
     }
     if let Some(session) = state.session(&id) {
+        if cx.sender() == Side::Agent {
+            in_closed(session, cx, open);
+            return;
+        }
         open.unknown_session = session.stage == Stage::Closed && &*open.method != "session/prompt";
         return;
     }
-    open.unknown_session = true;
+    // an agent may know the sessions that it listed
+    open.unknown_session = !state.listed.contains(&*id);
     let side = cx.sender();
     let (rule, name) = match cx.dir {
         Direction::ClientToAgent => (Rule::SessionUnknown, None),
@@ -190,6 +196,15 @@ pub(crate) fn known(state: &mut State, cx: &mut Cx<'_>, open: &mut Open) {
     }
 }
 
+/// An agent asks for something in a session that was closed. Giving back a terminal is right even then.
+fn in_closed(session: &Session, cx: &mut Cx<'_>, open: &Open) {
+    let gives_back = matches!(&*open.method, "terminal/release" | "terminal/kill");
+    if session.stage == Stage::Closed && !gives_back {
+        let message = format!("{} is sent in a session that was closed", open.method);
+        cx.breach(Rule::UpdateAfterClose, Side::Agent, message).at("/params/sessionId");
+    }
+}
+
 /// session/close
 pub(crate) fn close(state: &mut State, cx: &mut Cx<'_>, params: Json<'_>) -> Ask {
     let mark = cx.mark();
@@ -203,6 +218,7 @@ pub(crate) fn close(state: &mut State, cx: &mut Cx<'_>, params: Json<'_>) -> Ask
         for turn in &mut session.turns {
             turn.closing = Some(mark);
         }
+        load::settle(session, cx);
     }
     Ask::Close
 }

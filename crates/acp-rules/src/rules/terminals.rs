@@ -8,7 +8,7 @@ use crate::judge::Answer;
 use crate::registry::Side;
 use crate::rule::Rule;
 use crate::rules::paths::is_absolute;
-use crate::rules::turns;
+use crate::rules::{permissions, turns};
 use crate::state::{Ask, Open, State, Terminal, since};
 
 /// terminal/create is answered at once.
@@ -18,6 +18,7 @@ const AT_ONCE: Duration = Duration::from_secs(2);
 pub(crate) fn create(state: &mut State, cx: &mut Cx<'_>, params: Json<'_>) -> Ask {
     capability(state, cx, "terminal/create");
     turns::new_work(state, cx, params, "a terminal");
+    permissions::effect(state, cx, params, "a command is started");
     if let Some(cwd) = params.some("cwd").and_then(Json::str) {
         cx.saw(Rule::TerminalCwd, Side::Agent);
         if !is_absolute(&cwd) {
@@ -97,7 +98,15 @@ fn created(state: &mut State, cx: &mut Cx<'_>, open: &Open, answer: Answer<'_>, 
     }
     let Some(id) = result.get_str("terminalId") else { return };
     let session = open.session.clone().unwrap_or_default();
-    let terminal = Terminal { mark: open.mark, session, limit, released: false, killed: false, exited: None };
+    let terminal = Terminal {
+        mark: open.mark,
+        session,
+        limit,
+        released: false,
+        left: false,
+        killed: false,
+        exited: None,
+    };
     state.add_terminal(&id, terminal);
 }
 
@@ -179,9 +188,9 @@ pub(crate) fn session_closed(state: &mut State, cx: &mut Cx<'_>, session: &str) 
     let mut leaked: Vec<_> = state
         .terminals
         .iter_mut()
-        .filter(|(_, terminal)| *terminal.session == *session && !terminal.released)
+        .filter(|(_, terminal)| *terminal.session == *session && !terminal.released && !terminal.left)
         .map(|(id, terminal)| {
-            terminal.released = true;
+            terminal.left = true;
             (id.clone(), terminal.mark, terminal.killed)
         })
         .collect();

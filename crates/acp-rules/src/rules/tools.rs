@@ -29,7 +29,7 @@ pub(crate) fn create(state: &mut State, cx: &mut Cx<'_>, place: usize, update: J
                 cx.breach(Rule::ToolTwice, side, message).at("/params/update/toolCallId").with(tool.mark);
             // taking up the id of a call that ended in an earlier turn confuses nobody who looks at the present
             if tool.turn != turn {
-                breach.warn();
+                breach.names("TC-03/again");
             }
         }
         let again = tool.turn != turn;
@@ -58,6 +58,10 @@ pub(crate) fn create(state: &mut State, cx: &mut Cx<'_>, place: usize, update: J
             replayed: replaying,
         };
         session.add_tool(&id, tool);
+    }
+    let session = &mut state.sessions_mut()[place];
+    if let Some(number) = session.turns.first().map(|turn| turn.number).filter(|_| !replaying) {
+        session.live.tool(number, &id);
     }
     parts(state, cx, place, update);
 }
@@ -149,7 +153,15 @@ fn advance(tool: &mut Tool, cx: &mut Cx<'_>, id: &str, to: Status) {
     match tool.permission {
         Permission::Rejected if matches!(to, Status::InProgress | Status::Completed) && !from.is_final() => {
             let message = format!("the tool call {id:?} was rejected, but is reported as {}", to.word());
-            cx.breach(Rule::RejectedRuns, side, message).at(at).with(tool.mark);
+            let breach = cx.breach(Rule::RejectedRuns, side, message).at(at).with(tool.mark);
+            // what is in progress may be the refusal itself
+            if to == Status::InProgress {
+                breach.names("PERM-03/status");
+            }
+        }
+        Permission::Cancelled if to == Status::Completed && !from.is_final() => {
+            let message = format!("the tool call {id:?} was not permitted, but is reported as completed");
+            cx.breach(Rule::RejectedRuns, side, message).names("PERM-03/status").at(at).with(tool.mark);
         }
         Permission::Pending if to == Status::Completed && !from.is_final() => {
             let message =
@@ -272,6 +284,13 @@ pub(crate) fn turn_ended(
     }
     if had_tools {
         tempted(cx, caps);
+    }
+    if let Some(worked) = turn.worked.filter(|_| !turn.overlaps) {
+        cx.saw(Rule::ToolNotReported, side);
+        if !had_tools {
+            let message = "a file was written or a command started in a turn without any tool_call";
+            cx.breach(Rule::ToolNotReported, side, message).with(worked).with(turn.mark);
+        }
     }
     if excused {
         return;

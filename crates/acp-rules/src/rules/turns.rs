@@ -9,12 +9,14 @@ use crate::json::Json;
 use crate::judge::Answer;
 use crate::registry::Side;
 use crate::rule::Rule;
-use crate::rules::{content, plans, tools};
-use crate::session::{Ended, Permission, Said, Session, Stage, Turn, Voice};
+use crate::rules::{content, load, plans, tools};
+use crate::session::{Ended, Permission, Session, Stage, Turn};
 use crate::state::{Ask, Content, Open, State, since};
 
-/// An answer this long after a cancel did not cross it on the way.
-const RACE: Duration = Duration::from_millis(250);
+/// An answer sooner than this after a cancel may have crossed it on the way.
+const RACE: Duration = Duration::from_secs(1);
+/// An answer sooner than this may still be that of a slow agent.
+const DOUBT: Duration = Duration::from_secs(2);
 
 /// session/prompt
 pub(crate) fn prompt(state: &mut State, cx: &mut Cx<'_>, id: &Id, params: Json<'_>) -> Ask {
@@ -32,6 +34,7 @@ pub(crate) fn prompt(state: &mut State, cx: &mut Cx<'_>, id: &Id, params: Json<'
     let Some(session) = params.get_str("sessionId").and_then(|id| state.session(&id)) else { return ask };
     cx.saw(Rule::SessionUnknown, Side::Client);
     cx.saw(Rule::PromptsAtOnce, Side::Client);
+    load::settle(session, cx);
     if let Some(running) = session.turns.first().map(|turn| turn.mark)
         && !queues
     {
@@ -44,12 +47,8 @@ pub(crate) fn prompt(state: &mut State, cx: &mut Cx<'_>, id: &Id, params: Json<'
         .as_deref()
         .and_then(|text| text.strip_prefix('/'))
         .and_then(|text| text.split_whitespace().next());
-    let mut said = Said::default();
-    for block in params.get("prompt").into_iter().flat_map(Json::items) {
-        if let Some(text) = block.get_str("text") {
-            said.add(Voice::User, &text);
-        }
-    }
+    let blocks = params.get("prompt").into_iter().flat_map(Json::items);
+    let said = blocks.filter_map(|block| block.get_str("text")).map(std::borrow::Cow::into_owned).collect();
     ask = Ask::Prompt {
         content,
         command: command.is_some_and(|name| session.commands.iter().any(|known| **known == *name)),
@@ -62,20 +61,24 @@ pub(crate) fn prompt(state: &mut State, cx: &mut Cx<'_>, id: &Id, params: Json<'
     ask
 }
 
-fn begin(session: &mut Session, id: &Id, mark: crate::cx::Mark, said: Said) {
+fn begin(session: &mut Session, id: &Id, mark: crate::cx::Mark, said: Vec<String>) {
     session.turn_count += 1;
+    let overlaps = !session.turns.is_empty();
+    session.turns.iter_mut().for_each(|turn| turn.overlaps |= overlaps);
     if session.turns.len() < 64 {
         session.turns.push(Turn {
             id: id.clone(),
             number: session.turn_count,
             mark,
             said,
+            overlaps,
             cancel: None,
             cancel_with_permission: false,
             after_cancel: 0,
             closing: None,
             output: false,
             declined: false,
+            worked: None,
         });
     }
 }
@@ -86,7 +89,7 @@ pub(crate) fn bad_prompt(state: &mut State, cx: &mut Cx<'_>, open: &Open, id: &I
     if &*open.method == "session/prompt"
         && let Some(session) = open.session.as_deref().and_then(|id| state.session(id))
     {
-        begin(session, id, mark, Said::default());
+        begin(session, id, mark, Vec::new());
     }
 }
 
@@ -161,6 +164,25 @@ pub(crate) fn cancel_request(state: &mut State, cx: &mut Cx<'_>, params: Option<
     }
 }
 
+/// The answer to a request that `$/cancel_request` named.
+pub(crate) fn request_cancelled(state: &mut State, cx: &mut Cx<'_>, open: &Open, answer: Answer<'_>) {
+    let side = cx.sender();
+    cx.saw(Rule::RequestCancelled, side);
+    let Answer::Bad(code) = answer else { return };
+    let known = open.session.as_deref().is_some_and(|id| state.session(id).is_some());
+    // a prompt may be refused for other reasons too
+    let of_its_own = matches!(code, Some(-32600 | -32601 | -32602 | -32000 | -32002));
+    if side == Side::Client || &*open.method != "session/prompt" || !known || of_its_own {
+        return;
+    }
+    cx.saw(Rule::CancelledRequestCode, side);
+    if code != Some(-32800) {
+        let code = code.map_or("without a code".to_owned(), |code| code.to_string());
+        let message = format!("the prompt was cancelled by $/cancel_request, and answered with error {code}");
+        cx.breach(Rule::CancelledRequestCode, side, message).at("/error/code").with(open.mark);
+    }
+}
+
 /// The answer to session/prompt.
 pub(crate) fn ended(state: &mut State, cx: &mut Cx<'_>, id: &Id, open: &Open, answer: Answer<'_>) {
     let Ask::Prompt { content, command, busy, after_cancel, loaded, closed } = open.ask else { return };
@@ -169,10 +191,7 @@ pub(crate) fn ended(state: &mut State, cx: &mut Cx<'_>, id: &Id, open: &Open, an
     let Some(name) = open.session.clone() else { return };
     let Some(session) = state.session(&name) else { return };
     let Some(place) = session.turns.iter().position(|turn| turn.id == *id) else { return };
-    let turn = session.turns.remove(place);
-    if answer.is_good() {
-        session.live.take(&turn.said);
-    }
+    let mut turn = session.turns.remove(place);
     let stop = match answer {
         Answer::Good(result) => result.get_str("stopReason").map(std::borrow::Cow::into_owned),
         Answer::Bad(_) => None,
@@ -180,6 +199,7 @@ pub(crate) fn ended(state: &mut State, cx: &mut Cx<'_>, id: &Id, open: &Open, an
     let stop = stop.as_deref();
     let cancelled = stop == Some("cancelled") || turn.cancel.is_some();
     session.ended = Some(Ended { mark: cx.mark(), cancelled });
+    remember(session, &mut turn, stop, cancelled);
     if closed {
         closed_answers(cx, open, answer);
         return;
@@ -188,7 +208,9 @@ pub(crate) fn ended(state: &mut State, cx: &mut Cx<'_>, id: &Id, open: &Open, an
     if !busy {
         refused(cx, open, answer, content, command, &turn);
     }
-    if let Some(cancel) = turn.cancel {
+    if busy && !answer.is_good() {
+        // refused because a turn ran, cancelled or not
+    } else if let Some(cancel) = turn.cancel {
         after(cx, open, answer, stop, &turn, cancel);
     } else if stop == Some("cancelled") {
         spread(cx, &name, &turn, last_cancel);
@@ -196,7 +218,7 @@ pub(crate) fn ended(state: &mut State, cx: &mut Cx<'_>, id: &Id, open: &Open, an
         cx.saw(Rule::CancelSpreads, Side::Agent);
     }
     if let Some(closing) = turn.closing {
-        closing_turn(cx, open, stop, closing, &turn);
+        closing_turn(cx, open, stop, closing);
     }
     if answer.is_good() && turn.declined {
         cx.saw_id("ELI-12");
@@ -223,7 +245,7 @@ pub(crate) fn ended(state: &mut State, cx: &mut Cx<'_>, id: &Id, open: &Open, an
     }
     if stop == Some("end_turn") && !command {
         cx.saw(Rule::NoOutput, Side::Agent);
-        if !turn.output && turn.cancel.is_none() {
+        if !turn.output && !turn.overlaps && turn.cancel.is_none() {
             cx.breach(
                 Rule::NoOutput,
                 Side::Agent,
@@ -237,6 +259,21 @@ pub(crate) fn ended(state: &mut State, cx: &mut Cx<'_>, id: &Id, open: &Open, an
     }
     tools::turn_ended(session, cx, &turn, cancelled || stop.is_none(), caps);
     plans::turn_ended(session, cx, turn.number, stop);
+}
+
+/// Keeps what was said for a later replay. Agents may forget turns that were cancelled or refused, and commands may change
+/// the history itself.
+fn remember(session: &mut Session, turn: &mut Turn, stop: Option<&str>, cancelled: bool) {
+    let said = std::mem::take(&mut turn.said);
+    let is_command = said.first().is_some_and(|text| text.trim_start().starts_with('/'));
+    let is_history = matches!(stop, Some("end_turn" | "max_tokens" | "max_turn_requests")) && !cancelled;
+    session.live.cut |= is_command || turn.overlaps;
+    if is_history {
+        session.live.prompted(turn.number, said);
+    } else {
+        session.live.drop_turn(turn.number);
+        session.whole = false;
+    }
 }
 
 /// An agent that ends its turn without the outcome of its own question did not wait for it.
@@ -327,9 +364,9 @@ fn after(
             return;
         }
     }
-    // what came at once may have been on its way, with some last updates
-    let doubtful = since(cancel, cx.at) < RACE && turn.after_cancel < 3;
-    let raced = doubtful && turn.after_cancel == 0;
+    // an agent that is slow to read has ended its turn before it sees the cancel
+    let raced = since(cancel, cx.at) < RACE;
+    let doubtful = since(cancel, cx.at) < DOUBT;
     match (answer, stop) {
         (_, Some("cancelled")) => {
             cx.saw(Rule::CancelIgnored, side);
@@ -338,7 +375,7 @@ fn after(
         }
         (Answer::Bad(code), _) => {
             cx.saw(Rule::CancelAsError, side);
-            if !raced || code == Some(-32800) {
+            if code.is_some() || !raced {
                 let of_cancel = code == Some(-32800);
                 let code = code.map_or_else(String::new, |code| format!(" {code}"));
                 let message =
@@ -375,9 +412,9 @@ fn spread(cx: &mut Cx<'_>, name: &str, turn: &Turn, last_cancel: Option<(Box<str
 }
 
 /// session/close ends the running turn like a cancel.
-fn closing_turn(cx: &mut Cx<'_>, open: &Open, stop: Option<&str>, closing: crate::cx::Mark, turn: &Turn) {
+fn closing_turn(cx: &mut Cx<'_>, open: &Open, stop: Option<&str>, closing: crate::cx::Mark) {
     cx.saw(Rule::CloseKeepsTurn, Side::Agent);
-    if stop == Some("cancelled") || (turn.after_cancel == 0 && since(closing, cx.at) < RACE) {
+    if stop == Some("cancelled") || since(closing, cx.at) < RACE {
         return;
     }
     let found = stop.map_or("an error".to_owned(), |stop| format!("stopReason {stop}"));

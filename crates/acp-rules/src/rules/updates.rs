@@ -8,8 +8,12 @@ use crate::registry::Side;
 use crate::rule::Rule;
 use crate::rules::schema::Verdict;
 use crate::rules::{config, content, extension, handshake, modes, plans, tools};
-use crate::session::{Session, Stage, Voice};
+use crate::said::{Voice, squeezed};
+use crate::session::{Session, Stage};
 use crate::state::{State, since};
+
+/// Text of this length is not said twice by chance.
+const LONG: usize = 16;
 
 /// A plain chunk of text in the middle of a turn, without reading the whole frame. Gives whether it was one.
 #[inline]
@@ -23,15 +27,16 @@ pub(crate) fn fast(state: &mut State, cx: &mut Cx<'_>, params: &str) -> bool {
     }
     let Some(session) = state.session(chunk.session) else { return false };
     let Some(turn) = session.turns.first_mut().filter(|_| session.stage == Stage::Live) else { return false };
+    let number = turn.number;
     turn.output = true;
     if turn.cancel.is_some() || turn.closing.is_some() {
         turn.after_cancel += 1;
     }
     if chunk.voice == Voice::Agent && !session.live.cut {
         if chunk.escaped {
-            session.live.add(chunk.voice, &crate::json::decode_inner(chunk.text));
+            session.live.add(chunk.voice, number, &crate::json::decode_inner(chunk.text));
         } else {
-            session.live.add(chunk.voice, chunk.text);
+            session.live.add(chunk.voice, number, chunk.text);
         }
     }
     if let Some(id) = chunk.message {
@@ -45,6 +50,7 @@ pub(crate) fn update(state: &mut State, cx: &mut Cx<'_>, params: Json<'_>, verdi
     if handshake::gate(state, cx, "session/update") {
         return;
     }
+    cx.saw(Rule::UnknownMethod, Side::Agent);
     extension::meta(cx, params, "/params");
     let Some(update) = params.get("update") else { return };
     let Some(kind) = update.get_str("sessionUpdate") else { return };
@@ -101,6 +107,8 @@ pub(crate) fn update(state: &mut State, cx: &mut Cx<'_>, params: Json<'_>, verdi
             }
         }
         "compaction_update" | "compaction_summary_chunk" => {
+            // what was compacted need not be replayed
+            session.live.cut = true;
             cx.saw(Rule::CompactionUnasked, Side::Agent);
             if !client.compaction {
                 let message =
@@ -131,7 +139,7 @@ fn unknown(state: &State, cx: &mut Cx<'_>, id: &str) {
     };
     let breach = cx.breach(Rule::SessionUnknown, Side::Agent, message).at("/params/sessionId");
     if being_created {
-        breach.warn();
+        breach.names("PT-04/early");
     }
 }
 
@@ -162,6 +170,11 @@ fn timing(
         }
         Stage::Live | Stage::Resuming => {}
     }
+    if session.deleted && session.turns.is_empty() {
+        let message = format!("{kind} is sent in a session that was deleted");
+        cx.breach(Rule::SessionUnknown, side, message).at("/params/sessionId").warn();
+        return true;
+    }
     if let Some(turn) = session.turns.first_mut() {
         turn.output = true;
         if turn.cancel.is_some() || turn.closing.is_some() {
@@ -177,17 +190,7 @@ fn timing(
 fn late(session: &mut Session, cx: &mut Cx<'_>, kind: &str, update: Json<'_>, voice: Option<Voice>) {
     let side = Side::Agent;
     let Some(ended) = session.ended else {
-        if session.loaded {
-            let message = format!("{kind} is sent after session/load was answered, and no turn runs");
-            let said = update.get("content").and_then(|content| content.get_str("text"));
-            let known = said.is_some_and(|text| !text.is_empty() && session.replay.agent.contains(&*text));
-            let breach = cx.breach(Rule::ReplayAfterLoad, side, message).at("/params/update/sessionUpdate");
-            let breach = breach.with(session.mark);
-            // an agent may have something new to say
-            if voice.is_some_and(|voice| voice != Voice::User) && !known {
-                breach.warn();
-            }
-        }
+        unasked(session, cx, kind, update, voice);
         return;
     };
     let soon = since(ended.mark, cx.at).as_secs() < 5;
@@ -202,19 +205,69 @@ fn late(session: &mut Session, cx: &mut Cx<'_>, kind: &str, update: Json<'_>, vo
     cx.breach(Rule::UpdateAfterTurn, side, message).at("/params/update/sessionUpdate").with(ended.mark);
 }
 
+/// Output in a session that had no turn since it was created, loaded or resumed.
+fn unasked(session: &mut Session, cx: &mut Cx<'_>, kind: &str, update: Json<'_>, voice: Option<Voice>) {
+    let side = Side::Agent;
+    let at = "/params/update/sessionUpdate";
+    let is_history = (session.loaded || session.resumed) && is_history(session, kind, update, voice);
+    session.late_history |= is_history;
+    let mark = session.mark;
+    if session.loaded {
+        let message = format!("{kind} is sent after session/load was answered, and no turn runs");
+        let breach = cx.breach(Rule::ReplayAfterLoad, side, message).at(at).with(mark);
+        if is_history {
+            // nothing is left out then: it is late
+            session.lacks = None;
+        } else {
+            breach.names("SES-04/new");
+        }
+    } else if is_history {
+        let message = format!("{kind} is sent after session/resume was answered: history is replayed");
+        cx.breach(Rule::ResumeReplays, side, message).names("SES-09/late").at(at).with(mark);
+    } else if session.turn_count == 0 {
+        let message = format!("{kind} is sent, but no prompt was");
+        cx.breach(Rule::OutputUnasked, side, message).at(at).with(mark);
+    }
+}
+
+/// Whether output outside of a turn is what was said before: the user's words always are, other output where it was live
+/// on this connection and is not replayed yet, or where it follows such words.
+fn is_history(session: &Session, kind: &str, update: Json<'_>, voice: Option<Voice>) -> bool {
+    match voice {
+        Some(Voice::User) => true,
+        _ if session.late_history => true,
+        Some(Voice::Agent) => {
+            let text = update.get("content").and_then(|content| content.get_str("text"));
+            let text = squeezed(text.as_deref().unwrap_or_default());
+            let replayed = session.replay.joined(Voice::Agent).contains(&text);
+            match replayed {
+                // a short word may be said again
+                true => text.len() >= LONG,
+                false => !text.is_empty() && session.live.joined(Voice::Agent).contains(&text),
+            }
+        }
+        Some(Voice::Thought) => false,
+        None if kind == "plan" => false,
+        None => update.get_str("toolCallId").is_some_and(|id| session.tools.contains_key(&*id)),
+    }
+}
+
 /// A part of the replay of session/load.
 fn replay(session: &mut Session, cx: &mut Cx<'_>, kind: &str, update: Json<'_>, voice: Option<Voice>) {
     let Some(voice) = voice else {
         if kind == "tool_call"
-            && let Some(tool) = update.get_str("toolCallId").and_then(|id| session.tools.get_mut(&*id))
+            && let Some(id) = update.get_str("toolCallId")
         {
-            tool.replayed = true;
+            session.replay.tool(0, &id);
+            if let Some(tool) = session.tools.get_mut(&*id) {
+                tool.replayed = true;
+            }
         }
         session.replayed_message = None;
         return;
     };
     if let Some(text) = update.get("content").and_then(|content| content.get_str("text")) {
-        session.replay.add(voice, &text);
+        session.replay.add(voice, 0, &text);
     }
     let Some(id) = update.some("messageId").and_then(Json::str) else { return };
     cx.saw(Rule::ReplayMessageId, Side::Agent);
@@ -248,9 +301,10 @@ fn chunk(session: &mut Session, cx: &mut Cx<'_>, update: Json<'_>, voice: Voice,
             Some(text) if content.get("type").is_some_and(|kind| kind.is("text")) => {
                 if voice == Voice::Agent
                     && !session.live.cut
+                    && let Some(number) = session.turns.first().map(|turn| turn.number)
                     && let Some(text) = text.str()
                 {
-                    session.live.add(voice, &text);
+                    session.live.add(voice, number, &text);
                 }
             }
             _ => content::block(cx, content, "/params/update/content"),

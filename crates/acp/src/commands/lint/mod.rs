@@ -33,15 +33,18 @@ pub struct Args {
     /// Add which requirements the conversation put to the test
     #[arg(long)]
     coverage: bool,
-    /// Leave out warnings
+    /// Leave out warnings and notes
     #[arg(long)]
     quiet: bool,
     /// The recording was cut: blame nobody for what is missing at its end
-    #[arg(long, conflicts_with = "agent_exited")]
+    #[arg(long, conflicts_with_all = ["agent_exited", "waited"])]
     cut: bool,
     /// The conversation ended because the agent went away
     #[arg(long)]
     agent_exited: bool,
+    /// The client waited for every answer before it closed the connection: what is missing is an error, not a warning
+    #[arg(long, conflicts_with = "agent_exited")]
+    waited: bool,
     /// Instead of judging, write a copy that is safe to share: no tokens, keys, home folders and file contents
     #[arg(long)]
     redact: bool,
@@ -72,7 +75,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let ending = match (args.cut, args.agent_exited) {
         (true, _) => Ending::Cut,
         (_, true) => Ending::AgentExited,
-        _ => Ending::ClientClosed,
+        _ if args.waited => Ending::ClientClosed,
+        _ => Ending::Unknown,
     };
     let mut judged: Vec<Judged> = args.files.iter().map(|file| read::judge(file, ending)).collect();
     if args.quiet {
@@ -101,5 +105,5 @@ fn code(judged: &[Judged]) -> u8 {
     if judged.iter().any(Judged::unreadable) {
         return exit::USAGE;
     }
-    if judged.iter().any(|file| file.errors > 0) { exit::FAILED } else { exit::OK }
+    if judged.iter().any(|file| file.all_errors() > 0) { exit::FAILED } else { exit::OK }
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use acp_rpc::transcript::{Entry, EntryFlaw};
-use acp_rules::{Coverage, Ending, Excerpt, Finding, Judge, JudgeConfig, Side, Stats, excerpt};
+use acp_rules::{Coverage, Ending, Excerpt, Finding, Grade, Judge, JudgeConfig, Side, Stats, excerpt};
 
 /// Lines longer than this are not held in memory.
 const LINE_LIMIT: usize = 64 << 20;
@@ -45,8 +45,10 @@ pub(super) struct Judged {
     pub(super) frames: u64,
     pub(super) version: Option<i64>,
     pub(super) findings: Vec<Shown>,
-    pub(super) errors: u64,
+    /// Of the agent and of the client, kept or not.
+    pub(super) errors: [u64; 2],
     pub(super) warnings: u64,
+    pub(super) notes: u64,
     pub(super) not_kept: Vec<(&'static str, Side, u64)>,
     pub(super) coverage: Coverage,
     pub(super) stats: Stats,
@@ -56,6 +58,11 @@ pub(super) struct Judged {
 }
 
 impl Judged {
+    /// How many errors there are.
+    pub(super) fn all_errors(&self) -> u64 {
+        self.errors.iter().sum()
+    }
+
     /// Whether something could not be read.
     pub(super) fn unreadable(&self) -> bool {
         self.problems.iter().any(|problem| problem.fatal)
@@ -106,6 +113,8 @@ struct Reading {
     judge: Judge,
     clock: Clock,
     cut: bool,
+    /// What the recording itself says about its end.
+    ended: Option<Ending>,
 }
 
 /// Times of entries, made up where there are none.
@@ -137,8 +146,9 @@ impl Reading {
             frames: 0,
             version: None,
             findings: Vec::new(),
-            errors: 0,
+            errors: [0; 2],
             warnings: 0,
+            notes: 0,
             not_kept: Vec::new(),
             coverage: judge.coverage(),
             stats: Stats::default(),
@@ -146,7 +156,7 @@ impl Reading {
             problems: Vec::new(),
             more_problems: 0,
         };
-        Self { judged, judge, clock: Clock::default(), cut: false }
+        Self { judged, judge, clock: Clock::default(), cut: false, ended: None }
     }
 
     fn problem(&mut self, line: usize, message: String, fatal: bool) {
@@ -195,6 +205,8 @@ impl Reading {
                 return;
             }
             Err(flaw) => {
+                // what stood there may have been an answer
+                self.cut = true;
                 self.problem(number, explain(text, &flaw), true);
                 return;
             }
@@ -209,6 +221,7 @@ impl Reading {
             );
         }
         self.clock.last = self.clock.last.max(entry.t);
+        self.ended = ending(text);
         let frame = entry.frame();
         self.judge.observe(entry.t, entry.dir, &frame);
         self.judged.stats.observe(entry.t, entry.dir, &frame);
@@ -223,13 +236,18 @@ impl Reading {
     }
 
     fn finish(mut self, ending: Ending) -> Judged {
+        let ending = self.ended.filter(|_| ending == Ending::Unknown).unwrap_or(ending);
         self.judge.set_ending(if self.cut { Ending::Cut } else { ending });
         self.judge.close(self.clock.last + Duration::from_secs(1));
         for finding in self.judge.news().to_vec() {
             let places = vec![Place::default(); finding.evidence.len()];
             self.judged.findings.push(Shown { finding, places });
         }
-        (self.judged.errors, self.judged.warnings) = self.judge.totals();
+        let sides = [Side::Agent, Side::Client];
+        let both = |grade| sides.map(|side| self.judge.count(side, grade));
+        self.judged.errors = both(Grade::Fail);
+        self.judged.warnings = both(Grade::Warn).iter().sum();
+        self.judged.notes = both(Grade::Note).iter().sum();
         self.judged.frames = self.judge.frames();
         self.judged.version = self.judge.version();
         self.judged.not_kept = self.judge.not_kept();
@@ -239,13 +257,38 @@ impl Reading {
     }
 }
 
+/// `"end":"client-left"` beside the last frame: how the conversation ended, as far as who recorded it knows.
+fn ending(text: &str) -> Option<Ending> {
+    #[derive(serde::Deserialize)]
+    struct End<'a> {
+        end: &'a str,
+    }
+    if !text.contains("\"end\":\"") {
+        return None;
+    }
+    let end: End<'_> = serde_json::from_str(text).ok()?;
+    match end.end {
+        "client-closed" => Some(Ending::ClientClosed),
+        "client-left" => Some(Ending::ClientLeft),
+        "agent-exited" => Some(Ending::AgentExited),
+        "cut" => Some(Ending::Cut),
+        _ => None,
+    }
+}
+
 /// What is wrong with a line, and what it may be instead.
 fn explain(text: &str, flaw: &EntryFlaw) -> String {
     let start = text.trim_start();
     if start.starts_with('{') && start.contains("\"jsonrpc\"") && !start.contains("\"dir\"") {
         return "a bare JSON-RPC message: a transcript line needs a direction, like {\"dir\":\"a2c\",\"frame\":{…}}".into();
     }
-    flaw.to_string()
+    match flaw {
+        EntryFlaw::NoFrame => {
+            "not understood: the line has no frame, and whoever recorded it knows what it means; left out"
+                .into()
+        }
+        flaw => flaw.to_string(),
+    }
 }
 
 /// A line of the file.

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use acp_rules::{RuleInfo, Severity, registry, rules};
+use acp_rules::{Grade, RuleInfo, registry, rules};
 use serde_json::{Value, json};
 
 use super::read::{Judged, Shown};
@@ -54,7 +54,11 @@ fn result(file: &Judged, shown: &Shown) -> Value {
     let text = registry().get(finding.requirement).map_or("", |row| row.text.as_str());
     let mut value = json!({
         "ruleId": finding.rule,
-        "level": if finding.severity == Severity::Error { "error" } else { "warning" },
+        "level": match finding.grade {
+            Grade::Fail => "error",
+            Grade::Warn => "warning",
+            Grade::Note => "note",
+        },
         "message": {"text": format!("{} ({}: {text})", finding.message, finding.requirement)},
         "locations": [place(lines.first().copied().unwrap_or(1))],
         "properties": {"requirement": finding.requirement, "blame": finding.blame, "hint": finding.hint},

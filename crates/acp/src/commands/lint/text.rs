@@ -3,7 +3,7 @@
 use std::io::{Result, Write};
 use std::time::Duration;
 
-use acp_rules::{Severity, Spread, Standing, Stats};
+use acp_rules::{Grade, Spread, Standing, Stats};
 
 use super::read::{Judged, Shown};
 
@@ -32,7 +32,13 @@ pub(super) fn write(out: &mut impl Write, judged: &[Judged], stats: bool, covera
 
 fn finding(out: &mut impl Write, file: &Judged, shown: &Shown) -> Result<()> {
     let finding = &shown.finding;
-    writeln!(out, "{}[{}] {}", finding.severity.as_str(), finding.requirement, finding.message)?;
+    let word = match finding.grade {
+        Grade::Fail => "error",
+        Grade::Warn => "warning",
+        Grade::Note => "note",
+    };
+    let clause = finding.clause.map(|name| format!("/{name}")).unwrap_or_default();
+    writeln!(out, "{word}[{}{clause}] {}", finding.requirement, finding.message)?;
     for (number, (evidence, place)) in finding.evidence.iter().zip(&shown.places).enumerate() {
         let arrow = if number == 0 { "-->" } else { "and" };
         let when = if file.timed { format!("  at {}", seconds(evidence.at)) } else { String::new() };
@@ -57,20 +63,18 @@ fn seconds(at: Duration) -> String {
 }
 
 fn summary(out: &mut impl Write, file: &Judged) -> Result<()> {
-    let by = |severity: Severity, side: acp_rules::Side| {
-        file.findings.iter().filter(|s| s.finding.severity == severity && s.finding.blame == side).count()
-    };
     let version = file.version.map_or("no version agreed".to_owned(), |version| format!("version {version}"));
+    let notes = if file.notes == 0 { String::new() } else { format!(", {} notes", file.notes) };
     let held = file.coverage.count(Standing::Held);
     let broken = file.coverage.count(Standing::Broken);
     writeln!(
         out,
-        "{}: {} frames, {version}: {} errors ({} by the agent, {} by the client), {} warnings; {held} requirements held, {broken} broken",
+        "{}: {} frames, {version}: {} errors ({} by the agent, {} by the client), {} warnings{notes}; {held} requirements held, {broken} broken",
         file.name,
         file.frames,
-        file.errors,
-        by(Severity::Error, acp_rules::Side::Agent),
-        by(Severity::Error, acp_rules::Side::Client),
+        file.all_errors(),
+        file.errors[0],
+        file.errors[1],
         file.warnings,
     )
 }
