@@ -84,7 +84,6 @@ pub async fn prove(campaign: &Campaign, target: &Target, defects: &[Defect], lis
     let probe = Probed {
         introduction: header.map(|header| header.introduction.clone()),
         session: header.and_then(|header| header.session.clone()),
-        silence: None,
     };
     let took: BTreeMap<&str, f64> =
         conforming.tests.iter().map(|test| (test.id.as_str(), test.duration_ms)).collect();
@@ -125,7 +124,6 @@ async fn hunt(
     let probe = Probed {
         introduction: own.introduction.or_else(|| probe.introduction.clone()),
         session: own.session.or_else(|| probe.session.clone()),
-        silence: None,
     };
     let wanted: BTreeSet<&String> = defect.requirements.iter().collect();
     let mut tests: Vec<&Arc<Program>> = campaign
@@ -163,7 +161,7 @@ async fn hunt(
 
 /// Whether an outcome is a catch for this requirement: the test found it broken, at its full grade.
 fn speaks_of(outcome: &Outcome, requirement: &str) -> Option<String> {
-    let full = ClaimId::unchecked(requirement.to_owned()).grade();
+    let full = requirement.parse::<ClaimId>().ok()?.grade();
     let mut broken = outcome.claims.iter().filter(|claim| claim.state == ClaimState::Broken);
     let caught = broken.find(|claim| {
         claim.id.as_str() == requirement || (claim.id.row() == requirement && claim.grade >= full)

@@ -35,7 +35,7 @@ pub use coverage::{Coverage, Row, Standing};
 pub use excerpt::{Excerpt, excerpt, locate};
 pub use finding::{Evidence, Finding, Severity};
 pub use judge::{Ending, Judge, JudgeConfig};
-pub use registry::{Clause, Condition, Grade, Level, Registry, Requirement, Side, registry};
+pub use registry::{Clause, Condition, Facts, Grade, Level, Registry, Requirement, Side, registry};
 pub use rule::{Rule, RuleInfo, Weight, is_passive, rules};
 pub use schema::SCHEMA_VERSION;
 pub use stats::{Spread, Stats, Volume};

@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 
 use acp_rpc::Direction;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::hash::StaticMap;
 
@@ -169,6 +170,41 @@ pub enum Condition {
     Session(String),
     /// The agent does something that it need not do, in words.
     Behaviour(String),
+}
+
+/// What is known of a connection, as far as conditions ask for it.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Facts<'a> {
+    /// The params of initialize.
+    pub asked: Option<&'a Value>,
+    /// The result of initialize.
+    pub agent: Option<&'a Value>,
+    /// The result of session/new.
+    pub session: Option<&'a Value>,
+}
+
+impl Condition {
+    /// Whether it holds. `None` when that is not known, and for everything that only happens or not.
+    #[must_use]
+    pub fn holds(&self, facts: Facts<'_>) -> Option<bool> {
+        match self {
+            Self::AgentCap(path) => facts
+                .agent
+                .map(|agent| agent.get("agentCapabilities").is_some_and(|caps| is_there(caps, path))),
+            Self::Agent(path) => facts.agent.map(|agent| is_there(agent, path)),
+            Self::Session(path) => facts.session.map(|session| is_there(session, path)),
+            Self::Behaviour(_) => None,
+        }
+    }
+}
+
+/// Whether something is at the path: neither nothing, nor null, nor false.
+fn is_there(value: &Value, path: &str) -> bool {
+    let found = path.split('.').try_fold(value, |here, step| match here {
+        Value::Array(list) => list.get(step.parse::<usize>().ok()?),
+        other => other.get(step),
+    });
+    !matches!(found, None | Some(Value::Null | Value::Bool(false)))
 }
 
 /// One requirement.

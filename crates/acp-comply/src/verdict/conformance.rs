@@ -3,10 +3,9 @@
 use super::{RequirementResult, RequirementState};
 use crate::program::Severity;
 use crate::results::{AgentRun, Outcome, Results, Verdict};
-use acp_match::Path;
-use acp_rules::{Condition, Grade, Requirement, registry};
+use acp_rules::{Condition, Facts, Grade, Requirement, registry};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::json;
 use std::fmt;
 
 /// How many ids are named in one line.
@@ -217,28 +216,11 @@ fn must_be_reached(row: &Requirement, agent: &AgentRun) -> bool {
 fn applies(condition: Option<&Condition>, agent: &AgentRun) -> bool {
     let Some(condition) = condition else { return true };
     let Some(header) = &agent.header else { return false };
-    match condition {
-        Condition::AgentCap(path) => is_there(&header.agent_capabilities, path),
-        Condition::Agent(path) => is_there(&header.introduction, path),
-        Condition::Session(path) => header.session.as_ref().is_some_and(|session| is_there(session, path)),
-        // What the agent need not do need not be seen.
-        Condition::Behaviour(_) => false,
-    }
-}
-
-fn is_there(value: &Value, path: &str) -> bool {
-    // A path may count through lists with dots, as in `authMethods.0`.
-    let found = Path::parse(path).ok().and_then(|parsed| parsed.find(value)).or_else(|| {
-        path.split('.').try_fold(value, |here, step| match here {
-            Value::Array(list) => list.get(step.parse::<usize>().ok()?),
-            other => other.get(step),
-        })
-    });
-    match found {
-        None | Some(Value::Null | Value::Bool(false)) => false,
-        Some(Value::Array(list)) => !list.is_empty(),
-        Some(_) => true,
-    }
+    let asked = json!({ "clientCapabilities": header.client_capabilities });
+    let facts =
+        Facts { asked: Some(&asked), agent: Some(&header.introduction), session: header.session.as_ref() };
+    // What the agent need not do need not be seen.
+    condition.holds(facts) == Some(true)
 }
 
 fn counted(count: usize, word: &str) -> String {
