@@ -12,6 +12,7 @@
 
 pub mod diagnostic;
 pub mod json;
+mod outline;
 pub mod program;
 mod reader;
 pub mod results;
