@@ -102,9 +102,6 @@ impl Campaign {
         listener: &Listener,
     ) -> Calibration {
         let mut calibration = Calibration { first_answer: probe.first_answer, ..Calibration::default() };
-        if probe.silence.is_some() {
-            return calibration;
-        }
         let files = wanted(&self.calibration, &self.programs);
         if !files.is_empty() {
             listener(&Progress::Calibrating(&target.name, files.len()));

@@ -75,8 +75,7 @@ impl Campaign {
             listener(&Progress::Noticed(&target.name, words));
         }
         if run.fault.is_some() {
-            let reason = run.fault.clone().unwrap_or_default();
-            run.tests = self.programs.iter().map(|program| Outcome::fault(program, reason.clone())).collect();
+            // One paragraph says it all; the same for every test would say no more.
             run.isolation = isolation(target, outside);
             return run;
         }
@@ -89,9 +88,7 @@ impl Campaign {
         round.out_of_reach_again(&mut driven).await;
         round.absences_again(&mut driven).await;
         for mut driven in driven.into_iter().map(|(_, driven)| driven) {
-            if round.probe.silence.is_none() {
-                driven.outcome.notes.extend(notice.clone());
-            }
+            driven.outcome.notes.extend(notice.clone());
             take(&mut run, driven);
         }
         run.calibration = Some(round.probe.calibration.record(round.probe.at_eof));
@@ -131,8 +128,15 @@ impl Campaign {
             if driven.unheard {
                 let said = driven.outcome.notes.first().map_or("it said nothing", String::as_str);
                 let silence = format!("{reason}; {said}; is a flag such as --acp missing?");
-                let silence = with_hint(silence, target);
-                return (Probed { silence: Some(silence.clone()), ..Probed::default() }, Some(silence));
+                run.fault = Some(with_hint(silence, target));
+                return (Probed::default(), None);
+            }
+            if let Some(exit) = driven.outcome.exit.filter(|_| target.is_ours()) {
+                let said = exit.stderr.trim();
+                let said =
+                    if said.is_empty() { String::new() } else { format!("; its error output:\n{said}") };
+                run.fault = Some(with_hint(format!("{reason}{said}"), target));
+                return (Probed::default(), None);
             }
             return (Probed::default(), target.hint().map(|hint| format!("{reason}; {hint}")));
         };
@@ -144,7 +148,6 @@ impl Campaign {
         let probed = Probed {
             introduction: Some(introduction),
             session: driven.session,
-            silence: None,
             at_eof: driven.at_eof,
             first_answer: driven.first_answer.unwrap_or_default(),
             calibration: Calibration::default(),

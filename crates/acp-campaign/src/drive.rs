@@ -23,9 +23,6 @@ use crate::wire::{AtEof, Parting};
 /// How long an installed agent must be silent after a new session before its test goes on.
 const SETTLE: Duration = Duration::from_millis(500);
 
-/// What is left of the time-outs for an agent that was waited for in vain already.
-const HASTE: f64 = 0.1;
-
 /// How much longer silence is waited for when a test is run again by itself.
 const LONGER_QUIET: u32 = 4;
 
@@ -63,8 +60,6 @@ pub struct Probed {
     pub introduction: Option<Value>,
     /// The agent's answer to the session request.
     pub session: Option<Value>,
-    /// It was waited for in vain: what happened instead.
-    pub silence: Option<String>,
     /// What it does when its input ends.
     pub at_eof: Option<AtEof>,
     /// From its start to its first line.
@@ -248,10 +243,6 @@ fn setup(
     if let Some(probed) = probe {
         setup.introduction.clone_from(&probed.introduction);
         setup.session.clone_from(&probed.session);
-        setup.silence.clone_from(&probed.silence);
-        if probed.silence.is_some() {
-            setup.timeout_factor *= HASTE;
-        }
         let calibration = &probed.calibration;
         setup.found.clone_from(&calibration.found);
         setup.missing.clone_from(&calibration.missing);

@@ -163,7 +163,7 @@ async fn hunt(
 
 /// Whether an outcome is a catch for this requirement: the test found it broken, at its full grade.
 fn speaks_of(outcome: &Outcome, requirement: &str) -> Option<String> {
-    let full = ClaimId::unchecked(requirement.to_owned()).grade();
+    let full = requirement.parse::<ClaimId>().ok()?.grade();
     let mut broken = outcome.claims.iter().filter(|claim| claim.state == ClaimState::Broken);
     let caught = broken.find(|claim| {
         claim.id.as_str() == requirement || (claim.id.row() == requirement && claim.grade >= full)

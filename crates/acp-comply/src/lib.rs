@@ -12,6 +12,7 @@
 
 pub mod diagnostic;
 pub mod json;
+mod outline;
 pub mod program;
 mod reach;
 mod reader;

@@ -179,6 +179,8 @@ pub enum StepKind {
         mcp_servers: Option<Json>,
         /// A further name for the session's id.
         capture: Option<String>,
+        /// The test expects the answer, and sees it with this id.
+        answer: Option<Value>,
     },
     /// Writes a frame.
     Send {

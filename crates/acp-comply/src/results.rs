@@ -444,12 +444,11 @@ pub struct FindingRef {
 
 impl FindingRef {
     /// What it breaks: the requirement, or the clause of it.
-    pub fn claim(&self) -> ClaimId {
-        let text = match &self.clause {
-            Some(clause) => format!("{}/{clause}", self.requirement),
-            None => self.requirement.clone(),
-        };
-        ClaimId::unchecked(text)
+    pub fn claim(&self) -> Option<ClaimId> {
+        match &self.clause {
+            Some(clause) => format!("{}/{clause}", self.requirement).parse().ok(),
+            None => self.requirement.parse().ok(),
+        }
     }
 }
 

@@ -288,8 +288,9 @@ fn claim_results(evidence: &TestEvidence, judged: Judged<'_>) -> Vec<ClaimResult
         });
     }
     for finding in judged.findings.iter().filter(|finding| is_claimed(finding, &evidence.claims)) {
+        let Some(id) = finding.claim() else { continue };
         add(ClaimResult {
-            id: finding.claim(),
+            id,
             grade: finding.grade,
             state: ClaimState::Broken,
             kind: Some(BreakKind::Wrong),

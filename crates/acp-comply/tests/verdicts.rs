@@ -16,7 +16,7 @@ const FAILS: &str = "SES-01";
 const WARNS: &str = "RPC-10";
 
 fn claim(id: &str) -> ClaimId {
-    ClaimId::parse(id).unwrap()
+    id.parse().unwrap()
 }
 
 fn evidence(claims: &[&str], ending: Ending) -> TestEvidence {

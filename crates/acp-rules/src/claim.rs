@@ -1,6 +1,7 @@
 //! The name of what a test claims: a requirement, or one clause of it.
 
 use std::fmt;
+use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
@@ -30,8 +31,7 @@ pub enum ClaimError {
 }
 
 impl ClaimId {
-    /// Reads a claim and looks it up in the registry.
-    pub fn parse(text: &str) -> Result<Self, ClaimError> {
+    fn read(text: &str) -> Result<Self, ClaimError> {
         let (row, clause) = match text.split_once('/') {
             Some((row, clause)) => (row, Some(clause)),
             None => (text, None),
@@ -42,19 +42,6 @@ impl ClaimId {
             return Err(ClaimError::Clause { claim: text.to_owned(), known });
         }
         Ok(Self { text: text.to_owned(), row: row.len() })
-    }
-
-    /// The claim on a whole requirement.
-    #[must_use]
-    pub fn of(requirement: &Requirement) -> Self {
-        Self { text: requirement.id.clone(), row: requirement.id.len() }
-    }
-
-    /// A claim that need not be in the registry: results of another version may name others.
-    #[must_use]
-    pub fn unchecked(text: String) -> Self {
-        let row = text.find('/').unwrap_or(text.len());
-        Self { text, row }
     }
 
     /// `RPC-15` or `RPC-15/code`.
@@ -96,6 +83,14 @@ impl ClaimId {
     }
 }
 
+impl FromStr for ClaimId {
+    type Err = ClaimError;
+
+    fn from_str(text: &str) -> Result<Self, ClaimError> {
+        Self::read(text)
+    }
+}
+
 impl fmt::Display for ClaimId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&self.text)
@@ -124,14 +119,9 @@ impl Serialize for ClaimId {
     }
 }
 
-/// Reading does not ask the registry: results of another version may name requirements that this one does not have.
 impl<'de> Deserialize<'de> for ClaimId {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        if text.is_empty() {
-            return Err(de::Error::custom("a requirement's id is empty"));
-        }
-        Ok(Self::unchecked(text))
+        Self::read(&String::deserialize(deserializer)?).map_err(de::Error::custom)
     }
 }
 
@@ -141,11 +131,11 @@ mod tests {
 
     #[test]
     fn a_claim_is_a_row_or_one_of_its_clauses() {
-        let whole = ClaimId::parse("RPC-15").unwrap();
+        let parse = str::parse::<ClaimId>;
+        let whole = parse("RPC-15").unwrap();
         assert_eq!((whole.row(), whole.clause(), whole.as_str()), ("RPC-15", None, "RPC-15"));
-        assert_eq!(ClaimId::parse("RPC-99").unwrap_err().to_string(), "there is no requirement \"RPC-99\"");
-        assert!(ClaimId::parse("RPC-15/no-such-clause").unwrap_err().to_string().contains("no clause"));
-        let read: ClaimId = serde_json::from_str("\"X-1/part\"").unwrap();
-        assert_eq!((read.row(), read.clause()), ("X-1", Some("part")));
+        assert_eq!(parse("RPC-99").unwrap_err().to_string(), "there is no requirement \"RPC-99\"");
+        assert!(parse("RPC-15/no-such-clause").unwrap_err().to_string().contains("no clause"));
+        assert!(serde_json::from_str::<ClaimId>("\"X-1\"").is_err());
     }
 }

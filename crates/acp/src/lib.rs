@@ -35,6 +35,8 @@ pub struct Cli {
 pub enum Command {
     /// Does an agent keep the protocol? Run the compliance suite and report
     Comply(commands::comply::Args),
+    /// What a test does and claims, or what a requirement asks and which tests look for it
+    Explain(commands::explain::Args),
     /// What changed between two compliance runs
     Diff(commands::diff::Args),
     /// Put a running agent through named scenarios
@@ -107,6 +109,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     let outcome = match cli.command {
         Command::Comply(args) => commands::comply::run(&args),
+        Command::Explain(args) => commands::explain::run(&args),
         Command::Diff(args) => commands::diff::run(&args),
         Command::Harness(args) => commands::harness::run(&args),
         Command::Matrix(args) => commands::matrix::run(&args),

@@ -4,7 +4,7 @@ use super::Reader;
 use super::nearest::nearest;
 use crate::json::Json;
 use crate::program::{Envelope, Marks, StepKind};
-use acp_rules::{ClaimError, ClaimId, registry};
+use acp_rules::{ClaimId, registry};
 use std::collections::BTreeSet;
 use std::ops::Range;
 
@@ -81,10 +81,10 @@ impl Reader<'_> {
                 self.wrong_type(key, "a list of strings", item);
                 continue;
             };
-            match ClaimId::parse(text) {
+            match text.parse::<ClaimId>() {
                 Ok(claim) => found.push(claim),
                 Err(error) => {
-                    let hint = claim_hint(&error);
+                    let hint = claim_hint(text);
                     self.error(item.span.clone(), error.to_string()).hint(hint);
                 }
             }
@@ -97,14 +97,13 @@ impl Reader<'_> {
         let mut claims: BTreeSet<ClaimId> = BTreeSet::new();
         for item in self.list_at(json, "requirements") {
             let Some(text) = item.as_text() else { continue };
-            match ClaimId::parse(text) {
+            match text.parse::<ClaimId>() {
                 Ok(claim) => {
                     claims.insert(claim);
                 }
                 Err(error) => {
-                    let hint = claim_hint(&error);
-                    self.warning(item.span.clone(), format!("{error}, so nothing is judged by it"))
-                        .hint(hint);
+                    let hint = claim_hint(text);
+                    self.warning(item.span.clone(), format!("{error}; nothing is judged by it")).hint(hint);
                 }
             }
         }
@@ -129,13 +128,11 @@ fn first_mark(item: &Json) -> Option<(&str, Range<usize>)> {
     Some((found.key.as_str(), found.key_span.clone()))
 }
 
-fn claim_hint(error: &ClaimError) -> String {
+fn claim_hint(claim: &str) -> String {
+    let row = claim.split('/').next().unwrap_or(claim);
     let known = registry().all().iter().map(|row| row.id.as_str());
-    match error {
-        ClaimError::Row(row) => match nearest(row, known) {
-            Some(near) => format!("did you mean {near:?}? `acp requirements` lists them all"),
-            None => "`acp requirements` lists them all".to_owned(),
-        },
-        ClaimError::Clause { .. } => "`acp requirements` lists requirements and their clauses".to_owned(),
+    match nearest(row, known).filter(|near| *near != row) {
+        Some(near) => format!("did you mean {near:?}?"),
+        None => "`acp requirements` lists requirements and their clauses".to_owned(),
     }
 }

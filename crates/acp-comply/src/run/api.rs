@@ -38,8 +38,6 @@ pub struct Setup {
     pub introduction: Option<Value>,
     /// The probe's answer to the session request, for preconditions.
     pub session: Option<Value>,
-    /// What the probe came to when nothing answered its introduction: a test that would begin with one is not begun.
-    pub silence: Option<String>,
     /// How to log in when the agent wants it.
     pub auth_method: Option<String>,
     /// Requests to make after each session that the runner opens, `{"method", "params"}` with `${sessionId}`: what
@@ -77,7 +75,6 @@ impl Setup {
             own_timeout: Duration::from_secs(30),
             introduction: None,
             session: None,
-            silence: None,
             auth_method: None,
             after_session: Vec::new(),
             settle: None,

@@ -1,14 +1,14 @@
 //! The runner's own requests: introduction, login, session. And what stands in the way of a test.
 
 use super::claims::{Unmet, sighting};
-use super::inbox::millis;
+use super::inbox::{Message, millis};
 use super::{Action, Ending, OWN_IDS, Own, Purpose, Run, State};
-use crate::program::{Handshake, Precondition, StepKind, Subject};
+use crate::program::{Handshake, MessageKind, Precondition, StepKind, Subject};
 use crate::results::Dir;
 use crate::table::{OwnRequest, find};
 use crate::verdict::BreakKind;
 use acp_rpc::{Direction, Frame, Id};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::time::Duration;
 
 /// How long an answer may still come after one with an id that nobody used, before the factor.
@@ -42,7 +42,6 @@ impl Run {
             return Some(Ending::NotReached(reason.clone()));
         }
         self.unmet_precondition(self.setup.introduction.as_ref(), self.setup.session.as_ref(), false)
-            .or_else(|| self.unheard().filter(|_| self.begins_introduced()))
     }
 
     /// The first precondition that does not hold. What is not known yet is passed over, unless it will never be known.
@@ -84,26 +83,7 @@ impl Run {
     }
 
     pub(super) fn introduce(&mut self) {
-        match self.unheard() {
-            Some(ending) => self.end(ending),
-            None => self.ask(Purpose::Introduce),
-        }
-    }
-
-    /// Why an introduction needs no second try.
-    fn unheard(&self) -> Option<Ending> {
-        let reason = self.setup.silence.clone()?;
-        let is_claimed = self.program.is_claimed();
-        Some(if is_claimed { Ending::NotReached(reason) } else { Ending::Unmet(reason) })
-    }
-
-    /// Whether the test begins with an introduction of the runner's own.
-    fn begins_introduced(&self) -> bool {
-        match self.program.handshake {
-            Handshake::Always => true,
-            Handshake::Lazy => matches!(self.kind(), Some(StepKind::NewSession { .. })),
-            Handshake::Never => false,
-        }
+        self.ask(Purpose::Introduce);
     }
 
     pub(super) fn ask(&mut self, purpose: Purpose) {
@@ -216,6 +196,7 @@ impl Run {
             let reason = format!("the answer to {method} has no {}", self.setup.table.session_id);
             return self.unmet(Unmet::new(BreakKind::Wrong, reason));
         };
+        self.show_answer("result", result);
         self.session = Some(result.clone());
         self.tally.opened = true;
         self.vars.set("sessionId", id.clone());
@@ -224,6 +205,17 @@ impl Run {
             self.vars.set(name, id.clone());
         }
         self.set_up(0);
+    }
+
+    /// Lets the test see the answer to its `newSession` step, when it expects it; `true` when it does.
+    fn show_answer(&mut self, key: &str, body: &Value) -> bool {
+        let Some(StepKind::NewSession { answer: Some(id), .. }) = self.kind() else { return false };
+        let value = json!({ "jsonrpc": "2.0", "id": id, key: body });
+        let id = Id::parse(&id.to_string());
+        self.wire.last_request.clone_from(&id);
+        self.wire.answered.extend(id.clone());
+        let (at, kind) = (self.now, MessageKind::Response);
+        self.inbox.push(Message { at, kind, value, id, method: None, consumed: false }, 0)
     }
 
     /// The next request that this agent needs before the session can be used; after the last one the step is done.
@@ -293,6 +285,10 @@ impl Run {
             self.notes
                 .push(format!("the session could not be set up as the profile wants: {method}: {message}"));
             return self.set_up(index + 1);
+        }
+        if purpose == Purpose::OpenSession && self.show_answer("error", error) {
+            self.state = State::Ready;
+            return self.step_done(Some(format!("refused: {message}")));
         }
         let code = error.get("code").map_or_else(|| "no code".to_owned(), Value::to_string);
         let reason = format!("{} failed: {message} ({code})", self.own_method(purpose));

@@ -5,6 +5,7 @@ use crate::program::Severity;
 use crate::results::{AgentRun, Outcome, Results, Verdict};
 use acp_rules::{Condition, Facts, Grade, Requirement, registry};
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use std::fmt;
 
 /// How many ids are named in one line.
@@ -215,7 +216,10 @@ fn must_be_reached(row: &Requirement, agent: &AgentRun) -> bool {
 fn applies(condition: Option<&Condition>, agent: &AgentRun) -> bool {
     let Some(condition) = condition else { return true };
     let Some(header) = &agent.header else { return false };
-    let facts = Facts { asked: None, agent: Some(&header.introduction), session: header.session.as_ref() };
+    let asked = json!({ "clientCapabilities": header.client_capabilities });
+    let facts =
+        Facts { asked: Some(&asked), agent: Some(&header.introduction), session: header.session.as_ref() };
+    // What the agent need not do need not be seen.
     condition.holds(facts) == Some(true)
 }
 

@@ -227,8 +227,8 @@ fn read(sources: &[Source]) -> Option<(Vec<Arc<Program>>, Vec<String>)> {
             return None;
         }
     }
-    let warnings =
-        diagnostics.iter().map(|diagnostic| format!("{}: {}", diagnostic.file, diagnostic.message)).collect();
+    let warnings: Vec<String> = diagnostics.iter().map(ToString::to_string).collect();
+    warnings.iter().for_each(|warning| eprintln!("{warning}"));
     Some((programs.into_iter().map(Arc::new).collect(), warnings))
 }
 

@@ -1,0 +1,152 @@
+//! `acp explain`: what a test does and claims, or what a requirement asks and who looks for it.
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use acp_campaign::suite;
+use acp_comply::{ClaimId, Program, Source};
+use acp_rules::{Requirement, registry, rules};
+
+use crate::{exit, out};
+
+/// Arguments of `acp explain`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// A test by its id or its file, or a requirement such as `CAN-01` or `RPC-15/code`
+    #[arg(value_name = "TEST|ID", required = true)]
+    names: Vec<String>,
+}
+
+/// A test and where it comes from.
+struct Found {
+    program: Program,
+    /// What to name on the command line to run it: nothing for the default suite.
+    flag: String,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let tests = built_in()?;
+    let mut text = String::new();
+    for (index, name) in args.names.iter().enumerate() {
+        if index > 0 {
+            text.push('\n');
+        }
+        let Some(words) = explained(name, &tests)? else {
+            eprintln!(
+                "acp explain: there is no test and no requirement {name:?}; `acp comply --list-tests` and \
+                 `acp requirements` list them"
+            );
+            return Ok(ExitCode::from(exit::USAGE));
+        };
+        text.push_str(&words);
+    }
+    out::print(text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn explained(name: &str, tests: &[Found]) -> anyhow::Result<Option<String>> {
+    if let Ok(claim) = name.to_uppercase().split('/').next().unwrap_or(name).parse::<ClaimId>() {
+        return Ok(registry().get(claim.row()).map(|row| requirement(row, tests)));
+    }
+    if let Some(found) = tests.iter().find(|found| found.program.id == name) {
+        return Ok(Some(test(found)));
+    }
+    if !Path::new(name).is_file() {
+        return Ok(None);
+    }
+    let sources = suite::from_paths(&[PathBuf::from(name)])?;
+    let programs = read(&sources);
+    let found = programs.into_iter().next().map(|program| Found { program, flag: format!(" {name}") });
+    Ok(found.map(|found| test(&found)))
+}
+
+/// Every test in the box, those of the default suite first.
+fn built_in() -> anyhow::Result<Vec<Found>> {
+    let mut names = suite::names();
+    names.sort_by_key(|name| name != "v1");
+    let mut found = Vec::new();
+    for name in names {
+        let flag = if name == "v1" { String::new() } else { format!(" --suite {name}") };
+        let programs = read(&suite::embedded(&name)?);
+        found.extend(programs.into_iter().map(|program| Found { program, flag: flag.clone() }));
+    }
+    Ok(found)
+}
+
+fn read(sources: &[Source]) -> Vec<Program> {
+    acp_comply::read_all(sources, &super::comply::defaults()).0
+}
+
+fn test(found: &Found) -> String {
+    let Found { program, flag } = found;
+    let mut text = format!("{}\n  {}\n", program.id, program.title);
+    if let Some(description) = &program.description {
+        let _ = writeln!(text, "  {description}");
+    }
+    text.push_str("\nWhat it does:\n");
+    for line in program.outline() {
+        let _ = writeln!(text, "  {line}");
+    }
+    if program.claims.is_empty() {
+        let _ = writeln!(
+            text,
+            "\nIt claims no requirement: an unmet step counts by the test's severity, {}.",
+            program.severity.as_str()
+        );
+    } else {
+        text.push_str("\nWhat it claims:\n");
+    }
+    for claim in &program.claims {
+        let Some(row) = registry().get(claim.row()) else { continue };
+        let clause = claim.clause().and_then(|name| row.clauses.get(name));
+        let words = clause.map_or(row.text.as_str(), |clause| clause.text.as_str());
+        let _ =
+            writeln!(text, "  {claim}  {words} ({}, {}; broken = {})", row.level, row.page, claim.grade());
+    }
+    for link in &program.docs {
+        let _ = writeln!(text, "\n{link}");
+    }
+    let _ = writeln!(
+        text,
+        "\nReproduce it:\n  acp comply{flag} --command 'YOUR AGENT' --test {} --verbose",
+        program.id
+    );
+    text
+}
+
+fn requirement(row: &Requirement, tests: &[Found]) -> String {
+    let mut text = format!("{}  {}\n", row.id, row.text);
+    let _ = writeln!(text, "  binds the {}, {}, page: {}", row.binds, row.level, row.page);
+    let why = row.broken_why.as_deref().map(|why| format!(": {why}")).unwrap_or_default();
+    let _ = writeln!(text, "  broken = {}{why}", row.grade(None));
+    for (name, clause) in &row.clauses {
+        let _ = writeln!(text, "  {}/{name}  {} (broken = {})", row.id, clause.text, clause.broken);
+    }
+    let _ = writeln!(text, "  how it is checked: {}", row.how);
+    let judged: Vec<&str> = rules()
+        .iter()
+        .filter(|info| info.requirements(row.binds).contains(&row.id.as_str()))
+        .map(|info| info.name)
+        .collect();
+    if !judged.is_empty() {
+        let _ = writeln!(text, "  the judge looks for it in every conversation: {}", judged.join(", "));
+    }
+    let claims = |found: &&Found| found.program.claims.iter().any(|claim| claim.row() == row.id);
+    let claiming: Vec<&Found> = tests.iter().filter(claims).collect();
+    if claiming.is_empty() {
+        text.push_str("\nNo test in the box claims it.\n");
+        return text;
+    }
+    text.push_str("\nTests that claim it:\n");
+    for found in claiming {
+        let _ = writeln!(text, "  {}  {}", found.program.id, found.program.title);
+    }
+    let _ = writeln!(
+        text,
+        "\nReproduce it:\n  acp comply --command 'YOUR AGENT' --requirement {} --verbose",
+        row.id
+    );
+    text
+}
