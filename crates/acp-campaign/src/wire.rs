@@ -69,6 +69,7 @@ pub(crate) struct Wire {
     input_closed: bool,
     /// Every frame whole, in the form that `acp lint` reads; only where transcripts are kept.
     record: Option<Vec<u8>>,
+    recorded: Duration,
 }
 
 /// What the judge of one connection has to say.
@@ -97,6 +98,7 @@ impl Wire {
             began,
             input_closed: false,
             record: None,
+            recorded: Duration::ZERO,
         }
     }
 
@@ -144,7 +146,9 @@ impl Wire {
             Side::Agent => Direction::AgentToClient,
         };
         if let Some(record) = &mut self.record {
-            acp_rpc::transcript::write_entry(at, dir, frame.raw(), record);
+            // What was read before something was sent may be looked at after it: the order is what the judge saw.
+            self.recorded = self.recorded.max(at);
+            acp_rpc::transcript::write_entry(self.recorded, dir, frame.raw(), record);
             record.push(b'\n');
         }
         match &mut self.overhear {

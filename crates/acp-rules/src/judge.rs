@@ -10,7 +10,7 @@ use crate::finding::Finding;
 use crate::grade::Grade;
 use crate::json::{Json, Tape};
 use crate::registry::Side;
-use crate::rule::{Rule, passive, rules};
+use crate::rule::{passive, rules};
 use crate::rules::schema::{Part, Subject, Verdict, check};
 use crate::rules::{
     codes, config, elicitation, end, envelope, extension, files, handshake, ids, listing, load, modes,

@@ -198,7 +198,10 @@ pub(crate) fn ended(state: &mut State, cx: &mut Cx<'_>, id: &Id, open: &Open, an
     };
     let stop = stop.as_deref();
     let cancelled = stop == Some("cancelled") || turn.cancel.is_some();
-    session.ended = Some(Ended { mark: cx.mark(), cancelled });
+    // a turn that had ended before the cancel arrived is an ordinary one
+    let took_cancel =
+        stop == Some("cancelled") || turn.cancel.is_some_and(|cancel| since(cancel, cx.at) >= RACE);
+    session.ended = Some(Ended { mark: cx.mark(), cancelled: took_cancel });
     remember(session, &mut turn, stop, cancelled);
     if closed {
         closed_answers(cx, open, answer);
@@ -414,12 +417,16 @@ fn spread(cx: &mut Cx<'_>, name: &str, turn: &Turn, last_cancel: Option<(Box<str
 /// session/close ends the running turn like a cancel.
 fn closing_turn(cx: &mut Cx<'_>, open: &Open, stop: Option<&str>, closing: crate::cx::Mark) {
     cx.saw(Rule::CloseKeepsTurn, Side::Agent);
+    let doubtful = since(closing, cx.at) < DOUBT;
     if stop == Some("cancelled") || since(closing, cx.at) < RACE {
         return;
     }
     let found = stop.map_or("an error".to_owned(), |stop| format!("stopReason {stop}"));
     let message = format!("the session was closed while the turn ran, and the turn ended with {found}");
-    cx.breach(Rule::CloseKeepsTurn, Side::Agent, message).with(open.mark).with(closing);
+    let breach = cx.breach(Rule::CloseKeepsTurn, Side::Agent, message).with(open.mark).with(closing);
+    if doubtful {
+        breach.warn();
+    }
 }
 
 /// New work for the client, well after the turn was cancelled.
@@ -427,7 +434,7 @@ pub(crate) fn new_work(state: &mut State, cx: &mut Cx<'_>, params: Json<'_>, wha
     let Some(session) = params.get_str("sessionId").and_then(|id| state.session(&id)) else { return };
     let Some(cancel) = session.turn().and_then(|turn| turn.cancel) else { return };
     cx.saw(Rule::WorkAfterCancel, Side::Agent);
-    if since(cancel, cx.at) > Duration::from_secs(1) {
+    if since(cancel, cx.at) > DOUBT {
         let message = format!(
             "{what} is requested {:.1} s after the turn was cancelled",
             since(cancel, cx.at).as_secs_f64()

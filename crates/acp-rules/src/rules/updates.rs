@@ -140,6 +140,9 @@ fn unknown(state: &State, cx: &mut Cx<'_>, id: &str) {
     let breach = cx.breach(Rule::SessionUnknown, Side::Agent, message).at("/params/sessionId");
     if being_created {
         breach.names("PT-04/early");
+    } else if state.listed.contains(id) {
+        // the agent told about it before
+        breach.warn();
     }
 }
 

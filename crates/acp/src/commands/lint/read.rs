@@ -259,6 +259,17 @@ impl Reading {
 
 /// `"end":"client-left"` beside the last frame: how the conversation ended, as far as who recorded it knows.
 fn ending(text: &str) -> Option<Ending> {
+    match end_of(text)? {
+        "client-closed" => Some(Ending::ClientClosed),
+        "client-left" => Some(Ending::ClientLeft),
+        "agent-exited" => Some(Ending::AgentExited),
+        "cut" => Some(Ending::Cut),
+        _ => None,
+    }
+}
+
+/// The word for it.
+pub(super) fn end_of(text: &str) -> Option<&str> {
     #[derive(serde::Deserialize)]
     struct End<'a> {
         end: &'a str,
@@ -266,14 +277,7 @@ fn ending(text: &str) -> Option<Ending> {
     if !text.contains("\"end\":\"") {
         return None;
     }
-    let end: End<'_> = serde_json::from_str(text).ok()?;
-    match end.end {
-        "client-closed" => Some(Ending::ClientClosed),
-        "client-left" => Some(Ending::ClientLeft),
-        "agent-exited" => Some(Ending::AgentExited),
-        "cut" => Some(Ending::Cut),
-        _ => None,
-    }
+    serde_json::from_str::<End<'_>>(text).ok().map(|end| end.end)
 }
 
 /// What is wrong with a line, and what it may be instead.

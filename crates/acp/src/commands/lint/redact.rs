@@ -95,7 +95,13 @@ fn redacted(line: &str) -> Option<String> {
         }
         Err(_) => secrets(text),
     };
-    Some(Entry { line: frame.into(), ..entry }.to_json_line())
+    let mut copy = Entry { line: frame.into(), ..entry }.to_json_line();
+    if let Some(end) = super::read::end_of(line)
+        && copy.pop() == Some('}')
+    {
+        copy = format!("{copy},\"end\":{}}}", Value::from(end));
+    }
+    Some(copy)
 }
 
 fn value_of(value: &mut Value, name: &str) {

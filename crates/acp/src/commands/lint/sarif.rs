@@ -61,7 +61,7 @@ fn result(file: &Judged, shown: &Shown) -> Value {
         },
         "message": {"text": format!("{} ({}: {text})", finding.message, finding.requirement)},
         "locations": [place(lines.first().copied().unwrap_or(1))],
-        "properties": {"requirement": finding.requirement, "blame": finding.blame, "hint": finding.hint},
+        "properties": {"requirement": finding.requirement, "clause": finding.clause, "blame": finding.blame, "hint": finding.hint},
     });
     if lines.len() > 1 {
         value["relatedLocations"] = lines[1..].iter().map(|line| place(*line)).collect();
