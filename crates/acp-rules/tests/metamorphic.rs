@@ -59,12 +59,12 @@ fn unchanged(name: &str, change: impl Fn(&Conversation) -> Option<Conversation>)
 fn chunks_split_at_any_character() {
     for part in [1, 2] {
         unchanged("splitting chunks", |conversation| {
-            Some(each(conversation, |entry, frame| split(entry, frame, part)))
+            Some(each(conversation, |entry, frame| split(entry, &frame, part)))
         });
     }
 }
 
-fn split(entry: &Entry, frame: Value, part: usize) -> Vec<Entry> {
+fn split(entry: &Entry, frame: &Value, part: usize) -> Vec<Entry> {
     let kind = frame.pointer("/params/update/sessionUpdate").and_then(Value::as_str).unwrap_or_default();
     let text = frame.pointer("/params/update/content/text").and_then(Value::as_str).unwrap_or_default();
     let middle = text.char_indices().nth(part).map_or(0, |(at, _)| at);
