@@ -162,6 +162,9 @@ impl Wire {
     fn show_sent(&mut self) {
         let at = self.began.elapsed();
         while let Some(line) = self.sent.next_line() {
+            if self.sent.saw_bom() {
+                self.judge.saw_mark(at, Direction::ClientToAgent);
+            }
             self.observe(at, Side::Client, &Frame::from(line));
         }
     }
