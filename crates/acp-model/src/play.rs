@@ -86,6 +86,12 @@ pub fn decide(
 ) -> Play {
     let exchange = Exchange::of(request, &hints.reminders);
     let side = request.tools.is_empty();
+    // A reviewer that wants JSON of a schema may have tools, too: the words it judges are no wishes.
+    if let Some(schema) = request.answer.schema() {
+        let actions = [Action::Text(whole(schema).to_string(), None)];
+        return Player::new(request, &exchange, hints, number, pace)
+            .play(&actions, json!({"by": "schema", "json": true}));
+    }
     if side && let Some(answer) = json_answer(request) {
         let actions = [Action::Text(answer, None)];
         return Player::new(request, &exchange, hints, number, pace)
@@ -219,11 +225,10 @@ fn quiet(actions: Vec<Action>) -> Vec<Action> {
     vec![Action::Text("Scripted conversation".to_owned(), None)]
 }
 
-/// JSON for a request that wants it: of its schema, or with the fields that such requests are known to want.
+/// JSON for a request that wants it without a schema, with the fields that such requests are known to want.
 fn json_answer(request: &Request) -> Option<String> {
     match &request.answer {
-        AnswerForm::Json(Some(schema)) => return Some(whole(schema).to_string()),
-        AnswerForm::Json(None) => {}
+        AnswerForm::Json(_) => {}
         AnswerForm::Free => {
             let words = format!(
                 "{}\n{}",
