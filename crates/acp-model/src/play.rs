@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::Path;
 use std::time::Duration;
 
 use acp_profile::{Profile, ToolHint};
@@ -11,7 +12,7 @@ use crate::exchange::{Exchange, Said};
 use crate::fill::whole;
 use crate::script::{Action, Rule, Script, vars};
 use crate::talk::{AnswerForm, Delta, Input, Request, Stop, Usage};
-use crate::tools::{Chosen, choose};
+use crate::tools::{Chosen, Place, absolute, choose};
 use crate::wanted::Wanted;
 use crate::wishes;
 
@@ -25,12 +26,17 @@ pub struct Hints {
     pub intents: BTreeMap<String, ToolHint>,
     /// Tags of its own words in user messages.
     pub reminders: Vec<String>,
+    /// How a file that is to be changed is read, so that patches fit it.
+    pub files: Option<FileReader>,
 }
+
+/// Reads the text of a file; `None` when there is none.
+pub type FileReader = fn(&Path) -> Option<String>;
 
 impl From<&Profile> for Hints {
     fn from(profile: &Profile) -> Self {
         let reminders = profile.model.as_ref().map(|model| model.reminders.clone()).unwrap_or_default();
-        Self { intents: profile.intents.clone(), reminders }
+        Self { intents: profile.intents.clone(), reminders, files: None }
     }
 }
 
@@ -344,14 +350,17 @@ impl<'r> Player<'r> {
     }
 
     fn call(&mut self, wanted: &Wanted) {
-        let chosen =
-            match choose(wanted, &self.request.tools, &self.hints.intents, self.exchange.cwd.as_deref()) {
-                Ok(chosen) => chosen,
-                Err(unfit) => {
-                    self.unfit = Some(json!({"intent": unfit.intent, "offered": unfit.offered}));
-                    return self.words(&format!("I cannot do this: {unfit}."), None, Delta::Text);
-                }
-            };
+        let cwd = self.exchange.cwd.as_deref();
+        let file = wanted.path().zip(self.hints.files);
+        let present = file.and_then(|(path, read)| read(Path::new(&absolute(path, cwd))));
+        let place = Place { cwd, present: present.as_deref() };
+        let chosen = match choose(wanted, &self.request.tools, &self.hints.intents, place) {
+            Ok(chosen) => chosen,
+            Err(unfit) => {
+                self.unfit = Some(json!({"intent": unfit.intent, "offered": unfit.offered}));
+                return self.words(&format!("I cannot do this: {unfit}."), None, Delta::Text);
+            }
+        };
         let text = chosen.input.text();
         let before = self
             .exchange
