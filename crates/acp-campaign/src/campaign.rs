@@ -1,6 +1,5 @@
 //! A run: every target, every test, many at once.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -61,19 +60,8 @@ pub type Listener = Arc<dyn Fn(&Progress<'_>) + Send + Sync>;
 impl Campaign {
     /// Runs every test against one target.
     pub async fn run(&self, target: &Target, listener: &Listener) -> AgentRun {
-        let mut run = AgentRun {
-            name: target.name.clone(),
-            target: target.describe(),
-            dialect: None,
-            version: target.version.clone(),
-            isolation: None,
-            cost: None,
-            header: None,
-            fault: None,
-            tests: Vec::new(),
-            findings: Vec::new(),
-            exercised: BTreeMap::new(),
-        };
+        let mut run =
+            AgentRun { version: target.version.clone(), ..AgentRun::new(&target.name, target.describe()) };
         let outside = network::is_loopback_only().filter(|only| *only).and_then(|_| network::outside());
         let (probe, notice) = self.probe(target, &mut run).await;
         listener(&Progress::Agent(&target.name, self.programs.len()));
@@ -81,8 +69,7 @@ impl Campaign {
             listener(&Progress::Noticed(&target.name, words));
         }
         if run.fault.is_some() {
-            let reason = run.fault.clone().unwrap_or_default();
-            run.tests = self.programs.iter().map(|program| Outcome::fault(program, reason.clone())).collect();
+            // One paragraph says it all; the same for every test would say no more.
             run.isolation = isolation(target, outside);
             return run;
         }
@@ -95,9 +82,7 @@ impl Campaign {
             futures_util::stream::iter(tests).buffer_unordered(self.jobs.max(1)).collect().await;
         driven.sort_by_key(|(place, _)| *place);
         for mut driven in driven.into_iter().filter_map(|(_, driven)| driven) {
-            if probe.silence.is_none() {
-                driven.outcome.notes.extend(notice.clone());
-            }
+            driven.outcome.notes.extend(notice.clone());
             take(&mut run, driven);
         }
         run.isolation = isolation(target, outside);
@@ -127,10 +112,8 @@ impl Campaign {
             let again = self.drive_unless_stopped(program, target, probe).await?;
             driven = fold(driven, again);
         }
-        if self.fail_fast
-            && driven.outcome.severity == Severity::Required
-            && driven.outcome.verdict == Verdict::Fail
-        {
+        let is_bad = !driven.outcome.claims.is_empty() || driven.outcome.severity == Severity::Required;
+        if self.fail_fast && is_bad && driven.outcome.verdict == Verdict::Fail {
             failed.store(true, Ordering::Relaxed);
         }
         listener(&Progress::Ended(&target.name, &driven.outcome));
@@ -187,8 +170,15 @@ impl Campaign {
             if driven.unheard {
                 let said = driven.outcome.notes.first().map_or("it said nothing", String::as_str);
                 let silence = format!("{reason}; {said}; is a flag such as --acp missing?");
-                let silence = with_hint(silence, target);
-                return (Probed { silence: Some(silence.clone()), ..Probed::default() }, Some(silence));
+                run.fault = Some(with_hint(silence, target));
+                return (Probed::default(), None);
+            }
+            if let Some(exit) = driven.outcome.exit.filter(|_| target.is_ours()) {
+                let said = exit.stderr.trim();
+                let said =
+                    if said.is_empty() { String::new() } else { format!("; its error output:\n{said}") };
+                run.fault = Some(with_hint(format!("{reason}{said}"), target));
+                return (Probed::default(), None);
             }
             return (Probed::default(), target.hint().map(|hint| format!("{reason}; {hint}")));
         };
@@ -197,7 +187,7 @@ impl Campaign {
             Header::new(&table, offered, &introduction, driven.session.as_ref(), driven.messages.iter());
         header.blocked = driven.outcome.reason.clone().filter(|_| driven.session.is_none());
         run.header = Some(header);
-        (Probed { introduction: Some(introduction), session: driven.session, silence: None }, None)
+        (Probed { introduction: Some(introduction), session: driven.session }, None)
     }
 
     /// The agent's answers to the introduction and to the session request, as far as it gave them.
@@ -205,7 +195,7 @@ impl Campaign {
         let driven = self.drive_probe(target).await.ok().flatten();
         let answers = driven.map(|driven| (driven.introduction, driven.session));
         let (introduction, session) = answers.unwrap_or_default();
-        Probed { introduction, session, silence: None }
+        Probed { introduction, session }
     }
 
     /// Runs the probe; nothing comes of it when the run is stopped before it is over.
@@ -288,5 +278,5 @@ fn take(run: &mut AgentRun, driven: Driven) {
 }
 
 fn same(a: &FindingRef, b: &FindingRef) -> bool {
-    a.rule == b.rule && a.requirement == b.requirement && a.blame == b.blame
+    a.rule == b.rule && a.requirement == b.requirement && a.clause == b.clause && a.blame == b.blame
 }

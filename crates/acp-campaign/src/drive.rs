@@ -21,9 +21,6 @@ use crate::target::{Target, Way};
 /// How long an installed agent must be silent after a new session before its test goes on.
 const SETTLE: Duration = Duration::from_millis(500);
 
-/// What is left of the time-outs for an agent that was waited for in vain already.
-const HASTE: f64 = 0.1;
-
 /// How every test of a run is driven.
 #[derive(Debug, Clone)]
 pub struct Conditions {
@@ -54,8 +51,6 @@ pub struct Probed {
     pub introduction: Option<Value>,
     /// The agent's answer to the session request.
     pub session: Option<Value>,
-    /// It was waited for in vain: what happened instead.
-    pub silence: Option<String>,
 }
 
 /// What a test came to.
@@ -192,6 +187,7 @@ fn setup(cell: &Cell, target: &Target, conditions: &Conditions, probe: Option<&P
     if let Some(stub) = &conditions.mcp_stub {
         setup.variables.set("mcpStub", stub.to_string_lossy().as_ref());
     }
+    setup.wordings.clone_from(crate::suite::wishes());
     setup.timeout_factor = conditions.timeout_factor;
     setup.patience = conditions.patience;
     setup.auth_method.clone_from(&conditions.auth_method);
@@ -200,10 +196,6 @@ fn setup(cell: &Cell, target: &Target, conditions: &Conditions, probe: Option<&P
     if let Some(probed) = probe {
         setup.introduction.clone_from(&probed.introduction);
         setup.session.clone_from(&probed.session);
-        setup.silence.clone_from(&probed.silence);
-        if probed.silence.is_some() {
-            setup.timeout_factor *= HASTE;
-        }
     }
     if let Way::Real(real) = &target.way {
         setup.after_session.clone_from(&real.profile.setup);

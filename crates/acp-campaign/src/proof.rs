@@ -4,7 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use acp_comply::verdict::ClaimState;
 use acp_comply::{AgentRun, Outcome, Program, Verdict};
+use acp_rules::ClaimId;
 use acp_script::defects::Defect;
 use futures_util::StreamExt;
 
@@ -82,7 +84,6 @@ pub async fn prove(campaign: &Campaign, target: &Target, defects: &[Defect], lis
     let probe = Probed {
         introduction: header.map(|header| header.introduction.clone()),
         session: header.and_then(|header| header.session.clone()),
-        silence: None,
     };
     let took: BTreeMap<&str, f64> =
         conforming.tests.iter().map(|test| (test.id.as_str(), test.duration_ms)).collect();
@@ -123,7 +124,6 @@ async fn hunt(
     let probe = Probed {
         introduction: own.introduction.or_else(|| probe.introduction.clone()),
         session: own.session.or_else(|| probe.session.clone()),
-        silence: None,
     };
     let wanted: BTreeSet<&String> = defect.requirements.iter().collect();
     let mut tests: Vec<&Arc<Program>> = campaign
@@ -159,22 +159,14 @@ async fn hunt(
     hunted
 }
 
-/// Whether an outcome is a catch for this requirement: a finding of the judge that names it, or an expectation of a
-/// test that claims it which was not met.
+/// Whether an outcome is a catch for this requirement: the test found it broken, at its full grade.
 fn speaks_of(outcome: &Outcome, requirement: &str) -> Option<String> {
-    if !outcome.requirements.iter().any(|claimed| claimed == requirement) {
-        return None;
-    }
-    if !matches!(outcome.verdict, Verdict::Fail | Verdict::Warn | Verdict::Partial) {
-        return None;
-    }
-    if let Some(finding) = outcome.findings.iter().find(|finding| finding.requirement == requirement) {
-        return Some(finding.message.clone());
-    }
-    let by_judge_alone = outcome.findings.first().is_some_and(|first| {
-        outcome.reason.as_deref() == Some(format!("{}: {}", first.requirement, first.message).as_str())
-    });
-    (!by_judge_alone).then(|| outcome.reason.clone().unwrap_or_default())
+    let full = requirement.parse::<ClaimId>().ok()?.grade();
+    let mut broken = outcome.claims.iter().filter(|claim| claim.state == ClaimState::Broken);
+    let caught = broken.find(|claim| {
+        claim.id.as_str() == requirement || (claim.id.row() == requirement && claim.grade >= full)
+    })?;
+    Some(caught.reason.clone().unwrap_or_default())
 }
 
 fn with_defect(target: &Target, defect: &str) -> Target {

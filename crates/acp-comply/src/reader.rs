@@ -1,13 +1,20 @@
 //! From the text of a `.jsont` file to a [`Program`], with everything that is wrong said at once.
 
+mod answers;
 mod checks;
+mod claims;
+mod nearest;
 mod steps;
+mod unknown;
 
 use crate::diagnostic::{Diagnostic, Grade};
 use crate::json::{Json, JsonError, Kind, raw_offset};
 use crate::program::{Defaults, Handshake, Precondition, Program, SandboxFile, Severity, Step, Subject};
+use crate::wish::Wordings;
 use acp_match::{Interpolated, Path, interpolate_text};
 use acp_policy::Policy;
+use acp_rules::ClaimId;
+use answers::GivenIds;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
@@ -36,7 +43,17 @@ impl Program {
             interpolated = interpolate_text(text, &defaults.phase_one(&capabilities));
             parsed = Json::read(&interpolated.text);
         }
-        let mut reader = Reader { file, text, interpolated, diagnostics: Vec::new(), vars: BTreeSet::new() };
+        let mut reader = Reader {
+            file,
+            text,
+            interpolated,
+            diagnostics: Vec::new(),
+            vars: BTreeSet::new(),
+            shown: BTreeSet::new(),
+            not_understood: None,
+            wishes: &defaults.wishes,
+            given: GivenIds::new(),
+        };
         reader.vars.extend(defaults.variables.iter().cloned());
         let program = match parsed {
             Ok(json) => reader.program(&json, capabilities),
@@ -113,6 +130,14 @@ pub(crate) struct Reader<'t> {
     diagnostics: Vec<Diagnostic>,
     /// Variables that are set at this point of the file.
     vars: BTreeSet<String>,
+    /// Claims that some step shows or breaks.
+    shown: BTreeSet<ClaimId>,
+    /// The first part of the file that is not understood, in words.
+    not_understood: Option<String>,
+    /// The wishes that a prompt may name; when there are none, any may be named.
+    wishes: &'t Wordings,
+    /// Ids for steps that have none, by where the step stands.
+    given: GivenIds,
 }
 
 impl Reader<'_> {
@@ -121,6 +146,7 @@ impl Reader<'_> {
             self.error(json.span.clone(), format!("a test is a JSON object, this is {}", json.type_name()));
             return None;
         }
+        self.known_fields(json, &[unknown::FILE]);
         let id = id_of(self.file);
         let title = self.title(json);
         let severity = self.severity(json);
@@ -136,6 +162,8 @@ impl Reader<'_> {
         let steps = self.top_steps(json);
         let docs = self.texts(json, "docs");
         let requirements = self.texts(json, "requirements");
+        let claims = self.file_claims(json);
+        let needs = self.texts(json, "needs");
         let aliases = self.texts(json, "aliases");
         let protocol_versions = self.versions(json);
         let model = self.list_at(json, "model").iter().map(Json::to_value).collect();
@@ -149,6 +177,8 @@ impl Reader<'_> {
             severity: severity?,
             docs,
             requirements,
+            claims,
+            needs,
             aliases,
             model,
             dialect,
@@ -159,6 +189,7 @@ impl Reader<'_> {
             policy,
             handshake,
             exercised,
+            not_understood: self.not_understood.take(),
             steps,
             id,
         })
@@ -194,6 +225,7 @@ impl Reader<'_> {
     fn init(&mut self, json: &Json) -> (Policy, Handshake) {
         let mut found = (Policy::Yolo, Handshake::Lazy);
         let Some(init) = self.map_at(json, "init") else { return found };
+        self.known_fields(init, &[unknown::INIT]);
         self.map_at(init, "clientCapabilities");
         if let Some((name, span)) = self.text_at(init, "permissionPolicy") {
             match name.parse() {
@@ -217,8 +249,10 @@ impl Reader<'_> {
 
     fn sandbox(&mut self, json: &Json) -> Vec<SandboxFile> {
         let Some(sandbox) = self.map_at(json, "sandbox") else { return Vec::new() };
+        self.known_fields(sandbox, &[unknown::SANDBOX]);
         let mut files: Vec<SandboxFile> = Vec::new();
         for item in self.list_at(sandbox, "files") {
+            self.known_fields(item, &[unknown::SANDBOX_FILE]);
             let Some((path, span)) = self.text_at(item, "path") else {
                 if item.get("path").is_none() {
                     self.error(item.span.clone(), "a sandbox file needs a path");
@@ -271,6 +305,11 @@ impl Reader<'_> {
                 ("session", Subject::Session),
             ];
             let known: Vec<_> = named.into_iter().filter(|(key, _)| item.get(key).is_some()).collect();
+            self.known_fields(item, &[unknown::PRECONDITION]);
+            if known.is_empty() && item.is_map() {
+                self.not_understood("a precondition was not understood".to_owned());
+                continue;
+            }
             let [(key, subject)] = known.as_slice() else {
                 self.error(item.span.clone(), "a precondition names one thing to look at")
                     .hint("use one of \"agentCap\", \"cap\", \"agent\", \"session\", with \"mustBe\"");
@@ -289,6 +328,11 @@ impl Reader<'_> {
                 self.error(span, format!("the path {text:?} does not begin with \"client.\""))
                     .hint("the agent's own capabilities are asked with \"agentCap\"");
                 continue;
+            }
+            if json.get("dialect").is_none()
+                && matches!(subject, Subject::AgentCapabilities | Subject::ClientCapabilities)
+            {
+                self.check_capability(&text, span, is_client);
             }
             let path = if is_client { path.rest() } else { path };
             let must_be = item.get("mustBe").map_or(Value::Bool(true), Json::to_value);
@@ -316,9 +360,8 @@ impl Reader<'_> {
         if list.as_list().is_some_and(<[Json]>::is_empty) {
             self.warning(list.span.clone(), "the list of steps is empty, so the test shows nothing");
         }
-        let steps = self.steps(list);
-        self.check_answers(json);
-        steps
+        self.given = self.check_answers(json);
+        self.steps(list)
     }
 
     // ---- small readers ---------------------------------------------------------------------------------------------

@@ -1,6 +1,8 @@
 //! Reading steps and expected messages.
 
-use super::{Reader, inside};
+use super::answers::with_id;
+use super::nearest::nearest;
+use super::{Reader, inside, unknown};
 use crate::json::{Json, Kind};
 use crate::program::{Capture, Envelope, Expect, Expected, FileWant, MessageKind, RawBytes, Step, StepKind};
 use acp_match::Path;
@@ -45,10 +47,10 @@ impl Reader<'_> {
             self.wrong_type("steps", "an array", list);
             return Vec::new();
         };
-        items.iter().filter_map(|item| self.step(item)).collect()
+        items.iter().enumerate().filter_map(|(index, item)| self.step(index + 1, item)).collect()
     }
 
-    fn step(&mut self, item: &Json) -> Option<Step> {
+    fn step(&mut self, number: usize, item: &Json) -> Option<Step> {
         if !item.is_map() {
             self.error(item.span.clone(), format!("a step is an object, this is {}", item.type_name()));
             return None;
@@ -57,8 +59,11 @@ impl Reader<'_> {
         let known: Vec<_> =
             item.members().iter().filter(|member| KINDS.contains(&member.key.as_str())).collect();
         let kind = match known.as_slice() {
-            [] => self.unknown_step(item),
-            [one] => self.kind(&one.key, &one.value, item)?,
+            [] => self.unknown_step(number, item),
+            [one] => {
+                self.known_fields(item, &[&KINDS, unknown::BESIDE_STEP]);
+                self.kind(&one.key, &one.value, item)?
+            }
             [first, second, ..] => {
                 let message = format!("this step is both {:?} and {:?}", first.key, second.key);
                 self.error(second.key_span.clone(), message)
@@ -66,18 +71,20 @@ impl Reader<'_> {
                 return None;
             }
         };
-        Some(Step { line, kind })
+        let marks = self.step_marks(item, &kind);
+        let unless = self.text_at(item, "unless").map(|(words, _)| words);
+        Some(Step { line, kind, marks, unless })
     }
 
-    fn unknown_step(&mut self, item: &Json) -> StepKind {
+    fn unknown_step(&mut self, number: usize, item: &Json) -> StepKind {
         let name = item.members().first().map_or("(empty)", |member| member.key.as_str()).to_owned();
-        let nearest = KINDS.iter().find(|kind| kind.eq_ignore_ascii_case(&name));
-        let hint = match nearest {
+        let hint = match nearest(&name, KINDS) {
             Some(kind) => format!("did you mean {kind:?}?"),
             None => format!("known kinds are {}", KINDS.join(", ")),
         };
-        self.warning(item.span.clone(), format!("unknown step kind {name:?}: the step is skipped"))
+        self.warning(item.span.clone(), format!("unknown step kind {name:?}: the test is not run"))
             .hint(hint);
+        self.not_understood(format!("step {number} was not understood"));
         StepKind::Unknown(name)
     }
 
@@ -87,8 +94,22 @@ impl Reader<'_> {
             self.wrong_type(name, "an object", value);
             return None;
         }
+        let fields = match name {
+            "newSession" => unknown::NEW_SESSION,
+            "expect" => unknown::EXPECT,
+            "forbid" => unknown::FORBID,
+            "raw" => unknown::RAW,
+            "pauseRead" => unknown::PAUSE_READ,
+            "repeat" => unknown::REPEAT,
+            "expectExit" => unknown::EXPECT_EXIT,
+            "expectFile" => unknown::EXPECT_FILE,
+            _ => &[],
+        };
+        if !fields.is_empty() {
+            self.known_fields(value, &[fields]);
+        }
         match name {
-            "newSession" => self.new_session(value),
+            "newSession" => self.new_session(value, item),
             "send" => self.send(value, item),
             "expect" => self.expect(value),
             "forbid" => self.forbid(value),
@@ -105,7 +126,7 @@ impl Reader<'_> {
         }
     }
 
-    fn new_session(&mut self, value: &Json) -> Option<StepKind> {
+    fn new_session(&mut self, value: &Json, item: &Json) -> Option<StepKind> {
         let mcp_servers = value.get("mcpServers").cloned();
         if let Some(servers) = &mcp_servers {
             if servers.as_list().is_none() {
@@ -116,7 +137,8 @@ impl Reader<'_> {
         let capture = self.text_at(value, "capture").map(|(name, _)| name);
         self.vars.insert("sessionId".to_owned());
         self.vars.extend(capture.clone());
-        Some(StepKind::NewSession { mcp_servers, capture })
+        let answer = self.given.get(&item.span.start).map(Json::to_value);
+        Some(StepKind::NewSession { mcp_servers, capture, answer })
     }
 
     fn send(&mut self, value: &Json, item: &Json) -> Option<StepKind> {
@@ -128,7 +150,7 @@ impl Reader<'_> {
             .hint("to write anything else on the wire use a \"raw\" step");
             return None;
         }
-        self.check_templates(value);
+        self.check_frame(value);
         let mut frame = value.clone();
         let mut flag = item.get("expectError").cloned();
         if let Kind::Map(members) = &mut frame.kind
@@ -144,7 +166,9 @@ impl Reader<'_> {
                 false
             }
         };
-        if expect_error && value.is_map() && value.get("id").is_none() {
+        if let Some(id) = self.given.get(&item.span.start) {
+            with_id(&mut frame, id.clone());
+        } else if expect_error && value.is_map() && value.get("id").is_none() {
             self.error(value.span.clone(), "a notification has no answer, so no error can be expected")
                 .hint("give the frame an \"id\"");
         }
@@ -176,10 +200,11 @@ impl Reader<'_> {
             );
             return None;
         }
+        self.known_fields(item, &[unknown::ENVELOPE, unknown::BESIDE_MESSAGE]);
         let alternatives = match item.get("anyOf") {
             Some(list) => {
                 let alternatives: Vec<Envelope> =
-                    self.list_at(item, "anyOf").iter().filter_map(|item| self.envelope(item)).collect();
+                    self.list_at(item, "anyOf").iter().filter_map(|item| self.alternative(item)).collect();
                 if alternatives.is_empty() {
                     self.error(list.span.clone(), "anyOf needs at least one envelope");
                 }
@@ -187,6 +212,11 @@ impl Reader<'_> {
             }
             None => vec![self.envelope(item)?],
         };
+        let alternatives: Vec<Envelope> = alternatives.into_iter().chain(self.accepts(item)).collect();
+        let optional = self.flag(item, "optional");
+        if let Some(shows) = item.get("shows") {
+            self.check_shows_something(optional, shows);
+        }
         let times = match item.get("times").map(|times| (times.to_value().as_u64(), &times.span)) {
             None => 1,
             Some((Some(times @ 1..=MOST_REPEATS), _)) => usize::try_from(times).unwrap_or(1),
@@ -197,9 +227,10 @@ impl Reader<'_> {
         };
         Some(Expected {
             alternatives,
-            optional: self.flag(item, "optional"),
+            optional,
             times,
             captures: self.captures(item),
+            marks: self.marks(item),
         })
     }
 
@@ -244,12 +275,36 @@ impl Reader<'_> {
         self.check_pattern(&pattern_json);
         let no_reply = self.flag(item, "noReply");
         let line = self.line_of(body.span.start);
-        Some(Envelope { kind, pattern: pattern_json.to_value(), reply, no_reply, line })
+        Some(Envelope {
+            kind,
+            pattern: pattern_json.to_value(),
+            reply,
+            no_reply,
+            line,
+            breaks: Vec::new(),
+            inconclusive: None,
+            witness: Vec::new(),
+            provides: Vec::new(),
+        })
+    }
+
+    /// One of several envelopes, with what its own coming says.
+    pub(super) fn alternative(&mut self, item: &Json) -> Option<Envelope> {
+        self.known_fields(item, &[unknown::ENVELOPE, unknown::BESIDE_ACCEPTED]);
+        let mut envelope = self.envelope(item)?;
+        envelope.witness = self.claims(item, "witness");
+        envelope.provides = self.texts(item, "provides");
+        if let Some(shows) = item.get("shows") {
+            self.error(shows.span.clone(), "one of several alternatives shows nothing by itself")
+                .hint("put \"shows\" beside \"anyOf\"");
+        }
+        Some(envelope)
     }
 
     fn captures(&mut self, value: &Json) -> Vec<Capture> {
         let mut found = Vec::new();
         for item in self.list_at(value, "captures") {
+            self.known_fields(item, &[unknown::CAPTURE]);
             let (Some((path, span)), Some((var, _))) =
                 (self.text_at(item, "path"), self.text_at(item, "var"))
             else {
@@ -285,7 +340,7 @@ impl Reader<'_> {
         match (value.get("text"), value.get("base64")) {
             (Some(leaf), None) => {
                 let (text, _) = self.text_at(value, "text")?;
-                self.check_templates(leaf);
+                self.check_frame(leaf);
                 Some(StepKind::Raw(RawBytes::Text(text)))
             }
             (None, Some(_)) => self.base64(value).map(|bytes| StepKind::Raw(RawBytes::Bytes(bytes))),

@@ -1,18 +1,27 @@
 //! The runner's own requests: introduction, login, session. And what stands in the way of a test.
 
+use super::claims::{Unmet, sighting};
+use super::inbox::{Message, millis};
 use super::{Action, Ending, OWN_IDS, Own, Purpose, Run, State};
-use crate::program::{Handshake, Precondition, StepKind, Subject};
+use crate::program::{Handshake, MessageKind, Precondition, StepKind, Subject};
+use crate::results::Dir;
 use crate::table::{OwnRequest, find};
+use crate::verdict::BreakKind;
 use acp_rpc::{Direction, Frame, Id};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::time::Duration;
 
+/// How long an answer may still come after one with an id that nobody used, before the factor.
+const STRAYED: Duration = Duration::from_secs(1);
 /// The longest wait for an agent that does not stop talking about a new session, before the factor.
 const SETTLED: Duration = Duration::from_secs(5);
 
 impl Run {
     /// A reason not to begin at all.
     pub(super) fn hindrance(&self) -> Option<Ending> {
+        if let Some(reason) = self.program.not_understood.clone() {
+            return Some(Ending::NotApplicable { reason, blocked: true });
+        }
         let versions = &self.program.protocol_versions;
         if !versions.contains(&self.setup.protocol_version) {
             let reason = format!("the test is meant for protocol version {}", list(versions));
@@ -29,8 +38,10 @@ impl Run {
             let reason = "the test opens a second connection, which this target does not offer".to_owned();
             return Some(Ending::NotApplicable { reason, blocked: true });
         }
+        if let Some(reason) = self.program.needs.iter().find_map(|name| self.setup.missing.get(name)) {
+            return Some(Ending::NotReached(reason.clone()));
+        }
         self.unmet_precondition(self.setup.introduction.as_ref(), self.setup.session.as_ref(), false)
-            .or_else(|| self.unheard().filter(|_| self.begins_introduced()))
     }
 
     /// The first precondition that does not hold. What is not known yet is passed over, unless it will never be known.
@@ -72,25 +83,7 @@ impl Run {
     }
 
     pub(super) fn introduce(&mut self) {
-        match self.unheard() {
-            Some(ending) => self.end(ending),
-            None => self.ask(Purpose::Introduce),
-        }
-    }
-
-    /// Why an introduction needs no second try.
-    fn unheard(&self) -> Option<Ending> {
-        let reason = self.setup.silence.clone()?;
-        Some(Ending::Unmet { reason, difference: None })
-    }
-
-    /// Whether the test begins with an introduction of the runner's own.
-    fn begins_introduced(&self) -> bool {
-        match self.program.handshake {
-            Handshake::Always => true,
-            Handshake::Lazy => matches!(self.kind(), Some(StepKind::NewSession { .. })),
-            Handshake::Never => false,
-        }
+        self.ask(Purpose::Introduce);
     }
 
     pub(super) fn ask(&mut self, purpose: Purpose) {
@@ -120,7 +113,7 @@ impl Run {
         let table = &self.setup.table;
         Ok(match purpose {
             Purpose::Introduce => table.introduction.clone(),
-            Purpose::Login => table.authentication.clone(),
+            Purpose::Login | Purpose::LoginFirst => table.authentication.clone(),
             Purpose::OpenSession => table.session.clone(),
             Purpose::SetUp(index) => serde_json::from_value(self.setup.after_session[index].clone())
                 .map_err(|error| format!("a request to set the session up cannot be used: {error}"))?,
@@ -155,6 +148,10 @@ impl Run {
     pub(super) fn missing_words(&self, error: &acp_match::TemplateError) -> String {
         match error {
             acp_match::TemplateError::Unknown(unknown) => format!("there is no ${{{}}} here", unknown.name),
+            acp_match::TemplateError::BadName { name, .. } if name.starts_with("wish:") => {
+                let wish = name["wish:".len()..].split('|').next().unwrap_or_default();
+                format!("no words are known for the wish {wish:?}")
+            }
             other => other.to_string(),
         }
     }
@@ -186,6 +183,7 @@ impl Run {
                 self.check_late_preconditions();
             }
             Purpose::Login => self.ask(Purpose::OpenSession),
+            Purpose::LoginFirst => self.state = State::Ready,
             Purpose::OpenSession => self.session_opened(result),
             Purpose::SetUp(index) => self.set_up(index + 1),
         }
@@ -196,8 +194,9 @@ impl Run {
         let Some(id) = id.filter(|id| id.is_string()).cloned() else {
             let method = &self.setup.table.session.method;
             let reason = format!("the answer to {method} has no {}", self.setup.table.session_id);
-            return self.end(Ending::Unmet { reason, difference: None });
+            return self.unmet(Unmet::new(BreakKind::Wrong, reason));
         };
+        self.show_answer("result", result);
         self.session = Some(result.clone());
         self.tally.opened = true;
         self.vars.set("sessionId", id.clone());
@@ -206,6 +205,17 @@ impl Run {
             self.vars.set(name, id.clone());
         }
         self.set_up(0);
+    }
+
+    /// Lets the test see the answer to its `newSession` step, when it expects it; `true` when it does.
+    fn show_answer(&mut self, key: &str, body: &Value) -> bool {
+        let Some(StepKind::NewSession { answer: Some(id), .. }) = self.kind() else { return false };
+        let value = json!({ "jsonrpc": "2.0", "id": id, key: body });
+        let id = Id::parse(&id.to_string());
+        self.wire.last_request.clone_from(&id);
+        self.wire.answered.extend(id.clone());
+        let (at, kind) = (self.now, MessageKind::Response);
+        self.inbox.push(Message { at, kind, value, id, method: None, consumed: false }, 0)
     }
 
     /// The next request that this agent needs before the session can be used; after the last one the step is done.
@@ -236,6 +246,7 @@ impl Run {
         let session = self.session.as_ref().and_then(|session| find(session, &self.setup.table.session_id));
         let words = session.and_then(Value::as_str).map(|id| format!("session {id}"));
         self.state = State::Ready;
+        self.step_met();
         self.step_done(words);
         self.check_late_preconditions();
     }
@@ -259,9 +270,15 @@ impl Run {
             self.tried_login = true;
             return self.ask(Purpose::Login);
         }
+        if purpose == Purpose::LoginFirst {
+            self.notes.push(format!("the login was refused: {message}"));
+            self.state = State::Ready;
+            return;
+        }
         if (wants_login && !matches!(purpose, Purpose::SetUp(_))) || purpose == Purpose::Login {
-            let reason = format!("authentication required: {message}");
-            return self.end(Ending::NotApplicable { reason, blocked: true });
+            let message = message.to_owned();
+            let frame = sighting(millis(self.now), Dir::A2c, &format!("{{\"error\":{error}}}"));
+            return self.stopped_by_login(&message, Some(frame));
         }
         if let Purpose::SetUp(index) = purpose {
             let method = self.own_method(purpose);
@@ -269,9 +286,13 @@ impl Run {
                 .push(format!("the session could not be set up as the profile wants: {method}: {message}"));
             return self.set_up(index + 1);
         }
+        if purpose == Purpose::OpenSession && self.show_answer("error", error) {
+            self.state = State::Ready;
+            return self.step_done(Some(format!("refused: {message}")));
+        }
         let code = error.get("code").map_or_else(|| "no code".to_owned(), Value::to_string);
         let reason = format!("{} failed: {message} ({code})", self.own_method(purpose));
-        self.end(Ending::Unmet { reason, difference: None });
+        self.unmet(Unmet::new(BreakKind::Wrong, reason));
     }
 
     fn own_method(&self, purpose: Purpose) -> &str {
@@ -280,8 +301,17 @@ impl Run {
                 self.setup.after_session[index].get("method").and_then(Value::as_str).unwrap_or_default()
             }
             Purpose::Introduce => &self.setup.table.introduction.method,
-            Purpose::Login => &self.setup.table.authentication.method,
+            Purpose::Login | Purpose::LoginFirst => &self.setup.table.authentication.method,
             Purpose::OpenSession => &self.setup.table.session.method,
+        }
+    }
+
+    /// When a request of the runner's own is given up: in its time, or sooner when the agent has answered with an id that
+    /// nobody used and then fell silent.
+    pub(super) fn own_deadline(&self, own: &Own) -> Duration {
+        match self.stray_answer() {
+            Some(_) => own.until.min(self.wire.last_activity + self.scaled(STRAYED)),
+            None => own.until,
         }
     }
 
@@ -293,13 +323,28 @@ impl Run {
         let method = self.own_method(own.purpose).to_owned();
         if self.is_gone() {
             let reason = format!("{} before it answered {method}", self.gone_words());
-            self.end(Ending::Gone { reason, difference: None });
+            self.end(Ending::Gone(reason));
+            return true;
+        }
+        if let Some(stray) = self.stray_answer().filter(|_| self.now >= self.own_deadline(own)) {
+            let given = self.inbox.messages()[stray].id.as_ref().map_or("no".to_owned(), ToString::to_string);
+            let did = format!(
+                "the agent answered {method} with the id {given}, but the request's id is {}",
+                own.id
+            );
+            let frames: Vec<_> = self.heard_at(stray).into_iter().collect();
+            let claim = self.setup.table.broken_by.unanswered.clone().filter(|_| self.program.is_claimed());
+            self.break_claims(claim.as_slice(), BreakKind::Wrong, &did, &frames);
+            self.end(Ending::Unmet(did));
             return true;
         }
         if self.now >= own.until {
             let waited = self.scaled(self.setup.own_timeout).as_millis();
             let reason = format!("no answer to {method} within {waited} ms");
-            self.end(Ending::Unmet { reason, difference: None });
+            match self.unanswered(&format!("the agent did not answer {method} within {waited} ms"), &[]) {
+                Some(_) => self.end(Ending::Unmet(reason)),
+                None => self.unmet(Unmet::new(BreakKind::Absent, reason)),
+            }
             return true;
         }
         false
