@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::Path;
 use std::time::Duration;
 
 use acp_profile::{Profile, ToolHint};
@@ -11,7 +12,7 @@ use crate::exchange::{Exchange, Said};
 use crate::fill::whole;
 use crate::script::{Action, Rule, Script, vars};
 use crate::talk::{AnswerForm, Delta, Input, Request, Stop, Usage};
-use crate::tools::{Chosen, choose};
+use crate::tools::{Chosen, Place, absolute, choose};
 use crate::wanted::Wanted;
 use crate::wishes;
 
@@ -25,12 +26,17 @@ pub struct Hints {
     pub intents: BTreeMap<String, ToolHint>,
     /// Tags of its own words in user messages.
     pub reminders: Vec<String>,
+    /// How a file that is to be changed is read, so that patches fit it.
+    pub files: Option<FileReader>,
 }
+
+/// Reads the text of a file; `None` when there is none.
+pub type FileReader = fn(&Path) -> Option<String>;
 
 impl From<&Profile> for Hints {
     fn from(profile: &Profile) -> Self {
         let reminders = profile.model.as_ref().map(|model| model.reminders.clone()).unwrap_or_default();
-        Self { intents: profile.intents.clone(), reminders }
+        Self { intents: profile.intents.clone(), reminders, files: None }
     }
 }
 
@@ -86,6 +92,12 @@ pub fn decide(
 ) -> Play {
     let exchange = Exchange::of(request, &hints.reminders);
     let side = request.tools.is_empty();
+    // A reviewer that wants JSON of a schema may have tools, too: the words it judges are no wishes.
+    if let Some(schema) = request.answer.schema() {
+        let actions = [Action::Text(whole(schema).to_string(), None)];
+        return Player::new(request, &exchange, hints, number, pace)
+            .play(&actions, json!({"by": "schema", "json": true}));
+    }
     if side && let Some(answer) = json_answer(request) {
         let actions = [Action::Text(answer, None)];
         return Player::new(request, &exchange, hints, number, pace)
@@ -219,11 +231,10 @@ fn quiet(actions: Vec<Action>) -> Vec<Action> {
     vec![Action::Text("Scripted conversation".to_owned(), None)]
 }
 
-/// JSON for a request that wants it: of its schema, or with the fields that such requests are known to want.
+/// JSON for a request that wants it without a schema, with the fields that such requests are known to want.
 fn json_answer(request: &Request) -> Option<String> {
     match &request.answer {
-        AnswerForm::Json(Some(schema)) => return Some(whole(schema).to_string()),
-        AnswerForm::Json(None) => {}
+        AnswerForm::Json(_) => {}
         AnswerForm::Free => {
             let words = format!(
                 "{}\n{}",
@@ -339,14 +350,17 @@ impl<'r> Player<'r> {
     }
 
     fn call(&mut self, wanted: &Wanted) {
-        let chosen =
-            match choose(wanted, &self.request.tools, &self.hints.intents, self.exchange.cwd.as_deref()) {
-                Ok(chosen) => chosen,
-                Err(unfit) => {
-                    self.unfit = Some(json!({"intent": unfit.intent, "offered": unfit.offered}));
-                    return self.words(&format!("I cannot do this: {unfit}."), None, Delta::Text);
-                }
-            };
+        let cwd = self.exchange.cwd.as_deref();
+        let file = wanted.path().zip(self.hints.files);
+        let present = file.and_then(|(path, read)| read(Path::new(&absolute(path, cwd))));
+        let place = Place { cwd, present: present.as_deref() };
+        let chosen = match choose(wanted, &self.request.tools, &self.hints.intents, place) {
+            Ok(chosen) => chosen,
+            Err(unfit) => {
+                self.unfit = Some(json!({"intent": unfit.intent, "offered": unfit.offered}));
+                return self.words(&format!("I cannot do this: {unfit}."), None, Delta::Text);
+            }
+        };
         let text = chosen.input.text();
         let before = self
             .exchange

@@ -3,7 +3,7 @@
 mod perform;
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -81,7 +81,7 @@ impl Endpoint {
         let address = listener.local_addr()?;
         let inner = Arc::new(Inner {
             script: Mutex::new((Arc::new(settings.script), Memory::default())),
-            hints: settings.hints,
+            hints: Hints { files: Some(read_text), ..settings.hints },
             journal,
             pace: settings.pace,
             keep_alive: settings.keep_alive,
@@ -120,6 +120,13 @@ impl Endpoint {
         let mut held = self.inner.script.lock().unwrap_or_else(PoisonError::into_inner);
         *held = (Arc::new(script), Memory::default());
     }
+}
+
+/// The text of a file that a patch may be made for.
+fn read_text(path: &Path) -> Option<String> {
+    const LARGEST: u64 = 1 << 20;
+    let is_small = std::fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.len() <= LARGEST);
+    is_small.then(|| std::fs::read_to_string(path).ok()).flatten()
 }
 
 impl Drop for Endpoint {

@@ -77,6 +77,16 @@ pub enum AnswerForm {
     Json(Option<Value>),
 }
 
+impl AnswerForm {
+    /// The schema that the answer must fit, when there is one that says anything.
+    pub fn schema(&self) -> Option<&Value> {
+        match self {
+            Self::Json(Some(schema)) => Some(schema).filter(|schema| schema.is_object()),
+            _ => None,
+        }
+    }
+}
+
 /// One turn of the conversation.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Turn {

@@ -6,7 +6,9 @@ use acp_match::{Template, Vars};
 use acp_profile::ToolHint;
 use serde_json::{Map, Value, json};
 
-use crate::fill::{complete, properties, type_of};
+use crate::fill::{complete, properties};
+use crate::patch::patch;
+use crate::shapes::{plan, question, shaped};
 use crate::talk::{Input, Tool};
 use crate::wanted::Wanted;
 
@@ -31,22 +33,31 @@ pub struct Chosen {
     pub input: Input,
 }
 
+/// Where a call happens.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Place<'p> {
+    /// The working folder, when the agent tells the model.
+    pub cwd: Option<&'p str>,
+    /// The present text of the file that the call is about, when it can be read.
+    pub present: Option<&'p str>,
+}
+
 /// Picks the tool: by the agent's profile first, by name next, by the shape of its schema last; files are read
 /// and written through a shell where there is no tool for them.
 pub fn choose(
     wanted: &Wanted,
     tools: &[Tool],
     hints: &BTreeMap<String, ToolHint>,
-    cwd: Option<&str>,
+    place: Place<'_>,
 ) -> Result<Chosen, Unfit> {
     let found = match wanted {
         Wanted::Tool { name, args } => Some(exact(name, args, tools)),
         Wanted::Mcp { server, tool, args } => mcp(server.as_deref(), tool, args, tools),
         Wanted::Append { path, text } => {
             let command = format!("printf '%s\\n' {} >> {}", quote(text), quote(path));
-            by_any(&Wanted::Run { command }, tools, hints, cwd)
+            by_any(&Wanted::Run { command }, tools, hints, place)
         }
-        other => by_any(other, tools, hints, cwd).or_else(|| through_shell(other, tools, hints, cwd)),
+        other => by_any(other, tools, hints, place).or_else(|| through_shell(other, tools, hints, place)),
     };
     found.ok_or_else(|| Unfit {
         intent: wanted.name().to_owned(),
@@ -58,11 +69,11 @@ fn by_any(
     wanted: &Wanted,
     tools: &[Tool],
     hints: &BTreeMap<String, ToolHint>,
-    cwd: Option<&str>,
+    place: Place<'_>,
 ) -> Option<Chosen> {
-    by_hint(wanted, tools, hints, cwd).or_else(|| {
+    by_hint(wanted, tools, hints, place).or_else(|| {
         let tool = by_name(wanted, tools).or_else(|| by_shape(wanted, tools))?;
-        Some(chosen(tool, arguments(wanted, tool, cwd)))
+        Some(chosen(tool, arguments(wanted, tool, place)))
     })
 }
 
@@ -70,13 +81,13 @@ fn by_hint(
     wanted: &Wanted,
     tools: &[Tool],
     hints: &BTreeMap<String, ToolHint>,
-    cwd: Option<&str>,
+    place: Place<'_>,
 ) -> Option<Chosen> {
     let hint = hints.get(wanted.name())?;
     let tool = hint.tools.iter().find_map(|name| tools.iter().find(|tool| tool.name == *name))?;
-    let Some(template) = &hint.args else { return Some(chosen(tool, arguments(wanted, tool, cwd))) };
+    let Some(template) = &hint.args else { return Some(chosen(tool, arguments(wanted, tool, place))) };
     let mut args = template.clone();
-    Template::render_value(&mut args, &particulars(wanted, cwd)).ok()?;
+    Template::render_value(&mut args, &particulars(wanted, place)).ok()?;
     let Value::Object(mut args) = args else { return None };
     // A tool's arguments change with the agent's mode: what it does not offer now is left out.
     if let Some(known) = properties(&tool.schema) {
@@ -167,6 +178,14 @@ fn names(wanted: &Wanted) -> &'static [&'static str] {
         Wanted::Search { .. } => {
             &["grep", "search_file_content", "grep_search", "search_files", "rg", "search", "codebase_search"]
         }
+        Wanted::Ask { .. } => &[
+            "askuserquestion",
+            "ask_user_question",
+            "request_user_input",
+            "ask_user",
+            "ask_followup_question",
+            "ask_question",
+        ],
         _ => &[],
     }
 }
@@ -197,7 +216,7 @@ fn by_shape<'t>(wanted: &Wanted, tools: &'t [Tool]) -> Option<&'t Tool> {
     tools.iter().filter(|_| telling).find(|tool| !is_mcp(tool) && fits(wanted, tool))
 }
 
-const PATHS: &[&str] = &[
+pub(crate) const PATHS: &[&str] = &[
     "file_path",
     "absolute_path",
     "filePath",
@@ -210,12 +229,13 @@ const PATHS: &[&str] = &[
     "targets",
 ];
 const TEXTS: &[&str] = &["content", "file_text", "contents", "file_content", "new_text", "text", "data"];
-const COMMANDS: &[&str] = &["command", "cmd", "script", "commands"];
+pub(crate) const COMMANDS: &[&str] = &["command", "cmd", "script", "commands"];
 const OLDS: &[&str] = &["old_string", "oldString", "old_str", "old_text", "oldText", "search", "find"];
 const NEWS: &[&str] =
     &["new_string", "newString", "new_str", "new_text", "newText", "replace", "replacement"];
 const PATCHES: &[&str] = &["input", "patch", "patchText", "patch_text", "diff"];
 const QUERIES: &[&str] = &["pattern", "query", "regex", "search", "text"];
+const QUESTIONS: &[&str] = &["questions", "question", "prompt", "message"];
 const LISTS: &[&str] = &["todos", "plan", "items", "steps", "tasks", "entries"];
 
 fn property<'t>(tool: &'t Tool, names: &[&str]) -> Option<(String, &'t Value)> {
@@ -246,12 +266,14 @@ fn fits(wanted: &Wanted, tool: &Tool) -> bool {
         }
         Wanted::Edit { .. } => is_patch(tool) || (has(PATHS) && has(OLDS) && has(NEWS)),
         Wanted::Plan { .. } => has(LISTS),
+        Wanted::Ask { .. } => has(QUESTIONS),
         Wanted::Search { .. } => has(QUERIES),
         _ => false,
     }
 }
 
-fn arguments(wanted: &Wanted, tool: &Tool, cwd: Option<&str>) -> Input {
+fn arguments(wanted: &Wanted, tool: &Tool, place: Place<'_>) -> Input {
+    let cwd = place.cwd;
     let mut args = Map::new();
     let mut set = |names: &[&str], text: &str| {
         let (name, schema) = property(tool, names).unwrap_or_else(|| (names[0].to_owned(), &Value::Null));
@@ -259,7 +281,7 @@ fn arguments(wanted: &Wanted, tool: &Tool, cwd: Option<&str>) -> Input {
     };
     match wanted {
         Wanted::Write { .. } | Wanted::Edit { .. } if is_patch(tool) => {
-            let patch = patch(wanted);
+            let patch = patch(wanted, place.present);
             if tool.free_text {
                 return Input::Text(patch);
             }
@@ -295,6 +317,11 @@ fn arguments(wanted: &Wanted, tool: &Tool, cwd: Option<&str>) -> Input {
             let (name, schema) = property(tool, LISTS).unwrap_or_else(|| ("todos".to_owned(), &Value::Null));
             args.insert(name, plan(steps, schema));
         }
+        Wanted::Ask { question: words, topic } => {
+            let (name, schema) =
+                property(tool, QUESTIONS).unwrap_or_else(|| ("question".to_owned(), &Value::Null));
+            args.insert(name, question(words, topic, schema));
+        }
         _ => {}
     }
     for (word, intent) in [("view", "read"), ("create", "write"), ("str_replace", "edit")] {
@@ -306,61 +333,11 @@ fn arguments(wanted: &Wanted, tool: &Tool, cwd: Option<&str>) -> Input {
     Input::Json(args.into())
 }
 
-/// A text in the form that a property wants: itself, in a list, or in a list of objects.
-fn shaped(name: &str, schema: &Value, text: &str) -> Value {
-    if type_of(schema) != "array" {
-        return text.into();
-    }
-    if COMMANDS.contains(&name) && name != "commands" {
-        return json!(["bash", "-lc", text]);
-    }
-    let items = &schema["items"];
-    if type_of(items) == "object" {
-        let inner = properties(items)
-            .and_then(|all| PATHS.iter().chain(COMMANDS).find(|name| all.contains_key(**name)));
-        let mut item = Map::from_iter([(inner.unwrap_or(&"path").to_string(), Value::from(text))]);
-        complete(&mut item, items);
-        return json!([item]);
-    }
-    json!([text])
-}
-
-/// A plan in the form that a property wants: a list of objects with a text and a state, or a checklist.
-fn plan(steps: &[String], schema: &Value) -> Value {
-    if type_of(schema) == "string" {
-        return steps.iter().map(|step| format!("- [ ] {step}")).collect::<Vec<_>>().join("\n").into();
-    }
-    let items = &schema["items"];
-    let Some(all) = properties(items) else { return json!(steps) };
-    let texts = ["content", "step", "description", "title", "task", "text", "name"];
-    let text = texts.iter().find(|name| all.contains_key(**name)).copied().unwrap_or("content");
-    let entries = steps.iter().enumerate().map(|(n, step)| {
-        let mut entry = Map::from_iter([(text.to_owned(), Value::from(step.as_str()))]);
-        if let Some(status) = all.get("status") {
-            let wanted = if n == 0 { "in_progress" } else { "pending" };
-            let words = status["enum"].as_array();
-            let known = words.is_none_or(|words| words.iter().any(|word| word == wanted));
-            entry.extend(known.then(|| ("status".to_owned(), wanted.into())));
-        }
-        let more =
-            [("id", (n + 1).to_string()), ("activeForm", step.clone()), ("priority", "medium".to_owned())];
-        for (name, value) in more {
-            let words = all.get(name).filter(|schema| type_of(schema) != "integer");
-            if words.is_some_and(|schema| schema.get("enum").is_none()) {
-                entry.insert(name.to_owned(), value.into());
-            }
-        }
-        complete(&mut entry, items);
-        Value::Object(entry)
-    });
-    Value::Array(entries.collect())
-}
-
 fn through_shell(
     wanted: &Wanted,
     tools: &[Tool],
     hints: &BTreeMap<String, ToolHint>,
-    cwd: Option<&str>,
+    place: Place<'_>,
 ) -> Option<Chosen> {
     let command = match wanted {
         Wanted::Read { path, line: None, limit: None } => format!("cat {}", quote(path)),
@@ -383,7 +360,7 @@ fn through_shell(
         }
         _ => return None,
     };
-    by_any(&Wanted::Run { command }, tools, hints, cwd)
+    by_any(&Wanted::Run { command }, tools, hints, place)
 }
 
 fn mcp(server: Option<&str>, wanted: &str, args: &Map<String, Value>, tools: &[Tool]) -> Option<Chosen> {
@@ -422,8 +399,9 @@ pub(crate) fn is_mcp(tool: &Tool) -> bool {
     tool.name.starts_with("mcp_") || tool.name.contains("__") || group.starts_with("mcp")
 }
 
-fn particulars(wanted: &Wanted, cwd: Option<&str>) -> Vars {
-    let vars = Vars::new().with("patch", patch(wanted));
+fn particulars(wanted: &Wanted, place: Place<'_>) -> Vars {
+    let cwd = place.cwd;
+    let vars = Vars::new().with("patch", patch(wanted, place.present));
     match wanted {
         Wanted::Read { path, .. } => vars.with("path", absolute(path, cwd)),
         Wanted::Write { path, text } => vars.with("path", absolute(path, cwd)).with("text", text.clone()),
@@ -432,6 +410,9 @@ fn particulars(wanted: &Wanted, cwd: Option<&str>) -> Vars {
         }
         Wanted::Run { command } => vars.with("command", command.clone()),
         Wanted::Plan { steps } => vars.with("steps", json!(steps)),
+        Wanted::Ask { question, topic } => {
+            vars.with("question", question.clone()).with("topic", topic.clone())
+        }
         Wanted::Search { text, path } => {
             vars.with("text", text.clone()).with("path", path.clone().unwrap_or_else(|| ".".to_owned()))
         }
@@ -440,28 +421,12 @@ fn particulars(wanted: &Wanted, cwd: Option<&str>) -> Vars {
 }
 
 /// Most tools want absolute paths, and all take them.
-fn absolute(path: &str, cwd: Option<&str>) -> String {
+pub(crate) fn absolute(path: &str, cwd: Option<&str>) -> String {
     match cwd {
         Some(cwd) if !path.starts_with('/') && !path.starts_with('~') => {
             format!("{}/{path}", cwd.trim_end_matches('/'))
         }
         _ => path.to_owned(),
-    }
-}
-
-/// The change as a patch, in the form that `apply_patch` tools read.
-fn patch(wanted: &Wanted) -> String {
-    let lines =
-        |sign: char, text: &str| -> String { text.lines().map(|line| format!("{sign}{line}\n")).collect() };
-    match wanted {
-        Wanted::Write { path, text } => {
-            format!("*** Begin Patch\n*** Add File: {path}\n{}*** End Patch", lines('+', text))
-        }
-        Wanted::Edit { path, old, new } => {
-            let (old, new) = (lines('-', old), lines('+', new));
-            format!("*** Begin Patch\n*** Update File: {path}\n@@\n{old}{new}*** End Patch")
-        }
-        _ => String::new(),
     }
 }
 

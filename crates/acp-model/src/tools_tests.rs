@@ -9,8 +9,10 @@ fn text() -> Value {
     json!({"type": "string"})
 }
 
+const W: Place<'static> = Place { cwd: Some("/w"), present: None };
+
 fn pick(wanted: &Wanted, tools: &[Tool]) -> (String, Value) {
-    let chosen = choose(wanted, tools, &BTreeMap::new(), Some("/w")).unwrap();
+    let chosen = choose(wanted, tools, &BTreeMap::new(), W).unwrap();
     let args = match chosen.input {
         Input::Json(args) => args,
         Input::Text(text) => text.into(),
@@ -79,7 +81,7 @@ fn odd_shapes_are_filled() {
         &["command", "path"],
     )];
     assert_eq!(pick(&read("a"), &editor).1, json!({"path": "/w/a", "command": "view"}));
-    let refused = choose(&run, &editor, &BTreeMap::new(), None).unwrap_err();
+    let refused = choose(&run, &editor, &BTreeMap::new(), Place::default()).unwrap_err();
     assert_eq!(refused.to_string(), "no offered tool serves the intent \"run\"; offered: str_replace_editor");
 }
 
@@ -106,11 +108,48 @@ fn a_profile_comes_first_and_drops_what_the_tool_does_not_offer() {
         tool("bash", &json!({"command": text()}), &[]),
         tool("exec", &json!({"cmd": text(), "why": text()}), &["cmd", "why"]),
     ];
-    let chosen = choose(&Wanted::Run { command: "ls".to_owned() }, &tools, &hints, None).unwrap();
+    let chosen = choose(&Wanted::Run { command: "ls".to_owned() }, &tools, &hints, Place::default()).unwrap();
     assert_eq!(
         (chosen.name.as_str(), chosen.input),
         ("exec", Input::Json(json!({"cmd": "ls", "why": "scripted why"})))
     );
+}
+
+#[test]
+fn a_patch_is_made_for_the_file_as_it_is() {
+    let hints = BTreeMap::from([(
+        "edit".to_owned(),
+        ToolHint {
+            tools: vec!["exec".to_owned()],
+            args: Some(json!({"cmd": "apply_patch <<'EOF'\n${patch}\nEOF"})),
+        },
+    )]);
+    let tools = [tool("exec", &json!({"cmd": text()}), &["cmd"])];
+    let edit = Wanted::Edit { path: "n".to_owned(), old: "thyme".to_owned(), new: "basil".to_owned() };
+    let place = Place { cwd: Some("/w"), present: Some("rosemary and thyme") };
+    let chosen = choose(&edit, &tools, &hints, place).unwrap();
+    let command = "apply_patch <<'EOF'\n*** Begin Patch\n*** Update File: n\n@@\n-rosemary and thyme\n+rosemary and basil\n*** End Patch\nEOF";
+    assert_eq!(chosen.input, Input::Json(json!({"cmd": command})));
+}
+
+#[test]
+fn a_question_finds_the_tool_that_asks_the_person() {
+    let ask = Wanted::Ask { question: "What is your name?".to_owned(), topic: "name".to_owned() };
+    let option = json!({"type": "object", "properties": {"label": text(), "description": text()}, "required": ["label", "description"]});
+    let entry = json!({"type": "object", "properties": {"id": text(), "header": text(), "question": text(), "options": {"type": "array", "items": option}, "multiSelect": {"type": "boolean"}}, "required": ["question", "options", "multiSelect"]});
+    let tools = [
+        tool("Task", &json!({"prompt": text()}), &["prompt"]),
+        tool("request_user_input", &json!({"questions": {"type": "array", "items": entry}}), &["questions"]),
+    ];
+    let described = |label: &str| json!({"label": label, "description": "scripted description"});
+    let expected = json!({"questions": [{
+        "id": "name", "header": "Question", "question": "What is your name?", "multiSelect": false,
+        "options": [described("This one"), described("Another one")],
+    }]});
+    assert_eq!(pick(&ask, &tools), ("request_user_input".to_owned(), expected));
+    let plain = [tool("ask_user", &json!({"question": text(), "choices": text()}), &["question"])];
+    assert_eq!(pick(&ask, &plain), ("ask_user".to_owned(), json!({"question": "What is your name?"})));
+    assert_eq!(choose(&ask, &tools[..1], &BTreeMap::new(), W).unwrap_err().intent, "ask");
 }
 
 #[test]
@@ -130,8 +169,8 @@ fn mcp_tools_are_found_under_any_prefix() {
     let list =
         Wanted::Mcp { server: Some("stub".to_owned()), tool: "list-files".to_owned(), args: Map::new() };
     assert_eq!(
-        choose(&list, &grouped, &BTreeMap::new(), None).unwrap().namespace.as_deref(),
+        choose(&list, &grouped, &BTreeMap::new(), Place::default()).unwrap().namespace.as_deref(),
         Some("mcp__stub")
     );
-    assert!(choose(&ping(Some("three")), &two, &BTreeMap::new(), None).is_err());
+    assert!(choose(&ping(Some("three")), &two, &BTreeMap::new(), Place::default()).is_err());
 }

@@ -54,6 +54,13 @@ pub enum Wanted {
         /// Where.
         path: Option<String>,
     },
+    /// Ask the person.
+    Ask {
+        /// The question.
+        question: String,
+        /// What it is about, as a name.
+        topic: String,
+    },
     /// Call a tool of an MCP server.
     Mcp {
         /// The server, when it matters.
@@ -83,8 +90,20 @@ impl Wanted {
             Self::Run { .. } => "run",
             Self::Plan { .. } => "plan",
             Self::Search { .. } => "search",
+            Self::Ask { .. } => "ask",
             Self::Mcp { .. } => "mcp",
             Self::Tool { .. } => "tool",
+        }
+    }
+
+    /// The file that it is about.
+    pub(crate) fn path(&self) -> Option<&str> {
+        match self {
+            Self::Read { path, .. }
+            | Self::Write { path, .. }
+            | Self::Edit { path, .. }
+            | Self::Append { path, .. } => Some(path),
+            _ => None,
         }
     }
 
@@ -115,6 +134,10 @@ impl Wanted {
                 Ok(Self::Plan { steps: steps.ok_or("\"steps\" must be a list of strings")? })
             }
             "search" => Ok(Self::Search { text: text("text")?, path: text("path").ok() }),
+            "ask" => {
+                let topic = text("topic").unwrap_or_else(|_| "answer".to_owned());
+                Ok(Self::Ask { question: text("question")?, topic })
+            }
             "mcp" => {
                 let args = match map.get("args") {
                     None => Map::new(),
@@ -124,7 +147,7 @@ impl Wanted {
                 Ok(Self::Mcp { server: text("server").ok(), tool: text("tool")?, args })
             }
             other => Err(format!(
-                "there is no intent {other:?}; use read, write, edit, append, run, plan, search or mcp"
+                "there is no intent {other:?}; use read, write, edit, append, run, plan, search, ask or mcp"
             )),
         }
     }

@@ -94,8 +94,22 @@ fn actions(intent: &Intent, exchange: &Exchange, request: &Request, said: &Said)
             message: format!("failed as wished (code {})", code.unwrap_or(-32603)),
             retry_after: None,
         }],
+        Intent::ElicitForm(what) if !is_secret(what.as_deref()) => call(question(what.as_deref())),
         other => vec![Action::Beyond(wish_name(&other))],
     }
+}
+
+/// A form must never ask for a secret, and a model that keeps to that does not, either.
+fn is_secret(what: Option<&str>) -> bool {
+    let what = what.unwrap_or_default().to_lowercase();
+    let secrets = ["password", "token", "secret", "api key", "credential", "passphrase"];
+    secrets.iter().any(|word| what.contains(word))
+}
+
+fn question(what: Option<&str>) -> Wanted {
+    let what = what.unwrap_or("answer");
+    let topic = what.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' });
+    Wanted::Ask { question: format!("What is your {what}?"), topic: topic.collect() }
 }
 
 /// The wish in a word: the name of its variant.

@@ -188,6 +188,51 @@ async fn a_side_request_is_never_stalled_failed_or_given_a_call() {
 }
 
 #[tokio::test]
+async fn a_reviewer_with_tools_gets_json_of_its_schema_on_every_wire() {
+    let endpoint = endpoint("[{\"when\": \"Run\", \"do\": {\"stall\": true}}]").await;
+    let schema = json!({"type": "object", "required": ["outcome"], "properties": {"outcome": {"enum": ["deny", "allow"]}, "risk_level": {"enum": ["high", "low"]}}});
+    let words = "Assess this: Run the command 'rm x'";
+    let parameters = json!({"type": "object", "properties": {"command": {"type": "string"}}});
+    let user = json!([{"role": "user", "content": words}]);
+    let function = json!({"name": "bash", "parameters": parameters});
+    let bodies = [
+        (
+            "/v1/chat/completions",
+            "/choices/0/message/content",
+            json!({"model": "m", "messages": user, "tools": [{"type": "function", "function": function}], "response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": schema}}}),
+        ),
+        (
+            "/v1/responses",
+            "/output/0/content/0/text",
+            json!({"model": "m", "input": user, "tools": [{"type": "function", "name": "bash", "parameters": parameters}], "text": {"format": {"type": "json_schema", "name": "a", "schema": schema}}}),
+        ),
+        (
+            "/v1/messages",
+            "/content/0/text",
+            json!({"model": "m", "max_tokens": 9, "messages": user, "tools": tools(), "output_format": {"type": "json_schema", "schema": schema}}),
+        ),
+        (
+            "/v1/messages",
+            "/content/0/text",
+            json!({"model": "m", "max_tokens": 9, "messages": user, "tools": tools(), "output_config": {"format": {"type": "json_schema", "schema": schema}}}),
+        ),
+        (
+            "/v1beta/models/m:generateContent",
+            "/candidates/0/content/parts/0/text",
+            json!({"contents": [{"role": "user", "parts": [{"text": words}]}], "tools": [{"functionDeclarations": [function]}], "generationConfig": {"responseMimeType": "application/json", "responseJsonSchema": schema}}),
+        ),
+    ];
+    for (path, place, body) in bodies {
+        let (status, answer) = post(&endpoint, path, &body).await;
+        let answer: Value = serde_json::from_str(&answer).unwrap();
+        let said = answer.pointer(place).and_then(Value::as_str).unwrap_or_default();
+        let said: Value =
+            serde_json::from_str(said).unwrap_or_else(|error| panic!("{path} {status} {error}: {answer}"));
+        assert_eq!(said, json!({"outcome": "allow", "risk_level": "low"}), "{path}");
+    }
+}
+
+#[tokio::test]
 async fn gemini_streams_an_array_unless_events_are_asked_for() {
     let endpoint = endpoint("[{\"do\": {\"text\": \"a b c\"}}]").await;
     let body = json!({"contents": [{"role": "user", "parts": [{"text": "Say 'a b c'"}]}]});

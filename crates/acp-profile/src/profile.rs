@@ -37,7 +37,7 @@ pub struct Profile {
     /// How it talks to its model; absent for an agent without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<Model>,
-    /// How this agent names its tools, by intent: `read`, `write`, `edit`, `run`, `plan`, `search`.
+    /// How this agent names its tools, by intent: `read`, `write`, `edit`, `run`, `plan`, `search`, `ask`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub intents: BTreeMap<String, ToolHint>,
     /// Requests to send after session/new: `{"method", "params"}` with `${sessionId}`.
@@ -128,7 +128,7 @@ pub struct ToolHint {
     /// The tool's names, the best first; the first that is offered is taken.
     pub tools: Vec<String>,
     /// Its arguments, with the intent's fields as `${path}`, `${text}`, `${command}`, `${old}`, `${new}`,
-    /// `${patch}`, `${steps}`. Absent: filled from the tool's own schema.
+    /// `${patch}`, `${steps}`, `${question}`, `${topic}`. Absent: filled from the tool's own schema.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub args: Option<Value>,
 }
@@ -218,9 +218,9 @@ impl Profile {
             }
         }
         for (intent, hint) in &self.intents {
-            if !["read", "write", "edit", "run", "plan", "search"].contains(&intent.as_str()) {
+            if !["read", "write", "edit", "run", "plan", "search", "ask"].contains(&intent.as_str()) {
                 let reason =
-                    format!("there is no intent {intent:?}; use read, write, edit, run, plan or search");
+                    format!("there is no intent {intent:?}; use read, write, edit, run, plan, search or ask");
                 return Err(ProfileError::new(place, reason));
             }
             if hint.tools.is_empty() {
