@@ -165,6 +165,16 @@ impl Json {
         }
     }
 
+    /// Changes every string leaf.
+    pub fn change_texts(&mut self, change: &mut impl FnMut(&mut String)) {
+        match &mut self.kind {
+            Kind::Text(text) => change(text),
+            Kind::List(list) => list.iter_mut().for_each(|item| item.change_texts(change)),
+            Kind::Map(members) => members.iter_mut().for_each(|member| member.value.change_texts(change)),
+            _ => {}
+        }
+    }
+
     fn write(&self, vars: &Vars, out: &mut String) -> Result<(), TemplateError> {
         match &self.kind {
             Kind::Null => out.push_str("null"),

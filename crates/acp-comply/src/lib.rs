@@ -17,6 +17,7 @@ mod reader;
 pub mod results;
 pub mod run;
 mod table;
+mod wish;
 
 pub use diagnostic::{Diagnostic, Grade};
 pub use program::{Defaults, Program, SandboxFile, Severity};
@@ -26,5 +27,6 @@ pub use results::{
     Outcome, RESULTS_VERSION, Results, ResultsError, Stale, Standing, StepRecord, StepState, Suite, Tally,
     Tool, TranscriptLine, Verdict,
 };
-pub use run::{Action, Event, FileState, Limits, McpCall, OWN_IDS, Run, Setup};
+pub use run::{Action, Event, FileState, Found, Limits, McpCall, OWN_IDS, Run, Setup};
 pub use table::{Cancel, OwnRequest, Table, TableError};
+pub use wish::Wordings;

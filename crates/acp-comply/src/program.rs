@@ -1,8 +1,10 @@
 //! A test, read and checked: what the interpreter runs.
 
 use crate::json::Json;
+use crate::wish::Wordings;
 use acp_match::{Path, Vars};
 use acp_policy::Policy;
+use acp_rules::ClaimId;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::time::Duration;
@@ -22,8 +24,13 @@ pub struct Program {
     pub severity: Severity,
     /// Links to the specification.
     pub docs: Vec<String>,
-    /// Requirements that the test claims to verify.
+    /// Requirements that the test claims to verify, as written.
     pub requirements: Vec<String>,
+    /// What the test claims: the known ones of `requirements`, and everything that its steps show. A test without
+    /// claims is judged by its severity, as the plain format says.
+    pub claims: Vec<ClaimId>,
+    /// What the agent must be known to do for the test to make sense, by the names that calibration uses.
+    pub needs: Vec<String>,
     /// Ids of other kits' checks that mean the same.
     pub aliases: Vec<String>,
     /// Row in the table report.
@@ -48,6 +55,13 @@ pub struct Program {
     pub exercised: Vec<Envelope>,
     /// What happens.
     pub steps: Vec<Step>,
+}
+
+impl Program {
+    /// Whether the verdict comes from requirements. Otherwise it comes from the severity.
+    pub fn is_claimed(&self) -> bool {
+        !self.claims.is_empty()
+    }
 }
 
 /// What an unmet expectation means.
@@ -137,6 +151,21 @@ pub struct Step {
     pub line: usize,
     /// What it does.
     pub kind: StepKind,
+    /// What it means when its expectation is met, or is not.
+    pub marks: Marks,
+    /// What it means when it is unmet and shows nothing, in words: "the agent never asked for permission".
+    pub unless: Option<String>,
+}
+
+/// What follows when an expectation is met, or is not.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Marks {
+    /// Claims that are held when it is met and broken when it is not.
+    pub shows: Vec<ClaimId>,
+    /// Claims whose situation arose when it is met.
+    pub witness: Vec<ClaimId>,
+    /// What the agent has been seen to do when it is met, by the names that calibration uses.
+    pub provides: Vec<String>,
 }
 
 /// What a step does.
@@ -278,7 +307,7 @@ pub struct Expect {
 /// One expected message.
 #[derive(Debug, Clone)]
 pub struct Expected {
-    /// What it may be: one, or several for `anyOf`.
+    /// What it may be: one, or several for `anyOf`, then those of `accepts`.
     pub alternatives: Vec<Envelope>,
     /// The step does not wait for it.
     pub optional: bool,
@@ -286,6 +315,8 @@ pub struct Expected {
     pub times: usize,
     /// Values to take from this message.
     pub captures: Vec<Capture>,
+    /// What it means when it comes, or does not.
+    pub marks: Marks,
 }
 
 /// The shape of an expected message.
@@ -301,6 +332,14 @@ pub struct Envelope {
     pub no_reply: bool,
     /// Line in the file, from 1.
     pub line: usize,
+    /// Claims that are broken when the message came in this shape, although it meets the expectation.
+    pub breaks: Vec<ClaimId>,
+    /// A message of this shape ends the test without a verdict, for this reason.
+    pub inconclusive: Option<String>,
+    /// Claims whose situation arose when the message came in this shape.
+    pub witness: Vec<ClaimId>,
+    /// What the agent has been seen to do when the message came in this shape.
+    pub provides: Vec<String>,
 }
 
 /// The kinds of messages an agent sends.
@@ -347,6 +386,8 @@ pub struct Defaults {
     pub mcp_stub_args: Vec<String>,
     /// Names of variables that the runner sets when a test starts.
     pub variables: Vec<String>,
+    /// The wishes that a prompt may name with `${wish:…}`; when there are none, any may be named.
+    pub wishes: Wordings,
 }
 
 impl Default for Defaults {
@@ -358,6 +399,7 @@ impl Default for Defaults {
             variables: ["sandbox", "home", "mcpStub", "mcpHttp", "mcpLog", "modelUrl"]
                 .map(str::to_owned)
                 .to_vec(),
+            wishes: Wordings::new(),
         }
     }
 }

@@ -1,13 +1,17 @@
 //! From the text of a `.jsont` file to a [`Program`], with everything that is wrong said at once.
 
 mod checks;
+mod claims;
+mod nearest;
 mod steps;
 
 use crate::diagnostic::{Diagnostic, Grade};
 use crate::json::{Json, JsonError, Kind, raw_offset};
 use crate::program::{Defaults, Handshake, Precondition, Program, SandboxFile, Severity, Step, Subject};
+use crate::wish::Wordings;
 use acp_match::{Interpolated, Path, interpolate_text};
 use acp_policy::Policy;
+use acp_rules::ClaimId;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
@@ -36,7 +40,15 @@ impl Program {
             interpolated = interpolate_text(text, &defaults.phase_one(&capabilities));
             parsed = Json::read(&interpolated.text);
         }
-        let mut reader = Reader { file, text, interpolated, diagnostics: Vec::new(), vars: BTreeSet::new() };
+        let mut reader = Reader {
+            file,
+            text,
+            interpolated,
+            diagnostics: Vec::new(),
+            vars: BTreeSet::new(),
+            shown: BTreeSet::new(),
+            wishes: &defaults.wishes,
+        };
         reader.vars.extend(defaults.variables.iter().cloned());
         let program = match parsed {
             Ok(json) => reader.program(&json, capabilities),
@@ -113,6 +125,10 @@ pub(crate) struct Reader<'t> {
     diagnostics: Vec<Diagnostic>,
     /// Variables that are set at this point of the file.
     vars: BTreeSet<String>,
+    /// Claims that some step shows or breaks.
+    shown: BTreeSet<ClaimId>,
+    /// The wishes that a prompt may name; when there are none, any may be named.
+    wishes: &'t Wordings,
 }
 
 impl Reader<'_> {
@@ -136,6 +152,8 @@ impl Reader<'_> {
         let steps = self.top_steps(json);
         let docs = self.texts(json, "docs");
         let requirements = self.texts(json, "requirements");
+        let claims = self.file_claims(json);
+        let needs = self.texts(json, "needs");
         let aliases = self.texts(json, "aliases");
         let protocol_versions = self.versions(json);
         let model = self.list_at(json, "model").iter().map(Json::to_value).collect();
@@ -149,6 +167,8 @@ impl Reader<'_> {
             severity: severity?,
             docs,
             requirements,
+            claims,
+            needs,
             aliases,
             model,
             dialect,

@@ -46,8 +46,9 @@ mod looking;
 mod replies;
 mod steps;
 
-use crate::program::{Handshake, Program, Step, StepKind};
+use crate::program::{Handshake, Program, RawBytes, Step, StepKind};
 use crate::results::{ExitRecord, Explanation, StepRecord};
+use crate::wish::worded;
 use acp_match::Vars;
 use acp_rpc::Id;
 use expecting::Expecting;
@@ -57,7 +58,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use api::{Action, Event, FileState, Limits, McpCall, Setup};
+pub use api::{Action, Event, FileState, Found, Limits, McpCall, Setup};
 pub(crate) use finish::blank;
 
 /// The first id of the runner's own requests, far from those of tests.
@@ -235,6 +236,7 @@ impl Run {
         let mut arena = Vec::new();
         let mut order = Vec::new();
         write_out(&program.steps, 0, &mut arena, &mut order);
+        arena.iter_mut().for_each(|step| put_into_words(step, &setup));
         let limits = setup.limits;
         Run {
             program,
@@ -442,6 +444,20 @@ impl Run {
             Some(exit) => format!("the agent {exit}"),
             None => "the agent closed its output".to_owned(),
         }
+    }
+}
+
+/// Puts the wishes of what the step sends into words. One without words stays, and ends the test when it is sent.
+fn put_into_words(step: &mut Step, setup: &Setup) {
+    let mut change = |text: &mut String| {
+        if let Ok(words) = worded(text, |wish| setup.wording(wish)) {
+            *text = words;
+        }
+    };
+    match &mut step.kind {
+        StepKind::Send { frame, .. } => frame.change_texts(&mut change),
+        StepKind::Raw(RawBytes::Text(text)) => change(text),
+        _ => {}
     }
 }
 

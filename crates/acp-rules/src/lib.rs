@@ -13,6 +13,7 @@
 #![deny(clippy::disallowed_methods)]
 
 mod caps;
+mod claim;
 mod coverage;
 mod cx;
 mod excerpt;
@@ -29,11 +30,12 @@ mod session;
 mod state;
 mod stats;
 
+pub use claim::{ClaimError, ClaimId};
 pub use coverage::{Coverage, Row, Standing};
 pub use excerpt::{Excerpt, excerpt, locate};
 pub use finding::{Evidence, Finding, Severity};
 pub use judge::{Ending, Judge, JudgeConfig};
-pub use registry::{Level, Registry, Requirement, Side, registry};
+pub use registry::{Clause, Condition, Grade, Level, Registry, Requirement, Side, registry};
 pub use rule::{Rule, RuleInfo, Weight, is_passive, rules};
 pub use schema::SCHEMA_VERSION;
 pub use stats::{Spread, Stats, Volume};

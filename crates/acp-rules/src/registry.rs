@@ -1,5 +1,6 @@
 //! The requirements of the protocol as data: who is bound, how strongly, where it is written.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::OnceLock;
 
@@ -99,6 +100,16 @@ impl Level {
     pub fn binds(self) -> bool {
         matches!(self, Self::Must | Self::MustNot | Self::Doc)
     }
+
+    /// What breaking a requirement of this level means, unless the requirement itself says otherwise.
+    #[must_use]
+    pub fn grade(self) -> Grade {
+        match self {
+            Self::Must | Self::MustNot | Self::Doc => Grade::Fail,
+            Self::Should | Self::ShouldNot | Self::Derived => Grade::Warn,
+            Self::May => Grade::Note,
+        }
+    }
 }
 
 impl fmt::Display for Level {
@@ -107,8 +118,62 @@ impl fmt::Display for Level {
     }
 }
 
+/// What breaking a requirement means for a verdict, the lightest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Grade {
+    /// Worth a note.
+    Note,
+    /// A warning.
+    Warn,
+    /// A failure.
+    Fail,
+}
+
+impl Grade {
+    /// `fail`, `warn` or `note`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Note => "note",
+            Self::Warn => "warn",
+            Self::Fail => "fail",
+        }
+    }
+}
+
+impl fmt::Display for Grade {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// A part of a requirement that weighs differently from the rest, written `RPC-15/code`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Clause {
+    /// What this part requires.
+    pub text: String,
+    /// What breaking this part means.
+    pub broken: Grade,
+}
+
+/// When a requirement applies.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Condition {
+    /// The agent declares a capability at this path.
+    AgentCap(String),
+    /// The agent's answer to `initialize` has something at this path.
+    Agent(String),
+    /// The answer to `session/new` has something at this path.
+    Session(String),
+    /// The agent does something that it need not do, in words.
+    Behaviour(String),
+}
+
 /// One requirement.
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Requirement {
     /// `TRN-01`, `C-SES-02`… Does not change.
     pub id: String,
@@ -127,6 +192,41 @@ pub struct Requirement {
     pub class: String,
     /// How to check it.
     pub how: String,
+    /// What breaking it means, where that differs from the default of its level.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub broken: Option<Grade>,
+    /// Why it differs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub broken_why: Option<String>,
+    /// Parts that weigh differently, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub clauses: BTreeMap<String, Clause>,
+    /// When it applies; absent = always.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub when: Option<Condition>,
+}
+
+impl Requirement {
+    /// What breaking it means, or what breaking this clause of it means. An unknown clause weighs as the whole does.
+    #[must_use]
+    pub fn grade(&self, clause: Option<&str>) -> Grade {
+        match clause.and_then(|name| self.clauses.get(name)) {
+            Some(clause) => clause.broken,
+            None => self.broken.unwrap_or_else(|| self.level.grade()),
+        }
+    }
+
+    /// When it applies; `None` = always.
+    #[must_use]
+    pub fn condition(&self) -> Option<&Condition> {
+        self.when.as_ref()
+    }
+
+    /// Whether a test can see it without the help of the agent's model.
+    #[must_use]
+    pub fn is_seen_without_model(&self) -> bool {
+        matches!(self.class.as_str(), "A" | "V" | "T")
+    }
 }
 
 /// All requirements, in the order of the protocol's areas.
@@ -177,6 +277,17 @@ pub fn registry() -> &'static Registry {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_level_grades_its_requirements_unless_they_say_otherwise() {
+        let mut row = registry().get("RPC-10").unwrap().clone();
+        assert_eq!(row.grade(None), row.broken.unwrap_or(Grade::Warn));
+        row.broken = Some(Grade::Fail);
+        row.clauses.insert("code".to_owned(), Clause { text: "t".to_owned(), broken: Grade::Note });
+        assert_eq!(row.grade(None), Grade::Fail);
+        assert_eq!((row.grade(Some("code")), row.grade(Some("other"))), (Grade::Note, Grade::Fail));
+        assert!(Grade::Note < Grade::Warn && Grade::Warn < Grade::Fail);
+    }
 
     #[test]
     fn the_registry_has_every_requirement_once() {

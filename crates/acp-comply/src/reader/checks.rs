@@ -1,29 +1,57 @@
 //! What only a look across the file can tell: variables, regular expressions, answers without a question.
 
 use super::Reader;
+use super::nearest::nearest;
 use crate::json::{Json, Kind};
 use crate::program::Envelope;
+use crate::wish::{Unclosed, Wish, blanked, wishes};
 use acp_match::{CompileError, Pattern, Template, TemplateError, Vars};
 use serde_json::Value;
 
 impl Reader<'_> {
     /// Every `${…}` in the strings below must be set at this point of the file.
     pub(super) fn check_templates(&mut self, json: &Json) {
-        let mut leaves = Vec::new();
-        json.each_text(&mut |leaf, text| {
-            if text.contains("${") {
-                leaves.push((leaf, text));
-            }
-        });
-        for (leaf, text) in leaves {
-            match Template::parse(text) {
-                Ok(template) => {
-                    for (name, offset) in template.holes() {
-                        self.check_variable(leaf, name, offset);
+        for (leaf, text) in leaves(json) {
+            self.check_leaf(leaf, text);
+        }
+    }
+
+    /// The same for what is sent to the agent, where `${wish:…}` may stand too.
+    pub(super) fn check_frame(&mut self, json: &Json) {
+        for (leaf, text) in leaves(json) {
+            match wishes(text) {
+                Err(Unclosed(offset)) => self.bad_template(leaf, &TemplateError::Unclosed { offset }),
+                Ok(found) => {
+                    for wish in &found {
+                        self.check_wish(leaf, wish);
                     }
+                    self.check_leaf(leaf, &blanked(text, &found));
                 }
-                Err(error) => self.bad_template(leaf, &error),
             }
+        }
+    }
+
+    fn check_wish(&mut self, leaf: &Json, wish: &Wish<'_>) {
+        if self.wishes.is_empty() || self.wishes.contains_key(wish.name) {
+            return;
+        }
+        let known = self.wishes;
+        let span = self.inside_leaf(leaf, wish.span.start, wish.span.len());
+        let hint = match nearest(wish.name, known.keys().map(String::as_str)) {
+            Some(near) => format!("did you mean {near:?}?"),
+            None => format!("known wishes are {}", known.keys().cloned().collect::<Vec<_>>().join(", ")),
+        };
+        self.error(span, format!("there is no wish {:?}", wish.name)).hint(hint);
+    }
+
+    fn check_leaf(&mut self, leaf: &Json, text: &str) {
+        match Template::parse(text) {
+            Ok(template) => {
+                for (name, offset) in template.holes() {
+                    self.check_variable(leaf, name, offset);
+                }
+            }
+            Err(error) => self.bad_template(leaf, &error),
         }
     }
 
@@ -109,7 +137,8 @@ impl Reader<'_> {
             for message in messages.and_then(Json::as_list).unwrap_or(&[]) {
                 let alternatives =
                     message.get("anyOf").and_then(Json::as_list).unwrap_or(std::slice::from_ref(message));
-                for response in alternatives.iter().filter_map(|item| item.get("response")) {
+                let accepted = message.get("accepts").and_then(Json::as_list).unwrap_or(&[]);
+                for response in alternatives.iter().chain(accepted).filter_map(|item| item.get("response")) {
                     self.check_answer(response, asked);
                 }
             }
@@ -138,6 +167,17 @@ impl Reader<'_> {
         self.error(id.span.clone(), "no request with this id was sent before")
             .hint(format!("ids sent so far: {}", sent.join(", ")));
     }
+}
+
+/// The strings that hold a `${`.
+fn leaves(json: &Json) -> Vec<(&Json, &str)> {
+    let mut leaves = Vec::new();
+    json.each_text(&mut |leaf, text| {
+        if text.contains("${") {
+            leaves.push((leaf, text));
+        }
+    });
+    leaves
 }
 
 /// What a test has asked so far.

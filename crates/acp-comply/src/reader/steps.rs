@@ -66,7 +66,9 @@ impl Reader<'_> {
                 return None;
             }
         };
-        Some(Step { line, kind })
+        let marks = self.step_marks(item, &kind);
+        let unless = self.text_at(item, "unless").map(|(words, _)| words);
+        Some(Step { line, kind, marks, unless })
     }
 
     fn unknown_step(&mut self, item: &Json) -> StepKind {
@@ -128,7 +130,7 @@ impl Reader<'_> {
             .hint("to write anything else on the wire use a \"raw\" step");
             return None;
         }
-        self.check_templates(value);
+        self.check_frame(value);
         let mut frame = value.clone();
         let mut flag = item.get("expectError").cloned();
         if let Kind::Map(members) = &mut frame.kind
@@ -179,7 +181,7 @@ impl Reader<'_> {
         let alternatives = match item.get("anyOf") {
             Some(list) => {
                 let alternatives: Vec<Envelope> =
-                    self.list_at(item, "anyOf").iter().filter_map(|item| self.envelope(item)).collect();
+                    self.list_at(item, "anyOf").iter().filter_map(|item| self.alternative(item)).collect();
                 if alternatives.is_empty() {
                     self.error(list.span.clone(), "anyOf needs at least one envelope");
                 }
@@ -187,6 +189,11 @@ impl Reader<'_> {
             }
             None => vec![self.envelope(item)?],
         };
+        let alternatives: Vec<Envelope> = alternatives.into_iter().chain(self.accepts(item)).collect();
+        let optional = self.flag(item, "optional");
+        if let Some(shows) = item.get("shows") {
+            self.check_shows_something(optional, shows);
+        }
         let times = match item.get("times").map(|times| (times.to_value().as_u64(), &times.span)) {
             None => 1,
             Some((Some(times @ 1..=MOST_REPEATS), _)) => usize::try_from(times).unwrap_or(1),
@@ -197,9 +204,10 @@ impl Reader<'_> {
         };
         Some(Expected {
             alternatives,
-            optional: self.flag(item, "optional"),
+            optional,
             times,
             captures: self.captures(item),
+            marks: self.marks(item),
         })
     }
 
@@ -244,7 +252,29 @@ impl Reader<'_> {
         self.check_pattern(&pattern_json);
         let no_reply = self.flag(item, "noReply");
         let line = self.line_of(body.span.start);
-        Some(Envelope { kind, pattern: pattern_json.to_value(), reply, no_reply, line })
+        Some(Envelope {
+            kind,
+            pattern: pattern_json.to_value(),
+            reply,
+            no_reply,
+            line,
+            breaks: Vec::new(),
+            inconclusive: None,
+            witness: Vec::new(),
+            provides: Vec::new(),
+        })
+    }
+
+    /// One of several envelopes, with what its own coming says.
+    pub(super) fn alternative(&mut self, item: &Json) -> Option<Envelope> {
+        let mut envelope = self.envelope(item)?;
+        envelope.witness = self.claims(item, "witness");
+        envelope.provides = self.texts(item, "provides");
+        if let Some(shows) = item.get("shows") {
+            self.error(shows.span.clone(), "one of several alternatives shows nothing by itself")
+                .hint("put \"shows\" beside \"anyOf\"");
+        }
+        Some(envelope)
     }
 
     fn captures(&mut self, value: &Json) -> Vec<Capture> {
@@ -285,7 +315,7 @@ impl Reader<'_> {
         match (value.get("text"), value.get("base64")) {
             (Some(leaf), None) => {
                 let (text, _) = self.text_at(value, "text")?;
-                self.check_templates(leaf);
+                self.check_frame(leaf);
                 Some(StepKind::Raw(RawBytes::Text(text)))
             }
             (None, Some(_)) => self.base64(value).map(|bytes| StepKind::Raw(RawBytes::Bytes(bytes))),

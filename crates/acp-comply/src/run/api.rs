@@ -2,10 +2,13 @@
 
 use crate::results::{ExitRecord, Outcome};
 use crate::table::Table;
+use crate::wish::Wordings;
 use acp_match::Vars;
 use acp_rpc::Frame;
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -43,6 +46,12 @@ pub struct Setup {
     /// Before a test goes on after a new session, the agent must have been silent for this long: real agents tell
     /// about commands, modes and titles in their own time, which would fall into one step or another.
     pub settle: Option<Duration>,
+    /// The wordings of `${wish:…}`, the preferred one first.
+    pub wordings: Wordings,
+    /// What the agent is known to do, by the names that calibration uses.
+    pub found: BTreeMap<String, Found>,
+    /// What the agent could not be brought to do, by the same names, each with the reason in words.
+    pub missing: BTreeMap<String, String>,
     /// The edge started the agent and can do it again.
     pub restartable: bool,
     /// The edge can open a second connection to the target.
@@ -69,11 +78,37 @@ impl Setup {
             auth_method: None,
             after_session: Vec::new(),
             settle: None,
+            wordings: Wordings::new(),
+            found: BTreeMap::new(),
+            missing: BTreeMap::new(),
             restartable: true,
             reconnectable: false,
             limits: Limits::default(),
         }
     }
+}
+
+impl Setup {
+    /// The words for a wish: those that worked in calibration, or the first that were given.
+    pub fn wording(&self, wish: &str) -> Option<&str> {
+        let found = self.found.get(wish).and_then(|found| found.wording.as_deref());
+        found.or_else(|| self.wordings.get(wish)?.first().map(String::as_str))
+    }
+}
+
+/// Something that an agent was seen to do.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Found {
+    /// The wording of the prompt that brought it about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wording: Option<String>,
+    /// By what it was seen, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub how: Option<String>,
+    /// How long it took, in milliseconds.
+    #[serde(default)]
+    pub took_ms: f64,
 }
 
 /// Bounds on memory.

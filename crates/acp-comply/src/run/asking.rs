@@ -29,6 +29,10 @@ impl Run {
             let reason = "the test opens a second connection, which this target does not offer".to_owned();
             return Some(Ending::NotApplicable { reason, blocked: true });
         }
+        if let Some(reason) = self.program.needs.iter().find_map(|name| self.setup.missing.get(name)) {
+            let reason = format!("not reached: {reason}");
+            return Some(Ending::NotApplicable { reason, blocked: false });
+        }
         self.unmet_precondition(self.setup.introduction.as_ref(), self.setup.session.as_ref(), false)
             .or_else(|| self.unheard().filter(|_| self.begins_introduced()))
     }
@@ -155,6 +159,9 @@ impl Run {
     pub(super) fn missing_words(&self, error: &acp_match::TemplateError) -> String {
         match error {
             acp_match::TemplateError::Unknown(unknown) => format!("there is no ${{{}}} here", unknown.name),
+            acp_match::TemplateError::BadName { name, .. } if name.starts_with("wish:") => {
+                format!("no words are known for the wish {:?}", &name["wish:".len()..])
+            }
             other => other.to_string(),
         }
     }
