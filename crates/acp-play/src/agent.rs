@@ -6,8 +6,10 @@ use std::time::Duration;
 use acp_comply::ExitRecord;
 use acp_rpc::{DEFAULT_LINE_LIMIT, Frame, Id, Splitter, View};
 use acp_script::Player;
-use acp_script::agent::{AgentConfig, Effect, Record};
+use acp_script::agent::{AgentConfig, Effect, Habits, Record};
+use acp_script::defects::Defect;
 use acp_script::faults::Fault;
+use acp_script::variants::Variant;
 use bytes::Bytes;
 use serde_json::Value;
 
@@ -33,6 +35,23 @@ pub struct Actor {
     pub faults: Vec<Fault>,
 }
 
+impl Actor {
+    /// The mock as these variants make it; an error when they contradict each other.
+    pub fn with<'a>(variants: impl IntoIterator<Item = &'a Variant> + Clone) -> Result<Self, String> {
+        let habits = Habits::with(variants.clone())?;
+        let faults = variants.into_iter().flat_map(|variant| variant.faults.iter().cloned()).collect();
+        Ok(Self { config: AgentConfig { habits, ..AgentConfig::default() }, faults })
+    }
+
+    /// The same agent with this defect.
+    #[must_use]
+    pub fn broken(mut self, defect: &Defect) -> Self {
+        self.faults.extend(defect.faults.iter().cloned());
+        self.config.switches.extend(defect.switch);
+        self
+    }
+}
+
 /// The sessions that outlive a process.
 pub(crate) type Store = BTreeMap<String, Record>;
 
@@ -56,11 +75,13 @@ pub(crate) struct Process {
     /// The last time at which something it said arrives.
     said: Duration,
     left_behind: bool,
+    exit_delay: Duration,
 }
 
 impl Process {
     pub(crate) fn start(actor: &Actor, connection: u32, now: Duration) -> Self {
         let mut config = actor.config.clone();
+        let exit_delay = config.habits.exit_delay;
         config.id_prefix = format!("{connection}");
         // Some day; what matters is that it goes on between two processes.
         config.started = Duration::from_secs(1_767_225_600) + now;
@@ -74,6 +95,7 @@ impl Process {
             over: false,
             said: now,
             left_behind: false,
+            exit_delay,
         }
     }
 
@@ -109,7 +131,10 @@ impl Process {
         }
         match survives {
             true => self.over = true,
-            false => self.exit(around, 0),
+            false => {
+                self.said = self.said.max(around.now + self.exit_delay);
+                self.exit(around, 0);
+            }
         }
     }
 

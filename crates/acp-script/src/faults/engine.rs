@@ -263,6 +263,10 @@ impl Faults {
                 }
                 patient.edited = true;
             }
+            Action::Reverse => {
+                edit::reverse(&mut patient.value);
+                patient.edited = true;
+            }
             Action::Drop => patient.fate = Fate::Gone,
             Action::Duplicate(copies) => patient.copies += copies,
             Action::Delay(time) => patient.fate = Fate::Later(now + time.0),
@@ -300,6 +304,7 @@ impl Faults {
             Action::Ids(style) => self.rename(patient, *style),
             Action::Exit(code) => patient.become_one(Passage::Exit(i32::from(*code))),
             Action::Hangup => patient.become_one(Passage::Hangup),
+            Action::Log(text) => patient.before.push(Passage::Stderr(Bytes::from(text.clone()))),
             Action::Child => patient.before.push(Passage::Child),
             Action::Grandchild(text) => patient.before.push(Passage::Grandchild(text.clone())),
             _ => self.garble(patient, action),
@@ -331,6 +336,12 @@ impl Faults {
             Action::Truncate(len) => vec![Passage::Raw(garble::with_newline(&line[..line.len().min(*len)]))],
             Action::BadUtf8 => vec![Passage::Raw(garble::with_newline(&garble::bad_utf8(&line)))],
             Action::Huge(len) => vec![Passage::Raw(garble::with_newline(&garble::huge(&line, *len)))],
+            Action::Ascii => vec![Passage::Raw(garble::with_newline(garble::ascii(&line).as_bytes()))],
+            Action::Crlf => {
+                let mut ended = line.to_vec();
+                ended.push(b'\r');
+                vec![Passage::Raw(garble::with_newline(&ended))]
+            }
             Action::Pretty => {
                 let pretty = serde_json::to_string_pretty(&patient.value).unwrap_or_default();
                 vec![Passage::Raw(garble::with_newline(pretty.as_bytes()))]
