@@ -256,7 +256,8 @@ impl Conversation {
     /// Does something by itself that is usually asked of the client.
     fn own(&mut self, frame: &Frame) {
         let session = session_of(frame);
-        let folder = self.player.agent().folders(&session).map(|(cwd, roots)| (cwd.to_owned(), roots.to_vec()));
+        let folder =
+            self.player.agent().folders(&session).map(|(cwd, roots)| (cwd.to_owned(), roots.to_vec()));
         if let Some(answer) = self.hands.answer(frame, &session, folder) {
             let answers = self.answers.clone();
             tokio::spawn(async move {

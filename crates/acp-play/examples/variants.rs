@@ -23,7 +23,13 @@ fn main() {
                 bad += 1;
                 here += 1;
                 let reason = played.outcome.reason.unwrap_or_default();
-                println!("{}\t{}\t{}\t{}", played.outcome.id, variant.id, played.outcome.verdict, reason.replace('\n', " "));
+                println!(
+                    "{}\t{}\t{}\t{}",
+                    played.outcome.id,
+                    variant.id,
+                    played.outcome.verdict,
+                    reason.replace('\n', " ")
+                );
             }
         }
         eprintln!("{}: {here}", variant.id);

@@ -15,6 +15,7 @@ mod chance;
 mod edit;
 mod engine;
 mod garble;
+mod names;
 mod select;
 mod spec;
 #[cfg(test)]

@@ -141,7 +141,8 @@ mod tests {
 
     #[test]
     fn an_unknown_habit_is_an_error() {
-        let text = r#"{"id": "v", "title": "t", "allowedBy": ["x"], "warns": [], "agent": {"colour": "red"}}"#;
+        let text =
+            r#"{"id": "v", "title": "t", "allowedBy": ["x"], "warns": [], "agent": {"colour": "red"}}"#;
         assert!(Variant::parse("v", text).is_err());
     }
 }

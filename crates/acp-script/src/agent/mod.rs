@@ -344,7 +344,9 @@ impl Agent {
             SessionIds::Usual => usual,
             SessionIds::Uuid => {
                 let number = self.next_number;
-                let mark = usual.bytes().fold(0u64, |mark, byte| mark.wrapping_mul(31).wrapping_add(u64::from(byte)));
+                let mark = usual
+                    .bytes()
+                    .fold(0u64, |mark, byte| mark.wrapping_mul(31).wrapping_add(u64::from(byte)));
                 format!("{:08x}-7a31-4c55-9b3e-{:012x}", mark & 0xffff_ffff, number)
             }
             SessionIds::Odd => format!("{usual}:{}/\u{e4} \"'%2F{}", "~".repeat(40), "x".repeat(120)),

@@ -1,7 +1,7 @@
 //! Who an agent is: what it calls itself, its modes, config options and slash commands.
 
-use acp_policy::Policy;
 use super::habits::{Feature, Habits};
+use acp_policy::Policy;
 use serde_json::Value;
 
 /// The config option that mirrors the mode.

@@ -220,8 +220,12 @@ fn settings(args: &Args) -> anyhow::Result<Settings> {
             std::fs::read_to_string(path).with_context(|| format!("cannot read the script {path:?}"))?;
         settings.agent.script = Some(Script::parse(&text).with_context(|| format!("cannot use {path:?}"))?);
     }
-    let variants: Vec<_> = args.variant.iter().map(|name| find_variant(name)).collect::<anyhow::Result<_>>()?;
-    settings.add_variants(&variants).map_err(anyhow::Error::msg).context("these variants exclude each other")?;
+    let variants: Vec<_> =
+        args.variant.iter().map(|name| find_variant(name)).collect::<anyhow::Result<_>>()?;
+    settings
+        .add_variants(&variants)
+        .map_err(anyhow::Error::msg)
+        .context("these variants exclude each other")?;
     for name in &args.defect {
         let defect = acp_script::defects::find(name)
             .with_context(|| format!("there is no defect {name:?}; `acp mock --list-defects` names them"))?;
