@@ -4,7 +4,8 @@
 //! live in memory, so one test takes milliseconds and always gives the same verdict. It never starts a process, reads a
 //! clock or touches a file. A test that needs a real process is refused with a reason ([`needs_process`]).
 //!
-//! Read first: [`Actor`], [`play`], [`Played`].
+//! [`proof`] holds a suite against legal variants, defects and changes of its own. Read first: [`Actor`], [`play`],
+//! [`Played`].
 
 #![deny(clippy::disallowed_methods)]
 
@@ -15,6 +16,7 @@ mod hands;
 mod judged;
 mod mcp;
 mod play;
+pub mod proof;
 mod queue;
 mod shell;
 mod terminals;
