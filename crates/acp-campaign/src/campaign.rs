@@ -1,6 +1,5 @@
 //! A run: every target, every test, many at once.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -61,19 +60,8 @@ pub type Listener = Arc<dyn Fn(&Progress<'_>) + Send + Sync>;
 impl Campaign {
     /// Runs every test against one target.
     pub async fn run(&self, target: &Target, listener: &Listener) -> AgentRun {
-        let mut run = AgentRun {
-            name: target.name.clone(),
-            target: target.describe(),
-            dialect: None,
-            version: target.version.clone(),
-            isolation: None,
-            cost: None,
-            header: None,
-            fault: None,
-            tests: Vec::new(),
-            findings: Vec::new(),
-            exercised: BTreeMap::new(),
-        };
+        let mut run =
+            AgentRun { version: target.version.clone(), ..AgentRun::new(&target.name, target.describe()) };
         let outside = network::is_loopback_only().filter(|only| *only).and_then(|_| network::outside());
         let (probe, notice) = self.probe(target, &mut run).await;
         listener(&Progress::Agent(&target.name, self.programs.len()));
@@ -127,10 +115,8 @@ impl Campaign {
             let again = self.drive_unless_stopped(program, target, probe).await?;
             driven = fold(driven, again);
         }
-        if self.fail_fast
-            && driven.outcome.severity == Severity::Required
-            && driven.outcome.verdict == Verdict::Fail
-        {
+        let is_bad = !driven.outcome.claims.is_empty() || driven.outcome.severity == Severity::Required;
+        if self.fail_fast && is_bad && driven.outcome.verdict == Verdict::Fail {
             failed.store(true, Ordering::Relaxed);
         }
         listener(&Progress::Ended(&target.name, &driven.outcome));
@@ -288,5 +274,5 @@ fn take(run: &mut AgentRun, driven: Driven) {
 }
 
 fn same(a: &FindingRef, b: &FindingRef) -> bool {
-    a.rule == b.rule && a.requirement == b.requirement && a.blame == b.blame
+    a.rule == b.rule && a.requirement == b.requirement && a.clause == b.clause && a.blame == b.blame
 }

@@ -192,6 +192,7 @@ fn setup(cell: &Cell, target: &Target, conditions: &Conditions, probe: Option<&P
     if let Some(stub) = &conditions.mcp_stub {
         setup.variables.set("mcpStub", stub.to_string_lossy().as_ref());
     }
+    setup.wordings.clone_from(crate::suite::wishes());
     setup.timeout_factor = conditions.timeout_factor;
     setup.patience = conditions.patience;
     setup.auth_method.clone_from(&conditions.auth_method);

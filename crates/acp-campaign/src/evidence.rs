@@ -4,6 +4,7 @@ use std::path::Path;
 
 use acp_comply::{FileState, FindingRef};
 use acp_rpc::{Frame, View};
+use acp_rules::{Grade, Side, registry};
 use serde_json::Value;
 
 /// A finding for processes that outlived their agent.
@@ -11,8 +12,9 @@ pub(crate) fn survivor_finding(survivors: &[String]) -> FindingRef {
     FindingRef {
         rule: "process-left-behind".to_owned(),
         requirement: crate::SURVIVOR_REQUIREMENT.to_owned(),
-        severity: "should".to_owned(),
-        blame: "agent".to_owned(),
+        clause: None,
+        grade: registry().get(crate::SURVIVOR_REQUIREMENT).map_or(Grade::Warn, |row| row.grade(None)),
+        blame: Side::Agent,
         message: format!("processes were left behind and had to be killed: {}", survivors.join(", ")),
         hint: Some("end child processes when standard input ends".to_owned()),
         evidence: Vec::new(),

@@ -1,8 +1,9 @@
 //! Where test files come from: the suites in the binary, or the user's own files and folders.
 
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
-use acp_comply::Source;
+use acp_comply::{Source, Wordings};
 use include_dir::{Dir, include_dir};
 
 static EMBEDDED: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../suites");
@@ -52,6 +53,15 @@ pub fn names() -> Vec<String> {
 /// The text of any embedded file, by its path below `suites`.
 pub fn embedded_text(path: &str) -> Option<&'static str> {
     EMBEDDED.get_file(path)?.contents_utf8()
+}
+
+/// The wordings of the wishes that prompts of the built-in suites name, the preferred one first.
+pub fn wishes() -> &'static Wordings {
+    static WISHES: OnceLock<Wordings> = OnceLock::new();
+    WISHES.get_or_init(|| {
+        let text = embedded_text("calibration/wishes.json").unwrap_or("{}");
+        serde_json::from_str(text).unwrap_or_default()
+    })
 }
 
 /// The test files of one embedded suite, in order of their paths.

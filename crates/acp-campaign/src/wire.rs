@@ -8,7 +8,7 @@ use acp_dialect::{Dialect, Options, Overhear, Side};
 use acp_link::child::Child;
 use acp_link::{Receiver, Sender};
 use acp_rpc::{Direction, Frame, Line, Splitter};
-use acp_rules::{Ending, Judge, JudgeConfig};
+use acp_rules::{Ending, Grade, Judge, JudgeConfig, registry};
 use bytes::Bytes;
 use tokio::sync::mpsc;
 
@@ -115,7 +115,7 @@ impl Wire {
         let mut judged = judged(&self.judge);
         if self.overhear.is_some() {
             // A translated copy shows what an agent does wrong; what it shows of the protocol was said in other words.
-            judged.findings.retain(|finding| finding.blame == "agent");
+            judged.findings.retain(|finding| finding.blame == acp_rules::Side::Agent);
             judged.exercised.clear();
         }
         let Wire { rx, child, tx, .. } = self;
@@ -154,6 +154,15 @@ async fn write(tx: Sender, mut queue: mpsc::UnboundedReceiver<Out>) {
     }
 }
 
+/// What a finding means: what breaking its requirement means, and never more than the rule is sure of.
+fn grade(finding: &acp_rules::Finding) -> Grade {
+    let row = registry().get(finding.requirement).map_or(Grade::Fail, |row| row.grade(None));
+    match finding.severity {
+        acp_rules::Severity::Error => row,
+        acp_rules::Severity::Warning => row.min(Grade::Warn),
+    }
+}
+
 fn judged(judge: &Judge) -> Judged {
     let findings = judge
         .findings()
@@ -161,14 +170,9 @@ fn judged(judge: &Judge) -> Judged {
         .map(|finding| FindingRef {
             rule: finding.rule.to_owned(),
             requirement: finding.requirement.to_owned(),
-            severity: match finding.severity {
-                acp_rules::Severity::Error => "must".to_owned(),
-                acp_rules::Severity::Warning => "should".to_owned(),
-            },
-            blame: match finding.blame {
-                acp_rules::Side::Agent => "agent".to_owned(),
-                acp_rules::Side::Client => "client".to_owned(),
-            },
+            clause: None,
+            grade: grade(finding),
+            blame: finding.blame,
             message: finding.message.clone(),
             hint: (!finding.hint.is_empty()).then(|| finding.hint.to_owned()),
             evidence: finding
@@ -177,7 +181,7 @@ fn judged(judge: &Judge) -> Judged {
                 .map(|evidence| EvidenceRef {
                     index: usize::try_from(evidence.index).unwrap_or(usize::MAX),
                     at_ms: evidence.at.as_secs_f64() * 1000.0,
-                    dir: evidence.dir.as_str().to_owned(),
+                    dir: evidence.dir.into(),
                     excerpt: evidence.excerpt.clone(),
                     pointer: (!evidence.pointer.is_empty()).then(|| evidence.pointer.clone()),
                 })

@@ -1,8 +1,8 @@
 //! Conformance tests as data: `.jsont` files are read into programs, run in virtual time, and judged into outcomes.
 //!
 //! [`Program::read`] reads a file and says everything that is wrong with it, with its place. [`Run`] interprets one
-//! program against one agent: events in, actions out, no clock. Its [`Outcome`] is plain data; [`Results`] collects
-//! the outcomes of a run for the reports.
+//! program against one agent: events in, actions out, no clock. Its [`Outcome`] is plain data, decided by the
+//! [`verdict`] module alone; [`Results`] collects the outcomes of a run for the reports.
 //!
 //! This crate never starts a process, reads a file, prints, or names a protocol method: the few names that a runner
 //! needs stand in a [`Table`].
@@ -17,16 +17,19 @@ mod reader;
 pub mod results;
 pub mod run;
 mod table;
+pub mod verdict;
 mod wish;
 
+pub use acp_rules::{ClaimId, Side};
 pub use diagnostic::{Diagnostic, Grade};
 pub use program::{Defaults, Program, SandboxFile, Severity};
 pub use reader::{Reading, Source, read_all, render_all};
 pub use results::{
-    AgentRun, EvidenceRef, ExitRecord, ExpectedError, ExpectedFailures, Explanation, FindingRef, Header,
-    Outcome, RESULTS_VERSION, Results, ResultsError, Stale, Standing, StepRecord, StepState, Suite, Tally,
-    Tool, TranscriptLine, Verdict,
+    AgentRun, Dir, EvidenceRef, ExitRecord, ExpectedError, ExpectedFailures, Explanation, FindingRef, Header,
+    Outcome, RESULTS_VERSION, Results, ResultsError, Stale, StepRecord, StepState, Suite, Tally, Tool,
+    TranscriptLine, Verdict,
 };
 pub use run::{Action, Event, FileState, Found, Limits, McpCall, OWN_IDS, Run, Setup};
-pub use table::{Cancel, OwnRequest, Table, TableError};
+pub use table::{BrokenBy, Cancel, OwnRequest, Table, TableError};
+pub use verdict::{Conformance, Policy, RequirementResult, RequirementState, Standing};
 pub use wish::Wordings;

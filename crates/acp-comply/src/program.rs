@@ -53,6 +53,8 @@ pub struct Program {
     pub handshake: Handshake,
     /// A pass counts as exercised only when one of these was heard; empty = no such condition.
     pub exercised: Vec<Envelope>,
+    /// A part of the file that this version does not understand; the test is then not run.
+    pub not_understood: Option<String>,
     /// What happens.
     pub steps: Vec<Step>,
 }

@@ -47,6 +47,7 @@ impl Program {
             diagnostics: Vec::new(),
             vars: BTreeSet::new(),
             shown: BTreeSet::new(),
+            not_understood: None,
             wishes: &defaults.wishes,
         };
         reader.vars.extend(defaults.variables.iter().cloned());
@@ -127,6 +128,8 @@ pub(crate) struct Reader<'t> {
     vars: BTreeSet<String>,
     /// Claims that some step shows or breaks.
     shown: BTreeSet<ClaimId>,
+    /// The first part of the file that is not understood, in words.
+    not_understood: Option<String>,
     /// The wishes that a prompt may name; when there are none, any may be named.
     wishes: &'t Wordings,
 }
@@ -179,6 +182,7 @@ impl Reader<'_> {
             policy,
             handshake,
             exercised,
+            not_understood: self.not_understood.take(),
             steps,
             id,
         })

@@ -1,11 +1,15 @@
 //! The results model: plain data that every report is made from, versioned and documented by a JSON Schema.
 
+mod earlier;
 mod expected;
 mod header;
+mod judging;
 mod place;
-mod standing;
 
 use crate::program::Severity;
+use crate::verdict::{ClaimResult, Conformance, RequirementResult, TestEvidence};
+use acp_rpc::Direction;
+use acp_rules::{ClaimId, Grade, Side};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -13,11 +17,11 @@ use std::fmt;
 
 pub use expected::{ExpectedError, ExpectedFailures, Stale};
 pub use header::Header;
+pub use judging::Tally;
 pub use place::{Cost, Isolation, Outside};
-pub use standing::{Standing, Tally};
 
-/// The version of the model; a reader refuses a higher one.
-pub const RESULTS_VERSION: u32 = 1;
+/// The version of the model; a reader takes earlier ones too and refuses a higher one.
+pub const RESULTS_VERSION: u32 = 2;
 
 /// Everything one run found out.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -100,6 +104,37 @@ pub struct AgentRun {
     /// For each requirement, in how many tests the judge saw it exercised.
     #[serde(default)]
     pub exercised: BTreeMap<String, u32>,
+    /// Requirements whose failure is known, each with the reason.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub expected: BTreeMap<String, String>,
+    /// What became of each requirement over all tests.
+    #[serde(default)]
+    pub requirements: Vec<RequirementResult>,
+    /// What the agent comes to; `None` before the run is concluded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conformance: Option<Conformance>,
+}
+
+impl AgentRun {
+    /// An agent of which nothing is known yet.
+    pub fn new(name: impl Into<String>, target: impl Into<String>) -> AgentRun {
+        AgentRun {
+            name: name.into(),
+            target: target.into(),
+            dialect: None,
+            version: None,
+            isolation: None,
+            cost: None,
+            header: None,
+            fault: None,
+            tests: Vec::new(),
+            findings: Vec::new(),
+            exercised: BTreeMap::new(),
+            expected: BTreeMap::new(),
+            requirements: Vec::new(),
+            conformance: None,
+        }
+    }
 }
 
 /// How one test ended for one agent.
@@ -180,6 +215,26 @@ pub struct Outcome {
     /// The test asserts something by its own steps, not only through the judge.
     #[serde(default)]
     pub asserts: bool,
+    /// What became of each claim; empty for a test that is judged by its severity.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub claims: Vec<ClaimResult>,
+    /// The verdict rests on something that did not come: it counts after a second run of the test by itself.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub needs_second_run: bool,
+    /// A part of the file was not understood, so the test was not run.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub not_understood: bool,
+    /// What the agent was seen to do, by the names that calibration uses.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub provided: Vec<String>,
+    /// Everything that the conversation showed, for the judging that follows; not part of the results.
+    #[serde(skip)]
+    pub evidence: Option<Box<TestEvidence>>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands out references")]
+fn is_false(flag: &bool) -> bool {
+    !flag
 }
 
 /// How a test ended.
@@ -312,10 +367,45 @@ impl fmt::Display for ExitRecord {
 pub struct TranscriptLine {
     /// Milliseconds since the test began.
     pub at_ms: f64,
-    /// `c2a` or `a2c`.
-    pub dir: String,
+    /// Which way it went.
+    pub dir: Dir,
     /// The line, shortened when it is very long.
     pub text: String,
+}
+
+/// Which way a frame went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Dir {
+    /// From the client to the agent.
+    C2a,
+    /// From the agent to the client.
+    A2c,
+}
+
+impl Dir {
+    /// `c2a` or `a2c`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Dir::C2a => "c2a",
+            Dir::A2c => "a2c",
+        }
+    }
+}
+
+impl fmt::Display for Dir {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl From<Direction> for Dir {
+    fn from(direction: Direction) -> Dir {
+        match direction {
+            Direction::ClientToAgent => Dir::C2a,
+            Direction::AgentToClient => Dir::A2c,
+        }
+    }
 }
 
 /// A finding of the judge as plain data.
@@ -326,10 +416,13 @@ pub struct FindingRef {
     pub rule: String,
     /// The requirement it is about.
     pub requirement: String,
-    /// `must`, `should` or the like.
-    pub severity: String,
-    /// Whose fault: `agent` or `client`.
-    pub blame: String,
+    /// The clause of the requirement, where it is about one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clause: Option<String>,
+    /// What it means.
+    pub grade: Grade,
+    /// Whose fault.
+    pub blame: Side,
     /// What was wrong.
     pub message: String,
     /// What to do.
@@ -343,6 +436,17 @@ pub struct FindingRef {
     pub test: Option<String>,
 }
 
+impl FindingRef {
+    /// What it breaks: the requirement, or the clause of it.
+    pub fn claim(&self) -> ClaimId {
+        let text = match &self.clause {
+            Some(clause) => format!("{}/{clause}", self.requirement),
+            None => self.requirement.clone(),
+        };
+        ClaimId::unchecked(text)
+    }
+}
+
 /// A place in a conversation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -351,8 +455,8 @@ pub struct EvidenceRef {
     pub index: usize,
     /// When.
     pub at_ms: f64,
-    /// `c2a` or `a2c`.
-    pub dir: String,
+    /// Which way it went.
+    pub dir: Dir,
     /// A part of the frame.
     pub excerpt: String,
     /// Where in the frame.

@@ -38,16 +38,19 @@
 
 mod api;
 mod asking;
+mod claims;
 mod expecting;
 mod finish;
 mod hearing;
 mod inbox;
 mod looking;
+mod missing;
 mod replies;
 mod steps;
 
 use crate::program::{Handshake, Program, RawBytes, Step, StepKind};
 use crate::results::{ExitRecord, Explanation, StepRecord};
+use crate::verdict::{Ending, Sighting, StepEvidence};
 use crate::wish::worded;
 use acp_match::Vars;
 use acp_rpc::Id;
@@ -89,6 +92,10 @@ pub struct Run {
     own: Option<Own>,
     next_own: i64,
     tried_login: bool,
+    /// The test introduced itself with this request.
+    own_introduction: Option<Id>,
+    /// A login is due before the next step.
+    login_due: bool,
     introduction: Option<Value>,
     session: Option<Value>,
     /// Where each canned reply was used: step, message, alternative.
@@ -99,6 +106,12 @@ pub struct Run {
     entered: Option<usize>,
     records: Vec<StepRecord>,
     notes: Vec<String>,
+    /// What the steps have shown so far.
+    evidence: StepEvidence,
+    /// What the agent was seen to do.
+    provided: Vec<String>,
+    /// The last unmet expectation against what came closest.
+    difference: Option<Explanation>,
     now: Duration,
 }
 
@@ -164,6 +177,8 @@ struct Own {
 enum Purpose {
     Introduce,
     Login,
+    /// The same after an introduction that the test made itself.
+    LoginFirst,
     OpenSession,
     /// One of the requests that this agent needs after a session was opened.
     SetUp(usize),
@@ -185,10 +200,14 @@ struct Wire {
     answered: BTreeSet<Id>,
     /// Something went out that is no good frame; it may be answered with any id.
     unruly: bool,
-    /// Answers to these must be errors.
-    must_fail: BTreeSet<Id>,
+    /// The requests of the test, by id; of two with one id, the later.
+    sent: BTreeMap<Id, Sent>,
+    /// Answers to these must be errors, and the step that says so.
+    must_fail: BTreeMap<Id, usize>,
     /// Requests of the agent that a provider works on.
     pending: BTreeMap<Id, usize>,
+    /// The test left a request of the agent without an answer.
+    left_waiting: bool,
     /// Something went over the wire then, either way.
     last_activity: Duration,
     /// How many messages had been heard at the last `send`.
@@ -197,6 +216,13 @@ struct Wire {
     asked: bool,
     /// Bytes of a raw write that do not make a line yet.
     partial: Vec<u8>,
+}
+
+/// A request of the test.
+#[derive(Debug)]
+struct Sent {
+    method: Option<String>,
+    frame: Sighting,
 }
 
 /// What was reached so far.
@@ -216,17 +242,6 @@ struct Progress {
     calls: BTreeSet<usize>,
 }
 
-/// Why the test ends.
-#[derive(Debug)]
-enum Ending {
-    Completed,
-    Unmet { reason: String, difference: Option<Explanation> },
-    Gone { reason: String, difference: Option<Explanation> },
-    Forbidden(String),
-    NotApplicable { reason: String, blocked: bool },
-    Fault(String),
-}
-
 impl Run {
     /// Prepares a run. Nothing happens until [`Event::Started`].
     pub fn new(program: impl Into<Arc<Program>>, setup: Setup) -> Run {
@@ -237,6 +252,7 @@ impl Run {
         let mut order = Vec::new();
         write_out(&program.steps, 0, &mut arena, &mut order);
         arena.iter_mut().for_each(|step| put_into_words(step, &setup));
+        let evidence = claims::evidence_of(&program, &arena);
         let limits = setup.limits;
         Run {
             program,
@@ -252,6 +268,8 @@ impl Run {
             own: None,
             next_own: OWN_IDS,
             tried_login: false,
+            own_introduction: None,
+            login_due: false,
             introduction: None,
             session: None,
             used_replies: BTreeSet::new(),
@@ -260,6 +278,9 @@ impl Run {
             entered: None,
             records: Vec::new(),
             notes: Vec::new(),
+            evidence,
+            provided: Vec::new(),
+            difference: None,
             now: Duration::ZERO,
         }
     }
@@ -289,7 +310,7 @@ impl Run {
             Event::Mcp(calls) => self.saw_mcp(&calls),
             Event::Blocked(reason) => self.end(Ending::NotApplicable { reason, blocked: true }),
             Event::NotApplicable(reason) => self.end(Ending::NotApplicable { reason, blocked: false }),
-            Event::Lost(reason) => self.end(Ending::Gone { reason, difference: None }),
+            Event::Lost(reason) => self.end(Ending::Gone(reason)),
             Event::Fault(reason) => self.end(Ending::Fault(reason)),
             Event::Tick => {}
         }
@@ -316,7 +337,7 @@ impl Run {
     pub fn next_deadline(&self) -> Option<Duration> {
         let own = match &self.state {
             State::Waiting | State::Ready | State::Over => None,
-            State::Asking => self.own.as_ref().map(|own| own.until),
+            State::Asking => self.own.as_ref().map(|own| self.own_deadline(own)),
             State::Settling(latest) => Some(self.settles(*latest)),
             State::Expecting(expecting) => Some(self.expect_deadline(expecting)),
             State::Forbidding(until) => Some(self.quiet_from().map_or(*until, |quiet| quiet.min(*until))),
@@ -340,7 +361,8 @@ impl Run {
 
     /// Whether the agent left the runner's introduction without an answer, although it was there to answer.
     pub fn is_unheard(&self) -> bool {
-        self.own.as_ref().is_some_and(|own| own.purpose == Purpose::Introduce) && !self.is_gone()
+        let introduces = self.own.as_ref().is_some_and(|own| own.purpose == Purpose::Introduce);
+        introduces && !self.is_gone() && self.stray_answer().is_none()
     }
 
     /// The agent's answer to the last session request, when there was one.

@@ -4,6 +4,7 @@
 //! answers. Their names stand in a JSON table, so no line of code names a protocol method.
 
 use acp_match::{Path, PathError, Template, TemplateError, Vars};
+use acp_rules::ClaimId;
 use serde::Deserialize;
 use serde_json::Value;
 use std::sync::Arc;
@@ -41,6 +42,24 @@ pub struct Table {
     /// The version that the runner introduces itself with, where it is not the number of the protocol version.
     #[serde(default)]
     pub version: Option<Value>,
+    /// The requirements that are broken in every test with claims when something goes wrong that no step is about.
+    #[serde(default)]
+    pub broken_by: BrokenBy,
+    /// Methods that an agent may refuse until there was a login; when none are listed, any.
+    #[serde(default)]
+    pub needs_login: Vec<String>,
+}
+
+/// Requirements, or clauses of them, that certain faults break wherever they happen.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BrokenBy {
+    /// A request that is never answered.
+    pub unanswered: Option<ClaimId>,
+    /// An agent that ends, or closes its output, unasked.
+    pub died: Option<ClaimId>,
+    /// A login that is asked for by an agent that offers no way to log in.
+    pub login_without_methods: Option<ClaimId>,
 }
 
 /// A request that the runner makes by itself: a method and params with `${…}` leaves.
@@ -140,7 +159,11 @@ mod tests {
 
     #[test]
     fn the_built_in_table_can_be_read() {
-        Table::parse(include_str!("../data/v1.json")).unwrap();
+        let table = Table::parse(include_str!("../data/v1.json")).unwrap();
+        let faults = table.broken_by;
+        for claim in [faults.unanswered, faults.died, faults.login_without_methods] {
+            ClaimId::parse(claim.unwrap().as_str()).unwrap();
+        }
     }
 
     #[test]

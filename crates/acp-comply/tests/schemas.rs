@@ -1,11 +1,13 @@
 //! The published JSON Schemas say what the code does.
 
 use acp_comply::results::{Cost, ExitRecord, Explanation, Isolation, Outside, StepRecord, TranscriptLine};
+use acp_comply::verdict::{BreakKind, ClaimResult, ClaimState, RequirementEvidence, Sighting};
 use acp_comply::{
-    AgentRun, Defaults, EvidenceRef, FindingRef, Header, Outcome, Program, RESULTS_VERSION, Results, Stale,
-    StepState, Suite, Table, Tool, Verdict,
+    AgentRun, Conformance, Defaults, Dir, EvidenceRef, FindingRef, Header, Outcome, Program, RESULTS_VERSION,
+    RequirementResult, RequirementState, Results, Stale, StepState, Suite, Table, Tool, Verdict,
 };
 use acp_match::{Vars, interpolate_text};
+use acp_rules::{ClaimId, Grade, Side};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
@@ -86,9 +88,22 @@ fn results_agree_with_their_schema_and_come_back_whole() {
 
 #[test]
 fn results_of_a_later_version_are_refused() {
-    let later = everything().to_json().unwrap().replacen("\"version\": 1", "\"version\": 9", 1);
+    let later = everything().to_json().unwrap().replacen("\"version\": 2", "\"version\": 9", 1);
     assert!(Results::from_json(&later).unwrap_err().to_string().contains("update the tool"));
     assert!(Results::from_json("{}").unwrap_err().to_string().contains("no \"version\""));
+}
+
+#[test]
+fn results_of_version_1_can_still_be_read() {
+    let text = std::fs::read_to_string(root().join("crates/acp-comply/tests/results-v1.json")).unwrap();
+    let results = Results::from_json(&text).unwrap();
+    let agent = &results.agents[0];
+    assert_eq!((agent.findings[0].grade, agent.findings[0].blame), (Grade::Warn, Side::Agent));
+    assert_eq!(agent.tests[0].findings[0].grade, Grade::Fail);
+    assert_eq!(agent.tests[0].transcript[0].dir, Dir::C2a);
+    // By its severity, as that version judged.
+    let words = "NOT CONFORMANT: 1 required test failed";
+    assert_eq!(results.conformance(agent).to_string(), words);
 }
 
 /// Results with every field filled.
@@ -99,14 +114,15 @@ fn everything() -> Results {
     let finding = FindingRef {
         rule: "r".into(),
         requirement: "A-1".into(),
-        severity: "must".into(),
-        blame: "agent".into(),
+        clause: Some("part".into()),
+        grade: Grade::Fail,
+        blame: Side::Agent,
         message: "m".into(),
         hint: Some("h".into()),
         evidence: vec![EvidenceRef {
             index: 3,
             at_ms: 1.5,
-            dir: "a2c".into(),
+            dir: Dir::A2c,
             excerpt: "{}".into(),
             pointer: Some("/x".into()),
         }],
@@ -133,10 +149,22 @@ fn everything() -> Results {
     outcome.unanswered.push("2".into());
     outcome.exit = Some(ExitRecord { code: Some(1), signal: None, stderr: "e".into() });
     outcome.findings.push(finding.clone());
-    outcome.transcript.push(TranscriptLine { at_ms: 0.0, dir: "c2a".into(), text: "{}".into() });
+    outcome.transcript.push(TranscriptLine { at_ms: 0.0, dir: Dir::C2a, text: "{}".into() });
     outcome.attempts = vec![Verdict::Pass, Verdict::Fail];
     outcome.expected = Some("known".into());
     outcome.model = vec![json!({"event": "request"})];
+    let sighting = Sighting { at_ms: 1.5, dir: Dir::A2c, excerpt: "{}".into() };
+    outcome.claims = vec![ClaimResult {
+        id: ClaimId::unchecked("A-1/part".into()),
+        grade: Grade::Fail,
+        state: ClaimState::Broken,
+        kind: Some(BreakKind::Absent),
+        reason: Some("r".into()),
+        frames: vec![sighting.clone()],
+    }];
+    outcome.needs_second_run = true;
+    outcome.not_understood = true;
+    outcome.provided = vec!["read".into()];
     let introduction =
         json!({ "protocolVersion": 1, "agentCapabilities": {}, "authMethods": [{ "id": "key" }] });
     let session = json!({ "sessionId": "s", "modes": { "availableModes": [{ "id": "code" }] } });
@@ -169,6 +197,23 @@ fn everything() -> Results {
             tests: vec![outcome],
             findings: vec![finding],
             exercised: [("A-1".to_owned(), 1)].into(),
+            expected: [("A-1".to_owned(), "known".to_owned())].into(),
+            requirements: vec![RequirementResult {
+                id: "A-1".into(),
+                grade: Grade::Fail,
+                state: RequirementState::Broken,
+                reason: Some("r".into()),
+                expected: Some("known".into()),
+                evidence: vec![RequirementEvidence {
+                    test: Some("t".into()),
+                    words: Some("w".into()),
+                    frames: vec![sighting],
+                }],
+            }],
+            conformance: Some(Conformance::NotConformant {
+                requirements: vec!["A-1".into()],
+                tests: vec!["t".into()],
+            }),
         }],
         interrupted: true,
         warnings: vec!["w".into()],

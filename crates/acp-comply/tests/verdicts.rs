@@ -1,30 +1,51 @@
 //! What the judge, the list of expected failures and the run as a whole make of outcomes.
 
-use acp_comply::{
-    AgentRun, Defaults, ExpectedFailures, FindingRef, Outcome, Program, Results, Severity, Standing, Suite,
-    Tool, Verdict,
+use acp_comply::verdict::{
+    Break, BreakKind, ClaimState, Ending, Judged, StepEvidence, TestEvidence, TestVerdict, verdict,
 };
+use acp_comply::{
+    AgentRun, Conformance, Defaults, ExpectedFailures, FindingRef, Outcome, Policy, Program,
+    RequirementState, Results, Severity, Standing, Suite, Tool, Verdict,
+};
+use acp_rules::{ClaimId, Grade, Side};
 use std::collections::BTreeSet;
 
-fn outcome(id: &str, severity: &str, verdict: Verdict) -> Outcome {
-    let text = format!(
-        "{{ \"title\": \"T\", \"description\": \"D\", \"severity\": \"{severity}\", \"requirements\": [\"A-1\"], \
-         \"steps\": [{{ \"newSession\": {{}} }}] }}"
-    );
-    let program = Program::read(&format!("{id}.jsont"), &text, &Defaults::default()).program.unwrap();
-    let mut outcome = Outcome::fault(&program, "");
-    outcome.verdict = verdict;
-    outcome.reason = None;
-    outcome.asserts = true;
-    outcome
+/// Breaking it fails; it can be seen without the model.
+const FAILS: &str = "SES-01";
+/// Breaking it warns.
+const WARNS: &str = "RPC-10";
+
+fn claim(id: &str) -> ClaimId {
+    ClaimId::parse(id).unwrap()
 }
 
-fn finding(requirement: &str, blame: &str) -> FindingRef {
+fn evidence(claims: &[&str], ending: Ending) -> TestEvidence {
+    TestEvidence {
+        claims: claims.iter().map(|id| claim(id)).collect(),
+        severity: Severity::Optional,
+        steps: StepEvidence {
+            shown_by_steps: claims.iter().map(|id| claim(id)).collect(),
+            ..StepEvidence::default()
+        },
+        ending,
+    }
+}
+
+fn broken(id: &str, kind: BreakKind) -> Break {
+    Break { claim: claim(id), kind, words: "the agent did wrong".into(), frames: Vec::new() }
+}
+
+fn state(found: &TestVerdict, id: &str) -> ClaimState {
+    found.claims.iter().find(|result| result.id.as_str() == id).unwrap().state
+}
+
+fn finding(requirement: &str, grade: Grade, blame: Side) -> FindingRef {
     FindingRef {
         rule: "rule".into(),
         requirement: requirement.into(),
-        severity: "must".into(),
-        blame: blame.into(),
+        clause: None,
+        grade,
+        blame,
         message: "wrong".into(),
         hint: None,
         evidence: Vec::new(),
@@ -32,108 +53,259 @@ fn finding(requirement: &str, blame: &str) -> FindingRef {
     }
 }
 
+#[test]
+fn the_worst_broken_claim_decides_whatever_the_severity_says() {
+    let mut both = evidence(&[FAILS, WARNS], Ending::Completed);
+    both.steps.broken = vec![broken(WARNS, BreakKind::Wrong), broken(FAILS, BreakKind::Wrong)];
+    let found = verdict(&both, None);
+    assert_eq!(found.verdict, Verdict::Fail);
+    assert!(found.reason.unwrap().contains(FAILS));
+    both.steps.broken.pop();
+    assert_eq!(verdict(&both, None).verdict, Verdict::Warn);
+}
+
+#[test]
+fn a_pass_needs_something_that_was_held() {
+    let mut held = evidence(&[FAILS, WARNS], Ending::Completed);
+    assert_eq!(verdict(&held, None).verdict, Verdict::Na);
+    held.steps.held.insert(claim(WARNS));
+    let found = verdict(&held, None);
+    assert_eq!((found.verdict, state(&found, FAILS)), (Verdict::Pass, ClaimState::NotReached));
+}
+
+#[test]
+fn what_was_watched_is_held_only_with_a_witness() {
+    let mut watched = evidence(&[FAILS], Ending::Completed);
+    watched.steps.watched.insert(claim(FAILS), true);
+    assert_eq!(verdict(&watched, None).verdict, Verdict::Pass);
+    watched.steps.has_witness.insert(claim(FAILS));
+    let found = verdict(&watched, None);
+    assert_eq!((found.verdict, state(&found, FAILS)), (Verdict::Na, ClaimState::NotReached));
+    watched.steps.witnessed.insert(claim(FAILS));
+    assert_eq!(verdict(&watched, None).verdict, Verdict::Pass);
+}
+
+#[test]
+fn a_claim_that_no_step_shows_is_the_judges_alone() {
+    let mut judged = evidence(&[FAILS], Ending::Completed);
+    judged.steps.shown_by_steps.clear();
+    let exercised = BTreeSet::from([FAILS.to_owned()]);
+    let with = |findings: &[FindingRef], exercised: &BTreeSet<String>| {
+        verdict(&judged, Some(Judged { findings, exercised })).verdict
+    };
+    assert_eq!(with(&[], &BTreeSet::new()), Verdict::Na);
+    assert_eq!(with(&[], &exercised), Verdict::Pass);
+    assert_eq!(with(&[finding(FAILS, Grade::Fail, Side::Agent)], &exercised), Verdict::Fail);
+    assert_eq!(with(&[finding(FAILS, Grade::Warn, Side::Agent)], &exercised), Verdict::Warn);
+    assert_eq!(with(&[finding(FAILS, Grade::Note, Side::Agent)], &exercised), Verdict::Pass);
+    assert_eq!(with(&[finding(FAILS, Grade::Fail, Side::Client)], &exercised), Verdict::Pass);
+}
+
+#[test]
+fn an_obstacle_hides_no_fault_and_a_fault_of_ours_blames_nobody() {
+    let na = Ending::NotApplicable { reason: "no stub".into(), blocked: true };
+    let mut blocked = evidence(&[FAILS], na);
+    assert!(verdict(&blocked, None).blocked);
+    blocked.steps.broken = vec![broken(FAILS, BreakKind::Wrong)];
+    assert_eq!(verdict(&blocked, None).verdict, Verdict::Fail);
+    blocked.ending = Ending::Fault("disk full".into());
+    assert_eq!(verdict(&blocked, None).verdict, Verdict::Error);
+}
+
+#[test]
+fn an_absence_asks_for_a_second_run_and_a_wrong_frame_does_not() {
+    let mut test = evidence(&[FAILS], Ending::Unmet("nothing came".into()));
+    test.steps.broken = vec![broken(FAILS, BreakKind::Absent)];
+    assert!(verdict(&test, None).needs_second_run);
+    test.steps.broken.push(broken("SES-02", BreakKind::Wrong));
+    assert!(!verdict(&test, None).needs_second_run);
+}
+
+#[test]
+fn the_second_run_decides_about_an_absence() {
+    let (first, second) = (outcome("t", Verdict::Fail), outcome("t", Verdict::Pass));
+    let kept = first.clone().confirmed_by(second);
+    assert_eq!((kept.verdict, kept.attempts.len(), kept.notes.len()), (Verdict::Pass, 2, 1));
+    let kept = first.clone().confirmed_by(first);
+    assert_eq!((kept.verdict, kept.attempts.len(), kept.notes.len()), (Verdict::Fail, 2, 0));
+    assert!(!kept.needs_second_run);
+}
+
+#[test]
+fn an_inconclusive_test_is_neither_a_pass_nor_a_failure() {
+    let found = verdict(&evidence(&[FAILS], Ending::Inconclusive("it was faster".into())), None);
+    assert_eq!((found.verdict, state(&found, FAILS)), (Verdict::Na, ClaimState::Inconclusive));
+    assert_eq!(found.reason.as_deref(), Some("inconclusive: it was faster"));
+}
+
+// ---- runs ----------------------------------------------------------------------------------------------------------
+
+/// An outcome of a test that claims one requirement.
+fn claiming(id: &str, requirement: &str, verdict: Verdict) -> Outcome {
+    let text = format!(
+        "{{ \"title\": \"T\", \"description\": \"D\", \"severity\": \"advice\", \
+         \"requirements\": [\"{requirement}\"], \"steps\": [{{ \"newSession\": {{}} }}] }}"
+    );
+    let mut made = made(id, &text, verdict);
+    made.claims[0].state = match verdict {
+        Verdict::Fail | Verdict::Warn => ClaimState::Broken,
+        Verdict::Pass => ClaimState::Held,
+        _ => ClaimState::NotReached,
+    };
+    made
+}
+
+/// An outcome of a test without claims.
+fn foreign(id: &str, severity: &str, verdict: Verdict) -> Outcome {
+    let text = format!(
+        "{{ \"title\": \"T\", \"description\": \"D\", \"severity\": \"{severity}\", \
+         \"steps\": [{{ \"newSession\": {{}} }}] }}"
+    );
+    made(id, &text, verdict)
+}
+
+fn outcome(id: &str, verdict: Verdict) -> Outcome {
+    claiming(id, FAILS, verdict)
+}
+
+fn made(id: &str, text: &str, verdict: Verdict) -> Outcome {
+    let program = Program::read(&format!("{id}.jsont"), text, &Defaults::default()).program.unwrap();
+    let mut outcome = Outcome::fault(&program, "");
+    outcome.verdict = verdict;
+    outcome.reason = None;
+    outcome
+}
+
 fn results(tests: Vec<Outcome>) -> Results {
+    let mut agent = AgentRun::new("mock", "acp mock");
+    agent.tests = tests;
     Results {
-        version: 1,
+        version: 2,
         tool: Tool { name: "acp".into(), version: "0".into() },
         started: String::new(),
         duration_ms: 0.0,
         suite: Suite { name: "s".into(), files: 0, filtered: 0 },
-        agents: vec![AgentRun {
-            name: "mock".into(),
-            target: String::new(),
-            dialect: None,
-            version: None,
-            isolation: None,
-            cost: None,
-            header: None,
-            fault: None,
-            tests,
-            findings: Vec::new(),
-            exercised: [].into(),
-        }],
+        agents: vec![agent],
         interrupted: false,
         warnings: Vec::new(),
         stale: Vec::new(),
     }
 }
 
-#[test]
-fn a_finding_on_a_claimed_requirement_fails_the_test_and_others_are_handed_on() {
-    let mut test = outcome("t", "required", Verdict::Pass);
-    let others = test
-        .judge(vec![finding("A-1", "agent"), finding("B-2", "agent"), finding("A-1", "client")], &[].into());
-    assert_eq!(test.verdict, Verdict::Fail);
-    assert_eq!(test.reason.as_deref(), Some("A-1: wrong"));
-    assert_eq!(others.len(), 2);
-    assert_eq!(others[0].test.as_deref(), Some("t"));
+fn concluded(mut run: Results, policy: Policy) -> (Standing, String) {
+    run.conclude(policy);
+    (run.standing(), run.conformance(&run.agents[0]).to_string())
+}
+
+fn stands(tests: Vec<Outcome>) -> (Standing, String) {
+    concluded(results(tests), Policy::default())
 }
 
 #[test]
-fn a_finding_on_advice_warns_and_an_unjudged_test_stays_unjudged() {
-    let mut advice = outcome("t", "advice", Verdict::Pass);
-    advice.judge(vec![finding("A-1", "agent")], &[].into());
-    assert_eq!((advice.severity, advice.verdict), (Severity::Advice, Verdict::Warn));
-    let mut unjudged = outcome("t", "required", Verdict::Na);
-    unjudged.judge(vec![finding("A-1", "agent")], &[].into());
-    assert_eq!((unjudged.verdict, unjudged.findings.len()), (Verdict::Na, 1));
+fn a_broken_requirement_fails_the_run_and_one_that_was_not_reached_leaves_it_incomplete() {
+    assert_eq!(stands(vec![outcome("a", Verdict::Pass)]), (Standing::Conformant, "CONFORMANT".into()));
+    let words = "NOT CONFORMANT: 1 requirement broken (SES-01)".to_owned();
+    let two = vec![outcome("a", Verdict::Pass), outcome("b", Verdict::Fail)];
+    assert_eq!(stands(two), (Standing::NotConformant, words));
+    let words = "INCOMPLETE: 1 requirement not reached (SES-01)".to_owned();
+    assert_eq!(stands(vec![outcome("a", Verdict::Na)]), (Standing::Incomplete, words));
+    let held_elsewhere = vec![outcome("a", Verdict::Na), outcome("b", Verdict::Pass)];
+    assert_eq!(stands(held_elsewhere).0, Standing::Conformant);
+    let forgiven = Policy { allow_incomplete: true, ..Policy::default() };
+    assert_eq!(concluded(results(vec![outcome("a", Verdict::Na)]), forgiven).0, Standing::Conformant);
 }
 
 #[test]
-fn an_invariant_that_was_never_exercised_is_vacuous() {
-    let mut test = outcome("t", "required", Verdict::Pass);
-    test.asserts = false;
-    test.judge(Vec::new(), &BTreeSet::from(["A-1".to_owned()]));
-    assert!(!test.vacuous);
-    test.judge(Vec::new(), &BTreeSet::new());
-    assert!(test.vacuous);
-    test.require_exercised();
-    assert_eq!((test.verdict, test.blocked), (Verdict::Na, true));
+fn a_warning_does_not_fail_the_run_and_need_not_be_reached() {
+    let mut warned = results(vec![claiming("a", WARNS, Verdict::Warn)]);
+    warned.conclude(Policy::default());
+    assert_eq!(warned.agents[0].requirements[0].state, RequirementState::Warned);
+    assert_eq!(warned.standing(), Standing::Conformant);
+    assert_eq!(stands(vec![claiming("a", WARNS, Verdict::Na)]).0, Standing::Conformant);
 }
 
 #[test]
-fn a_run_stands_as_its_worst_required_test() {
-    let standing = |tests| results(tests).standing(false, false);
-    assert_eq!(standing(vec![outcome("a", "required", Verdict::Pass)]), Standing::Holds);
-    assert_eq!(standing(vec![outcome("a", "optional", Verdict::Fail)]), Standing::Holds);
-    assert_eq!(standing(vec![outcome("a", "advice", Verdict::Warn)]), Standing::Holds);
-    assert_eq!(standing(vec![outcome("a", "required", Verdict::Fail)]), Standing::Failed);
-    assert_eq!(standing(vec![outcome("a", "optional", Verdict::Error)]), Standing::Incomplete);
-    let mut blocked = outcome("a", "required", Verdict::Na);
-    assert_eq!(standing(vec![blocked.clone()]), Standing::Holds);
+fn a_finding_counts_whether_or_not_a_test_claims_it() {
+    let mut run = results(vec![outcome("a", Verdict::Pass)]);
+    run.agents[0].findings.push(finding("SES-02", Grade::Fail, Side::Agent));
+    run.agents[0].findings.push(finding("C-SES-01", Grade::Fail, Side::Client));
+    let words = "NOT CONFORMANT: 1 requirement broken (SES-02)".to_owned();
+    assert_eq!(concluded(run, Policy::default()), (Standing::NotConformant, words));
+    let mut foreign = results(vec![foreign("a", "required", Verdict::Pass)]);
+    foreign.agents[0].findings.push(finding("SES-02", Grade::Fail, Side::Agent));
+    assert_eq!(concluded(foreign.clone(), Policy::default()).0, Standing::Conformant);
+    let strict = Policy { strict: true, ..Policy::default() };
+    assert_eq!(concluded(foreign, strict).0, Standing::NotConformant);
+}
+
+#[test]
+fn tests_without_claims_are_judged_by_their_severity() {
+    assert_eq!(stands(vec![foreign("a", "optional", Verdict::Fail)]).0, Standing::Conformant);
+    assert_eq!(stands(vec![foreign("a", "advice", Verdict::Warn)]).0, Standing::Conformant);
+    let words = "NOT CONFORMANT: 1 required test failed".to_owned();
+    assert_eq!(stands(vec![foreign("a", "required", Verdict::Fail)]), (Standing::NotConformant, words));
+    let mut blocked = foreign("a", "required", Verdict::Na);
+    assert_eq!(stands(vec![blocked.clone()]).0, Standing::Conformant);
     blocked.blocked = true;
-    assert_eq!(standing(vec![blocked.clone()]), Standing::Incomplete);
-    assert_eq!(results(vec![blocked.clone()]).standing(false, true), Standing::Holds);
+    assert_eq!(stands(vec![blocked.clone()]).0, Standing::Incomplete);
     blocked.severity = Severity::Optional;
-    assert_eq!(standing(vec![blocked]), Standing::Holds);
+    assert_eq!(stands(vec![blocked]).0, Standing::Conformant);
+    let mut strange = foreign("a", "optional", Verdict::Na);
+    strange.not_understood = true;
+    let words = "INCOMPLETE: 1 test was not understood".to_owned();
+    assert_eq!(stands(vec![strange]), (Standing::Incomplete, words));
 }
 
 #[test]
-fn strict_lets_loose_findings_fail_the_run() {
-    let mut run = results(vec![outcome("a", "required", Verdict::Pass)]);
-    run.agents[0].findings.push(finding("B-2", "agent"));
-    assert_eq!(run.standing(false, false), Standing::Holds);
-    assert_eq!(run.standing(true, false), Standing::Failed);
+fn broken_goes_before_incomplete_and_that_before_a_stale_list() {
+    let list = ExpectedFailures::parse("a  it was broken\n").unwrap();
+    let mut run = results(vec![outcome("a", Verdict::Pass)]);
+    list.apply(&mut run);
+    assert_eq!(concluded(run.clone(), Policy::default()).0, Standing::Stale);
+    run.agents[0].tests.push(foreign("b", "optional", Verdict::Error));
+    let words = "INCOMPLETE: 1 test could not be run".to_owned();
+    assert_eq!(concluded(run.clone(), Policy::default()), (Standing::Incomplete, words));
+    run.agents[0].tests.push(claiming("c", "SES-02", Verdict::Fail));
+    assert_eq!(concluded(run, Policy::default()).0, Standing::NotConformant);
 }
 
 #[test]
-fn an_expected_failure_does_not_fail_the_run_and_a_stale_entry_does() {
+fn an_expected_failure_does_not_fail_the_run_but_is_said() {
     let list = ExpectedFailures::parse("# known\nmock:a  upstream bug 12\nb  flaky model\nc  not run here\n")
         .unwrap();
-    let mut run =
-        results(vec![outcome("a", "required", Verdict::Fail), outcome("b", "required", Verdict::Fail)]);
+    let mut run = results(vec![outcome("a", Verdict::Fail), claiming("b", "SES-02", Verdict::Fail)]);
     list.apply(&mut run);
     assert_eq!(run.agents[0].tests[0].expected.as_deref(), Some("upstream bug 12"));
-    assert_eq!(run.standing(false, false), Standing::Holds);
-    let mut fixed = results(vec![outcome("a", "required", Verdict::Pass)]);
-    list.apply(&mut fixed);
-    assert_eq!(fixed.standing(false, false), Standing::Stale);
-    assert_eq!(fixed.stale[0].entry, "mock:a");
+    let words = "CONFORMANT except 2 expected failures".to_owned();
+    assert_eq!(concluded(run.clone(), Policy::default()), (Standing::Conformant, words));
+    assert!(run.stale.is_empty());
+    // Another test that shows the same is not expected to.
+    run.agents[0].tests.push(outcome("d", Verdict::Fail));
+    let words = "NOT CONFORMANT: 1 requirement broken (SES-01)".to_owned();
+    assert_eq!(concluded(run, Policy::default()), (Standing::NotConformant, words));
     assert_eq!(list.unknown(|id| id != "c")[0].entry, "c");
+}
+
+#[test]
+fn a_requirement_can_be_expected_to_be_broken_whatever_shows_it() {
+    let list = ExpectedFailures::parse("SES-01  known upstream\n").unwrap();
+    let mut run = results(vec![outcome("a", Verdict::Fail)]);
+    run.agents[0].findings.push(finding(FAILS, Grade::Fail, Side::Agent));
+    list.apply(&mut run);
+    run.conclude(Policy::default());
+    assert_eq!(run.agents[0].conformance, Some(Conformance::ConformantExcept { expected: 1 }));
 }
 
 #[test]
 fn a_list_without_reasons_is_refused() {
     assert_eq!(ExpectedFailures::parse("a reason\n\nb\n").unwrap_err().line, 3);
     assert_eq!(ExpectedFailures::parse("a r\na r\n").unwrap_err().line, 2);
+}
+
+#[test]
+fn a_pass_without_claims_that_nothing_exercised_can_be_wanted_na() {
+    let mut test = foreign("t", "required", Verdict::Pass);
+    test.vacuous = true;
+    test.require_exercised();
+    assert_eq!((test.verdict, test.blocked), (Verdict::Na, true));
 }

@@ -1,6 +1,6 @@
 //! One self-contained page: summary, filter, a section per test with the conversation and the findings.
 
-use acp_comply::{AgentRun, Outcome, Results};
+use acp_comply::{AgentRun, Dir, Outcome, Results, Side, Standing};
 use minijinja::value::Serde;
 use minijinja::{AutoEscape, Environment, context};
 use serde::Serialize;
@@ -163,14 +163,14 @@ impl Agent {
             caps: summary::caps(agent),
             modes: summary::modes(agent),
             counts: summary::counts(&tally),
-            holds: summary::stand(results, agent) == summary::Stand::Holds,
-            standing: summary::standing(results, agent),
+            holds: results.conformance(agent).standing() == Standing::Conformant,
+            standing: results.conformance(agent).to_string(),
             bars,
             tests: agent.tests.iter().map(|test| Test::new(n, test)).collect(),
             findings: agent
                 .findings
                 .iter()
-                .filter(|finding| finding.blame == "agent")
+                .filter(|finding| finding.blame == Side::Agent)
                 .map(Finding::new)
                 .collect(),
         }
@@ -184,6 +184,7 @@ impl Test {
             .iter()
             .flat_map(|finding| &finding.evidence)
             .map(|evidence| evidence.at_ms)
+            .chain(test.claims.iter().flat_map(|claim| &claim.frames).map(|frame| frame.at_ms))
             .collect();
         Test {
             key: format!("a{n}-{}", test.id),
@@ -235,11 +236,11 @@ impl Test {
                 .iter()
                 .map(|line| Frame {
                     at: format!("{:.1}", line.at_ms),
-                    arrow: if line.dir == "c2a" { "→" } else { "←" },
-                    side: if line.dir == "c2a" { "client" } else { "agent" },
+                    arrow: if line.dir == Dir::C2a { "→" } else { "←" },
+                    side: if line.dir == Dir::C2a { "client" } else { "agent" },
                     gist: gist(&line.text),
                     text: pretty_text(&line.text),
-                    marked: line.dir == "a2c" && marked.iter().any(|at| (at - line.at_ms).abs() < 0.001),
+                    marked: line.dir == Dir::A2c && marked.iter().any(|at| (at - line.at_ms).abs() < 0.001),
                 })
                 .collect(),
             elided: test.elided,
@@ -250,7 +251,7 @@ impl Test {
 impl Finding {
     fn new(finding: &acp_comply::FindingRef) -> Finding {
         Finding {
-            severity: finding.severity.to_uppercase(),
+            severity: finding.grade.as_str().to_uppercase(),
             requirement: finding.requirement.clone(),
             rule: finding.rule.clone(),
             message: finding.message.clone(),

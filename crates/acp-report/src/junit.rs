@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use acp_comply::{AgentRun, Outcome, Results, Severity, Verdict};
+use acp_comply::verdict::ClaimState;
+use acp_comply::{AgentRun, Outcome, Results, Standing, Verdict};
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 
 use crate::summary;
@@ -22,20 +23,33 @@ pub(crate) fn render(results: &Results) -> Result<String, quick_junit::Serialize
 
 fn suite(results: &Results, agent: &AgentRun) -> TestSuite {
     let mut suite = TestSuite::new(agent.name.as_str());
-    if let Some(fault) = &agent.fault {
-        let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
-        status.set_message(fault.as_str());
-        suite.add_test_case(TestCase::new("the agent starts", status));
-    }
     for test in &agent.tests {
         suite.add_test_case(case(test));
     }
-    if let Some(words) = summary::interrupted(results, agent) {
-        let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
-        status.set_message(words);
-        suite.add_test_case(TestCase::new("the run is complete", status));
-    }
+    suite.add_test_case(conformance(results, agent));
     suite
+}
+
+/// What the agent comes to, as a test of its own: it may fail though every test holds, by what no test looks for.
+fn conformance(results: &Results, agent: &AgentRun) -> TestCase {
+    let conformance = results.conformance(agent);
+    let kind = match conformance.standing() {
+        Standing::NotConformant => Some(NonSuccessKind::Failure),
+        Standing::Incomplete => Some(NonSuccessKind::Error),
+        Standing::Conformant | Standing::Stale => None,
+    };
+    let status = match kind {
+        Some(kind) => {
+            let mut status = TestCaseStatus::non_success(kind);
+            let fault = agent.fault.as_ref().map(|fault| format!(": {fault}")).unwrap_or_default();
+            status.set_message(format!("{conformance}{fault}")).set_type(conformance.word());
+            status
+        }
+        None => TestCaseStatus::success(),
+    };
+    let mut case = TestCase::new(format!("conformance: {conformance}"), status);
+    case.set_classname("Conformance");
+    case
 }
 
 fn case(test: &Outcome) -> TestCase {
@@ -52,9 +66,7 @@ fn case(test: &Outcome) -> TestCase {
             skipped(&format!("expected failure: {}", test.expected.as_deref().unwrap_or_default()))
         }
         Verdict::Warn | Verdict::Partial => skipped(&format!("{}: {reason}", test.verdict)),
-        Verdict::Fail if test.severity != Severity::Required => {
-            skipped(&format!("optional, failed: {reason}"))
-        }
+        Verdict::Fail if summary::is_forgiven(test) => skipped(&format!("optional, failed: {reason}")),
         Verdict::Fail | Verdict::Error => {
             let kind =
                 if test.verdict == Verdict::Error { NonSuccessKind::Error } else { NonSuccessKind::Failure };
@@ -74,7 +86,7 @@ fn case(test: &Outcome) -> TestCase {
 
 fn details(test: &Outcome) -> String {
     let mut lines = vec![test.reason.clone().unwrap_or_default()];
-    if let Some(difference) = &test.difference {
+    if let Some(difference) = test.difference.as_ref().filter(|_| test.claims.is_empty()) {
         lines.push(format!("expected: {}", difference.expected));
         lines.push(format!(
             "closest: {}",
@@ -82,7 +94,18 @@ fn details(test: &Outcome) -> String {
         ));
         lines.extend(difference.differences.iter().cloned());
     }
-    for finding in &test.findings {
+    for claim in test.claims.iter().filter(|claim| claim.state == ClaimState::Broken) {
+        lines.push(format!(
+            "{} ({}): {}",
+            claim.id,
+            claim.grade,
+            claim.reason.as_deref().unwrap_or_default()
+        ));
+        lines.extend(
+            claim.frames.iter().map(|frame| format!("{:.0} ms {} {}", frame.at_ms, frame.dir, frame.excerpt)),
+        );
+    }
+    for finding in test.findings.iter().filter(|_| test.claims.is_empty()) {
         lines.push(format!("{} [{}]: {}", finding.requirement, finding.rule, finding.message));
     }
     lines.extend(test.docs.iter().cloned());

@@ -69,11 +69,13 @@ pub struct Options {
     pub redact: bool,
     /// Use ANSI colours where the format has them.
     pub colour: bool,
+    /// Show what only those need who write tests: the patterns that were expected.
+    pub verbose: bool,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { redact: true, colour: false }
+        Options { redact: true, colour: false, verbose: false }
     }
 }
 
@@ -104,7 +106,7 @@ pub fn render(results: &Results, format: Format, options: Options) -> Result<Str
         results
     };
     Ok(match format {
-        Format::Markdown => markdown::render(results),
+        Format::Markdown => markdown::render(results, options.verbose),
         Format::Table => table::render(results),
         Format::Json => results.to_json()?,
         Format::Junit => junit::render(results)?,

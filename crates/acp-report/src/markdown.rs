@@ -2,23 +2,26 @@
 
 use std::fmt::Write;
 
-use acp_comply::{AgentRun, FindingRef, Outcome, Results, Verdict};
+use acp_comply::verdict::ClaimState;
+use acp_comply::{
+    AgentRun, FindingRef, Outcome, RequirementResult, RequirementState, Results, Side, Verdict,
+};
 
 use crate::summary;
 
-pub(crate) fn render(results: &Results) -> String {
+pub(crate) fn render(results: &Results, verbose: bool) -> String {
     let mut out = format!("# ACP Compliance Report\n\n{}\n", summary::METHODOLOGY);
     if results.interrupted {
         let _ = write!(out, "\n{}\n", summary::INTERRUPTED);
     }
     for agent in &results.agents {
-        write_agent(&mut out, results, agent);
+        write_agent(&mut out, results, agent, verbose);
     }
     write_lists(&mut out, results);
     out
 }
 
-fn write_agent(out: &mut String, results: &Results, agent: &AgentRun) {
+fn write_agent(out: &mut String, results: &Results, agent: &AgentRun, verbose: bool) {
     let _ = write!(out, "\n## {}\n\n", agent.name);
     if let Some(fault) = &agent.fault {
         let _ = writeln!(out, "- Could not be run: {fault}");
@@ -33,15 +36,37 @@ fn write_agent(out: &mut String, results: &Results, agent: &AgentRun) {
     for (name, words) in summary::place(agent) {
         let _ = writeln!(out, "- {name}: {words}");
     }
-    let cut = summary::interrupted(results, agent).map(|words| format!("; {words}")).unwrap_or_default();
-    let _ = writeln!(out, "- Result: {}{cut}", summary::counts(&agent.tally()));
+    let _ = writeln!(out, "- Tests: {}", summary::counts(&agent.tally()));
+    let _ = writeln!(out, "- Result: {}", results.conformance(agent));
+    write_requirements(out, agent);
     for test in &agent.tests {
-        write_test(out, test);
+        write_test(out, test, verbose);
     }
     write_findings(out, &agent.findings);
 }
 
-fn write_test(out: &mut String, test: &Outcome) {
+/// The requirements that did not hold, or that must be reached and were not.
+fn write_requirements(out: &mut String, agent: &AgentRun) {
+    let mut rows: Vec<&RequirementResult> = agent
+        .requirements
+        .iter()
+        .filter(|row| !matches!(row.state, RequirementState::Held | RequirementState::NotReached))
+        .collect();
+    rows.sort_by_key(|row| std::cmp::Reverse(row.state));
+    if rows.is_empty() {
+        return;
+    }
+    out.push_str("\n### Requirements\n\n");
+    for row in rows {
+        let words = row.reason.as_deref().map(|words| format!(": {}", one_line(words))).unwrap_or_default();
+        let tests: Vec<&str> = row.evidence.iter().filter_map(|place| place.test.as_deref()).collect();
+        let tests = if tests.is_empty() { String::new() } else { format!(" (seen in {})", tests.join(", ")) };
+        let known = row.expected.as_ref().map(|why| format!("; expected: {why}")).unwrap_or_default();
+        let _ = writeln!(out, "- {} {}{words}{tests}{known}", row.id, row.state.as_str());
+    }
+}
+
+fn write_test(out: &mut String, test: &Outcome, verbose: bool) {
     let _ = write!(out, "\n### {}: {}\n\n", test.id, test.verdict);
     let mark = if test.vacuous { ", vacuous" } else { "" };
     let _ = writeln!(
@@ -73,11 +98,26 @@ fn write_test(out: &mut String, test: &Outcome) {
     if matches!(test.verdict, Verdict::Pass | Verdict::Na) {
         return;
     }
-    write_details(out, test);
+    write_details(out, test, verbose);
 }
 
-fn write_details(out: &mut String, test: &Outcome) {
-    if let Some(difference) = &test.difference {
+/// The broken claims of a test, each with the frames that show it.
+fn write_claims(out: &mut String, test: &Outcome) {
+    for claim in test.claims.iter().filter(|claim| claim.state == ClaimState::Broken) {
+        let words = claim.reason.as_deref().map(one_line).unwrap_or_default();
+        let _ = write!(out, "\n- {} ({}): {words}", claim.id, claim.grade);
+        for frame in &claim.frames {
+            let _ =
+                write!(out, "\n  - at {:.0} ms, {}: `{}`", frame.at_ms, frame.dir, one_line(&frame.excerpt));
+        }
+        out.push('\n');
+    }
+}
+
+fn write_details(out: &mut String, test: &Outcome, verbose: bool) {
+    write_claims(out, test);
+    // Patterns are for those who write tests. A test without claims has nothing else to show.
+    if let Some(difference) = test.difference.as_ref().filter(|_| verbose || test.claims.is_empty()) {
         let _ = write!(out, "\nExpected (line {}): `{}`\n", difference.line, difference.expected);
         match &difference.closest {
             Some(closest) => {
@@ -89,7 +129,8 @@ fn write_details(out: &mut String, test: &Outcome) {
             let _ = writeln!(out, "- {}", one_line(line));
         }
     }
-    for finding in &test.findings {
+    let by_claim = !test.claims.is_empty();
+    for finding in test.findings.iter().filter(|_| !by_claim || verbose) {
         let _ = write!(out, "\n- {}", finding_line(finding));
         for evidence in &finding.evidence {
             let _ = write!(
@@ -126,11 +167,11 @@ fn write_details(out: &mut String, test: &Outcome) {
 }
 
 fn write_findings(out: &mut String, findings: &[FindingRef]) {
-    let mut findings = findings.iter().filter(|finding| finding.blame == "agent").peekable();
+    let mut findings = findings.iter().filter(|finding| finding.blame == Side::Agent).peekable();
     if findings.peek().is_none() {
         return;
     }
-    out.push_str("\n### Findings outside the tests' claims\n\n");
+    out.push_str("\n### Protocol violations in tests that do not look for them\n\n");
     for finding in findings {
         let place = finding.test.as_deref().map(|test| format!(" (in {test})")).unwrap_or_default();
         let _ = writeln!(out, "- {}{place}", finding_line(finding));
@@ -141,7 +182,7 @@ fn finding_line(finding: &FindingRef) -> String {
     let hint = finding.hint.as_deref().map(|hint| format!("; {hint}")).unwrap_or_default();
     format!(
         "{} {} [{}]: {}{hint}",
-        finding.severity.to_uppercase(),
+        finding.grade.as_str().to_uppercase(),
         finding.requirement,
         finding.rule,
         finding.message

@@ -1,6 +1,7 @@
 //! What several formats say about an agent: its capabilities, modes and counts in one line each.
 
-use acp_comply::{AgentRun, Outcome, Results, Severity, Tally, Verdict};
+use acp_comply::verdict::ClaimState;
+use acp_comply::{AgentRun, Outcome, RequirementResult, RequirementState, Results, Severity, Tally, Verdict};
 use serde_json::Value;
 
 pub(crate) const METHODOLOGY: &str = "Methodology: Initialized each agent, then ran every test in a fresh process and a fresh sandbox. \
@@ -107,27 +108,33 @@ pub(crate) fn counts(tally: &Tally) -> String {
     line
 }
 
-/// How an agent stands as a whole.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stand {
-    Holds,
-    Failed,
-    Unjudged,
-    NotRun,
-    Interrupted,
+/// The requirements that did not hold, the failures first; those that a test in `told` already speaks of are left out.
+pub(crate) fn untold<'a>(agent: &'a AgentRun, told: &[&Outcome]) -> Vec<&'a RequirementResult> {
+    let is_told = |row: &RequirementResult| {
+        told.iter()
+            .flat_map(|test| &test.claims)
+            .any(|claim| claim.state == ClaimState::Broken && claim.id.row() == row.id)
+    };
+    let bad = |row: &&RequirementResult| {
+        matches!(row.state, RequirementState::Broken | RequirementState::Warned) && !is_told(row)
+    };
+    let mut rows: Vec<&RequirementResult> = agent.requirements.iter().filter(bad).collect();
+    rows.sort_by_key(|row| std::cmp::Reverse(row.state));
+    rows
 }
 
-/// How an agent stands, in words.
-pub(crate) fn standing(results: &Results, agent: &AgentRun) -> String {
-    let words = match stand(results, agent) {
-        Stand::Holds => "every required test holds",
-        Stand::Failed => "a required test failed",
-        Stand::Unjudged => "not every required test could be judged",
-        Stand::NotRun => "the agent could not be run",
-        Stand::Interrupted => "",
-    };
-    let parts = [Some(words.to_owned()).filter(|words| !words.is_empty()), interrupted(results, agent)];
-    parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
+/// What a requirement that did not hold comes to, as a verdict's word.
+pub(crate) fn row_word(row: &RequirementResult) -> &'static str {
+    match row.state {
+        RequirementState::Broken => "FAIL",
+        RequirementState::Warned => "WARN",
+        _ => "NOTE",
+    }
+}
+
+/// A failure that does not fail the run: a test without claims that is not required, or one that is expected.
+pub(crate) fn is_forgiven(test: &Outcome) -> bool {
+    test.expected.is_some() || (test.claims.is_empty() && test.severity != Severity::Required)
 }
 
 /// What an interrupted run left out of this agent's tests, in words.
@@ -135,23 +142,6 @@ pub(crate) fn interrupted(results: &Results, agent: &AgentRun) -> Option<String>
     let planned = results.suite.files.saturating_sub(results.suite.filtered);
     let run = agent.tests.len();
     (results.interrupted && run < planned).then(|| format!("interrupted: {run} of {planned} tests were run"))
-}
-
-pub(crate) fn stand(results: &Results, agent: &AgentRun) -> Stand {
-    let unjudged = |test: &Outcome| {
-        test.verdict == Verdict::Error || (test.blocked && test.severity == Severity::Required)
-    };
-    if agent.fault.is_some() {
-        Stand::NotRun
-    } else if agent.tests.iter().any(Outcome::fails_run) {
-        Stand::Failed
-    } else if interrupted(results, agent).is_some() {
-        Stand::Interrupted
-    } else if agent.tests.iter().any(unjudged) {
-        Stand::Unjudged
-    } else {
-        Stand::Holds
-    }
 }
 
 /// The text on one line.

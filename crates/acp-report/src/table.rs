@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use acp_comply::{AgentRun, Outcome, Results, Severity, Verdict};
+use acp_comply::{AgentRun, Outcome, Results, Severity, Side, Verdict};
 
 use crate::summary;
 
@@ -108,7 +108,7 @@ fn notes(results: &Results, agent: &AgentRun) -> String {
     let mut parts = vec![summary::counts(&agent.tally())];
     parts.extend(summary::interrupted(results, agent));
     let mut rules: Vec<String> = Vec::new();
-    for finding in agent.findings.iter().filter(|finding| finding.blame == "agent") {
+    for finding in agent.findings.iter().filter(|finding| finding.blame == Side::Agent) {
         let rule = format!("{} {}", finding.requirement, finding.rule);
         if !rules.contains(&rule) {
             rules.push(rule);

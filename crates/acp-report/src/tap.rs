@@ -2,26 +2,26 @@
 
 use std::fmt::Write;
 
-use acp_comply::{Outcome, Results, Severity, Verdict};
+use acp_comply::{Outcome, Results, Standing, Verdict};
+
+use crate::summary;
 
 pub(crate) fn render(results: &Results) -> String {
-    let total: usize =
-        results.agents.iter().map(|agent| agent.tests.len() + usize::from(agent.fault.is_some())).sum();
+    let total: usize = results.agents.iter().map(|agent| agent.tests.len() + 1).sum();
     let mut out = format!("TAP version 14\n1..{total}\n");
     let mut number = 0;
     for agent in &results.agents {
-        if let Some(fault) = &agent.fault {
-            number += 1;
-            let _ = writeln!(
-                out,
-                "not ok {number} - {} starts\n  ---\n  reason: {}\n  ...",
-                agent.name,
-                quoted(fault)
-            );
-        }
         for test in &agent.tests {
             number += 1;
             write_test(&mut out, number, &agent.name, test);
+        }
+        number += 1;
+        let conformance = results.conformance(agent);
+        let word = if conformance.standing() == Standing::Conformant { "ok" } else { "not ok" };
+        let words = escape(&conformance.to_string());
+        let _ = writeln!(out, "{word} {number} - {} conformance: {words}", agent.name);
+        if let Some(fault) = &agent.fault {
+            let _ = writeln!(out, "  ---\n  reason: {}\n  ...", quoted(fault));
         }
     }
     if results.interrupted {
@@ -37,8 +37,9 @@ fn write_test(out: &mut String, number: usize, agent: &str, test: &Outcome) {
         _ if bad && test.expected.is_some() => {
             format!(" # TODO {}", one_line(test.expected.as_deref().unwrap_or_default()))
         }
+        Verdict::Warn if !test.claims.is_empty() => " # TODO warning".to_owned(),
         Verdict::Warn | Verdict::Partial => format!(" # TODO {}", test.severity.as_str()),
-        Verdict::Fail if test.severity != Severity::Required => " # TODO optional".to_owned(),
+        Verdict::Fail if summary::is_forgiven(test) => " # TODO optional".to_owned(),
         _ => String::new(),
     };
     let word = if bad { "not ok" } else { "ok" };

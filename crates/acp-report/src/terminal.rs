@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use acp_comply::{AgentRun, Outcome, Results, Verdict};
+use acp_comply::{AgentRun, Outcome, RequirementState, Results, Standing, Verdict};
 use anstyle::{AnsiColor, Style};
 
 use crate::summary;
@@ -40,19 +40,26 @@ fn write_agent(out: &mut String, results: &Results, agent: &AgentRun, colour: bo
             let _ = writeln!(out, "          {:<width$}  expected: {reason}", "");
         }
     }
-    let findings = agent.findings.iter().filter(|finding| finding.blame == "agent").count();
-    if findings > 0 {
-        let _ = writeln!(
-            out,
-            "  {findings} finding{} outside the tests' claims; --format markdown lists them",
-            if findings == 1 { "" } else { "s" }
-        );
+    let told: Vec<&Outcome> = agent.tests.iter().filter(|test| shown(test)).collect();
+    for row in summary::untold(agent, &told) {
+        let verdict = if row.state == RequirementState::Broken { Verdict::Fail } else { Verdict::Warn };
+        let word = paint(&format!("{:<7}", summary::row_word(row)), style(verdict), colour);
+        let place = row.evidence.first().and_then(|evidence| evidence.test.as_deref());
+        let place = place.map(|test| format!(" (seen in {test})")).unwrap_or_default();
+        let words = summary::one_line(row.reason.as_deref().unwrap_or_default());
+        let _ = writeln!(out, "  {word} {:<width$}  {words}{place}", row.id);
+        if let Some(reason) = &row.expected {
+            let _ = writeln!(out, "          {:<width$}  expected: {reason}", "");
+        }
     }
     for (name, words) in summary::place(agent).into_iter().filter(|_| agent.version.is_some()) {
         let _ = writeln!(out, "  {}: {words}", name.to_lowercase());
     }
-    let held = summary::standing(results, agent);
-    let _ = writeln!(out, "  {}: {held}", summary::counts(&agent.tally()));
+    let conformance = results.conformance(agent);
+    let good = if conformance.standing() == Standing::Conformant { Verdict::Pass } else { Verdict::Fail };
+    let words = paint(&conformance.to_string(), style(good).bold(), colour);
+    let _ = writeln!(out, "  {}", summary::counts(&agent.tally()));
+    let _ = writeln!(out, "  {words}");
 }
 
 fn shown(test: &Outcome) -> bool {

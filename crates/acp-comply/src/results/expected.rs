@@ -1,11 +1,13 @@
 //! The list of failures that are known, each with its reason.
 
 use super::{Results, Verdict};
+use acp_rules::registry;
 use serde::{Deserialize, Serialize};
 
 /// A list of known failures.
 ///
-/// Text form, one per line: `test-id  reason`, or `agent:test-id  reason`; `#` begins a comment.
+/// Text form, one per line: `test-id  reason`, or `agent:test-id  reason`; `#` begins a comment. In place of a test a
+/// requirement may stand: it is then expected to be broken, whatever shows it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ExpectedFailures {
     entries: Vec<Entry>,
@@ -74,6 +76,10 @@ impl ExpectedFailures {
                 if entry.agent.as_ref().is_some_and(|name| *name != agent.name) {
                     continue;
                 }
+                if registry().get(&entry.test).is_some() {
+                    agent.expected.insert(entry.test.clone(), entry.reason.clone());
+                    continue;
+                }
                 for test in agent.tests.iter_mut().filter(|test| test.id == entry.test) {
                     let judged = matches!(
                         test.verdict,
@@ -99,7 +105,8 @@ impl ExpectedFailures {
 
     /// Entries for tests that do not exist in the suite.
     pub fn unknown(&self, known: impl Fn(&str) -> bool) -> Vec<Stale> {
-        let gone = self.entries.iter().filter(|entry| !known(&entry.test));
+        let is_known = |id: &str| known(id) || registry().get(id).is_some();
+        let gone = self.entries.iter().filter(|entry| !is_known(&entry.test));
         gone.map(|entry| Stale {
             line: entry.line,
             entry: entry.test.clone(),

@@ -30,6 +30,8 @@ pub struct Setup {
     /// Give an expectation up before its time-out when everything is answered and the agent has been silent for this
     /// long, before the factor.
     pub patience: Option<Duration>,
+    /// The same for tests with claims when no patience was asked for. A test without claims waits as long as it says.
+    pub quiet: Duration,
     /// How long the runner's own requests may take, before the factor.
     pub own_timeout: Duration,
     /// The probe's answer to the introduction, for preconditions.
@@ -71,6 +73,7 @@ impl Setup {
             tool_version: env!("CARGO_PKG_VERSION").to_owned(),
             timeout_factor: 1.0,
             patience: None,
+            quiet: Duration::from_millis(300),
             own_timeout: Duration::from_secs(30),
             introduction: None,
             session: None,

@@ -1,18 +1,27 @@
 //! The runner's own requests: introduction, login, session. And what stands in the way of a test.
 
+use super::claims::{Unmet, sighting};
+use super::inbox::millis;
 use super::{Action, Ending, OWN_IDS, Own, Purpose, Run, State};
 use crate::program::{Handshake, Precondition, StepKind, Subject};
+use crate::results::Dir;
 use crate::table::{OwnRequest, find};
+use crate::verdict::BreakKind;
 use acp_rpc::{Direction, Frame, Id};
 use serde_json::Value;
 use std::time::Duration;
 
+/// How long an answer may still come after one with an id that nobody used, before the factor.
+const STRAYED: Duration = Duration::from_secs(1);
 /// The longest wait for an agent that does not stop talking about a new session, before the factor.
 const SETTLED: Duration = Duration::from_secs(5);
 
 impl Run {
     /// A reason not to begin at all.
     pub(super) fn hindrance(&self) -> Option<Ending> {
+        if let Some(reason) = self.program.not_understood.clone() {
+            return Some(Ending::NotApplicable { reason, blocked: true });
+        }
         let versions = &self.program.protocol_versions;
         if !versions.contains(&self.setup.protocol_version) {
             let reason = format!("the test is meant for protocol version {}", list(versions));
@@ -30,8 +39,7 @@ impl Run {
             return Some(Ending::NotApplicable { reason, blocked: true });
         }
         if let Some(reason) = self.program.needs.iter().find_map(|name| self.setup.missing.get(name)) {
-            let reason = format!("not reached: {reason}");
-            return Some(Ending::NotApplicable { reason, blocked: false });
+            return Some(Ending::NotReached(reason.clone()));
         }
         self.unmet_precondition(self.setup.introduction.as_ref(), self.setup.session.as_ref(), false)
             .or_else(|| self.unheard().filter(|_| self.begins_introduced()))
@@ -85,7 +93,8 @@ impl Run {
     /// Why an introduction needs no second try.
     fn unheard(&self) -> Option<Ending> {
         let reason = self.setup.silence.clone()?;
-        Some(Ending::Unmet { reason, difference: None })
+        let is_claimed = self.program.is_claimed();
+        Some(if is_claimed { Ending::NotReached(reason) } else { Ending::Unmet(reason) })
     }
 
     /// Whether the test begins with an introduction of the runner's own.
@@ -124,7 +133,7 @@ impl Run {
         let table = &self.setup.table;
         Ok(match purpose {
             Purpose::Introduce => table.introduction.clone(),
-            Purpose::Login => table.authentication.clone(),
+            Purpose::Login | Purpose::LoginFirst => table.authentication.clone(),
             Purpose::OpenSession => table.session.clone(),
             Purpose::SetUp(index) => serde_json::from_value(self.setup.after_session[index].clone())
                 .map_err(|error| format!("a request to set the session up cannot be used: {error}"))?,
@@ -160,7 +169,8 @@ impl Run {
         match error {
             acp_match::TemplateError::Unknown(unknown) => format!("there is no ${{{}}} here", unknown.name),
             acp_match::TemplateError::BadName { name, .. } if name.starts_with("wish:") => {
-                format!("no words are known for the wish {:?}", &name["wish:".len()..])
+                let wish = name["wish:".len()..].split('|').next().unwrap_or_default();
+                format!("no words are known for the wish {wish:?}")
             }
             other => other.to_string(),
         }
@@ -193,6 +203,7 @@ impl Run {
                 self.check_late_preconditions();
             }
             Purpose::Login => self.ask(Purpose::OpenSession),
+            Purpose::LoginFirst => self.state = State::Ready,
             Purpose::OpenSession => self.session_opened(result),
             Purpose::SetUp(index) => self.set_up(index + 1),
         }
@@ -203,7 +214,7 @@ impl Run {
         let Some(id) = id.filter(|id| id.is_string()).cloned() else {
             let method = &self.setup.table.session.method;
             let reason = format!("the answer to {method} has no {}", self.setup.table.session_id);
-            return self.end(Ending::Unmet { reason, difference: None });
+            return self.unmet(Unmet::new(BreakKind::Wrong, reason));
         };
         self.session = Some(result.clone());
         self.tally.opened = true;
@@ -243,6 +254,7 @@ impl Run {
         let session = self.session.as_ref().and_then(|session| find(session, &self.setup.table.session_id));
         let words = session.and_then(Value::as_str).map(|id| format!("session {id}"));
         self.state = State::Ready;
+        self.step_met();
         self.step_done(words);
         self.check_late_preconditions();
     }
@@ -266,9 +278,15 @@ impl Run {
             self.tried_login = true;
             return self.ask(Purpose::Login);
         }
+        if purpose == Purpose::LoginFirst {
+            self.notes.push(format!("the login was refused: {message}"));
+            self.state = State::Ready;
+            return;
+        }
         if (wants_login && !matches!(purpose, Purpose::SetUp(_))) || purpose == Purpose::Login {
-            let reason = format!("authentication required: {message}");
-            return self.end(Ending::NotApplicable { reason, blocked: true });
+            let message = message.to_owned();
+            let frame = sighting(millis(self.now), Dir::A2c, &format!("{{\"error\":{error}}}"));
+            return self.stopped_by_login(&message, Some(frame));
         }
         if let Purpose::SetUp(index) = purpose {
             let method = self.own_method(purpose);
@@ -278,7 +296,7 @@ impl Run {
         }
         let code = error.get("code").map_or_else(|| "no code".to_owned(), Value::to_string);
         let reason = format!("{} failed: {message} ({code})", self.own_method(purpose));
-        self.end(Ending::Unmet { reason, difference: None });
+        self.unmet(Unmet::new(BreakKind::Wrong, reason));
     }
 
     fn own_method(&self, purpose: Purpose) -> &str {
@@ -287,8 +305,17 @@ impl Run {
                 self.setup.after_session[index].get("method").and_then(Value::as_str).unwrap_or_default()
             }
             Purpose::Introduce => &self.setup.table.introduction.method,
-            Purpose::Login => &self.setup.table.authentication.method,
+            Purpose::Login | Purpose::LoginFirst => &self.setup.table.authentication.method,
             Purpose::OpenSession => &self.setup.table.session.method,
+        }
+    }
+
+    /// When a request of the runner's own is given up: in its time, or sooner when the agent has answered with an id that
+    /// nobody used and then fell silent.
+    pub(super) fn own_deadline(&self, own: &Own) -> Duration {
+        match self.stray_answer() {
+            Some(_) => own.until.min(self.wire.last_activity + self.scaled(STRAYED)),
+            None => own.until,
         }
     }
 
@@ -300,13 +327,28 @@ impl Run {
         let method = self.own_method(own.purpose).to_owned();
         if self.is_gone() {
             let reason = format!("{} before it answered {method}", self.gone_words());
-            self.end(Ending::Gone { reason, difference: None });
+            self.end(Ending::Gone(reason));
+            return true;
+        }
+        if let Some(stray) = self.stray_answer().filter(|_| self.now >= self.own_deadline(own)) {
+            let given = self.inbox.messages()[stray].id.as_ref().map_or("no".to_owned(), ToString::to_string);
+            let did = format!(
+                "the agent answered {method} with the id {given}, but the request's id is {}",
+                own.id
+            );
+            let frames: Vec<_> = self.heard_at(stray).into_iter().collect();
+            let claim = self.setup.table.broken_by.unanswered.clone().filter(|_| self.program.is_claimed());
+            self.break_claims(claim.as_slice(), BreakKind::Wrong, &did, &frames);
+            self.end(Ending::Unmet(did));
             return true;
         }
         if self.now >= own.until {
             let waited = self.scaled(self.setup.own_timeout).as_millis();
             let reason = format!("no answer to {method} within {waited} ms");
-            self.end(Ending::Unmet { reason, difference: None });
+            match self.unanswered(&format!("the agent did not answer {method} within {waited} ms"), &[]) {
+                Some(_) => self.end(Ending::Unmet(reason)),
+                None => self.unmet(Unmet::new(BreakKind::Absent, reason)),
+            }
             return true;
         }
         false

@@ -3,33 +3,34 @@
 //! Messages are taken in the order they came. A message that fits only expectations that are full may push an earlier
 //! one over to another expectation that it fits too, so the order of the list in the file never decides.
 
-use super::inbox::{Inbox, Message, millis};
+use super::claims::Unmet;
+use super::inbox::{Inbox, Message};
 use super::{Ending, Run, State, Wire};
-use crate::program::{Capture, Envelope, Expect, MessageKind};
-use crate::results::Explanation;
-use acp_match::{CompileError, Mismatch, Pattern};
+use crate::program::{Capture, Envelope, Expect, Marks, MessageKind};
+use crate::verdict::BreakKind;
+use acp_match::{CompileError, Pattern};
 use acp_rpc::Id;
+use acp_rules::ClaimId;
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-
-/// How many messages are compared when looking for the closest.
-const COMPARED: usize = 500;
 
 #[derive(Debug)]
 pub(super) struct Expecting {
     pub until: Duration,
-    items: Vec<Item>,
+    pub items: Vec<Item>,
     captures: Vec<Capture>,
-    otherwise_na: Option<String>,
+    pub otherwise_na: Option<String>,
+    /// The step says what it means when it is unmet, so silence settles it.
+    has_unless: bool,
     /// Of the messages since the last `send`, only those after this one count.
     after: Option<usize>,
     /// A message that fits came too early.
-    early: Option<usize>,
+    pub early: Option<usize>,
     /// Messages looked at so far.
     scanned: usize,
     /// For each taken message, the expectations it fits.
-    fits: BTreeMap<usize, Vec<usize>>,
+    pub fits: BTreeMap<usize, Vec<usize>>,
     /// Responses to other requests than the last count for expectations without an id.
     loose: bool,
     /// Some expectation is without an id.
@@ -37,26 +38,31 @@ pub(super) struct Expecting {
 }
 
 #[derive(Debug)]
-struct Item {
-    choices: Vec<Choice>,
-    need: usize,
-    optional: bool,
-    taken: Vec<usize>,
+pub(super) struct Item {
+    pub choices: Vec<Choice>,
+    pub need: usize,
+    pub optional: bool,
+    pub taken: Vec<usize>,
     captures: Vec<Capture>,
+    pub marks: Marks,
 }
 
 #[derive(Debug)]
-struct Choice {
-    kind: MessageKind,
-    pattern: Pattern,
-    bound: Bound,
-    line: usize,
-    source: Value,
+pub(super) struct Choice {
+    pub kind: MessageKind,
+    pub pattern: Pattern,
+    pub bound: Bound,
+    pub line: usize,
+    pub source: Value,
+    breaks: Vec<ClaimId>,
+    inconclusive: Option<String>,
+    witness: Vec<ClaimId>,
+    provides: Vec<String>,
 }
 
 /// Which request a response belongs to.
 #[derive(Debug, PartialEq)]
-enum Bound {
+pub(super) enum Bound {
     /// The one with this id.
     Id(Id),
     /// The last one sent, then any.
@@ -66,8 +72,22 @@ enum Bound {
 }
 
 impl Item {
-    fn is_full(&self) -> bool {
+    pub fn is_full(&self) -> bool {
         self.taken.len() >= self.need
+    }
+
+    /// The first of its shapes that the message has.
+    fn chosen(&self, message: &Message) -> Option<&Choice> {
+        self.choices
+            .iter()
+            .find(|choice| choice.kind == message.kind && choice.pattern.matches(&message.value))
+    }
+}
+
+impl Choice {
+    /// Whether it meets the expectation without breaking anything.
+    fn is_plain(&self) -> bool {
+        self.breaks.is_empty() && self.inconclusive.is_none()
     }
 }
 
@@ -88,7 +108,7 @@ impl Expecting {
 
     /// Whether silence after the last answer settles the step.
     fn ends_in_silence(&self) -> bool {
-        self.waits_for_nothing_required() || self.otherwise_na.is_some()
+        self.waits_for_nothing_required() || self.otherwise_na.is_some() || self.has_unless
     }
 
     /// Looks at the messages that came since the last look.
@@ -201,6 +221,7 @@ impl Run {
                     optional: expected.optional,
                     taken: Vec::new(),
                     captures: expected.captures.clone(),
+                    marks: expected.marks.clone(),
                 }),
                 Err(error) => {
                     return self.end(Ending::NotApplicable { reason: error.to_string(), blocked: true });
@@ -214,6 +235,7 @@ impl Run {
             items,
             captures: expect.captures.clone(),
             otherwise_na: expect.otherwise_na.clone(),
+            has_unless: self.arena[self.order[self.at].step].unless.is_some(),
             after: match expect.ordered {
                 None => self.tally.told,
                 Some(true) => self.tally.taken,
@@ -239,6 +261,10 @@ impl Run {
             bound,
             line: envelope.line,
             source: envelope.pattern.clone(),
+            breaks: envelope.breaks.clone(),
+            inconclusive: envelope.inconclusive.clone(),
+            witness: envelope.witness.clone(),
+            provides: envelope.provides.clone(),
         })
     }
 
@@ -247,10 +273,11 @@ impl Run {
         [quiet, self.patience_ends()].into_iter().flatten().fold(expecting.until, Duration::min)
     }
 
-    /// When a run that does not want to wait for every time-out gives an expectation up: everything is answered, and
-    /// the agent has been silent for that long.
-    fn patience_ends(&self) -> Option<Duration> {
-        let patience = self.scaled(self.setup.patience?);
+    /// When an expectation is given up before its time-out: everything is answered, and the agent has been silent for
+    /// that long. A test without claims waits as long as it says, unless the caller has no such patience.
+    pub(super) fn patience_ends(&self) -> Option<Duration> {
+        let quiet = self.program.is_claimed().then_some(self.setup.quiet);
+        let patience = self.scaled(self.setup.patience.or(quiet)?);
         self.is_idle().then(|| self.wire.last_activity.max(self.step_began) + patience)
     }
 
@@ -296,6 +323,9 @@ impl Run {
         self.tally.told = self.tally.told.max(told);
         self.tally.taken = self.tally.taken.max(taken().max());
         let matched: Vec<usize> = taken().collect();
+        if let Err(reason) = self.items_met(expecting) {
+            return self.end(Ending::Inconclusive(reason));
+        }
         let mut wanted: Vec<(&Capture, Vec<usize>)> = Vec::new();
         for item in &expecting.items {
             wanted.extend(item.captures.iter().map(|capture| (capture, item.taken.clone())));
@@ -315,7 +345,7 @@ impl Run {
                 None => {
                     let reason =
                         format!("the matched message has no {}, which the test captures", capture.path);
-                    return self.end(Ending::Unmet { reason, difference: None });
+                    return self.unmet(Unmet::new(BreakKind::Wrong, reason));
                 }
             }
         }
@@ -323,120 +353,45 @@ impl Run {
         self.step_done(Some(format!("{count} message{} matched", if count == 1 { "" } else { "s" })));
     }
 
-    fn expect_unmet(&mut self, expecting: &Expecting, is_gone: bool) {
-        self.tally.met +=
-            expecting.items.iter().filter(|item| item.is_full() && !item.taken.is_empty()).count();
-        let Some(item) = expecting.items.iter().find(|item| !item.optional && !item.is_full()) else {
-            return;
-        };
-        if let (Some(reason), false, true) =
-            (&expecting.otherwise_na, is_gone, self.wire.outstanding.is_empty())
-        {
-            return self.end(Ending::NotApplicable { reason: reason.clone(), blocked: false });
+    /// Takes note of what the messages that came show, item by item and for the step as a whole; the reason when one of
+    /// them says nothing either way.
+    fn items_met(&mut self, expecting: &Expecting) -> Result<(), String> {
+        let mut broken = BTreeSet::new();
+        for item in &expecting.items {
+            broken.extend(self.item_met(item)?);
         }
-        let Some(choice) = item.choices.first() else {
-            return self.end(Ending::Unmet { reason: "nothing could match".to_owned(), difference: None });
-        };
-        let closest = self.closest(expecting, item);
-        let label = label(choice, &self.wire);
-        let waited = expecting.until.saturating_sub(self.step_began).as_millis();
-        let mut reason = if is_gone {
-            format!("{} before the expected {label} came", self.gone_words())
-        } else if self.now >= expecting.until {
-            format!("the expected {label} did not come within {waited} ms")
-        } else if self.patience_ends().is_some_and(|ends| self.now >= ends) {
-            format!("the expected {label} did not come, and the agent had nothing more to say")
-        } else {
-            format!("the {label} is not as expected")
-        };
-        if item.need > 1 {
-            reason.push_str(&format!(" ({} of {} came)", item.taken.len(), item.need));
-        }
-        let mut difference = Explanation {
-            line: choice.line,
-            expected: choice.source.clone(),
-            closest: None,
-            closest_at_ms: None,
-            differences: Vec::new(),
-        };
-        match closest {
-            _ if expecting.early.is_some() => {
-                let message = expecting.early.map(|index| &self.inbox.messages()[index]);
-                difference.closest = message.map(|message| message.value.to_string());
-                difference.closest_at_ms = message.map(|message| millis(message.at));
-                let words = "it came before the message of the expect above, but must come after it";
-                difference.differences.push(words.to_owned());
-                reason.push_str(&format!("; {words}"));
-            }
-            Some((index, mismatch)) => {
-                if let Some(first) = mismatch.differences.first() {
-                    reason.push_str(&format!("; {first}"));
-                }
-                let message = &self.inbox.messages()[index];
-                difference.closest = Some(message.value.to_string());
-                difference.closest_at_ms = Some(millis(message.at));
-                difference.differences = mismatch.to_string().lines().map(str::to_owned).collect();
-            }
-            None => {
-                let words = format!("no unmatched {} was heard", choice.kind.as_str());
-                difference.differences.push(words);
-            }
-        }
-        let difference = Some(difference);
-        let is_unasked = is_gone && !self.wire.exit_wanted && !self.wire.input_closed;
-        self.end(if is_unasked {
-            Ending::Gone { reason, difference }
-        } else {
-            Ending::Unmet { reason, difference }
-        });
+        let marks = self.arena[self.order[self.at].step].marks.clone();
+        self.met(&marks, &broken);
+        Ok(())
     }
 
-    /// The message that comes nearest to what is unmet. A response with the right id is nearest of all.
-    fn closest(&self, expecting: &Expecting, item: &Item) -> Option<(usize, Mismatch)> {
-        let mut best: Option<(usize, Mismatch)> = None;
-        for (index, message) in self.inbox.messages().iter().enumerate().rev().take(COMPARED) {
-            if expecting.fits.contains_key(&index) {
-                continue;
+    /// The same for one item that is full; the claims that it broke.
+    pub(super) fn item_met(&mut self, item: &Item) -> Result<BTreeSet<ClaimId>, String> {
+        let mut broken = BTreeSet::new();
+        let mut is_plain = true;
+        for index in &item.taken {
+            let Some(choice) = item.chosen(&self.inbox.messages()[*index]) else { continue };
+            if let Some(reason) = &choice.inconclusive {
+                return Err(reason.clone());
             }
-            if message.consumed {
-                continue;
-            }
-            let mut is_answer = false;
-            let mut nearest: Option<Mismatch> = None;
-            for choice in item.choices.iter().filter(|choice| choice.kind == message.kind) {
-                let Err(mismatch) = choice.pattern.check(&message.value) else { continue };
-                is_answer |= match &choice.bound {
-                    Bound::Id(id) => message.id.as_ref() == Some(id),
-                    Bound::Last => {
-                        message.kind == MessageKind::Response && message.id == self.wire.last_request
-                    }
-                    Bound::Pattern => false,
-                };
-                if nearest.as_ref().is_none_or(|other| mismatch.is_closer_than(other)) {
-                    nearest = Some(mismatch);
-                }
-            }
-            let Some(mismatch) = nearest else { continue };
-            if is_answer {
-                return Some((index, mismatch));
-            }
-            if best.as_ref().is_none_or(|(_, other)| mismatch.is_closer_than(other)) {
-                best = Some((index, mismatch));
+            is_plain &= choice.is_plain();
+            self.saw(&choice.witness, &choice.provides);
+            if !choice.breaks.is_empty() {
+                let did = self.message_words(*index);
+                let frames = self.frames_about(*index);
+                self.break_claims(&choice.breaks, BreakKind::Wrong, &did, &frames);
+                broken.extend(choice.breaks.iter().cloned());
             }
         }
-        best
-    }
-}
-
-/// The expected message in a few words.
-fn label(choice: &Choice, wire: &Wire) -> String {
-    let kind = choice.kind.as_str();
-    if let Some(method) = choice.source.get("method").and_then(Value::as_str) {
-        return format!("{kind} {}", method.trim_start_matches('^').trim_end_matches('$'));
-    }
-    match (&choice.bound, choice.kind, &wire.last_request) {
-        (Bound::Id(id), ..) => format!("{kind} to request {id}"),
-        (Bound::Last, MessageKind::Response, Some(id)) => format!("{kind} to request {id}"),
-        _ => kind.to_owned(),
+        if item.taken.is_empty() || !item.is_full() {
+            return Ok(broken);
+        }
+        if is_plain {
+            // What the other shapes would have broken is held.
+            let lighter = item.choices.iter().flat_map(|choice| choice.breaks.iter().cloned());
+            self.evidence.held.extend(lighter);
+        }
+        self.met(&item.marks, &broken);
+        Ok(broken)
     }
 }

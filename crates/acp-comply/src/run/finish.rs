@@ -1,10 +1,13 @@
 //! From an ending to an outcome.
 
 use super::inbox::millis;
-use super::{Action, Ending, Run, State};
-use crate::program::{MessageKind, Program, Severity, StepKind};
+use super::{Action, Run, State};
+use crate::program::{MessageKind, Program, StepKind};
 use crate::results::{Outcome, StepRecord, StepState, Verdict};
+use crate::verdict::{BreakKind, ClaimResult, ClaimState, Ending, Sighting, TestEvidence, verdict};
 use acp_match::Pattern;
+use acp_rpc::Id;
+use acp_rules::ClaimId;
 use serde_json::Value;
 
 /// How many steps that were not reached are listed.
@@ -18,9 +21,14 @@ impl Run {
         }
         let ending = self.settle(ending);
         let is_whole = matches!(ending, Ending::Completed);
+        if !matches!(ending, Ending::Unmet(_) | Ending::Gone(_)) {
+            self.difference = None;
+        }
         let mut outcome = blank(&self.program);
         self.fill(&mut outcome);
-        self.judge(&mut outcome, ending);
+        let evidence = self.gathered(ending);
+        outcome.decide(verdict(&evidence, None));
+        outcome.evidence = Some(Box::new(evidence));
         if !is_whole {
             self.record_rest(&outcome);
         }
@@ -30,48 +38,72 @@ impl Run {
     }
 
     /// An ending may be something else on a second look.
-    fn settle(&self, ending: Ending) -> Ending {
-        match ending {
-            Ending::Completed => {
-                let is_unasked =
-                    self.wire.closed.is_some() && !self.wire.exit_wanted && !self.wire.input_closed;
-                if is_unasked {
-                    let reason = format!("{} before the test was over", self.gone_words());
-                    return Ending::Gone { reason, difference: None };
-                }
-                Ending::Completed
+    fn settle(&mut self, ending: Ending) -> Ending {
+        let is_claimed = self.program.is_claimed();
+        let is_unasked = !self.wire.exit_wanted && !self.wire.input_closed;
+        let ending = match ending {
+            Ending::Completed if self.wire.closed.is_some() && is_unasked => {
+                Ending::Gone(format!("{} before the test was over", self.gone_words()))
             }
-            Ending::Unmet { reason, difference } => match self.login_wanted() {
-                Some(message) => Ending::NotApplicable {
+            Ending::Gone(reason) if is_claimed && !is_unasked => Ending::NotReached(reason),
+            Ending::Unmet(reason) if !is_claimed => match self.login_wanted() {
+                Some((message, _)) => Ending::NotApplicable {
                     reason: format!("authentication required: {message}"),
                     blocked: true,
                 },
-                None => Ending::Unmet { reason, difference },
+                None => Ending::Unmet(reason),
             },
             other => other,
+        };
+        if let (Ending::Gone(reason), true, Some(claim)) =
+            (&ending, is_claimed, self.setup.table.broken_by.died.clone())
+        {
+            self.break_claims(&[claim], BreakKind::Wrong, reason, &[]);
         }
+        ending
     }
 
-    /// The message of an answer that asks for a login and that the test did not expect.
-    fn login_wanted(&self) -> Option<&str> {
+    /// Everything that the conversation showed.
+    fn gathered(&mut self, ending: Ending) -> TestEvidence {
+        let mut steps = std::mem::take(&mut self.evidence);
+        steps.met = self.tally.met;
+        steps.asserts = self.tally.asserts || self.only_opens();
+        steps.is_vacuous = self.is_vacuous();
+        TestEvidence { claims: self.program.claims.clone(), severity: self.program.severity, steps, ending }
+    }
+
+    /// The message of an answer that asks for a login and that the test did not expect, and its frame. An answer to
+    /// something that needs no login is just a wrong code to a test with claims.
+    pub(super) fn login_wanted(&self) -> Option<(&str, Option<Sighting>)> {
         let code = self.setup.table.auth_required;
         if self.is_about_logins() {
             return None;
         }
-        self.inbox
-            .messages()
-            .iter()
-            .filter(|message| !message.consumed && message.kind == MessageKind::Response)
-            .find_map(|message| {
+        let messages = self.inbox.messages().iter().enumerate();
+        messages
+            .filter(|(_, message)| !message.consumed && message.kind == MessageKind::Response)
+            .filter(|(_, message)| self.may_need_login(message.id.as_ref()))
+            .find_map(|(index, message)| {
                 let error = message.value.get("error")?;
                 let is_it = error.get("code").and_then(Value::as_i64) == Some(code);
-                is_it.then(|| error.get("message").and_then(Value::as_str).unwrap_or("no message"))
+                let text = error.get("message").and_then(Value::as_str).unwrap_or("no message");
+                is_it.then(|| (text, self.heard_at(index)))
             })
+    }
+
+    /// Whether an agent may want a login before it answers this request.
+    fn may_need_login(&self, id: Option<&Id>) -> bool {
+        let listed = &self.setup.table.needs_login;
+        if listed.is_empty() || !self.program.is_claimed() {
+            return true;
+        }
+        let method = id.and_then(|id| self.wire.sent.get(id)).and_then(|sent| sent.method.as_ref());
+        method.is_some_and(|method| listed.contains(method))
     }
 
     /// The test logs in by itself, or its expectations speak of the code that asks for it: then that answer is a matter
     /// of the test, not something in its way.
-    fn is_about_logins(&self) -> bool {
+    pub(super) fn is_about_logins(&self) -> bool {
         let table = &self.setup.table;
         let code = table.auth_required.to_string();
         self.arena.iter().any(|step| match &step.kind {
@@ -100,38 +132,12 @@ impl Run {
         outcome.duration_ms = millis(self.now);
         outcome.met = self.tally.met;
         outcome.asserts = self.tally.asserts || self.only_opens();
+        outcome.difference = self.difference.take();
+        outcome.provided = std::mem::take(&mut self.provided);
+        outcome.not_understood = self.program.not_understood.is_some();
         let (transcript, elided) = self.inbox.transcript();
         outcome.transcript = transcript;
         outcome.elided = elided;
-    }
-
-    fn judge(&self, outcome: &mut Outcome, ending: Ending) {
-        let severity = self.program.severity;
-        let failed = if severity == Severity::Advice { Verdict::Warn } else { Verdict::Fail };
-        let (verdict, reason) = match ending {
-            Ending::Completed => {
-                outcome.vacuous = self.is_vacuous();
-                let words = "it held, but the behaviour that it watches never happened".to_owned();
-                (Verdict::Pass, outcome.vacuous.then_some(words))
-            }
-            Ending::Unmet { reason, difference } => {
-                outcome.difference = difference;
-                let is_part = severity == Severity::Optional && self.tally.met > 0;
-                (if is_part { Verdict::Partial } else { failed }, Some(reason))
-            }
-            Ending::Gone { reason, difference } => {
-                outcome.difference = difference;
-                (failed, Some(reason))
-            }
-            Ending::Forbidden(reason) => (failed, Some(reason)),
-            Ending::NotApplicable { reason, blocked } => {
-                outcome.blocked = blocked;
-                (Verdict::Na, Some(reason))
-            }
-            Ending::Fault(reason) => (Verdict::Error, Some(reason)),
-        };
-        outcome.verdict = verdict;
-        outcome.reason = reason;
     }
 
     fn is_vacuous(&self) -> bool {
@@ -207,5 +213,21 @@ pub(crate) fn blank(program: &Program) -> Outcome {
         model: Vec::new(),
         met: 0,
         asserts: false,
+        claims: program.claims.iter().map(unreached).collect(),
+        needs_second_run: false,
+        not_understood: false,
+        provided: Vec::new(),
+        evidence: None,
+    }
+}
+
+fn unreached(claim: &ClaimId) -> ClaimResult {
+    ClaimResult {
+        id: claim.clone(),
+        grade: claim.grade(),
+        state: ClaimState::NotReached,
+        kind: None,
+        reason: None,
+        frames: Vec::new(),
     }
 }

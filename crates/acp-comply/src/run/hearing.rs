@@ -1,11 +1,17 @@
 //! Taking in what the agent and the providers say.
 
-use super::inbox::{Message, kind_of};
-use super::{Action, Ending, Run};
+use super::claims::{Unmet, sighting};
+use super::inbox::{Message, kind_of, millis};
+use super::{Action, Run};
 use crate::program::MessageKind;
+use crate::results::Dir;
+use crate::table::find;
+use crate::verdict::BreakKind;
 use acp_rpc::{Direction, Frame, View};
+use acp_rules::Grade;
 use bytes::Bytes;
 use serde_json::Value;
+use std::collections::BTreeSet;
 
 /// How much of a noise line a note quotes.
 const QUOTED: usize = 120;
@@ -42,7 +48,7 @@ impl Run {
             let count = self.inbox.messages().len();
             let reason =
                 format!("the agent sent more than this test keeps ({count} messages); it was stopped there");
-            return self.end(Ending::Unmet { reason, difference: None });
+            return self.unmet(Unmet::new(BreakKind::Wrong, reason));
         }
         match kind {
             MessageKind::ClientRequest => self.asked(frame),
@@ -72,6 +78,7 @@ impl Run {
             return;
         }
         if self.stays_silent(index) {
+            self.wire.left_waiting = true;
             return;
         }
         *self.wire.pending.entry(id.clone()).or_default() += 1;
@@ -97,14 +104,50 @@ impl Run {
         if let Some(found) = self.wire.outstanding.iter().position(|open| open == id) {
             self.wire.outstanding.remove(found);
         }
-        if self.wire.must_fail.remove(id) {
+        if self.own_introduction.as_ref() == Some(id)
+            && let Some(result) = value.get("result")
+        {
+            self.introduction = Some(result.clone());
+            self.login_due = self.logs_in_first(result);
+        }
+        if let Some(step) = self.wire.must_fail.remove(id) {
+            let marks = self.arena[step].marks.clone();
             if value.get("error").is_some() {
                 self.tally.met += 1;
+                self.met(&marks, &BTreeSet::new());
             } else {
                 let reason = format!("the answer to request {id} should be an error, but it succeeded");
-                self.end(Ending::Unmet { reason, difference: None });
+                let did =
+                    format!("the agent answered {} with a result, not with an error", self.request_words(id));
+                let answer = sighting(millis(self.now), Dir::A2c, &value.to_string());
+                let frames = self.sent_as(id).into_iter().chain([answer]);
+                let mut unmet = Unmet::new(BreakKind::Wrong, reason).did(did).frames(frames);
+                unmet.shows = Some(marks.shows);
+                self.unmet_answer(unmet);
             }
         }
+    }
+
+    /// An answer that must be an error is none. Other than an unmet step this does not end the step that runs now,
+    /// unless it ends the test.
+    fn unmet_answer(&mut self, unmet: Unmet) {
+        let shows = unmet.shows.clone().unwrap_or_default();
+        let is_light = !shows.is_empty() && shows.iter().all(|claim| claim.grade() < Grade::Fail);
+        if self.program.is_claimed() && is_light {
+            let did = unmet.did.unwrap_or(unmet.reason);
+            self.break_claims(&shows, unmet.kind, &did, &unmet.frames);
+        } else {
+            self.unmet(unmet);
+        }
+    }
+
+    /// Whether the runner logs in after an introduction that the test made itself.
+    fn logs_in_first(&self, introduction: &Value) -> bool {
+        let offered = find(introduction, &self.setup.table.auth_methods).and_then(Value::as_array);
+        self.setup.auth_method.is_some()
+            && self.program.is_claimed()
+            && !self.is_about_logins()
+            && offered.is_some_and(|methods| !methods.is_empty())
     }
 
     /// Writes a line to the agent.

@@ -73,7 +73,7 @@ impl Inbox {
         let shown: String = text.chars().take(self.limits.line).collect();
         let cut = text.len() - shown.len();
         let text = if cut > 0 { format!("{shown}… ({cut} bytes more)") } else { shown };
-        let line = TranscriptLine { at_ms: millis(at), dir: dir.as_str().to_owned(), text };
+        let line = TranscriptLine { at_ms: millis(at), dir: dir.into(), text };
         if self.head.len() < self.limits.transcript {
             self.head.push(line);
             return;

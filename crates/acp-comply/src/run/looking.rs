@@ -1,7 +1,9 @@
 //! Steps that look at the world: files in the sandbox, the stub MCP server's log.
 
+use super::claims::Unmet;
 use super::{Action, Ending, FileState, LOOK_AGAIN, Looking, McpCall, Run, State};
 use crate::program::{FileWant, StepKind};
+use crate::verdict::BreakKind;
 use acp_match::{Fill, Pattern, Template};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -49,6 +51,12 @@ impl Run {
         let Some(StepKind::ExpectFile { path, want, .. }) = self.kind() else {
             return;
         };
+        let is_absence = matches!(want, FileWant::Absent);
+        let kind = match (want, state) {
+            (FileWant::Absent, _) => BreakKind::Forbidden,
+            (_, FileState::Present(_)) => BreakKind::Wrong,
+            _ => BreakKind::Absent,
+        };
         let verdict = match (want, state) {
             (_, FileState::Unreadable(reason)) => Err(format!("cannot look at {path}: {reason}")),
             (FileWant::Absent, FileState::Absent) => Ok(()),
@@ -68,7 +76,7 @@ impl Run {
                 }
             }
         };
-        self.looked(verdict);
+        self.looked(verdict, kind, is_absence);
     }
 
     pub(super) fn saw_mcp(&mut self, calls: &[McpCall]) {
@@ -88,34 +96,41 @@ impl Run {
         match (hit, *absent) {
             (Some(_), true) => {
                 let reason = format!("the MCP server saw {wanted}, which must not be");
-                self.end(Ending::Unmet { reason, difference: None });
+                self.unmet(Unmet::new(BreakKind::Forbidden, reason));
             }
             (None, true) => {
                 let is_over = matches!(&self.state, State::Looking(looking) if self.now >= looking.until);
-                self.looked(if is_over { Ok(()) } else { Err(String::new()) });
+                self.looked(if is_over { Ok(()) } else { Err(String::new()) }, BreakKind::Forbidden, true);
             }
             (Some(index), false) => {
                 self.tally.calls.insert(index);
-                self.looked(Ok(()));
+                self.looked(Ok(()), BreakKind::Absent, false);
             }
             (None, false) => {
                 let seen: Vec<&str> =
                     calls.iter().map(|call| call.tool.as_deref().unwrap_or(&call.method)).collect();
                 let seen = if seen.is_empty() { "nothing".to_owned() } else { seen.join(", ") };
-                self.looked(Err(format!("the MCP server did not see {wanted}; it saw {seen}")));
+                let words = format!("the MCP server did not see {wanted}; it saw {seen}");
+                self.looked(Err(words), BreakKind::Absent, false);
             }
         }
     }
 
     /// What was looked at is right, or is looked at again until the time is over.
-    fn looked(&mut self, verdict: Result<(), String>) {
+    fn looked(&mut self, verdict: Result<(), String>, kind: BreakKind, is_absence: bool) {
         let State::Looking(looking) = &mut self.state else { return };
         match verdict {
             Ok(()) => {
                 self.tally.met += 1;
+                if is_absence {
+                    let did_something = self.turn_did_something();
+                    self.watched(did_something);
+                } else {
+                    self.step_met();
+                }
                 self.step_done(None);
             }
-            Err(reason) if self.now >= looking.until => self.end(Ending::Unmet { reason, difference: None }),
+            Err(reason) if self.now >= looking.until => self.unmet(Unmet::new(kind, reason)),
             Err(reason) => {
                 looking.last = Some(reason);
                 looking.next = Some((self.now + LOOK_AGAIN).min(looking.until.max(self.now)));

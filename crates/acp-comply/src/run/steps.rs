@@ -1,11 +1,13 @@
 //! Beginning steps, and the ones that only wait or look.
 
+use super::claims::{Unmet, sighting};
 use super::inbox::millis;
-use super::{Action, ERROR_WAIT, Ending, Purpose, Run, State, Wire};
+use super::{Action, ERROR_WAIT, Ending, Purpose, Run, Sent, State, Wire};
 use crate::json::Json;
 use crate::program::{Handshake, MessageKind, RawBytes, StepKind};
-use crate::results::{StepRecord, StepState};
+use crate::results::{Dir, StepRecord, StepState};
 use crate::table::find;
+use crate::verdict::{BreakKind, Sighting};
 use acp_match::{Fill, Pattern, Template};
 use acp_rpc::{Direction, Frame, View};
 use bytes::Bytes;
@@ -18,6 +20,10 @@ const RESTART: Duration = Duration::from_secs(30);
 impl Run {
     /// Begins the next step; `false` when nothing more can happen now.
     pub(super) fn begin_step(&mut self) -> bool {
+        if std::mem::take(&mut self.login_due) {
+            self.ask(Purpose::LoginFirst);
+            return true;
+        }
         let Some(turn) = self.order.get(self.at).copied() else { return self.all_steps_done() };
         if self.entered != Some(self.at) {
             self.entered = Some(self.at);
@@ -113,7 +119,7 @@ impl Run {
         let is_gone = self.wire.closed.is_some();
         if is_gone {
             let reason = format!("{} before {before}", self.gone_words());
-            self.end(Ending::Gone { reason, difference: None });
+            self.end(Ending::Gone(reason));
         }
         is_gone
     }
@@ -134,7 +140,8 @@ impl Run {
         self.open_window();
         if expect_error {
             self.tally.asserts = true;
-            self.wire.must_fail.extend(parsed.id().cloned());
+            let step = self.order[self.at].step;
+            self.wire.must_fail.extend(parsed.id().cloned().map(|id| (id, step)));
         }
         self.write(line);
         self.register(&parsed);
@@ -187,6 +194,12 @@ impl Run {
         self.wire.unruly |= matches!(frame.view(), View::Malformed(_));
         let is_answer = frame.result().is_some() || frame.error().is_some();
         if let (Some(id), false) = (frame.id(), is_answer) {
+            let text = frame.text().unwrap_or_default();
+            let sent = Sent {
+                method: frame.method().map(str::to_owned),
+                frame: sighting(millis(self.now), Dir::C2a, text),
+            };
+            self.wire.sent.insert(id.clone(), sent);
             self.wire.outstanding.push(id.clone());
             self.wire.last_request = Some(id.clone());
             self.wire.asked = true;
@@ -197,6 +210,7 @@ impl Run {
             || frame.text().and_then(|text| serde_json::from_str::<Value>(text).ok()).unwrap_or(Value::Null);
         if method == table.introduction.method {
             self.wire.introduced = true;
+            self.own_introduction = frame.id().cloned();
             if let Some(offered) = find(&value(), &table.offered) {
                 self.actions.push_back(Action::Offer(offered.clone()));
             }
@@ -247,7 +261,7 @@ impl Run {
             })
             .collect();
         let window = &self.inbox.messages()[self.wire.window..];
-        let hit = window.iter().find(|message| {
+        let hit = window.iter().position(|message| {
             let by_method = message
                 .method
                 .as_ref()
@@ -258,15 +272,32 @@ impl Run {
                     .any(|(kind, pattern)| *kind == message.kind && pattern.check(&message.value).is_ok())
         });
         if let Some(hit) = hit {
+            let (index, hit) = (self.wire.window + hit, &window[hit]);
             let what = hit.method.as_deref().unwrap_or("a response");
             let reason = format!("the agent sent {what}, which this test forbids, at {} ms", millis(hit.at));
-            self.end(Ending::Forbidden(reason));
+            let did = format!("the agent sent {what}, which must not come here");
+            if self.program.is_claimed() {
+                let frame = self.heard_at(index);
+                self.unmet(Unmet::new(BreakKind::Forbidden, reason).did(did).frames(frame));
+            } else {
+                self.end(Ending::Forbidden(reason));
+            }
             return true;
         }
         let is_quiet = self.quiet_from().is_some_and(|quiet| self.now >= quiet);
         if !(is_quiet || self.now >= until || self.is_gone()) {
             return false;
         }
+        let did_something = self.turn_did_something();
+        self.tally.watched |= did_something;
+        self.watched(did_something);
+        self.step_done(None);
+        true
+    }
+
+    /// The turn since the last `send` came to its end, and the agent did something in it.
+    pub(super) fn turn_did_something(&self) -> bool {
+        let window = &self.inbox.messages()[self.wire.window..];
         let did_something = window.iter().any(|message| message.kind != MessageKind::Response);
         let last = self.wire.last_request.as_ref();
         let succeeded = self.inbox.messages().iter().rev().any(|message| {
@@ -274,50 +305,56 @@ impl Run {
                 && message.id.as_ref() == last
                 && message.value.get("result").is_some()
         });
-        self.tally.watched |= did_something && succeeded && self.wire.outstanding.is_empty();
-        self.step_done(None);
-        true
+        did_something && succeeded && self.wire.outstanding.is_empty()
     }
 
     pub(super) fn check_exit(&mut self, until: Duration) -> bool {
         let StepKind::ExpectExit { code, .. } = self.arena[self.order[self.at].step].kind else {
             return false;
         };
-        let ending = match (&self.wire.exit, code) {
+        let unmet = match (&self.wire.exit, code) {
             (Some(exit), Some(code)) if exit.code != Some(code) => {
-                Ending::Unmet { reason: format!("the agent {exit}, expected code {code}"), difference: None }
+                Unmet::new(BreakKind::Wrong, format!("the agent {exit}, expected code {code}"))
             }
             (Some(exit), _) => {
                 let words = exit.to_string();
                 self.tally.met += 1;
+                self.step_met();
                 self.step_done(Some(words));
                 return true;
             }
             (None, _) if self.now >= until => {
                 let waited = self.now.saturating_sub(self.step_began).as_millis();
-                Ending::Unmet {
-                    reason: format!("the agent did not exit within {waited} ms"),
-                    difference: None,
-                }
+                Unmet::new(BreakKind::Absent, format!("the agent did not exit within {waited} ms"))
             }
             (None, _) => return false,
         };
-        self.end(ending);
+        self.unmet(unmet);
         true
     }
 
     pub(super) fn check_drain(&mut self, until: Duration) -> bool {
-        let Some(id) = self.wire.must_fail.first().cloned() else {
+        let Some((id, step)) = self.wire.must_fail.first_key_value().map(|(id, step)| (id.clone(), *step))
+        else {
             self.end(Ending::Completed);
             return true;
         };
+        if self.is_gone() && self.program.is_claimed() {
+            let reason = format!("{} before it refused request {id}", self.gone_words());
+            self.end(Ending::Gone(reason));
+            return true;
+        }
         if self.is_gone() || self.now >= until {
             let reason = if self.is_gone() {
                 format!("{} before it refused request {id}", self.gone_words())
             } else {
                 format!("request {id} should have been refused, but it was not answered")
             };
-            self.end(Ending::Unmet { reason, difference: None });
+            let frames: Vec<Sighting> = self.sent_as(&id).into_iter().collect();
+            self.unanswered(&reason, &frames);
+            let mut unmet = Unmet::new(BreakKind::Absent, reason).frames(frames);
+            unmet.shows = Some(self.arena[step].marks.shows.clone());
+            self.unmet(unmet);
             return true;
         }
         false

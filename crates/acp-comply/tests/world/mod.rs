@@ -1,6 +1,8 @@
 //! A tiny scripted agent and the world around it, in virtual time.
 
-use acp_comply::{Action, Defaults, Event, ExitRecord, FileState, McpCall, Outcome, Program, Run, Setup};
+use acp_comply::{
+    Action, Defaults, Dir, Event, ExitRecord, FileState, McpCall, Outcome, Program, Run, Setup,
+};
 use acp_rpc::{Frame, Id};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -296,6 +298,14 @@ fn set(rest: &str, setup: &mut Setup) {
         "restartable" => setup.restartable = value == "true",
         "reconnectable" => setup.reconnectable = value == "true",
         "version" => setup.protocol_version = value.parse().unwrap(),
+        "quiet" => setup.quiet = millis(value),
+        "missing" => {
+            setup.missing.insert(value.to_owned(), format!("this agent could not be brought to {value}"));
+        }
+        "wording" => {
+            let (wish, words) = value.split_once(' ').unwrap();
+            setup.wordings.insert(wish.to_owned(), vec![words.to_owned()]);
+        }
         "limit" => setup.limits.messages = value.parse().unwrap(),
         _ => setup.variables.set(name, value),
     }
@@ -319,6 +329,21 @@ fn describe(outcome: &Outcome, log: &[String]) -> String {
     }
     for note in &outcome.notes {
         writeln!(out, "note: {note}").unwrap();
+    }
+    if outcome.needs_second_run {
+        writeln!(out, "needs a second run").unwrap();
+    }
+    if !outcome.provided.is_empty() {
+        writeln!(out, "provided: {}", outcome.provided.join(", ")).unwrap();
+    }
+    for claim in &outcome.claims {
+        let how =
+            claim.kind.map(|kind| format!(" ({kind:?}, {})", claim.grade).to_lowercase()).unwrap_or_default();
+        let why = claim.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
+        writeln!(out, "claim {}: {:?}{how}{why}", claim.id, claim.state).unwrap();
+        for frame in &claim.frames {
+            writeln!(out, "  {} {} {}", frame.at_ms, frame.dir, frame.excerpt).unwrap();
+        }
     }
     if !outcome.unanswered.is_empty() {
         writeln!(out, "unanswered: {}", outcome.unanswered.join(", ")).unwrap();
@@ -346,7 +371,7 @@ fn describe(outcome: &Outcome, log: &[String]) -> String {
     log.iter().for_each(|line| writeln!(out, "{line}").unwrap());
     writeln!(out, "\nconversation").unwrap();
     for line in &outcome.transcript {
-        let arrow = if line.dir == "c2a" { "→" } else { "←" };
+        let arrow = if line.dir == Dir::C2a { "→" } else { "←" };
         writeln!(out, "{:>6} {arrow} {}", line.at_ms, line.text.trim_end()).unwrap();
     }
     if outcome.elided > 0 {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use acp_campaign::{Campaign, Conditions, Selection, Target, suite};
 use acp_comply::{
-    Defaults, ExpectedFailures, Program, RESULTS_VERSION, Results, Severity, Source, Standing, Tool,
+    Defaults, ExpectedFailures, Policy, Program, RESULTS_VERSION, Results, Severity, Source, Standing, Tool,
 };
 use acp_report::{Format, Options};
 use anyhow::Context;
@@ -22,14 +22,14 @@ use crate::{builtin, exit, out, progress};
 /// Arguments of `acp comply`.
 #[derive(clap::Args)]
 #[command(
-    after_long_help = "EXIT CODES:\n  0  every required test holds\n  1  a required test failed\n  2  wrong usage, or a broken test file\n  3  something could not run: an agent that did not start, a fault of the machine\n  4  the list of expected failures is stale"
+    after_long_help = "EXIT CODES:\n  0  CONFORMANT: every requirement that must be reached was reached and held\n  1  NOT CONFORMANT: a requirement is broken, or a required test without requirements failed\n  2  wrong usage, or a broken test file\n  3  INCOMPLETE: a requirement was not reached, or something could not run\n  4  the list of expected failures is stale"
 )]
 pub struct Args {
     /// Test files or folders to run instead of the built-in suite
     #[arg(value_name = "FILE|DIR")]
     tests: Vec<PathBuf>,
-    /// A folder of test files (the same as naming it)
-    #[arg(long, value_name = "DIR")]
+    /// A folder of test files, or a built-in suite by name, such as `seed` (`acp suites list` names them)
+    #[arg(long, value_name = "DIR|NAME")]
     suite: Vec<PathBuf>,
 
     /// An agent by name: `mock`, one of `acp profiles` that is installed, or an entry of --settings (several allowed)
@@ -94,20 +94,20 @@ pub struct Args {
     /// In a network of our own with loopback and nothing else (Linux); the report says who tried to get out
     #[arg(long, help_heading = "Running")]
     isolate: bool,
-    /// Show frames as they pass, on standard error
+    /// Show frames as they pass, on standard error, and the expected patterns in reports
     #[arg(short, long, help_heading = "Running")]
     verbose: bool,
     /// Keep sandboxes and transcripts in this folder
     #[arg(long, value_name = "DIR", help_heading = "Running")]
     keep: Option<PathBuf>,
 
-    /// Let the judge's MUST findings outside the tests' claims fail the run
+    /// Fail on protocol violations even if no selected test names requirements (otherwise they always count)
     #[arg(long, help_heading = "Verdicts")]
     strict: bool,
-    /// Count a pass whose behaviour never happened as NA
+    /// Count a pass whose behaviour never happened as NA, in tests that name no requirements
     #[arg(long, help_heading = "Verdicts")]
     require_exercised: bool,
-    /// Do not fail because a required test could not be judged
+    /// Do not exit 3 because a requirement was not reached or a test could not be judged
     #[arg(long, help_heading = "Verdicts")]
     allow_incomplete: bool,
     /// Known failures with their reasons, one per line; a stale entry fails the run
@@ -177,22 +177,32 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if let Some(expected) = expected {
         expected.apply(&mut results);
     }
+    results.conclude(Policy { strict: args.strict, allow_incomplete: args.allow_incomplete });
     write_reports(args, &results)?;
-    Ok(ExitCode::from(match results.standing(args.strict, args.allow_incomplete) {
-        Standing::Holds => exit::OK,
-        Standing::Failed => exit::FAILED,
+    Ok(ExitCode::from(match results.standing() {
+        Standing::Conformant => exit::OK,
+        Standing::NotConformant => exit::FAILED,
         Standing::Incomplete => exit::FAULT,
         Standing::Stale => exit::STALE,
     }))
 }
 
 fn sources(args: &Args) -> Result<(Vec<Source>, String), acp_campaign::SuiteError> {
-    let paths: Vec<PathBuf> = args.tests.iter().chain(&args.suite).cloned().collect();
-    if paths.is_empty() {
+    let built_in = suite::names();
+    let is_name =
+        |path: &PathBuf| !path.exists() && built_in.iter().any(|name| path.as_os_str() == name.as_str());
+    let (names, folders): (Vec<PathBuf>, Vec<PathBuf>) = args.suite.iter().cloned().partition(is_name);
+    let paths: Vec<PathBuf> = args.tests.iter().cloned().chain(folders).collect();
+    if paths.is_empty() && names.is_empty() {
         return Ok((suite::embedded("v1")?, "v1".to_owned()));
     }
-    let name = paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" ");
-    Ok((suite::from_paths(&paths)?, name))
+    let mut sources = if paths.is_empty() { Vec::new() } else { suite::from_paths(&paths)? };
+    for name in &names {
+        sources.extend(suite::embedded(&name.to_string_lossy())?);
+    }
+    let name =
+        names.iter().chain(&paths).map(|path| path.display().to_string()).collect::<Vec<_>>().join(" ");
+    Ok((sources, name))
 }
 
 /// Reads all test files; what is wrong with any of them is said at once.
@@ -220,6 +230,7 @@ fn read(sources: &[Source]) -> Option<(Vec<Arc<Program>>, Vec<String>)> {
 pub fn defaults() -> Defaults {
     Defaults {
         mcp_stub_args: ["mcp-stub", "--log", "${mcpLog}"].map(str::to_owned).to_vec(),
+        wishes: suite::wishes().clone(),
         ..Defaults::default()
     }
 }
@@ -376,7 +387,11 @@ fn write_reports(args: &Args, results: &Results) -> anyhow::Result<()> {
     let mut told = false;
     for (format, file) in args.outputs.or_markdown() {
         let colour = file.is_none() && progress::colour(&std::io::stdout());
-        let text = acp_report::render(results, format, Options { redact: !args.no_redact, colour });
+        let text = acp_report::render(
+            results,
+            format,
+            Options { redact: !args.no_redact, colour, verbose: args.verbose },
+        );
         let written = text.map_err(anyhow::Error::from).and_then(|text| out::write(file.as_deref(), text));
         told |= file.is_none() && format == Format::Terminal && written.is_ok();
         outcome = outcome.and(written);
@@ -384,7 +399,7 @@ fn write_reports(args: &Args, results: &Results) -> anyhow::Result<()> {
     // One summary is enough where both streams are read by the same person.
     if !(told && std::io::stdout().is_terminal() && std::io::stderr().is_terminal()) {
         let colour = progress::colour(&std::io::stderr());
-        let options = Options { redact: !args.no_redact, colour };
+        let options = Options { redact: !args.no_redact, colour, verbose: args.verbose };
         eprint!("{}", acp_report::render(results, Format::Terminal, options)?);
     }
     outcome

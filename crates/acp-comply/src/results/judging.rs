@@ -1,23 +1,10 @@
-//! What outcomes come to: the judge's part, the counts, how a run stands.
+//! What outcomes come to: the judge's part, the second run, the counts.
 
-use super::{AgentRun, FindingRef, Outcome, RESULTS_VERSION, Results, ResultsError, Verdict};
-use crate::program::Severity;
+use super::{AgentRun, FindingRef, Outcome, RESULTS_VERSION, Results, ResultsError, Verdict, earlier};
+use crate::verdict::{self, ClaimState, Judged, TestVerdict};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeSet;
-
-/// How a run stands as a whole; the caller maps it to an exit code.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Standing {
-    /// Every required test holds.
-    Holds,
-    /// The expected-failures list is stale.
-    Stale,
-    /// A required test failed.
-    Failed,
-    /// Something could not run: an agent, a blocked required test, a fault.
-    Incomplete,
-}
 
 /// Counts of verdicts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -41,35 +28,51 @@ pub struct Tally {
 }
 
 impl Outcome {
-    /// Takes in what the judge says about this test's conversation. Findings on requirements that the test claims
-    /// fail it; the others come back. `exercised` are the requirements whose behaviour the judge saw.
+    /// Takes in what the judge says about this test's conversation: findings on requirements that the test claims count
+    /// for its verdict, the others come back. `exercised` are the requirements whose behaviour the judge saw.
     pub fn judge(&mut self, findings: Vec<FindingRef>, exercised: &BTreeSet<String>) -> Vec<FindingRef> {
-        let (claimed, mut others): (Vec<_>, Vec<_>) = findings.into_iter().partition(|finding| {
-            finding.blame == "agent" && self.requirements.contains(&finding.requirement)
-        });
+        let Some(evidence) = self.evidence.take() else { return findings };
+        let (claimed, mut others): (Vec<_>, Vec<_>) =
+            findings.into_iter().partition(|finding| verdict::is_claimed(finding, &evidence.claims));
         for finding in &mut others {
             finding.test.get_or_insert_with(|| self.id.clone());
         }
-        let decided = matches!(self.verdict, Verdict::Na | Verdict::Error);
-        if let (Some(first), false) = (claimed.first(), decided) {
-            let sentence = format!("{}: {}", first.requirement, first.message);
-            if matches!(self.verdict, Verdict::Pass | Verdict::Partial) {
-                self.reason = Some(sentence);
-            } else {
-                self.notes.push(sentence);
-            }
-            self.vacuous = false;
-            self.verdict = if self.severity == Severity::Advice { Verdict::Warn } else { Verdict::Fail };
-        } else if self.verdict == Verdict::Pass && !self.asserts {
-            self.vacuous = !self.requirements.iter().any(|requirement| exercised.contains(requirement));
-            self.reason =
-                self.vacuous.then(|| "the behaviour that the test watches never happened".to_owned());
-        }
+        self.decide(verdict::verdict(&evidence, Some(Judged { findings: &claimed, exercised })));
         self.findings.extend(claimed);
+        self.evidence = Some(evidence);
         others
     }
 
-    /// Turns a vacuous pass into NA, for runs that want every pass exercised.
+    pub(crate) fn decide(&mut self, found: TestVerdict) {
+        self.verdict = found.verdict;
+        self.reason = found.reason;
+        self.vacuous = found.vacuous;
+        self.blocked = found.blocked;
+        self.claims = found.claims;
+        self.needs_second_run = found.needs_second_run;
+        for note in found.notes {
+            if !self.notes.contains(&note) {
+                self.notes.push(note);
+            }
+        }
+    }
+
+    /// What the test came to after it was run a second time by itself, because its verdict rested on something that did
+    /// not come. What did not come either time is broken; otherwise the second run counts, with a note of the first.
+    #[must_use]
+    pub fn confirmed_by(self, second: Outcome) -> Outcome {
+        let attempts = vec![self.verdict, second.verdict];
+        let mut kept = second;
+        if kept.verdict.badness() < self.verdict.badness() {
+            let first = self.reason.unwrap_or_default();
+            kept.notes.push(format!("in a first run beside other tests: {first}"));
+        }
+        kept.attempts = attempts;
+        kept.needs_second_run = false;
+        kept
+    }
+
+    /// Turns a vacuous pass of a test without claims into NA, for runs that want every pass exercised.
     pub fn require_exercised(&mut self) {
         if self.verdict == Verdict::Pass && self.vacuous {
             self.verdict = Verdict::Na;
@@ -83,16 +86,11 @@ impl Outcome {
         self.attempts.windows(2).any(|pair| pair[0] != pair[1])
     }
 
-    /// Whether this outcome fails a run.
-    pub fn fails_run(&self) -> bool {
-        self.severity == Severity::Required && self.verdict == Verdict::Fail && self.expected.is_none()
-    }
-
     /// An outcome of a test that could not be run.
     pub fn fault(program: &crate::Program, reason: impl Into<String>) -> Outcome {
         let mut outcome = crate::run::blank(program);
         outcome.verdict = Verdict::Error;
-        outcome.reason = Some(reason.into());
+        outcome.not_reached(reason.into());
         outcome
     }
 
@@ -101,8 +99,16 @@ impl Outcome {
         let mut outcome = crate::run::blank(program);
         outcome.verdict = Verdict::Na;
         outcome.blocked = blocked;
-        outcome.reason = Some(reason.into());
+        outcome.not_reached(reason.into());
         outcome
+    }
+
+    fn not_reached(&mut self, reason: String) {
+        for claim in &mut self.claims {
+            claim.state = ClaimState::NotReached;
+            claim.reason = Some(reason.clone());
+        }
+        self.reason = Some(reason);
     }
 }
 
@@ -147,33 +153,14 @@ impl Results {
         tally
     }
 
-    /// How the run stands. `strict` lets the judge's MUST findings outside of the tests' claims fail it,
-    /// `allow_incomplete` forgives required tests that could not be judged.
-    pub fn standing(&self, strict: bool, allow_incomplete: bool) -> Standing {
-        let tests = || self.agents.iter().flat_map(|agent| &agent.tests);
-        let fault = self.interrupted
-            || self.agents.iter().any(|agent| agent.fault.is_some())
-            || tests().any(|test| test.verdict == Verdict::Error);
-        let unjudged = tests().any(|test| test.blocked && test.severity == Severity::Required);
-        let must =
-            |finding: &FindingRef| finding.blame == "agent" && finding.severity.eq_ignore_ascii_case("must");
-        let loose = strict && self.agents.iter().flat_map(|agent| &agent.findings).any(must);
-        if tests().any(Outcome::fails_run) || loose {
-            Standing::Failed
-        } else if fault || (unjudged && !allow_incomplete) {
-            Standing::Incomplete
-        } else if !self.stale.is_empty() {
-            Standing::Stale
-        } else {
-            Standing::Holds
-        }
-    }
-
-    /// Reads results from JSON, refusing a version that this code does not know.
+    /// Reads results from JSON, bringing earlier versions to the present form and refusing one that this code does not know.
     pub fn from_json(text: &str) -> Result<Results, ResultsError> {
-        let value: Value = serde_json::from_str(text).map_err(ResultsError::Json)?;
+        let mut value: Value = serde_json::from_str(text).map_err(ResultsError::Json)?;
         match value.get("version").and_then(Value::as_u64) {
             Some(version) if version <= u64::from(RESULTS_VERSION) => {
+                if version < 2 {
+                    earlier::from_version_1(&mut value);
+                }
                 serde_json::from_value(value).map_err(ResultsError::Json)
             }
             Some(version) => Err(ResultsError::Version(version)),
