@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use acp_comply::{EvidenceRef, FindingRef};
-use acp_rules::Judge;
+use acp_rules::{Finding, Grade, Judge, registry};
 
 /// What the judge of one connection has to say.
 #[derive(Clone, Debug, Default)]
@@ -19,14 +19,9 @@ pub fn judged(judge: &Judge) -> Judged {
     let findings = judge.findings().iter().map(|finding| FindingRef {
         rule: finding.rule.to_owned(),
         requirement: finding.requirement.to_owned(),
-        severity: match finding.severity {
-            acp_rules::Severity::Error => "must".to_owned(),
-            acp_rules::Severity::Warning => "should".to_owned(),
-        },
-        blame: match finding.blame {
-            acp_rules::Side::Agent => "agent".to_owned(),
-            acp_rules::Side::Client => "client".to_owned(),
-        },
+        clause: None,
+        grade: grade(finding),
+        blame: finding.blame,
         message: finding.message.clone(),
         hint: (!finding.hint.is_empty()).then(|| finding.hint.to_owned()),
         evidence: finding
@@ -35,7 +30,7 @@ pub fn judged(judge: &Judge) -> Judged {
             .map(|evidence| EvidenceRef {
                 index: usize::try_from(evidence.index).unwrap_or(usize::MAX),
                 at_ms: evidence.at.as_secs_f64() * 1000.0,
-                dir: evidence.dir.as_str().to_owned(),
+                dir: evidence.dir.into(),
                 excerpt: evidence.excerpt.clone(),
                 pointer: (!evidence.pointer.is_empty()).then(|| evidence.pointer.clone()),
             })
@@ -45,4 +40,13 @@ pub fn judged(judge: &Judge) -> Judged {
     let coverage = judge.coverage();
     let exercised = coverage.rows.iter().filter(|row| row.exercised()).map(|row| row.requirement.to_owned());
     Judged { findings: findings.collect(), exercised: exercised.collect() }
+}
+
+/// What a finding means: what breaking its requirement means, and never more than the rule is sure of.
+fn grade(finding: &Finding) -> Grade {
+    let row = registry().get(finding.requirement).map_or(Grade::Fail, |row| row.grade(None));
+    match finding.severity {
+        acp_rules::Severity::Error => row,
+        acp_rules::Severity::Warning => row.min(Grade::Warn),
+    }
 }

@@ -9,7 +9,7 @@ use acp_comply::{
 };
 use acp_policy::Rules;
 use acp_rpc::{DEFAULT_LINE_LIMIT, Direction, Frame, Line, Splitter, View};
-use acp_rules::{Ending, Judge, JudgeConfig};
+use acp_rules::{Ending, Grade, Judge, JudgeConfig, Side};
 use serde_json::Value;
 
 use crate::agent::{Actor, Around, LAG, Process, Store, response};
@@ -405,8 +405,9 @@ fn survivor() -> FindingRef {
     FindingRef {
         rule: "process-left-behind".to_owned(),
         requirement: SURVIVORS.to_owned(),
-        severity: "should".to_owned(),
-        blame: "agent".to_owned(),
+        clause: None,
+        grade: Grade::Warn,
+        blame: Side::Agent,
         message: "processes were left behind and had to be killed".to_owned(),
         hint: Some("end child processes when standard input ends".to_owned()),
         evidence: Vec::new(),

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use acp_comply::verdict::ClaimState;
 use acp_comply::{FindingRef, Outcome, Verdict};
+use acp_rules::{ClaimId, Grade, Side};
 
 use crate::Played;
 
@@ -13,6 +15,17 @@ pub enum Weight {
     Warn,
     /// The agent is at fault.
     Fail,
+}
+
+impl Weight {
+    /// How heavy this grade is; a note is no complaint.
+    pub fn of(grade: Grade) -> Option<Self> {
+        match grade {
+            Grade::Fail => Some(Self::Fail),
+            Grade::Warn => Some(Self::Warn),
+            Grade::Note => None,
+        }
+    }
 }
 
 /// What a test complains about, requirement by requirement, each with the heaviest reason.
@@ -26,7 +39,7 @@ impl Complaints {
     pub fn of(played: &Played) -> Self {
         let mut complaints = Self::default();
         complaints.take_outcome(&played.outcome);
-        for finding in played.others.iter().filter(|finding| finding.blame == "agent") {
+        for finding in played.others.iter().filter(|finding| finding.blame == Side::Agent) {
             complaints.take_finding(finding);
         }
         complaints
@@ -40,33 +53,25 @@ impl Complaints {
     }
 
     fn take_outcome(&mut self, outcome: &Outcome) {
-        for finding in &outcome.findings {
-            self.take_finding(finding);
+        for claim in outcome.claims.iter().filter(|claim| claim.state == ClaimState::Broken) {
+            if let Some(weight) = Weight::of(claim.grade) {
+                self.add(claim.id.as_str(), weight, claim.reason.as_deref().unwrap_or_default());
+            }
         }
-        let weight = match outcome.verdict {
-            Verdict::Fail | Verdict::Partial | Verdict::Error => Weight::Fail,
-            Verdict::Warn => Weight::Warn,
-            Verdict::Pass | Verdict::Na => return,
-        };
-        let reason = outcome.reason.clone().unwrap_or_default();
-        if outcome
-            .findings
-            .iter()
-            .any(|finding| reason == format!("{}: {}", finding.requirement, finding.message))
-        {
-            return;
-        }
-        for requirement in &outcome.requirements {
-            self.add(requirement, weight, &reason);
-        }
-        if outcome.requirements.is_empty() {
-            self.add(&outcome.id, weight, &reason);
+        let reason = outcome.reason.as_deref().unwrap_or_default();
+        match outcome.verdict {
+            Verdict::Fail | Verdict::Partial | Verdict::Warn if outcome.claims.is_empty() => {
+                self.add(&outcome.id, Weight::Fail, reason);
+            }
+            Verdict::Error => self.add(&outcome.id, Weight::Fail, reason),
+            _ => {}
         }
     }
 
     fn take_finding(&mut self, finding: &FindingRef) {
-        let weight = if finding.severity == "must" { Weight::Fail } else { Weight::Warn };
-        self.add(&finding.requirement, weight, &finding.message);
+        if let Some(weight) = Weight::of(finding.grade) {
+            self.add(finding.claim().as_str(), weight, &finding.message);
+        }
     }
 
     fn add(&mut self, claim: &str, weight: Weight, reason: &str) {
@@ -91,10 +96,5 @@ impl Complaints {
 /// How heavy it is to break this requirement, or this clause of it: what a catch must be at least. `None` when breaking
 /// it is only worth a note.
 pub fn weight(claim: &str) -> Option<Weight> {
-    use acp_rules::Grade;
-    match acp_rules::ClaimId::parse(claim).map(|claim| claim.grade()) {
-        Ok(Grade::Fail) => Some(Weight::Fail),
-        Ok(Grade::Warn) => Some(Weight::Warn),
-        Ok(Grade::Note) | Err(_) => None,
-    }
+    ClaimId::parse(claim).ok().and_then(|claim| Weight::of(claim.grade()))
 }
