@@ -13,7 +13,7 @@ fn main() {
     let (mut all, mut bad) = (0, 0);
     for variant in catalogue().iter().filter(|variant| wanted.is_empty() || wanted.contains(&variant.id)) {
         let actor = Actor::with([variant]).expect("habits");
-        let conditions = Conditions { auth_method: variant.auth.clone(), ..Conditions::default() };
+        let conditions = Conditions { auth_method: variant.auth.clone(), ..common::conditions() };
         let probed = probe(&actor, &conditions);
         let mut here = 0;
         for program in &suite {

@@ -3,10 +3,10 @@
 #[path = "../tests/common/mod.rs"]
 mod common;
 
-use acp_play::{Actor, Conditions, play, probe};
+use acp_play::{Actor, play, probe};
 
 fn main() {
-    let conditions = Conditions::default();
+    let conditions = common::conditions();
     let actor = Actor::default();
     let probed = probe(&actor, &conditions);
     for program in common::suite("v1") {

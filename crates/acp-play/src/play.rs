@@ -1,12 +1,14 @@
 //! One test from its start to its outcome.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use acp_comply::program::{Step, StepKind};
 use acp_comply::{
     Action, Defaults, Event, ExitRecord, FileState, FindingRef, McpCall, Outcome, Program, Run, Setup,
 };
+use acp_comply::{Found, Wordings};
 use acp_policy::Rules;
 use acp_rpc::{DEFAULT_LINE_LIMIT, Direction, Frame, Line, Splitter, View};
 use acp_rules::{Ending, Grade, Judge, JudgeConfig, Side};
@@ -44,11 +46,21 @@ pub struct Conditions {
     pub patience: Option<Duration>,
     /// The method to authenticate with.
     pub auth_method: Option<String>,
+    /// The words for wishes.
+    pub wordings: Wordings,
+    /// Tests that find out what an agent can be brought to do.
+    pub calibration: Vec<Arc<Program>>,
 }
 
 impl Default for Conditions {
     fn default() -> Self {
-        Self { timeout_factor: 1.0, patience: None, auth_method: None }
+        Self {
+            timeout_factor: 1.0,
+            patience: None,
+            auth_method: None,
+            wordings: Wordings::new(),
+            calibration: Vec::new(),
+        }
     }
 }
 
@@ -59,6 +71,10 @@ pub struct Probed {
     pub introduction: Option<Value>,
     /// The agent's answer to the session request.
     pub session: Option<Value>,
+    /// What it can be brought to do.
+    pub found: BTreeMap<String, Found>,
+    /// What it cannot, and why.
+    pub missing: BTreeMap<String, String>,
 }
 
 /// What a test came to.
@@ -80,13 +96,44 @@ pub fn needs_process(program: &Program) -> Option<&'static str> {
     in_dialect.then_some("it is written in another form of the protocol")
 }
 
-/// What this agent declares.
+/// What this agent declares, and what it can be brought to do.
 pub fn probe(actor: &Actor, conditions: &Conditions) -> Probed {
     let reading = Program::read("probe.jsont", PROBE, &Defaults::default());
-    reading
-        .program
-        .map(|program| play(&Arc::new(program), actor, conditions, None).probed)
-        .unwrap_or_default()
+    let Some(program) = reading.program else { return Probed::default() };
+    let mut probed = play(&Arc::new(program), actor, conditions, None).probed;
+    for file in &conditions.calibration {
+        let played = play(file, actor, conditions, Some(&probed));
+        for name in provides(&file.steps) {
+            if played.outcome.provided.contains(&name) {
+                probed.missing.remove(&name);
+                probed.found.insert(name, Found { how: Some(file.title.clone()), ..Found::default() });
+            } else if !probed.found.contains_key(&name) {
+                let reason = played.outcome.reason.as_deref().unwrap_or("it did not happen");
+                probed.missing.entry(name).or_insert_with(|| reason.to_owned());
+            }
+        }
+    }
+    probed
+}
+
+/// The names of what these steps show an agent to do.
+fn provides(steps: &[Step]) -> Vec<String> {
+    let mut names = Vec::new();
+    for step in steps {
+        names.extend(step.marks.provides.iter().cloned());
+        match &step.kind {
+            StepKind::Repeat { steps, .. } => names.extend(provides(steps)),
+            StepKind::Expect(expect) => {
+                for message in &expect.messages {
+                    names.extend(message.marks.provides.iter().cloned());
+                    names
+                        .extend(message.alternatives.iter().flat_map(|shape| shape.provides.iter().cloned()));
+                }
+            }
+            _ => {}
+        }
+    }
+    names
 }
 
 /// Plays one test.
@@ -110,9 +157,12 @@ fn setup(conditions: &Conditions, probed: Option<&Probed>) -> Setup {
     setup.timeout_factor = conditions.timeout_factor;
     setup.patience = conditions.patience;
     setup.auth_method.clone_from(&conditions.auth_method);
+    setup.wordings.clone_from(&conditions.wordings);
     if let Some(probed) = probed {
         setup.introduction.clone_from(&probed.introduction);
         setup.session.clone_from(&probed.session);
+        setup.found.clone_from(&probed.found);
+        setup.missing.clone_from(&probed.missing);
     }
     setup
 }
@@ -395,8 +445,11 @@ impl<'a> Stage<'a> {
             self.judged.findings.push(survivor());
         }
         let others = outcome.judge(std::mem::take(&mut self.judged.findings), &self.judged.exercised);
-        let probed =
-            Probed { introduction: self.run.introduction().cloned(), session: self.run.session().cloned() };
+        let probed = Probed {
+            introduction: self.run.introduction().cloned(),
+            session: self.run.session().cloned(),
+            ..Probed::default()
+        };
         Played { outcome, others, exercised: self.judged.exercised, probed }
     }
 }
