@@ -13,6 +13,7 @@ use acp_script::Player;
 use acp_script::agent::{Effect, McpTool, timestamp};
 use tokio::sync::mpsc;
 
+use crate::hands::{Hands, session_of};
 use crate::process;
 use crate::store::Store;
 use crate::watch::Watch;
@@ -50,7 +51,10 @@ pub(crate) async fn converse(
     leash: Option<Leash>,
 ) -> Ending {
     let (events, heard) = mpsc::unbounded_channel();
+    let (answers, answered) = mpsc::unbounded_channel();
     let conversation = Conversation {
+        hands: Hands::new(leash.clone()),
+        answers,
         player,
         store,
         began: Instant::now(),
@@ -62,7 +66,7 @@ pub(crate) async fn converse(
         kept: 0,
         link,
     };
-    conversation.run(heard).await
+    conversation.run(heard, answered).await
 }
 
 struct Conversation {
@@ -70,6 +74,9 @@ struct Conversation {
     store: Arc<Store>,
     began: Instant,
     hub: Hub,
+    hands: Hands,
+    /// Where the answers of its own hands go.
+    answers: mpsc::UnboundedSender<Frame>,
     /// Frames for which the link had no room yet.
     held: VecDeque<Frame>,
     /// Whether a client that takes one read for one message may not have read the last one yet.
@@ -92,7 +99,11 @@ enum Progress {
 }
 
 impl Conversation {
-    async fn run(mut self, mut heard: mpsc::UnboundedReceiver<HubEvent>) -> Ending {
+    async fn run(
+        mut self,
+        mut heard: mpsc::UnboundedReceiver<HubEvent>,
+        mut answered: mpsc::UnboundedReceiver<Frame>,
+    ) -> Ending {
         let ending = loop {
             // What a client has an answer to is in the journal.
             self.watch.keep(self.player.agent().journal(), &mut self.kept);
@@ -111,6 +122,10 @@ impl Conversation {
                     None => break self.input_ended().await,
                 },
                 Some(event) = heard.recv() => self.mcp(event),
+                Some(frame) = answered.recv() => {
+                    let now = self.now();
+                    self.player.agent().own_answered(now, &frame);
+                }
                 () = sleep_until(deadline), if deadline.is_some() && free => {
                     let now = self.now();
                     self.player.tick(now);
@@ -122,6 +137,7 @@ impl Conversation {
         };
         let _ = self.link.tx.finish().await;
         self.hub.close().await;
+        self.hands.close();
         let complaints = self.player.agent().complaints();
         complaints.iter().for_each(|complaint| eprintln!("acp mock: not as the script says: {complaint}"));
         if ending == Ending::Gone && !complaints.is_empty() { Ending::Unverified } else { ending }
@@ -214,8 +230,9 @@ impl Conversation {
             Effect::Hangup => return self.over(Ending::Gone).await,
             Effect::LeaveChild => process::leave_child(),
             Effect::Grandchild(text) => process::grandchild(&text, self.watch.stdout.as_deref()),
-            // Only of agents with hands or a mind of their own, which the mock is not.
-            Effect::Own(_) | Effect::Tool(_) | Effect::Think { .. } | Effect::SessionClosed(_) => {}
+            Effect::Own(frame) => self.own(&frame),
+            // Only of agents with tools or a model, which the mock is not.
+            Effect::Tool(_) | Effect::Think { .. } | Effect::SessionClosed(_) => {}
             Effect::Abandon { token } => self.hub.abandon(token),
             Effect::McpConnect { key, server, cwd } => {
                 self.hub.connect(key, ServerSpec::from_session(&server, &cwd));
@@ -234,6 +251,19 @@ impl Conversation {
             }
         }
         Progress::Idle
+    }
+
+    /// Does something by itself that is usually asked of the client.
+    fn own(&mut self, frame: &Frame) {
+        let session = session_of(frame);
+        let folder =
+            self.player.agent().folders(&session).map(|(cwd, roots)| (cwd.to_owned(), roots.to_vec()));
+        if let Some(answer) = self.hands.answer(frame, &session, folder) {
+            let answers = self.answers.clone();
+            tokio::spawn(async move {
+                let _ = answers.send(answer.await);
+            });
+        }
     }
 
     /// The end, after what was said before it.

@@ -5,6 +5,7 @@
 //! [`Store`].
 
 mod connection;
+mod hands;
 mod process;
 mod server;
 mod store;

@@ -14,9 +14,10 @@ use acp_link::leash::Leash;
 use acp_link::{Door, Link, Tap, Wire};
 use acp_rpc::Direction;
 use acp_script::Player;
-use acp_script::agent::{AgentConfig, Auth};
+use acp_script::agent::{AgentConfig, Auth, Habits};
 use acp_script::defects::Defect;
 use acp_script::faults::{Action, Fault};
+use acp_script::variants::Variant;
 
 use crate::connection::{Ending, converse};
 use crate::store::{Store, StoreError};
@@ -52,6 +53,13 @@ impl Settings {
     pub fn add_defect(&mut self, defect: &Defect) {
         self.faults.extend(defect.faults.iter().cloned());
         self.agent.switches.extend(defect.switch);
+    }
+
+    /// Makes the agent differ in these legal ways.
+    pub fn add_variants(&mut self, variants: &[&Variant]) -> Result<(), String> {
+        self.agent.habits = Habits::with(variants.iter().copied())?;
+        self.faults.extend(variants.iter().flat_map(|variant| variant.faults.iter().cloned()));
+        Ok(())
     }
 }
 
@@ -101,8 +109,8 @@ impl Server {
     /// Opens the state folder, the journal and the recording.
     pub fn new(settings: Settings) -> Result<Self, ServeError> {
         let store = match &settings.state_dir {
-            Some(folder) => Store::in_folder(folder)?,
-            None => Store::in_memory(),
+            Some(folder) if settings.agent.habits.keeps_sessions() => Store::in_folder(folder)?,
+            _ => Store::in_memory(),
         };
         let journal = settings.journal.as_ref().map(open_journal).transpose()?;
         let tap = settings.record.as_ref().map(Tap::create).transpose()?;
@@ -139,6 +147,7 @@ impl Server {
         agent.id_prefix.clone_from(&agent_prefix);
         agent.started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let seed = self.settings.seed.unwrap_or(self.base).wrapping_add(number);
+        let exit_delay = agent.habits.exit_delay;
         let player = Player::new(agent, &self.settings.faults, seed);
         let watch = Watch {
             verbose: self.settings.verbose,
@@ -148,6 +157,7 @@ impl Server {
         let tongue = Tongue::new(self.settings.speak, self.options(&agent_prefix));
         let ending =
             converse(link, player, tongue, self.store.clone(), watch, self.settings.leash.clone()).await;
+        tokio::time::sleep(exit_delay).await;
         if let Some(tap) = self.tap.as_ref().filter(|_| number == 0)
             && let Err(error) = tap.finish()
         {

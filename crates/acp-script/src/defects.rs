@@ -32,6 +32,9 @@ pub struct Defect {
     /// Client capabilities that bring it out, where the usual ones do not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_capabilities: Option<Value>,
+    /// The legal variants under which it must be found too; without any, those that touch what it breaks.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub under: Vec<String>,
     /// The faults that make it.
     #[serde(default, skip_serializing)]
     pub faults: Vec<Fault>,

@@ -15,6 +15,7 @@ mod chance;
 mod edit;
 mod engine;
 mod garble;
+mod names;
 mod select;
 mod spec;
 #[cfg(test)]
@@ -165,6 +166,12 @@ pub enum Action {
     BadUtf8,
     /// Padded with spaces to so many bytes.
     Huge(usize),
+    /// With every character outside of ASCII as an escape: legal.
+    Ascii,
+    /// With a carriage return before its newline: legal.
+    Crlf,
+    /// With the members of its objects in reverse order: legal.
+    Reverse,
     /// Written over several lines.
     Pretty,
     /// Wrapped into an array.
@@ -173,6 +180,8 @@ pub enum Action {
     Glue,
     /// Written to standard error instead.
     Stderr,
+    /// A line on standard error before it.
+    Log(String),
     /// Request ids in another form; the answers find their way back.
     Ids(IdStyle),
     /// Keeps the values at the pointers as variables.

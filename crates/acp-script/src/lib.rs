@@ -1,4 +1,5 @@
-//! Scripted ACP behaviour as data: a conforming agent, the one table of plain wishes, scripts, faults and defects.
+//! Scripted ACP behaviour as data: a conforming agent and its legal variants, the one table of plain wishes, scripts, faults and
+//! defects.
 //!
 //! It never opens a socket, never starts a process, never speaks MCP and never reads a clock: frames, answers and
 //! the time come in, effects go out. Read first: [`agent::Agent`], [`agent::Effect`], [`wishes::Intent`].
@@ -11,6 +12,7 @@ pub mod faults;
 mod player;
 pub mod script;
 mod switch;
+pub mod variants;
 pub mod wishes;
 
 pub use player::Player;

@@ -13,13 +13,15 @@ const PURE: &[&str] = &[
     "acp-profile",
     "acp-comply",
     "acp-report",
+    "acp-play",
 ];
 
 const FLOORS: &[&[&str]] = &[
     &["acp-rpc", "acp-match", "acp-policy"],
     &["acp-link", "acp-dialect", "acp-rules", "acp-script", "acp-profile"],
     &["acp-host", "acp-comply", "acp-model", "acp-mcp", "acp-code"],
-    &["acp-campaign", "acp-proxy", "acp-agent", "acp-mock", "acp-report"],
+    &["acp-play", "acp-proxy", "acp-agent", "acp-mock", "acp-report"],
+    &["acp-campaign"],
     &["acp-workbench", "acp-bench"],
 ];
 

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::Agent;
 use super::effect::{Effect, Token, ToolOutput, ToolUse};
+use super::habits::Means;
 use super::permits::Failure;
 use super::tools::{Stage, Work, text_content};
 use super::turn::{Await, Pending, Turn, Wait};
@@ -41,13 +42,14 @@ impl Agent {
 
     /// Whether we do this ourselves because the client cannot.
     fn is_own(&self, method: &str) -> bool {
-        let caps = self.caps();
-        self.config.own_hands
-            && match method {
-                "fs/read_text_file" => !caps.read,
-                "fs/write_text_file" => !caps.write,
-                other => other.starts_with("terminal/") && !caps.terminal,
-            }
+        let (caps, habits) = (self.caps(), &self.config.habits);
+        let (offered, means) = match method {
+            "fs/read_text_file" => (caps.read, habits.reads),
+            "fs/write_text_file" => (caps.write, habits.writes),
+            other if other.starts_with("terminal/") => (caps.terminal, habits.runs),
+            _ => return false,
+        };
+        means == Means::Own || (self.config.own_hands && !offered)
     }
 
     /// The answer to [`Effect::Own`].

@@ -29,6 +29,9 @@ impl Agent {
 
     fn cancel_turn(&mut self, session: &str, how: Cancel) {
         let now = self.now;
+        if how != Cancel::Request {
+            self.cancel_queue(session);
+        }
         let Some(turn) = self.turn(session) else { return };
         if turn.cancel.is_some() {
             return;

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use acp_policy::ToolPatterns;
 
+use super::habits::Habits;
 use super::persona::Persona;
 use crate::script::Script;
 use crate::switch::Switch;
@@ -88,6 +89,8 @@ pub struct AgentConfig {
     pub warning: Option<String>,
     /// How long a request other than a prompt may take.
     pub request_limit: Option<Duration>,
+    /// In which legal ways it differs from the usual.
+    pub habits: Habits,
     /// What it does wrong on purpose.
     pub switches: BTreeSet<Switch>,
 }
@@ -167,6 +170,7 @@ impl Default for AgentConfig {
             folders: Fence::default(),
             warning: None,
             request_limit: None,
+            habits: Habits::default(),
             switches: BTreeSet::new(),
         }
     }

@@ -22,7 +22,7 @@ impl Agent {
             // A form must never ask for a secret; a page may.
             return self.ask_page(session);
         }
-        if !self.caps().form {
+        if !self.caps().form || !self.config.habits.elicits {
             self.say(session, format!("I would ask you for the {what}, but this client cannot show a form."));
             return;
         }
@@ -59,7 +59,7 @@ impl Agent {
     }
 
     pub(super) fn ask_page(&mut self, session: &str) {
-        if !self.caps().url {
+        if !self.caps().url || !self.config.habits.elicits {
             self.say(session, "I would send you to a page, but this client cannot open one.");
             return;
         }

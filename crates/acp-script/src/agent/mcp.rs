@@ -67,7 +67,19 @@ impl Agent {
         self.say(session, known);
     }
 
+    /// Connects to the servers that nobody needed yet.
+    pub(super) fn wake_servers(&mut self, session: &str) {
+        let Some(open) = self.sessions.get_mut(session) else { return };
+        for server in &mut open.servers {
+            match std::mem::replace(&mut server.state, ServerState::Connecting) {
+                ServerState::Asleep(connect) => self.outbox.push_back(*connect),
+                other => server.state = other,
+            }
+        }
+    }
+
     pub(super) fn servers_coming(&mut self, session: &str) -> bool {
+        self.wake_servers(session);
         let waited = self.turn(session).is_some_and(|turn| turn.waited_for_servers);
         let connecting = |open: &Session| {
             open.servers.iter().any(|server| matches!(server.state, ServerState::Connecting))
@@ -81,7 +93,9 @@ impl Agent {
             return "This session has no MCP servers.".to_owned();
         }
         let each = open.servers.iter().map(|server| match &server.state {
-            ServerState::Connecting => format!("{} is still connecting", server.name),
+            ServerState::Asleep(_) | ServerState::Connecting => {
+                format!("{} is still connecting", server.name)
+            }
             ServerState::Failed(reason) => format!("{} cannot be used ({reason})", server.name),
             ServerState::Ready(tools) => {
                 let names: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();

@@ -3,6 +3,7 @@
 use acp_rpc::{Id, RpcError};
 use serde_json::{Value, json};
 
+use super::habits::{Habits, LoginGate};
 use super::offers;
 use super::params::Params;
 use super::persona::MODE_OPTION;
@@ -36,6 +37,9 @@ impl Agent {
         if method != "initialize" {
             self.settled = true;
         }
+        if Habits::feature(method).is_some_and(|feature| !self.config.habits.has(feature)) {
+            return Err(RpcError::method_not_found(method));
+        }
         match method {
             "initialize" => self.initialize(id, params),
             "authenticate" => self.authenticate(id, params),
@@ -62,11 +66,11 @@ impl Agent {
             Some(_) => None,
             None => return Err(RpcError::invalid_params("params.protocolVersion is missing")),
         };
-        if version.is_none() {
+        let Some(version) = version else {
             return Err(RpcError::invalid_params(
                 "params.protocolVersion must be an integer from 0 to 65535",
             ));
-        }
+        };
         if self.wrong(Switch::StrictCapabilities)
             && let Some(Value::Object(given)) = params.value().get("clientCapabilities")
             && let Some(unknown) =
@@ -74,17 +78,23 @@ impl Agent {
         {
             return Err(RpcError::invalid_params(format!("params.clientCapabilities.{unknown} is unknown")));
         }
-        // Version 1 is the only one, so it is the answer to every other version too.
         let caps = ClientCaps::read(params.value().get("clientCapabilities"));
         self.client = Some(caps);
         let mut result = offers::agent(&self.config, caps);
-        result["protocolVersion"] = json!(VERSION);
+        let agreed = self.config.habits.version(version);
+        if agreed != VERSION {
+            result = offers::later(&result);
+        }
+        result["protocolVersion"] = json!(agreed);
         self.respond(id, &result);
         Ok(())
     }
 
     fn authenticate(&mut self, id: &Id, params: &Params) -> Result<(), RpcError> {
         let method = params.text("methodId")?;
+        if self.config.habits.login == LoginGate::Absent {
+            return Err(RpcError::invalid_params(format!("params.methodId: there is no login {method:?}")));
+        }
         let given = given_token(params.value());
         // A client that logs in with a token and nothing else calls the method by that name.
         let by_token = method == "token" && given.is_some();
@@ -159,9 +169,14 @@ impl Agent {
     /// Changes the mode and tells the client in both forms.
     pub(super) fn change_mode(&mut self, session: &str, mode: &str) {
         self.change_mode_quietly(session, mode);
-        let options = self.options(session);
         self.update(session, &json!({ "sessionUpdate": "current_mode_update", "currentModeId": mode }));
-        self.update(session, &json!({ "sessionUpdate": "config_option_update", "configOptions": options }));
+        let options = self.options(session);
+        if options.as_array().is_some_and(|options| !options.is_empty()) {
+            self.update(
+                session,
+                &json!({ "sessionUpdate": "config_option_update", "configOptions": options }),
+            );
+        }
     }
 
     fn change_mode_quietly(&mut self, session: &str, mode: &str) {

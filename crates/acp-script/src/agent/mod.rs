@@ -20,6 +20,7 @@ mod delegate;
 mod digest;
 mod effect;
 mod elicit;
+mod habits;
 mod job;
 mod journal;
 mod mcp;
@@ -44,6 +45,9 @@ mod turn;
 pub use client::ClientCaps;
 pub use config::{AgentConfig, Auth, Fence};
 pub use effect::{Effect, McpKey, McpTool, Question, Thought, ThoughtEnd, Token, ToolOutput, ToolUse};
+pub use habits::{
+    Asking, Chunks, Connecting, Feature, Habits, Keeping, LoginGate, Means, SecondPrompt, SessionIds,
+};
 pub use job::TOOL_NAMES;
 pub use journal::{Journal, JournalEntry};
 pub use persona::{ConfigOption, Help, Login, Mode, OptionKind, Persona, SlashCommand};
@@ -84,8 +88,9 @@ pub struct Agent {
 
 impl Agent {
     /// An agent that has heard nothing yet.
-    pub fn new(config: AgentConfig) -> Self {
-        let signed_in = config.auth == Auth::SignedIn;
+    pub fn new(mut config: AgentConfig) -> Self {
+        config.persona.give_up(&config.habits);
+        let signed_in = config.auth == Auth::SignedIn && config.habits.login != LoginGate::Required;
         let script = config.script.clone().map(ScriptState::new);
         Self {
             config,
@@ -330,6 +335,22 @@ impl Agent {
         let record = &self.sessions.get(session)?.record;
         let option = self.config.persona.options.iter().find(|option| option.id == id)?;
         Some(option.value(record))
+    }
+
+    /// The id of a new session.
+    fn session_id(&mut self) -> String {
+        let usual = self.fresh_id("sess");
+        match self.config.habits.session_ids {
+            SessionIds::Usual => usual,
+            SessionIds::Uuid => {
+                let number = self.next_number;
+                let mark = usual
+                    .bytes()
+                    .fold(0u64, |mark, byte| mark.wrapping_mul(31).wrapping_add(u64::from(byte)));
+                format!("{:08x}-7a31-4c55-9b3e-{:012x}", mark & 0xffff_ffff, number)
+            }
+            SessionIds::Odd => format!("{usual}:{}/\u{e4} \"'%2F{}", "~".repeat(40), "x".repeat(120)),
+        }
     }
 
     fn fresh_id(&mut self, kind: &str) -> String {

@@ -2,12 +2,31 @@
 
 use serde_json::{Value, json};
 
+use super::habits::{Feature, LoginGate};
 use super::persona::{ConfigOption, MODE_OPTION, OptionKind, Persona};
 use super::{AgentConfig, ClientCaps, Record};
 
 /// The top-level keys of `clientCapabilities` that stable version 1 knows.
 pub(super) const CLIENT_CAPABILITIES: [&str; 6] =
     ["fs", "terminal", "auth", "elicitation", "session", "_meta"];
+
+/// The optional methods and parameters of sessions.
+const SESSION_FEATURES: [(&str, Feature); 5] = [
+    ("list", Feature::List),
+    ("delete", Feature::Delete),
+    ("additionalDirectories", Feature::AdditionalDirectories),
+    ("resume", Feature::Resume),
+    ("close", Feature::Close),
+];
+
+/// The same answer with the names of the fields in version 2.
+pub(super) fn later(answer: &Value) -> Value {
+    json!({
+        "info": answer["agentInfo"],
+        "capabilities": { "session": answer["agentCapabilities"]["sessionCapabilities"] },
+        "authMethods": answer["authMethods"],
+    })
+}
 
 /// The answer to `initialize`, all but the version.
 pub(super) fn agent(config: &AgentConfig, caps: ClientCaps) -> Value {
@@ -24,15 +43,29 @@ pub(super) fn agent(config: &AgentConfig, caps: ClientCaps) -> Value {
             "env": {},
         }));
     }
+    if config.habits.login == LoginGate::Absent {
+        methods.clear();
+    }
+    let has = |feature: Feature| config.habits.has(feature);
     let mut capabilities = json!({
-        "loadSession": config.load_session,
-        "promptCapabilities": { "image": true, "audio": persona.audio, "embeddedContext": true },
-        "mcpCapabilities": { "http": config.mcp, "sse": false },
-        "sessionCapabilities": {
-            "list": {}, "delete": {}, "additionalDirectories": {}, "resume": {}, "close": {},
+        "loadSession": config.load_session && has(Feature::Load),
+        "promptCapabilities": {
+            "image": has(Feature::Image),
+            "audio": persona.audio && has(Feature::Audio),
+            "embeddedContext": has(Feature::EmbeddedContext),
         },
-        "auth": { "logout": {} },
+        "mcpCapabilities": { "http": config.mcp && has(Feature::McpHttp), "sse": false },
+        "sessionCapabilities": {},
+        "auth": {},
     });
+    for (name, feature) in SESSION_FEATURES {
+        if has(feature) {
+            capabilities["sessionCapabilities"][name] = json!({});
+        }
+    }
+    if has(Feature::Logout) {
+        capabilities["auth"]["logout"] = json!({});
+    }
     if let Some(meta) = &persona.meta {
         capabilities["_meta"] = meta.clone();
     }

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::Agent;
 use super::calls::mcp_tools;
+use super::habits::{Asking, Means};
 use super::job::{Change, Job};
 use super::session::{Server, Session};
 use super::tools::{Stage, Work};
@@ -41,7 +42,28 @@ impl Agent {
 
     /// Whether files can be read, by the client or by itself.
     pub(super) fn reads(&self) -> bool {
-        self.caps().read || self.config.own_hands
+        match self.config.habits.reads {
+            Means::Client => self.caps().read || self.config.own_hands,
+            Means::Own => true,
+            Means::Never => false,
+        }
+    }
+
+    /// Whether commands run in terminals that the client can show.
+    pub(super) fn shows_terminals(&self) -> bool {
+        self.caps().terminal && self.config.habits.runs == Means::Client
+    }
+
+    /// Why the job cannot be done by the means that this agent has; nothing when it can.
+    fn without_means(&self, job: &Job) -> Option<String> {
+        let habits = &self.config.habits;
+        let (means, what) = match job {
+            Job::Read { path, .. } => (habits.reads, format!("read {path}")),
+            Job::Write { path, .. } => (habits.writes, format!("write {path}")),
+            Job::Run { line, .. } => (habits.runs, format!("run `{line}`")),
+            _ => return None,
+        };
+        (means == Means::Never).then(|| format!("I cannot {what}: I have no tool for that."))
     }
 
     /// Why the job cannot even be tried, in words for the person. An agent with hands of its own is never unable,
@@ -54,7 +76,14 @@ impl Agent {
             _ if self.config.own_hands => return None,
             _ => {}
         }
-        let caps = self.caps();
+        if let Some(reason) = self.without_means(job) {
+            return Some(reason);
+        }
+        let habits = &self.config.habits;
+        let mut caps = self.caps();
+        caps.read |= habits.reads == Means::Own;
+        caps.write |= habits.writes == Means::Own;
+        caps.terminal |= habits.runs == Means::Own;
         let mode = self.sessions.get(self.outward(session)).map_or("", |open| open.record.mode.as_str());
         match job {
             Job::Read { path, .. } if !caps.read => {
@@ -67,7 +96,7 @@ impl Agent {
                 path,
                 change: Change::Replace { .. } | Change::ReplaceOnly { .. } | Change::Append(_),
                 ..
-            } if !caps.read => {
+            } if !self.reads() => {
                 Some(format!("I cannot edit {path}: this client does not offer to read files."))
             }
             Job::Run { line, .. } if !caps.terminal => {
@@ -154,7 +183,8 @@ impl Agent {
         let verdict = self.decide(session, &work.job).0;
         let open = self.sessions.get(session);
         let encore = open.and_then(|open| open.turn.as_ref()).is_some_and(|turn| turn.encore);
-        let free = verdict == Verdict::Allow || self.wrong(Switch::NoBoundary) || encore;
+        let never = self.config.habits.permission == Asking::Never && verdict != Verdict::Deny;
+        let free = verdict == Verdict::Allow || self.wrong(Switch::NoBoundary) || encore || never;
         let person = self.sessions.get(self.outward(session));
         match person.and_then(|open| open.standing.get(&work.job.standing().0)) {
             Some(false) => return self.rejected(session, &work),

@@ -1,5 +1,6 @@
 //! Who an agent is: what it calls itself, its modes, config options and slash commands.
 
+use super::habits::{Feature, Habits};
 use acp_policy::Policy;
 use serde_json::Value;
 
@@ -201,6 +202,19 @@ impl Persona {
         self.barred.extend(Vec::into_iter(closed).map(|mode| (mode, reason.to_owned())));
         for option in self.options.iter_mut().filter(|option| option.id == MODE_OPTION) {
             *option = ConfigOption::mode(&self.modes);
+        }
+    }
+
+    /// Gives up what the habits do without.
+    pub(super) fn give_up(&mut self, habits: &Habits) {
+        if !habits.has(Feature::Modes) {
+            self.options.retain(|option| option.id != MODE_OPTION);
+        }
+        if !habits.has(Feature::ConfigOptions) {
+            self.options.clear();
+        }
+        if !habits.has(Feature::Commands) {
+            self.commands.clear();
         }
     }
 

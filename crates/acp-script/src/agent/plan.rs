@@ -6,6 +6,7 @@ use std::time::Duration;
 use acp_rpc::RpcError;
 use serde_json::{Value, json};
 
+use super::habits::Feature;
 use super::job::{Change, Job, Old};
 use super::offers;
 use super::plain;
@@ -33,10 +34,12 @@ impl Agent {
         let Some(open) = self.sessions.get(session) else { return (VecDeque::new(), false) };
         let text = prompt_text(blocks);
         let model = self.config.model && !self.is_command(&text);
-        let intents = if model { Vec::new() } else { wishes::parse(&text) };
+        let understood = !model && self.config.habits.understands;
+        let intents = if understood { wishes::parse(&text) } else { Vec::new() };
         let mut steps = VecDeque::new();
-        if !self.config.response_delay.is_zero() {
-            steps.push_back(Step::Pause(self.config.response_delay));
+        let delay = self.config.response_delay.max(self.config.habits.turn_delay);
+        if !delay.is_zero() {
+            steps.push_back(Step::Pause(delay));
         }
         if open.record.title.is_none() {
             steps.push_back(Step::Title(title(&text)));
@@ -52,6 +55,7 @@ impl Agent {
             steps.push_back(Step::Think);
             return (steps, true);
         }
+        self.musings(&mut steps);
         let question = plain::about_code(&text).filter(|_| intents.is_empty() && self.config.code);
         let plan: Vec<(String, bool)> = match &question {
             _ if !self.config.careful || !self.planning(session) => Vec::new(),
@@ -79,6 +83,17 @@ impl Agent {
         steps.extend(self.planned(&plan, true).into_iter().take(1));
         steps.extend([Step::Usage, Step::End(Stop::EndTurn)]);
         (steps, false)
+    }
+
+    /// What an agent thinks and plans in every turn.
+    fn musings(&self, steps: &mut VecDeque<Step>) {
+        if self.config.habits.thinks {
+            let thought = "I look at what was asked, and then at what is there.";
+            steps.push_back(Step::Stream(Stream::text(Voice::Thought, thought, None)));
+        }
+        if self.config.habits.plans {
+            plan_updates(&drafted(2, None), steps);
+        }
     }
 
     /// Shows a plan of these deeds, in words too where nobody would see it otherwise.
@@ -248,6 +263,9 @@ impl Agent {
                 code.unwrap_or(RpcError::INTERNAL_ERROR),
                 "this prompt failed, as was wished",
             ))),
+            Intent::Mode(_) if !self.config.habits.has(Feature::Modes) => {
+                steps.push_back(self.speak("I have no modes."));
+            }
             Intent::Mode(mode) => match self.config.persona.mode(&mode) {
                 Some(mode) => {
                     steps.push_back(Step::Mode(mode.id.clone()));

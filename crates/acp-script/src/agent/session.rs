@@ -1,6 +1,6 @@
 //! An open session.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -19,6 +19,8 @@ pub(super) struct Session {
     pub(super) standing: BTreeMap<String, bool>,
     /// The requests to answer once the running turn has ended.
     pub(super) endings: Vec<(Ending, Option<Duration>)>,
+    /// Prompts that wait for the running one, oldest first.
+    pub(super) queue: VecDeque<(Id, Vec<Value>)>,
     /// What to tell the person with the next answer.
     pub(super) news: Vec<String>,
     /// Whose task it works on.
@@ -48,6 +50,8 @@ pub(super) struct Server {
 
 /// How far the connection to an MCP server is.
 pub(super) enum ServerState {
+    /// Nobody needed it yet; this connects to it.
+    Asleep(Box<super::Effect>),
     Connecting,
     Ready(Vec<McpTool>),
     Failed(String),
@@ -61,6 +65,7 @@ impl Session {
             servers: Vec::new(),
             standing: BTreeMap::new(),
             endings: Vec::new(),
+            queue: VecDeque::new(),
             news: Vec::new(),
             parent: None,
         }

@@ -6,6 +6,7 @@ use acp_rpc::{Id, RpcError};
 use serde_json::{Value, json};
 
 use super::effect::{Effect, McpKey, McpTool, Token};
+use super::habits::{Connecting, Feature};
 use super::methods::unknown_session;
 use super::offers;
 use super::params::{self, Params};
@@ -35,7 +36,7 @@ impl Agent {
         self.gate()?;
         self.room()?;
         let session = match self.wrong(Switch::SameSessionId) {
-            false => self.fresh_id("sess"),
+            false => self.session_id(),
             true => "session".to_owned(),
         };
         let now = self.wall_clock();
@@ -61,7 +62,7 @@ impl Agent {
         let mut result = self.state(&session);
         result["sessionId"] = json!(session);
         self.respond(id, &result);
-        self.update(&session, &offers::commands(&self.config.persona));
+        self.tell_commands(&session);
         Ok(())
     }
 
@@ -120,11 +121,32 @@ impl Agent {
         self.shut(id);
         self.open(record, &place);
         for update in &history {
-            self.update(id, update);
+            self.replay(id, update);
         }
         let state = self.state(id);
         self.respond(&request, &state);
-        self.update(id, &offers::commands(&self.config.persona));
+        self.tell_commands(id);
+    }
+
+    /// Tells which slash commands there are.
+    fn tell_commands(&mut self, session: &str) {
+        if self.config.habits.has(Feature::Commands) {
+            self.update(session, &offers::commands(&self.config.persona));
+        }
+    }
+
+    /// Tells an entry of the history again, in pieces where that is the habit.
+    fn replay(&mut self, session: &str, update: &Value) {
+        let text = update.pointer("/content/text").and_then(Value::as_str);
+        let pieces = match text.filter(|_| self.config.habits.replays_in_pieces) {
+            Some(text) if text.len() > 1 => halves(text),
+            _ => return self.update(session, update),
+        };
+        for piece in pieces {
+            let mut part = update.clone();
+            part["content"]["text"] = json!(piece);
+            self.update(session, &part);
+        }
     }
 
     pub(super) fn list(&mut self, id: &Id, params: &Params) -> Result<(), RpcError> {
@@ -146,7 +168,8 @@ impl Agent {
         if let Some((created, id)) = after {
             records.retain(|record| (record.created, &record.id) < (created, &id));
         }
-        let size = if self.wrong(Switch::NoPages) { usize::MAX } else { self.config.page_size };
+        let usual = self.config.habits.page_size.unwrap_or(self.config.page_size);
+        let size = if self.wrong(Switch::NoPages) { usize::MAX } else { usual };
         let more = records.len() > size;
         records.truncate(size);
         let mut result = json!({ "sessions": records.iter().map(Record::info).collect::<Vec<_>>() });
@@ -234,8 +257,15 @@ impl Agent {
         for server in servers {
             let key = self.number();
             let name = server.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
-            session.servers.push(Server { key, name, state: ServerState::Connecting });
-            self.outbox.push_back(Effect::McpConnect { key, server: server.clone(), cwd: place.cwd.clone() });
+            let connect = Effect::McpConnect { key, server: server.clone(), cwd: place.cwd.clone() };
+            let state = match self.config.habits.mcp {
+                Connecting::Eager => {
+                    self.outbox.push_back(connect);
+                    ServerState::Connecting
+                }
+                Connecting::FirstPrompt | Connecting::FirstUse => ServerState::Asleep(Box::new(connect)),
+            };
+            session.servers.push(Server { key, name, state });
         }
         self.sessions.insert(id.clone(), session);
         if let Some(warning) = self.config.warning.clone() {
@@ -330,10 +360,14 @@ impl Agent {
 
     fn state(&self, session: &str) -> Value {
         let Some(session) = self.sessions.get(session) else { return json!({}) };
-        json!({
-            "modes": offers::modes(&self.config.persona, &session.record),
-            "configOptions": offers::options(&self.config.persona, &session.record, self.caps()),
-        })
+        let mut state = json!({});
+        if self.config.habits.has(Feature::Modes) {
+            state["modes"] = offers::modes(&self.config.persona, &session.record);
+        }
+        if self.config.habits.has(Feature::ConfigOptions) {
+            state["configOptions"] = offers::options(&self.config.persona, &session.record, self.caps());
+        }
+        state
     }
 
     fn place(&self, params: &Params, servers_required: bool) -> Result<Place, RpcError> {
@@ -421,6 +455,16 @@ fn recover(record: &mut Record) {
         record.used += digest::tokens_of(&left);
         record.history.push(left);
     }
+}
+
+/// A text in two pieces.
+fn halves(text: &str) -> [&str; 2] {
+    let mut middle = text.len() / 2;
+    while !text.is_char_boundary(middle) {
+        middle += 1;
+    }
+    let (first, second) = text.split_at(middle);
+    [first, second]
 }
 
 fn too_late() -> RpcError {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use acp_rpc::RpcError;
 use serde_json::{Value, json};
 
+use super::habits::Chunks;
 use super::job::Job;
 use super::tools::Work;
 use crate::script::Act;
@@ -211,6 +212,27 @@ impl Stream {
         self
     }
 
+    /// The next piece as large as `chunks` says, and whether another one follows.
+    pub(super) fn next_piece(&mut self, chunks: Chunks) -> Option<(String, bool)> {
+        match (chunks, &mut self.source) {
+            (Chunks::Usual, _) => self.piece(),
+            (Chunks::Characters, Source::Text { size, .. }) => {
+                *size = 0;
+                self.piece()
+            }
+            (Chunks::Characters, _) => self.piece(),
+            (Chunks::One, _) => {
+                let (mut whole, mut more) = self.piece()?;
+                while more {
+                    let Some((piece, another)) = self.piece() else { break };
+                    whole.push_str(&piece);
+                    more = another;
+                }
+                Some((whole, false))
+            }
+        }
+    }
+
     /// The next piece, and whether another one follows.
     pub(super) fn piece(&mut self) -> Option<(String, bool)> {
         match &mut self.source {
@@ -219,7 +241,10 @@ impl Stream {
                 if rest.is_empty() {
                     return None;
                 }
-                let end = cut(rest, *size);
+                let end = match *size {
+                    0 => rest.chars().next().map_or(0, char::len_utf8),
+                    size => cut(rest, size),
+                };
                 let piece = rest[..end].to_owned();
                 *at += end;
                 Some((piece, *at < text.len()))

@@ -32,7 +32,7 @@ impl Agent {
             turn.terminals.push(terminal.clone());
         }
         // A terminal of our own means nothing to the client.
-        if self.caps().terminal {
+        if self.shows_terminals() {
             self.report(
                 session,
                 &work.call,
@@ -94,8 +94,11 @@ impl Agent {
                 format!("ended by signal {}", exit.get("signal").and_then(Value::as_str).unwrap_or("unknown"))
             }
         };
-        let said = format!("`{line}` {ended}. Its output:\n{}", self.shorten(session, text));
-        let content = match self.caps().terminal {
+        let said = match self.config.habits.quotes {
+            true => format!("`{line}` {ended}. Its output:\n{}", self.shorten(session, text)),
+            false => "That is done.".to_owned(),
+        };
+        let content = match self.shows_terminals() {
             true => json!([{ "type": "terminal", "terminalId": work.terminal }]),
             false => text_content(text),
         };

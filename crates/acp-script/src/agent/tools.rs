@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::Agent;
 use super::effect::Effect;
+use super::habits::Asking;
 use super::job::{Change, Job, NO_CONTENT, known_before};
 use super::permits::Failure;
 use super::step::Step;
@@ -89,23 +90,11 @@ impl Agent {
 
     fn start(&mut self, session: &str, work: Work) {
         match &work.job {
-            Job::Read { path, line, limit, .. } => {
-                let mut params = json!({ "sessionId": session, "path": path });
-                for (key, value) in [("line", line), ("limit", limit)] {
-                    if let Some(value) = value {
-                        params[key] = json!(value);
-                    }
-                }
-                self.progress(session, &work);
-                self.ask(
-                    session,
-                    "fs/read_text_file",
-                    &params,
-                    Await::Work(Box::new(work), Stage::Read),
-                    None,
-                );
+            Job::Read { .. } | Job::Mcp { .. } if self.config.habits.permission == Asking::Always => {
+                self.ask_permission(session, work);
             }
-            Job::Write { path, .. } if self.reads() => {
+            Job::Read { .. } => self.execute(session, work),
+            Job::Write { path, change, .. } if self.reads() && self.looks_first(change) => {
                 let params = json!({ "sessionId": session, "path": path });
                 self.ask(
                     session,
@@ -181,8 +170,23 @@ impl Agent {
                 self.complete(session, &work, &text_content("noted"), &json!({ "noted": true }));
                 self.tell(session, "Done, with your permission.");
             }
-            Job::Read { .. } | Job::Delegate { .. } | Job::Wrong { .. } => {}
+            Job::Read { path, line, limit, .. } => {
+                let mut params = json!({ "sessionId": session, "path": path });
+                for (key, value) in [("line", line), ("limit", limit)] {
+                    if let Some(value) = value {
+                        params[key] = json!(value);
+                    }
+                }
+                let then = Await::Work(Box::new(work), Stage::Read);
+                self.ask(session, "fs/read_text_file", &params, then, None);
+            }
+            Job::Delegate { .. } | Job::Wrong { .. } => {}
         }
+    }
+
+    /// Whether a file is read before this change of it; what only changes a part must be.
+    fn looks_first(&self, change: &Change) -> bool {
+        self.config.habits.reads_before_writing || !matches!(change, Change::Whole(_))
     }
 
     /// Takes the answer a tool call waited for.
@@ -275,6 +279,7 @@ impl Agent {
             return self.fail(session, work, &format!("I could not read {path}: it is a binary file."));
         }
         let (shown, said) = match search {
+            None if !self.config.habits.quotes => (text.clone(), "I have read it.".to_owned()),
             None => (text.clone(), format!("The contents of {path}:\n{}", self.shorten(session, &text))),
             Some(search) => {
                 let lines: Vec<String> = text

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::Agent;
 use super::delegate::Children;
 use super::effect::{Effect, Token};
+use super::habits::{Connecting, SecondPrompt};
 use super::params::{self, Params};
 use super::reports::Mold;
 use super::step::{Step, Stop, Stream, Voice};
@@ -146,7 +147,11 @@ impl Agent {
         params::content_blocks(blocks)?;
         self.gate()?;
         self.known(&session)?;
-        if let Some(open) = self.sessions.get(&session) {
+        if let Some(open) = self.sessions.get_mut(&session) {
+            if open.turn.is_some() && self.config.habits.second_prompt == SecondPrompt::Queue {
+                open.queue.push_back((id.clone(), blocks.to_vec()));
+                return Ok(());
+            }
             open.idle()?;
         }
         if let Some(code) = self.config.fail_on_prompt {
@@ -156,12 +161,35 @@ impl Agent {
                 None => error,
             });
         }
-        let (steps, model) = self.plan_turn(&session, blocks);
-        self.begin_turn(id, &session, blocks, steps);
-        if let Some(turn) = self.turn(&session) {
+        self.take_turn(id, &session, blocks);
+        Ok(())
+    }
+
+    fn take_turn(&mut self, id: &Id, session: &str, blocks: &[Value]) {
+        if self.config.habits.mcp == Connecting::FirstPrompt {
+            self.wake_servers(session);
+        }
+        let (steps, model) = self.plan_turn(session, blocks);
+        self.begin_turn(id, session, blocks, steps);
+        if let Some(turn) = self.turn(session) {
             turn.model = model;
         }
-        Ok(())
+    }
+
+    /// Takes the turn that waited for the one that has ended.
+    fn next_turn(&mut self, session: &str) {
+        let next = self.sessions.get_mut(session).and_then(|open| open.queue.pop_front());
+        if let Some((id, blocks)) = next {
+            self.take_turn(&id, session, &blocks);
+        }
+    }
+
+    /// Ends the turns that wait, because the session was cancelled.
+    pub(super) fn cancel_queue(&mut self, session: &str) {
+        let waiting = self.sessions.get_mut(session).map(|open| std::mem::take(&mut open.queue));
+        for (id, _) in waiting.into_iter().flatten() {
+            self.respond(&id, &json!({ "stopReason": Stop::Cancelled.as_str() }));
+        }
     }
 
     pub(super) fn begin_turn(&mut self, id: &Id, session: &str, blocks: &[Value], steps: VecDeque<Step>) {
@@ -268,6 +296,7 @@ impl Agent {
                 self.update(session, &update);
                 self.keep(session, update);
             }
+            Step::Pause(_) if self.config.habits.instant => {}
             Step::Pause(time) => self.wait(session, Wait::Until(self.now + time)),
             Step::Begin(job) => self.begin(session, job),
             Step::Think => self.think(session),
@@ -320,7 +349,8 @@ impl Agent {
     }
 
     fn stream(&mut self, session: &str, mut stream: Stream) {
-        let Some((mut piece, mut more)) = stream.piece() else {
+        let chunks = self.config.habits.chunks;
+        let Some((mut piece, mut more)) = stream.next_piece(chunks) else {
             return;
         };
         let message = match stream.message.take() {
@@ -329,7 +359,10 @@ impl Agent {
         };
         let mold = self.is_root(session).then(|| Mold::new(session, stream.voice, &message));
         stream.message = Some(message);
-        let delay = stream.delay.max(self.config.streaming_delay);
+        let delay = match self.config.habits.instant {
+            true => Duration::ZERO,
+            false => stream.delay.max(self.config.streaming_delay).max(self.config.habits.chunk_delay),
+        };
         let mut due = false;
         for count in 1.. {
             if let Some(mold) = &mold {
@@ -340,7 +373,7 @@ impl Agent {
             if !more || due || !delay.is_zero() || count == AT_ONCE {
                 break;
             }
-            let Some(next) = stream.piece() else { break };
+            let Some(next) = stream.next_piece(chunks) else { break };
             (piece, more) = next;
         }
         if !more {
@@ -388,5 +421,6 @@ impl Agent {
             (Err(error), _) => self.refuse(&turn.request, &error),
         }
         self.ended(session);
+        self.next_turn(session);
     }
 }

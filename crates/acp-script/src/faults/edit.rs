@@ -15,6 +15,21 @@ pub(super) fn remove(target: &mut Value, pointer: &str) {
     take(target, &parts);
 }
 
+/// Turns the order of the members of every object around.
+pub(super) fn reverse(value: &mut Value) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(reverse),
+        Value::Object(map) => {
+            let members: Vec<(String, Value)> = std::mem::take(map).into_iter().collect();
+            for (key, mut value) in members.into_iter().rev() {
+                reverse(&mut value);
+                map.insert(key, value);
+            }
+        }
+        _ => {}
+    }
+}
+
 fn parts(pointer: &str) -> Vec<String> {
     pointer
         .strip_prefix('/')

@@ -7,11 +7,11 @@ use acp_match::{Template, Vars};
 use acp_rpc::{Frame, Id, View};
 use base64::Engine as _;
 use bytes::Bytes;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::chance::Chance;
 use super::select::Seen;
-use super::{Action, At, Fault, IdStyle, Select, Side, edit, garble};
+use super::{Action, At, Fault, Select, Side, edit, garble};
 
 /// What comes out between an agent and its client.
 #[derive(Clone, Debug)]
@@ -49,7 +49,7 @@ pub struct Faults {
     /// The methods of requests on their way, by direction and id.
     asked: [BTreeMap<Id, String>; 2],
     /// Changed ids of the agent's requests, and what they were.
-    renamed: Vec<(Value, Value)>,
+    pub(super) renamed: Vec<(Value, Value)>,
 }
 
 struct Rule {
@@ -77,11 +77,11 @@ enum Fate {
 }
 
 /// A frame under treatment.
-struct Patient {
+pub(super) struct Patient {
     side: Side,
-    frame: Frame,
-    value: Value,
-    edited: bool,
+    pub(super) frame: Frame,
+    pub(super) value: Value,
+    pub(super) edited: bool,
     /// What is written instead of the frame, if not the frame.
     written: Option<Vec<Passage>>,
     copies: u32,
@@ -183,6 +183,9 @@ impl Faults {
         let answers = self.track(side, &frame);
         let value = serde_json::from_slice(frame.raw()).unwrap_or(Value::Null);
         let mut patient = Patient::new(side, frame, value);
+        if side == Side::Out {
+            self.rename_cancelled(&mut patient);
+        }
         let released = self.release(&patient, answers.as_deref());
         for at in 0..self.rules.len() {
             let original = patient.frame.clone();
@@ -263,6 +266,10 @@ impl Faults {
                 }
                 patient.edited = true;
             }
+            Action::Reverse => {
+                edit::reverse(&mut patient.value);
+                patient.edited = true;
+            }
             Action::Drop => patient.fate = Fate::Gone,
             Action::Duplicate(copies) => patient.copies += copies,
             Action::Delay(time) => patient.fate = Fate::Later(now + time.0),
@@ -300,6 +307,7 @@ impl Faults {
             Action::Ids(style) => self.rename(patient, *style),
             Action::Exit(code) => patient.become_one(Passage::Exit(i32::from(*code))),
             Action::Hangup => patient.become_one(Passage::Hangup),
+            Action::Log(text) => patient.before.push(Passage::Stderr(Bytes::from(text.clone()))),
             Action::Child => patient.before.push(Passage::Child),
             Action::Grandchild(text) => patient.before.push(Passage::Grandchild(text.clone())),
             _ => self.garble(patient, action),
@@ -331,6 +339,12 @@ impl Faults {
             Action::Truncate(len) => vec![Passage::Raw(garble::with_newline(&line[..line.len().min(*len)]))],
             Action::BadUtf8 => vec![Passage::Raw(garble::with_newline(&garble::bad_utf8(&line)))],
             Action::Huge(len) => vec![Passage::Raw(garble::with_newline(&garble::huge(&line, *len)))],
+            Action::Ascii => vec![Passage::Raw(garble::with_newline(garble::ascii(&line).as_bytes()))],
+            Action::Crlf => {
+                let mut ended = line.to_vec();
+                ended.push(b'\r');
+                vec![Passage::Raw(garble::with_newline(&ended))]
+            }
             Action::Pretty => {
                 let pretty = serde_json::to_string_pretty(&patient.value).unwrap_or_default();
                 vec![Passage::Raw(garble::with_newline(pretty.as_bytes()))]
@@ -344,34 +358,6 @@ impl Faults {
             _ => return,
         };
         patient.written = Some(written);
-    }
-
-    /// Changes the id of a request of the agent, and keeps the way back.
-    fn rename(&mut self, patient: &mut Patient, style: IdStyle) {
-        let Some(id) = patient.value.get("id").cloned() else { return };
-        let other = match style {
-            IdStyle::Text => Value::String(id.to_string()),
-            IdStyle::Fraction => json!(id.as_f64().unwrap_or_default() + 0.5),
-            IdStyle::Null => Value::Null,
-            IdStyle::Bool => Value::Bool(true),
-            IdStyle::Object => json!({ "id": id }),
-        };
-        self.renamed.push((other.clone(), id));
-        edit::set(&mut patient.value, "/id", &other);
-        patient.edited = true;
-    }
-
-    fn named_back(&mut self, frame: Frame) -> Frame {
-        if self.renamed.is_empty() || frame.method().is_some() {
-            return frame;
-        }
-        let Ok(mut value) = serde_json::from_slice::<Value>(frame.raw()) else { return frame };
-        let Some(at) = self.renamed.iter().position(|(other, _)| value.get("id") == Some(other)) else {
-            return frame;
-        };
-        let (_, id) = self.renamed.remove(at);
-        value["id"] = id;
-        Frame::parse(value.to_string())
     }
 
     /// Fills the variables into a value; a variable that is not there leaves the text as it is.
@@ -476,7 +462,7 @@ impl Patient {
     }
 
     /// Makes the frame what the value says.
-    fn settle(&mut self) {
+    pub(super) fn settle(&mut self) {
         if std::mem::take(&mut self.edited) {
             self.frame = Frame::parse(self.value.to_string());
         }

@@ -46,3 +46,18 @@ pub(super) fn with_newline(line: &[u8]) -> Bytes {
     bytes.push(b'\n');
     bytes.into()
 }
+
+/// The same JSON with escapes for every character outside of ASCII.
+pub(super) fn ascii(line: &[u8]) -> String {
+    let mut escaped = String::with_capacity(line.len());
+    for letter in String::from_utf8_lossy(line).chars() {
+        if letter.is_ascii() {
+            escaped.push(letter);
+            continue;
+        }
+        for unit in letter.encode_utf16(&mut [0; 2]) {
+            escaped.push_str(&format!("\\u{unit:04x}"));
+        }
+    }
+    escaped
+}

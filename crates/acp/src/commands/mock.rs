@@ -10,6 +10,7 @@ use acp_mock::{Ending, Listener, Server, Settings, Speak};
 use acp_script::agent::{AgentConfig, Auth};
 use acp_script::faults::{Time, parse_spec};
 use acp_script::script::Script;
+use acp_script::variants::Variant;
 use anyhow::Context;
 
 use crate::exit;
@@ -84,9 +85,15 @@ pub struct Args {
     /// List the known defects and the requirements that they break
     #[arg(long)]
     list_defects: bool,
-    /// With --list-defects: as JSON
-    #[arg(long, requires = "list_defects")]
+    /// With --list-defects or --list-variants: as JSON
+    #[arg(long)]
     json: bool,
+    /// Differ in this legal way (several are allowed); --list-variants names them
+    #[arg(long, value_name = "NAME")]
+    variant: Vec<String>,
+    /// List the legal variants and by what they are allowed
+    #[arg(long, conflicts_with = "list_defects")]
+    list_variants: bool,
     /// Do this to the frames: ACTION[=VALUE][@METHOD][#N], for instance drop@session/update#3, or JSON
     #[arg(long, value_name = "SPEC")]
     fault: Vec<String>,
@@ -111,6 +118,9 @@ pub struct Args {
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.list_defects {
         return list_defects(args.json);
+    }
+    if args.list_variants {
+        return list_variants(args.json);
     }
     let settings = match settings(args) {
         Ok(settings) => settings,
@@ -146,6 +156,19 @@ fn list_defects(json: bool) -> anyhow::Result<ExitCode> {
     let width = catalogue.iter().map(|defect| defect.id.len()).max().unwrap_or(0);
     for defect in catalogue {
         println!("{:width$}  {:16}  {}", defect.id, defect.requirements.join(","), defect.title);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn list_variants(json: bool) -> anyhow::Result<ExitCode> {
+    let catalogue = acp_script::variants::catalogue();
+    if json {
+        println!("{}", serde_json::to_string_pretty(catalogue)?);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let width = catalogue.iter().map(|variant| variant.id.len()).max().unwrap_or(0);
+    for variant in catalogue {
+        println!("{:width$}  {}", variant.id, variant.title);
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -197,6 +220,12 @@ fn settings(args: &Args) -> anyhow::Result<Settings> {
             std::fs::read_to_string(path).with_context(|| format!("cannot read the script {path:?}"))?;
         settings.agent.script = Some(Script::parse(&text).with_context(|| format!("cannot use {path:?}"))?);
     }
+    let variants: Vec<_> =
+        args.variant.iter().map(|name| find_variant(name)).collect::<anyhow::Result<_>>()?;
+    settings
+        .add_variants(&variants)
+        .map_err(anyhow::Error::msg)
+        .context("these variants exclude each other")?;
     for name in &args.defect {
         let defect = acp_script::defects::find(name)
             .with_context(|| format!("there is no defect {name:?}; `acp mock --list-defects` names them"))?;
@@ -206,6 +235,11 @@ fn settings(args: &Args) -> anyhow::Result<Settings> {
         settings.faults.push(parse_spec(spec).with_context(|| format!("cannot use --fault {spec:?}"))?);
     }
     Ok(settings)
+}
+
+fn find_variant(name: &str) -> anyhow::Result<&'static Variant> {
+    acp_script::variants::find(name)
+        .with_context(|| format!("there is no variant {name:?}; `acp mock --list-variants` names them"))
 }
 
 pub(super) fn speak(name: &str) -> Result<Speak, String> {

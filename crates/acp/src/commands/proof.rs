@@ -1,12 +1,12 @@
 //! `acp comply --self-test` and `acp comply --coverage`: what the suite claims, and whether the claims are proved.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
 
-use acp_campaign::proof::{Proof, prove};
+use acp_campaign::proof::{Change, Hunted, Proof, Tried, Weight, prove};
 use acp_campaign::{Campaign, Target};
 use acp_comply::Program;
 use acp_script::defects::{Defect, catalogue};
@@ -29,7 +29,7 @@ pub fn self_test(campaign: Campaign) -> anyhow::Result<ExitCode> {
     let listener = shown.listener();
     let proof = runtime.block_on(async {
         progress::interrupt(stop);
-        prove(&campaign, &target, catalogue(), &listener).await
+        prove(&campaign, &target, catalogue(), acp_script::variants::catalogue(), &listener).await
     });
     shown.finish();
     runtime.shutdown_timeout(std::time::Duration::from_secs(2));
@@ -44,30 +44,10 @@ pub fn self_test(campaign: Campaign) -> anyhow::Result<ExitCode> {
 
 fn print_proof(proof: &Proof, seconds: f64) -> anyhow::Result<()> {
     let mut out = Vec::new();
-    let tally = proof.conforming.tally();
-    writeln!(
-        out,
-        "conforming agent: {} of {} tests pass, {} not applicable",
-        tally.pass,
-        tally.total(),
-        tally.na
-    )?;
-    for test in proof.unsound() {
-        let why = test.reason.as_deref().unwrap_or("it passes without having been put to the test");
-        writeln!(
-            out,
-            "  {:<7} {}  {why}",
-            if test.vacuous { "VACUOUS" } else { test.verdict.as_str() },
-            test.id
-        )?;
-    }
-    let survivors: Vec<_> = proof.survivors().collect();
-    writeln!(out, "defects: {} of {} killed", proof.defects.len() - survivors.len(), proof.defects.len())?;
-    for hunted in survivors {
-        let open: Vec<&str> =
-            hunted.caught.iter().filter(|(_, catch)| catch.is_none()).map(|(id, _)| id.as_str()).collect();
-        writeln!(out, "  survived {} ({}): {}", hunted.id, open.join(", "), hunted.title)?;
-    }
+    print_conforming(proof, &mut out)?;
+    print_variants(proof, &mut out)?;
+    print_defects(proof, &mut out)?;
+    print_mutants(proof, &mut out)?;
     let proved = proof.claims.values().filter(|proved| **proved).count();
     writeln!(out, "requirements: {} claimed, {proved} proved by a defect", proof.claims.len())?;
     let unproved: Vec<&str> = proof.unproved().collect();
@@ -76,6 +56,99 @@ fn print_proof(proof: &Proof, seconds: f64) -> anyhow::Result<()> {
     }
     writeln!(out, "took {seconds:.1} s")?;
     crate::out::print(out)
+}
+
+fn print_conforming(proof: &Proof, out: &mut Vec<u8>) -> anyhow::Result<()> {
+    let tally = proof.conforming.tally();
+    let (pass, total, na) = (tally.pass, tally.total(), tally.na);
+    writeln!(out, "conforming agent: {pass} of {total} tests pass, {na} not applicable")?;
+    for test in proof.unsound() {
+        let why = test.reason.as_deref().unwrap_or("it passes without having been put to the test");
+        let verdict = if test.vacuous { "VACUOUS" } else { test.verdict.as_str() };
+        writeln!(out, "  {verdict:<7} {}  {why}", test.id)?;
+    }
+    for (test, real, played) in &proof.unequal {
+        writeln!(out, "  {test} is {real} with a process and {played} in memory")?;
+    }
+    Ok(())
+}
+
+fn print_variants(proof: &Proof, out: &mut Vec<u8>) -> anyhow::Result<()> {
+    let tests: usize =
+        proof.alone.iter().chain(&proof.pairs).chain(&proof.random).map(|examined| examined.played).sum();
+    let wronged = proof.wronged().count();
+    writeln!(
+        out,
+        "legal agents: {} variants alone, {} agents for every pair, {} by chance ({tests} tests): {wronged} wronged",
+        proof.alone.len(),
+        proof.pairs.len(),
+        proof.random.len()
+    )?;
+    // What a variant alone shows need not be told again of every agent that has it.
+    let mut told = BTreeSet::new();
+    for examined in proof.wronged() {
+        for alarm in
+            examined.alarms.iter().filter(|alarm| told.insert((alarm.test.clone(), alarm.reason.clone())))
+        {
+            let weight = if alarm.weight == Weight::Fail { "FAIL" } else { "WARN" };
+            writeln!(
+                out,
+                "  {weight} {} ({}) on {}: {}",
+                alarm.test,
+                alarm.claim,
+                examined.variants.join(" + "),
+                alarm.reason
+            )?;
+        }
+        for claim in examined.unheard.iter().filter(|_| examined.variants.len() == 1) {
+            writeln!(out, "  no warning about {claim} on {}", examined.variants.join(" + "))?;
+        }
+    }
+    Ok(())
+}
+
+fn print_defects(proof: &Proof, out: &mut Vec<u8>) -> anyhow::Result<()> {
+    let killed = |hunted: &[Hunted]| hunted.iter().filter(|hunted| hunted.is_killed()).count();
+    writeln!(
+        out,
+        "defects: {} of {} killed, {} of {} under the variants that touch them",
+        killed(&proof.defects),
+        proof.defects.len(),
+        killed(&proof.under),
+        proof.under.len()
+    )?;
+    for hunted in proof.survivors() {
+        let open: Vec<&str> =
+            hunted.caught.iter().filter(|(_, catch)| catch.is_none()).map(|(id, _)| id.as_str()).collect();
+        let under = if hunted.under.is_empty() {
+            String::new()
+        } else {
+            format!(" under {}", hunted.under.join(" + "))
+        };
+        writeln!(out, "  survived {}{under} ({}): {}", hunted.id, open.join(", "), hunted.title)?;
+    }
+    Ok(())
+}
+
+fn print_mutants(proof: &Proof, out: &mut Vec<u8>) -> anyhow::Result<()> {
+    let count = |change: Change, survived: bool| {
+        let mutants = proof.mutants.iter().filter(|mutant| mutant.change == change);
+        mutants.filter(|mutant| !survived || mutant.tried == Tried::Survived).count()
+    };
+    let killed = |change: Change| count(change, false) - count(change, true);
+    writeln!(
+        out,
+        "changes of the suite: {} of {} stricter ones and {} of {} laxer ones are found out",
+        killed(Change::Stricter),
+        count(Change::Stricter, false),
+        killed(Change::Laxer),
+        count(Change::Laxer, false)
+    )?;
+    for mutant in proof.surviving_mutants() {
+        let change = if mutant.change == Change::Stricter { "stricter" } else { "laxer" };
+        writeln!(out, "  {change}, not found out: {}:{}: {}", mutant.file, mutant.line, mutant.what)?;
+    }
+    Ok(())
 }
 
 /// Prints requirement → tests → defects, and what is not covered and why.

@@ -1,0 +1,26 @@
+//! Plays a test file against the scripted agent of `acp-script` in virtual time.
+//!
+//! The interpreter, the agent with its faults, the client's files, terminals and permissions, and a stub MCP server all
+//! live in memory, so one test takes milliseconds and always gives the same verdict. It never starts a process, reads a
+//! clock or touches a file. A test that needs a real process is refused with a reason ([`needs_process`]).
+//!
+//! [`proof`] holds a suite against legal variants, defects and changes of its own. Read first: [`Actor`], [`play`],
+//! [`Played`].
+
+#![deny(clippy::disallowed_methods)]
+
+mod agent;
+mod client;
+mod files;
+mod hands;
+mod judged;
+mod mcp;
+mod play;
+pub mod proof;
+mod queue;
+mod shell;
+mod terminals;
+
+pub use agent::Actor;
+pub use judged::{Judged, judged};
+pub use play::{Conditions, Played, Probed, needs_process, play, probe};

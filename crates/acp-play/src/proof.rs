@@ -1,0 +1,18 @@
+//! The proof of a suite, as far as it needs no process: what a test makes of legal variants, of defects, and what is left
+//! of it when it is changed.
+//!
+//! Everything here is a pure function of one piece of work; whoever calls it may do many pieces side by side.
+
+mod alarms;
+mod combinations;
+mod complaint;
+mod hunt;
+mod mutants;
+mod trial;
+
+pub use alarms::{Alarm, Examined, examine};
+pub use combinations::{covering, random};
+pub use complaint::{Complaints, Weight, weight};
+pub use hunt::{Catch, Hunted, hunt, touches};
+pub use mutants::{Change, Mutant, mutants};
+pub use trial::{Jury, Tried, jury, try_mutant};

@@ -1,0 +1,298 @@
+//! Small changes of a test: each makes it stricter or laxer.
+
+use acp_comply::Program;
+use acp_comply::program::{Envelope, Expect, Expected, Step, StepKind};
+use serde_json::Value;
+
+/// A test with one change.
+#[derive(Clone, Debug)]
+pub struct Mutant {
+    /// The changed test.
+    pub program: Program,
+    /// What kind of change it is.
+    pub change: Change,
+    /// The line of the change in the file, from 1.
+    pub line: usize,
+    /// What was changed, in a few words.
+    pub what: String,
+}
+
+/// Which way a change goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Change {
+    /// The test asks for more: a legal variant must fail it.
+    Stricter,
+    /// The test asks for less: a defect must slip through.
+    Laxer,
+}
+
+/// Keys whose values say which message is meant, and not what it must be like.
+const NAMES: [&str; 6] = ["id", "method", "sessionUpdate", "sessionId", "jsonrpc", "toolCallId"];
+
+/// Every small change of a test.
+pub fn mutants(program: &Program) -> Vec<Mutant> {
+    let mut found = Vec::new();
+    for at in 0..program.preconditions.len() {
+        let mut changed = program.clone();
+        let gone = changed.preconditions.remove(at);
+        let what = format!("the precondition {} is gone", gone.describe());
+        found.push(Mutant { program: changed, change: Change::Stricter, line: 1, what });
+    }
+    for (at, need) in program.needs.iter().enumerate() {
+        let mut changed = program.clone();
+        changed.needs.remove(at);
+        let what = format!("the need of {need:?} is gone");
+        found.push(Mutant { program: changed, change: Change::Stricter, line: 1, what });
+    }
+    steps(program, &program.steps, &mut Vec::new(), &mut found);
+    found
+}
+
+/// Changes of the steps below a place; the place is a way through repetitions.
+fn steps(program: &Program, below: &[Step], way: &mut Vec<usize>, found: &mut Vec<Mutant>) {
+    for (at, step) in below.iter().enumerate() {
+        way.push(at);
+        let mut add = |change: Change, line: usize, what: String, edit: &dyn Fn(&mut Step)| {
+            let mut changed = program.clone();
+            if let Some(step) = find(&mut changed.steps, way) {
+                edit(step);
+                found.push(Mutant { program: changed, change, line, what });
+            }
+        };
+        if step.unless.is_some() && step.marks.shows.is_empty() {
+            let claims = program.claims.clone();
+            add(
+                Change::Stricter,
+                step.line,
+                "an unmet step breaks what the test claims".to_owned(),
+                &|step| {
+                    step.unless = None;
+                    step.marks.shows.clone_from(&claims);
+                },
+            );
+        }
+        if !step.marks.shows.is_empty() {
+            let shown: Vec<&str> = step.marks.shows.iter().map(acp_rules::ClaimId::as_str).collect();
+            add(Change::Laxer, step.line, format!("the step does not show {}", shown.join(", ")), &|step| {
+                step.marks.shows.clear();
+            });
+        }
+        match &step.kind {
+            StepKind::Expect(expect) => expectation(step, expect, &mut add),
+            StepKind::Forbid { methods, messages, .. } => forbidden(step.line, methods, messages, &mut add),
+            StepKind::ExpectFile { .. } | StepKind::ExpectMcp { .. } | StepKind::ExpectExit { .. } => {
+                let what = format!("the step {} is gone", step.kind.name());
+                add(Change::Laxer, step.line, what, &|step| step.kind = nothing());
+            }
+            StepKind::Send { expect_error: true, .. } => {
+                add(Change::Laxer, step.line, "the answer may be a result".to_owned(), &|step| {
+                    if let StepKind::Send { expect_error, .. } = &mut step.kind {
+                        *expect_error = false;
+                    }
+                });
+            }
+            StepKind::Repeat { steps: inner, .. } => {
+                let inner = inner.clone();
+                steps(program, &inner, way, found);
+            }
+            _ => {}
+        }
+        way.pop();
+    }
+}
+
+type Add<'a> = dyn FnMut(Change, usize, String, &dyn Fn(&mut Step)) + 'a;
+
+fn expectation(step: &Step, expect: &Expect, add: &mut Add<'_>) {
+    if expect.otherwise_na.is_some() {
+        add(Change::Stricter, step.line, "what does not come is not excused".to_owned(), &|step| {
+            if let StepKind::Expect(expect) = &mut step.kind {
+                expect.otherwise_na = None;
+            }
+        });
+    }
+    for (at, message) in expect.messages.iter().enumerate() {
+        let line = message.alternatives.first().map_or(step.line, |first| first.line);
+        message_changes(at, message, line, expect, add);
+        for (which, envelope) in message.alternatives.iter().enumerate() {
+            pattern_changes(at, which, envelope, add);
+        }
+    }
+}
+
+fn message_changes(at: usize, message: &Expected, line: usize, expect: &Expect, add: &mut Add<'_>) {
+    let edited = move |step: &mut Step, edit: &dyn Fn(&mut Expected)| {
+        if let StepKind::Expect(expect) = &mut step.kind
+            && let Some(message) = expect.messages.get_mut(at)
+        {
+            edit(message);
+        }
+    };
+    if message.optional {
+        add(Change::Stricter, line, "an optional message is demanded".to_owned(), &|step| {
+            edited(step, &|message| message.optional = false);
+        });
+    } else if message.captures.is_empty() && expect.captures.is_empty() {
+        add(Change::Laxer, line, "a message is optional".to_owned(), &|step| {
+            edited(step, &|message| message.optional = true);
+        });
+    }
+    if message.alternatives.len() > 1 {
+        for which in 0..message.alternatives.len() {
+            add(Change::Stricter, line, format!("alternative {} is gone", which + 1), &|step| {
+                edited(step, &|message| drop(message.alternatives.remove(which)));
+            });
+        }
+    }
+    if !message.marks.shows.is_empty() {
+        let shown: Vec<&str> = message.marks.shows.iter().map(acp_rules::ClaimId::as_str).collect();
+        add(Change::Laxer, line, format!("the message does not show {}", shown.join(", ")), &|step| {
+            edited(step, &|message| message.marks.shows.clear());
+        });
+    }
+}
+
+fn pattern_changes(at: usize, which: usize, envelope: &Envelope, add: &mut Add<'_>) {
+    let mut leaves = Vec::new();
+    gather(&envelope.pattern, String::new(), &mut leaves);
+    for (pointer, pattern) in leaves {
+        let edit = |text: String| {
+            let pointer = pointer.clone();
+            move |step: &mut Step| {
+                if let StepKind::Expect(expect) = &mut step.kind
+                    && let Some(envelope) =
+                        expect.messages.get_mut(at).and_then(|message| message.alternatives.get_mut(which))
+                    && let Some(leaf) = envelope.pattern.pointer_mut(&pointer)
+                {
+                    *leaf = Value::String(text.clone());
+                }
+            }
+        };
+        if pattern != "." && !pattern.contains("${") {
+            let what = format!("{pointer} may be anything instead of {pattern}");
+            add(Change::Laxer, envelope.line, what, &edit(".".to_owned()));
+        }
+        for (cut, tighter) in tightened(&pattern) {
+            let what = format!("{pointer} may not be {cut}");
+            add(Change::Stricter, envelope.line, what, &edit(tighter));
+        }
+    }
+}
+
+fn forbidden(line: usize, methods: &[String], messages: &[Envelope], add: &mut Add<'_>) {
+    for (at, method) in methods.iter().enumerate() {
+        add(Change::Laxer, line, format!("{method} is not forbidden"), &|step| {
+            if let StepKind::Forbid { methods, .. } = &mut step.kind {
+                methods.remove(at);
+            }
+        });
+    }
+    for (at, message) in messages.iter().enumerate() {
+        add(Change::Laxer, message.line, "a message is not forbidden".to_owned(), &|step| {
+            if let StepKind::Forbid { messages, .. } = &mut step.kind {
+                messages.remove(at);
+            }
+        });
+    }
+}
+
+/// The patterns at the leaves of an expectation, with their pointers, but for those that only name the message.
+fn gather(pattern: &Value, pointer: String, leaves: &mut Vec<(String, String)>) {
+    match pattern {
+        Value::String(text) => leaves.push((pointer, text.clone())),
+        Value::Object(map) => {
+            for (key, value) in map.iter().filter(|(key, _)| !NAMES.contains(&key.as_str())) {
+                let key = key.replace('~', "~0").replace('/', "~1");
+                gather(value, format!("{pointer}/{key}"), leaves);
+            }
+        }
+        Value::Array(items) => {
+            for (at, value) in items.iter().enumerate() {
+                gather(value, format!("{pointer}/{at}"), leaves);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The patterns that are left when one choice of `^(a|b|c)$` is gone, each with what is gone.
+fn tightened(pattern: &str) -> Vec<(String, String)> {
+    let Some(inner) = pattern.strip_prefix("^(").and_then(|rest| rest.strip_suffix(")$")) else {
+        return Vec::new();
+    };
+    if inner.contains(['(', ')', '[', '\\']) || !inner.contains('|') {
+        return Vec::new();
+    }
+    let choices: Vec<&str> = inner.split('|').collect();
+    (0..choices.len())
+        .map(|gone| {
+            let kept: Vec<&str> =
+                choices.iter().enumerate().filter(|(at, _)| *at != gone).map(|(_, choice)| *choice).collect();
+            (choices[gone].to_owned(), format!("^({})$", kept.join("|")))
+        })
+        .collect()
+}
+
+fn nothing() -> StepKind {
+    StepKind::Delay(std::time::Duration::ZERO)
+}
+
+fn find<'a>(steps: &'a mut [Step], way: &[usize]) -> Option<&'a mut Step> {
+    let (first, rest) = way.split_first()?;
+    let step = steps.get_mut(*first)?;
+    if rest.is_empty() {
+        return Some(step);
+    }
+    match &mut step.kind {
+        StepKind::Repeat { steps, .. } => find(steps, rest),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use acp_comply::Defaults;
+
+    fn changes(steps: &str) -> Vec<(Change, String)> {
+        let text = format!(
+            r#"{{"title": "t", "description": "d", "severity": "required", "docs": [],
+            "requirements": ["PT-02"], "preconditions": [{{"agentCap": "loadSession", "mustBe": true}}], "sandbox": {{"files": []}},
+            "steps": [{{"newSession": {{}}}}, {steps}]}}"#
+        );
+        let reading = Program::read("t.jsont", &text, &Defaults::default());
+        let program = reading.program.unwrap_or_else(|| panic!("{:?}", reading.diagnostics));
+        mutants(&program).into_iter().map(|mutant| (mutant.change, mutant.what)).collect()
+    }
+
+    #[test]
+    fn each_part_of_an_expectation_is_changed_once() {
+        let found = changes(
+            r#"{"expect": {"timeoutMs": 10, "messages": [{"response": {"id": 2, "result": {"stopReason": "^(a|b)$"}}},
+               {"notification": {"method": "x"}, "optional": true}]}}"#,
+        );
+        let said = |change: Change| -> Vec<&str> {
+            found.iter().filter(|(of, _)| *of == change).map(|(_, what)| what.as_str()).collect()
+        };
+        assert_eq!(
+            said(Change::Stricter),
+            [
+                "the precondition agentCap loadSession must be true is gone",
+                "/result/stopReason may not be a",
+                "/result/stopReason may not be b",
+                "an optional message is demanded",
+            ]
+        );
+        assert_eq!(
+            said(Change::Laxer),
+            ["a message is optional", "/result/stopReason may be anything instead of ^(a|b)$"]
+        );
+    }
+
+    #[test]
+    fn what_is_forbidden_is_allowed_once_each() {
+        let found = changes(r#"{"forbid": {"timeoutMs": 10, "methods": ["a", "b"]}}"#);
+        let lax = found.iter().filter(|(change, _)| *change == Change::Laxer).count();
+        assert_eq!(lax, 2);
+    }
+}
