@@ -74,12 +74,17 @@ fn the_first_failure_ends_a_run_that_fails_fast() {
 #[test]
 fn an_agent_that_never_answers_is_told_once() {
     let dir = tempfile::tempdir().expect("a folder");
-    let agent = script(dir.path(), "mute.sh", "exec cat > /dev/null");
-    let output = comply(&["--timeout-factor", "0.05", "--command", &agent]);
-    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
-    let err = stderr(&output);
-    assert!(err.contains("no answer to initialize") && err.contains("INCOMPLETE"), "{err}");
-    assert!(err.lines().count() < 10, "{err}");
+    let closed = "closed its output before it answered initialize";
+    let bodies =
+        [("exec cat > /dev/null", closed), ("while read -r line; do :; done", "no answer to initialize")];
+    for (body, words) in bodies {
+        let agent = script(dir.path(), "mute.sh", body);
+        let output = comply(&["--timeout-factor", "0.05", "--command", &agent]);
+        let err = stderr(&output);
+        assert_eq!(output.status.code(), Some(3), "{err}");
+        assert!(err.contains(words) && err.contains("INCOMPLETE"), "{err}");
+        assert!(err.lines().count() < 10, "{err}");
+    }
 }
 
 #[test]
