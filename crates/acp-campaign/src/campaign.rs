@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use acp_comply::results::{Isolation, Outside};
+use acp_comply::verdict::Ending;
 use acp_comply::{AgentRun, Defaults, FindingRef, Header, Outcome, Program, Table};
 use tokio::sync::watch;
 
@@ -131,10 +132,10 @@ impl Campaign {
                 run.fault = Some(with_hint(silence, target));
                 return (Probed::default(), None);
             }
-            if let Some(exit) = driven.outcome.exit.filter(|_| target.is_ours()) {
-                let said = exit.stderr.trim();
-                let said =
-                    if said.is_empty() { String::new() } else { format!("; its error output:\n{said}") };
+            let ending = driven.outcome.evidence.map(|evidence| evidence.ending);
+            if matches!(ending, Some(Ending::Gone(_))) {
+                let said = driven.outcome.exit.map(|exit| exit.stderr.trim().to_owned()).unwrap_or_default();
+                let said = if said.is_empty() { said } else { format!("; its error output:\n{said}") };
                 run.fault = Some(with_hint(format!("{reason}{said}"), target));
                 return (Probed::default(), None);
             }

@@ -46,17 +46,18 @@ mod inbox;
 mod joining;
 mod looking;
 mod missing;
+mod order;
 mod replies;
 mod steps;
 
-use crate::program::{Handshake, Program, RawBytes, Step, StepKind};
+use crate::program::{Handshake, Program, Step, StepKind};
 use crate::results::{ExitRecord, Explanation, StepRecord};
 use crate::verdict::{Ending, Sighting, StepEvidence};
-use crate::wish::worded;
 use acp_match::Vars;
 use acp_rpc::Id;
 use expecting::Expecting;
 use inbox::Inbox;
+use order::{put_into_words, write_out};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -468,39 +469,6 @@ impl Run {
         match &self.wire.exit {
             Some(exit) => format!("the agent {exit}"),
             None => "the agent closed its output".to_owned(),
-        }
-    }
-}
-
-/// Puts the wishes of what the step sends into words. One without words stays, and ends the test when it is sent.
-fn put_into_words(step: &mut Step, setup: &Setup) {
-    let mut change = |text: &mut String| {
-        if let Ok(words) = worded(text, |wish| setup.wording(wish)) {
-            *text = words;
-        }
-    };
-    match &mut step.kind {
-        StepKind::Send { frame, .. } => frame.change_texts(&mut change),
-        StepKind::Raw(RawBytes::Text(text)) => change(text),
-        _ => {}
-    }
-}
-
-fn write_out(steps: &[Step], round: u32, arena: &mut Vec<Step>, order: &mut Vec<Turn>) {
-    for step in steps {
-        match &step.kind {
-            StepKind::Repeat { times, steps } => {
-                let first = order.len();
-                write_out(steps, 1, arena, order);
-                let body: Vec<Turn> = order[first..].to_vec();
-                for round in 2..=*times {
-                    order.extend(body.iter().map(|turn| Turn { step: turn.step, round }));
-                }
-            }
-            _ => {
-                order.push(Turn { step: arena.len(), round });
-                arena.push(step.clone());
-            }
         }
     }
 }

@@ -272,7 +272,7 @@ fn the_mock_passes_every_dialects_own_suite_and_no_other_dialect_does() {
             let results: serde_json::Value = serde_json::from_str(&text(&output)).expect("JSON");
             // The judge reads a translated copy; the conforming agent breaks no rule in it.
             let findings = results["agents"][0]["findings"].as_array().expect("findings");
-            let broken: Vec<_> = findings.iter().filter(|finding| finding["severity"] == "must").collect();
+            let broken: Vec<_> = findings.iter().filter(|finding| finding["grade"] == "fail").collect();
             assert!(spoken != dialect || broken.is_empty(), "{dialect}: {broken:?}");
             let tests = results["agents"][0]["tests"].as_array().expect("tests").clone();
             tests

@@ -55,26 +55,36 @@ fn an_agent_that_wants_a_login_is_not_judged_without_one() {
 #[test]
 fn the_first_failure_ends_a_run_that_fails_fast() {
     let dir = tempfile::tempdir().expect("a folder");
-    let agent = script(dir.path(), "mute.sh", "exec cat > /dev/null");
+    let failing = r#"{ "title": "fails", "description": "d", "severity": "required", "steps": [{ "newSession": {} },
+      { "expect": { "timeoutMs": 100, "messages": [{ "notification": { "method": "^never$" } }] } }] }"#;
+    for name in ["one.jsont", "two.jsont", "three.jsont"] {
+        file(dir.path(), name, failing);
+    }
+    let folder = dir.path().display().to_string();
     let count = |more: &[&str]| {
-        let mut args = vec![
-            "--test",
-            "rpc.id-*",
-            "-j",
-            "1",
-            "--timeout-factor",
-            "0.01",
-            "--format",
-            "json",
-            "--command",
-            &agent,
-        ];
+        let mut args = vec![folder.as_str(), "-j", "1", "--format", "json"];
         args.extend(more);
         let results: serde_json::Value = serde_json::from_slice(&comply(&args).stdout).expect("json");
         results["agents"][0]["tests"].as_array().map_or(0, Vec::len)
     };
-    assert_eq!(count(&[]), 5);
+    assert_eq!(count(&[]), 3);
     assert_eq!(count(&["--fail-fast"]), 1);
+}
+
+#[test]
+fn an_agent_that_never_answers_is_told_once() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let closed = "closed its output before it answered initialize";
+    let bodies =
+        [("exec cat > /dev/null", closed), ("while read -r line; do :; done", "no answer to initialize")];
+    for (body, words) in bodies {
+        let agent = script(dir.path(), "mute.sh", body);
+        let output = comply(&["--timeout-factor", "0.05", "--command", &agent]);
+        let err = stderr(&output);
+        assert_eq!(output.status.code(), Some(3), "{err}");
+        assert!(err.contains(words) && err.contains("INCOMPLETE"), "{err}");
+        assert!(err.lines().count() < 10, "{err}");
+    }
 }
 
 #[test]
