@@ -1,38 +1,35 @@
-//! Prints every test that a legal variant does not pass: test, variant, verdict, reason.
+//! Prints every complaint about a legal variant: weight, test, requirement, variant, reason. With `--pairs`, every two
+//! variants together.
 
 #[path = "../tests/common/mod.rs"]
 mod common;
 
-use acp_comply::Verdict;
-use acp_play::{Actor, Conditions, play, probe};
-use acp_script::variants::catalogue;
+use acp_play::proof::{covering, examine};
+use acp_script::variants::{Variant, catalogue};
 
 fn main() {
     let wanted: Vec<String> = std::env::args().skip(1).collect();
-    let suite = common::suite("v1");
-    let (mut all, mut bad) = (0, 0);
-    for variant in catalogue().iter().filter(|variant| wanted.is_empty() || wanted.contains(&variant.id)) {
-        let actor = Actor::with([variant]).expect("habits");
-        let conditions = Conditions { auth_method: variant.auth.clone(), ..common::conditions() };
-        let probed = probe(&actor, &conditions);
-        let mut here = 0;
-        for program in &suite {
-            let played = play(program, &actor, &conditions, Some(&probed));
-            all += 1;
-            if !matches!(played.outcome.verdict, Verdict::Pass | Verdict::Na) {
-                bad += 1;
-                here += 1;
-                let reason = played.outcome.reason.unwrap_or_default();
-                println!(
-                    "{}\t{}\t{}\t{}",
-                    played.outcome.id,
-                    variant.id,
-                    played.outcome.verdict,
-                    reason.replace('\n', " ")
-                );
-            }
+    let (suite, conditions) = (common::suite("v1"), common::conditions());
+    let agents: Vec<Vec<&Variant>> = match wanted.first().map(String::as_str) {
+        Some("--pairs") => covering(catalogue()),
+        _ => {
+            let is_wanted = |variant: &&Variant| wanted.is_empty() || wanted.contains(&variant.id);
+            catalogue().iter().filter(is_wanted).map(|variant| vec![variant]).collect()
         }
-        eprintln!("{}: {here}", variant.id);
+    };
+    let (mut played, mut alarms) = (0, 0);
+    for agent in agents {
+        let examined = examine(&suite, &agent, &conditions).expect("variants that go together");
+        let name = examined.variants.join("+");
+        for alarm in &examined.alarms {
+            let reason = alarm.reason.replace('\n', " ");
+            println!("{:?}\t{}\t{}\t{name}\t{reason}", alarm.weight, alarm.test, alarm.claim);
+        }
+        for claim in &examined.unheard {
+            println!("Unheard\t-\t{claim}\t{name}\tnobody warned");
+        }
+        played += examined.played;
+        alarms += examined.alarms.len();
     }
-    eprintln!("{bad} of {all}");
+    eprintln!("{alarms} complaints in {played} tests");
 }

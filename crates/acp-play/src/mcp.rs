@@ -32,6 +32,8 @@ struct Server {
     cwd: String,
     is_logged: bool,
     is_process: bool,
+    /// What every request over HTTP carries.
+    headers: Map<String, Value>,
 }
 
 /// What comes of a connection or a call: when, what the log says, and the answer.
@@ -67,6 +69,7 @@ impl Servers {
             cwd: cwd.to_owned(),
             is_logged: is_http || flag("--log").is_some(),
             is_process: !is_http,
+            headers: if is_http { headers(server) } else { Map::new() },
         };
         let mut log = Vec::new();
         if !is_http {
@@ -130,7 +133,12 @@ impl Server {
         let whole = |event: Value| {
             let mut line = head.clone();
             if let (Value::Object(line), Value::Object(event)) = (&mut line, event) {
+                let is_request =
+                    matches!(event["event"].as_str(), Some("initialize" | "tools/list" | "tools/call"));
                 line.extend(event);
+                if is_request && !self.headers.is_empty() {
+                    line.insert("headers".to_owned(), Value::Object(self.headers.clone()));
+                }
             }
             line
         };
@@ -166,6 +174,12 @@ fn answer(files: &Files, cwd: &str, tool: &str, arguments: &Value) -> Result<Val
 
 fn content(text: &str, failed: bool) -> Value {
     json!({ "content": [{ "type": "text", "text": text }], "isError": failed })
+}
+
+/// The headers of an HTTP server, by their names in lower case.
+fn headers(server: &Value) -> Map<String, Value> {
+    let pairs = server["headers"].as_array().into_iter().flatten();
+    pairs.filter_map(|pair| Some((pair["name"].as_str()?.to_lowercase(), pair["value"].clone()))).collect()
 }
 
 /// What the stub records of its environment.

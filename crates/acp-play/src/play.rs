@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use acp_comply::program::{Step, StepKind};
 use acp_comply::{
-    Action, Defaults, Event, ExitRecord, FileState, FindingRef, McpCall, Outcome, Program, Run, Setup,
+    Action, Defaults, Event, ExitRecord, FileState, FindingRef, Found, McpCall, Outcome, Program, Run,
+    SandboxFile, Setup, Wordings,
 };
-use acp_comply::{Found, Wordings};
 use acp_policy::Rules;
 use acp_rpc::{DEFAULT_LINE_LIMIT, Direction, Frame, Line, Splitter, View};
 use acp_rules::{Ending, Grade, Judge, JudgeConfig, Side};
@@ -92,8 +92,11 @@ pub struct Played {
 
 /// Why a test cannot be played without a process; `None` when it can.
 pub fn needs_process(program: &Program) -> Option<&'static str> {
-    let in_dialect = program.dialect.as_deref().is_some_and(|dialect| dialect != "v1");
-    in_dialect.then_some("it is written in another form of the protocol")
+    if program.dialect.as_deref().is_some_and(|dialect| dialect != "v1") {
+        return Some("it is written in another form of the protocol");
+    }
+    let is_script = |file: &SandboxFile| file.contents.starts_with(b"#!");
+    program.sandbox.iter().any(is_script).then_some("it has a script that is run")
 }
 
 /// What this agent declares, and what it can be brought to do.

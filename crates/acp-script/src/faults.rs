@@ -71,6 +71,9 @@ pub struct Select {
     /// These variables are not set.
     #[serde(default, deserialize_with = "one_or_many")]
     pub has_not: Vec<String>,
+    /// A response that answers no request.
+    #[serde(default)]
+    pub stray: bool,
     /// The frame is longer than this many bytes.
     pub longer: Option<usize>,
     /// Let this many pass first.
@@ -166,6 +169,8 @@ pub enum Action {
     BadUtf8,
     /// Padded with spaces to so many bytes.
     Huge(usize),
+    /// With this text before it, on the same line.
+    Prefix(String),
     /// With every character outside of ASCII as an escape: legal.
     Ascii,
     /// With a carriage return before its newline: legal.

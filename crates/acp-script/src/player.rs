@@ -14,15 +14,17 @@ pub struct Player {
     faults: Faults,
     now: Duration,
     survives_end: bool,
+    survives_in_turn: bool,
 }
 
 impl Player {
     /// A player that has heard nothing yet.
     pub fn new(config: AgentConfig, faults: &[Fault], seed: u64) -> Self {
         let survives_end = config.switches.contains(&Switch::SurvivesEnd);
+        let survives_in_turn = config.switches.contains(&Switch::SurvivesEndInTurn);
         let mut faults = Faults::new(faults, seed);
         faults.start(Duration::ZERO);
-        Self { agent: Agent::new(config), faults, now: Duration::ZERO, survives_end }
+        Self { agent: Agent::new(config), faults, now: Duration::ZERO, survives_end, survives_in_turn }
     }
 
     /// The agent itself, for the answers of the world.
@@ -44,7 +46,7 @@ impl Player {
     pub fn end(&mut self, now: Duration) -> bool {
         self.now = self.now.max(now);
         self.faults.end(now);
-        self.survives_end
+        self.survives_end || (self.survives_in_turn && self.agent.busy())
     }
 
     /// Lets the time pass.

@@ -52,6 +52,8 @@ pub enum Switch {
     SecretsInForms,
     /// The process goes on when its input has ended.
     SurvivesEnd,
+    /// The process goes on when its input has ended in the middle of a turn.
+    SurvivesEndInTurn,
 }
 
 impl Switch {

@@ -339,6 +339,10 @@ impl Faults {
             Action::Truncate(len) => vec![Passage::Raw(garble::with_newline(&line[..line.len().min(*len)]))],
             Action::BadUtf8 => vec![Passage::Raw(garble::with_newline(&garble::bad_utf8(&line)))],
             Action::Huge(len) => vec![Passage::Raw(garble::with_newline(&garble::huge(&line, *len)))],
+            Action::Prefix(text) => {
+                let line = [text.as_bytes(), &line].concat();
+                vec![Passage::Raw(garble::with_newline(&line))]
+            }
             Action::Ascii => vec![Passage::Raw(garble::with_newline(garble::ascii(&line).as_bytes()))],
             Action::Crlf => {
                 let mut ended = line.to_vec();

@@ -26,6 +26,7 @@ impl Select {
             && (self.to.is_empty() || seen.answers.is_some_and(|method| among(&self.to, method)))
             && (self.update.is_empty()
                 || update_kind(seen.value).is_some_and(|kind| among(&self.update, kind)))
+            && (!self.stray || (is(Kind::Response, seen.frame) && seen.answers.is_none()))
             && self.longer.is_none_or(|len| seen.frame.raw().len() > len)
             && self.lacks.iter().all(|pointer| seen.value.pointer(pointer).is_none())
             && self.has.iter().all(|name| is_set(vars, name))
