@@ -216,6 +216,18 @@ struct Wire {
     asked: bool,
     /// Bytes of a raw write that do not make a line yet.
     partial: Vec<u8>,
+    setting_up: SettingUp,
+}
+
+/// Sessions that the test opens itself and that this agent needs set up.
+#[derive(Debug, Default)]
+struct SettingUp {
+    /// Requests that open one, with its id where they name it and the path of its id in the answer where that does.
+    asked: BTreeMap<Id, (Option<Value>, Option<String>)>,
+    /// Open, and not set up yet.
+    due: VecDeque<Value>,
+    /// Being set up.
+    current: Option<Value>,
 }
 
 /// A request of the test.

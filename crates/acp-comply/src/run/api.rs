@@ -40,7 +40,7 @@ pub struct Setup {
     pub session: Option<Value>,
     /// How to log in when the agent wants it.
     pub auth_method: Option<String>,
-    /// Requests to make after each session that the runner opens, `{"method", "params"}` with `${sessionId}`: what
+    /// Requests to make after each session that the runner or the test opens, `{"method", "params"}` with `${sessionId}`: what
     /// this agent needs before a test can begin, for instance the mode in which it asks for permission.
     pub after_session: Vec<Value>,
     /// Before a test goes on after a new session, the agent must have been silent for this long: real agents tell
