@@ -72,6 +72,8 @@ const SILENCE: Duration = Duration::from_millis(150);
 const EXIT_LAG: Duration = Duration::from_millis(500);
 /// How often a file or the stub's log is looked at again.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// How long an agent whose model cannot do what is wished may take to do it by itself, after its turn.
+const BY_ITSELF: Duration = Duration::from_millis(1500);
 /// How long an expected error is waited for when nothing else waits for it.
 const ERROR_WAIT: Duration = Duration::from_secs(10);
 
@@ -252,6 +254,10 @@ struct Progress {
     taken: Option<usize>,
     /// Entries of the stub's log that an `expectMcp` took.
     calls: BTreeSet<usize>,
+    /// An `expect` took a notification or a request.
+    heard: bool,
+    /// The agent's model cannot do what the test wishes. The agent may do it by itself.
+    out_of_reach: Option<String>,
 }
 
 impl Run {
@@ -322,6 +328,9 @@ impl Run {
             Event::Mcp(calls) => self.saw_mcp(&calls),
             Event::Blocked(reason) => self.end(Ending::NotApplicable { reason, blocked: true }),
             Event::NotApplicable(reason) => self.end(Ending::NotApplicable { reason, blocked: false }),
+            Event::OutOfReach(reason) => {
+                self.tally.out_of_reach.get_or_insert(reason);
+            }
             Event::Lost(reason) => self.end(Ending::Gone(reason)),
             Event::Fault(reason) => self.end(Ending::Fault(reason)),
             Event::Tick => {}

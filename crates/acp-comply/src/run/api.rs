@@ -151,6 +151,9 @@ pub enum Event {
     Blocked(String),
     /// The test does not apply to this agent, as it turned out on the way: NA.
     NotApplicable(String),
+    /// The agent's model cannot do what the test wishes. What the agent does by itself still counts; when it does not, the
+    /// test is NA.
+    OutOfReach(String),
     /// An agent that was there takes no further connection: the agent's fault.
     Lost(String),
     /// The runner or the machine failed: ERROR.

@@ -319,8 +319,12 @@ impl Run {
         true
     }
 
-    /// The turn since the last `send` came to its end, and the agent did something in it.
+    /// The turn since the last `send` came to its end, and the agent did something in it. A turn whose wish was out of
+    /// reach shows nothing.
     pub(super) fn turn_did_something(&self) -> bool {
+        if self.tally.out_of_reach.is_some() {
+            return false;
+        }
         let window = &self.inbox.messages()[self.wire.window..];
         let did_something = window.iter().any(|message| message.kind != MessageKind::Response);
         let last = self.wire.last_request.as_ref();
