@@ -322,11 +322,12 @@ impl<'a> Test<'a> {
         }
     }
 
-    /// A model that cannot do what the test wishes, or that is asked in circles, ends the test.
+    /// A model that is asked in circles ends the test. One that cannot do what the test wishes does not, because the
+    /// agent may do it by itself.
     fn notice_trouble(&mut self) {
         let event = match self.mind.as_mut().and_then(Mind::trouble) {
             None => return,
-            Some(Trouble::Unfit(reason)) => Event::NotApplicable(reason),
+            Some(Trouble::Unfit(reason)) => Event::OutOfReach(reason),
             Some(Trouble::Circle(reason)) => Event::Blocked(reason),
         };
         self.run.handle(self.began.elapsed(), event);

@@ -87,6 +87,10 @@ fn trouble_in(entry: &Value) -> Option<Trouble> {
     let decision = entry.get("decision")?;
     if let Some(unfit) = decision.get("unfit") {
         let intent = unfit["intent"].as_str().unwrap_or_default();
+        if intent == "mcp" {
+            // Whether a server's tools reach the model is for the test to judge.
+            return None;
+        }
         if unfit["beyond"] == true {
             let words = format!("no model can make an agent do {intent:?} by calling its tools");
             return Some(Trouble::Unfit(words));

@@ -74,6 +74,8 @@ const SILENCE: Duration = Duration::from_millis(150);
 const EXIT_LAG: Duration = Duration::from_millis(500);
 /// How often a file or the stub's log is looked at again.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// How long an agent whose model cannot do what is wished may take to do it by itself, after its turn.
+const BY_ITSELF: Duration = Duration::from_millis(1500);
 /// How long an expected error is waited for when nothing else waits for it.
 const ERROR_WAIT: Duration = Duration::from_secs(10);
 
@@ -219,6 +221,18 @@ struct Wire {
     asked: bool,
     /// Bytes of a raw write that do not make a line yet.
     partial: Vec<u8>,
+    setting_up: SettingUp,
+}
+
+/// Sessions that the test opens itself and that this agent needs set up.
+#[derive(Debug, Default)]
+struct SettingUp {
+    /// Requests that open one, with its id where they name it and the path of its id in the answer where that does.
+    asked: BTreeMap<Id, (Option<Value>, Option<String>)>,
+    /// Open, and not set up yet.
+    due: VecDeque<Value>,
+    /// Being set up.
+    current: Option<Value>,
 }
 
 /// A request of the test.
@@ -243,6 +257,10 @@ struct Progress {
     taken: Option<usize>,
     /// Entries of the stub's log that an `expectMcp` took.
     calls: BTreeSet<usize>,
+    /// An `expect` took a notification or a request.
+    heard: bool,
+    /// The agent's model cannot do what the test wishes. The agent may do it by itself.
+    out_of_reach: Option<String>,
 }
 
 impl Run {
@@ -314,6 +332,9 @@ impl Run {
             Event::Mcp(calls) => self.saw_mcp(&calls),
             Event::Blocked(reason) => self.end(Ending::NotApplicable { reason, blocked: true }),
             Event::NotApplicable(reason) => self.end(Ending::NotApplicable { reason, blocked: false }),
+            Event::OutOfReach(reason) => {
+                self.tally.out_of_reach.get_or_insert(reason);
+            }
             Event::Lost(reason) => self.end(Ending::Gone(reason)),
             Event::Fault(reason) => self.end(Ending::Fault(reason)),
             Event::Tick => {}

@@ -35,6 +35,9 @@ pub struct Table {
     pub commands: String,
     /// Path of the client's capabilities in an introduction that a test sends.
     pub offered: String,
+    /// Methods that open a session.
+    #[serde(default)]
+    pub opens: Vec<Opens>,
     /// Methods that cancel what runs.
     pub cancels: Vec<Cancel>,
     /// The error code of an agent that wants a login first.
@@ -84,6 +87,25 @@ pub struct OwnRequest {
     /// The params, a template.
     #[serde(default)]
     pub params: Value,
+}
+
+/// A method that opens a session, and where its id stands: in the request or in the answer.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Opens {
+    /// The method.
+    pub method: String,
+    /// Path of the session's id in the request.
+    #[serde(default)]
+    pub request: Option<String>,
+    /// Path of the session's id in the answer.
+    #[serde(default)]
+    pub answer: Option<String>,
+}
+
+impl Opens {
+    fn paths(&self) -> impl Iterator<Item = &String> {
+        self.request.iter().chain(&self.answer)
+    }
 }
 
 /// A method that cancels, and where it names the session.
@@ -146,7 +168,9 @@ impl Table {
             &table.commands,
             &table.offered,
         ];
-        for path in paths.into_iter().chain(table.cancels.iter().map(|cancel| &cancel.session)) {
+        let sessions = table.cancels.iter().map(|cancel| &cancel.session);
+        let sessions = sessions.chain(table.opens.iter().flat_map(Opens::paths));
+        for path in paths.into_iter().chain(sessions) {
             Path::parse(path)?;
         }
         Ok(table)

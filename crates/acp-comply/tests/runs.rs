@@ -14,7 +14,7 @@
 //! ```
 //!
 //! In a LINE, `@id` is the id of the request, `exit N` ends the agent, `close` ends its output, anything else is text
-//! on the wire.
+//! on the wire; `unreachable WORDS` tells the run that the agent's model cannot do what the test wishes.
 
 mod world;
 

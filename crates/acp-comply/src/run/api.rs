@@ -40,7 +40,7 @@ pub struct Setup {
     pub session: Option<Value>,
     /// How to log in when the agent wants it.
     pub auth_method: Option<String>,
-    /// Requests to make after each session that the runner opens, `{"method", "params"}` with `${sessionId}`: what
+    /// Requests to make after each session that the runner or the test opens, `{"method", "params"}` with `${sessionId}`: what
     /// this agent needs before a test can begin, for instance the mode in which it asks for permission.
     pub after_session: Vec<Value>,
     /// Before a test goes on after a new session, the agent must have been silent for this long: real agents tell
@@ -151,6 +151,9 @@ pub enum Event {
     Blocked(String),
     /// The test does not apply to this agent, as it turned out on the way: NA.
     NotApplicable(String),
+    /// The agent's model cannot do what the test wishes. What the agent does by itself still counts; when it does not, the
+    /// test is NA.
+    OutOfReach(String),
     /// An agent that was there takes no further connection: the agent's fault.
     Lost(String),
     /// The runner or the machine failed: ERROR.

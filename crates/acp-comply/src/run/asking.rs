@@ -138,6 +138,9 @@ impl Run {
         vars.set("clientCapabilities", self.program.client_capabilities.clone());
         vars.set("toolVersion", self.setup.tool_version.as_str());
         vars.set("mcpServers", servers);
+        if let Some(session) = &self.wire.setting_up.current {
+            vars.set("sessionId", session.clone());
+        }
         if let Some(method) = &self.setup.auth_method {
             vars.set("authMethod", method.as_str());
         }
@@ -219,9 +222,13 @@ impl Run {
     }
 
     /// The next request that this agent needs before the session can be used; after the last one the step is done.
-    fn set_up(&mut self, index: usize) {
+    pub(super) fn set_up(&mut self, index: usize) {
         if index < self.setup.after_session.len() {
             return self.ask(Purpose::SetUp(index));
+        }
+        if self.wire.setting_up.current.take().is_some() {
+            self.state = State::Ready;
+            return;
         }
         match self.setup.settle {
             Some(_) => self.state = State::Settling(self.now + self.scaled(SETTLED)),

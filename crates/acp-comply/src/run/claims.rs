@@ -104,6 +104,9 @@ impl Run {
     /// What the present step asked for did not come, or came wrong. Without claims that ends the test. With claims the
     /// step breaks what it shows, and a step that shows nothing ends the test as not reached.
     pub(super) fn unmet(&mut self, unmet: Unmet) {
+        if let (Some(reason), BreakKind::Absent) = (&self.tally.out_of_reach, unmet.kind) {
+            return self.end(self.not_reached(reason.clone()));
+        }
         if !self.program.is_claimed() {
             return self.end(Ending::Unmet(unmet.reason));
         }
@@ -119,6 +122,15 @@ impl Run {
         }
         let worst = self.break_claims(&shows, unmet.kind, &did, &unmet.frames);
         self.after_break(worst, did);
+    }
+
+    /// The ending of a test that came to nothing for this reason.
+    pub(super) fn not_reached(&self, reason: String) -> Ending {
+        if self.program.is_claimed() {
+            Ending::NotReached(reason)
+        } else {
+            Ending::NotApplicable { reason, blocked: false }
+        }
     }
 
     /// Ends the test when something failed; otherwise the next step begins.

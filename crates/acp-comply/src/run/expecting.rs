@@ -5,7 +5,7 @@
 
 use super::claims::Unmet;
 use super::inbox::{Inbox, Message};
-use super::{Ending, Run, State, Wire};
+use super::{BY_ITSELF, Ending, Run, State, Wire};
 use crate::program::{Capture, Envelope, Expect, Marks, MessageKind};
 use crate::verdict::BreakKind;
 use acp_match::{CompileError, Pattern};
@@ -274,7 +274,10 @@ impl Run {
     /// When an expectation is given up before its time-out: everything is answered, and the agent has been silent for
     /// that long. A test without claims waits as long as it says, unless the caller has no such patience.
     pub(super) fn patience_ends(&self) -> Option<Duration> {
-        let quiet = self.program.is_claimed().then_some(self.setup.quiet);
+        let quiet = match self.tally.out_of_reach {
+            Some(_) => Some(self.setup.quiet.max(BY_ITSELF)),
+            None => self.program.is_claimed().then_some(self.setup.quiet),
+        };
         let patience = self.scaled(self.setup.patience.or(quiet)?);
         self.is_idle().then(|| self.wire.last_activity.max(self.step_began) + patience)
     }
@@ -318,6 +321,7 @@ impl Run {
         taken().for_each(|index| self.inbox.consume(index));
         let is_told = |index: &usize| self.inbox.messages()[*index].kind != MessageKind::Response;
         let told = taken().filter(is_told).max();
+        self.tally.heard |= told.is_some();
         self.tally.told = self.tally.told.max(told);
         self.tally.taken = self.tally.taken.max(taken().max());
         let matched: Vec<usize> = taken().collect();

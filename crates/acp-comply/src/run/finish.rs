@@ -42,6 +42,10 @@ impl Run {
         let is_claimed = self.program.is_claimed();
         let is_unasked = !self.wire.exit_wanted && !self.wire.input_closed;
         let ending = match ending {
+            // Nothing but answers came: what was wished did not happen.
+            Ending::Completed if !self.tally.heard && self.tally.out_of_reach.is_some() => {
+                self.not_reached(self.tally.out_of_reach.clone().unwrap_or_default())
+            }
             Ending::Completed if self.wire.closed.is_some() && is_unasked => {
                 Ending::Gone(format!("{} before the test was over", self.gone_words()))
             }

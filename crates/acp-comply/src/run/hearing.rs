@@ -114,6 +114,10 @@ impl Run {
         if let Some(found) = self.wire.outstanding.iter().position(|open| open == id) {
             self.wire.outstanding.remove(found);
         }
+        if let (Some((named, path)), Some(_)) = (self.wire.setting_up.asked.remove(id), value.get("result")) {
+            let session = named.or_else(|| find(value, &path?).cloned());
+            self.wire.setting_up.due.extend(session.filter(Value::is_string));
+        }
         if self.own_introduction.as_ref() == Some(id)
             && let Some(result) = value.get("result")
         {

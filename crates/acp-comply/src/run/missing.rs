@@ -37,16 +37,11 @@ impl Run {
         let Some(item) = expecting.items.iter().find(|item| !item.optional && !item.is_full()) else {
             return;
         };
-        if let (Some(reason), false, true) =
-            (&expecting.otherwise_na, is_gone, self.wire.outstanding.is_empty())
+        let excuse = self.tally.out_of_reach.as_ref().or(expecting.otherwise_na.as_ref());
+        if let (Some(reason), false, true) = (excuse, is_gone, self.wire.outstanding.is_empty())
             && !self.is_contradicted(expecting)
         {
-            let reason = reason.clone();
-            return self.end(if self.program.is_claimed() {
-                Ending::NotReached(reason)
-            } else {
-                Ending::NotApplicable { reason, blocked: false }
-            });
+            return self.end(self.not_reached(reason.clone()));
         }
         let Some(choice) = item.choices.first() else {
             return self.unmet(Unmet::new(BreakKind::Absent, "nothing could match"));

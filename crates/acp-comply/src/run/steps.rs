@@ -25,6 +25,11 @@ impl Run {
             return true;
         }
         let Some(turn) = self.order.get(self.at).copied() else { return self.all_steps_done() };
+        if let Some(session) = self.due_setup() {
+            self.wire.setting_up.current = Some(session);
+            self.set_up(0);
+            return true;
+        }
         if self.entered != Some(self.at) {
             self.entered = Some(self.at);
             self.step_began = self.now;
@@ -216,10 +221,29 @@ impl Run {
                 self.actions.push_back(Action::Offer(offered.clone()));
             }
         }
+        if let (Some(opens), Some(id), false) = (
+            table.opens.iter().find(|opens| opens.method == method),
+            frame.id(),
+            self.setup.after_session.is_empty(),
+        ) {
+            let named = opens.request.as_ref().and_then(|path| find(&value(), path).cloned());
+            self.wire.setting_up.asked.insert(id.clone(), (named, opens.answer.clone()));
+        }
         if let Some(cancel) = table.cancels.iter().find(|cancel| cancel.method == method) {
             let session = find(&value(), &cancel.session).and_then(Value::as_str).map(str::to_owned);
             self.actions.push_back(Action::CancelPending { session });
         }
+    }
+
+    /// The session of the test's own that must be set up before the next step. Steps that only wait or look do not need
+    /// it, and may watch for what setting it up would bring.
+    fn due_setup(&mut self) -> Option<Value> {
+        let sends = matches!(
+            self.kind(),
+            Some(StepKind::Send { .. } | StepKind::Raw(_) | StepKind::NewSession { .. })
+        );
+        let may = sends && self.wire.outstanding.is_empty() && self.wire.closed.is_none();
+        may.then(|| self.wire.setting_up.due.pop_front()).flatten()
     }
 
     fn start_again(&mut self, action: Action) {
@@ -294,8 +318,12 @@ impl Run {
         true
     }
 
-    /// The turn since the last `send` came to its end, and the agent did something in it.
+    /// The turn since the last `send` came to its end, and the agent did something in it. A turn whose wish was out of
+    /// reach shows nothing.
     pub(super) fn turn_did_something(&self) -> bool {
+        if self.tally.out_of_reach.is_some() {
+            return false;
+        }
         let window = &self.inbox.messages()[self.wire.window..];
         let did_something = window.iter().any(|message| message.kind != MessageKind::Response);
         let last = self.wire.last_request.as_ref();

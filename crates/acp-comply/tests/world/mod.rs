@@ -248,6 +248,7 @@ impl World {
         let exited = |code| Event::Exited(ExitRecord { code, signal: None, stderr: String::new() });
         let event = match line.split_once(' ') {
             Some(("exit", code)) => exited(code.parse().ok()),
+            Some(("unreachable", words)) => Event::OutOfReach(words.to_owned()),
             _ if line == "close" => Event::Closed,
             _ => Event::Heard(Frame::parse(short(line).replace("@id", id.unwrap_or("null")))),
         };
