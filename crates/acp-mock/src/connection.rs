@@ -13,6 +13,7 @@ use acp_script::Player;
 use acp_script::agent::{Effect, McpTool, timestamp};
 use tokio::sync::mpsc;
 
+use crate::forms;
 use crate::process;
 use crate::store::Store;
 use crate::watch::Watch;
@@ -58,6 +59,7 @@ pub(crate) async fn converse(
         held: VecDeque::new(),
         unread: false,
         tongue,
+        known: false,
         watch,
         kept: 0,
         link,
@@ -75,6 +77,8 @@ struct Conversation {
     /// Whether a client that takes one read for one message may not have read the last one yet.
     unread: bool,
     tongue: Tongue,
+    /// Whether we have acted on the client's form.
+    known: bool,
     watch: Watch,
     /// How much of the agent's journal is in its file.
     kept: usize,
@@ -135,6 +139,10 @@ impl Conversation {
             self.player.receive(now, frame);
         } else {
             let headings = self.tongue.client_says(frame, wall_clock);
+            if let Some(dialect) = self.tongue.dialect().filter(|_| !self.known) {
+                self.known = true;
+                forms::speak(self.player.agent(), dialect);
+            }
             self.head(headings);
         }
     }

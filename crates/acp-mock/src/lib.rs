@@ -5,6 +5,7 @@
 //! [`Store`].
 
 mod connection;
+mod forms;
 mod process;
 mod server;
 mod store;
