@@ -320,3 +320,23 @@ fn an_agent_that_says_something_else_is_given_up_in_time_and_quoted() {
     assert!(err.contains("did not answer initialize within 5 s"), "{err}");
     assert!(err.contains("Welcome to the agent") && err.contains("--acp"), "{err}");
 }
+
+#[test]
+fn an_expired_session_of_go_is_replaced_and_the_prompt_tried_again() {
+    let (_temp, folder) = workspace();
+    // -32002 is what go writes as -32003, session expired.
+    let script = r#"{"rules": [{"method": "session/prompt", "times": 1,
+                                "do": [{"fail": {"code": -32002, "message": "session expired"}}]}]}"#;
+    std::fs::write(folder.join("agent.json"), script).expect("a script");
+    let command = format!("{ACP} mock --dialect go --script agent.json");
+    let go = ["--command", &command, "--dialect", "go", "--json"];
+    let (code, out, err) = prompt(&folder, &with(&go, &["--attempts", "2", "Say 'hi'"]));
+    assert_eq!(code, 0, "{out}{err}");
+    assert!(err.contains("trying again in a new session in 1"), "{err}");
+    let lines: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+    let sessions: Vec<&Value> = lines.iter().filter(|line| line["type"] == "session").collect();
+    assert_eq!(sessions.len(), 2, "{out}");
+    assert_ne!(sessions[0]["sessionId"], sessions[1]["sessionId"], "{out}");
+    let (code, out, err) = prompt(&folder, &with(&go, &["Say 'hi'"]));
+    assert_eq!(code, 1, "without --attempts nothing is tried again: {out}{err}");
+}
