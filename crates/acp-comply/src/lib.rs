@@ -10,6 +10,7 @@
 //! Read first: [`Program`], [`Run`], [`Outcome`].
 #![deny(clippy::disallowed_methods)]
 
+mod areas;
 pub mod diagnostic;
 pub mod json;
 pub mod program;
@@ -18,6 +19,7 @@ pub mod results;
 pub mod run;
 mod table;
 
+pub use areas::{Area, areas};
 pub use diagnostic::{Diagnostic, Grade};
 pub use program::{Defaults, Program, SandboxFile, Severity};
 pub use reader::{Reading, Source, read_all, render_all};

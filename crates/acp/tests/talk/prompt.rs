@@ -324,19 +324,19 @@ fn an_agent_that_says_something_else_is_given_up_in_time_and_quoted() {
 #[test]
 fn an_expired_session_of_go_is_replaced_and_the_prompt_tried_again() {
     let (_temp, folder) = workspace();
-    // -32002 is what go writes as -32003, session expired.
-    let script = r#"{"rules": [{"method": "session/prompt", "times": 1,
-                                "do": [{"fail": {"code": -32002, "message": "session expired"}}]}]}"#;
-    std::fs::write(folder.join("agent.json"), script).expect("a script");
-    let command = format!("{ACP} mock --dialect go --script agent.json");
-    let go = ["--command", &command, "--dialect", "go", "--json"];
+    let expired = r#"{"jsonrpc":"2.0","id":3,"error":{"code":-32003,"message":"Session Expired"}}"#;
+    let new = r#"{"jsonrpc":"2.0","id":4,"result":{"sessionId":"s2"}}"#;
+    let ended = r#"{"jsonrpc":"2.0","id":5,"result":{"sessionId":"s2","stopReason":"end_turn"}}"#;
+    let agent =
+        script("{}", &format!("echo '{expired}'; read d; echo '{new}'; read e; echo '{ended}'; read f"));
+    let go = ["--command", &agent, "--dialect", "go", "--json"];
     let (code, out, err) = prompt(&folder, &with(&go, &["--attempts", "2", "Say 'hi'"]));
     assert_eq!(code, 0, "{out}{err}");
     assert!(err.contains("trying again in a new session in 1"), "{err}");
     let lines: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
     let sessions: Vec<&Value> = lines.iter().filter(|line| line["type"] == "session").collect();
-    assert_eq!(sessions.len(), 2, "{out}");
-    assert_ne!(sessions[0]["sessionId"], sessions[1]["sessionId"], "{out}");
+    let ids: Vec<&Value> = sessions.iter().map(|line| &line["sessionId"]).collect();
+    assert_eq!(ids, ["s", "s2"], "{out}");
     let (code, out, err) = prompt(&folder, &with(&go, &["Say 'hi'"]));
     assert_eq!(code, 1, "without --attempts nothing is tried again: {out}{err}");
 }
