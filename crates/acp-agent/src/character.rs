@@ -6,7 +6,9 @@ use std::time::Duration;
 use acp_dialect::Dialect;
 use acp_host::real_path;
 use acp_policy::{Action, Policy, Request, Rules, Stage, ToolKind, ToolPattern, ToolPatterns, Verdict};
-use acp_script::agent::{AgentConfig, Auth, ConfigOption, Fence, Login, Mode, Persona, SlashCommand};
+use acp_script::agent::{
+    AgentConfig, Auth, ConfigOption, Fence, Login, Mode, Persona, SlashCommand, TOOL_NAMES,
+};
 use serde_json::{Value, json};
 
 use crate::guide;
@@ -17,6 +19,8 @@ use crate::server::Settings;
 pub(crate) const NAME: &str = "acp-agent";
 /// How long a request other than a prompt may take.
 const REQUESTS: Duration = Duration::from_secs(30);
+/// What it says about itself in the form `2025.1`.
+const INSTRUCTIONS: &str = "I am a coding agent: I search, read and change the files of the working directory and run commands there.";
 /// What the scripted provider is called among the models.
 const WISHES: &str = "wishes";
 /// The context that usage is told against when no model says its own.
@@ -35,6 +39,7 @@ pub(crate) fn config(settings: &Settings, provider: Option<&dyn Provider>) -> Ag
         code: true,
         delegate: settings.enable_delegate,
         mcp: settings.enable_mcp,
+        servers: settings.servers.clone(),
         durable: true,
         allow: settings.allow.clone(),
         deny: settings.deny.clone(),
@@ -114,10 +119,12 @@ fn persona(settings: &Settings, provider: Option<&dyn Provider>) -> Persona {
         meta: Some(json!({
             Dialect::Probe.meta_key(): { "tools": tool_names(settings), "permissions": false },
             Dialect::V2025_1.meta_key(): {
+                "audio": false,
                 "supported_modes": supported,
-                "tools": true,
+                "tools": own_tools(settings),
             },
         })),
+        hello: Some(json!({ Dialect::V2025_1.meta_key(): { "instructions": INSTRUCTIONS } })),
         modes,
         barred: Vec::new(),
         help: Some(guide::help(settings, &commands)),
@@ -221,6 +228,17 @@ fn commands(settings: &Settings) -> Vec<SlashCommand> {
         commands.push(SlashCommand::new("delegate", "Hand over a task", "the task"));
     }
     commands
+}
+
+/// The tools as the form `2025.1` lists them: by the names in its tool calls.
+fn own_tools(settings: &Settings) -> Vec<&'static str> {
+    let there = |tool: &&str| match *tool {
+        "delegate" => settings.enable_delegate,
+        "write_file" | "edit_file" => settings.allow_edit,
+        "take_note" => false,
+        _ => true,
+    };
+    TOOL_NAMES.into_iter().filter(there).collect()
 }
 
 /// The tools as the `probe` form lists them.

@@ -37,6 +37,8 @@ pub struct Settings {
     pub enable_delegate: bool,
     /// Whether MCP servers are used.
     pub enable_mcp: bool,
+    /// MCP servers of every session, as `session/new` names them, beside those that clients name.
+    pub servers: Vec<serde_json::Value>,
     /// Which form of the protocol to speak.
     pub speak: Speak,
     /// Where sessions are kept.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use acp_comply::results::Cost;
 use acp_comply::{Action, Event, ExitRecord, Outcome, Program, Run, Setup};
-use acp_dialect::Dialect;
+use acp_dialect::{Dialect, Options, Side, Translated, Translator, Way};
 use acp_host::{Offer, Providers, Roots, Settings};
 use acp_link::Arrival;
 use acp_link::child::Exit;
@@ -254,11 +254,22 @@ impl<'a> Test<'a> {
 
     fn ask(&mut self, frame: &Frame) {
         let Some(providers) = &self.providers else { return };
-        let answer = providers.answer(frame);
+        let translated = self.dialect().and_then(|dialect| canonical_question(dialect, frame));
+        let (question, translator) = match translated {
+            Some((question, translator)) => (question, Some(translator)),
+            None => (frame.clone(), None),
+        };
+        let answer = providers.answer(&question);
         let (connection, tell) = (self.connection, self.answers.0.clone());
         tokio::spawn(async move {
-            let answer = answer.await;
-            let _ = tell.send((connection, answer.frame()));
+            let answer = answer.await.frame();
+            let answers = match translator {
+                None => vec![answer],
+                Some(mut translator) => onward(translator.from_canonical(&answer)).collect(),
+            };
+            for answer in answers {
+                let _ = tell.send((connection, answer));
+            }
         });
     }
 
@@ -440,6 +451,18 @@ enum Came {
     Exit(Exit),
     Pause,
     Time,
+}
+
+/// A notification that asks something, as the request that it is in the canonical form, and who translates the answer.
+fn canonical_question(dialect: Dialect, frame: &Frame) -> Option<(Frame, Translator)> {
+    let View::Notification { .. } = frame.view() else { return None };
+    let mut translator = Translator::new(dialect, Side::Agent, Options::default());
+    let question = onward(translator.to_canonical(frame)).next()?;
+    Some((question, translator))
+}
+
+fn onward(translated: Translated) -> impl Iterator<Item = Frame> {
+    translated.frames.into_iter().filter(|out| out.way == Way::Onward).map(|out| out.frame)
 }
 
 fn millis(time: Duration) -> f64 {

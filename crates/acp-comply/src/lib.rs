@@ -10,6 +10,7 @@
 //! Read first: [`Program`], [`Run`], [`Outcome`].
 #![deny(clippy::disallowed_methods)]
 
+mod areas;
 pub mod diagnostic;
 pub mod json;
 mod outline;
@@ -23,6 +24,7 @@ pub mod verdict;
 mod wish;
 
 pub use acp_rules::{ClaimId, Side};
+pub use areas::{Area, areas};
 pub use diagnostic::{Diagnostic, Grade};
 pub use program::{Defaults, Program, SandboxFile, Severity};
 pub use reader::{Reading, Source, read_all, render_all};

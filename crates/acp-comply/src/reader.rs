@@ -168,7 +168,7 @@ impl Reader<'_> {
         let protocol_versions = self.versions(json);
         let model = self.list_at(json, "model").iter().map(Json::to_value).collect();
         let dialect = self.text_at(json, "dialect").map(|(text, _)| text);
-        let area = self.text_at(json, "area").map_or_else(|| area_of(&id), |(text, _)| text);
+        let area = self.text_at(json, "area").map_or_else(|| crate::areas::area_of(&id), |(text, _)| text);
         Some(Program {
             area,
             file: self.file.to_owned(),
@@ -458,22 +458,6 @@ impl Said<'_> {
 fn id_of(file: &str) -> String {
     let name = file.rsplit(['/', '\\']).next().unwrap_or(file);
     name.strip_suffix(".jsont").unwrap_or(name).to_owned()
-}
-
-/// `required.prompt.cancel` is "Prompt Cancel".
-fn area_of(id: &str) -> String {
-    let mut words: Vec<&str> = id.split(['.', '-', '_']).filter(|word| !word.is_empty()).collect();
-    if words.len() > 1 && matches!(words[0], "required" | "optional" | "advice") {
-        words.remove(0);
-    }
-    let titled = words.iter().map(|word| match *word {
-        "fs" | "mcp" | "json" | "rpc" | "id" | "url" | "utf8" => word.to_uppercase(),
-        word => {
-            let mut letters = word.chars();
-            letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
-        }
-    });
-    titled.collect::<Vec<_>>().join(" ")
 }
 
 /// Why a path does not stay inside the sandbox.

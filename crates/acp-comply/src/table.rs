@@ -40,6 +40,9 @@ pub struct Table {
     pub opens: Vec<Opens>,
     /// Methods that cancel what runs.
     pub cancels: Vec<Cancel>,
+    /// Notifications that ask the client something, which it answers by one of its own.
+    #[serde(default)]
+    pub asks: Vec<String>,
     /// The error code of an agent that wants a login first.
     pub auth_required: i64,
     /// The version that the runner introduces itself with, where it is not the number of the protocol version.

@@ -110,6 +110,7 @@ pub(crate) struct Core {
     pub(crate) terminals: BTreeMap<String, String>,
     /// `2025.1`: given at initialize, used at session/new.
     pub(crate) held_dir: Option<String>,
+    /// `2025.1`: MCP servers of initialize: as v1 has them for a client's sessions, as they were told to an agent.
     pub(crate) held_servers: Vec<Value>,
     /// `2025.1`: modes of the connection.
     pub(crate) held_modes: Vec<String>,

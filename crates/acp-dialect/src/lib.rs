@@ -43,7 +43,7 @@ pub use bridge::{Bridge, Routed};
 pub use detect::{Detection, detect};
 pub use dialect::{Dialect, Side, UnknownDialect};
 pub use note::{Note, NoteKind};
-pub use options::{Credentials, Options, Unasked, UnknownAnswer};
+pub use options::{Credentials, Options, START_KEY, Unasked, UnknownAnswer};
 pub use overhear::Overhear;
 pub use tongue::{Heading, Speak, Tongue};
 pub use translator::{Out, Translated, Translator, Way};

@@ -42,6 +42,9 @@ pub enum Credentials {
     Withhold,
 }
 
+/// The key of `_meta` for [`Options::per_folder`]: `working_directory` and `mcp_servers` as `initialize` has them.
+pub const START_KEY: &str = "acp-dialect/start";
+
 /// Settings of a [`Translator`](crate::Translator).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
@@ -49,6 +52,9 @@ pub struct Options {
     pub work_dir: String,
     /// MCP servers (v1 shape) for forms that cannot name them when a session is created.
     pub mcp_servers: Vec<Value>,
+    /// Whether somebody behind the translator starts a `2025.1` agent for each folder and set of MCP servers: then the
+    /// agent's requests for sessions say in `_meta` under [`START_KEY`] what to tell the agent at `initialize`.
+    pub per_folder: bool,
     /// The answer to a permission request that the client's form cannot be asked.
     pub permission: Unasked,
     /// What becomes of `2025.1` credentials.
@@ -73,6 +79,7 @@ impl Default for Options {
         Self {
             work_dir: "/".to_owned(),
             mcp_servers: Vec::new(),
+            per_folder: false,
             permission: Unasked::default(),
             credentials: Credentials::default(),
             load_session: false,

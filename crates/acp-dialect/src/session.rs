@@ -28,6 +28,8 @@ pub(crate) struct Session {
     /// Mode ids, as the agent wrote them.
     pub(crate) modes: Vec<String>,
     pub(crate) mode: Option<String>,
+    /// A `2025.1` client wants to be asked and cannot be: what needs permission is refused, whatever the setting says.
+    pub(crate) must_ask: bool,
     pub(crate) replay: Option<Replay>,
     /// Permission requests shown to a client as notifications, oldest first.
     pub(crate) asks: VecDeque<Ask>,
@@ -156,6 +158,17 @@ impl Session {
     /// The mode id of the agent that is spelled like `name`, whatever the case.
     pub(crate) fn spelled(&self, name: &str) -> String {
         self.modes.iter().find(|id| id.eq_ignore_ascii_case(name)).cloned().unwrap_or_else(|| name.to_owned())
+    }
+
+    /// The mode of the agent that a `2025.1` client means: one of that name, or one that other agents call differently.
+    pub(crate) fn meant(&self, name: &str) -> Option<String> {
+        let others: &[&str] = match name.to_ascii_lowercase().as_str() {
+            "agent" => &["code", "default", "normal"],
+            "ask" => &["plan", "planning", "read-only"],
+            _ => &[],
+        };
+        let known = |name: &str| self.modes.iter().find(|id| id.eq_ignore_ascii_case(name)).cloned();
+        known(name).or_else(|| others.iter().find_map(|other| known(other)))
     }
 
     /// Counts agent text of the turn and keeps up to `limit` bytes of its beginning.

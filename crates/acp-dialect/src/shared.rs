@@ -68,15 +68,34 @@ pub(crate) fn outcome(chosen: Option<String>) -> Value {
 /// Answers a v1 permission request that the client's form cannot be asked.
 pub(crate) fn answer_unasked(core: &mut Core, id: &Id, params: &Map) {
     let options = params.get("options").and_then(Value::as_array).cloned().unwrap_or_default();
-    let chosen = match core.options.permission {
+    let must_ask = text(params, "sessionId").and_then(|id| core.sessions.get(id)).is_some_and(|s| s.must_ask);
+    let setting = if must_ask { Unasked::Reject } else { core.options.permission };
+    let chosen = match setting {
         Unasked::Reject => choose(&options, false),
         Unasked::Allow => choose(&options, true),
         Unasked::Cancel => None,
     };
     let said = chosen.as_deref().unwrap_or("cancelled").to_owned();
-    let message = format!("{} cannot be asked for permission; answered by the setting: {said}", core.dialect);
+    let message = format!(
+        "{} cannot be asked for permission; answered {}: {said}",
+        core.dialect,
+        if must_ask { "as the mode ask wants it" } else { "by the setting" }
+    );
     core.note(NoteKind::Answered, "session/request_permission", "", message);
     core.answer(Wire::Canonical, id, outcome(chosen));
+}
+
+/// Refuses what a v1 agent wants to change in a session whose client wants to be asked and cannot be.
+pub(crate) fn needs_asking(core: &Core, method: &str, params: &Map) -> Result<(), Refusal> {
+    let session = text(params, "sessionId").and_then(|id| core.sessions.get(id));
+    if !session.is_some_and(|session| session.must_ask) {
+        return Ok(());
+    }
+    let message =
+        format!("permission denied: {method} in a session of the mode ask, whose client cannot be asked");
+    let mut refusal = Refusal::new("", RpcError::INTERNAL_ERROR, message);
+    refusal.error.data = Some(json!({ "reason": "permission_denied" }));
+    Err(refusal)
 }
 
 /// Lines `line` (from 1) up to `limit` of them.
@@ -189,14 +208,16 @@ pub(crate) fn session_made(core: &mut Core, id: &Id, asked: &Asked, result: Valu
     }
     remember_modes(core, &canonical, &result);
     let Some(mode) = mode else { return Some(result) };
+    let is_2025 = core.dialect == Dialect::V2025_1;
     let session = core.session(&canonical);
-    let wanted = session.spelled(mode);
-    if session.mode.as_deref() == Some(&wanted) {
-        return Some(result);
-    }
-    if !session.modes.contains(&wanted) {
+    session.must_ask = is_2025 && mode.eq_ignore_ascii_case("ask");
+    let wanted = if is_2025 { session.meant(mode) } else { Some(session.spelled(mode)) };
+    let Some(wanted) = wanted.filter(|wanted| session.modes.contains(wanted)) else {
         let message = format!("the agent has no mode {mode:?}; the session keeps the agent's own");
         core.note(NoteKind::Lossy, "session/new", "mode", message);
+        return Some(result);
+    };
+    if session.mode.as_deref() == Some(&wanted) {
         return Some(result);
     }
     let params =
@@ -287,6 +308,15 @@ pub(crate) fn cancel_asks(core: &mut Core, session: &str) {
         let message = "the turn is over or cancelled; the open question was answered cancelled";
         core.note(NoteKind::Answered, "session/request_permission", "", message);
         core.answer(Wire::Canonical, &ask.id, outcome(None));
+    }
+}
+
+/// Remembers that the running turn of a session is being cancelled.
+pub(crate) fn mark_cancelled(core: &mut Core, session: Option<&str>) {
+    if let Some(session) = session
+        && let Some(turn) = core.session(session).turn.as_mut()
+    {
+        turn.cancelled = true;
     }
 }
 

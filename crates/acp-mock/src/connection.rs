@@ -13,6 +13,7 @@ use acp_script::Player;
 use acp_script::agent::{Effect, McpTool, timestamp};
 use tokio::sync::mpsc;
 
+use crate::forms;
 use crate::hands::{Hands, session_of};
 use crate::process;
 use crate::store::Store;
@@ -62,6 +63,7 @@ pub(crate) async fn converse(
         held: VecDeque::new(),
         unread: false,
         tongue,
+        known: false,
         watch,
         kept: 0,
         link,
@@ -82,6 +84,8 @@ struct Conversation {
     /// Whether a client that takes one read for one message may not have read the last one yet.
     unread: bool,
     tongue: Tongue,
+    /// Whether we have acted on the client's form.
+    known: bool,
     watch: Watch,
     /// How much of the agent's journal is in its file.
     kept: usize,
@@ -151,6 +155,10 @@ impl Conversation {
             self.player.receive(now, frame);
         } else {
             let headings = self.tongue.client_says(frame, wall_clock);
+            if let Some(dialect) = self.tongue.dialect().filter(|_| !self.known) {
+                self.known = true;
+                forms::speak(self.player.agent(), dialect);
+            }
             self.head(headings);
         }
     }

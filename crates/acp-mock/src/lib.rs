@@ -5,6 +5,7 @@
 //! [`Store`].
 
 mod connection;
+mod forms;
 mod hands;
 mod process;
 mod server;

@@ -20,6 +20,7 @@ use acp_script::faults::{Action, Fault};
 use acp_script::variants::Variant;
 
 use crate::connection::{Ending, converse};
+use crate::forms;
 use crate::store::{Store, StoreError};
 use crate::watch::Watch;
 
@@ -145,6 +146,7 @@ impl Server {
         let mut agent = self.settings.agent.clone();
         let agent_prefix = format!("{:x}{number:x}", self.base % 0xff_ffff_ffff);
         agent.id_prefix.clone_from(&agent_prefix);
+        forms::introduce(&mut agent.persona);
         agent.started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let seed = self.settings.seed.unwrap_or(self.base).wrapping_add(number);
         let exit_delay = agent.habits.exit_delay;

@@ -16,6 +16,7 @@ mod conduct;
 mod desk;
 mod endings;
 pub mod event;
+mod folders;
 mod greet;
 pub mod journal;
 mod lint;
@@ -37,6 +38,7 @@ mod witness;
 
 pub use admit::{TOKEN_METHOD, token_line};
 pub use desk::Duties;
+pub use folders::FolderOpener;
 pub use greet::ClientForm;
 pub use proxy::{Guest, Opened, Opener, Outcome, Proxy};
 pub use serve::{Entry, ListenError, Listener};

@@ -21,6 +21,7 @@ use crate::admit;
 use crate::conduct::{Conduct, Counts};
 use crate::desk::{Desk, Office};
 use crate::endings::{end_agent, excuse, farewell, stopped};
+use crate::folders::{self, FolderOpener};
 use crate::greet::{ClientForm, Greeting, greet};
 use crate::lint::Lint;
 use crate::record;
@@ -91,6 +92,8 @@ pub struct Proxy {
     counts: Counts,
     /// Session ids of an agent of a foreign form, where the desk stands between.
     agents: acp_host::Sessions,
+    /// Starts agents in the folders of sessions, for agents that cannot be told a folder per session.
+    folders: Option<FolderOpener>,
 }
 
 impl Proxy {
@@ -102,6 +105,7 @@ impl Proxy {
             office: Office::new(settings.duties.clone(), &settings.metrics),
             counts: Counts::new(&settings.metrics),
             agents: acp_host::Sessions::default(),
+            folders: None,
             settings,
             open,
             talk: Talk::new(say.clone()),
@@ -111,6 +115,17 @@ impl Proxy {
             known: Mutex::default(),
             witness: None,
         }
+    }
+
+    /// Gives each folder of a client an agent of its own, opened by `open`, where agents are told their folder at
+    /// `initialize` and clients name one with each session.
+    #[must_use]
+    pub fn in_folders(mut self, open: FolderOpener) -> Proxy {
+        if self.settings.agent == Dialect::V2025_1 {
+            self.settings.options.per_folder = true;
+            self.folders = Some(open);
+        }
+        self
     }
 
     /// Shows every conversation to `witness`, too.
@@ -225,6 +240,12 @@ impl Proxy {
                 farewell(client, stop).await;
                 return Outcome::AgentFailed(why);
             }
+        };
+        let agent = match &self.folders {
+            Some(open) if dialect != self.settings.agent => {
+                folders::beside(agent, open.clone(), self.settings.grace)
+            }
+            _ => agent,
         };
         let agent =
             if dialect == self.settings.agent { agent } else { self.tapped_agent(agent, number, taps) };

@@ -6,6 +6,9 @@ use acp_comply::{AgentRun, Outcome, Results, Severity, Side, Verdict};
 
 use crate::summary;
 
+/// How many tests that do not pass the notes of an agent tell about.
+const MOST_OBSERVED: usize = 5;
+
 pub(crate) fn render(results: &Results) -> String {
     let areas = areas(results);
     let mut notes = Vec::new();
@@ -37,10 +40,12 @@ pub(crate) fn render(results: &Results) -> String {
     out
 }
 
-/// The areas in the order in which the tests name them, required ones first.
+/// The areas that every report names first, then others in the order in which the tests name them, required ones first.
 fn areas(results: &Results) -> Vec<String> {
-    let mut areas: Vec<String> = Vec::new();
     let tests = || results.agents.iter().flat_map(|agent| &agent.tests);
+    let known = acp_comply::areas().iter().map(|known| &known.area);
+    let mut areas: Vec<String> =
+        known.filter(|area| tests().any(|test| test.area == **area)).cloned().collect();
     let required = tests().filter(|test| test.severity == Severity::Required);
     for test in required.chain(tests()) {
         if !areas.contains(&test.area) {
@@ -105,7 +110,7 @@ fn write_summary(out: &mut String, results: &Results, agent: &AgentRun) {
 }
 
 fn notes(results: &Results, agent: &AgentRun) -> String {
-    let mut parts = vec![summary::counts(&agent.tally())];
+    let mut parts = observed(agent);
     parts.extend(summary::interrupted(results, agent));
     let mut rules: Vec<String> = Vec::new();
     for finding in agent.findings.iter().filter(|finding| finding.blame == Side::Agent) {
@@ -117,7 +122,35 @@ fn notes(results: &Results, agent: &AgentRun) -> String {
     if !rules.is_empty() {
         parts.push(format!("further findings: {}", rules.join(", ")));
     }
+    if parts.is_empty() {
+        let words = if agent.tests.is_empty() { "no test was run" } else { "nothing of note was observed" };
+        parts.push(words.to_owned());
+    }
     parts.join("; ")
+}
+
+/// What was observed, area by area: what works in a few words, and why the rest does not.
+fn observed(agent: &AgentRun) -> Vec<String> {
+    let bad = |test: &&Outcome| !matches!(test.verdict, Verdict::Pass | Verdict::Na);
+    let mut parts = Vec::new();
+    for known in acp_comply::areas() {
+        let mut tests = agent.tests.iter().filter(|test| test.area == known.area);
+        if tests.clone().all(|test| !bad(&test))
+            && tests.any(|test| test.verdict == Verdict::Pass && !test.vacuous)
+        {
+            parts.push(known.observed.clone());
+        }
+    }
+    let mut others = agent.tests.iter().filter(bad);
+    for test in others.by_ref().take(MOST_OBSERVED) {
+        let reason = test.reason.as_deref().unwrap_or("no reason was recorded");
+        parts.push(summary::one_line(&format!("{}: {reason}", test.area)));
+    }
+    match others.count() {
+        0 => {}
+        more => parts.push(format!("{more} more in the numbered notes")),
+    }
+    parts
 }
 
 /// The documentation of what did not pass, or of the required tests when all did.

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use acp_dialect::{Dialect, Note, Options as Translation, Side};
+use acp_host::Workspace;
 use acp_link::child::{self, Child, Options};
 use acp_link::leash::Leash;
 use acp_link::{Link, Tap, Wire, tcp, ws};
@@ -160,12 +161,14 @@ impl Connection {
     pub fn translated(
         mut self,
         dialect: Option<Dialect>,
-        work_dir: &Path,
+        workspace: &Workspace,
         note: impl FnMut(Side, &Note) + Send + 'static,
     ) -> Connection {
         if let Some(dialect) = dialect {
+            let servers = workspace.mcp_servers.iter().filter_map(|server| serde_json::to_value(server).ok());
             let options = Translation {
-                work_dir: work_dir.to_string_lossy().into_owned(),
+                work_dir: workspace.cwd.to_string_lossy().into_owned(),
+                mcp_servers: if dialect == Dialect::V2025_1 { servers.collect() } else { Vec::new() },
                 load_session: true,
                 session_prefix: format!("session_{:x}", std::process::id()),
                 ..Translation::default()

@@ -348,3 +348,18 @@ fn the_judge_reads_along_where_a_test_is_in_a_forms_own_words() {
     let findings = results["agents"][0]["findings"].as_array().expect("findings");
     assert!(findings.iter().any(|finding| finding["requirement"] == "PT-04"), "{results}");
 }
+
+#[test]
+fn every_scenario_is_answered_by_the_policy_when_each_prompt_asks() {
+    let mock = Mock::start(&["--send-permissions"]);
+    let scenarios = ["happy-path", "multi-turn", "cancel", "mcp-passthrough", "concurrent-sessions"];
+    for dialect in ["v1", "delta"] {
+        let names = scenarios.join(",");
+        let output = harness(&["--target", &mock.address, "--dialect", dialect, "--scenarios", &names]);
+        let report = text(&output);
+        for scenario in scenarios {
+            assert_eq!(verdict(&report, scenario), "PASS", "{dialect}: {report}");
+        }
+        assert_eq!(output.status.code(), Some(0), "{dialect}: {report}");
+    }
+}

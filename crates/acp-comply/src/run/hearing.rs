@@ -62,11 +62,7 @@ impl Run {
         }
         match kind {
             MessageKind::ClientRequest => self.asked(frame),
-            MessageKind::Notification => {
-                if let Some(answer) = self.canned_reply(self.inbox.messages().len() - 1) {
-                    self.write(answer);
-                }
-            }
+            MessageKind::Notification => self.told(frame),
             MessageKind::Response => {}
         }
     }
@@ -76,6 +72,18 @@ impl Run {
         if self.inbox.first_noise.is_none() {
             let text = String::from_utf8_lossy(frame.raw());
             self.inbox.first_noise = Some(text.chars().take(QUOTED).collect());
+        }
+    }
+
+    /// A notification is answered by the test, or by the real provider where the protocol asks with notifications.
+    fn told(&mut self, frame: &Frame) {
+        let index = self.inbox.messages().len() - 1;
+        if let Some(answer) = self.canned_reply(index) {
+            return self.write(answer);
+        }
+        let asks = frame.method().is_some_and(|method| self.setup.table.asks.iter().any(|ask| ask == method));
+        if asks && !self.stays_silent(index) {
+            self.actions.push_back(Action::AskProvider(frame.clone()));
         }
     }
 

@@ -37,12 +37,12 @@ impl Run {
         fallback
     }
 
-    /// Whether the test leaves the request at this place of the inbox without an answer.
+    /// Whether the test leaves the request, or the notification that asks, at this place of the inbox without an answer.
     pub(super) fn stays_silent(&self, index: usize) -> bool {
         let message = &self.inbox.messages()[index];
         let fits = |envelope: &Envelope| {
             envelope.no_reply
-                && envelope.kind == MessageKind::ClientRequest
+                && envelope.kind == message.kind
                 && Pattern::compile_with(&envelope.pattern, &self.vars)
                     .is_ok_and(|pattern| pattern.matches(&message.value))
         };

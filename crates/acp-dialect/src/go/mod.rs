@@ -81,7 +81,10 @@ pub(crate) fn decode_notification(core: &mut Core, frame: &Frame, method: &str, 
     note_snake(core, method, &params);
     match method {
         "session/update" => updates::decode(core, frame, params),
-        "session/cancel" => core.pass(frame),
+        "session/cancel" => {
+            shared::mark_cancelled(core, text(&params, "sessionId"));
+            core.pass(frame);
+        }
         _ => shared::told_through(core, frame, method),
     }
 }

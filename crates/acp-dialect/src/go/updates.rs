@@ -8,6 +8,7 @@ use crate::core::{Core, Wire};
 use crate::json::{Map, object, text};
 use crate::note::NoteKind;
 use crate::recast::Recast;
+use crate::session::Tool;
 use crate::shared;
 
 const UPDATE: &str = "session/update";
@@ -29,11 +30,23 @@ pub(super) fn encode(core: &mut Core, frame: &Frame, mut params: Map) {
         core.note(NoteKind::WrongShape, UPDATE, "update", "it is missing or not an object; passed unchanged");
         return core.pass(frame);
     };
+    let interrupted = session.as_deref().is_some_and(|session| is_interrupted(core, session, &update));
     if let Some(session) = session.as_deref() {
         shared::observe(core, session, &update);
     }
-    let now = encode_update(core, session.as_deref(), update.clone());
+    let mut now = encode_update(core, session.as_deref(), update.clone());
+    if interrupted {
+        now.insert("status".to_owned(), "cancelled".into());
+    }
     finish(core, frame, session.as_deref(), &mut params, &update, now, false);
+}
+
+/// Whether a cancel interrupted this call: v1 says failed, go has a word for it.
+fn is_interrupted(core: &Core, session: &str, update: &Map) -> bool {
+    let Some(session) = core.sessions.get(session) else { return false };
+    let open = text(update, "toolCallId").and_then(|id| session.tools.get(id)).is_some_and(Tool::is_open);
+    open && text(update, "status") == Some("failed")
+        && session.turn.as_ref().is_some_and(|turn| turn.cancelled)
 }
 
 fn finish(

@@ -91,7 +91,7 @@ fn credentials(core: &mut Core, credentials: Option<&Value>) -> Vec<Value> {
     entries.iter().map(entry).collect()
 }
 
-pub(super) fn encode_initialize(core: &mut Core, id: &Id, params: Map) {
+pub(super) fn encode_initialize(core: &mut Core, id: &Id, params: Map) -> Result<(), Refusal> {
     let mut re = Recast::new(core, INIT, "", params);
     match re.take("protocolVersion") {
         Some(version) if version == 1 => {}
@@ -114,13 +114,14 @@ pub(super) fn encode_initialize(core: &mut Core, id: &Id, params: Map) {
         "v1 names the directory when a session is made; the translator's own was given",
     );
     if re.restored("mcp_servers").is_none() {
-        let servers = re.core.options.mcp_servers.clone();
-        let servers: Vec<Value> = servers.iter().map(|server| encode_server(re.core, server)).collect();
+        let servers = encode_servers(&re.core.options.mcp_servers)?;
         re.set("mcp_servers", servers);
     }
     let params = re.finish();
     core.held_dir = text(&params, "working_directory").map(str::to_owned);
+    core.held_servers = params.get("mcp_servers").and_then(Value::as_array).cloned().unwrap_or_default();
     core.request(Wire::Foreign, id, INIT, params, Asked::new(INIT, None));
+    Ok(())
 }
 
 fn encode_client_capabilities(core: &mut Core, capabilities: Map) -> Map {
@@ -141,7 +142,13 @@ fn encode_client_capabilities(core: &mut Core, capabilities: Map) -> Map {
     re.finish()
 }
 
-fn encode_server(core: &mut Core, server: &Value) -> Value {
+/// v1 servers as `2025.1` names them. One that it cannot name is refused: without it the agent would lack tools that its
+/// client believes it has.
+pub(super) fn encode_servers(servers: &[Value]) -> Result<Vec<Value>, Refusal> {
+    servers.iter().map(encode_server).collect()
+}
+
+fn encode_server(server: &Value) -> Result<Value, Refusal> {
     let field = |name: &str| server.get(name).and_then(Value::as_str).unwrap_or_default();
     let is_empty = |name: &str| server.get(name).and_then(Value::as_array).is_none_or(Vec::is_empty);
     let url = if field("url").is_empty() {
@@ -150,7 +157,11 @@ fn encode_server(core: &mut Core, server: &Value) -> Value {
         field("url").to_owned()
     };
     if !is_empty("args") {
-        core.note(NoteKind::Lossy, INIT, "mcp_servers.args", "2025.1 has no arguments for an MCP server");
+        let message = format!(
+            "the MCP server {:?} cannot be used: 2025.1 has no arguments for one; name a program that needs none",
+            field("name")
+        );
+        return Err(Refusal::new("mcpServers.args", RpcError::INVALID_PARAMS, message));
     }
     let mut secrets = Map::new();
     for pair in
@@ -160,7 +171,7 @@ fn encode_server(core: &mut Core, server: &Value) -> Value {
             secrets.insert(name.to_owned(), value.clone());
         }
     }
-    json!({ "name": field("name"), "url": url, "credentials": secrets })
+    Ok(json!({ "name": field("name"), "url": url, "credentials": secrets }))
 }
 
 pub(super) fn decode_initialized(core: &mut Core, id: &Id, result: Value) {
@@ -226,6 +237,11 @@ pub(super) fn encode_initialized(core: &mut Core, id: &Id, result: Value) {
 fn encode_agent_capabilities(core: &mut Core, capabilities: Map) -> Map {
     let mut re = Recast::new(core, INIT, "result.agentCapabilities", capabilities);
     re.invent("streaming", true, "a v1 agent always streams");
+    re.invent(
+        "audio",
+        false,
+        "v1 does not say whether an agent makes sounds; audio means that it hears them",
+    );
     if let Some(prompt) = re.take_map("promptCapabilities") {
         if let Some(image) = prompt.get("image") {
             re.set("image", image.clone());

@@ -63,14 +63,21 @@ pub(crate) fn encode_request(
     params: Map,
 ) -> Result<(), Refusal> {
     match method {
-        "initialize" => connect::encode_initialize(core, id, params),
+        "initialize" => return connect::encode_initialize(core, id, params),
         "authenticate" => return connect::encode_authenticate(core, id, params),
-        "session/new" => sessions::encode_new(core, id, params),
-        "session/load" => sessions::encode_load(core, id, params),
+        "session/new" => return sessions::encode_new(core, id, params),
+        "session/load" => return sessions::encode_load(core, id, params),
         "session/prompt" => sessions::encode_prompt(core, id, params),
         "session/request_permission" => shared::answer_unasked(core, id, &params),
-        "fs/read_text_file" | "fs/write_text_file" => world::encode_file(core, id, method, params),
-        "terminal/create" => world::encode_create(core, id, params),
+        "fs/write_text_file" => {
+            shared::needs_asking(core, method, &params)?;
+            world::encode_file(core, id, method, params);
+        }
+        "fs/read_text_file" => world::encode_file(core, id, method, params),
+        "terminal/create" => {
+            shared::needs_asking(core, method, &params)?;
+            world::encode_create(core, id, params);
+        }
         "terminal/output" | "terminal/wait_for_exit" | "terminal/kill" | "terminal/release" => {
             world::encode_terminal(core, id, method, params);
         }
@@ -99,7 +106,7 @@ pub(crate) fn encode_notification(core: &mut Core, frame: &Frame, method: &str, 
             let mut re = Recast::new(core, "session/cancel", "", params);
             let session = re.session("sessionId", "session_id");
             let params = re.finish();
-            mark_cancelled(core, session.as_deref());
+            shared::mark_cancelled(core, session.as_deref());
             core.tell(Wire::Foreign, "session/cancel", params);
         }
         "$/cancel_request" => {
@@ -151,16 +158,8 @@ fn decode_cancel(core: &mut Core, params: Map) {
     let mut re = Recast::new(core, "session/cancel", "", params);
     let session = re.session("session_id", "sessionId");
     let params = re.finish();
-    mark_cancelled(core, session.as_deref());
+    shared::mark_cancelled(core, session.as_deref());
     core.tell(Wire::Canonical, "session/cancel", params);
-}
-
-fn mark_cancelled(core: &mut Core, session: Option<&str>) {
-    if let Some(session) = session
-        && let Some(turn) = core.session(session).turn.as_mut()
-    {
-        turn.cancelled = true;
-    }
 }
 
 /// Whether the params are in v1's spelling on a `2025.1` wire. They pass as they are: the other side reads v1.

@@ -3,11 +3,12 @@
 use acp_rpc::{Id, RpcError};
 use serde_json::{Value, json};
 
-use super::connect::recast_blocks;
+use super::connect::{encode_servers, recast_blocks};
 use super::ok;
 use crate::core::{Asked, Core, Job, Refusal, Wire};
 use crate::json::{Map, put_meta, text};
 use crate::note::NoteKind;
+use crate::options::START_KEY;
 use crate::recast::Recast;
 use crate::shared;
 
@@ -65,29 +66,34 @@ fn place_session(re: &mut Recast<'_>) {
     re.set("mcpServers", servers);
 }
 
-/// The reverse: `2025.1` took both at initialize, so a session cannot have its own.
-fn displace_session(re: &mut Recast<'_>) {
-    if let Some(cwd) = re.take("cwd")
+/// The reverse: `2025.1` took both at initialize, so a session cannot have its own unless an agent is started for it.
+fn displace_session(re: &mut Recast<'_>) -> Result<(), Refusal> {
+    let cwd = re.take("cwd");
+    let servers = re.take_list("mcpServers").unwrap_or_default();
+    if re.core.options.per_folder {
+        let servers = encode_servers(&servers)?;
+        let dir = cwd.unwrap_or_else(|| re.core.work_dir().into());
+        re.set("_meta", json!({ START_KEY: { "working_directory": dir, "mcp_servers": servers } }));
+        return Ok(());
+    }
+    if let Some(cwd) = cwd
         && cwd.as_str() != re.core.held_dir.as_deref()
     {
-        re.carry(
-            "cwd",
-            cwd,
-            NoteKind::Lossy,
-            "2025.1 has one directory for all sessions, named at initialize",
-        );
+        let message = "2025.1 has one directory for all sessions, named at initialize";
+        re.carry("cwd", cwd, NoteKind::Lossy, message);
     }
-    if let Some(servers) = re.take("mcpServers")
-        && servers.as_array().is_none_or(|servers| *servers != re.core.options.mcp_servers)
-        && servers.as_array().is_none_or(|servers| !servers.is_empty())
-    {
-        re.carry(
-            "mcpServers",
-            servers,
-            NoteKind::Lossy,
-            "2025.1 names MCP servers at initialize, which is over",
-        );
+    let told = re.core.held_servers.clone();
+    let same = |a: &Value, b: &Value| a["name"] == b["name"] && a["url"] == b["url"];
+    for server in encode_servers(&servers)? {
+        if !told.iter().any(|known| same(known, &server)) {
+            let message = format!(
+                "the MCP server {} cannot be used: 2025.1 names MCP servers at initialize, which is over",
+                server["name"]
+            );
+            return Err(Refusal::new("mcpServers", RpcError::INVALID_PARAMS, message));
+        }
     }
+    Ok(())
 }
 
 pub(crate) fn encode_made(core: &mut Core, id: &Id, result: Map) {
@@ -110,7 +116,7 @@ pub(super) fn mode_set(core: &mut Core, asked: Asked) {
     }
 }
 
-pub(super) fn encode_new(core: &mut Core, id: &Id, params: Map) {
+pub(super) fn encode_new(core: &mut Core, id: &Id, params: Map) -> Result<(), Refusal> {
     let prefix = core.options.session_prefix.clone();
     let mut re = Recast::new(core, NEW, "", params);
     let chosen = match re.take_restored("session_id") {
@@ -124,11 +130,12 @@ pub(super) fn encode_new(core: &mut Core, id: &Id, params: Map) {
     if let Some(first) = re.core.held_modes.first().cloned() {
         re.invent("mode", first, "v1 chooses the mode later; the first one was taken");
     }
-    displace_session(&mut re);
+    displace_session(&mut re)?;
     let params = re.finish();
     let mode = text(&params, "mode").map(str::to_owned);
     let job = Job::New { chosen: Some(chosen), mode };
     core.request(Wire::Foreign, id, NEW, params, Asked::new(NEW, None).with(job));
+    Ok(())
 }
 
 pub(super) fn decode_made(core: &mut Core, id: &Id, asked: &Asked, result: Value) {
@@ -171,15 +178,16 @@ pub(super) fn decode_load(core: &mut Core, id: &Id, params: Map) {
     core.request(Wire::Canonical, id, LOAD, params, Asked::new(LOAD, session));
 }
 
-pub(super) fn encode_load(core: &mut Core, id: &Id, params: Map) {
+pub(super) fn encode_load(core: &mut Core, id: &Id, params: Map) -> Result<(), Refusal> {
     let mut re = Recast::new(core, LOAD, "", params);
     let session = re.session("sessionId", "session_id");
-    displace_session(&mut re);
+    displace_session(&mut re)?;
     let params = re.finish();
     if let Some(session) = &session {
         core.session(session);
     }
     core.request(Wire::Foreign, id, LOAD, params, Asked::new(LOAD, session));
+    Ok(())
 }
 
 pub(super) fn encode_loaded(core: &mut Core, id: &Id, asked: &Asked, result: Value) {

@@ -100,6 +100,11 @@ pub(super) fn encode(core: &mut Core, params: Map) {
     if let Some(session) = session.as_deref() {
         shared::observe(re.core, session, &update);
     }
+    if !has_place(&kind) && !is_carried(re.core, &update) {
+        let message = format!("2025.1 does not name the update {kind}; left out");
+        re.note(NoteKind::Lossy, "update.sessionUpdate", message);
+        return;
+    }
     let later = later_state(&kind, &update);
     let data = encode_update(re.core, &kind, update);
     re.set("type", kind);
@@ -113,6 +118,24 @@ pub(super) fn encode(core: &mut Core, params: Map) {
         let params = [("session_id", foreign), ("type", kind.into()), ("data", data.into())];
         core.tell(Wire::Foreign, UPDATE, object(params));
     }
+}
+
+/// Whether `2025.1` has an update for this; a user's message is sent as the agent's are, so that a history has both sides.
+fn has_place(kind: &str) -> bool {
+    const KINDS: [&str; 6] = [
+        "agent_message_chunk",
+        "agent_thought_chunk",
+        "user_message_chunk",
+        "tool_call",
+        "tool_call_update",
+        "plan",
+    ];
+    KINDS.contains(&kind)
+}
+
+/// Whether an earlier translation from `2025.1` left fields of it here: then it goes back as it came.
+fn is_carried(core: &Core, update: &Map) -> bool {
+    update.get("_meta").is_some_and(|meta| meta.get(core.target_key()).is_some())
 }
 
 /// The update that tells how a call ended which is told whole, as in a replay: `2025.1` begins calls without a state.

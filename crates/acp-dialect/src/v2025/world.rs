@@ -25,7 +25,7 @@ fn session_for(core: &mut Core, method: &str, params: &Map) -> Result<String, Re
     let carried =
         params.get("_meta").and_then(|meta| meta.get(shared::V1_KEY)).and_then(|kept| kept.get("sessionId"));
     match carried.and_then(Value::as_str) {
-        Some(session) => Ok(session.to_owned()),
+        Some(session) => Ok(core.canonical_id(session).to_owned()),
         None => shared::infer_session(core, method),
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use acp_policy::ToolPatterns;
+use serde_json::Value;
 
 use super::habits::Habits;
 use super::persona::Persona;
@@ -67,6 +68,8 @@ pub struct AgentConfig {
     pub delegate: bool,
     /// Whether it uses MCP servers.
     pub mcp: bool,
+    /// MCP servers of every session, as `session/new` names them, beside those that its client names.
+    pub servers: Vec<Value>,
     /// Whether a session is kept after every step of a turn, and not only at its end.
     pub durable: bool,
     /// Whether a tool that fails or is forbidden ends the prompt with an error.
@@ -159,6 +162,7 @@ impl Default for AgentConfig {
             code: false,
             delegate: false,
             mcp: true,
+            servers: Vec::new(),
             durable: false,
             tool_errors: false,
             mode_aliases: false,

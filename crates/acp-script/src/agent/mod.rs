@@ -184,7 +184,10 @@ impl Agent {
             }
             return;
         }
-        self.refuse(&Id::Null, &RpcError::new(flaw.code(), flaw.to_string()));
+        // Null only where nobody can tell which id is meant.
+        let clear = flaw.code() == RpcError::INVALID_REQUEST && !matches!(flaw, Flaw::DuplicateMember("id"));
+        let id = frame.id().filter(|_| clear).unwrap_or(&Id::Null);
+        self.refuse(id, &RpcError::new(flaw.code(), flaw.to_string()));
     }
 
     fn asked(&mut self, id: &Id, method: &str, params: Option<&str>) {
@@ -303,6 +306,11 @@ impl Agent {
             false => persona.modes.iter().find(|mode| mode.id == name),
         };
         found.map(|mode| mode.id.as_str()).ok_or_else(|| persona.no_mode(name))
+    }
+
+    /// Calls modes by these of their names, from now on.
+    pub fn call_modes(&mut self, names: &[&str]) {
+        self.config.persona.call_modes(names);
     }
 
     /// Closes modes to the client, for this reason, from now on.

@@ -69,12 +69,16 @@ pub(super) fn agent(config: &AgentConfig, caps: ClientCaps) -> Value {
     if let Some(meta) = &persona.meta {
         capabilities["_meta"] = meta.clone();
     }
-    json!({
+    let mut answer = json!({
         "protocolVersion": 1,
         "agentInfo": { "name": config.name, "title": persona.title, "version": config.version },
         "agentCapabilities": capabilities,
         "authMethods": methods,
-    })
+    });
+    if let Some(meta) = &persona.hello {
+        answer["_meta"] = meta.clone();
+    }
+    answer
 }
 
 /// `modes` of a session.

@@ -36,6 +36,8 @@ pub struct Persona {
     pub price: Option<f64>,
     /// `_meta` of `agentCapabilities`.
     pub meta: Option<Value>,
+    /// `_meta` of the whole answer to `initialize`.
+    pub hello: Option<Value>,
     /// What it says about itself; without it, it echoes what it does not understand.
     pub help: Option<Help>,
 }
@@ -200,6 +202,20 @@ impl Persona {
         let (closed, open) = std::mem::take(&mut self.modes).into_iter().partition(|mode| closed(mode));
         self.modes = open;
         self.barred.extend(Vec::into_iter(closed).map(|mode| (mode, reason.to_owned())));
+        self.refresh_mode_option();
+    }
+
+    /// Gives modes that have one of these as another name that name as their id; the old id stays as another name.
+    pub fn call_modes(&mut self, names: &[&str]) {
+        for mode in &mut self.modes {
+            if let Some(alias) = mode.aliases.iter_mut().find(|alias| names.contains(&alias.as_str())) {
+                std::mem::swap(&mut mode.id, alias);
+            }
+        }
+        self.refresh_mode_option();
+    }
+
+    fn refresh_mode_option(&mut self) {
         for option in self.options.iter_mut().filter(|option| option.id == MODE_OPTION) {
             *option = ConfigOption::mode(&self.modes);
         }
@@ -243,9 +259,12 @@ impl Persona {
 impl Default for Persona {
     fn default() -> Self {
         let modes = vec![
-            Mode::new("code", "Code", "Reads, and asks before it writes or runs anything", Policy::Default),
+            Mode::new("code", "Code", "Reads, and asks before it writes or runs anything", Policy::Default)
+                .or("default"),
             Mode::new("plan", "Plan", "Reads and plans, changes nothing", Policy::Plan),
-            Mode::new("auto", "Auto", "Writes and runs without asking", Policy::BypassPermissions),
+            Mode::new("auto", "Auto", "Writes and runs without asking", Policy::BypassPermissions)
+                .or("bypassPermissions"),
+            Mode::new("acceptEdits", "Accept edits", "Writes without asking", Policy::AcceptEdits),
         ];
         let options = vec![
             ConfigOption::mode(&modes),
@@ -292,6 +311,7 @@ impl Default for Persona {
             context: 200_000,
             price: Some(2.0),
             meta: None,
+            hello: None,
             help: None,
         }
     }

@@ -101,10 +101,10 @@ impl Agent {
             return;
         }
         recover(&mut record);
-        // The agent may have been started anew with fewer modes.
-        let modes = &self.config.persona.modes;
-        if let Some(first) = modes.first().filter(|_| modes.iter().all(|mode| mode.id != record.mode)) {
-            record.mode.clone_from(&first.id);
+        // The agent may have been started anew with fewer modes, and other forms of the protocol name them differently.
+        let persona = &self.config.persona;
+        if let Some(mode) = persona.mode(&record.mode).or(persona.modes.first()) {
+            record.mode.clone_from(&mode.id);
         }
         record.cwd.clone_from(&place.cwd);
         if !place.roots.is_empty() || !self.wrong(Switch::KeepsRoots) {
@@ -124,8 +124,14 @@ impl Agent {
             self.replay(id, update);
         }
         let state = self.state(id);
+        // The answer to session/load is the last word about what was loaded.
+        if replay {
+            self.tell_commands(id);
+        }
         self.respond(&request, &state);
-        self.tell_commands(id);
+        if !replay {
+            self.tell_commands(id);
+        }
     }
 
     /// Tells which slash commands there are.
@@ -392,7 +398,14 @@ impl Agent {
         for (at, server) in servers.iter().enumerate() {
             params::mcp_server(server, &format!("params.mcpServers[{at}]"))?;
         }
-        Ok(Place { cwd, roots, servers: servers.to_vec() })
+        let mut servers = servers.to_vec();
+        for own in &self.config.servers {
+            // The client's own server of that name is the one that it means.
+            if servers.iter().all(|server| server["name"] != own["name"]) {
+                servers.push(own.clone());
+            }
+        }
+        Ok(Place { cwd, roots, servers })
     }
 
     /// Refuses folders outside of where this agent works.

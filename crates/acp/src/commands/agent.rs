@@ -10,6 +10,7 @@ use acp_agent::provider::Choice;
 use acp_agent::{ServeError, Server, Settings, State};
 use acp_dialect::Speak;
 use acp_policy::{Policy, ToolPatterns};
+use agent_client_protocol_schema::v1::McpServer;
 use anyhow::Context;
 
 use crate::exit;
@@ -19,7 +20,7 @@ use crate::talk::args::secret;
 /// Arguments of `acp agent`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Speak ACP on standard input and output (this is the default, and needs no flag)
+    /// Speak ACP, which is all that this agent speaks: accepted because other agents need the flag
     #[arg(long)]
     acp: bool,
     /// The folder to work in: sessions must lie inside it. Without it they work wherever the client says
@@ -47,6 +48,10 @@ pub struct Args {
     /// Use the MCP servers that clients name
     #[arg(long)]
     enable_mcp: bool,
+    /// An MCP server for every session, for clients that cannot name any: NAME=COMMAND ARGS…, NAME=http://… or a JSON file
+    /// with mcpServers (several are allowed). It needs no --enable-mcp
+    #[arg(long, value_name = "SERVER")]
+    mcp: Vec<String>,
     /// The form of the protocol to speak: auto (that of the client's first frame), v1, 2025.1, probe, go or delta
     #[arg(long, value_name = "DIALECT", default_value = "auto", value_parser = super::mock::speak)]
     dialect: Speak,
@@ -69,7 +74,7 @@ pub struct Args {
     #[arg(long, value_name = "TOKEN", env = "ACP_AGENT_TOKEN", hide_env_values = true, value_parser = secret)]
     token: Option<String>,
     /// Listen on this TCP port instead; 0 takes any free one. The address is printed as a line of JSON
-    #[arg(long, value_name = "N", conflicts_with = "acp")]
+    #[arg(long, value_name = "N")]
     port: Option<u16>,
     /// Listen on this address
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
@@ -156,7 +161,8 @@ fn settings(args: &Args) -> anyhow::Result<Settings> {
         },
         allow_edit: args.allow_edit,
         enable_delegate: args.enable_delegate,
-        enable_mcp: args.enable_mcp,
+        enable_mcp: args.enable_mcp || !args.mcp.is_empty(),
+        servers: servers(args)?,
         speak: args.dialect,
         state: state(args),
         policy: args.policy,
@@ -165,6 +171,13 @@ fn settings(args: &Args) -> anyhow::Result<Settings> {
         token: args.token.clone(),
         leash: crate::target::leash(),
     })
+}
+
+fn servers(args: &Args) -> anyhow::Result<Vec<serde_json::Value>> {
+    let servers = crate::talk::mcp::servers(&args.mcp)?;
+    let sse = servers.iter().any(|server| matches!(server, McpServer::Sse(_)));
+    anyhow::ensure!(!sse, "--mcp: this agent has no SSE transport; name a command or an http:// address");
+    servers.iter().map(|server| Ok(serde_json::to_value(server)?)).collect()
 }
 
 /// Where sessions are kept: as said, or where programs of this system keep such things.

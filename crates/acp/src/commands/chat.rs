@@ -161,8 +161,8 @@ impl Chat {
         let editor = &self.editor;
         let mut learn = |commands| editor.complete(commands);
         let outcome =
-            turn::run(&mut self.talk, prompt, &mut self.view, &mut self.interrupts, &mut learn).await;
-        match outcome.map_err(Trouble::output)? {
+            turn::run_again(&mut self.talk, &prompt, &mut self.view, &mut self.interrupts, &mut learn).await;
+        match outcome? {
             Outcome::Ended(_) => Ok(None),
             Outcome::Quit => Ok(Some(exit::OK)),
             Outcome::Failed(error) => {

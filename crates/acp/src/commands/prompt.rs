@@ -50,9 +50,9 @@ async fn talk(args: &Args) -> Result<u8, Trouble> {
     for event in &history {
         view.event(event).map_err(Trouble::output)?;
     }
-    let outcome = turn::run(&mut talk, prompt, &mut view, &mut interrupts, &mut |_| {}).await;
+    let outcome = turn::run_again(&mut talk, &prompt, &mut view, &mut interrupts, &mut |_| {}).await;
     talk.close().await;
-    match outcome.map_err(Trouble::output)? {
+    match outcome? {
         Outcome::Ended(StopReason::EndTurn) => Ok(exit::OK),
         Outcome::Ended(_) | Outcome::Quit => Ok(exit::FAILED),
         Outcome::Failed(error @ ClientError::NotOffered { .. }) => Err(Trouble::usage(error)),

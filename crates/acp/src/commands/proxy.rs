@@ -16,8 +16,9 @@ use acp_dialect::{Dialect, Options, Unasked};
 use acp_link::Wire;
 use acp_proxy::journal::Journal;
 use acp_proxy::ops::Health;
-use acp_proxy::{ClientForm, Duties, Level, Listener, Opener, Outcome, Proxy, Say, Saying, Settings};
+use acp_proxy::{ClientForm, Duties, Level, Listener, Opened, Outcome, Proxy, Say, Saying, Settings};
 use anyhow::Context;
+use futures_util::future::BoxFuture;
 use tokio::sync::watch;
 
 use crate::exit;
@@ -180,8 +181,10 @@ async fn serve(args: &Args, target: Target, mut settings: Settings) -> anyhow::R
     }
     let journal = settings.journal.clone();
     let nats = args.nats.start(&settings, &health, &say).await?;
-    let opener = opener(target, PathBuf::from("."), args.operation.wire());
-    let proxy = Proxy::new(settings, opener, say.clone());
+    let target = Arc::new((target, args.operation.wire()));
+    let own = target.clone();
+    let proxy = Proxy::new(settings, Arc::new(move || open(own.clone(), PathBuf::from("."))), say.clone());
+    let proxy = proxy.in_folders(Arc::new(move |folder| open(target.clone(), folder)));
     let outcome = nats::serve(nats, proxy, listener, stop).await?;
     if let Some(Err(error)) = journal.map(|journal| journal.finish()) {
         say(&Saying::plain(Level::Error, &error.to_string()));
@@ -211,15 +214,12 @@ fn watch_health(health: &Health, stop: &watch::Receiver<bool>, journal: Option<J
     }
 }
 
-fn opener(target: Target, cwd: PathBuf, wire: Wire) -> Opener {
-    let target = Arc::new((target, cwd, wire));
-    Arc::new(move || {
-        let target = target.clone();
-        Box::pin(async move {
-            let (target, cwd, wire) = &*target;
-            let opened = target.open_on(cwd, None, wire).await;
-            opened.map(|Connection { link, child }| (link, child)).map_err(|error| format!("{error:#}"))
-        })
+/// Opens the agent in this folder.
+fn open(target: Arc<(Target, Wire)>, cwd: PathBuf) -> BoxFuture<'static, Result<Opened, String>> {
+    Box::pin(async move {
+        let (target, wire) = &*target;
+        let opened = target.open_on(&cwd, None, wire).await;
+        opened.map(|Connection { link, child }| (link, child)).map_err(|error| format!("{error:#}"))
     })
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use acp_campaign::Room;
 use acp_dialect::{Note, Side};
-use acp_host::retry::{Effect, Meaning, Retry};
+use acp_host::retry::{Effect, Meaning, Remedy, Retry};
 use acp_host::{AcpClient, ClientError, ClientOptions, Event, Events, Question, Timeouts, Workspace};
 use acp_link::Tap;
 use acp_rpc::Direction;
@@ -40,6 +40,8 @@ pub struct Talk {
     /// The agent in words.
     pub agent: String,
     modes: Modes,
+    /// What its sessions are opened with.
+    plan: Plan,
     tap: Option<Tap>,
     /// What an installed agent on a scripted model lives in.
     room: Option<Room>,
@@ -112,9 +114,10 @@ impl Talk {
     pub async fn open(args: &TalkArgs, person: bool, seen: &mut dyn FnMut(Event)) -> Result<Talk, Trouble> {
         let target = args.target.resolve().map_err(Trouble::usage)?;
         let plan = Plan::new(args).map_err(Trouble::usage)?;
-        let retry = Retry { attempts: args.attempts, ..Retry::default() };
+        let retry = retries(args.attempts);
+        let mut begin = if args.session.is_some() { Begin::Load } else { Begin::New };
         for attempt in 1.. {
-            let error = match Talk::try_open(args, &target, &plan, person, seen).await {
+            let error = match Talk::try_open(args, &target, &plan, begin, person, seen).await {
                 Ok(talk) => return Ok(talk),
                 Err(trouble) => trouble,
             };
@@ -123,10 +126,12 @@ impl Talk {
                 None if matches!(target, Target::Tcp(_) | Target::Ws(_)) => Meaning::ConnectionClosed,
                 None => Meaning::Other,
             };
-            let chance = f64::from(std::process::id() % 1000) / 1000.0;
-            let Some((pause, _)) = retry.next(attempt, meaning, Effect::Repeatable, chance) else {
+            let Some((pause, remedy)) = retry.next(attempt, meaning, Effect::Repeatable, chance()) else {
                 return Err(error);
             };
+            if remedy == Remedy::NewSession {
+                begin = Begin::New;
+            }
             eprintln!("acp: {:#}; trying again in {:.1} s", error.error, pause.as_secs_f64());
             tokio::time::sleep(pause).await;
         }
@@ -137,6 +142,7 @@ impl Talk {
         args: &TalkArgs,
         target: &Target,
         plan: &Plan,
+        begin: Begin,
         person: bool,
         seen: &mut dyn FnMut(Event),
     ) -> Result<Talk, Trouble> {
@@ -166,7 +172,7 @@ impl Talk {
             _ => (target.open(&plan.workspace.cwd, tap.as_ref()).await.map_err(Trouble::fault)?, None),
         };
         let Connection { link, child } =
-            connection.translated(args.target.dialect, &plan.workspace.cwd, notes(args.verbose));
+            connection.translated(args.target.dialect, &plan.workspace, notes(args.verbose));
         let (client, events) = AcpClient::connect(link, child, options);
         let talk = Talk {
             client,
@@ -175,19 +181,20 @@ impl Talk {
             session: String::new(),
             agent: target.describe(),
             modes: Modes::default(),
+            plan: plan.clone(),
             tap,
             room,
         };
-        talk.set_up(args, plan, seen).await
+        talk.set_up(args, begin, seen).await
     }
 
     async fn set_up(
         mut self,
         args: &TalkArgs,
-        plan: &Plan,
+        begin: Begin,
         seen: &mut dyn FnMut(Event),
     ) -> Result<Talk, Trouble> {
-        let outcome = self.steps(args, plan, seen).await;
+        let outcome = self.steps(args, begin, seen).await;
         match outcome {
             Ok(()) => Ok(self),
             Err(trouble) => {
@@ -200,7 +207,7 @@ impl Talk {
     async fn steps(
         &mut self,
         args: &TalkArgs,
-        plan: &Plan,
+        begin: Begin,
         seen: &mut dyn FnMut(Event),
     ) -> Result<(), Trouble> {
         let agent = match self.client.initialize().await {
@@ -213,16 +220,35 @@ impl Talk {
         if let Some(method) = &args.auth {
             self.log_in(method).await?;
         }
-        let opened = match &args.session {
-            Some(id) => self.reopen(id, plan, seen).await,
-            None => self.begin(plan).await,
-        };
-        opened.map_err(|error| self.explain(error))?;
-        self.set_room_up().await?;
-        if let Some(mode) = &args.mode {
-            self.set_mode(mode).await?;
+        match (&args.session, begin) {
+            (Some(id), Begin::Load) => {
+                let opened = self.reopen(id, seen).await;
+                opened.map_err(|error| self.explain(error))?;
+                self.make_ready().await
+            }
+            _ => self.begin().await,
         }
-        Ok(())
+    }
+
+    /// Sets an open session up as the person and the agent's profile want it.
+    async fn make_ready(&mut self) -> Result<(), Trouble> {
+        self.set_room_up().await?;
+        match self.plan.mode.clone() {
+            Some(mode) => self.set_mode(&mode).await,
+            None => Ok(()),
+        }
+    }
+
+    /// The agent refused a prompt, for the time of this number: if that was because its session has expired and there are
+    /// tries left, opens a new one after a pause and says so. Otherwise the error stands.
+    pub async fn renewed(&mut self, tries: u32, error: &ClientError) -> Result<bool, Trouble> {
+        let meaning = Meaning::of_failure(error);
+        let next = retries(self.plan.attempts).next(tries, meaning, Effect::Once, chance());
+        let Some((pause, Remedy::NewSession)) = next else { return Ok(false) };
+        eprintln!("acp: {error}; trying again in a new session in {:.1} s", pause.as_secs_f64());
+        tokio::time::sleep(pause).await;
+        self.begin().await?;
+        Ok(true)
     }
 
     /// An agent that does not answer may be none, or wait for something else: what it said instead tells.
@@ -256,32 +282,28 @@ impl Talk {
         Ok(())
     }
 
-    async fn begin(&mut self, plan: &Plan) -> Result<(), ClientError> {
-        let opened = self.client.new_session(&plan.workspace).await?;
+    async fn begin(&mut self) -> Result<(), Trouble> {
+        let opened = self.client.new_session(&self.plan.workspace).await;
+        let opened = opened.map_err(|error| self.explain(error))?;
         self.session = opened.session_id.0.to_string();
         self.modes =
             Modes { state: opened.modes.clone(), options: opened.config_options.clone().unwrap_or_default() };
-        Ok(())
+        self.make_ready().await
     }
 
     /// Loads a session with its history, or resumes it without when the agent offers only that.
-    async fn reopen(
-        &mut self,
-        id: &str,
-        plan: &Plan,
-        seen: &mut dyn FnMut(Event),
-    ) -> Result<(), ClientError> {
+    async fn reopen(&mut self, id: &str, seen: &mut dyn FnMut(Event)) -> Result<(), ClientError> {
         let capabilities = self.client.agent().map(|agent| &agent.agent_capabilities);
         let loads = capabilities.is_some_and(|c| c.load_session);
         let resumes = capabilities.is_some_and(|c| c.session_capabilities.resume.is_some());
         self.session = id.to_owned();
-        let client = self.client.clone();
+        let (client, workspace) = (self.client.clone(), self.plan.workspace.clone());
         let opening = async {
             if loads || !resumes {
-                let opened = client.load_session(id, &plan.workspace).await?;
+                let opened = client.load_session(id, &workspace).await?;
                 Ok::<_, ClientError>((opened.modes.clone(), opened.config_options.clone()))
             } else {
-                let opened = client.resume_session(id, &plan.workspace).await?;
+                let opened = client.resume_session(id, &workspace).await?;
                 Ok((opened.modes.clone(), opened.config_options.clone()))
             }
         };
@@ -411,10 +433,20 @@ impl Modes {
     }
 }
 
+/// How a session begins.
+#[derive(Clone, Copy, Debug)]
+enum Begin {
+    /// As one that there was before.
+    Load,
+    New,
+}
+
 /// What to ask the agent for.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Plan {
     workspace: Workspace,
+    mode: Option<String>,
+    attempts: u32,
 }
 
 impl Plan {
@@ -423,8 +455,17 @@ impl Plan {
         let additional = args.add_dir.iter().map(|path| folder(path)).collect::<anyhow::Result<_>>()?;
         let workspace =
             Workspace { cwd: folder(&args.cwd)?, additional, mcp_servers: mcp::servers(&args.mcp)? };
-        Ok(Plan { workspace })
+        Ok(Plan { workspace, mode: args.mode.clone(), attempts: args.attempts })
     }
+}
+
+fn retries(attempts: u32) -> Retry {
+    Retry { attempts, ..Retry::default() }
+}
+
+/// A part of a pause that differs between processes.
+fn chance() -> f64 {
+    f64::from(std::process::id() % 1000) / 1000.0
 }
 
 /// A turn may take as long as the person says, and so may each of the steps before it, which have limits of their own.

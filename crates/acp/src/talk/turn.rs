@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::keys::{Interrupt, Interrupts};
 use super::render::Renderer;
-use super::session::Talk;
+use super::session::{Talk, Trouble};
 use super::{ask, json};
 
 /// Where what happens is shown.
@@ -102,9 +102,28 @@ pub fn commands_of(update: Option<&SessionUpdate>) -> Option<Commands> {
     Some(update.available_commands.iter().map(command).collect())
 }
 
+/// Runs a turn, and runs it again in a new session when the agent's session has expired: such a prompt did nothing yet.
+pub async fn run_again(
+    talk: &mut Talk,
+    prompt: &[ContentBlock],
+    view: &mut View,
+    interrupts: &mut Interrupts,
+    learn: &mut dyn FnMut(Commands),
+) -> Result<Outcome, Trouble> {
+    for tries in 1.. {
+        let outcome = run(talk, prompt.to_vec(), view, interrupts, learn).await.map_err(Trouble::output)?;
+        let Outcome::Failed(error) = &outcome else { return Ok(outcome) };
+        if !talk.renewed(tries, error).await? {
+            return Ok(outcome);
+        }
+        view.object(&json::session(&talk.session)).map_err(Trouble::output)?;
+    }
+    Ok(Outcome::Quit)
+}
+
 /// Sends a prompt and shows what comes of it. Ctrl-C cancels the turn the first time and quits the second.
 /// `learn` hears of the agent's slash commands.
-pub async fn run(
+async fn run(
     talk: &mut Talk,
     prompt: Vec<ContentBlock>,
     view: &mut View,

@@ -7,6 +7,7 @@ mod lasting;
 mod mcp;
 mod printed_client;
 mod recorded;
+mod seeds;
 mod starting;
 mod suite;
 mod talk;

@@ -117,7 +117,7 @@ impl Talk {
         self.write(&json!({ "jsonrpc": "2.0", "method": method, "params": params }));
     }
 
-    fn write(&mut self, frame: &Value) {
+    pub(crate) fn write(&mut self, frame: &Value) {
         let input = self.input.as_mut().expect("its input is open");
         writeln!(input, "{frame}").expect("the agent reads");
         input.flush().expect("the agent reads");

@@ -58,3 +58,39 @@ fn results_of_a_later_version_are_refused_by_name() {
     let said = stderr(&output);
     assert!(output.status.code() == Some(2) && said.matches("line 1").count() == 1, "{said}");
 }
+
+#[test]
+fn the_table_has_the_documented_rows_in_their_order() {
+    let tests = "required.* session.new fs.* terminal.respects-off terminal.usage mode.state plan.reported command.run mcp.stdio";
+    let mut args = vec!["--agent", "mock", "--format", "table"];
+    args.extend(tests.split(' ').flat_map(|test| ["--test", test]));
+    let output = comply(&args);
+    assert_eq!(output.status.code(), Some(0), "{}{}", stdout(&output), stderr(&output));
+    let table = stdout(&output);
+    let cell =
+        |line: &'_ str| line.strip_prefix("| ")?.split(" |").next().map(|cell| cell.trim_end().to_owned());
+    let rows: Vec<String> = table.lines().filter_map(cell).collect();
+    let documented = [
+        "Initialize",
+        "Session New",
+        "Prompt Cancel",
+        "Capability Respect (FS disabled)",
+        "Capability Respect (Terminal off)",
+        "Unknown Method Error",
+        "FS Read",
+        "FS Write",
+        "Terminal Usage",
+        "Modes",
+        "Plans",
+        "Slash Commands",
+        "MCP (stdio)",
+    ];
+    let found: Vec<&str> = rows.iter().map(String::as_str).skip_while(|row| *row != documented[0]).collect();
+    assert_eq!(found, documented, "{table}");
+    assert_eq!(table.matches("FS disabled").count(), 1, "one row for all tests of it: {table}");
+    assert!(table.contains("- Notes: version negotiated; "), "{table}");
+    assert!(
+        table.contains("; respected fs disabled; respected terminal disabled; unknown method refused; "),
+        "{table}"
+    );
+}

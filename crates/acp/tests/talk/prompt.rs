@@ -320,3 +320,23 @@ fn an_agent_that_says_something_else_is_given_up_in_time_and_quoted() {
     assert!(err.contains("did not answer initialize within 5 s"), "{err}");
     assert!(err.contains("Welcome to the agent") && err.contains("--acp"), "{err}");
 }
+
+#[test]
+fn an_expired_session_of_go_is_replaced_and_the_prompt_tried_again() {
+    let (_temp, folder) = workspace();
+    let expired = r#"{"jsonrpc":"2.0","id":3,"error":{"code":-32003,"message":"Session Expired"}}"#;
+    let new = r#"{"jsonrpc":"2.0","id":4,"result":{"sessionId":"s2"}}"#;
+    let ended = r#"{"jsonrpc":"2.0","id":5,"result":{"sessionId":"s2","stopReason":"end_turn"}}"#;
+    let agent =
+        script("{}", &format!("echo '{expired}'; read d; echo '{new}'; read e; echo '{ended}'; read f"));
+    let go = ["--command", &agent, "--dialect", "go", "--json"];
+    let (code, out, err) = prompt(&folder, &with(&go, &["--attempts", "2", "Say 'hi'"]));
+    assert_eq!(code, 0, "{out}{err}");
+    assert!(err.contains("trying again in a new session in 1"), "{err}");
+    let lines: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+    let sessions: Vec<&Value> = lines.iter().filter(|line| line["type"] == "session").collect();
+    let ids: Vec<&Value> = sessions.iter().map(|line| &line["sessionId"]).collect();
+    assert_eq!(ids, ["s", "s2"], "{out}");
+    let (code, out, err) = prompt(&folder, &with(&go, &["Say 'hi'"]));
+    assert_eq!(code, 1, "without --attempts nothing is tried again: {out}{err}");
+}
