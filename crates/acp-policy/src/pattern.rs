@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::decide::{Action, Request};
-use crate::{ToolKind, glob, shell};
+use crate::{Class, ToolKind, glob, shell};
 
 /// How the tools of MCP servers begin.
 const FOREIGN: &str = "mcp__";
@@ -99,7 +99,7 @@ impl ToolPattern {
             Action::Command(line) => {
                 self.is_bash() && self.on.as_deref().is_none_or(|on| plain_match(on, line))
             }
-            Action::Path(path) => {
+            Action::Path(path) | Action::Outside(path) => {
                 self.names(request) && self.on.as_deref().is_none_or(|on| path_match(on, path, request.root))
             }
             Action::Unknown => {
@@ -111,19 +111,47 @@ impl ToolPattern {
 
     /// Whether the pattern touches the request at all: the reading for rules that forbid.
     pub(crate) fn touches(&self, request: &Request<'_>) -> bool {
-        let named = self.names(request) || (self.is_bash() && matches!(request.action, Action::Command(_)));
-        named
-            && match (&self.on, request.action) {
-                (None, _) => true,
-                (Some(on), Action::Command(line)) => {
+        match (&self.on, request.action) {
+            (None, Action::Command(_)) => self.forbids(request) || self.is_bash(),
+            (None, _) => self.forbids(request),
+            (Some(on), Action::Command(line)) => {
+                let commands = || {
                     let suspects = shell::suspects(line);
                     suspects.iter().any(|it| {
                         command_match(on, |pattern| glob::any_star_from(pattern, &it.text, &it.starts))
                     })
-                }
-                (Some(on), Action::Path(path)) => path_touches(on, path, request.root),
-                (Some(_), Action::Unknown) => false,
+                };
+                let files = || shell::mentions(line).iter().any(|word| path_touches(on, word, request.root));
+                ((self.forbids(request) || self.is_bash()) && commands())
+                    || (self.is_about_files() && files())
             }
+            (Some(on), Action::Path(path) | Action::Outside(path)) => {
+                self.may_touch(request) && path_touches(on, path, request.root)
+            }
+            (Some(_), Action::Unknown) => false,
+        }
+    }
+
+    /// Whether a part of what it forbids may be what the request is about, as far as its kind and names tell: a call of
+    /// a kind that says little may read, change or run anything.
+    pub(crate) fn may_touch(&self, request: &Request<'_>) -> bool {
+        let says_little = request.kind.class() == Class::Execute || request.kind == ToolKind::Think;
+        let found_is_read = request.kind == ToolKind::Search && self.stands_for(ToolKind::Read);
+        self.is_partial()
+            && (self.forbids(request)
+                || found_is_read
+                || (says_little && (self.is_about_files() || self.is_bash())))
+    }
+
+    /// Whether the pattern, as one that forbids, is about such a tool: who may not edit may not delete or move either.
+    fn forbids(&self, request: &Request<'_>) -> bool {
+        self.names(request) || (request.kind.class() == Class::Write && self.stands_for(ToolKind::Edit))
+    }
+
+    fn is_about_files(&self) -> bool {
+        ToolKind::ALL
+            .into_iter()
+            .any(|kind| kind != ToolKind::Think && kind.class() <= Class::Write && self.stands_for(kind))
     }
 
     fn is_bash(&self) -> bool {

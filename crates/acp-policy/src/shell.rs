@@ -105,6 +105,32 @@ impl Suspect {
     }
 }
 
+/// Every text in `line` that may be a file's name, for rules that forbid: its words without quotes and operators, and
+/// what follows a `=` in them.
+pub(crate) fn mentions(line: &str) -> Vec<String> {
+    let joined: String = line.chars().filter(|c| !matches!(c, '\'' | '"' | '\\')).collect();
+    let mut found = Vec::new();
+    for text in [line, joined.as_str()] {
+        let words =
+            text.split(|c: char| c.is_whitespace() || c.is_control() || "'\"`;&|<>(){}$\\,".contains(c));
+        for word in words {
+            let value = word.split_once('=').map(|(_, value)| value);
+            // `-f/a/b` and `@/a/b` name `/a/b` too.
+            let path = word.find('/').map(|at| &word[at..]);
+            found.extend(
+                [Some(word), value, path]
+                    .into_iter()
+                    .flatten()
+                    .filter(|it| !it.is_empty())
+                    .map(str::to_owned),
+            );
+        }
+    }
+    found.sort_unstable();
+    found.dedup();
+    found
+}
+
 /// Runs of spaces and tabs become one space, the ends are trimmed.
 pub fn normalised(line: &str) -> String {
     line.split([' ', '\t']).filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")

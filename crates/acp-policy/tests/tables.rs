@@ -50,6 +50,7 @@ fn patterns_decide_as_their_table_says() {
         let action = match action.split_once(':') {
             Some(("command", line)) => Action::Command(line),
             Some(("path", path)) => Action::Path(path),
+            Some(("outside", path)) => Action::Outside(path),
             _ => Action::Unknown,
         };
         let tools: Vec<&str> = tool.split(',').map(str::trim).filter(|tool| *tool != "-").collect();
