@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::decide::{Action, Request};
-use crate::{Class, ToolKind, glob, shell};
+use crate::{Class, ToolKind, glob, sets, shell};
 
 /// How the tools of MCP servers begin.
 const FOREIGN: &str = "mcp__";
@@ -28,6 +28,9 @@ pub enum PatternError {
     /// The parentheses hold nothing.
     #[error("the tool pattern {0:?} has empty parentheses; leave them out to mean every use")]
     Empty(String),
+    /// There is no such set of commands.
+    #[error("the tool pattern {0:?} names a set of commands that does not exist; there are {sets}", sets = sets::names().join(" and "))]
+    NoSet(String),
 }
 
 impl FromStr for ToolPattern {
@@ -49,6 +52,9 @@ impl FromStr for ToolPattern {
         }
         if on.as_deref() == Some("") {
             return Err(PatternError::Empty(text.to_owned()));
+        }
+        if on.as_deref().is_some_and(|on| is_set_name(on) && !sets::exists(on)) {
+            return Err(PatternError::NoSet(text.to_owned()));
         }
         Ok(ToolPattern { name: name.to_owned(), on })
     }
@@ -72,6 +78,20 @@ impl ToolPattern {
     /// Whether it is about a tool only as far as it is used on certain things.
     pub fn is_partial(&self) -> bool {
         self.on.is_some()
+    }
+
+    /// What to tell a person who allows this: a wildcard for a program that can start others covers those too.
+    pub fn warning(&self) -> Option<String> {
+        let on = self.on.as_deref().filter(|on| self.is_bash() && on.contains('*'))?;
+        let program = on.split([' ', ':']).next()?;
+        let why = sets::danger(program)?;
+        let set = format!("{program}:read");
+        let advice = if sets::exists(&set) {
+            format!("; {}({set}) covers what only reads", self.name)
+        } else {
+            String::new()
+        };
+        Some(format!("{self} allows more than it seems to: {why}{advice}"))
     }
 
     /// The same about the tools of this name.
@@ -119,6 +139,7 @@ impl ToolPattern {
                     let suspects = shell::suspects(line);
                     suspects.iter().any(|it| {
                         command_match(on, |pattern| glob::any_star_from(pattern, &it.text, &it.starts))
+                            || is_in_set(on, it)
                     })
                 };
                 let files = || shell::mentions(line).iter().any(|word| path_touches(on, word, request.root));
@@ -204,6 +225,11 @@ impl ToolPatterns {
         self.0.iter()
     }
 
+    /// What to tell a person who allows these.
+    pub fn warnings(&self) -> impl Iterator<Item = String> {
+        self.0.iter().filter_map(ToolPattern::warning)
+    }
+
     /// The first pattern that is about none of these tools, none of an MCP server and no kind of tools: a slip of the pen.
     pub fn stranger(&self, tools: &[&str]) -> Option<&ToolPattern> {
         self.0.iter().find(|pattern| !pattern.is_about(tools))
@@ -252,7 +278,27 @@ fn same_name(pattern: &str, name: &str) -> bool {
     glob::any_star(&pattern.to_ascii_lowercase(), &name.to_ascii_lowercase())
 }
 
+/// `git:read` is the name of a set, `git:*` is not.
+fn is_set_name(on: &str) -> bool {
+    on.split_once(':').is_some_and(|(program, set)| {
+        let is_word = |word: &str| !word.is_empty() && word.chars().all(|c| c.is_ascii_lowercase());
+        is_word(program) && is_word(set)
+    })
+}
+
+/// Whether one of the commands that a part of a line may hold is of the set.
+fn is_in_set(on: &str, suspect: &shell::Suspect) -> bool {
+    is_set_name(on)
+        && suspect.starts.iter().any(|start| {
+            let command: String = suspect.text.chars().skip(*start).collect();
+            sets::covers_words(on, &command.split(' ').collect::<Vec<_>>())
+        })
+}
+
 fn plain_match(on: &str, line: &str) -> bool {
+    if is_set_name(on) {
+        return sets::covers(on, line);
+    }
     let command = shell::normalised(line);
     shell::plain(line).is_ok() && command_match(on, |pattern| glob::any_star(pattern, &command))
 }
@@ -323,6 +369,21 @@ mod tests {
         assert!(matches!("(git)".parse::<ToolPattern>(), Err(PatternError::NoName(_))));
         assert!(matches!("Read files".parse::<ToolPattern>(), Err(PatternError::NoName(_))));
         assert!(matches!("Bash()".parse::<ToolPattern>(), Err(PatternError::Empty(_))));
+        assert!(matches!("Bash(git:write)".parse::<ToolPattern>(), Err(PatternError::NoSet(_))));
+    }
+
+    #[test]
+    fn a_wildcard_for_a_program_that_can_start_others_is_warned_about() {
+        let warning = |text: &str| text.parse::<ToolPattern>().expect("a pattern").warning();
+        for text in
+            ["Bash(git *)", "Bash(git:*)", "Bash(git log *)", "run_command(find *)", "Bash(/usr/bin/env *)"]
+        {
+            assert!(warning(text).is_some_and(|words| words.starts_with(text)), "{text}");
+        }
+        assert!(warning("Bash(git *)").is_some_and(|words| words.contains("Bash(git:read)")));
+        for text in ["Bash(git:read)", "Bash(git status)", "Bash(ls *)", "Bash", "Edit(git/**)", "Read"] {
+            assert_eq!(warning(text), None, "{text}");
+        }
     }
 
     #[test]

@@ -40,7 +40,7 @@ async fn answer(ask: &Ask, agent: &str) -> Asked {
             for subject in subjects {
                 say(&format!("  {}\n", clean(subject)));
             }
-            for detail in details(params, title) {
+            if let Some(detail) = details(params, title) {
                 say(&format!("  {detail}\n"));
             }
             choose(options).await

@@ -7,6 +7,7 @@ mod diff;
 pub mod json;
 pub mod keys;
 pub mod mcp;
+pub mod patterns;
 pub mod render;
 pub mod session;
 pub mod turn;

@@ -19,7 +19,7 @@ use futures_util::FutureExt;
 use tokio::sync::mpsc;
 
 use super::args::TalkArgs;
-use super::mcp;
+use super::{mcp, patterns};
 use crate::exit;
 use crate::target::{Connection, Target};
 
@@ -419,7 +419,7 @@ struct Plan {
 
 impl Plan {
     fn new(args: &TalkArgs) -> anyhow::Result<Plan> {
-        args.rules()?;
+        patterns::warn("acp", &args.rules()?.allow);
         let additional = args.add_dir.iter().map(|path| folder(path)).collect::<anyhow::Result<_>>()?;
         let workspace =
             Workspace { cwd: folder(&args.cwd)?, additional, mcp_servers: mcp::servers(&args.mcp)? };
