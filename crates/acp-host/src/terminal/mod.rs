@@ -43,8 +43,8 @@ impl Default for TerminalLimits {
     fn default() -> Self {
         TerminalLimits {
             default_output_bytes: 1 << 20,
-            max_output_bytes: 8 << 20,
-            per_session: 64,
+            max_output_bytes: 4 << 20,
+            per_session: 32,
             kill_grace: Duration::from_millis(500),
         }
     }
