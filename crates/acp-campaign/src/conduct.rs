@@ -1,5 +1,8 @@
 //! One test in progress: the interpreter of `acp-comply` on one side, the agent's connection on the other.
 
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -413,7 +416,9 @@ impl<'a> Test<'a> {
             text.push_str(&entry.to_string());
             text.push('\n');
         }
-        let _ = std::fs::write(self.cell.root().join("transcript.ndjson"), text);
+        let path = self.cell.root().join("transcript.ndjson");
+        let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path);
+        let _ = file.and_then(|mut file| file.write_all(text.as_bytes()));
     }
 }
 

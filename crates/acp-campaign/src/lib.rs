@@ -12,6 +12,7 @@ mod conduct;
 pub mod drive;
 mod evidence;
 mod forms;
+mod leftovers;
 mod mind;
 pub mod network;
 pub mod proof;

@@ -23,6 +23,11 @@ use crate::providers::{Answer, Providers};
 /// How long the end of the output may precede the end of the process.
 const FAREWELL: Duration = Duration::from_secs(2);
 
+/// So many requests of the agent are answered at once.
+const MOST_ASKED: usize = 1024;
+/// So many bytes of requests, and as many of answers, are held before the agent has to wait.
+const MOST_BYTES: usize = 32 << 20;
+
 pub(super) enum Command {
     Request(Request),
     /// A line as it is.
@@ -88,7 +93,11 @@ pub(super) struct Driver {
     backlog: VecDeque<(mpsc::Sender<Note>, Note)>,
     /// Lines on their way to the agent.
     outgoing: VecDeque<(Bytes, bool)>,
-    answers: JoinSet<Answer>,
+    answers: JoinSet<(Answer, usize)>,
+    /// How large they are.
+    unread_bytes: usize,
+    /// How large the requests are that are being answered.
+    asked_bytes: usize,
     observer: RawObserver,
     gone: Option<(Gone, LastWords)>,
     /// What the last frame complained of, if it was an error that answers nothing.
@@ -124,6 +133,8 @@ impl Driver {
             backlog: VecDeque::new(),
             outgoing: VecDeque::new(),
             answers: JoinSet::new(),
+            unread_bytes: 0,
+            asked_bytes: 0,
             observer,
             gone: None,
             complaint: None,
@@ -136,14 +147,15 @@ impl Driver {
         loop {
             self.write_out();
             let deadline = self.peer.next_deadline().map(|at| self.began + at);
-            let reader = self.backlog.front().map(|(reader, _)| reader.clone());
+            let reader = self.backlog.front().map(|(reader, note)| (reader.clone(), note.is_large()));
             let alive = self.gone.is_none();
+            let has_room = self.has_room();
             tokio::select! {
                 command = self.commands.recv() => match command {
                     Some(command) => self.command(command).await,
                     None => return,
                 },
-                count = self.rx.recv_many(&mut arrivals, 256), if alive && reader.is_none() => {
+                count = self.rx.recv_many(&mut arrivals, 256), if alive && reader.is_none() && has_room => {
                     if count == 0 {
                         self.lost().await;
                     }
@@ -151,7 +163,8 @@ impl Driver {
                         self.arrived(Frame::from(arrival.line));
                     }
                 }
-                Some(answer) = self.answers.join_next() => if let Ok(answer) = answer {
+                Some(answer) = self.answers.join_next() => if let Ok((answer, bytes)) = answer {
+                    self.asked_bytes = self.asked_bytes.saturating_sub(bytes);
                     self.answered(&answer);
                 },
                 permit = reserve(reader.clone()), if reader.is_some() => {
@@ -169,11 +182,17 @@ impl Driver {
         }
     }
 
+    /// Whether more of the agent may be read: what it asks for, and what it does not read of our answers, is for it to
+    /// decide, and must not fill our memory.
+    fn has_room(&self) -> bool {
+        self.answers.len() < MOST_ASKED && self.asked_bytes < MOST_BYTES && self.unread_bytes < MOST_BYTES
+    }
+
     async fn command(&mut self, command: Command) {
         match command {
             Command::Request(request) => self.request(request),
             Command::Line(line) => self.send(line),
-            Command::Raw(bytes) => self.outgoing.push_back((bytes, false)),
+            Command::Raw(bytes) => self.enqueue(bytes, false),
             Command::Close { grace, done } => {
                 let exit = self.close(grace).await;
                 let _ = done.send(exit);
@@ -207,7 +226,12 @@ impl Driver {
         if self.observer.receiver_count() > 0 {
             self.observe(Direction::ClientToAgent, Frame::parse(line.clone()));
         }
-        self.outgoing.push_back((line, true));
+        self.enqueue(line, true);
+    }
+
+    fn enqueue(&mut self, bytes: Bytes, whole: bool) {
+        self.unread_bytes += bytes.len();
+        self.outgoing.push_back((bytes, whole));
     }
 
     fn observe(&self, dir: Direction, frame: Frame) {
@@ -220,12 +244,14 @@ impl Driver {
             let taken = if *whole { self.tx.try_send(line) } else { self.try_send_raw(line) };
             match taken {
                 Ok(()) => {
-                    self.outgoing.pop_front();
+                    let written = self.outgoing.pop_front();
+                    self.unread_bytes -= written.map_or(0, |(bytes, _)| bytes.len());
                 }
                 Err(TrySendError::Full) => return,
                 // The end of the input says more than a write that failed: it comes by itself.
                 Err(TrySendError::Closed(_)) => {
                     self.outgoing.clear();
+                    self.unread_bytes = 0;
                 }
             }
         }
@@ -251,7 +277,9 @@ impl Driver {
     fn sort(&mut self, received: Received) {
         match received {
             Received::Asked { frame, .. } => {
-                self.answers.spawn(self.providers.answer(&frame));
+                let (answer, bytes) = (self.providers.answer(&frame), frame.raw().len());
+                self.asked_bytes += bytes;
+                self.answers.spawn(async move { (answer.await, bytes) });
             }
             Received::CancelAsked { frame, .. } => self.providers.observe(&frame),
             Received::Told { frame } => {
@@ -376,6 +404,7 @@ impl Driver {
         let words = self.last_words();
         self.gone.get_or_insert((how.clone(), words.clone()));
         self.outgoing.clear();
+        self.unread_bytes = 0;
         self.answers.abort_all();
         self.providers.close();
         for open in self.peer.close() {
@@ -410,8 +439,14 @@ impl Driver {
     }
 }
 
-async fn reserve(reader: Option<mpsc::Sender<Note>>) -> Option<mpsc::OwnedPermit<Note>> {
-    reader?.reserve_owned().await.ok()
+/// A place for the next note. A large one waits until the reader has taken all before it, so that few of them are in memory
+/// at once.
+async fn reserve(reader: Option<(mpsc::Sender<Note>, bool)>) -> Option<mpsc::OwnedPermit<Note>> {
+    let (reader, is_large) = reader?;
+    if is_large {
+        drop(reader.reserve_many(reader.max_capacity()).await.ok()?);
+    }
+    reader.reserve_owned().await.ok()
 }
 
 async fn sleep_to(deadline: Option<Instant>) {

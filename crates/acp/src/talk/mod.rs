@@ -2,8 +2,10 @@
 
 pub mod args;
 pub mod ask;
+mod calls;
 pub mod content;
 mod diff;
+pub mod history;
 pub mod json;
 pub mod keys;
 pub mod mcp;

@@ -434,11 +434,14 @@ fn timeouts(turn: Option<Duration>) -> Timeouts {
     Timeouts { initialize: within(usual.initialize), session: within(usual.session), prompt: turn, ..usual }
 }
 
+/// So many different steps of a translation are told: an agent can bring about any number.
+const MOST_NOTES: usize = 1000;
+
 /// Tells each sort of step of a translation once, to those who want to know.
 fn notes(verbose: bool) -> impl FnMut(Side, &Note) {
     let mut told = HashSet::new();
     move |side, note| {
-        if verbose && told.insert(note.to_string()) {
+        if verbose && told.len() < MOST_NOTES && told.insert(note.to_string()) {
             eprintln!("acp: {side}: {note}");
         }
     }
