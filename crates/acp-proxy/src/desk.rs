@@ -186,6 +186,9 @@ pub(crate) fn is_full(error: &RpcError) -> bool {
     error.data.as_ref().is_some_and(|data| data.get(FULL).is_some())
 }
 
+/// More open requests of a client, or cancelled sessions, are passed on without being followed.
+const MOST_OPEN: usize = 65_536;
+
 const NEW: &str = "session/new";
 const PERMISSION: &str = "session/request_permission";
 
@@ -231,7 +234,9 @@ impl Desk {
                 Handling::Pass
             }
             View::Notification { method: "session/cancel", .. } => {
-                self.cancelled.extend(session_of(&frame));
+                if self.cancelled.len() < MOST_OPEN {
+                    self.cancelled.extend(session_of(&frame));
+                }
                 Handling::Pass
             }
             _ => Handling::Pass,
@@ -282,6 +287,11 @@ impl Desk {
 
     /// An answer is waited for. Of an id that is used twice there is one answer: the first request is given up.
     fn expect(&mut self, id: Id, pending: Pending) {
+        // Which ids a client uses, and how many, is its own to decide.
+        if self.pending.len() >= MOST_OPEN && !self.pending.contains_key(&id) {
+            self.abandon(pending);
+            return;
+        }
         if let Some(first) = self.pending.insert(id, pending) {
             self.abandon(first);
         }
