@@ -1,8 +1,11 @@
 //! A fresh place for one test: its sandbox, the agent's private home and temporary folder, and the stub's log.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
+
+use crate::leftovers;
 
 /// How texts name the folders.
 pub(crate) const FOLDERS: [&str; 3] = ["${sandbox}", "${home}", "${temp}"];
@@ -12,6 +15,8 @@ pub(crate) const FOLDERS: [&str; 3] = ["${sandbox}", "${home}", "${temp}"];
 pub struct Cell {
     root: PathBuf,
     kept: Option<tempfile::TempDir>,
+    /// Locked for as long as the folders are in use.
+    _owner: Option<File>,
     /// The workspace that the agent sees.
     pub sandbox: PathBuf,
     /// The agent's home.
@@ -25,18 +30,21 @@ pub struct Cell {
 impl Cell {
     /// Makes the folders, under `keep` with the test's name when the user wants to look at them afterwards.
     pub fn make(name: &str, keep: Option<&Path>) -> io::Result<Cell> {
-        let (root, kept) = match keep {
+        let (root, kept, owner) = match keep {
             Some(folder) => {
                 let root = folder.join(name);
                 if root.exists() {
                     std::fs::remove_dir_all(&root)?;
                 }
                 std::fs::create_dir_all(&root)?;
-                (root.canonicalize()?, None)
+                (root.canonicalize()?, None, None)
             }
             None => {
-                let temp = tempfile::Builder::new().prefix("acp-").tempdir()?;
-                (temp.path().canonicalize()?, Some(temp))
+                static ONCE: std::sync::Once = std::sync::Once::new();
+                ONCE.call_once(|| leftovers::remove(&std::env::temp_dir()));
+                let temp = tempfile::Builder::new().prefix(leftovers::PREFIX).tempdir()?;
+                let owner = leftovers::claim(temp.path())?;
+                (temp.path().canonicalize()?, Some(temp), Some(owner))
             }
         };
         let cell = Cell {
@@ -46,6 +54,7 @@ impl Cell {
             mcp_log: root.join("mcp.log"),
             root,
             kept,
+            _owner: owner,
         };
         for folder in [&cell.sandbox, &cell.home, &cell.temp] {
             std::fs::create_dir_all(folder)?;

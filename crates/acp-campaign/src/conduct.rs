@@ -1,5 +1,8 @@
 //! One test in progress: the interpreter of `acp-comply` on one side, the agent's connection on the other.
 
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -440,7 +443,9 @@ impl<'a> Test<'a> {
             0 | 1 => "transcript.ndjson".to_owned(),
             number => format!("transcript-{number}.ndjson"),
         };
-        let _ = std::fs::write(self.cell.root().join(name), record);
+        let path = self.cell.root().join(name);
+        let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path);
+        let _ = file.and_then(|mut file| file.write_all(record));
     }
 }
 

@@ -14,6 +14,7 @@ mod conduct;
 pub mod drive;
 mod evidence;
 mod forms;
+mod leftovers;
 mod mind;
 pub mod network;
 mod pace;

@@ -3,6 +3,7 @@
 mod content;
 mod driver;
 mod error;
+mod failure;
 mod options;
 mod turn;
 

@@ -1,6 +1,8 @@
 //! `fs/read_text_file` and `fs/write_text_file`.
 
+use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -45,11 +47,21 @@ pub(crate) struct WriteParams {
     pub content: String,
 }
 
+/// Says whether a file may be used, by its real name. It is asked once the file is open: a name may lead elsewhere by
+/// then than when the access was decided.
+pub(crate) type Check<'a> = &'a (dyn Fn(&Path) -> Result<(), RpcError> + Sync);
+
 /// Reads a file, or `limit` lines of it from the 1-based `line` on. Line ends stay as they are in the file.
-pub(crate) fn read(roots: &Roots, limits: FileLimits, params: &ReadParams) -> Result<String, RpcError> {
+pub(crate) fn read(
+    roots: &Roots,
+    limits: FileLimits,
+    params: &ReadParams,
+    check: Check<'_>,
+) -> Result<String, RpcError> {
     let path = params.path.as_path();
     let opened = roots.with(path, |dir, rest| open_regular(dir, rest, OpenOptions::new().read(true)))?;
     let file = opened.map_err(|error| explain("read", path, &error))?;
+    check(&name_of(&file, path).map_err(|error| explain("read", path, &error))?)?;
     let bytes = match (params.line, params.limit) {
         (None, None) => read_whole(file, path, limits),
         (line, limit) => {
@@ -65,7 +77,12 @@ pub(crate) fn read(roots: &Roots, limits: FileLimits, params: &ReadParams) -> Re
 }
 
 /// Writes a file whole or not at all: a temporary file beside it takes its place. Missing folders are made.
-pub(crate) fn write(roots: &Roots, limits: FileLimits, params: &WriteParams) -> Result<(), RpcError> {
+pub(crate) fn write(
+    roots: &Roots,
+    limits: FileLimits,
+    params: &WriteParams,
+    check: Check<'_>,
+) -> Result<(), RpcError> {
     let path = params.path.as_path();
     let len = params.content.len() as u64;
     if len > limits.write_bytes {
@@ -76,8 +93,40 @@ pub(crate) fn write(roots: &Roots, limits: FileLimits, params: &WriteParams) -> 
         );
         return Err(refusal::unfit("too_large", message));
     }
-    let written = roots.with(path, |dir, rest| replace(dir, rest, params.content.as_bytes()))?;
-    written.map_err(|error| explain("write", path, &error))
+    let place = roots.with(path, Place::open)?.map_err(|error| explain("write", path, &error))?;
+    let folder = name_of(&place.folder, path.parent().unwrap_or(path));
+    check(&folder.map_err(|error| explain("write", path, &error))?.join(&place.name))?;
+    place.fill(params.content.as_bytes()).map_err(|error| explain("write", path, &error))
+}
+
+/// The real name of what is open, which nobody can exchange any more.
+fn name_of(open: &impl AsFd, path: &Path) -> io::Result<PathBuf> {
+    if rustix::fs::fstat(open)?.st_nlink == 0 {
+        return Err(io::ErrorKind::NotFound.into());
+    }
+    real_name(open.as_fd(), path)
+}
+
+#[cfg(target_os = "linux")]
+fn real_name(open: BorrowedFd<'_>, path: &Path) -> io::Result<PathBuf> {
+    match std::fs::read_link(format!("/proc/self/fd/{}", open.as_raw_fd())) {
+        Ok(name) => Ok(name),
+        // Without /proc nobody can say more than the name that was asked for.
+        Err(_) if !Path::new("/proc/self/fd").exists() => std::fs::canonicalize(path),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(target_vendor = "apple")]
+fn real_name(open: BorrowedFd<'_>, _: &Path) -> io::Result<PathBuf> {
+    use std::os::unix::ffi::OsStringExt;
+    let name = rustix::fs::getpath(open)?;
+    Ok(PathBuf::from(std::ffi::OsString::from_vec(name.into_bytes())))
+}
+
+#[cfg(not(any(target_os = "linux", target_vendor = "apple")))]
+fn real_name(_: BorrowedFd<'_>, path: &Path) -> io::Result<PathBuf> {
+    std::fs::canonicalize(path)
 }
 
 fn read_whole(file: File, path: &Path, limits: FileLimits) -> Result<Vec<u8>, RpcError> {
@@ -156,28 +205,43 @@ fn special() -> io::Error {
     io::Error::other("it is not a regular file")
 }
 
-fn replace(dir: &Dir, path: &Path, content: &[u8]) -> io::Result<()> {
-    // A link keeps being a link: what it points to is replaced, if that lies inside.
-    let target = match dir.symlink_metadata(path) {
-        Ok(meta) if meta.file_type().is_symlink() => dir.canonicalize(path)?,
-        _ => path.to_owned(),
-    };
-    let mode = match open_regular(dir, &target, OpenOptions::new().write(true)) {
-        Ok(file) => Some(file.metadata()?.permissions()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-        Err(error) => return Err(error),
-    };
-    let name = target.file_name().ok_or(io::ErrorKind::IsADirectory)?;
-    let folder = match target.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => open_folder(dir, parent)?,
-        _ => dir.try_clone()?,
-    };
-    let draft = draft_name(name);
-    let result = fill(&folder, &draft, content, mode).and_then(|()| folder.rename(&draft, &folder, name));
-    if result.is_err() {
-        let _ = folder.remove_file(&draft);
+/// Where a file is to be written: an open folder, and a name in it.
+struct Place {
+    folder: Dir,
+    name: OsString,
+    mode: Option<Permissions>,
+}
+
+impl Place {
+    fn open(dir: &Dir, path: &Path) -> io::Result<Place> {
+        // A link keeps being a link: what it points to is replaced, if that lies inside.
+        let target = match dir.symlink_metadata(path) {
+            Ok(meta) if meta.file_type().is_symlink() => dir.canonicalize(path)?,
+            _ => path.to_owned(),
+        };
+        let mode = match open_regular(dir, &target, OpenOptions::new().write(true)) {
+            Ok(file) => Some(file.metadata()?.permissions()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(error),
+        };
+        let name = target.file_name().ok_or(io::ErrorKind::IsADirectory)?.to_owned();
+        let folder = match target.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => open_folder(dir, parent)?,
+            _ => dir.try_clone()?,
+        };
+        Ok(Place { folder, name, mode })
     }
-    result
+
+    fn fill(self, content: &[u8]) -> io::Result<()> {
+        let Place { folder, name, mode } = self;
+        let draft = draft_name(&name);
+        let result =
+            fill(&folder, &draft, content, mode).and_then(|()| folder.rename(&draft, &folder, &name));
+        if result.is_err() {
+            let _ = folder.remove_file(&draft);
+        }
+        result
+    }
 }
 
 fn open_folder(dir: &Dir, path: &Path) -> io::Result<Dir> {

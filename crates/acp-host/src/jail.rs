@@ -11,6 +11,7 @@ use acp_rpc::RpcError;
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 
+use crate::folders::Folders;
 use crate::refusal;
 
 /// The folders of one session: its working folder and the additional ones.
@@ -57,10 +58,14 @@ impl Roots {
         &self.cwd
     }
 
-    /// Whether an existing folder, with links followed, lies in one of the roots.
-    pub(crate) fn holds(&self, folder: &Path) -> bool {
-        std::fs::canonicalize(folder)
-            .is_ok_and(|real| self.roots.iter().any(|root| real.starts_with(&root.real)))
+    /// The folders, as decisions about paths need them.
+    pub(crate) fn folders(&self) -> Folders {
+        Folders::new(self.cwd.to_str(), self.roots.iter().map(|root| root.real.as_path()))
+    }
+
+    /// Opens a folder in one of the roots, its working folder when none is named.
+    pub(crate) fn open_dir(&self, folder: Option<&Path>) -> Result<io::Result<Dir>, RpcError> {
+        self.with(folder.unwrap_or(&self.cwd), |dir, rest| dir.open_dir(rest))
     }
 
     /// Runs `work` with the handle and the relative path that stand for `path`.

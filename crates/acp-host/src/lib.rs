@@ -52,6 +52,7 @@
 mod client;
 mod elicitation;
 mod files;
+mod folders;
 mod gate;
 mod jail;
 mod joint;
@@ -64,6 +65,7 @@ mod record;
 mod refusal;
 pub mod retry;
 mod terminal;
+mod tool_call;
 
 pub use client::{
     AcpClient, ClientError, ClientOptions, Event, Events, Gone, LastWords, Observed, Timeouts, Turn,

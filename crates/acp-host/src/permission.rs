@@ -1,17 +1,15 @@
 //! `session/request_permission`: what is asked, in the policy's words.
 
-use std::collections::HashMap;
+use std::path::Path;
 
-use acp_policy::{
-    Action, Choice, ChoiceKind, Decision, Outcome, Request, Rules, Stage, ToolKind, Verdict, choose_option,
-    shell,
-};
+use acp_policy::{Choice, ChoiceKind, Decision, Outcome, Rules, Verdict, choose_option};
 use acp_rpc::RpcError;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::folders::Folders;
 use crate::question::PermissionChoice;
-use crate::real;
+use crate::tool_call::ToolCalls;
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -51,7 +49,7 @@ impl PermissionParams {
 /// Decides permission requests of a conversation by rules alone, for who stands between an agent and its client.
 #[derive(Debug, Default)]
 pub struct Clerk {
-    sessions: HashMap<String, ToolCalls>,
+    calls: ToolCalls,
 }
 
 /// What a [`Clerk`] says to a permission request.
@@ -68,141 +66,36 @@ pub struct Ruling {
 }
 
 impl Clerk {
-    /// More sessions than this on one connection are not remembered.
-    const MOST: usize = 1024;
-
     /// Takes the params of a `session/update`: those about tool calls say what a later request is about.
     pub fn observe(&mut self, params: &str) {
         let Ok(params) = serde_json::from_str::<Value>(params) else { return };
         let Some(session) = params["sessionId"].as_str() else { return };
-        if self.sessions.len() < Self::MOST || self.sessions.contains_key(session) {
-            self.sessions.entry(session.to_owned()).or_default().observe(&params["update"]);
-        }
+        self.calls.observe(session, &params["update"]);
     }
 
-    /// Decides a `session/request_permission` by its params. `root` is the folder of a session, if it is known.
+    /// Decides a `session/request_permission` by its params. `folders` are those of a session, its working folder first,
+    /// as far as they are known: without them no absolute path counts as one of the session's.
     pub fn decide<'a>(
         &self,
         rules: &Rules,
         params: Option<&str>,
-        root: impl FnOnce(&str) -> Option<&'a str>,
+        folders: impl FnOnce(&str) -> &'a [String],
     ) -> Result<Ruling, RpcError> {
         let params: PermissionParams = crate::refusal::params("session/request_permission", params)?;
-        let call = params.tool_call_id()?;
-        let none = ToolCalls::default();
-        let calls = self.sessions.get(&params.session_id).unwrap_or(&none);
-        let facts = calls.facts(call, &params.tool_call);
-        let decision = facts.decide(rules, root(&params.session_id));
+        let id = params.tool_call_id()?;
+        let call = self.calls.facts(&params.session_id, id, &params.tool_call).read();
+        let folders = folders(&params.session_id);
+        let folders = Folders::new(folders.first().map(String::as_str), folders.iter().map(Path::new));
+        let decision = call.decide(rules, &folders);
         let choices = params.choices();
         let asks = decision.verdict == Verdict::Ask;
         let outcome = (!asks).then(|| choose_option(decision.verdict, &choices_for_policy(&choices)));
         Ok(Ruling {
-            subject: facts.subject(call),
+            subject: call.subject(id),
             result: outcome.as_ref().map(result),
             session: params.session_id,
             decision,
         })
-    }
-}
-
-/// What is known of a tool call: the newest word on each field, from updates and from the request itself.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct ToolCallFacts {
-    pub title: Option<String>,
-    kind: Option<String>,
-    name: Option<String>,
-    raw_input: Option<Value>,
-    location: Option<String>,
-}
-
-impl ToolCallFacts {
-    /// Takes over what an update says.
-    pub(crate) fn absorb(&mut self, call: &Value) {
-        let text = |key: &str| call[key].as_str().map(str::to_owned);
-        self.title = text("title").or(self.title.take());
-        self.kind = text("kind").or(self.kind.take());
-        self.name = text("name").or(self.name.take());
-        if let Some(input) = call.get("rawInput").filter(|input| !input.is_null()) {
-            self.raw_input = Some(input.clone());
-        }
-        let location = call.pointer("/locations/0/path").and_then(Value::as_str).map(str::to_owned);
-        self.location = location.or(self.location.take());
-    }
-
-    pub(crate) fn kind(&self) -> ToolKind {
-        self.kind.as_deref().map_or(ToolKind::Other, ToolKind::from_wire)
-    }
-
-    /// The command that the call would run, when its input shows one.
-    fn command(&self) -> Option<String> {
-        let input = self.raw_input.as_ref()?;
-        ["command", "cmd", "commands"].iter().find_map(|key| match input.get(key)? {
-            Value::String(line) => Some(line.clone()),
-            Value::Array(words) => {
-                let words: Option<Vec<&str>> = words.iter().map(Value::as_str).collect();
-                let words = words.filter(|words| !words.is_empty())?;
-                // A list of whole lines (`commands`) is a script; a list of words is one command.
-                Some(if *key == "commands" { words.join("\n") } else { shell::quoted(words) })
-            }
-            _ => None,
-        })
-    }
-
-    fn path(&self) -> Option<String> {
-        let input = self.raw_input.as_ref();
-        let named = ["path", "file_path", "filePath", "abs_path"]
-            .iter()
-            .find_map(|key| input?.get(key)?.as_str().map(str::to_owned));
-        named.or_else(|| self.location.clone())
-    }
-
-    /// What the rules say to the request that these facts amount to.
-    pub(crate) fn decide(&self, rules: &Rules, root: Option<&str>) -> Decision {
-        let (command, path) = (self.command(), self.path());
-        let action = match (&command, &path) {
-            (Some(line), _) => Action::Command(line),
-            (None, Some(path)) => Action::Path(path),
-            (None, None) => Action::Unknown,
-        };
-        let (kind, tools) = (self.kind(), self.name.as_slice());
-        let tools: Vec<&str> = tools.iter().map(String::as_str).collect();
-        real::decide(rules, &Request { stage: Stage::Permission, kind, tools: &tools, action, root })
-    }
-
-    /// A few words for a log.
-    pub(crate) fn subject(&self, id: &str) -> String {
-        let title = self.title.as_deref().unwrap_or(id);
-        match self.command() {
-            Some(line) if !title.contains(&line) => format!("{title}: {line}"),
-            _ => title.to_owned(),
-        }
-    }
-}
-
-/// The tool calls of a session that may still be asked about.
-#[derive(Debug, Default)]
-pub(crate) struct ToolCalls(HashMap<String, ToolCallFacts>);
-
-impl ToolCalls {
-    /// More unfinished calls than any agent has at once: the memory of a host must not depend on its agent.
-    const MOST: usize = 4096;
-
-    pub(crate) fn observe(&mut self, update: &Value) {
-        let Some(id) = update["toolCallId"].as_str() else { return };
-        if matches!(update["status"].as_str(), Some("completed" | "failed")) {
-            self.0.remove(id);
-            return;
-        }
-        if self.0.len() < Self::MOST || self.0.contains_key(id) {
-            self.0.entry(id.to_owned()).or_default().absorb(update);
-        }
-    }
-
-    /// What is known of a call, with what the permission request itself adds.
-    pub(crate) fn facts(&self, id: &str, call: &Value) -> ToolCallFacts {
-        let mut facts = self.0.get(id).cloned().unwrap_or_default();
-        facts.absorb(call);
-        facts
     }
 }
 

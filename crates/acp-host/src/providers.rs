@@ -1,6 +1,7 @@
 //! The one place where an agent's requests to its client are answered.
 
 mod call;
+mod grants;
 mod pending;
 mod session;
 
@@ -22,6 +23,7 @@ use crate::question::Question;
 use crate::record::Record;
 use crate::refusal;
 use crate::terminal::{TerminalLimits, Terminals};
+use crate::tool_call::ToolCalls;
 use call::Call;
 use pending::Pending;
 use session::Session;
@@ -95,6 +97,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     sessions: HashMap<String, Session>,
+    calls: ToolCalls,
     terminals: Terminals,
 }
 
@@ -122,7 +125,7 @@ impl Providers {
         Ok(())
     }
 
-    /// Says that a turn begins: what a person granted in the turn before is forgotten.
+    /// Says that a turn begins: what a person allowed once in the turn before is forgotten.
     pub fn turn_began(&self, session: &str) {
         self.shared.state().sessions.entry(session.to_owned()).or_default().turn_began();
     }
@@ -181,8 +184,7 @@ impl Providers {
             "session/update" if params.contains("\"tool_call") => {
                 let Ok(params) = serde_json::from_str::<Value>(params) else { return };
                 if let Some(session) = params["sessionId"].as_str() {
-                    let mut state = self.shared.state();
-                    state.sessions.entry(session.to_owned()).or_default().calls.observe(&params["update"]);
+                    self.shared.state().calls.observe(session, &params["update"]);
                 }
             }
             _ => {}

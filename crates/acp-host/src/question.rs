@@ -23,8 +23,10 @@ pub enum Ask {
     Permission {
         /// The call's title, or its id.
         title: String,
-        /// Its kind.
+        /// Its kind: the most dangerous that anything about the call suggests.
         kind: ToolKind,
+        /// Every command and path that a yes would be about. Show them all: a yes is for exactly these.
+        subjects: Vec<String>,
         /// The agent's options, in its order.
         options: Vec<PermissionChoice>,
         /// The whole params of the request.

@@ -1,4 +1,5 @@
-//! Paths as they really are: an alias of a file that is denied is denied too.
+//! Paths as they really are: an alias of a file that is denied is denied too, and one that leads elsewhere is decided by
+//! where it leads.
 
 use std::path::{Path, PathBuf};
 
@@ -32,32 +33,104 @@ pub fn with_real_names(patterns: &ToolPatterns, root: &Path) -> ToolPatterns {
     patterns.iter().flat_map(|it| std::iter::once(it.clone()).chain(it.relocated(real))).collect()
 }
 
-/// Decides by the path as it is given, and refuses a file that is really another one, which is denied.
+/// Decides about a file by the path as it is given, and by where that really leads.
 pub(crate) fn decide(rules: &Rules, request: &Request<'_>) -> Decision {
+    decide_by(rules, request, Names::of(request))
+}
+
+/// The same where it is known where the path leads: a second look may find another file.
+pub(crate) fn decide_file(rules: &Rules, request: &Request<'_>, file: &Path) -> Decision {
+    let names = Names::of(request).map(|names| Names { file: file.to_owned(), ..names });
+    decide_by(rules, request, names)
+}
+
+fn decide_by(rules: &Rules, request: &Request<'_>, names: Option<Names>) -> Decision {
+    if let Some(denial) = denial_by(rules, request, names.as_ref()) {
+        return denial;
+    }
     let decision = rules.decide(request);
-    let Action::Path(path) = request.action else { return decision };
-    if decision.verdict == Verdict::Deny || rules.deny.is_empty() {
+    let Some(names) = names else { return decision };
+    if decision.verdict != Verdict::Allow || !names.differ() {
         return decision;
     }
-    let root = Path::new(request.root.unwrap_or_default());
-    let given = root.join(path);
-    if !given.is_absolute() {
-        return decision;
-    }
-    let (real_root, file) = (real_path(root), real_path(&given));
-    // Patterns may name the file from the folder, by its real name, or by the folder's name as it was given.
-    let as_given = file.strip_prefix(&real_root).map(|rest| root.join(rest));
-    let denying = Rules { deny: with_real_names(&rules.deny, root), ..Rules::of(Policy::Yolo) };
-    let denied = |file: &Path, root: &Path| {
-        let (file, root) = (file.to_string_lossy(), root.to_string_lossy());
-        let really = Request { action: Action::Path(&file), root: Some(&root), ..*request };
-        Some(denying.decide(&really)).filter(|decision| decision.verdict == Verdict::Deny)
-    };
-    let denial = denied(&file, &real_root).or_else(|| denied(as_given.as_deref().ok()?, root));
-    match denial {
-        Some(Decision { verdict, reason }) if file != given => {
-            Decision { verdict, reason: format!("it leads to {}, {reason}", file.display()) }
+    let [real, as_given] = names.requests(request, |request| rules.decide(request));
+    let elsewhere = [real, as_given].into_iter().flatten();
+    match elsewhere.min_by_key(|decision| crate::tool_call::strictness(decision.verdict)) {
+        Some(Decision { verdict, reason }) if verdict != Verdict::Allow => {
+            Decision { verdict, reason: format!("it leads to {}, {reason}", names.file.display()) }
         }
-        other => other.unwrap_or(decision),
+        _ => decision,
+    }
+}
+
+/// Why a request is denied by a pattern, whatever name the file is given.
+pub(crate) fn denial(rules: &Rules, request: &Request<'_>) -> Option<Decision> {
+    denial_by(rules, request, Names::of(request).as_ref())
+}
+
+fn denial_by(rules: &Rules, request: &Request<'_>, names: Option<&Names>) -> Option<Decision> {
+    if rules.deny.is_empty() {
+        return None;
+    }
+    let denying = Rules { deny: rules.deny.clone(), ..Rules::of(Policy::Yolo) };
+    let is_denial = |decision: &Decision| decision.verdict == Verdict::Deny;
+    let decision = denying.decide(request);
+    if is_denial(&decision) {
+        return Some(decision);
+    }
+    let names = names?;
+    let root = Path::new(request.root.unwrap_or_default());
+    let denying = Rules { deny: with_real_names(&rules.deny, root), ..denying };
+    let [real, as_given] = names.requests(request, |request| denying.decide(request));
+    let denial = [real, as_given].into_iter().flatten().find(is_denial)?;
+    if !names.differ() {
+        return Some(denial);
+    }
+    let reason = format!("it leads to {}, {}", names.file.display(), denial.reason);
+    Some(Decision { verdict: Verdict::Deny, reason })
+}
+
+/// The names of the file that a request is about.
+struct Names {
+    given: PathBuf,
+    root: PathBuf,
+    real_root: PathBuf,
+    file: PathBuf,
+}
+
+impl Names {
+    fn of(request: &Request<'_>) -> Option<Names> {
+        let (Action::Path(path) | Action::Outside(path)) = request.action else { return None };
+        let root = Path::new(request.root.unwrap_or_default());
+        let given = root.join(path);
+        if !given.is_absolute() {
+            return None;
+        }
+        let (real_root, file) = (real_path(root), real_path(&given));
+        Some(Names { given, root: root.to_owned(), real_root, file })
+    }
+
+    /// Whether a link or a detour leads to another name.
+    fn differ(&self) -> bool {
+        self.file != self.given
+    }
+
+    /// Asks about the file by its real name, and by the name that it has from the folder as it was given: patterns may be
+    /// about either.
+    fn requests(
+        &self,
+        request: &Request<'_>,
+        ask: impl Fn(&Request<'_>) -> Decision,
+    ) -> [Option<Decision>; 2] {
+        let about = |file: &Path, root: &Path| {
+            let (file, root) = (file.to_string_lossy(), root.to_string_lossy());
+            let action = match request.action {
+                Action::Outside(_) => Action::Outside(&file),
+                _ => Action::Path(&file),
+            };
+            ask(&Request { action, root: Some(&root), ..*request })
+        };
+        let as_given = self.file.strip_prefix(&self.real_root).ok().map(|rest| self.root.join(rest));
+        [Some(about(&self.file, &self.real_root)), as_given.map(|file| about(&file, &self.root))]
     }
 }

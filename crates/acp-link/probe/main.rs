@@ -5,6 +5,7 @@ use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 use acp_link::child::{Options, spawn};
+use acp_link::kept;
 use acp_link::leash::{self, Leash, Mark};
 use acp_link::{Link, Wire, stdio, supervisor};
 use acp_rpc::Line;
@@ -26,6 +27,7 @@ fn main() -> ExitCode {
         "flood" => runtime.block_on(flood(argument.parse().unwrap())),
         "parent" => runtime.block_on(parent(argument)),
         "holder" => holder(argument),
+        "keeper" => runtime.block_on(keeper(argument)),
         other => panic!("unknown part {other:?}"),
     }
     ExitCode::SUCCESS
@@ -72,6 +74,22 @@ async fn parent(script: &str) {
     while let Some(arrival) = link.rx.recv().await {
         println!("{}", String::from_utf8_lossy(arrival.line.bytes()));
     }
+    tokio::time::sleep(Duration::from_secs(1000)).await;
+}
+
+/// Starts a kept command, says how it ended, and lets it go when it is told to.
+async fn keeper(script: &str) {
+    let mut command = Command::new("sh");
+    command.args(["-c", script]);
+    let mut wrapped = kept::wrap(&command, &std::env::current_exe().unwrap()).unwrap();
+    wrapped.command.process_group(0);
+    let (kept, mut ending) = wrapped.spawn().unwrap();
+    println!("started");
+    let exit = ending.wait().await;
+    println!("ended {}", exit.and_then(|exit| exit.code).unwrap_or(-1));
+    tokio::task::spawn_blocking(|| std::io::stdin().read_line(&mut String::new())).await.unwrap().unwrap();
+    kept.release();
+    println!("released");
     tokio::time::sleep(Duration::from_secs(1000)).await;
 }
 

@@ -6,7 +6,7 @@
 
 mod busy;
 mod monitor;
-mod report;
+pub(crate) mod report;
 mod stderr;
 
 use std::ffi::OsString;

@@ -27,6 +27,10 @@ impl Door {
     #[expect(clippy::result_large_err, reason = "the type is the handshake's")]
     pub(crate) fn open(&self, request: &Request) -> Result<Visitor, ErrorResponse> {
         let text = |name| request.headers().get(name).and_then(|value| value.to_str().ok());
+        if request.headers().get_all(ORIGIN).iter().count() > 1 {
+            let words = "a browser names one origin, not several\n".to_owned();
+            return Err(refusal(StatusCode::FORBIDDEN, words));
+        }
         if let Some(origin) = request.headers().get(ORIGIN) {
             let origin = origin.to_str().unwrap_or_default();
             if !self.origins.iter().any(|allowed| allowed.trim_end_matches('/').eq_ignore_ascii_case(origin))
@@ -110,6 +114,10 @@ mod tests {
             let refused = knock(&door, "/acp", &[("origin", page)]).expect_err(page);
             assert_eq!(refused.0, 403, "{page}");
             assert!(refused.1.contains("--allow-origin"), "{}", refused.1);
+        }
+        let twice = [("origin", "https://good.example"), ("origin", "https://evil.example")];
+        for headers in [twice, [twice[1], twice[0]], [twice[0], twice[0]]] {
+            assert_eq!(knock(&door, "/acp", &headers).expect_err("two origins").0, 403);
         }
         assert_eq!(knock(&Door::default(), "/acp", &[("origin", "null")]).expect_err("a page").0, 403);
     }

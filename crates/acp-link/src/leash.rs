@@ -95,6 +95,12 @@ impl Leash {
         Mark { leash: self.clone(), word, value }
     }
 
+    /// The program that is started for it.
+    #[must_use]
+    pub fn program(&self) -> PathBuf {
+        self.state().program.clone()
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

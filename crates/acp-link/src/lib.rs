@@ -19,6 +19,7 @@ mod browser;
 pub mod child;
 mod door;
 mod gauge;
+pub mod kept;
 pub mod leash;
 mod outbox;
 mod receiver;

@@ -3,8 +3,9 @@
 //! `{"t":0.001234,"dir":"c2a","line":"…"}`; what is not UTF-8 is under `base64` instead of `line`, and a line over
 //! the limit keeps its beginning and says its length under `oversized`.
 
-use std::fs::File;
+use std::fs::OpenOptions;
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -61,10 +62,11 @@ struct State {
 }
 
 impl Tap {
-    /// Records to a new file (an existing one is replaced). Times count from now.
+    /// Records to a new file (an existing one is replaced), which only its owner can read. Times count from now.
     pub fn create(path: impl Into<PathBuf>) -> Result<Tap, TapError> {
         let path = path.into();
-        let opened = File::create(&path).and_then(|file| Tap::start(file, Some(path.clone())));
+        let created = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path);
+        let opened = created.and_then(|file| Tap::start(file, Some(path.clone())));
         opened.map_err(|error| TapError { path: Some(path), error: Arc::new(error) })
     }
 

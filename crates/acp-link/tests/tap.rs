@@ -131,3 +131,12 @@ async fn a_full_disk_is_reported_and_does_not_stop_the_conversation() {
     let missing = Tap::create("/no/such/folder/talk.ndjson").unwrap_err().to_string();
     assert!(missing.starts_with("cannot write the transcript /no/such/folder/talk.ndjson: "), "{missing}");
 }
+
+#[tokio::test]
+async fn a_recording_is_for_its_owner_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("talk.ndjson");
+    Tap::create(&path).unwrap().finish().unwrap();
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+}

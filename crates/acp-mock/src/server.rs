@@ -4,6 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -268,7 +269,7 @@ impl Listener {
 }
 
 fn open_journal(path: &PathBuf) -> Result<Arc<File>, ServeError> {
-    let opened = OpenOptions::new().create(true).append(true).open(path);
+    let opened = OpenOptions::new().create(true).append(true).mode(0o600).open(path);
     opened.map(Arc::new).map_err(|error| ServeError::Journal { path: path.clone(), error })
 }
 

@@ -1,7 +1,9 @@
 //! Sessions at rest, shared by all connections, and kept in a folder if there is one.
 
 use std::collections::BTreeMap;
-use std::io;
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -82,7 +84,7 @@ impl Store {
             let path = file(folder, &record.id);
             let half = path.with_extension("half");
             let text = serde_json::to_string(&record).unwrap_or_default();
-            std::fs::write(&half, text).map_err(fail("write", &half))?;
+            write_private(&half, &text).map_err(fail("write", &half))?;
             std::fs::rename(&half, &path).map_err(fail("write", &path))?;
         }
         self.lock().insert(record.id.clone(), record);
@@ -117,7 +119,7 @@ impl Store {
         }
         if let Some(folder) = self.folder.as_ref().filter(|_| aliases.len() > known) {
             let text = serde_json::to_string(&*aliases).unwrap_or_default();
-            if let Err(error) = std::fs::write(folder.join(ALIASES), text) {
+            if let Err(error) = write_private(&folder.join(ALIASES), &text) {
                 eprintln!("acp mock: cannot keep session ids in {folder:?}: {error}");
             }
         }
@@ -126,6 +128,12 @@ impl Store {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Record>> {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Writes a file that only its owner can read: it holds a conversation.
+fn write_private(path: &Path, text: &str) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    file.write_all(text.as_bytes())
 }
 
 fn file(folder: &Path, id: &str) -> PathBuf {

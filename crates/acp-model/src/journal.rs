@@ -2,6 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -28,7 +29,9 @@ struct Shared {
 impl Journal {
     /// A journal that is also appended to a file, when there is one.
     pub fn open(path: Option<&Path>) -> std::io::Result<Self> {
-        let file = path.map(|path| OpenOptions::new().create(true).append(true).open(path)).transpose()?;
+        let file = path
+            .map(|path| OpenOptions::new().create(true).append(true).mode(0o600).open(path))
+            .transpose()?;
         let shared = Shared { count: 0, entries: std::collections::VecDeque::new(), file };
         Ok(Self { shared: Arc::new(Mutex::new(shared)), began: Instant::now() })
     }

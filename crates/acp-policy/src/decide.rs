@@ -1,6 +1,6 @@
 //! The decision itself: deny patterns, then allow patterns, then the policy's table.
 
-use crate::{Class, Policy, ToolKind, ToolPatterns};
+use crate::{Class, Policy, ToolKind, ToolPattern, ToolPatterns};
 
 /// The settings that decisions follow.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -44,6 +44,9 @@ pub enum Action<'a> {
     Command(&'a str),
     /// A file.
     Path(&'a str),
+    /// A file that lies outside the session's folders, as far as the caller knows. Patterns read it as a
+    /// [path](Action::Path); no policy approves changing it unasked, unless it approves everything.
+    Outside(&'a str),
     /// The call does not say.
     Unknown,
 }
@@ -107,7 +110,7 @@ impl Rules {
         };
         let reason = match self.policy {
             Policy::None | Policy::Read | Policy::Write | Policy::Yolo => {
-                let class = request.kind.class().as_str();
+                let class = request.class().as_str();
                 format!("policy {} {word} {class} operations (tool kind {})", self.policy, request.kind)
             }
             mode => format!("mode {mode} {word} tool kind {}", request.kind),
@@ -117,6 +120,22 @@ impl Rules {
 }
 
 impl Rules {
+    /// Decides about one call that would be used on several things: all of them must be allowed.
+    pub fn decide_all(&self, request: &Request<'_>, actions: &[Action<'_>]) -> Decision {
+        let decisions = actions.iter().map(|action| self.decide(&Request { action: *action, ..*request }));
+        let strictest = decisions.max_by_key(|decision| match decision.verdict {
+            Verdict::Allow => 0,
+            Verdict::Ask => 1,
+            Verdict::Deny => 2,
+        });
+        strictest.unwrap_or_else(|| self.decide(&Request { action: Action::Unknown, ..*request }))
+    }
+
+    /// The deny pattern that may be about a call which does not show what it would be used on.
+    pub fn unseen(&self, request: &Request<'_>) -> Option<&ToolPattern> {
+        self.deny.iter().find(|pattern| pattern.may_touch(request))
+    }
+
     /// Whether such a tool is refused whatever it would be used on, so that nobody needs to be offered it.
     pub fn closes(&self, request: &Request<'_>) -> bool {
         let whole = Request { action: Action::Unknown, ..*request };
@@ -127,14 +146,16 @@ impl Rules {
 
 /// The table for questions of the agent.
 fn permission(policy: Policy, request: &Request<'_>) -> Verdict {
-    let class = request.kind.class();
+    let class = request.class();
+    let changes_outside = class == Class::Write && matches!(request.action, Action::Outside(_));
     match policy {
         Policy::None | Policy::Plan => Verdict::Deny,
         Policy::Read => allow_if(class == Class::Read),
+        Policy::Write | Policy::AcceptEdits if changes_outside => Verdict::Ask,
         Policy::Write => allow_if(class <= Class::Write),
         Policy::Yolo | Policy::BypassPermissions => Verdict::Allow,
         Policy::Default => Verdict::Ask,
-        Policy::AcceptEdits if is_file_operation(request) => Verdict::Allow,
+        Policy::AcceptEdits if class <= Class::Write => Verdict::Allow,
         Policy::AcceptEdits => Verdict::Ask,
     }
 }
@@ -142,7 +163,7 @@ fn permission(policy: Policy, request: &Request<'_>) -> Verdict {
 /// The table for what the client itself does at the agent's request. It differs where a mode asks about every
 /// tool: reading a file inside the workspace, which the client offered to do, is not a tool call of its own.
 fn access(policy: Policy, request: &Request<'_>) -> Verdict {
-    let reads = request.kind.class() == Class::Read;
+    let reads = request.class() == Class::Read;
     match policy {
         Policy::Default | Policy::Plan if reads => Verdict::Allow,
         policy => permission(policy, request),
@@ -153,13 +174,12 @@ const fn allow_if(condition: bool) -> Verdict {
     if condition { Verdict::Allow } else { Verdict::Deny }
 }
 
-/// Looking and changing files, by the call's kind, or by the tool's name where the kind says nothing.
-fn is_file_operation(request: &Request<'_>) -> bool {
-    const NAMES: [&str; 5] = ["edit", "write", "mkdir", "rm", "mv"];
-    if matches!(request.action, Action::Command(_)) {
-        return false;
+impl Request<'_> {
+    /// What it can do to the world. A call that shows a command runs one, whatever it says its kind is.
+    fn class(&self) -> Class {
+        match self.action {
+            Action::Command(_) => Class::Execute,
+            _ => self.kind.class(),
+        }
     }
-    request.kind.class() <= Class::Write
-        || (request.kind == ToolKind::Other
-            && request.tools.iter().any(|tool| NAMES.iter().any(|name| tool.eq_ignore_ascii_case(name))))
 }

@@ -13,6 +13,7 @@ mod decide;
 mod glob;
 mod pattern;
 mod policy;
+mod sets;
 pub mod shell;
 
 pub use choice::{Choice, ChoiceKind, Outcome, choose_option};

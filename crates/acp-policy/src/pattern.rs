@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::decide::{Action, Request};
-use crate::{ToolKind, glob, shell};
+use crate::{Class, ToolKind, glob, sets, shell};
 
 /// How the tools of MCP servers begin.
 const FOREIGN: &str = "mcp__";
@@ -28,6 +28,9 @@ pub enum PatternError {
     /// The parentheses hold nothing.
     #[error("the tool pattern {0:?} has empty parentheses; leave them out to mean every use")]
     Empty(String),
+    /// There is no such set of commands.
+    #[error("the tool pattern {0:?} names a set of commands that does not exist; there are {sets}", sets = sets::names().join(" and "))]
+    NoSet(String),
 }
 
 impl FromStr for ToolPattern {
@@ -49,6 +52,9 @@ impl FromStr for ToolPattern {
         }
         if on.as_deref() == Some("") {
             return Err(PatternError::Empty(text.to_owned()));
+        }
+        if on.as_deref().is_some_and(|on| is_set_name(on) && !sets::exists(on)) {
+            return Err(PatternError::NoSet(text.to_owned()));
         }
         Ok(ToolPattern { name: name.to_owned(), on })
     }
@@ -72,6 +78,20 @@ impl ToolPattern {
     /// Whether it is about a tool only as far as it is used on certain things.
     pub fn is_partial(&self) -> bool {
         self.on.is_some()
+    }
+
+    /// What to tell a person who allows this: a wildcard for a program that can start others covers those too.
+    pub fn warning(&self) -> Option<String> {
+        let on = self.on.as_deref().filter(|on| self.is_bash() && on.contains('*'))?;
+        let program = on.split([' ', ':']).next()?;
+        let why = sets::danger(program)?;
+        let set = format!("{program}:read");
+        let advice = if sets::exists(&set) {
+            format!("; {}({set}) covers what only reads", self.name)
+        } else {
+            String::new()
+        };
+        Some(format!("{self} allows more than it seems to: {why}{advice}"))
     }
 
     /// The same about the tools of this name.
@@ -99,7 +119,7 @@ impl ToolPattern {
             Action::Command(line) => {
                 self.is_bash() && self.on.as_deref().is_none_or(|on| plain_match(on, line))
             }
-            Action::Path(path) => {
+            Action::Path(path) | Action::Outside(path) => {
                 self.names(request) && self.on.as_deref().is_none_or(|on| path_match(on, path, request.root))
             }
             Action::Unknown => {
@@ -111,19 +131,48 @@ impl ToolPattern {
 
     /// Whether the pattern touches the request at all: the reading for rules that forbid.
     pub(crate) fn touches(&self, request: &Request<'_>) -> bool {
-        let named = self.names(request) || (self.is_bash() && matches!(request.action, Action::Command(_)));
-        named
-            && match (&self.on, request.action) {
-                (None, _) => true,
-                (Some(on), Action::Command(line)) => {
+        match (&self.on, request.action) {
+            (None, Action::Command(_)) => self.forbids(request) || self.is_bash(),
+            (None, _) => self.forbids(request),
+            (Some(on), Action::Command(line)) => {
+                let commands = || {
                     let suspects = shell::suspects(line);
                     suspects.iter().any(|it| {
                         command_match(on, |pattern| glob::any_star_from(pattern, &it.text, &it.starts))
+                            || is_in_set(on, it)
                     })
-                }
-                (Some(on), Action::Path(path)) => path_touches(on, path, request.root),
-                (Some(_), Action::Unknown) => false,
+                };
+                let files = || shell::mentions(line).iter().any(|word| path_touches(on, word, request.root));
+                ((self.forbids(request) || self.is_bash()) && commands())
+                    || (self.is_about_files() && files())
             }
+            (Some(on), Action::Path(path) | Action::Outside(path)) => {
+                self.may_touch(request) && path_touches(on, path, request.root)
+            }
+            (Some(_), Action::Unknown) => false,
+        }
+    }
+
+    /// Whether a part of what it forbids may be what the request is about, as far as its kind and names tell: a call of
+    /// a kind that says little may read, change or run anything.
+    pub(crate) fn may_touch(&self, request: &Request<'_>) -> bool {
+        let says_little = request.kind.class() == Class::Execute || request.kind == ToolKind::Think;
+        let found_is_read = request.kind == ToolKind::Search && self.stands_for(ToolKind::Read);
+        self.is_partial()
+            && (self.forbids(request)
+                || found_is_read
+                || (says_little && (self.is_about_files() || self.is_bash())))
+    }
+
+    /// Whether the pattern, as one that forbids, is about such a tool: who may not edit may not delete or move either.
+    fn forbids(&self, request: &Request<'_>) -> bool {
+        self.names(request) || (request.kind.class() == Class::Write && self.stands_for(ToolKind::Edit))
+    }
+
+    fn is_about_files(&self) -> bool {
+        ToolKind::ALL
+            .into_iter()
+            .any(|kind| kind != ToolKind::Think && kind.class() <= Class::Write && self.stands_for(kind))
     }
 
     fn is_bash(&self) -> bool {
@@ -176,6 +225,11 @@ impl ToolPatterns {
         self.0.iter()
     }
 
+    /// What to tell a person who allows these.
+    pub fn warnings(&self) -> impl Iterator<Item = String> {
+        self.0.iter().filter_map(ToolPattern::warning)
+    }
+
     /// The first pattern that is about none of these tools, none of an MCP server and no kind of tools: a slip of the pen.
     pub fn stranger(&self, tools: &[&str]) -> Option<&ToolPattern> {
         self.0.iter().find(|pattern| !pattern.is_about(tools))
@@ -224,7 +278,27 @@ fn same_name(pattern: &str, name: &str) -> bool {
     glob::any_star(&pattern.to_ascii_lowercase(), &name.to_ascii_lowercase())
 }
 
+/// `git:read` is the name of a set, `git:*` is not.
+fn is_set_name(on: &str) -> bool {
+    on.split_once(':').is_some_and(|(program, set)| {
+        let is_word = |word: &str| !word.is_empty() && word.chars().all(|c| c.is_ascii_lowercase());
+        is_word(program) && is_word(set)
+    })
+}
+
+/// Whether one of the commands that a part of a line may hold is of the set.
+fn is_in_set(on: &str, suspect: &shell::Suspect) -> bool {
+    is_set_name(on)
+        && suspect.starts.iter().any(|start| {
+            let command: String = suspect.text.chars().skip(*start).collect();
+            sets::covers_words(on, &command.split(' ').collect::<Vec<_>>())
+        })
+}
+
 fn plain_match(on: &str, line: &str) -> bool {
+    if is_set_name(on) {
+        return sets::covers(on, line);
+    }
     let command = shell::normalised(line);
     shell::plain(line).is_ok() && command_match(on, |pattern| glob::any_star(pattern, &command))
 }
@@ -295,6 +369,21 @@ mod tests {
         assert!(matches!("(git)".parse::<ToolPattern>(), Err(PatternError::NoName(_))));
         assert!(matches!("Read files".parse::<ToolPattern>(), Err(PatternError::NoName(_))));
         assert!(matches!("Bash()".parse::<ToolPattern>(), Err(PatternError::Empty(_))));
+        assert!(matches!("Bash(git:write)".parse::<ToolPattern>(), Err(PatternError::NoSet(_))));
+    }
+
+    #[test]
+    fn a_wildcard_for_a_program_that_can_start_others_is_warned_about() {
+        let warning = |text: &str| text.parse::<ToolPattern>().expect("a pattern").warning();
+        for text in
+            ["Bash(git *)", "Bash(git:*)", "Bash(git log *)", "run_command(find *)", "Bash(/usr/bin/env *)"]
+        {
+            assert!(warning(text).is_some_and(|words| words.starts_with(text)), "{text}");
+        }
+        assert!(warning("Bash(git *)").is_some_and(|words| words.contains("Bash(git:read)")));
+        for text in ["Bash(git:read)", "Bash(git status)", "Bash(ls *)", "Bash", "Edit(git/**)", "Read"] {
+            assert_eq!(warning(text), None, "{text}");
+        }
     }
 
     #[test]

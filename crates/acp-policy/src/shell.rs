@@ -105,6 +105,67 @@ impl Suspect {
     }
 }
 
+/// The words of a plain command as the program gets them; `None` when the shell would put anything else in their place:
+/// variables, wildcards, folders of people, comments.
+pub(crate) fn words(line: &str) -> Option<Vec<String>> {
+    plain(line).ok()?;
+    let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
+    let mut chars = line.chars();
+    while let Some(c) = chars.next() {
+        match (quote, c) {
+            (Some(open), c) if open == c => quote = None,
+            (Some('\''), c) => word.get_or_insert_default().push(c),
+            (_, '$') => return None,
+            (Some(_), '\\') => {
+                let next = chars.next()?;
+                // Between double quotes it only escapes what would mean something there.
+                let text = word.get_or_insert_default();
+                if !matches!(next, '"' | '\\' | '$' | '`') {
+                    text.push('\\');
+                }
+                text.push(next);
+            }
+            (None, '\\') => word.get_or_insert_default().push(chars.next()?),
+            (None, '\'' | '"') => {
+                quote = Some(c);
+                word.get_or_insert_default();
+            }
+            (None, ' ' | '\t') => words.extend(word.take()),
+            (None, '*' | '?' | '[' | '{' | '!') => return None,
+            (None, '~' | '#') if word.is_none() => return None,
+            (_, c) => word.get_or_insert_default().push(c),
+        }
+    }
+    words.extend(word);
+    Some(words)
+}
+
+/// Every text in `line` that may be a file's name, for rules that forbid: its words without quotes and operators, and
+/// what follows a `=` in them.
+pub(crate) fn mentions(line: &str) -> Vec<String> {
+    let joined: String = line.chars().filter(|c| !matches!(c, '\'' | '"' | '\\')).collect();
+    let mut found = Vec::new();
+    for text in [line, joined.as_str()] {
+        let words =
+            text.split(|c: char| c.is_whitespace() || c.is_control() || "'\"`;&|<>(){}$\\,".contains(c));
+        for word in words {
+            let value = word.split_once('=').map(|(_, value)| value);
+            // `-f/a/b` and `@/a/b` name `/a/b` too.
+            let path = word.find('/').map(|at| &word[at..]);
+            found.extend(
+                [Some(word), value, path]
+                    .into_iter()
+                    .flatten()
+                    .filter(|it| !it.is_empty())
+                    .map(str::to_owned),
+            );
+        }
+    }
+    found.sort_unstable();
+    found.dedup();
+    found
+}
+
 /// Runs of spaces and tabs become one space, the ends are trimmed.
 pub fn normalised(line: &str) -> String {
     line.split([' ', '\t']).filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
@@ -223,6 +284,28 @@ mod tests {
             suspects.iter().flat_map(|it| it.starts.iter().map(|start| command(it, *start))).collect();
         commands.dedup();
         commands
+    }
+
+    #[test]
+    fn words_are_those_that_the_program_gets() {
+        for (line, expected) in [
+            ("git log -1", Some(vec!["git", "log", "-1"])),
+            ("git 'a b' \"c d\" e\\ f", Some(vec!["git", "a b", "c d", "e f"])),
+            ("a'b'\"c\" ''", Some(vec!["abc", ""])),
+            (r#"a "b\nc\"d""#, Some(vec!["a", "b\\nc\"d"])),
+            ("a HEAD~1 b#c", Some(vec!["a", "HEAD~1", "b#c"])),
+            ("", Some(vec![])),
+            ("a $b", None),
+            ("a \"$b\"", None),
+            ("a *", None),
+            ("a ~/b", None),
+            ("a #b", None),
+            ("a; b", None),
+        ] {
+            let found = words(line);
+            let found = found.as_ref().map(|words| words.iter().map(String::as_str).collect::<Vec<_>>());
+            assert_eq!(found, expected, "{line}");
+        }
     }
 
     #[test]

@@ -50,6 +50,7 @@ fn patterns_decide_as_their_table_says() {
         let action = match action.split_once(':') {
             Some(("command", line)) => Action::Command(line),
             Some(("path", path)) => Action::Path(path),
+            Some(("outside", path)) => Action::Outside(path),
             _ => Action::Unknown,
         };
         let tools: Vec<&str> = tool.split(',').map(str::trim).filter(|tool| *tool != "-").collect();
@@ -63,6 +64,50 @@ fn patterns_decide_as_their_table_says() {
         let decision = rules.decide(&request);
         let at = number + 1;
         assert_eq!(decision.verdict.as_str(), expected.trim(), "line {at}: {line}\n{}", decision.reason);
+    }
+}
+
+/// The commands of a table, one on each line.
+fn commands(table: &str) -> impl Iterator<Item = &str> {
+    table.lines().filter(|line| !line.starts_with("# "))
+}
+
+fn verdict(allow: &str, deny: &str, policy: Policy, line: &str) -> &'static str {
+    let [allow, deny] = [allow, deny].map(|text| ToolPatterns::parse([text]).expect("a pattern"));
+    let (stage, kind, action) = (Stage::Permission, ToolKind::Execute, Action::Command(line));
+    let request = Request { stage, kind, tools: &[], action, root: Some("/w") };
+    Rules { policy, allow, deny }.decide(&request).verdict.as_str()
+}
+
+#[test]
+fn the_set_git_read_covers_what_reads_and_no_trick() {
+    for line in commands(include_str!("git_reads.txt")) {
+        assert_eq!(verdict("Bash(git:read)", "", Policy::Default, line), "allow", "{line}");
+        assert_eq!(verdict("", "Bash(git:read)", Policy::Yolo, &format!("true; {line}")), "deny", "{line}");
+    }
+    for line in commands(include_str!("git_tricks.txt")) {
+        assert_eq!(verdict("Bash(git:read)", "", Policy::Default, line), "ask", "{line}");
+    }
+}
+
+#[test]
+fn the_set_files_read_stays_below_the_folder() {
+    for (line, expected) in [
+        ("ls", "allow"),
+        ("ls -la src", "allow"),
+        ("cat src/a.rs", "allow"),
+        ("head -20 a 'b c'", "allow"),
+        ("wc -l a", "allow"),
+        ("cat /etc/passwd", "ask"),
+        ("cat ../a", "ask"),
+        ("cat src/../../a", "ask"),
+        ("cat ~/.ssh/id", "ask"),
+        ("tail -f a", "ask"),
+        ("ls *", "ask"),
+        ("file -C -m a", "ask"),
+        ("find . -delete", "ask"),
+    ] {
+        assert_eq!(verdict("Bash(files:read)", "", Policy::Default, line), expected, "{line}");
     }
 }
 

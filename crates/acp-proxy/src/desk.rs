@@ -150,7 +150,7 @@ pub(crate) enum Handling {
 
 /// A request that an answer is waited for.
 enum Pending {
-    Opening { cwd: Option<String>, session: Option<String>, trace: Option<String> },
+    Opening { folders: Vec<String>, session: Option<String>, trace: Option<String> },
     Prompt { session: String, trace: Option<String> },
     Closing(String),
 }
@@ -169,11 +169,13 @@ pub(crate) struct Desk {
     trace: Option<String>,
     clerk: Clerk,
     pending: BTreeMap<Id, Pending>,
-    /// Open sessions and their folders.
-    sessions: BTreeMap<String, Option<String>>,
+    /// Open sessions and their folders, the working folder first.
+    sessions: BTreeMap<String, Vec<String>>,
     cancelled: BTreeSet<String>,
     id: Finder<'static>,
     tool_call: Finder<'static>,
+    /// Names of members may be written with escapes.
+    escape: Finder<'static>,
 }
 
 /// Where the answer to a refused session says how many there may be.
@@ -183,6 +185,9 @@ const FULL: &str = "maxSessions";
 pub(crate) fn is_full(error: &RpcError) -> bool {
     error.data.as_ref().is_some_and(|data| data.get(FULL).is_some())
 }
+
+/// More open requests of a client, or cancelled sessions, are passed on without being followed.
+const MOST_OPEN: usize = 65_536;
 
 const NEW: &str = "session/new";
 const PERMISSION: &str = "session/request_permission";
@@ -210,6 +215,7 @@ impl Desk {
             cancelled: BTreeSet::new(),
             id: Finder::new(b"\"id\""),
             tool_call: Finder::new(b"\"toolCallId\""),
+            escape: Finder::new(b"\\u00"),
         }
     }
 
@@ -228,7 +234,9 @@ impl Desk {
                 Handling::Pass
             }
             View::Notification { method: "session/cancel", .. } => {
-                self.cancelled.extend(session_of(&frame));
+                if self.cancelled.len() < MOST_OPEN {
+                    self.cancelled.extend(session_of(&frame));
+                }
                 Handling::Pass
             }
             _ => Handling::Pass,
@@ -238,7 +246,9 @@ impl Desk {
     /// A line of the agent.
     pub(crate) fn agent_says(&mut self, line: &Bytes) -> Handling {
         let rules = self.office.duties.rules.is_some();
-        if self.id.find(line).is_none() && !(rules && self.tool_call.find(line).is_some()) {
+        let is_of_interest = self.id.find(line).is_some()
+            || (rules && (self.tool_call.find(line).is_some() || self.escape.find(line).is_some()));
+        if !is_of_interest {
             return Handling::Pass;
         }
         let frame = Frame::parse(line.clone());
@@ -256,6 +266,11 @@ impl Desk {
                 }
                 Handling::Pass
             }
+            View::Batch(_) | View::Malformed(_) if rules && hides_permission(&frame) => {
+                let reason = "the agent asks for permission in a form that is no plain request, so the policy \
+                    cannot decide it";
+                Handling::Stop(reason.to_owned())
+            }
             _ => Handling::Pass,
         }
     }
@@ -272,6 +287,11 @@ impl Desk {
 
     /// An answer is waited for. Of an id that is used twice there is one answer: the first request is given up.
     fn expect(&mut self, id: Id, pending: Pending) {
+        // Which ids a client uses, and how many, is its own to decide.
+        if self.pending.len() >= MOST_OPEN && !self.pending.contains_key(&id) {
+            self.abandon(pending);
+            return;
+        }
         if let Some(first) = self.pending.insert(id, pending) {
             self.abandon(first);
         }
@@ -317,14 +337,14 @@ impl Desk {
 
     fn answered(&mut self, pending: Pending, reply: Reply<'_>) {
         match (pending, reply) {
-            (Pending::Opening { cwd, session, trace }, Reply::Result(result)) => {
+            (Pending::Opening { folders, session, trace }, Reply::Result(result)) => {
                 let result: serde_json::Value = serde_json::from_str(result).unwrap_or_default();
                 let session = result["sessionId"].as_str().map(str::to_owned).or(session).unwrap_or_default();
                 self.office.count(&counts::OPENED, "");
                 if self.office.duties.turns {
                     self.tell_turn("session opened", &session, trace.as_deref(), &[]);
                 }
-                if self.sessions.insert(session, cwd).is_some() {
+                if self.sessions.insert(session, folders).is_some() {
                     self.office.leave();
                 }
             }
@@ -364,9 +384,9 @@ impl Desk {
     fn permission(&mut self, id: &Id, params: Option<&str>, frame: &Frame) -> Handling {
         let Some(rules) = &self.office.duties.rules else { return Handling::Pass };
         let sessions = &self.sessions;
-        let root = |session: &str| sessions.get(session).and_then(Option::as_deref);
+        let folders = |session: &str| sessions.get(session).map_or(&[][..], Vec::as_slice);
         // What cannot be read is the client's to refuse.
-        let Ok(ruling) = self.clerk.decide(rules, params, root) else { return Handling::Pass };
+        let Ok(ruling) = self.clerk.decide(rules, params, folders) else { return Handling::Pass };
         let mut verdict = ruling.decision.verdict;
         let mut reason = ruling.decision.reason.as_str();
         if self.cancelled.contains(&ruling.session) {
@@ -432,6 +452,14 @@ impl Drop for Desk {
     fn drop(&mut self) {
         self.close();
     }
+}
+
+/// Whether a client that is not strict about frames would take a permission request out of this one.
+fn hides_permission(frame: &Frame) -> bool {
+    let Some(text) = frame.text() else { return false };
+    let Ok(value) = serde_json::from_str::<serde_json::Value>(text) else { return false };
+    let asks = |value: &serde_json::Value| value["method"] == PERMISSION;
+    asks(&value) || value.as_array().is_some_and(|list| list.iter().any(asks))
 }
 
 fn instead(splice: Splice<'_>) -> Handling {

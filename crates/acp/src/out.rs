@@ -69,7 +69,7 @@ impl Whole {
         let begun = match std::fs::metadata(path) {
             Ok(meta) if meta.is_file() => Whole::beside(&path.canonicalize()?, meta.permissions()),
             Ok(_) => OpenOptions::new().write(true).open(path).map(Whole::Direct),
-            Err(_) => Whole::beside(path, Permissions::from_mode(0o666)),
+            Err(_) => Whole::beside(path, Permissions::from_mode(0o600)),
         };
         begun.with_context(|| cannot_write(path))
     }

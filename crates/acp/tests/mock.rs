@@ -182,6 +182,34 @@ fn a_grandchild_writes_into_the_stream() {
 }
 
 #[test]
+fn others_on_the_network_need_a_token() {
+    for args in [&["--bind", "0.0.0.0"][..], &["--bind", "::"], &["--bind", "0.0.0.0", "--require-auth"]] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_acp"));
+        let out = command.args(["mock", "--port", "0"]).args(args).output().unwrap();
+        assert_eq!(out.status.code(), Some(2), "{args:?}");
+        assert!(String::from_utf8_lossy(&out.stderr).contains("--require-auth TOKEN"), "{args:?}");
+    }
+}
+
+#[test]
+fn sessions_and_journals_are_for_their_owner_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let (state, journal) = (folder.path().join("state"), folder.path().join("journal"));
+    let (state_dir, journal_file) = (state.to_str().unwrap(), journal.to_str().unwrap());
+    let mut mock = Mock::start(&["--dialect", "v1", "--state-dir", state_dir, "--journal", journal_file]);
+    mock.ask(1, "initialize", json!({ "protocolVersion": 1 }));
+    mock.ask(2, "session/new", json!({ "cwd": "/", "mcpServers": [] }));
+    let files = std::fs::read_dir(&state).unwrap().map(|entry| entry.unwrap().path());
+    let files: Vec<_> = files.chain([journal]).collect();
+    assert!(files.len() > 1, "{files:?}");
+    for file in files {
+        let mode = std::fs::metadata(&file).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{file:?}");
+    }
+}
+
+#[test]
 fn unknown_names_are_usage_errors() {
     for args in [["--defect", "no-such"], ["--fault", "dance"], ["--dialect", "klingon"]] {
         let out = Command::new(env!("CARGO_BIN_EXE_acp")).arg("mock").args(args).output().unwrap();

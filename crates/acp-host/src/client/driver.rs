@@ -9,19 +9,37 @@ use acp_rpc::{Direction, Frame, Id, Peer, Received, Reply, RpcError, View};
 use agent_client_protocol_schema::v1::SessionUpdate;
 use bytes::Bytes;
 use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::{broadcast, mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::error::{ClientError, Gone, LastWords};
+use super::error::{Gone, LastWords};
+pub(super) use super::failure::Failure;
 use super::turn::{Note, Update};
 use super::{Observed, RawObserver};
 use crate::providers::{Answer, Providers};
 
 /// How long the end of the output may precede the end of the process.
 const FAREWELL: Duration = Duration::from_secs(2);
+
+/// So many requests of the agent are answered at once.
+const MOST_ASKED: usize = 1024;
+/// So many bytes of requests, and as many of answers, are held before the agent has to wait.
+const MOST_BYTES: usize = 32 << 20;
+
+/// So many requests with large answers are answered at once.
+const MOST_LARGE: usize = 2;
+
+/// What a request of the agent takes.
+#[derive(Debug, Clone, Copy)]
+struct Weight {
+    bytes: usize,
+    /// Whether the answer may be large.
+    is_large: bool,
+}
 
 pub(super) enum Command {
     Request(Request),
@@ -52,27 +70,6 @@ pub(super) enum ReplyTo {
     Turn(String, mpsc::Sender<Note>),
 }
 
-/// Why a request was not answered.
-#[derive(Debug, Clone)]
-pub(super) enum Failure {
-    Timeout(Duration, LastWords),
-    Gone(Gone, LastWords),
-}
-
-impl Failure {
-    pub(super) fn closed() -> Failure {
-        Failure::Gone(Gone::ClosedByUs, LastWords::default())
-    }
-
-    pub(super) fn explain(self, method: &str) -> ClientError {
-        let method = method.to_owned();
-        match self {
-            Failure::Timeout(after, stderr) => ClientError::Timeout { method, after, stderr },
-            Failure::Gone(how, stderr) => ClientError::Gone { method, how: Box::new(how), stderr },
-        }
-    }
-}
-
 pub(super) struct Driver {
     began: Instant,
     tx: Sender,
@@ -88,7 +85,15 @@ pub(super) struct Driver {
     backlog: VecDeque<(mpsc::Sender<Note>, Note)>,
     /// Lines on their way to the agent.
     outgoing: VecDeque<(Bytes, bool)>,
-    answers: JoinSet<Answer>,
+    answers: JoinSet<(Answer, Weight)>,
+    /// Requests with large answers that wait for their turn.
+    deferred: VecDeque<(BoxFuture<'static, Answer>, Weight)>,
+    /// How many of these are being answered.
+    large: usize,
+    /// How large they are.
+    unread_bytes: usize,
+    /// How large the requests are that are being answered.
+    asked_bytes: usize,
     observer: RawObserver,
     gone: Option<(Gone, LastWords)>,
     /// What the last frame complained of, if it was an error that answers nothing.
@@ -124,6 +129,10 @@ impl Driver {
             backlog: VecDeque::new(),
             outgoing: VecDeque::new(),
             answers: JoinSet::new(),
+            deferred: VecDeque::new(),
+            large: 0,
+            unread_bytes: 0,
+            asked_bytes: 0,
             observer,
             gone: None,
             complaint: None,
@@ -135,15 +144,17 @@ impl Driver {
         let mut arrivals: Vec<Arrival> = Vec::new();
         loop {
             self.write_out();
+            self.start_deferred();
             let deadline = self.peer.next_deadline().map(|at| self.began + at);
-            let reader = self.backlog.front().map(|(reader, _)| reader.clone());
+            let reader = self.backlog.front().map(|(reader, note)| (reader.clone(), note.is_large()));
             let alive = self.gone.is_none();
+            let has_room = self.has_room();
             tokio::select! {
                 command = self.commands.recv() => match command {
                     Some(command) => self.command(command).await,
                     None => return,
                 },
-                count = self.rx.recv_many(&mut arrivals, 256), if alive && reader.is_none() => {
+                count = self.rx.recv_many(&mut arrivals, 256), if alive && reader.is_none() && has_room => {
                     if count == 0 {
                         self.lost().await;
                     }
@@ -151,7 +162,9 @@ impl Driver {
                         self.arrived(Frame::from(arrival.line));
                     }
                 }
-                Some(answer) = self.answers.join_next() => if let Ok(answer) = answer {
+                Some(answer) = self.answers.join_next() => if let Ok((answer, weight)) = answer {
+                    self.asked_bytes = self.asked_bytes.saturating_sub(weight.bytes);
+                    self.large -= usize::from(weight.is_large);
                     self.answered(&answer);
                 },
                 permit = reserve(reader.clone()), if reader.is_some() => {
@@ -169,11 +182,35 @@ impl Driver {
         }
     }
 
+    /// Whether more of the agent may be read: what it asks for, and what it does not read of our answers, is for it to
+    /// decide, and must not fill our memory.
+    fn has_room(&self) -> bool {
+        self.answers.len() + self.deferred.len() < MOST_ASKED
+            && self.asked_bytes < MOST_BYTES
+            && self.unread_bytes < MOST_BYTES
+    }
+
+    /// Begins to answer what waits: small answers at once, few large ones at a time, and none while the agent does not read
+    /// those that it has.
+    fn start_deferred(&mut self) {
+        let mut at = 0;
+        while let Some((_, weight)) = self.deferred.get(at) {
+            if weight.is_large && (self.large >= MOST_LARGE || self.unread_bytes >= MOST_BYTES) {
+                at += 1;
+                continue;
+            }
+            if let Some((answer, weight)) = self.deferred.remove(at) {
+                self.large += usize::from(weight.is_large);
+                self.answers.spawn(async move { (answer.await, weight) });
+            }
+        }
+    }
+
     async fn command(&mut self, command: Command) {
         match command {
             Command::Request(request) => self.request(request),
             Command::Line(line) => self.send(line),
-            Command::Raw(bytes) => self.outgoing.push_back((bytes, false)),
+            Command::Raw(bytes) => self.enqueue(bytes, false),
             Command::Close { grace, done } => {
                 let exit = self.close(grace).await;
                 let _ = done.send(exit);
@@ -207,7 +244,12 @@ impl Driver {
         if self.observer.receiver_count() > 0 {
             self.observe(Direction::ClientToAgent, Frame::parse(line.clone()));
         }
-        self.outgoing.push_back((line, true));
+        self.enqueue(line, true);
+    }
+
+    fn enqueue(&mut self, bytes: Bytes, whole: bool) {
+        self.unread_bytes += bytes.len();
+        self.outgoing.push_back((bytes, whole));
     }
 
     fn observe(&self, dir: Direction, frame: Frame) {
@@ -220,12 +262,14 @@ impl Driver {
             let taken = if *whole { self.tx.try_send(line) } else { self.try_send_raw(line) };
             match taken {
                 Ok(()) => {
-                    self.outgoing.pop_front();
+                    let written = self.outgoing.pop_front();
+                    self.unread_bytes -= written.map_or(0, |(bytes, _)| bytes.len());
                 }
                 Err(TrySendError::Full) => return,
                 // The end of the input says more than a write that failed: it comes by itself.
                 Err(TrySendError::Closed(_)) => {
                     self.outgoing.clear();
+                    self.unread_bytes = 0;
                 }
             }
         }
@@ -251,7 +295,11 @@ impl Driver {
     fn sort(&mut self, received: Received) {
         match received {
             Received::Asked { frame, .. } => {
-                self.answers.spawn(self.providers.answer(&frame));
+                let is_large = matches!(frame.method(), Some("fs/read_text_file" | "terminal/output"));
+                let weight = Weight { bytes: frame.raw().len(), is_large };
+                self.asked_bytes += weight.bytes;
+                self.deferred.push_back((self.providers.answer(&frame).boxed(), weight));
+                self.start_deferred();
             }
             Received::CancelAsked { frame, .. } => self.providers.observe(&frame),
             Received::Told { frame } => {
@@ -376,6 +424,8 @@ impl Driver {
         let words = self.last_words();
         self.gone.get_or_insert((how.clone(), words.clone()));
         self.outgoing.clear();
+        self.unread_bytes = 0;
+        self.deferred.clear();
         self.answers.abort_all();
         self.providers.close();
         for open in self.peer.close() {
@@ -410,8 +460,14 @@ impl Driver {
     }
 }
 
-async fn reserve(reader: Option<mpsc::Sender<Note>>) -> Option<mpsc::OwnedPermit<Note>> {
-    reader?.reserve_owned().await.ok()
+/// A place for the next note. A large one waits until the reader has taken all before it, so that few of them are in memory
+/// at once.
+async fn reserve(reader: Option<(mpsc::Sender<Note>, bool)>) -> Option<mpsc::OwnedPermit<Note>> {
+    let (reader, is_large) = reader?;
+    if is_large {
+        drop(reader.reserve_many(reader.max_capacity()).await.ok()?);
+    }
+    reader.reserve_owned().await.ok()
 }
 
 async fn sleep_to(deadline: Option<Instant>) {

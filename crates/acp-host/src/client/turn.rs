@@ -115,6 +115,20 @@ impl Events {
     }
 }
 
+impl Note {
+    /// Whether a queue full of such notes would be too much.
+    pub(super) fn is_large(&self) -> bool {
+        const LARGE: usize = 64 << 10;
+        match self {
+            Note::Update(Update { frame, .. }) | Note::Violation(_, frame) | Note::Notification(frame) => {
+                frame.raw().len() > LARGE
+            }
+            Note::Decision(record) => record.subject.len() > LARGE,
+            Note::Answer(_) | Note::Closed(..) => false,
+        }
+    }
+}
+
 /// What the driver passes on.
 #[derive(Debug)]
 pub(super) enum Note {

@@ -1,24 +1,28 @@
 //! One request, from its method to its answer.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use acp_policy::{Action, Class, Decision, Outcome, Request, Stage, ToolKind, Verdict, choose_option};
+use acp_policy::{Action, ChoiceKind, Decision, Outcome, Request, Stage, ToolKind, Verdict, choose_option};
 use acp_rpc::RpcError;
 use serde_json::{Value, json};
 
+use super::grants::{Deed, Span};
 use super::pending::{Ticket, Why};
 use super::session::Session;
 use super::{Settings, Shared};
 use crate::Elicited;
 use crate::elicitation::{self, ElicitationParams};
 use crate::files::{self, ReadParams, WriteParams};
+use crate::folders::Folders;
 use crate::jail::Roots;
-use crate::permission::{self, PermissionParams, ToolCalls};
+use crate::permission::{self, PermissionParams};
 use crate::question::{Ask, Asked, Question};
 use crate::real;
 use crate::record::Record;
 use crate::refusal;
 use crate::terminal::{self, CreateParams, TerminalParams};
+use crate::tool_call::ToolCall;
 
 /// One request on its way to an answer.
 pub(super) struct Call<'a> {
@@ -51,28 +55,26 @@ impl Call<'_> {
     async fn read(&mut self, params: Option<&str>) -> Result<Value, RpcError> {
         let params: ReadParams = refusal::params(self.method, params)?;
         let roots = self.shared.roots(&params.session_id)?;
-        let subject = params.path.display().to_string();
-        self.access(&params.session_id, &roots, ToolKind::Read, Action::Path(&subject)).await?;
+        let leave = self.file_access(&params.session_id, &roots, ToolKind::Read, &params.path).await?;
         let limits = self.shared.settings.limits.files;
-        let content = blocking(move || files::read(&roots, limits, &params)).await?;
+        let content =
+            blocking(move || files::read(&roots, limits, &params, &|file| leave.holds(file))).await?;
         Ok(json!({"content": content}))
     }
 
     async fn write(&mut self, params: Option<&str>) -> Result<Value, RpcError> {
         let params: WriteParams = refusal::params(self.method, params)?;
         let roots = self.shared.roots(&params.session_id)?;
-        let subject = params.path.display().to_string();
-        self.access(&params.session_id, &roots, ToolKind::Edit, Action::Path(&subject)).await?;
+        let leave = self.file_access(&params.session_id, &roots, ToolKind::Edit, &params.path).await?;
         let limits = self.shared.settings.limits.files;
-        blocking(move || files::write(&roots, limits, &params)).await?;
+        blocking(move || files::write(&roots, limits, &params, &|file| leave.holds(file))).await?;
         Ok(json!({}))
     }
 
     async fn create(&mut self, params: Option<&str>) -> Result<Value, RpcError> {
         let params: CreateParams = refusal::params(self.method, params)?;
         let roots = self.shared.roots(&params.session_id)?;
-        let line = terminal::line(&params);
-        self.access(&params.session_id, &roots, ToolKind::Execute, Action::Command(&line)).await?;
+        self.command_access(&roots, &params).await?;
         let Settings { limits, leash, .. } = &self.shared.settings;
         self.shared.state().terminals.create(&roots, limits.terminals, leash.as_ref(), &params)
     }
@@ -110,50 +112,70 @@ impl Call<'_> {
     async fn permission(&mut self, params: Option<&str>) -> Result<Value, RpcError> {
         let raw = params.unwrap_or("{}");
         let params: PermissionParams = refusal::params(self.method, params)?;
-        let call = params.tool_call_id()?;
-        let (facts, root, cancelled) = {
+        let (id, session) = (params.tool_call_id()?, params.session_id.as_str());
+        let folders = self.shared.roots(session).map(|roots| roots.folders()).unwrap_or_default();
+        let (call, cancelled) = {
             let state = self.shared.state();
-            let session = state.sessions.get(&params.session_id);
-            let facts = session.map_or_else(
-                || ToolCalls::default().facts(call, &params.tool_call),
-                |session| session.calls.facts(call, &params.tool_call),
-            );
-            let root = session.and_then(|s| s.roots.as_ref()).map(|r| r.cwd().display().to_string());
-            (facts, root, session.is_some_and(Session::is_cancelled))
+            let call = state.calls.facts(session, id, &params.tool_call).read();
+            (call, state.sessions.get(session).is_some_and(Session::is_cancelled))
         };
-        let subject = facts.subject(call);
+        let subject = call.subject(id);
         if cancelled {
-            self.note(&params.session_id, &subject, Verdict::Deny, "the turn was cancelled");
+            self.note(session, &subject, Verdict::Deny, "the turn was cancelled");
             return Ok(permission::result(&Outcome::Cancelled));
         }
-        let rules = &self.shared.settings.rules;
-        let decision = facts.decide(rules, root.as_deref());
-        self.note(&params.session_id, &subject, decision.verdict, &decision.reason);
+        let Decision { mut verdict, mut reason } = call.decide(&self.shared.settings.rules, &folders);
+        // By their real names as they are now: that is what the person sees and decides about.
+        let deeds = deeds(&call, &folders);
+        if verdict == Verdict::Ask && self.is_standing(session, &deeds) {
+            verdict = Verdict::Allow;
+            "it was allowed for this session".clone_into(&mut reason);
+        }
+        self.note(session, &subject, verdict, &reason);
         let choices = params.choices();
-        let outcome = if decision.verdict == Verdict::Ask {
-            let ask = Ask::Permission {
-                title: facts.title.clone().unwrap_or_else(|| call.to_owned()),
-                kind: facts.kind(),
-                options: choices.clone(),
-                params: serde_json::from_str(raw).unwrap_or_default(),
-            };
-            match self.ask(&params.session_id, &subject, ask).await? {
-                Some(Asked::Option(id)) if choices.iter().any(|choice| choice.id == id) => {
+        if verdict != Verdict::Ask {
+            return Ok(permission::result(&choose_option(
+                verdict,
+                &permission::choices_for_policy(&choices),
+            )));
+        }
+        let ask = Ask::Permission {
+            title: call.title.clone().unwrap_or_else(|| id.to_owned()),
+            kind: call.kind(),
+            subjects: call.subjects(),
+            options: choices.clone(),
+            params: serde_json::from_str(raw).unwrap_or_default(),
+        };
+        let outcome = match self.ask(session, &subject, ask).await? {
+            Some(Asked::Option(id)) => match choices.iter().find(|choice| choice.id == id) {
+                Some(choice) => {
+                    self.grant(session, deeds, choice.kind);
                     Outcome::Selected(id)
                 }
-                Some(_) => Outcome::Cancelled,
-                None => choose_option(Verdict::Ask, &permission::choices_for_policy(&choices)),
-            }
-        } else {
-            choose_option(decision.verdict, &permission::choices_for_policy(&choices))
+                None => Outcome::Cancelled,
+            },
+            Some(_) => Outcome::Cancelled,
+            None => choose_option(Verdict::Ask, &permission::choices_for_policy(&choices)),
         };
-        if let Outcome::Selected(id) = &outcome
-            && choices.iter().any(|choice| choice.id == *id && choice.kind.allows())
-        {
-            let mut state = self.shared.state();
-            state.sessions.entry(params.session_id.clone()).or_default().grant(facts.kind().class());
-        }
         Ok(permission::result(&outcome))
+    }
+
+    /// What a person allows is allowed in exactly this form, and nothing else is.
+    fn grant(&self, session: &str, deeds: Vec<Deed>, choice: ChoiceKind) {
+        let span = match choice {
+            ChoiceKind::AllowOnce => Span::Once,
+            ChoiceKind::AllowAlways => Span::Session,
+            ChoiceKind::RejectOnce | ChoiceKind::RejectAlways | ChoiceKind::Other => return,
+        };
+        let mut state = self.shared.state();
+        let grants = &mut state.sessions.entry(session.to_owned()).or_default().grants;
+        deeds.into_iter().for_each(|deed| grants.add(deed, span));
+    }
+
+    fn is_standing(&self, session: &str, deeds: &[Deed]) -> bool {
+        let state = self.shared.state();
+        let grants = state.sessions.get(session).map(|session| &session.grants);
+        !deeds.is_empty() && grants.is_some_and(|grants| deeds.iter().all(|deed| grants.is_standing(deed)))
     }
 
     async fn elicit(&mut self, params: Option<&str>) -> Result<Value, RpcError> {
@@ -168,21 +190,54 @@ impl Call<'_> {
         Ok(elicitation::result(&elicited))
     }
 
-    /// Decides whether the client itself may do something for the agent.
-    async fn access(
+    /// Decides whether the client itself may use a file for the agent, by its real name.
+    async fn file_access(
         &mut self,
         session: &str,
         roots: &Roots,
         kind: ToolKind,
-        action: Action<'_>,
-    ) -> Result<(), RpcError> {
-        let (Action::Path(subject) | Action::Command(subject)) = action else { return Ok(()) };
+        path: &Path,
+    ) -> Result<Leave, RpcError> {
+        let subject = path.display().to_string();
         let root = roots.cwd().display().to_string();
-        let request = Request { stage: Stage::Access, kind, tools: &[], action, root: Some(&root) };
-        let Decision { mut verdict, mut reason } = real::decide(&self.shared.settings.rules, &request);
-        if verdict == Verdict::Ask && self.granted(session, kind.class()) {
+        let leave = Leave { shared: Arc::clone(self.shared), kind, file: real::real_path(path), root };
+        let deed = (kind == ToolKind::Edit).then(|| Deed::Write(leave.file.clone()));
+        let decision = leave.decide(&subject, &leave.file);
+        self.access(session, &subject, decision, deed).await.map(|()| leave)
+    }
+
+    /// Decides whether the client itself may run a command for the agent.
+    async fn command_access(&mut self, roots: &Roots, params: &CreateParams) -> Result<(), RpcError> {
+        let (rules, session) = (&self.shared.settings.rules, params.session_id.as_str());
+        let root = roots.cwd().display().to_string();
+        let (line, whole) = (terminal::line(params), terminal::whole_line(params));
+        let about = |line| {
+            let (kind, action) = (ToolKind::Execute, Action::Command(line));
+            Request { stage: Stage::Access, kind, tools: &[], action, root: Some(&root) }
+        };
+        let decision = real::denial(rules, &about(&whole)).unwrap_or_else(|| rules.decide(&about(&line)));
+        let cwd = real::real_path(params.cwd.as_deref().unwrap_or_else(|| roots.cwd()));
+        let subject = match &params.cwd {
+            Some(folder) if cwd != real::real_path(roots.cwd()) => {
+                format!("{line} (in {})", folder.display())
+            }
+            _ => line.clone(),
+        };
+        self.access(session, &subject, decision, Some(Deed::Run { line, cwd })).await
+    }
+
+    /// Asks where that must be, unless it was granted.
+    async fn access(
+        &mut self,
+        session: &str,
+        subject: &str,
+        decision: Decision,
+        deed: Option<Deed>,
+    ) -> Result<(), RpcError> {
+        let Decision { mut verdict, mut reason } = decision;
+        if verdict == Verdict::Ask && deed.is_some_and(|deed| self.granted(session, &deed)) {
             verdict = Verdict::Allow;
-            reason = "permission for a tool call of this turn was given".to_owned();
+            "the person allowed exactly this".clone_into(&mut reason);
         }
         self.note(session, subject, verdict, &reason);
         if verdict == Verdict::Ask {
@@ -202,8 +257,9 @@ impl Call<'_> {
         if verdict == Verdict::Allow { Ok(()) } else { Err(refusal::denied(subject, &reason)) }
     }
 
-    fn granted(&self, session: &str, class: Class) -> bool {
-        self.shared.state().sessions.get(session).is_some_and(|s| s.granted(class))
+    fn granted(&self, session: &str, deed: &Deed) -> bool {
+        let mut state = self.shared.state();
+        state.sessions.get_mut(session).is_some_and(|session| session.grants.take(deed))
     }
 
     /// Asks the person; `None` when there is none. A cancelled turn is [`Asked::Cancelled`], a cancelled request
@@ -246,6 +302,47 @@ impl Call<'_> {
             verdict,
             reason: reason.to_owned(),
         });
+    }
+}
+
+/// What a yes to a call allows the client to do for it.
+fn deeds(call: &ToolCall, folders: &Folders) -> Vec<Deed> {
+    let cwd = folders.real(call.cwd().unwrap_or("."));
+    let runs = call.commands().iter().map(|line| Deed::Run { line: line.clone(), cwd: cwd.clone() });
+    let writes = call.kind() == ToolKind::Edit && call.commands().is_empty();
+    let files = call.paths().filter(|_| writes).map(|path| Deed::Write(folders.real(path)));
+    runs.chain(files).collect()
+}
+
+/// Leave to use one file, which may turn out to be another one when it is opened.
+struct Leave {
+    shared: Arc<Shared>,
+    kind: ToolKind,
+    file: PathBuf,
+    root: String,
+}
+
+impl Leave {
+    /// What the rules say about a path that leads to this file.
+    fn decide(&self, path: &str, file: &Path) -> Decision {
+        let (action, root) = (Action::Path(path), Some(self.root.as_str()));
+        let request = Request { stage: Stage::Access, kind: self.kind, tools: &[], action, root };
+        real::decide_file(&self.shared.settings.rules, &request, file)
+    }
+
+    /// Whether the file that was opened may be used.
+    fn holds(&self, opened: &Path) -> Result<(), RpcError> {
+        if opened == self.file {
+            return Ok(());
+        }
+        let name = opened.display().to_string();
+        match self.decide(&name, opened) {
+            Decision { verdict: Verdict::Allow, .. } => Ok(()),
+            Decision { reason, .. } => {
+                let subject = self.file.display().to_string();
+                Err(refusal::denied(&subject, &format!("it was exchanged for {name}: {reason}")))
+            }
+        }
     }
 }
 

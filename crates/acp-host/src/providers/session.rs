@@ -1,16 +1,14 @@
 //! What the providers know of a session.
 
-use acp_policy::Class;
-
+use super::grants::Grants;
 use crate::jail::Roots;
-use crate::permission::ToolCalls;
 
 #[derive(Debug, Default)]
 pub(super) struct Session {
     pub(super) roots: Option<Roots>,
-    pub(super) calls: ToolCalls,
+    /// What the person allowed.
+    pub(super) grants: Grants,
     turn: Turn,
-    granted: Option<Class>,
 }
 
 /// ```text
@@ -30,12 +28,12 @@ enum Turn {
 impl Session {
     pub(super) fn turn_began(&mut self) {
         self.turn = Turn::Running;
-        self.granted = None;
+        self.grants.turn();
     }
 
     pub(super) fn turn_ended(&mut self) {
         self.turn = Turn::Unknown;
-        self.granted = None;
+        self.grants.turn();
     }
 
     /// Only a turn that is known to run can stay cancelled: otherwise nobody would tell when that ends.
@@ -47,14 +45,5 @@ impl Session {
 
     pub(super) fn is_cancelled(&self) -> bool {
         self.turn == Turn::Cancelled
-    }
-
-    /// Permission was given for a tool call that can do this much.
-    pub(super) fn grant(&mut self, class: Class) {
-        self.granted = self.granted.max(Some(class));
-    }
-
-    pub(super) fn granted(&self, class: Class) -> bool {
-        self.granted >= Some(class)
     }
 }

@@ -6,26 +6,54 @@ use std::process::Command;
 use acp_policy::shell;
 use acp_rpc::RpcError;
 
+use cap_std::fs::Dir;
+
 use super::{CreateParams, EnvVariable};
 use crate::jail::Roots;
 use crate::refusal;
+use crate::tool_call;
+
+/// Variables that agents set and that change nothing about what a command does, with the values for which that holds.
+const HARMLESS: [(&str, &[&str]); 9] = [
+    ("CLAUDECODE", &[]),
+    ("CI", &[]),
+    ("NO_COLOR", &[]),
+    ("FORCE_COLOR", &[]),
+    ("COLUMNS", &[]),
+    ("LINES", &[]),
+    ("TERM", &["dumb", "xterm", "xterm-256color"]),
+    ("PAGER", &["cat"]),
+    ("GIT_PAGER", &["cat"]),
+];
 
 /// The command as one line, for rules, questions and logs. The variables that the agent sets stand in front of it as a
-/// shell would have them: a `git status` with a `PATH` of the agent's own is not `git status`.
+/// shell would have them: a `git status` with a `PATH` of the agent's own is not `git status`. What a shell is given to
+/// run (`sh -c LINE`) is that line.
 pub(crate) fn line(params: &CreateParams) -> String {
-    let command = match arguments(params) {
-        [] if is_shell_line(params) => params.command.clone(),
-        args => {
-            shell::quoted(std::iter::once(params.command.as_str()).chain(args.iter().map(String::as_str)))
-        }
-    };
+    let arguments: Vec<&str> = arguments(params).iter().map(String::as_str).collect();
+    with_variables(params, tool_call::line_of(&params.command, &arguments))
+}
+
+/// The same with the shell that runs it.
+pub(crate) fn whole_line(params: &CreateParams) -> String {
+    let arguments = arguments(params).iter().map(String::as_str);
+    with_variables(params, shell::quoted(std::iter::once(params.command.as_str()).chain(arguments)))
+}
+
+fn with_variables(params: &CreateParams, command: String) -> String {
+    let command = if is_shell_line(params) { params.command.trim().to_owned() } else { command };
     let set = |it: &EnvVariable| format!("{}={}", shell::quoted([&*it.name]), shell::quoted([&*it.value]));
-    let variables = params.env.iter().flatten().map(set);
+    let variables = params.env.iter().flatten().filter(|it| !is_harmless(it)).map(set);
     variables.chain([command]).collect::<Vec<_>>().join(" ")
 }
 
+fn is_harmless(variable: &EnvVariable) -> bool {
+    let known = HARMLESS.iter().find(|(name, _)| *name == variable.name);
+    known.is_some_and(|(_, values)| values.is_empty() || values.contains(&variable.value.as_str()))
+}
+
 /// Checks the params and builds the command; the working folder must lie in the session's folders.
-pub(super) fn build(roots: &Roots, params: &CreateParams) -> Result<Command, RpcError> {
+pub(super) fn build(roots: &Roots, params: &CreateParams) -> Result<(Command, Dir), RpcError> {
     if params.command.trim().is_empty() {
         return Err(RpcError::invalid_params("terminal/create needs a command"));
     }
@@ -49,19 +77,35 @@ pub(super) fn build(roots: &Roots, params: &CreateParams) -> Result<Command, Rpc
         }
         command.env(&variable.name, &variable.value);
     }
-    command.current_dir(folder(roots, params.cwd.as_deref())?);
-    Ok(command)
+    let folder = folder(roots, params.cwd.as_deref())?;
+    command.current_dir(opened(&folder).unwrap_or_else(|| cwd(roots, params).to_owned()));
+    Ok((command, folder))
 }
 
-fn folder(roots: &Roots, cwd: Option<&Path>) -> Result<PathBuf, RpcError> {
-    let Some(cwd) = cwd else { return Ok(roots.cwd().to_owned()) };
-    if !cwd.is_absolute() {
+fn cwd<'a>(roots: &'a Roots, params: &'a CreateParams) -> &'a Path {
+    params.cwd.as_deref().unwrap_or_else(|| roots.cwd())
+}
+
+/// Opens the folder that a command runs in: what is checked is what is used, whatever becomes of its name meanwhile.
+fn folder(roots: &Roots, cwd: Option<&Path>) -> Result<Dir, RpcError> {
+    if let Some(cwd) = cwd.filter(|cwd| !cwd.is_absolute()) {
         return Err(RpcError::invalid_params(format!("the cwd {:?} must be absolute", cwd.display())));
     }
-    if !cwd.is_dir() {
-        return Err(refusal::no_file(cwd));
-    }
-    if roots.holds(cwd) { Ok(cwd.to_owned()) } else { Err(refusal::outside(cwd)) }
+    let name = cwd.unwrap_or_else(|| roots.cwd());
+    roots.open_dir(cwd)?.map_err(|_| refusal::no_file(name))
+}
+
+/// The name by which a process that we start finds an open folder, before it becomes another program.
+#[cfg(target_os = "linux")]
+fn opened(folder: &Dir) -> Option<PathBuf> {
+    use std::os::fd::AsRawFd;
+    let name = PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd()));
+    name.is_dir().then_some(name)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn opened(_: &Dir) -> Option<PathBuf> {
+    None
 }
 
 fn arguments(params: &CreateParams) -> &[String] {

@@ -19,7 +19,7 @@ use acp_rpc::RpcError;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-pub(crate) use command::line;
+pub(crate) use command::{line, whole_line};
 pub(crate) use process::Process;
 use process::Status;
 
@@ -43,8 +43,8 @@ impl Default for TerminalLimits {
     fn default() -> Self {
         TerminalLimits {
             default_output_bytes: 1 << 20,
-            max_output_bytes: 8 << 20,
-            per_session: 64,
+            max_output_bytes: 4 << 20,
+            per_session: 32,
             kill_grace: Duration::from_millis(500),
         }
     }
@@ -110,12 +110,13 @@ impl Terminals {
         }
         let asked = params.output_byte_limit.map(|n| usize::try_from(n).unwrap_or(usize::MAX));
         let bytes = asked.unwrap_or(limits.default_output_bytes).min(limits.max_output_bytes);
-        let command = command::build(roots, params)?;
+        let (command, folder) = command::build(roots, params)?;
         let process = Process::start(command, bytes, leash).map_err(|error| {
             let folder = params.cwd.as_deref().unwrap_or_else(|| roots.cwd()).display();
             let message = format!("cannot start {:?} in {folder}: {error}", params.command);
             refusal::unfit("cannot_start", message)
         })?;
+        drop(folder); // the command is in it
         self.next += 1;
         let id = format!("term-{}", self.next);
         self.open.insert(id.clone(), Terminal { session: session.clone(), process: Arc::new(process) });

@@ -7,7 +7,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use acp_link::leash::{self, Held, Leash};
+use acp_link::child::Exit;
+use acp_link::kept::{self, Ending, Kept};
+use acp_link::leash::{self, Leash, Mark};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group};
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
@@ -29,40 +31,36 @@ pub(crate) enum Status {
 
 #[derive(Debug)]
 pub(crate) struct Process {
-    pid: Pid,
     running: Mutex<Option<Running>>,
     ring: Arc<Mutex<Ring>>,
     ended: watch::Receiver<Option<Status>>,
     pump: JoinHandle<()>,
 }
 
-/// What is there until the terminal is released.
+/// What is there until the terminal is released. What a command left behind that had ended by itself, in another group, is
+/// not ours to end.
 #[derive(Debug)]
-struct Running {
-    child: Child,
-    held: Option<Held>,
-    /// Whether it is we who end it. What one that ended by itself left behind in another group is not ours to end.
-    ended_by_us: bool,
+enum Running {
+    /// Our own child, in a process group of its own.
+    Child { child: Child },
+    /// Behind a supervisor, with everything that came of it.
+    Kept { kept: Kept, mark: Mark },
 }
 
 impl Process {
-    /// Starts a command in its own process group, output and errors in one stream, no input.
-    pub(crate) fn start(mut command: Command, limit: usize, leash: Option<&Leash>) -> io::Result<Process> {
+    /// Starts a command in its own process group, output and errors in one stream, no input. With a leash, nothing that
+    /// comes of it outlives us.
+    pub(crate) fn start(command: Command, limit: usize, leash: Option<&Leash>) -> io::Result<Process> {
         let (reader, writer) = io::pipe()?;
         let reader = pipe::Receiver::from_owned_fd(OwnedFd::from(reader))?;
-        let deaths = unix::signal(SignalKind::child())?;
-        command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer).process_group(0);
-        let mark = leash.map(Leash::mark);
-        command.envs(mark.iter().map(|mark| (leash::VARIABLE, mark)));
-        let child = command.spawn()?;
-        let held = mark.and_then(|mark| mark.hold(child.id()));
-        drop(command); // and with it our ends of the pipe
-        let pid = Pid::from_child(&child);
+        let (running, end) = match leash {
+            Some(leash) if cfg!(target_os = "linux") => kept(&command, writer, leash)?,
+            _ => child(command, writer)?,
+        };
         let ring = Arc::new(Mutex::new(Ring::new(limit)));
         let (tell, ended) = watch::channel(None);
-        let pump = tokio::spawn(pump(reader, deaths, pid, Arc::clone(&ring), tell));
-        let running = Mutex::new(Some(Running { child, held, ended_by_us: false }));
-        Ok(Process { pid, running, ring, ended, pump })
+        let pump = tokio::spawn(pump(reader, end, Arc::clone(&ring), tell));
+        Ok(Process { running: Mutex::new(Some(running)), ring, ended, pump })
     }
 
     pub(crate) fn output(&self) -> (String, bool, Option<Status>) {
@@ -82,7 +80,7 @@ impl Process {
     pub(crate) async fn kill(&self, grace: Duration) -> Status {
         self.signal(Signal::TERM);
         if let Ok(status) = tokio::time::timeout(grace, self.wait()).await {
-            self.signal(Signal::KILL); // what is left of the group
+            self.signal(Signal::KILL); // what is left of it
             return status;
         }
         self.signal(Signal::KILL);
@@ -91,39 +89,88 @@ impl Process {
 
     /// Ends the command and all of its group, at once.
     pub(crate) fn destroy(&self) {
-        let Some(mut running) = lock(&self.running).take() else { return };
-        running.note_its_end(self.pid);
-        let Running { mut child, held, ended_by_us } = running;
-        let _ = kill_process_group(self.pid, Signal::KILL);
-        match held {
-            Some(held) if ended_by_us => held.kill(),
-            held => drop(held), // before the number can be another's
+        let Some(running) = lock(&self.running).take() else { return };
+        match running {
+            Running::Child { mut child } => {
+                let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
+                // A killed process ends within moments; one that hangs in the kernel is left to a thread.
+                if !matches!(child.try_wait(), Ok(Some(_))) {
+                    std::thread::spawn(move || child.wait());
+                }
+            }
+            Running::Kept { kept, mark } => {
+                match self.ended.borrow().is_some() {
+                    true => kept.release(),
+                    false => kept.kill(),
+                }
+                drop(mark);
+            }
         }
         self.pump.abort();
-        // A killed process ends within moments; one that hangs in the kernel is left to a thread.
-        if !matches!(child.try_wait(), Ok(Some(_))) {
-            std::thread::spawn(move || child.wait());
-        }
     }
 
-    /// To all of it, as long as its number is ours: the child is collected only in `destroy`.
+    /// To all of it, as long as its number is ours: a child is collected only in `destroy`.
     fn signal(&self, signal: Signal) {
-        let mut running = lock(&self.running);
-        let Some(running) = &mut *running else { return };
-        running.note_its_end(self.pid);
-        match &running.held {
-            Some(held) if running.ended_by_us => held.signal(signal),
-            _ => {
-                let _ = kill_process_group(self.pid, signal);
+        let mut guard = lock(&self.running);
+        match &mut *guard {
+            Some(Running::Child { child }) => {
+                let _ = kill_process_group(Pid::from_child(child), signal);
             }
+            Some(Running::Kept { .. }) if signal == Signal::KILL => {
+                if let Some(Running::Kept { kept, mark }) = guard.take() {
+                    kept.kill();
+                    drop(mark);
+                }
+            }
+            Some(Running::Kept { kept, .. }) => kept.signal(signal),
+            None => {}
         }
     }
 }
 
-impl Running {
-    /// It is about to be ended by us, unless it has ended before.
-    fn note_its_end(&mut self, pid: Pid) {
-        self.ended_by_us |= look(pid).is_none();
+fn child(mut command: Command, writer: io::PipeWriter) -> io::Result<(Running, End)> {
+    let deaths = unix::signal(SignalKind::child())?;
+    command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer).process_group(0);
+    let child = command.spawn()?;
+    let end = End::Child(Pid::from_child(&child), deaths);
+    Ok((Running::Child { child }, end))
+}
+
+/// The mark is for the case that the supervisor is killed with us.
+fn kept(command: &Command, writer: io::PipeWriter, leash: &Leash) -> io::Result<(Running, End)> {
+    let mark = leash.mark();
+    let mut wrapped = kept::wrap(command, &leash.program())?;
+    let starter = &mut wrapped.command;
+    starter.env(leash::VARIABLE, &mark).stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
+    starter.process_group(0);
+    let (kept, ending) = wrapped.spawn()?;
+    Ok((Running::Kept { kept, mark }, End::Kept(ending)))
+}
+
+/// Who tells how the command ended.
+enum End {
+    Child(Pid, unix::Signal),
+    Kept(Ending),
+}
+
+impl End {
+    /// Waits for it. Cancel safe.
+    async fn wait(&mut self) -> Status {
+        match self {
+            End::Child(pid, deaths) => loop {
+                if let Some(status) = look(*pid) {
+                    return status;
+                }
+                if deaths.recv().await.is_none() {
+                    std::future::pending::<()>().await;
+                }
+            },
+            End::Kept(ending) => match ending.wait().await {
+                Some(Exit { code: Some(code), .. }) => Status::Code(code),
+                Some(Exit { signal: Some(signal), .. }) => Status::Signal(signal),
+                _ => Status::Signal(Signal::KILL.as_raw()),
+            },
+        }
     }
 }
 
@@ -136,24 +183,20 @@ impl Drop for Process {
 /// Reads the output until it ends, and tells the exit status once what was written before the exit is read.
 async fn pump(
     mut reader: pipe::Receiver,
-    mut deaths: unix::Signal,
-    pid: Pid,
+    mut end: End,
     ring: Arc<Mutex<Ring>>,
     tell: watch::Sender<Option<Status>>,
 ) {
     let mut buffer = vec![0; 64 << 10];
     let mut open = true;
     let status = loop {
-        if let Some(status) = look(pid) {
-            break status;
-        }
         tokio::select! {
+            biased;
+            status = end.wait() => break status,
             read = reader.read(&mut buffer), if open => match read {
                 Ok(0) | Err(_) => open = false,
                 Ok(n) => lock(&ring).push(&buffer[..n]),
             },
-            Some(()) = deaths.recv() => {}
-            else => return,
         }
     };
     // What the command wrote is in the pipe already; a child it left behind may keep the pipe open and full.

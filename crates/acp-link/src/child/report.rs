@@ -4,6 +4,7 @@
 //! (one that is would leak into whatever another thread happens to start). The lifeline is silent: when it ends,
 //! we have. The report has one fact per line.
 
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
@@ -19,35 +20,62 @@ use super::{Exit, Options, Stage, Survivor};
 use crate::supervisor::ARGUMENT;
 
 /// Written to the lifeline: kill everything without waiting.
-pub(super) const KILL_NOW: &[u8] = b"K";
+pub(crate) const KILL_NOW: &[u8] = b"K";
+/// Written to the lifeline of a command that has ended: kill what is left of its group, leave the rest alone.
+pub(crate) const RELEASE: &[u8] = b"R";
+/// In place of a time to linger: stay after the program has ended, until there is nobody left or a word comes.
+pub(crate) const KEEP: &str = "keep";
 /// How long a supervisor may take to start the agent.
 const START_PATIENCE: Duration = Duration::from_secs(20);
 
 /// Our ends of the two pipes.
-pub(super) struct Supervised {
-    pub(super) lifeline: OwnedFd,
-    pub(super) report: Report,
+#[derive(Debug)]
+pub(crate) struct Supervised {
+    pub(crate) lifeline: OwnedFd,
+    pub(crate) report: Report,
 }
 
 /// Our end of the report, and what was read of it.
-pub(super) struct Report {
+#[derive(Debug)]
+pub(crate) struct Report {
     fd: OwnedFd,
     said: Vec<u8>,
 }
 
 /// All ends, until the supervisor has opened its own.
-pub(super) struct Starting {
+#[derive(Debug)]
+pub(crate) struct Starting {
     ours: Supervised,
     _theirs: (OwnedFd, OwnedFd),
 }
 
-pub(super) enum Failure {
+pub(crate) enum Failure {
     Agent(io::Error),
     Supervisor(io::Error),
 }
 
 /// The command that starts the supervisor, which starts the agent.
 pub(super) fn command(options: &Options, supervisor: &Path) -> io::Result<(Command, Starting)> {
+    let linger = options.linger.as_millis().to_string();
+    let args = options.args.iter().map(OsString::as_os_str);
+    supervising(supervisor, &linger, &options.program, args)
+}
+
+/// The command that starts a supervisor which stays for as long as the program and what it left behind.
+pub(crate) fn keeping<'a>(
+    program: &OsStr,
+    args: impl Iterator<Item = &'a OsStr>,
+    supervisor: &Path,
+) -> io::Result<(Command, Starting)> {
+    supervising(supervisor, KEEP, program, args)
+}
+
+fn supervising<'a>(
+    supervisor: &Path,
+    linger: &str,
+    program: &OsStr,
+    args: impl Iterator<Item = &'a OsStr>,
+) -> io::Result<(Command, Starting)> {
     let (life_read, lifeline) = pipe_with(PipeFlags::CLOEXEC)?;
     let (fd, report_write) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
     let mut command = Command::new(supervisor);
@@ -56,16 +84,16 @@ pub(super) fn command(options: &Options, supervisor: &Path) -> io::Result<(Comma
         .arg(std::process::id().to_string())
         .arg(life_read.as_raw_fd().to_string())
         .arg(report_write.as_raw_fd().to_string())
-        .arg(options.linger.as_millis().to_string())
-        .arg(&options.program)
-        .args(&options.args);
+        .arg(linger)
+        .arg(program)
+        .args(args);
     let report = Report { fd, said: Vec::new() };
     Ok((command, Starting { ours: Supervised { lifeline, report }, _theirs: (life_read, report_write) }))
 }
 
 impl Starting {
     /// Waits until the supervisor says that the agent runs, or that it cannot.
-    pub(super) fn wait(mut self, supervisor: Pid) -> Result<(Pid, Supervised), Failure> {
+    pub(crate) fn wait(mut self, supervisor: Pid) -> Result<(Pid, Supervised), Failure> {
         let line = self.first_line(supervisor).map_err(Failure::Supervisor)?;
         let (word, rest) = line.split_once(' ').unwrap_or((&line, ""));
         match (word, rest.parse::<i32>().ok()) {
@@ -124,8 +152,18 @@ impl Report {
         }
     }
 
+    /// The same pipe once more, for who waits for it.
+    pub(crate) fn clone_fd(&self) -> io::Result<OwnedFd> {
+        self.fd.try_clone()
+    }
+
+    /// Takes what was read elsewhere.
+    pub(crate) fn said(&mut self, bytes: &[u8]) {
+        self.said.extend_from_slice(bytes);
+    }
+
     /// How the agent ended; `None` when the supervisor did not live to say it.
-    pub(super) fn exit(&mut self) -> Option<Exit> {
+    pub(crate) fn exit(&mut self) -> Option<Exit> {
         let _ = self.read_available();
         let mut exit = Exit { code: None, signal: None, stage: Stage::Unasked, survivors: Vec::new() };
         for line in String::from_utf8_lossy(&self.said).lines() {

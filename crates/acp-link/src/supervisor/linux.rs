@@ -19,6 +19,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use super::{ARGUMENT, processes};
 use crate::child::Survivor;
+use crate::child::report::{KEEP, RELEASE};
 use crate::leash;
 
 /// Only wakes us up: it is also sent when the *thread* that started us ends, so the parent's number decides.
@@ -32,6 +33,8 @@ const LOOK: Duration = Duration::from_millis(200);
 const SWEEP_PATIENCE: Duration = Duration::from_secs(5);
 /// How often a guard that is still at work is looked at.
 const GUARD_LOOK: Duration = Duration::from_millis(10);
+/// How long, in milliseconds, a kept command may take to end after it was told to because we are gone.
+const KEPT_LINGER: u32 = 500;
 /// How many survivors are named.
 const NAMED: usize = 100;
 
@@ -40,6 +43,8 @@ struct Settings {
     lifeline: PathBuf,
     report: PathBuf,
     linger: Duration,
+    /// Stay after the program has ended, until nobody is left or a word comes.
+    keeps: bool,
     program: OsString,
     args: Vec<OsString>,
 }
@@ -60,12 +65,16 @@ pub(super) fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 fn parse(args: impl IntoIterator<Item = OsString>) -> Option<Settings> {
     let mut args = args.into_iter();
     let mut number = || args.next()?.to_str()?.parse::<u32>().ok();
-    let (parent, lifeline, report, linger) = (number()?, number()?, number()?, number()?);
+    let (parent, lifeline, report) = (number()?, number()?, number()?);
+    let linger = args.next()?;
+    let keeps = linger == KEEP;
+    let linger = if keeps { KEPT_LINGER } else { linger.to_str()?.parse().ok()? };
     Some(Settings {
         parent: Pid::from_raw(i32::try_from(parent).ok()?)?,
         lifeline: format!("/proc/{parent}/fd/{lifeline}").into(),
         report: format!("/proc/{parent}/fd/{report}").into(),
         linger: Duration::from_millis(linger.into()),
+        keeps,
         program: args.next()?,
         args: args.collect(),
     })
@@ -74,6 +83,9 @@ fn parse(args: impl IntoIterator<Item = OsString>) -> Option<Settings> {
 /// Why watching ended.
 enum Turn {
     AgentEnded,
+    /// The program has ended, and so has everything that came from it.
+    Nobody,
+    Release,
     ParentGone,
     KillNow,
 }
@@ -103,7 +115,12 @@ async fn supervise(settings: &Settings) -> io::Result<ExitCode> {
     release_stdio()?;
 
     let mut family = Family { agent, status: None };
-    let turn = family.watch(settings, lifeline, &mut signals).await;
+    let mut lifeline = lifeline;
+    let mut turn = family.watch(settings, &mut lifeline, &mut signals).await;
+    if settings.keeps && matches!(turn, Turn::AgentEnded) {
+        report.exit(family.status);
+        turn = family.stay(settings, &mut lifeline, &mut signals).await;
+    }
     let survivors = family.end(turn, settings.linger, &mut signals).await;
     for survivor in survivors.iter().take(NAMED) {
         report.line(format_args!("survivor {} {}", survivor.pid, survivor.name));
@@ -168,43 +185,82 @@ impl Family {
     async fn watch(
         &mut self,
         settings: &Settings,
-        mut lifeline: Option<pipe::Receiver>,
+        lifeline: &mut Option<pipe::Receiver>,
         signals: &mut Listening,
     ) -> Turn {
-        let mut said = [0];
         loop {
             self.reap();
             if self.status.is_some() {
                 return Turn::AgentEnded;
             }
-            if getppid() != Some(settings.parent) {
-                return Turn::ParentGone;
-            }
-            let blind = lifeline.is_none();
-            let heard = async {
-                match &mut lifeline {
-                    Some(lifeline) => lifeline.read(&mut said).await.unwrap_or(0),
-                    None => std::future::pending().await,
-                }
-            };
-            tokio::select! {
-                _ = signals.child.recv() => {}
-                _ = signals.parent_died.recv() => {}
-                signal = Listening::next_forwarded(&mut signals.forwarded) => self.signal(signal),
-                count = heard => return if count == 0 { Turn::ParentGone } else { Turn::KillNow },
-                () = sleep(LOOK), if blind => {}
+            if let Some(turn) = self.next(settings, lifeline, signals).await {
+                return turn;
             }
         }
+    }
+
+    /// Stays with what the program left behind.
+    async fn stay(
+        &mut self,
+        settings: &Settings,
+        lifeline: &mut Option<pipe::Receiver>,
+        signals: &mut Listening,
+    ) -> Turn {
+        loop {
+            if self.reap() {
+                return Turn::Nobody;
+            }
+            if let Some(turn) = self.next(settings, lifeline, signals).await {
+                return turn;
+            }
+        }
+    }
+
+    /// Waits for the next thing that happens; a turn if it is one.
+    async fn next(
+        &self,
+        settings: &Settings,
+        lifeline: &mut Option<pipe::Receiver>,
+        signals: &mut Listening,
+    ) -> Option<Turn> {
+        let mut said = [0];
+        if getppid() != Some(settings.parent) {
+            return Some(Turn::ParentGone);
+        }
+        let blind = lifeline.is_none();
+        let heard = async {
+            match lifeline {
+                Some(lifeline) => lifeline.read(&mut said).await.unwrap_or(0),
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            _ = signals.child.recv() => {}
+            _ = signals.parent_died.recv() => {}
+            signal = Listening::next_forwarded(&mut signals.forwarded) => self.signal(signal),
+            count = heard => return Some(match (count, &said) {
+                (0, _) => Turn::ParentGone,
+                (_, word) if word == RELEASE => Turn::Release,
+                _ => Turn::KillNow,
+            }),
+            () = sleep(LOOK), if blind => {}
+        }
+        None
     }
 
     /// Ends everything that is left and says what had to be killed although the agent had already ended.
     async fn end(&mut self, turn: Turn, linger: Duration, signals: &mut Listening) -> Vec<Survivor> {
         match turn {
+            Turn::Nobody => return Vec::new(),
+            Turn::Release if self.status.is_some() => {
+                self.end_group();
+                return Vec::new();
+            }
             Turn::AgentEnded => {}
             Turn::ParentGone => {
                 self.signal(Signal::TERM);
             }
-            Turn::KillNow => {
+            Turn::KillNow | Turn::Release => {
                 self.sweep().await;
                 return Vec::new();
             }
@@ -217,6 +273,17 @@ impl Family {
             sleep(GUARD_LOOK).await;
         }
         self.sweep().await
+    }
+
+    /// Kills what is left of the program's group. Only descendants can be in it, or else the number is another's.
+    fn end_group(&self) {
+        let family = processes::descendants(getpid());
+        for process in processes::in_group(self.agent) {
+            let pid = i32::try_from(process.pid).ok().and_then(Pid::from_raw);
+            if let Some(pid) = pid.filter(|_| family.iter().any(|it| it.pid == process.pid)) {
+                let _ = kill_process(pid, Signal::KILL);
+            }
+        }
     }
 
     fn signal(&self, signal: Signal) {

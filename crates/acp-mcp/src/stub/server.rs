@@ -2,6 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -38,7 +39,9 @@ pub struct LogFile {
 impl LogFile {
     /// Opens the log for appending; without a path nothing is recorded.
     pub fn open(server: &str, path: Option<&Path>) -> std::io::Result<Self> {
-        let file = path.map(|path| OpenOptions::new().create(true).append(true).open(path)).transpose()?;
+        let file = path
+            .map(|path| OpenOptions::new().create(true).append(true).mode(0o600).open(path))
+            .transpose()?;
         Ok(Self { server: server.to_owned(), file: file.map(|file| Arc::new(Mutex::new(file))) })
     }
 

@@ -18,9 +18,9 @@ impl Desk {
         }
         let reasons = self.equip(&mut splice);
         let trace = self.traced(&mut splice);
-        let cwd = self.office.duties.cwd.clone().or_else(|| splice.string("cwd"));
         if !known {
-            self.expect(id.clone(), Pending::Opening { cwd, session, trace });
+            let folders = self.folders(&splice);
+            self.expect(id.clone(), Pending::Opening { folders, session, trace });
         }
         let Some(line) = splice.done() else { return Handling::Pass };
         let passed_on = Frame::parse(line);
@@ -31,6 +31,14 @@ impl Desk {
             }
         }
         Handling::Instead(passed_on.raw().clone())
+    }
+
+    /// The folders that the session will work in, as far as the request says: without a working folder none counts.
+    fn folders(&self, splice: &Splice<'_>) -> Vec<String> {
+        let cwd = self.office.duties.cwd.clone().or_else(|| splice.string("cwd"));
+        let more: Option<Vec<String>> =
+            splice.get("additionalDirectories").and_then(|list| serde_json::from_str(list).ok());
+        cwd.into_iter().flat_map(|cwd| std::iter::once(cwd).chain(more.clone().unwrap_or_default())).collect()
     }
 
     /// Gives a session what every session gets, and says by which flags it differs from what was asked for.

@@ -41,3 +41,81 @@ fn every_number_is_there_before_anything_has_happened() {
     office.count(&counts::TURNS, "unheard of");
     assert!(has(all[1], 1) && has(all[3], 1) && has(all[2], 0), "{}", metrics.to_text());
 }
+
+fn desk_with(policy: acp_policy::Policy) -> Desk {
+    let (metrics, talk) = (Metrics::default(), Talk::new(Arc::new(|_| {})));
+    let duties = Duties { rules: Some(Rules::of(policy)), ..Duties::default() };
+    Desk::new(Office::new(duties, &metrics), talk, 1, None, None, None)
+}
+
+fn open_session(desk: &mut Desk, params: &serde_json::Value) {
+    let line = Frame::request(&Id::from(1), NEW, params);
+    desk.client_says(line.raw());
+    desk.agent_says(Frame::response(&Id::from(1), &serde_json::json!({"sessionId": "s"})).raw());
+}
+
+fn ask(desk: &mut Desk, session: &str, call: &serde_json::Value) -> Handling {
+    let mut tool_call = call.clone();
+    tool_call["toolCallId"] = "c".into();
+    let options = serde_json::json!([{"optionId": "y", "name": "y", "kind": "allow_once"}]);
+    let params = serde_json::json!({"sessionId": session, "toolCall": tool_call, "options": options});
+    desk.agent_says(Frame::request(&Id::from(9), PERMISSION, &params).raw())
+}
+
+#[test]
+fn edits_outside_the_folders_of_a_session_are_not_approved_unasked() {
+    let temp = tempfile::tempdir().expect("a folder");
+    let base = temp.path().canonicalize().expect("a real path");
+    let [work, more, other] = ["work", "more", "other"].map(|name| base.join(name));
+    for folder in [&work, &more, &other] {
+        std::fs::create_dir(folder).expect("a folder");
+    }
+    std::os::unix::fs::symlink(&other, work.join("link")).expect("a link");
+    for policy in [acp_policy::Policy::AcceptEdits, acp_policy::Policy::Write] {
+        let mut desk = desk_with(policy);
+        open_session(&mut desk, &serde_json::json!({"cwd": work, "additionalDirectories": [more]}));
+        for (path, approved) in [
+            (work.join("a"), true),
+            ("a/b".into(), true),
+            (more.join("a"), true),
+            ("/etc/passwd".into(), false),
+            ("../other/a".into(), false),
+            (work.join("../other/a"), false),
+            (work.join("link/a"), false),
+            ("~/.bashrc".into(), false),
+            ("$HOME/.bashrc".into(), false),
+        ] {
+            for call in [
+                serde_json::json!({"kind": "edit", "rawInput": {"file_path": path}}),
+                serde_json::json!({"kind": "delete", "locations": [{"path": path}]}),
+                serde_json::json!({"kind": "edit", "content": [{"type": "diff", "path": path, "newText": ""}]}),
+                serde_json::json!({"kind": "edit", "rawInput": {"path": "a"}, "locations": [{"path": path}]}),
+            ] {
+                let handling = ask(&mut desk, "s", &call);
+                assert_eq!(matches!(handling, Handling::Back(_)), approved, "{policy} {call} {handling:?}");
+            }
+        }
+        let unknown = serde_json::json!({"kind": "edit", "rawInput": {"path": work.join("a")}});
+        assert_eq!(ask(&mut desk, "another", &unknown), Handling::Pass, "its folders are not known");
+    }
+}
+
+#[test]
+fn a_permission_request_in_disguise_is_decided_or_stopped() {
+    let params = r#"{"sessionId":"s","toolCall":{"toolCallId":"c","kind":"execute"},"options":[]}"#;
+    let plain =
+        format!(r#"{{"jsonrpc":"2.0","id":7,"method":"session/request_permission","params":{params}}}"#);
+    let mut desk = desk_with(acp_policy::Policy::None);
+    for line in
+        [plain.clone(), plain.replace("\"id\"", r#""\u0069d""#).replace("_permission", r"\u005fpermission")]
+    {
+        let handling = desk.agent_says(&Bytes::from(line.clone()));
+        assert!(matches!(handling, Handling::Back(_)), "{line} {handling:?}");
+    }
+    for line in [format!("[{plain}]"), plain.replace(r#""jsonrpc":"2.0","#, "")] {
+        let handling = desk.agent_says(&Bytes::from(line.clone()));
+        assert!(matches!(handling, Handling::Stop(_) | Handling::Back(_)), "{line} {handling:?}");
+    }
+    let other = plain.replace("session/request_permission", "fs/read_text_file");
+    assert_eq!(desk.agent_says(&Bytes::from(format!("[{other}]"))), Handling::Pass);
+}

@@ -139,7 +139,7 @@ impl Workshop {
 
     fn request_for(&self, seat: &Seat, question: &Question) -> Option<Ask> {
         let (title, kind, options, params) = match &question.ask {
-            Asking::Permission { title, kind, options, params } => {
+            Asking::Permission { title, kind, options, params, .. } => {
                 let options = options.iter().map(|option| AskOption {
                     id: option.id.clone(),
                     name: option.name.clone(),

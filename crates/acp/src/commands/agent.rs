@@ -16,6 +16,7 @@ use anyhow::Context;
 use crate::exit;
 use crate::signals::Ends;
 use crate::talk::args::secret;
+use crate::talk::patterns;
 
 /// Arguments of `acp agent`.
 #[derive(clap::Args)]
@@ -64,7 +65,7 @@ pub struct Args {
     /// How permission is given: default (ask), acceptEdits, bypassPermissions, plan, none, read, write or yolo
     #[arg(long, value_name = "POLICY", default_value = "default")]
     policy: Policy,
-    /// Tools that need no permission, for instance Read or 'Bash(git *)' (several are allowed)
+    /// Tools that need no permission, for instance Read or 'Bash(git:read)' (several are allowed)
     #[arg(long, value_name = "PATTERN")]
     allow: Vec<String>,
     /// Tools that are never used (several are allowed)
@@ -76,15 +77,17 @@ pub struct Args {
     /// Listen on this TCP port instead; 0 takes any free one. The address is printed as a line of JSON
     #[arg(long, value_name = "N")]
     port: Option<u16>,
-    /// Listen on this address
+    /// Listen on this address; other than loopback addresses need --token
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
     bind: IpAddr,
 }
 
 /// Serves the reference agent until its input ends or a signal comes, on a port until a signal comes.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let server =
-        settings(args).and_then(|settings| Ok(Server::new(settings, &|name| std::env::var(name).ok())?));
+    let server = settings(args).and_then(|settings| {
+        patterns::warn("acp agent", &settings.allow);
+        Ok(Server::new(settings, &|name| std::env::var(name).ok())?)
+    });
     let server = match server {
         Ok(server) => server,
         Err(error) => {
@@ -115,12 +118,6 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             let listening = |address: SocketAddr| {
                 println!("{}", serde_json::json!({ "listening": address.to_string() }));
                 eprintln!("acp agent: listening on {address}");
-                if !address.ip().is_loopback() && args.token.is_none() {
-                    eprintln!(
-                        "acp agent: everyone who reaches {address} can use this agent, its files and its commands; --token \
-                         lets only those in who know it"
-                    );
-                }
             };
             let serving = server.clone().serve_tcp(SocketAddr::new(args.bind, port), listening);
             let outcome = runtime.block_on(until_told(&server, serving));
@@ -151,6 +148,12 @@ async fn until_told(
 }
 
 fn settings(args: &Args) -> anyhow::Result<Settings> {
+    anyhow::ensure!(
+        args.port.is_none() || args.bind.is_loopback() || args.token.is_some(),
+        "{} can be reached from other machines, and whoever connects can use this agent, its files and its commands: set \
+         a token with --token or ACP_AGENT_TOKEN, or use a loopback address",
+        args.bind
+    );
     Ok(Settings {
         path: args.path.clone(),
         debug: args.debug || std::env::var("DEBUG").is_ok_and(|value| value == "1"),

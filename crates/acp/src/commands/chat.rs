@@ -11,6 +11,7 @@ use anyhow::anyhow;
 
 use crate::exit;
 use crate::talk::args::TalkArgs;
+use crate::talk::history::History;
 use crate::talk::keys::{Interrupts, SaneTerminal, person_present};
 use crate::talk::session::{Talk, Trouble};
 use crate::talk::turn::{self, Outcome, View};
@@ -35,7 +36,7 @@ Ctrl-C cancels a turn; twice quits";
 /// Talks with an agent until the person has had enough.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-    let sane = SaneTerminal::remember();
+    let sane = SaneTerminal::remember_for_editing();
     let outcome = runtime.block_on(chat(args));
     drop(sane);
     let code = match outcome {
@@ -49,7 +50,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 async fn chat(args: &Args) -> Result<u8, Trouble> {
     let attached = content::from_flags(&args.talk).map_err(Trouble::usage)?;
     let mut interrupts = Interrupts::listen().map_err(Trouble::fault)?;
-    let mut history = Vec::new();
+    let mut history = History::default();
     let mut seen = |event| history.push(event);
     let talk = tokio::select! {
         talk = Talk::open(&args.talk, person_present(), &mut seen) => talk?,
@@ -78,9 +79,12 @@ struct Chat {
 }
 
 impl Chat {
-    fn greet(&mut self, history: &[Event]) -> std::io::Result<()> {
+    fn greet(&mut self, history: &History) -> std::io::Result<()> {
         self.view.object(&json::session(&self.talk.session))?;
-        for event in history {
+        if let Some(words) = history.gap() {
+            self.view.note(&words)?;
+        }
+        for event in history.iter() {
             self.learn(event);
             self.view.event(event)?;
         }

@@ -24,7 +24,7 @@ pub struct Args {
     /// Listen on this TCP port; 0 takes any free one. The address is printed as a line of JSON
     #[arg(long, value_name = "N")]
     port: Option<u16>,
-    /// Listen on this address
+    /// Listen on this address; other than loopback addresses need --require-auth TOKEN
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
     bind: IpAddr,
     /// Listen for WebSocket connections instead of plain TCP
@@ -190,6 +190,12 @@ fn settings(args: &Args) -> anyhow::Result<Settings> {
         None => Auth::SignedIn,
         Some(token) => Auth::Required((!token.is_empty()).then(|| token.clone())),
     };
+    anyhow::ensure!(
+        args.port.is_none() || args.bind.is_loopback() || matches!(auth, Auth::Required(Some(_))),
+        "{} can be reached from other machines, and whoever connects can have the mock start MCP servers: set a token with \
+         --require-auth TOKEN, or use a loopback address",
+        args.bind
+    );
     let mut settings = Settings {
         agent: AgentConfig {
             streaming_delay: args.streaming_delay.unwrap_or_default(),

@@ -8,6 +8,7 @@ use agent_client_protocol_schema::v1::{ContentBlock, StopReason};
 
 use crate::exit;
 use crate::talk::args::TalkArgs;
+use crate::talk::history::History;
 use crate::talk::keys::{Interrupts, SaneTerminal, person_present};
 use crate::talk::session::{Talk, Trouble};
 use crate::talk::turn::{self, Outcome, View};
@@ -40,14 +41,17 @@ async fn talk(args: &Args) -> Result<u8, Trouble> {
     prompt.extend(content::from_flags(&args.talk).map_err(Trouble::usage)?);
     let mut interrupts = Interrupts::listen().map_err(Trouble::fault)?;
     let mut view = View::new(args.talk.json, args.talk.verbose);
-    let mut history = Vec::new();
+    let mut history = History::default();
     let mut seen = |event| history.push(event);
     let mut talk = tokio::select! {
         talk = Talk::open(&args.talk, person_present(), &mut seen) => talk?,
         _ = interrupts.next() => return Ok(exit::FAILED),
     };
     view.object(&json::session(&talk.session)).map_err(Trouble::output)?;
-    for event in &history {
+    if let Some(words) = history.gap() {
+        view.note(&words).map_err(Trouble::output)?;
+    }
+    for event in history.iter() {
         view.event(event).map_err(Trouble::output)?;
     }
     let outcome = turn::run_again(&mut talk, &prompt, &mut view, &mut interrupts, &mut |_| {}).await;

@@ -53,7 +53,7 @@ pub struct TalkArgs {
     /// What the agent may do: none, read, write, yolo, default (ask), acceptEdits, bypassPermissions, plan
     #[arg(long, value_name = "POLICY", default_value = "default", help_heading = "Permissions")]
     pub policy: Policy,
-    /// Allow a tool without asking, for instance 'Bash(git *)' or Read
+    /// Allow a tool without asking, for instance 'Bash(git:read)' or Read
     #[arg(long, value_name = "PATTERN", help_heading = "Permissions")]
     pub allow: Vec<String>,
     /// Never allow a tool; stronger than everything else

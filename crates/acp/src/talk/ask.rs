@@ -31,13 +31,16 @@ pub async fn put(mut question: Question, agent: &str) {
 
 async fn answer(ask: &Ask, agent: &str) -> Asked {
     match ask {
-        Ask::Permission { title, kind, options, params } => {
+        Ask::Permission { title, kind, subjects, options, params } => {
             say(&format!(
                 "\n{WARN}?{WARN:#} {BOLD}{}{BOLD:#} asks for permission: {} ({kind})\n",
                 clean(agent),
                 clean(title)
             ));
-            for detail in details(params, title) {
+            for subject in subjects {
+                say(&format!("  {}\n", clean(subject)));
+            }
+            if let Some(detail) = details(params, title) {
                 say(&format!("  {detail}\n"));
             }
             choose(options).await
@@ -114,22 +117,10 @@ fn meaning(kind: ChoiceKind) -> &'static str {
     }
 }
 
-/// What the request shows of the call: its command, its file.
-fn details(params: &Value, title: &str) -> Vec<String> {
-    let input = &params["toolCall"]["rawInput"];
-    let mut lines = Vec::new();
-    for key in ["command", "cmd", "path", "file_path", "url"] {
-        match &input[key] {
-            Value::String(text) if !title.contains(text.as_str()) => {
-                lines.push(format!("{key}: {}", clean(text)));
-            }
-            Value::Array(words) => {
-                lines.push(format!("{key}: {}", clean(&Value::Array(words.clone()).to_string())));
-            }
-            _ => {}
-        }
-    }
-    lines
+/// What else the request shows of the call: where it would fetch from.
+fn details(params: &Value, title: &str) -> Option<String> {
+    let url = params["toolCall"]["rawInput"]["url"].as_str()?;
+    (!title.contains(url)).then(|| format!("url: {}", clean(url)))
 }
 
 async fn yes(question: &str) -> bool {

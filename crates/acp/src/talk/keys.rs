@@ -1,6 +1,6 @@
 //! The person's side: lines from the terminal, Ctrl-C, and a terminal that is left as it was found.
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -18,18 +18,36 @@ pub fn person_present() -> bool {
 
 /// Puts the terminal back on drop, whatever a line editor or a killed agent did to it.
 #[derive(Debug)]
-pub struct SaneTerminal(Option<Termios>);
+pub struct SaneTerminal {
+    modes: Option<Termios>,
+    edits: bool,
+}
+
+/// Pasted text without marks around it: a line editor that is ended in mid-line cannot say that any more.
+const NO_PASTE_MARKS: &str = "\x1b[?2004l";
 
 impl SaneTerminal {
     /// Remembers how it is now.
     pub fn remember() -> SaneTerminal {
-        SaneTerminal(rustix::termios::tcgetattr(rustix::stdio::stdin()).ok())
+        SaneTerminal { modes: rustix::termios::tcgetattr(rustix::stdio::stdin()).ok(), edits: false }
+    }
+
+    /// The same where lines are edited.
+    pub fn remember_for_editing() -> SaneTerminal {
+        let edits = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
+        let mut sane = SaneTerminal::remember();
+        sane.edits = edits;
+        sane
     }
 }
 
 impl Drop for SaneTerminal {
     fn drop(&mut self) {
-        if let Some(termios) = &self.0 {
+        if self.edits {
+            let mut out = std::io::stdout();
+            let _ = out.write_all(NO_PASTE_MARKS.as_bytes()).and_then(|()| out.flush());
+        }
+        if let Some(termios) = &self.modes {
             let _ = rustix::termios::tcsetattr(rustix::stdio::stdin(), OptionalActions::Now, termios);
         }
     }

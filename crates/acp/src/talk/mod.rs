@@ -2,11 +2,14 @@
 
 pub mod args;
 pub mod ask;
+mod calls;
 pub mod content;
 mod diff;
+pub mod history;
 pub mod json;
 pub mod keys;
 pub mod mcp;
+pub mod patterns;
 pub mod render;
 pub mod session;
 pub mod turn;

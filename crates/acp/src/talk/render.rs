@@ -1,6 +1,5 @@
 //! Updates for people.
 
-use std::collections::HashMap;
 use std::io::{self, Write};
 
 use acp_host::{Record, Update};
@@ -12,6 +11,7 @@ use agent_client_protocol_schema::v1::{
 };
 use anstyle::{AnsiColor, Style};
 
+use super::calls::{Calls, Shown};
 use super::diff;
 
 const BOLD: Style = Style::new().bold();
@@ -29,7 +29,7 @@ pub struct Renderer<W> {
     block: Block,
     /// The message that the last text belonged to, where the agent says so.
     message: Option<MessageId>,
-    calls: HashMap<String, Shown>,
+    calls: Calls,
 }
 
 /// What the last text belonged to.
@@ -41,18 +41,17 @@ enum Block {
     User,
 }
 
-#[derive(Debug)]
-struct Shown {
-    title: String,
-    kind: ToolKind,
-    status: Option<ToolCallStatus>,
-    content: Vec<ToolCallContent>,
-}
-
 impl<W: Write> Renderer<W> {
     /// Writes to `out`, which takes care of colour.
     pub fn new(out: W, verbose: bool) -> Renderer<W> {
-        Renderer { out, verbose, fresh_line: true, block: Block::None, message: None, calls: HashMap::new() }
+        Renderer {
+            out,
+            verbose,
+            fresh_line: true,
+            block: Block::None,
+            message: None,
+            calls: Calls::default(),
+        }
     }
 
     /// One update.
@@ -177,8 +176,7 @@ impl<W: Write> Renderer<W> {
     }
 
     fn call(&mut self, call: &ToolCall) -> io::Result<()> {
-        let shown = Shown { title: call.title.clone(), kind: call.kind, status: None, content: Vec::new() };
-        self.calls.insert(call.tool_call_id.0.to_string(), shown);
+        *self.calls.entry(&call.tool_call_id.0) = Shown::new(&call.title, call.kind);
         self.state(&call.tool_call_id.0, Some(call.status))?;
         self.contents(&call.tool_call_id.0, &call.content)
     }
@@ -186,14 +184,9 @@ impl<W: Write> Renderer<W> {
     fn call_update(&mut self, update: &ToolCallUpdate) -> io::Result<()> {
         let id = &update.tool_call_id.0;
         let fields = &update.fields;
-        let shown = self.calls.entry(id.to_string()).or_insert_with(|| Shown {
-            title: id.to_string(),
-            kind: ToolKind::Other,
-            status: None,
-            content: Vec::new(),
-        });
+        let shown = self.calls.entry(id);
         if let Some(title) = &fields.title {
-            shown.title.clone_from(title);
+            shown.rename(title);
         }
         shown.kind = fields.kind.unwrap_or(shown.kind);
         self.state(id, fields.status)?;
@@ -202,7 +195,7 @@ impl<W: Write> Renderer<W> {
 
     /// One line whenever a call's state changes.
     fn state(&mut self, id: &str, status: Option<ToolCallStatus>) -> io::Result<()> {
-        let Some(shown) = self.calls.get_mut(id) else { return Ok(()) };
+        let shown = self.calls.entry(id);
         if status.is_none() || shown.status == status {
             return Ok(());
         }
@@ -226,11 +219,9 @@ impl<W: Write> Renderer<W> {
     fn contents(&mut self, id: &str, contents: &[ToolCallContent]) -> io::Result<()> {
         const MOST: usize = 12;
         for content in contents {
-            let Some(shown) = self.calls.get_mut(id) else { return Ok(()) };
-            if shown.content.contains(content) {
+            if !self.calls.entry(id).is_new(content) {
                 continue;
             }
-            shown.content.push(content.clone());
             match content {
                 ToolCallContent::Diff(change) => {
                     let path = change.path.display();

@@ -19,7 +19,7 @@ use futures_util::FutureExt;
 use tokio::sync::mpsc;
 
 use super::args::TalkArgs;
-use super::mcp;
+use super::{mcp, patterns};
 use crate::exit;
 use crate::target::{Connection, Target};
 
@@ -451,7 +451,7 @@ struct Plan {
 
 impl Plan {
     fn new(args: &TalkArgs) -> anyhow::Result<Plan> {
-        args.rules()?;
+        patterns::warn("acp", &args.rules()?.allow);
         let additional = args.add_dir.iter().map(|path| folder(path)).collect::<anyhow::Result<_>>()?;
         let workspace =
             Workspace { cwd: folder(&args.cwd)?, additional, mcp_servers: mcp::servers(&args.mcp)? };
@@ -475,11 +475,14 @@ fn timeouts(turn: Option<Duration>) -> Timeouts {
     Timeouts { initialize: within(usual.initialize), session: within(usual.session), prompt: turn, ..usual }
 }
 
+/// So many different steps of a translation are told: an agent can bring about any number.
+const MOST_NOTES: usize = 1000;
+
 /// Tells each sort of step of a translation once, to those who want to know.
 fn notes(verbose: bool) -> impl FnMut(Side, &Note) {
     let mut told = HashSet::new();
     move |side, note| {
-        if verbose && told.insert(note.to_string()) {
+        if verbose && told.len() < MOST_NOTES && told.insert(note.to_string()) {
             eprintln!("acp: {side}: {note}");
         }
     }

@@ -38,18 +38,43 @@ fn ends(process: u32) {
     }
 }
 
-/// An agent that runs a command, and its children: the command, and who ends it when the agent cannot.
+/// The processes that a process started.
+fn children(process: u32) -> Vec<u32> {
+    let tasks = std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    let lists = tasks.filter_map(|it| std::fs::read_to_string(it.path().join("children")).ok());
+    lists.flat_map(|it| it.split_whitespace().flat_map(str::parse).collect::<Vec<_>>()).collect()
+}
+
+/// An agent that runs a command, and what came of it: who stands before the command, who ends it when the agent cannot, and
+/// the command itself.
 fn run_for_ever(place: &Place) -> (Talk, Vec<u32>) {
     let mut talk = Talk::v1(place.agent(&["--policy", "yolo"]), &json!({}));
     let session = talk.session(&place.work(), &json!([]));
     talk.send_prompt(&session, WISH);
     let command = started(place);
-    let tasks = std::fs::read_dir(format!("/proc/{}/task", talk.child.id())).expect("its threads");
-    let children = tasks.flatten().filter_map(|it| std::fs::read_to_string(it.path().join("children")).ok());
-    let children: Vec<u32> =
-        children.flat_map(|it| it.split_whitespace().flat_map(str::parse).collect::<Vec<_>>()).collect();
-    assert!(children.contains(&command) && children.len() == 2, "{command} in {children:?}");
-    (talk, children)
+    let mut family = children(talk.child.id());
+    let is_near = family.iter().any(|guard| children(*guard).contains(&command));
+    assert!(is_near && family.len() == 2, "{command} in {family:?}");
+    family.push(command);
+    (talk, family)
+}
+
+#[test]
+fn a_kill_ends_what_cleared_its_environment_in_a_session_of_its_own() {
+    for wish in [
+        "Run the command 'setsid env -i /bin/sh daemon.sh >/dev/null 2>&1 & sleep 1000'",
+        "Run the command '(setsid env -i /bin/sh daemon.sh >/dev/null 2>&1 &); sleep 1000'",
+    ] {
+        let place = Place::new();
+        daemon(&place);
+        let mut talk = Talk::v1(place.agent(&["--policy", "yolo"]), &json!({}));
+        let session = talk.session(&place.work(), &json!([]));
+        talk.send_prompt(&session, wish);
+        let child = started(&place);
+        kill_process(Pid::from_child(&talk.child), Signal::KILL).expect("killed");
+        talk.child.wait().expect("its end");
+        ends(child);
+    }
 }
 
 #[test]

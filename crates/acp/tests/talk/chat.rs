@@ -114,6 +114,22 @@ fn an_agent_killed_while_the_person_types_leaves_the_terminal_sane() {
 }
 
 #[test]
+fn a_signal_while_the_person_types_leaves_the_terminal_as_it_was() {
+    for name in ["TERM", "HUP"] {
+        let (_temp, folder) = workspace();
+        let mut terminal = chat(&folder, &[]);
+        terminal.press("half a li");
+        terminal.wait_until_sane(false);
+        signal(terminal.child.id(), name);
+        terminal.end();
+        assert!(terminal.is_sane(), "{name}");
+        let screen = terminal.screen();
+        let (on, off) = (screen.rfind("\x1b[?2004h"), screen.rfind("\x1b[?2004l"));
+        assert!(off > on, "{name}: paste marks are left on: {screen:?}");
+    }
+}
+
+#[test]
 fn tab_completes_the_agents_commands() {
     let (_temp, folder) = workspace();
     let mut terminal = chat(&folder, &[]);

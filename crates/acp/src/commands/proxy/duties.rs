@@ -5,7 +5,7 @@ use acp_proxy::Duties;
 use acp_script::faults::parse_spec;
 use anyhow::Context;
 
-use crate::talk::mcp;
+use crate::talk::{mcp, patterns};
 
 /// The flags for that.
 #[derive(clap::Args, Debug)]
@@ -14,7 +14,7 @@ pub struct DutyArgs {
     /// or yolo; what the policy would ask about is passed on to the client
     #[arg(long, value_name = "POLICY", help_heading = "Policy")]
     policy: Option<Policy>,
-    /// Allow a tool without asking the client, for instance 'Bash(git *)' or Read
+    /// Allow a tool without asking the client, for instance 'Bash(git:read)' or Read
     #[arg(long, value_name = "PATTERN", help_heading = "Policy")]
     allow: Vec<String>,
     /// Never allow a tool; stronger than everything else
@@ -39,9 +39,9 @@ pub struct DutyArgs {
 impl DutyArgs {
     /// What they say.
     pub fn duties(&self) -> anyhow::Result<Duties> {
-        let patterns =
-            |items: &[String], flag| ToolPatterns::parse(items).with_context(|| format!("--{flag}"));
-        let (allow, deny) = (patterns(&self.allow, "allow")?, patterns(&self.deny, "deny")?);
+        let parsed = |items: &[String], flag| ToolPatterns::parse(items).with_context(|| format!("--{flag}"));
+        let (allow, deny) = (parsed(&self.allow, "allow")?, parsed(&self.deny, "deny")?);
+        patterns::warn("acp proxy", &allow);
         let wanted = self.policy.is_some() || !allow.is_empty() || !deny.is_empty();
         let rules = wanted.then(|| Rules { policy: self.policy.unwrap_or_default(), allow, deny });
         let servers = mcp::servers(&self.mcp)?.into_iter().map(|server| {

@@ -1,0 +1,359 @@
+//! What a tool call really is: everything it shows, taken at its most dangerous.
+
+mod places;
+
+use std::collections::{HashMap, VecDeque};
+
+use acp_policy::{Action, Class, Decision, Request, Rules, Stage, ToolKind, Verdict};
+use serde_json::Value;
+
+use crate::folders::Folders;
+use crate::real;
+use places::Places;
+pub(crate) use places::line_of;
+
+/// Words in a tool's name that say it runs commands.
+const RUNS: &[&str] = &[
+    "bash",
+    "sh",
+    "shell",
+    "zsh",
+    "powershell",
+    "exec",
+    "execute",
+    "command",
+    "commands",
+    "cmd",
+    "terminal",
+    "eval",
+];
+/// Words in a tool's name that say it changes files.
+const CHANGES: &[&str] = &[
+    "write", "edit", "create", "delete", "remove", "rm", "mv", "move", "rename", "mkdir", "patch", "replace",
+    "insert", "append",
+];
+
+/// What is known of a tool call: the newest word on each field, from updates and from the request itself.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct ToolCallFacts {
+    pub title: Option<String>,
+    kind: Option<String>,
+    name: Option<String>,
+    raw_input: Option<Value>,
+    locations: Value,
+    content: Value,
+}
+
+impl ToolCallFacts {
+    /// Takes over what an update says.
+    pub(crate) fn absorb(&mut self, call: &Value) {
+        let text = |key: &str| call[key].as_str().map(str::to_owned);
+        self.title = text("title").or(self.title.take());
+        self.kind = text("kind").or(self.kind.take());
+        self.name = text("name").or(self.name.take());
+        if let Some(input) = call.get("rawInput").filter(|input| !input.is_null()) {
+            self.raw_input = Some(input.clone());
+        }
+        for (field, key) in [(&mut self.locations, "locations"), (&mut self.content, "content")] {
+            if let Some(list) = call.get(key).filter(|list| list.is_array()) {
+                *field = list.clone();
+            }
+        }
+    }
+
+    /// What these facts amount to.
+    pub(crate) fn read(&self) -> ToolCall {
+        let places = Places::of(self.raw_input.as_ref(), &self.locations, &self.content);
+        let claimed = self.kind.as_deref().map_or(ToolKind::Other, ToolKind::from_wire);
+        let kind = self.real_kind(claimed, &places);
+        ToolCall { title: self.title.clone(), name: self.name.clone(), claimed, kind, places }
+    }
+
+    /// The most dangerous of what the kind, the name, the title and the input say.
+    fn real_kind(&self, claimed: ToolKind, places: &Places) -> ToolKind {
+        let says = |words: &[&str]| self.name.as_deref().is_some_and(|name| has_word(name, words));
+        if !places.commands.is_empty() {
+            return ToolKind::Execute;
+        }
+        if claimed.class() == Class::Execute {
+            return claimed;
+        }
+        if says(RUNS) || title_command(self.title.as_deref()).is_some() {
+            return ToolKind::Execute;
+        }
+        if claimed.class() == Class::Read && (says(CHANGES) || !places.changed.is_empty()) {
+            return ToolKind::Edit;
+        }
+        claimed
+    }
+
+    /// Roughly how much memory it takes.
+    fn size(&self) -> usize {
+        let texts = [&self.title, &self.kind, &self.name];
+        let texts: usize = texts.into_iter().flatten().map(String::len).sum();
+        let values = self.raw_input.iter().chain([&self.locations, &self.content]);
+        texts + values.map(size_of_value).sum::<usize>()
+    }
+}
+
+/// A tool call as rules and people judge it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct ToolCall {
+    pub title: Option<String>,
+    name: Option<String>,
+    claimed: ToolKind,
+    kind: ToolKind,
+    places: Places,
+}
+
+impl ToolCall {
+    /// Its kind, at its most dangerous.
+    pub(crate) fn kind(&self) -> ToolKind {
+        self.kind
+    }
+
+    /// The commands that it would run.
+    pub(crate) fn commands(&self) -> &[String] {
+        &self.places.commands
+    }
+
+    /// The folder that its commands would run in, where it says so.
+    pub(crate) fn cwd(&self) -> Option<&str> {
+        self.places.cwd.as_deref()
+    }
+
+    /// The files that it would be used on.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &str> {
+        let Places { paths, changed, located, .. } = &self.places;
+        // What a command touches besides is its own affair; what the call itself changes is not.
+        let located = located.iter().filter(|_| self.places.commands.is_empty());
+        paths
+            .iter()
+            .filter(|_| self.places.commands.is_empty())
+            .chain(changed)
+            .chain(located)
+            .map(String::as_str)
+    }
+
+    /// Everything that a yes would be about, for the person who is asked.
+    pub(crate) fn subjects(&self) -> Vec<String> {
+        let in_folder = self.cwd().map(|cwd| format!("in {cwd}"));
+        let mut subjects: Vec<String> = self.commands().to_vec();
+        subjects.extend(in_folder.filter(|_| !self.commands().is_empty()));
+        for path in self.paths() {
+            if !subjects.iter().any(|known| known == path) {
+                subjects.push(path.to_owned());
+            }
+        }
+        subjects
+    }
+
+    /// What the rules say: no deny pattern touches anything that it shows, and all of what it would be used on is
+    /// allowed.
+    pub(crate) fn decide(&self, rules: &Rules, folders: &Folders) -> Decision {
+        let tools: Vec<&str> = self.name.iter().map(String::as_str).collect();
+        let root = folders.cwd();
+        let request = Request {
+            stage: Stage::Permission,
+            kind: self.kind,
+            tools: &tools,
+            action: Action::Unknown,
+            root,
+        };
+        if let Some(denial) = self.denial(rules, &request) {
+            return denial;
+        }
+        let mut decision = self.allowed(rules, &request, folders);
+        let hides = self.places.is_empty() || (self.kind == ToolKind::Execute && self.commands().is_empty());
+        if decision.verdict == Verdict::Allow
+            && hides
+            && let Some(pattern) = rules.unseen(&request)
+        {
+            let reason = format!("it does not show what it is about, and {pattern} is denied");
+            decision = Decision { verdict: Verdict::Ask, reason };
+        }
+        decision
+    }
+
+    fn denial(&self, rules: &Rules, request: &Request<'_>) -> Option<Decision> {
+        if rules.deny.is_empty() {
+            return None;
+        }
+        let Places { commands, paths, changed, located, cwd, others } = &self.places;
+        let title = title_command(self.title.as_deref());
+        let title =
+            title.or(self.title.as_deref().filter(|_| self.kind == ToolKind::Execute && commands.is_empty()));
+        let runs = self.kind.class() == Class::Execute;
+        let suspects = others.iter().filter(|_| runs).chain(commands).map(String::as_str).chain(title);
+        let suspects = suspects.map(Action::Command);
+        let files = paths.iter().chain(changed).chain(located).chain(cwd).chain(others);
+        let files = files.map(|path| Action::Path(path));
+        let actions: Vec<Action<'_>> = suspects.chain(files).chain([Action::Unknown]).collect();
+        // A call that claims to be something else than it is, is both.
+        let kinds = if self.claimed == self.kind { &[self.kind][..] } else { &[self.kind, self.claimed][..] };
+        kinds.iter().find_map(|kind| {
+            actions
+                .iter()
+                .find_map(|action| real::denial(rules, &Request { kind: *kind, action: *action, ..*request }))
+        })
+    }
+
+    fn allowed(&self, rules: &Rules, request: &Request<'_>, folders: &Folders) -> Decision {
+        let mut decisions = Vec::new();
+        for command in self.commands() {
+            decisions.push(rules.decide(&Request { action: Action::Command(command), ..*request }));
+        }
+        let kind = if self.commands().is_empty() { self.kind } else { ToolKind::Edit };
+        for path in self.paths() {
+            decisions.push(real::decide(rules, &Request { kind, action: folders.action(path), ..*request }));
+        }
+        decisions
+            .into_iter()
+            .max_by_key(|decision| strictness(decision.verdict))
+            .unwrap_or_else(|| rules.decide(request))
+    }
+
+    /// A few words for a log.
+    pub(crate) fn subject(&self, id: &str) -> String {
+        let title = self.title.as_deref().unwrap_or(id);
+        match self.commands().first() {
+            Some(line) if !title.contains(line.as_str()) => format!("{title}: {line}"),
+            _ => title.to_owned(),
+        }
+    }
+}
+
+pub(crate) const fn strictness(verdict: Verdict) -> u8 {
+    match verdict {
+        Verdict::Allow => 0,
+        Verdict::Ask => 1,
+        Verdict::Deny => 2,
+    }
+}
+
+fn has_word(name: &str, words: &[&str]) -> bool {
+    let mut spaced = String::with_capacity(name.len() + 4);
+    for c in name.chars() {
+        if c.is_ascii_uppercase() {
+            spaced.push(' ');
+        }
+        spaced.push(c.to_ascii_lowercase());
+    }
+    let compact = name.to_ascii_lowercase();
+    words.contains(&compact.as_str())
+        || [spaced, compact]
+            .iter()
+            .any(|text| text.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| words.contains(&word)))
+}
+
+/// The command that a title is: all of it between backticks, or behind a prompt.
+fn title_command(title: Option<&str>) -> Option<&str> {
+    let title = title?.trim();
+    let quoted =
+        title.strip_prefix('`').and_then(|rest| rest.strip_suffix('`')).filter(|line| !line.is_empty());
+    quoted.or_else(|| title.strip_prefix("$ "))
+}
+
+fn size_of_value(value: &Value) -> usize {
+    const EACH: usize = 32;
+    EACH + match value {
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(size_of_value).sum(),
+        Value::Object(members) => {
+            members.iter().map(|(key, value)| EACH + key.len() + size_of_value(value)).sum()
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+    }
+}
+
+/// The tool calls of a connection that may still be asked about. What an agent announces is its own to decide, so both their
+/// number and their size are limited: the oldest are forgotten first.
+#[derive(Debug, Default)]
+pub(crate) struct ToolCalls {
+    calls: HashMap<String, ToolCallFacts>,
+    order: VecDeque<String>,
+    bytes: usize,
+}
+
+impl ToolCalls {
+    /// More unfinished calls than any agent has at once.
+    const MOST: usize = 1024;
+    /// More than they take.
+    const MOST_BYTES: usize = 8 << 20;
+
+    /// Takes an update of a session.
+    pub(crate) fn observe(&mut self, session: &str, update: &Value) {
+        let Some(id) = update["toolCallId"].as_str().map(|id| key(session, id)) else { return };
+        let known = self.calls.remove(&id);
+        if let Some(known) = &known {
+            self.bytes = self.bytes.saturating_sub(known.size() + id.len());
+            self.order.retain(|it| *it != id);
+        }
+        if matches!(update["status"].as_str(), Some("completed" | "failed")) {
+            return;
+        }
+        let mut facts = known.unwrap_or_default();
+        facts.absorb(update);
+        self.bytes += facts.size() + id.len();
+        self.calls.insert(id.clone(), facts);
+        self.order.push_back(id);
+        while self.calls.len() > Self::MOST || self.bytes > Self::MOST_BYTES {
+            let Some(oldest) = self.order.pop_front() else { return };
+            if let Some(facts) = self.calls.remove(&oldest) {
+                self.bytes = self.bytes.saturating_sub(facts.size() + oldest.len());
+            }
+        }
+    }
+
+    /// What is known of a call, with what the permission request itself adds.
+    pub(crate) fn facts(&self, session: &str, id: &str, call: &Value) -> ToolCallFacts {
+        let mut facts = self.calls.get(&key(session, id)).cloned().unwrap_or_default();
+        facts.absorb(call);
+        facts
+    }
+}
+
+fn key(session: &str, id: &str) -> String {
+    format!("{}:{session}{id}", session.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_tools_name_can_only_make_a_call_more_dangerous() {
+        for (kind, name, expected) in [
+            ("read", "read_file", ToolKind::Read),
+            ("read", "Bash", ToolKind::Execute),
+            ("edit", "mcp__acp__RunCommand", ToolKind::Execute),
+            ("search", "writeTextFile", ToolKind::Edit),
+            ("other", "edit", ToolKind::Other),
+            ("delete", "write", ToolKind::Delete),
+            ("think", "crush", ToolKind::Think),
+        ] {
+            let mut facts = ToolCallFacts::default();
+            facts.absorb(&json!({"kind": kind, "name": name}));
+            assert_eq!(facts.read().kind(), expected, "{kind} {name}");
+        }
+    }
+
+    #[test]
+    fn what_is_remembered_of_calls_has_a_limit() {
+        let mut calls = ToolCalls::default();
+        for number in 0..20_000 {
+            calls.observe(
+                "s",
+                &json!({"toolCallId": format!("c{number}"), "rawInput": {"content": "x".repeat(2000)}}),
+            );
+        }
+        assert!(calls.calls.len() <= ToolCalls::MOST && calls.order.len() == calls.calls.len());
+        assert!(calls.bytes <= ToolCalls::MOST_BYTES);
+        calls.observe("s", &json!({"toolCallId": "large", "rawInput": {"content": "x".repeat(9 << 20)}}));
+        assert!(calls.calls.is_empty() && calls.bytes == 0, "one that is too large alone is not remembered");
+        calls.observe("s", &json!({"toolCallId": "small", "kind": "read"}));
+        calls.observe("s", &json!({"toolCallId": "small", "status": "completed"}));
+        assert!(calls.calls.is_empty() && calls.order.is_empty() && calls.bytes == 0);
+    }
+}
