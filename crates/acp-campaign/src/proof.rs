@@ -9,7 +9,7 @@ mod spread;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use acp_comply::{AgentRun, Outcome, Program, Verdict};
+use acp_comply::{AgentRun, Defaults, Outcome, Program, Verdict};
 use acp_play::proof::{
     Catch, Complaints, covering, examine, hunt, jury, mutants, random, touches, try_mutant, weight,
 };
@@ -21,6 +21,7 @@ use futures_util::StreamExt;
 
 use crate::campaign::{Campaign, Listener};
 use crate::drive::{Probed, drive};
+use crate::suite;
 use crate::target::{Target, Way};
 use spread::spread;
 
@@ -134,6 +135,24 @@ pub async fn prove(
     }
 }
 
+/// How tests are played: with the built-in calibration and its wordings.
+fn conditions() -> PlayConditions {
+    let wordings = suite::embedded_text("calibration/wishes.json");
+    let files = suite::embedded("calibration").unwrap_or_default();
+    let defaults = Defaults {
+        mcp_stub_args: ["mcp-stub", "--log", "${mcpLog}"].map(str::to_owned).to_vec(),
+        ..Defaults::default()
+    };
+    let read = |source: &acp_comply::Source| {
+        Program::read(&source.name, &source.text, &defaults).program.map(Arc::new)
+    };
+    PlayConditions {
+        wordings: wordings.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default(),
+        calibration: files.iter().filter_map(read).collect(),
+        ..PlayConditions::default()
+    }
+}
+
 /// What is proved without processes.
 struct InMemory {
     alone: Vec<Examined>,
@@ -151,7 +170,7 @@ fn in_memory(
     variants: &[Variant],
 ) -> InMemory {
     let jobs = campaign.jobs.max(1);
-    let conditions = PlayConditions::default();
+    let conditions = conditions();
     let look = |agents: Vec<Vec<&Variant>>| -> Vec<Examined> {
         let examined = spread(jobs, &agents, |agent| examine(suite, agent, &conditions).ok());
         examined.into_iter().flatten().collect()
@@ -183,7 +202,7 @@ fn try_mutants(
     variants: &[Variant],
     jobs: usize,
 ) -> Vec<TriedMutant> {
-    let Ok((legal, broken)) = jury(variants, defects, &PlayConditions::default()) else { return Vec::new() };
+    let Ok((legal, broken)) = jury(variants, defects, &conditions()) else { return Vec::new() };
     let tried = spread(jobs, suite, |program| {
         mutants(program)
             .into_iter()
@@ -201,7 +220,7 @@ fn try_mutants(
 
 /// Tests that come out differently in memory.
 fn unequal(conforming: &AgentRun, suite: &[Arc<Program>]) -> Vec<(String, Verdict, Verdict)> {
-    let (actor, conditions) = (Actor::default(), PlayConditions::default());
+    let (actor, conditions) = (Actor::default(), conditions());
     let probed = probe(&actor, &conditions);
     let real: BTreeMap<&str, Verdict> =
         conforming.tests.iter().map(|test| (test.id.as_str(), test.verdict)).collect();

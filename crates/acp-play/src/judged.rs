@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use acp_comply::{EvidenceRef, FindingRef};
-use acp_rules::{Finding, Grade, Judge, registry};
+use acp_rules::{Judge, Side};
 
 /// What the judge of one connection has to say.
 #[derive(Clone, Debug, Default)]
@@ -16,11 +16,11 @@ pub struct Judged {
 
 /// The findings and the coverage of a judge that was closed.
 pub fn judged(judge: &Judge) -> Judged {
-    let findings = judge.findings().iter().map(|finding| FindingRef {
+    let findings = judge.findings().iter().filter(|finding| finding.blame == Side::Agent).map(|finding| FindingRef {
         rule: finding.rule.to_owned(),
         requirement: finding.requirement.to_owned(),
-        clause: None,
-        grade: grade(finding),
+        clause: finding.clause.map(str::to_owned),
+        grade: finding.grade,
         blame: finding.blame,
         message: finding.message.clone(),
         hint: (!finding.hint.is_empty()).then(|| finding.hint.to_owned()),
@@ -40,13 +40,4 @@ pub fn judged(judge: &Judge) -> Judged {
     let coverage = judge.coverage();
     let exercised = coverage.rows.iter().filter(|row| row.exercised()).map(|row| row.requirement.to_owned());
     Judged { findings: findings.collect(), exercised: exercised.collect() }
-}
-
-/// What a finding means: what breaking its requirement means, and never more than the rule is sure of.
-fn grade(finding: &Finding) -> Grade {
-    let row = registry().get(finding.requirement).map_or(Grade::Fail, |row| row.grade(None));
-    match finding.severity {
-        acp_rules::Severity::Error => row,
-        acp_rules::Severity::Warning => row.min(Grade::Warn),
-    }
 }

@@ -65,6 +65,7 @@ fn a_wrong_word_is_an_error_of_usage() {
 /// Commands that print and end by themselves.
 const PRINTERS: &[&[&str]] = &[
     &["mock", "--list-defects"],
+    &["mock", "--list-variants"],
     &["requirements"],
     &["comply", "--list-tests"],
     &["comply", "--coverage"],

@@ -258,7 +258,7 @@ mod tests {
         let text = format!(
             r#"{{"title": "t", "description": "d", "severity": "required", "docs": [],
             "requirements": ["PT-02"], "preconditions": [{{"agentCap": "loadSession", "mustBe": true}}], "sandbox": {{"files": []}},
-            "steps": [{{"newSession": {{}}}}, {steps}]}}"#
+            "steps": [{{"newSession": {{}}}}, {{"send": {{"jsonrpc": "2.0", "id": 2, "method": "x"}}}}, {steps}]}}"#
         );
         let reading = Program::read("t.jsont", &text, &Defaults::default());
         let program = reading.program.unwrap_or_else(|| panic!("{:?}", reading.diagnostics));
