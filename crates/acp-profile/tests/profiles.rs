@@ -97,7 +97,7 @@ fn only_documented_variables_are_used() {
         let text = serde_json::to_string(profile).unwrap();
         for hole in text.split("${").skip(1) {
             let name = hole.split('}').next().unwrap();
-            let of_intents = ["path", "text", "command", "old", "new", "patch", "steps"];
+            let of_intents = ["path", "text", "command", "old", "new", "patch", "steps", "question", "topic"];
             let known = VARIABLES.iter().any(|(known, _)| *known == name) || of_intents.contains(&name);
             assert!(known, "{} uses ${{{name}}}", profile.name);
         }
