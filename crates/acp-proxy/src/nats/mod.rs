@@ -5,6 +5,7 @@
 
 mod ask;
 mod booking;
+mod claim;
 mod client;
 mod clock;
 pub mod connect;

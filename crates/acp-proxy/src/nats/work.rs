@@ -15,9 +15,11 @@ use tokio::task::JoinSet;
 
 use super::ask::Asks;
 use super::booking::{Place, aside};
+use super::claim::{Claim, Ended};
 use super::delivery::Delivery;
 use super::hub::{Nats, Shared};
-use super::ledger::{Claim, Known};
+use super::ledger::Known;
+use super::neighbour::FollowedUp;
 use super::payload::Task;
 use super::seat::{Refusal, Seat};
 use super::streams;
@@ -100,6 +102,8 @@ pub(super) struct Workshop {
 
 /// The pause after a failed attempt to take a task.
 pub(super) const PAUSE: Duration = Duration::from_millis(500);
+/// In how many sessions a delivered task is tried that end before they take its prompt.
+const MOST_SESSIONS: usize = 3;
 /// Why no task begins any more.
 const STOPPING: &str = "this proxy is stopping";
 /// How long one request for a task waits.
@@ -281,9 +285,13 @@ impl Workshop {
                     self.shared().reply(&result, task.reply_to.as_deref(), Some(&trace)).await;
                     delivery.ack().await;
                 }
-                Known::Begun { session } => {
-                    drop(place);
-                    self.follow_up(&task, session, &delivery).await;
+                Known::Begun { session, .. } => {
+                    // Others may be taken while this one is waited for.
+                    place = None;
+                    if let FollowedUp::Free = self.follow_up(&task, session, &delivery).await {
+                        drop(mine);
+                        continue;
+                    }
                 }
             }
             drop(mine);
@@ -293,7 +301,7 @@ impl Workshop {
 
     /// Opens the session, claims the task, and does it.
     async fn begin(self: &Arc<Self>, task: &Task, delivery: &Delivery, place: &mut Option<Place>) {
-        let mut waited = false;
+        let mut ended = 0;
         let refusal = loop {
             if self.is_stopping() {
                 break Refusal::Soon(STOPPING);
@@ -314,15 +322,17 @@ impl Workshop {
             if self.is_stopping() {
                 break Refusal::Soon(STOPPING);
             }
-            if self.sit(&booking.seat, &task.id) {
-                self.do_in(&booking.seat, task, delivery).await;
+            if self.sit(&booking.seat, &task.id)
+                && self.do_in(&booking.seat, task, delivery).await == Done::Settled
+            {
                 drop(turn);
                 drop(booking);
                 return self.close_surplus();
             }
             *place = booking.take_place();
-            if std::mem::replace(&mut waited, true) {
-                break Refusal::Again("its session ended twice before it could begin".to_owned());
+            ended += 1;
+            if ended == MOST_SESSIONS {
+                break Refusal::Again(format!("its session ended {ended} times before it could begin"));
             }
         };
         self.close_surplus();
@@ -334,7 +344,7 @@ impl Workshop {
     }
 
     /// Claims a task, whose seat it has, and does it.
-    async fn do_in(&self, seat: &Arc<Seat>, task: &Task, delivery: &Delivery) {
+    async fn do_in(&self, seat: &Arc<Seat>, task: &Task, delivery: &Delivery) -> Done {
         let trace = trace::child(delivery.trace.as_deref());
         let claim = Claim {
             task: task.id.clone(),
@@ -343,31 +353,24 @@ impl Workshop {
             trace: Some(trace),
         };
         self.shared().remember(&claim);
-        match self.shared().claim(&claim).await {
-            Ok(true) => {}
-            Ok(false) => {
-                self.unseat(seat, &task.id);
-                self.shared().forget(&task.id);
-                return delivery.nak(Duration::from_secs(1)).await;
-            }
-            Err(why) => {
-                self.unseat(seat, &task.id);
-                // It may be claimed or not: the next delivery sees.
-                self.shared().say(Level::Warn, &format!("cannot claim task {:?}: {why}", task.id));
-                return delivery.nak(Duration::from_secs(1)).await;
-            }
+        if !self.shared().claim(&claim).await {
+            self.unseat(seat, &task.id);
+            self.shared().forget(&task.id);
+            delivery.nak(Duration::from_secs(1)).await;
+            return Done::Settled;
         }
-        self.perform(task, &claim, seat, delivery).await;
+        self.perform(task, &claim, seat, delivery).await
     }
 
     /// Sends the prompt of a claimed task and answers with how its turn ended.
-    async fn perform(&self, task: &Task, claim: &Claim, seat: &Arc<Seat>, delivery: &Delivery) {
+    async fn perform(&self, task: &Task, claim: &Claim, seat: &Arc<Seat>, delivery: &Delivery) -> Done {
         let counts = &self.shared().counts;
         counts.running.fetch_add(1, Ordering::Relaxed);
         self.shared().say_task(&format!("begins in session {:?}", seat.session), claim, None);
         let trace = claim.trace.as_deref().map(Arc::from);
         let end = self.nats.expect(&seat.session, &task.id, trace);
         let turn = Counted::among(&self.turns);
+        self.shared().prompts(&task.id);
         let lost = seat.prompt(task, claim.trace.as_deref()).await;
         drop(turn);
         let _unanswered = Counted::among(&self.unanswered);
@@ -380,17 +383,27 @@ impl Workshop {
         let end = end.await;
         counts.running.fetch_sub(1, Ordering::Relaxed);
         self.unseat(seat, &task.id);
-        let Ok(end) = end else {
-            // Another proxy has the session, and answers for it.
-            self.shared().forget(&task.id);
-            self.vacate(seat);
-            seat.leave(false).await;
-            return;
-        };
-        self.finish(claim, end).await;
-        delivery.ack().await;
-        if !self.has_session(seat) {
-            self.abandon(seat);
+        match end {
+            Ok(Ended::Stored(end)) => {
+                self.finish(claim, end).await;
+                delivery.ack().await;
+                if !self.has_session(seat) {
+                    self.abandon(seat);
+                }
+                Done::Settled
+            }
+            Ok(Ended::NeverBegan) => {
+                self.shared().say_task("could not begin: its session had ended", claim, None);
+                self.shared().take_back(claim).await;
+                Done::NeverBegan
+            }
+            Err(_) => {
+                // Another proxy has the session, and answers for it.
+                self.shared().forget(&task.id);
+                self.vacate(seat);
+                seat.leave(false).await;
+                Done::Settled
+            }
         }
     }
 
@@ -483,6 +496,15 @@ impl Workshop {
             }
         }
     }
+}
+
+/// What came of doing a task in a session.
+#[derive(PartialEq, Eq)]
+enum Done {
+    /// Nothing is left to do here.
+    Settled,
+    /// The session ended before the prompt was sent: the task is nobody's.
+    NeverBegan,
 }
 
 /// Counts as one of something, until dropped.
