@@ -10,7 +10,11 @@ while read -r line; do
     id=${id%%[,\}]*}
     case $line in
     *'"method":"initialize"'*) result='{"protocolVersion":1}' ;;
-    *'"method":"session/new"'*) result='{"sessionId":"'$uuid'"}' ;;
+    *'"method":"session/new"'*)
+        # As real agents do, it takes a moment: what breaks then finds tasks that are about to be claimed.
+        sleep 0.3
+        result='{"sessionId":"'$uuid'"}'
+        ;;
     *'"method":"session/prompt"'*)
         name=${line##*Task }
         name=${name%% *}

@@ -128,9 +128,9 @@ impl Workshop {
     /// What is no task. Whoever waits for it is answered, unless its id is the id of a task that there is.
     pub(super) async fn bury_unread(&self, delivery: &Delivery, reason: &str) {
         let claim = Waiting::read(&delivery.payload).map(|Waiting { task, reply_to }| Claim {
+            reply_to: reply_to.filter(|subject| self.work.may_reply(&task, subject)),
             task,
             session: String::new(),
-            reply_to,
             trace: Some(trace::child(delivery.trace.as_deref())),
         });
         if !self.put_aside(delivery, claim.as_ref(), reason).await {

@@ -29,6 +29,7 @@ pub mod streams;
 pub mod subject;
 pub mod trace;
 mod work;
+mod work_settings;
 mod workspace;
 
 pub use client::{Asked, Cancelled, ClientError, Progress, Requests, TaskClient};
@@ -36,4 +37,4 @@ pub use connect::{Access, AccessError, Standing};
 pub use hub::{Nats, NatsError, Report, Settings};
 pub use room::Trouble;
 pub use subject::{Style, Subjects};
-pub use work::Work;
+pub use work_settings::Work;

@@ -1,12 +1,10 @@
 //! Tasks from the queue: taken, claimed, done once, answered.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use acp_policy::Rules;
 use async_nats::jetstream::consumer::{Consumer, pull};
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
@@ -24,54 +22,10 @@ use super::payload::Task;
 use super::seat::{Refusal, Seat};
 use super::streams;
 use super::trace;
+use super::work_settings::Work;
 use crate::endings::stopped;
 use crate::proxy::Proxy;
 use crate::talk::Level;
-
-/// How tasks are done.
-#[derive(Clone, Debug)]
-pub struct Work {
-    /// How many at once.
-    pub at_once: usize,
-    /// How many more may wait for their sessions without keeping others from being taken.
-    pub most_waiting: usize,
-    /// How long a task may be silent before it is delivered again. It is not silent while it is worked on.
-    pub ack_wait: Duration,
-    /// How long a proxy that has begun a task may be out of reach before the task is over.
-    pub lost_after: Duration,
-    /// What is allowed without asking.
-    pub rules: Rules,
-    /// Where agents work when the task does not say.
-    pub work_dir: PathBuf,
-    /// How long an answer to a permission request is waited for.
-    pub ask_for: Duration,
-    /// Whether a request stays open that long although nobody listens.
-    pub hold: bool,
-    /// How long a session stays open that has nothing to do.
-    pub idle: Duration,
-    /// How many such sessions stay open: each has an agent of its own. The one that was used longest ago goes first.
-    pub most_idle: usize,
-    /// How long running tasks may take to end when we are told to stop, and again after they are cancelled.
-    pub grace: Duration,
-}
-
-impl Default for Work {
-    fn default() -> Self {
-        Work {
-            at_once: 4,
-            most_waiting: 256,
-            ack_wait: Duration::from_secs(30),
-            lost_after: Duration::from_secs(40),
-            rules: Rules::default(),
-            work_dir: PathBuf::from("/"),
-            ask_for: Duration::from_secs(60),
-            hold: false,
-            idle: Duration::from_secs(600),
-            most_idle: 16,
-            grace: Duration::from_secs(10),
-        }
-    }
-}
 
 /// Where tasks are done.
 pub(super) struct Workshop {
@@ -271,6 +225,9 @@ impl Workshop {
             Ok(task) => task,
             Err(error) => return self.bury_unread(&delivery, &error.to_string()).await,
         };
+        if let Err(why) = self.work.accepts(&task) {
+            return self.bury_unread(&delivery, &why).await;
+        }
         loop {
             let Some(mine) = self.enter(&task.id) else {
                 // The same task a second time: it has the same end.

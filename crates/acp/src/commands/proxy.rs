@@ -4,6 +4,7 @@ mod duties;
 mod journal;
 pub mod nats;
 mod operation;
+mod starts;
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
@@ -180,7 +181,8 @@ async fn serve(args: &Args, target: Target, mut settings: Settings) -> anyhow::R
     }
     let journal = settings.journal.clone();
     let nats = args.nats.start(&settings, &health, &say).await?;
-    let opener = opener(target, PathBuf::from("."), args.operation.wire());
+    let open = opener(target.clone(), PathBuf::from("."), args.operation.wire());
+    let opener = starts::watched(open, &target, &health, say.clone());
     let proxy = Proxy::new(settings, opener, say.clone());
     let outcome = nats::serve(nats, proxy, listener, stop).await?;
     if let Some(Err(error)) = journal.map(|journal| journal.finish()) {
@@ -247,6 +249,7 @@ fn settings(args: &Args) -> anyhow::Result<Settings> {
     if let Listen::Tcp(address) | Listen::WebSocket(address) = args.listen {
         args.operation.check(address)?;
     }
+    args.nats.check()?;
     let agent = args.target.dialect.unwrap_or(Dialect::V1);
     anyhow::ensure!(
         !args.lint || agent == Dialect::V1 || args.client_dialect != ClientForm::Only(agent),

@@ -4,7 +4,7 @@ mod agent;
 mod show;
 
 use std::io::{self, ErrorKind, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use acp_proxy::journal::Notice;
@@ -101,18 +101,30 @@ fn list_journal(args: &Args) -> anyhow::Result<ExitCode> {
     let folder = args.journal.clone().or_else(acp_proxy::journal::default_folder);
     let folder = folder.context("neither XDG_STATE_HOME nor HOME is set; use --journal DIR")?;
     let tell = |notice: &Notice| eprintln!("acp replay: {notice}");
+    let mut count = 0;
     let listed = Recording::each_of_journal(&folder, tell, |recording| {
+        count += 1;
         recording.notices.iter().for_each(|notice| eprintln!("acp replay: {notice}"));
         list(&[recording])
     });
     match listed {
-        Ok(()) => Ok(ExitCode::SUCCESS),
+        Ok(()) if count > 0 => Ok(ExitCode::SUCCESS),
+        Ok(()) => Ok(nothing_recorded(&folder)),
+        Err(ReplayError::Io { error, .. }) if error.kind() == ErrorKind::NotFound => {
+            Ok(nothing_recorded(&folder))
+        }
         Err(ReplayError::Io { error, .. }) if error.kind() == ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
         Err(error) => {
             eprintln!("acp replay: {error}");
             Ok(ExitCode::from(exit::USAGE))
         }
     }
+}
+
+/// A journal that was never written is no error.
+fn nothing_recorded(folder: &Path) -> ExitCode {
+    eprintln!("acp replay: no conversations recorded yet; acp proxy records them in {}", folder.display());
+    ExitCode::SUCCESS
 }
 
 fn list(recordings: &[Recording]) -> io::Result<()> {
