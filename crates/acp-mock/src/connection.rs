@@ -123,7 +123,9 @@ impl Conversation {
         let _ = self.link.tx.finish().await;
         self.hub.close().await;
         let complaints = self.player.agent().complaints();
-        complaints.iter().for_each(|complaint| eprintln!("acp mock: not as the script says: {complaint}"));
+        complaints.iter().for_each(|complaint| {
+            eprintln!("acp mock: not as the script says: {}", acp_text::line(&complaint.to_string()))
+        });
         if ending == Ending::Gone && !complaints.is_empty() { Ending::Unverified } else { ending }
     }
 

@@ -75,8 +75,7 @@ const LAST_CHARS: usize = 1000;
 
 /// A line without what moves the cursor or changes colours.
 fn plain(line: &str) -> String {
-    let shown: String = line.chars().map(|char| if char.is_control() { '\u{fffd}' } else { char }).collect();
-    shown.trim().to_owned()
+    acp_text::line(line.trim())
 }
 
 /// Ends the agent. Nobody reads it any more.
