@@ -124,7 +124,7 @@ impl Conversation {
         self.hub.close().await;
         let complaints = self.player.agent().complaints();
         complaints.iter().for_each(|complaint| {
-            eprintln!("acp mock: not as the script says: {}", acp_text::line(&complaint.to_string()))
+            eprintln!("acp mock: not as the script says: {}", acp_text::line(complaint));
         });
         if ending == Ending::Gone && !complaints.is_empty() { Ending::Unverified } else { ending }
     }

@@ -78,7 +78,7 @@ impl fmt::Display for Markdown<'_> {
                 '<' => f.write_str("&lt;")?,
                 '>' => f.write_str("&gt;")?,
                 '&' if rest.peek().is_some_and(|c| c.is_alphanumeric() || *c == '#') => {
-                    f.write_str("&amp;")?
+                    f.write_str("&amp;")?;
                 }
                 '@' => f.write_str("&#64;")?,
                 // No address, which would be a link.
@@ -88,7 +88,7 @@ impl fmt::Display for Markdown<'_> {
                 '\\' | '`' | '*' | '[' | ']' => write!(f, "\\{c}")?,
                 '#' | '-' | '+' | '=' | '~' if before.is_none() => write!(f, "\\{c}")?,
                 '.' | ')' if before.is_some_and(|c| c.is_ascii_digit()) && starts_a_list(&line) => {
-                    write!(f, "\\{c}")?
+                    write!(f, "\\{c}")?;
                 }
                 c => f.write_char(c)?,
             }

@@ -10,8 +10,11 @@ use super::entropy::is_random;
 /// A pattern, whose group `s` is the secret (without it, all of the match is), and what else must hold for it.
 struct Shape {
     regex: Regex,
-    holds: fn(&str) -> bool,
+    holds: Holds,
 }
+
+/// What else must hold for a secret that was found.
+type Holds = fn(&str) -> bool;
 
 /// Formats that vendors give to their keys.
 const VENDORS: &str = concat!(
@@ -55,7 +58,7 @@ static SHAPES: LazyLock<Vec<Shape>> = LazyLock::new(|| {
     );
     let flag = r"(?i)(?:^|\s)--?[a-z0-9-]*(?:api-?key|token|secret|passw(?:or)?d|passphrase|auth|credentials?)[= ]+(?P<s>[^\s-][^\s]{3,})";
     let query = r#"(?i)[?&;][a-z0-9_.-]*(?:key|token|secret|sig|signature|passw(?:or)?d|pwd|auth|credential|code)[a-z0-9_]*=(?P<s>[^&\s"'#\\]+)"#;
-    let sources: [(&str, fn(&str) -> bool); 14] = [
+    let sources: [(&str, Holds); 14] = [
         (
             r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----(?P<s>(?s:.*?))(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|\z)",
             anything,

@@ -1,6 +1,9 @@
 //! Hostile text in every string of every message, into every command on a pseudo-terminal: nothing of it steers the
 //! terminal, hides, or begins a line of its own where one line is expected.
 
+#[path = "../../../acp-proxy/tests/nats/server.rs"]
+#[allow(dead_code, reason = "the other suite uses the rest")]
+mod server;
 #[path = "../talk/terminal.rs"]
 #[allow(dead_code, reason = "the other suite uses the rest")]
 mod terminal;
@@ -128,6 +131,8 @@ fn without_our_own(screen: &str) -> String {
         "\u{1b}[2K",
         "\u{1b}[1A",
         "\u{1b}[6n",
+        "\u{1b}[?2026h",
+        "\u{1b}[?2026l",
         "\u{1b}[?25h",
         "\u{1b}[?25l",
     ];
@@ -142,8 +147,8 @@ fn without_our_own(screen: &str) -> String {
             code.strip_prefix('[').is_some_and(|code| code.chars().all(|c| c.is_ascii_digit() || c == ';'))
         };
         // Colour, but nothing that conceals; and to a column.
-        let own =
-            is_number(code) && code != "[8" && (after.starts_with('m') || after.starts_with(['C', 'D', 'G']));
+        let colours = after.starts_with('m') && code != "[8";
+        let own = is_number(code) && (colours || after.starts_with(['C', 'D', 'G']));
         if own {
             text.push_str(&after[1..]);
         } else {
@@ -252,7 +257,8 @@ fn a_question_shows_what_is_asked_and_nothing_else() {
     terminal.wait_for("send them?");
     terminal.press("n\r");
     terminal.wait_until_sane(false);
-    terminal.press("/\t\t");
+    terminal.press("/\t");
+    terminal.wait_for("/plan");
     terminal.press("\u{15}:quit\r");
     terminal.end();
     assert_harmless(&terminal.screen(), "chat");
@@ -336,6 +342,50 @@ fn talked_to(folder: &Path, command: &str) -> String {
         .output()
         .expect("acp runs");
     String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn what_comes_by_way_of_nats_is_harmless() {
+    if server::left_out() {
+        return;
+    }
+    let place = Place::new();
+    place.write("turn", &place.turn(true));
+    let (server, spool) = (server::Server::start(), place.path.join("spool"));
+    let url = server.url();
+    let log = std::fs::File::create(place.path.join("log")).expect("a file");
+    let mut proxy = std::process::Command::new(ACP)
+        .args([
+            "proxy",
+            "--nats",
+            &url,
+            "--queue",
+            "mock",
+            "--no-journal",
+            "--command",
+            &place.agent(),
+            "--spool",
+        ])
+        .arg(&spool)
+        .stdin(std::process::Stdio::null())
+        .stderr(log)
+        .spawn()
+        .expect("acp runs");
+    let began = std::time::Instant::now();
+    let screen = loop {
+        let screen = place.run(&["tasks", "--nats", &url, "submit", "mock", "go", "--id", "t", "--watch"]);
+        if !screen.contains("there is no stream") {
+            break screen;
+        }
+        assert!(began.elapsed() < PATIENCE, "{screen}");
+    };
+    let json = place.run(&["tasks", "--nats", &url, "watch", "t", "--json"]);
+    proxy.kill().expect("it was running");
+    proxy.wait().expect("it has ended");
+    assert!(screen.contains("hello") && json.contains("hello"), "the turn was shown: {screen}");
+    assert_harmless(&screen, "tasks submit --watch");
+    assert_harmless(&json, "tasks watch --json");
+    assert_harmless(&std::fs::read_to_string(place.path.join("log")).expect("a log"), "the proxy's log");
 }
 
 /// All credentials that this program and its reference agent take from the environment.
