@@ -7,8 +7,10 @@
 //!     └── restart: the task never ran; the claim is taken back                            └── restart: interrupted
 //! ```
 
+use std::collections::HashMap;
 use std::io::Write as _;
 use std::path::PathBuf;
+use std::sync::{MutexGuard, PoisonError};
 
 use async_nats::jetstream::message::PublishMessage;
 use async_nats::jetstream::stream::LastRawMessageErrorKind;
@@ -143,8 +145,25 @@ impl Shared {
         }
     }
 
+    /// The next prompt in a session is this task's.
+    pub(super) fn will_prompt(&self, session: &str, task: &str) {
+        self.prompting().insert(session.to_owned(), task.to_owned());
+    }
+
+    /// A prompt is about to be passed on to the agent of a session.
+    pub(super) fn prompt_passes(&self, session: &str) {
+        let task = self.prompting().remove(session);
+        if let Some(task) = task {
+            self.prompts(&task);
+        }
+    }
+
+    fn prompting(&self) -> MutexGuard<'_, HashMap<String, String>> {
+        self.prompting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Writes down that a task's prompt is about to be sent. Needs no room on the disk.
-    pub(super) fn prompts(&self, task: &str) {
+    fn prompts(&self, task: &str) {
         let renamed = std::fs::rename(self.claim_file(task, UNSENT), self.claim_file(task, SENT));
         if renamed.is_err() {
             // Whoever finds neither file does not take the claim back.
@@ -154,6 +173,7 @@ impl Shared {
 
     /// It has ended, or is not begun here after all.
     pub(super) fn forget(&self, task: &str) {
+        self.prompting().retain(|_, prompted| prompted != task);
         for ending in [UNSENT, SENT] {
             let _ = std::fs::remove_file(self.claim_file(task, ending));
         }

@@ -138,6 +138,8 @@ pub(super) struct Shared {
     missing: Notify,
     /// Why no tasks are taken.
     pub(super) trouble: watch::Sender<Trouble>,
+    /// By their sessions, the tasks whose prompts are on their way to the agent.
+    pub(super) prompting: Mutex<HashMap<String, String>>,
     pub(super) owners: Owners,
     /// When the spool could not be written the last time, and why.
     unwritten: Mutex<Option<(Instant, String)>>,
@@ -230,6 +232,7 @@ impl Nats {
             missing: Notify::new(),
             trouble: watch::Sender::default(),
             owners: Owners::default(),
+            prompting: Mutex::default(),
             unwritten: Mutex::default(),
         });
         tokio::spawn(opening::open_up(shared.clone(), left, raw, tell_open, tell_fatal, settings.replicas));

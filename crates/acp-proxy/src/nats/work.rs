@@ -327,7 +327,7 @@ impl Workshop {
         let trace = claim.trace.as_deref().map(Arc::from);
         let end = self.nats.expect(&seat.session, &task.id, trace);
         let turn = Counted::among(&self.turns);
-        self.shared().prompts(&task.id);
+        self.shared().will_prompt(&seat.session, &task.id);
         let lost = seat.prompt(task, claim.trace.as_deref()).await;
         drop(turn);
         let _unanswered = Counted::among(&self.unanswered);

@@ -84,7 +84,7 @@ impl OperationArgs {
     pub fn say(&self) -> Say {
         match self.log_format {
             Format::Text => Arc::new(|saying: &Saying<'_>| {
-                eprintln!("acp proxy: {}", acp_text::line(&saying.to_string()))
+                eprintln!("acp proxy: {}", acp_text::line(&saying.to_string()));
             }),
             Format::Json => {
                 Arc::new(|saying: &Saying<'_>| eprintln!("{}", acp_text::json(&as_json(saying).to_string())))
