@@ -22,7 +22,7 @@ impl Debug {
 
     fn say(&self, line: &str) {
         if self.on {
-            eprintln!("[ACP] {line}");
+            eprintln!("[ACP] {}", acp_text::line(line));
         }
     }
 

@@ -266,6 +266,9 @@ fn prepare<'a>(command: &'a mut Command, options: &Options) -> &'a mut Command {
     for variable in &options.env_remove {
         command.env_remove(variable);
     }
+    for variable in crate::credentials::OWN {
+        command.env_remove(variable);
+    }
     if let Some(cwd) = &options.cwd {
         command.current_dir(cwd);
     }

@@ -17,6 +17,7 @@ compile_error!(
 
 mod browser;
 pub mod child;
+pub mod credentials;
 mod door;
 mod gauge;
 pub mod kept;

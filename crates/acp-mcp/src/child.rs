@@ -30,6 +30,9 @@ impl Process {
             return Err(std::io::Error::other("not a program"));
         };
         let mut starter = Command::new(command);
+        for secret in acp_link::credentials::all() {
+            starter.env_remove(secret);
+        }
         starter.args(args).envs(env.iter().map(|(k, v)| (k, v)));
         if let Some(cwd) = cwd {
             starter.current_dir(cwd);

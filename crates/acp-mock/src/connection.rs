@@ -143,7 +143,9 @@ impl Conversation {
         self.hub.close().await;
         self.hands.close();
         let complaints = self.player.agent().complaints();
-        complaints.iter().for_each(|complaint| eprintln!("acp mock: not as the script says: {complaint}"));
+        complaints.iter().for_each(|complaint| {
+            eprintln!("acp mock: not as the script says: {}", acp_text::line(complaint));
+        });
         if ending == Ending::Gone && !complaints.is_empty() { Ending::Unverified } else { ending }
     }
 

@@ -32,7 +32,7 @@ impl Watch {
             View::Batch(frames) => format!("a batch of {}", frames.len()),
             View::Malformed(flaw) => format!("malformed: {flaw}"),
         };
-        eprintln!("acp mock: {way} {what}{id}");
+        eprintln!("acp mock: {way} {}", acp_text::line(&format!("{what}{id}")));
     }
 
     /// Appends what is new in a connection's journal to the file; `kept` says how much of it is there already.

@@ -56,14 +56,15 @@ impl Gone {
     pub(crate) fn describe(&self) -> String {
         let exit = &self.exit;
         let lines: Vec<String> = self.stderr.lines().map(plain).filter(|line| !line.is_empty()).collect();
+        let by_itself = if exit.success() { " by itself" } else { "" };
         if lines.is_empty() {
-            return format!("the agent ended: {exit}");
+            return format!("the agent ended{by_itself}: {exit}");
         }
         let mut last = lines[lines.len().saturating_sub(LAST_LINES)..].join(" | ");
         if let Some((at, _)) = last.char_indices().rev().nth(LAST_CHARS) {
             last.replace_range(..at, "…");
         }
-        format!("the agent ended: {exit}; its last words on standard error: {last}")
+        format!("the agent ended{by_itself}: {exit}; its last words on standard error: {last}")
     }
 }
 
@@ -74,8 +75,7 @@ const LAST_CHARS: usize = 1000;
 
 /// A line without what moves the cursor or changes colours.
 fn plain(line: &str) -> String {
-    let shown: String = line.chars().map(|char| if char.is_control() { '\u{fffd}' } else { char }).collect();
-    shown.trim().to_owned()
+    acp_text::line(line.trim())
 }
 
 /// Ends the agent. Nobody reads it any more.

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use acp_dialect::{Bridge, Dialect, Options, Side, Translator};
 use acp_host::{Ended, Joint, Watch};
-use acp_link::child::{Child, Stage};
+use acp_link::child::Child;
 use acp_link::{Burst, Link, Tap};
 use acp_rpc::Direction;
 use acp_rules::Ending;
@@ -361,7 +361,6 @@ impl Proxy {
                 Outcome::Refused(format!("the {side} was refused: {reason}"))
             }
             Some(Ended::AgentGone) => match gone {
-                Some(gone) if gone.exit.stage > Stage::Unasked && gone.exit.success() => Outcome::Left,
                 Some(gone) => Outcome::AgentFailed(gone.describe()),
                 None => Outcome::AgentFailed("the agent closed the connection".to_owned()),
             },

@@ -85,15 +85,16 @@ impl Diff {
             self.changed.iter().map(|change| change.agent.len() + change.test.len() + 1).max().unwrap_or(0);
         for change in &self.changed {
             let mark = if change.is_worse() { "worse " } else { "better" };
-            let name = format!("{} {}", change.agent, change.test);
-            let reason = change.reason.as_deref().map(|reason| format!("  {reason}")).unwrap_or_default();
+            let name = acp_text::line(&format!("{} {}", change.agent, change.test));
+            let reason = change.reason.as_deref().map(acp_text::line);
+            let reason = reason.map(|reason| format!("  {reason}")).unwrap_or_default();
             let _ = writeln!(out, "{mark}  {name:<width$}  {} → {}{reason}", change.old, change.new);
         }
         for (title, list) in
             [("new test", &self.added), ("gone test", &self.removed), ("capability", &self.capabilities)]
         {
             for entry in list {
-                let _ = writeln!(out, "{title}  {entry}");
+                let _ = writeln!(out, "{title}  {}", acp_text::line(entry));
             }
         }
         if out.is_empty() {

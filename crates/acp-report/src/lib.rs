@@ -15,6 +15,7 @@ mod junit;
 mod markdown;
 pub mod matrix;
 mod redact;
+mod shown;
 mod summary;
 mod table;
 mod tap;
@@ -105,6 +106,10 @@ pub fn render(results: &Results, format: Format, options: Options) -> Result<Str
     } else {
         results
     };
+    if format == Format::Json {
+        return Ok(acp_text::json(&results.to_json()?).into_owned());
+    }
+    let results = &shown::harmless(results, format)?;
     Ok(match format {
         Format::Markdown => markdown::render(results, options.verbose),
         Format::Table => table::render(results),

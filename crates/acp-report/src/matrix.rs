@@ -344,7 +344,7 @@ fn column(name: String, group: &Group<'_>, rows: &[Row]) -> Column {
 
 /// Text that means nothing to Markdown.
 fn escape(text: &str) -> String {
-    summary::one_line(text)
+    acp_text::line(&summary::one_line(text))
         .replace('\\', "\\\\")
         .replace('|', "\\|")
         .replace('<', "&lt;")
@@ -354,7 +354,7 @@ fn escape(text: &str) -> String {
 
 /// Text as code, whatever is in it.
 fn code(text: &str) -> String {
-    let text = summary::one_line(text);
+    let text = acp_text::line(&summary::one_line(text));
     let longest = text.split(|letter| letter != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest + 1);
     if longest == 0 { format!("{fence}{text}{fence}") } else { format!("{fence} {text} {fence}") }

@@ -99,3 +99,32 @@ fn json_comes_back_whole() {
     let text = render(&results, Format::Json, Options { redact: false, ..Options::default() }).unwrap();
     assert_eq!(Results::from_json(&text).unwrap(), results);
 }
+
+#[test]
+fn what_an_agent_says_of_itself_is_text_in_every_report() {
+    let results = read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/reports/hostile/results.json"));
+    for (name, format) in Format::ALL {
+        let text = render(&results, format, Options { redact: false, ..Options::default() }).unwrap();
+        let hidden = ['\u{1b}', '\u{7}', '\u{202e}'].into_iter().find(|hidden| text.contains(*hidden));
+        assert_eq!(hidden, None, "{name}");
+        if matches!(format, Format::Json | Format::Badge) {
+            continue;
+        }
+        let commands = ["::error", "::set-output", "##[", "##vso["];
+        let command = text.lines().find(|line| {
+            let line = line.trim_start();
+            commands[..2].iter().any(|word| line.starts_with(word))
+                || commands[2..].iter().any(|word| line.contains(word))
+        });
+        assert_eq!(command, None, "{name}: a command to a build service");
+        if matches!(format, Format::Markdown | Format::Table | Format::Html | Format::Junit) {
+            // Between backticks everything is text.
+            let is_code = |line: &&str| line.starts_with("Closest message heard: `");
+            let text: String = text.lines().filter(|line| !is_code(line)).collect::<Vec<_>>().join("\n");
+            let link = text.contains("[click](http") && matches!(format, Format::Markdown | Format::Table);
+            assert!(!text.contains("<img") && !link, "{name}: markup in\n{text}");
+        }
+        let forged = |line: &str| line.starts_with("## forged") || line.starts_with("# big");
+        assert!(format == Format::Html || !text.lines().any(forged), "{name}: a forged heading");
+    }
+}

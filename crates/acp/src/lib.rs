@@ -8,6 +8,9 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+#[macro_use]
+mod say;
+
 pub mod builtin;
 pub mod commands;
 pub mod exit;

@@ -76,7 +76,7 @@ fn on_bar(bar: &ProgressBar, running: &Mutex<BTreeSet<String>>, progress: &Progr
         Progress::Agent(agent, tests) => {
             bar.reset();
             bar.set_length(u64::try_from(*tests).unwrap_or(u64::MAX));
-            bar.set_prefix((*agent).to_owned());
+            bar.set_prefix(acp_text::line(agent));
         }
         Progress::Calibrating(agent, _) => {
             bar.set_prefix((*agent).to_owned());

@@ -104,6 +104,24 @@ pub fn leash() -> Option<Leash> {
 }
 
 impl Target {
+    /// What is missing on this machine to start the agent, as far as that is known without starting it.
+    pub fn missing(&self) -> Option<String> {
+        let Target::Process { name, program, .. } = self else { return None };
+        let path = Path::new(program);
+        let found = if path.components().count() > 1 {
+            path.is_file()
+        } else {
+            let places = std::env::var_os("PATH").unwrap_or_default();
+            std::env::split_paths(&places).any(|place| place.join(path).is_file())
+        };
+        let program = path.display();
+        (!found).then(|| {
+            format!(
+                "cannot start agent \"{name}\": there is no program {program}; is it installed and on PATH?"
+            )
+        })
+    }
+
     /// The agent in words.
     pub fn describe(&self) -> String {
         match self {

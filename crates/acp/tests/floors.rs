@@ -7,6 +7,7 @@ const PURE: &[&str] = &[
     "acp-rpc",
     "acp-match",
     "acp-policy",
+    "acp-text",
     "acp-rules",
     "acp-dialect",
     "acp-script",
@@ -17,7 +18,7 @@ const PURE: &[&str] = &[
 ];
 
 const FLOORS: &[&[&str]] = &[
-    &["acp-rpc", "acp-match", "acp-policy"],
+    &["acp-rpc", "acp-match", "acp-policy", "acp-text"],
     &["acp-link", "acp-dialect", "acp-rules", "acp-script", "acp-profile"],
     &["acp-host", "acp-comply", "acp-model", "acp-mcp", "acp-code"],
     &["acp-play", "acp-proxy", "acp-agent", "acp-mock", "acp-report"],

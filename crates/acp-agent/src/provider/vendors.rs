@@ -120,6 +120,15 @@ mod tests {
     }
 
     #[test]
+    fn no_command_inherits_the_key_of_a_vendor() {
+        for vendor in VENDORS.iter() {
+            for name in &vendor.key_env {
+                assert!(acp_link::credentials::OF_MODELS.contains(&name.as_str()), "{name}");
+            }
+        }
+    }
+
+    #[test]
     fn a_dated_name_is_the_same_model() {
         let vendor = Vendor::find("anthropic").expect("a vendor");
         assert_eq!(vendor.model("claude-haiku-4-5-20251001").context, 200_000);

@@ -70,6 +70,9 @@ pub(super) fn build(roots: &Roots, params: &CreateParams) -> Result<(Command, Di
         command.args(arguments(params));
         command
     };
+    for secret in acp_link::credentials::all() {
+        command.env_remove(secret);
+    }
     for variable in params.env.iter().flatten() {
         if variable.name.is_empty() || variable.name.contains(['=', '\0']) || variable.value.contains('\0') {
             let message = format!("{:?} cannot be an environment variable", variable.name);

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use super::claim::{Begun, Claim, Ended};
 use super::clock;
 use super::delivery::Delivery;
-use super::ledger::{Claim, Known};
+use super::ledger::Known;
 use super::payload::{Task, TaskResult, Waiting};
 use super::seat::Refusal;
 use super::streams::MAX_DELIVER;
@@ -84,22 +85,26 @@ impl Workshop {
         let stored = self.nats.expect(&claim.session, &claim.task, trace);
         self.nats.tell(&claim.session, Body::TurnEnd(end.clone()));
         self.nats.tell(&claim.session, Body::Closed(Closed { reason: why.to_owned() }));
-        stored.await.unwrap_or(end)
+        match stored.await {
+            Ok(Ended::Stored(end)) => end,
+            Ok(Ended::NeverBegan) | Err(_) => end,
+        }
     }
 
     /// Answers tasks that this proxy had begun before it was started again.
     pub(super) async fn finish_left(self: Arc<Self>) {
-        for claim in self.shared().unfinished() {
+        for (claim, begun) in self.shared().unfinished() {
             let Some(mine) = self.enter(&claim.task) else { continue };
             match self.shared().known(&claim.task).await {
                 Known::Ended(_) | Known::Withdrawn | Known::Nothing => self.shared().forget(&claim.task),
                 // Our claim was not stored, and another proxy has done that since.
-                Known::Begun { session } if session.as_deref() != Some(&claim.session) => {
+                Known::Begun { session, .. } if session.as_deref() != Some(&claim.session) => {
                     self.shared().forget(&claim.task);
                 }
                 Known::Begun { .. } if self.is_served_elsewhere(&claim.session, &claim.task).await => {
                     self.shared().forget(&claim.task);
                 }
+                Known::Begun { .. } if begun == Begun::Unsent => self.shared().take_back(&claim).await,
                 Known::Begun { .. } => self.interrupted(&claim).await,
             }
             drop(mine);
@@ -123,9 +128,9 @@ impl Workshop {
     /// What is no task. Whoever waits for it is answered, unless its id is the id of a task that there is.
     pub(super) async fn bury_unread(&self, delivery: &Delivery, reason: &str) {
         let claim = Waiting::read(&delivery.payload).map(|Waiting { task, reply_to }| Claim {
+            reply_to: reply_to.filter(|subject| self.work.may_reply(&task, subject)),
             task,
             session: String::new(),
-            reply_to,
             trace: Some(trace::child(delivery.trace.as_deref())),
         });
         if !self.put_aside(delivery, claim.as_ref(), reason).await {

@@ -70,6 +70,10 @@ impl Ear {
         self.gate.enter(self.told.len());
         let mut told = std::mem::take(&mut self.told);
         for (session, mut body) in told.drain(..) {
+            // Before the agent can have it: what is seen here is not written to it yet.
+            if matches!((&self.desk, &body), (Desk::Queue { .. }, Body::TurnStart(_))) {
+                self.nats.shared.prompt_passes(&session);
+            }
             let Some(hold) = self.hold(&session, &body) else {
                 self.gate.leave(1);
                 continue;

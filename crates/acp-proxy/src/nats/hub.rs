@@ -15,9 +15,10 @@ use async_nats::jetstream::context::ContextBuilder;
 use async_nats::jetstream::stream::{LastRawMessageErrorKind, RawMessageErrorKind};
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
+use super::claim::Claim;
+use super::claim::Ended;
 use super::clock::Epochs;
 use super::connect::{Access, AccessError, Connection, Standing};
-use super::ledger::Claim;
 use super::owners::Owners;
 use super::private;
 use super::publisher::{Item, Publisher, What};
@@ -27,7 +28,7 @@ use super::spool::leftovers;
 use super::streams::{StreamError, Streams};
 use super::subject::Subjects;
 use crate::aggregate::Limits;
-use crate::event::{Body, Event, TurnEnd};
+use crate::event::{Body, Event};
 use crate::talk::{Level, Once, Say, Saying};
 
 /// How a proxy uses NATS.
@@ -137,6 +138,8 @@ pub(super) struct Shared {
     missing: Notify,
     /// Why no tasks are taken.
     pub(super) trouble: watch::Sender<Trouble>,
+    /// By their sessions, the tasks whose prompts are on their way to the agent.
+    pub(super) prompting: Mutex<HashMap<String, String>>,
     pub(super) owners: Owners,
     /// When the spool could not be written the last time, and why.
     unwritten: Mutex<Option<(Instant, String)>>,
@@ -229,6 +232,7 @@ impl Nats {
             missing: Notify::new(),
             trouble: watch::Sender::default(),
             owners: Owners::default(),
+            prompting: Mutex::default(),
             unwritten: Mutex::default(),
         });
         tokio::spawn(opening::open_up(shared.clone(), left, raw, tell_open, tell_fatal, settings.replicas));
@@ -314,21 +318,21 @@ impl Nats {
         self.sessions().is_empty()
     }
 
-    /// Says which task the next turn of a session is for; resolves when the end of that turn is stored, and with an
-    /// error when it never will be.
+    /// Says which task the next turn of a session is for. Resolves when the end of that turn is stored or the turn was
+    /// given up before it began, and with an error when another proxy has taken the session over.
     pub(super) fn expect(
         &self,
         session: &str,
         task: &str,
         trace: Option<Arc<str>>,
-    ) -> oneshot::Receiver<TurnEnd> {
+    ) -> oneshot::Receiver<Ended> {
         let (ended, end) = oneshot::channel();
         let what = What::Task { id: task.to_owned(), trace, ended };
         self.put(&Arc::from(session), Item { at: Instant::now(), what, gate: None });
         end
     }
 
-    /// A turn that was expected and has not ended never will.
+    /// A turn that was expected and has not ended never will: it is stored as interrupted, unless it never began.
     pub(super) fn give_up(&self, session: &str, why: &str) {
         self.put(
             &Arc::from(session),

@@ -1,7 +1,5 @@
-//! What is known of tasks: their claims and results in NATS, and on disk the ones that this proxy has begun.
+//! What is known of tasks: their states and results in NATS.
 
-use std::io::Write as _;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use async_nats::header::{HeaderMap, HeaderName, HeaderValue};
@@ -10,13 +8,13 @@ use async_nats::jetstream::context::PublishErrorKind;
 use async_nats::jetstream::message::PublishMessage;
 use async_nats::jetstream::stream::LastRawMessageErrorKind;
 use futures_util::StreamExt as _;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::value::RawValue;
 
+use super::claim::Claim;
 use super::clock;
 use super::hub::Shared;
 use super::payload::{DeadLetter, State, Status, TaskResult};
-use super::private;
 use super::subject::token;
 use super::trace::TRACEPARENT;
 use crate::event::{Body, Event, Role, TurnEnd, VERSION};
@@ -31,26 +29,15 @@ pub(super) enum Known {
     /// Someone has begun it.
     Begun {
         session: Option<String>,
+        proxy: Option<String>,
     },
     /// It was taken back.
     Withdrawn,
     Ended(Box<TaskResult>),
 }
 
-/// A task that this proxy has begun, on disk.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Claim {
-    pub(super) task: String,
-    pub(super) session: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) reply_to: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) trace: Option<String>,
-}
-
 /// The pause after a failed attempt.
-const PAUSE: Duration = Duration::from_millis(250);
+pub(super) const PAUSE: Duration = Duration::from_millis(250);
 
 impl Shared {
     /// What is known of a task. Tries until NATS says it.
@@ -67,7 +54,7 @@ impl Shared {
         }
     }
 
-    async fn look(&self, task: &str) -> Result<Known, String> {
+    pub(super) async fn look(&self, task: &str) -> Result<Known, String> {
         if let Some(result) = self.last_of(&self.subjects.result(task)).await? {
             let result = serde_json::from_slice(&result).map_err(|error| format!("its result: {error}"))?;
             return Ok(Known::Ended(Box::new(result)));
@@ -79,11 +66,11 @@ impl Shared {
             serde_json::from_slice(&status).map_err(|error| format!("its status: {error}"))?;
         Ok(match status.state {
             State::Withdrawn => Known::Withdrawn,
-            State::Begun | State::Ended => Known::Begun { session: status.session },
+            State::Begun | State::Ended => Known::Begun { session: status.session, proxy: status.proxy },
         })
     }
 
-    async fn last_of(&self, subject: &str) -> Result<Option<bytes::Bytes>, String> {
+    pub(super) async fn last_of(&self, subject: &str) -> Result<Option<bytes::Bytes>, String> {
         let streams = self.streams.get().ok_or("the streams are not there yet")?;
         match streams.results.get_last_raw_message_by_subject(subject).await {
             Ok(message) => Ok(Some(message.payload)),
@@ -92,23 +79,13 @@ impl Shared {
         }
     }
 
-    /// Claims a task: true for exactly one caller, ever.
-    pub(super) async fn claim(&self, claim: &Claim) -> Result<bool, String> {
-        let status = self.status(&claim.task, State::Begun, Some(&claim.session));
-        let message = PublishMessage::build()
-            .payload(json(&status))
-            .message_id(format!("{}:begun:{}", token(&claim.task), self.proxy))
-            .expected_last_subject_sequence(0);
-        self.first(self.subjects.status(&claim.task), traced(message, claim.trace.as_deref())).await
-    }
-
     /// Ends a task before anyone can begin it: false when someone has, or when it has ended.
     pub(super) async fn forestall(&self, claim: &Claim) -> bool {
         loop {
             match self.known(&claim.task).await {
                 Known::Nothing => {}
                 // Only what was forestalled has a state without a session, and no result: we came no further before.
-                Known::Begun { session: None } => return true,
+                Known::Begun { session: None, .. } => return true,
                 Known::Begun { .. } | Known::Withdrawn | Known::Ended(_) => return false,
             }
             let message = self.ended(&claim.task, None).expected_last_subject_sequence(0);
@@ -131,7 +108,7 @@ impl Shared {
         PublishMessage::build().payload(json(&status)).message_id(format!("{}:ended", token(task)))
     }
 
-    fn status(&self, task: &str, state: State, session: Option<&str>) -> Status {
+    pub(super) fn status(&self, task: &str, state: State, session: Option<&str>) -> Status {
         Status {
             v: VERSION,
             task: task.to_owned(),
@@ -144,7 +121,7 @@ impl Shared {
     }
 
     /// Stores something that there may be only one of.
-    async fn first(&self, subject: String, message: PublishMessage) -> Result<bool, String> {
+    pub(super) async fn first(&self, subject: String, message: PublishMessage) -> Result<bool, String> {
         let sent = self.context.send_publish(subject, message).await;
         match sent.map_err(|error| error.to_string())?.await {
             // The server looks for the id first: a second one is acknowledged, and not stored.
@@ -339,52 +316,6 @@ impl Shared {
         }
         Ok(())
     }
-
-    /// Writes down that a task is being begun here.
-    pub(super) fn remember(&self, claim: &Claim) {
-        let stored = private::folder(&self.claims())
-            .and_then(|()| private::file(&self.claim_file(&claim.task)))
-            .and_then(|mut file| file.write_all(&json(claim)));
-        if let Err(error) = stored {
-            self.say(Level::Error, &format!("cannot write down that a task has begun: {error}"));
-        }
-    }
-
-    /// It has ended.
-    pub(super) fn forget(&self, task: &str) {
-        let _ = std::fs::remove_file(self.claim_file(task));
-    }
-
-    /// Tasks that were begun here and have not ended.
-    pub(super) fn unfinished(&self) -> Vec<Claim> {
-        let files = std::fs::read_dir(self.claims()).into_iter().flatten().flatten();
-        files
-            .filter_map(|file| {
-                let text = std::fs::read(file.path()).ok()?;
-                let claim = serde_json::from_slice(&text).ok();
-                if claim.is_none() {
-                    // Torn before the task was claimed.
-                    let _ = std::fs::remove_file(file.path());
-                }
-                claim
-            })
-            .collect()
-    }
-
-    /// Whether a task was begun in this session by this proxy, or by the one that had its spool before.
-    pub(super) fn has_begun(&self, task: &str, session: &str) -> bool {
-        let claim = std::fs::read(self.claim_file(task)).ok();
-        let claim = claim.and_then(|text| serde_json::from_slice::<Claim>(&text).ok());
-        claim.is_some_and(|claim| claim.session == session)
-    }
-
-    fn claims(&self) -> PathBuf {
-        self.spool.join("tasks")
-    }
-
-    fn claim_file(&self, task: &str) -> PathBuf {
-        self.claims().join(format!("{}.json", token(task)))
-    }
 }
 
 /// JSON for a message. Nothing in our payloads fails to be written.
@@ -397,7 +328,7 @@ pub(super) fn carrying(trace: Option<&str>) -> HeaderMap {
     trace.map(|trace| (HeaderName::from_static(TRACEPARENT), HeaderValue::from(trace))).into_iter().collect()
 }
 
-fn traced(message: PublishMessage, trace: Option<&str>) -> PublishMessage {
+pub(super) fn traced(message: PublishMessage, trace: Option<&str>) -> PublishMessage {
     match trace {
         Some(trace) => message.header(TRACEPARENT, trace),
         None => message,

@@ -5,6 +5,7 @@
 
 mod ask;
 mod booking;
+mod claim;
 mod client;
 mod clock;
 pub mod connect;
@@ -28,6 +29,7 @@ pub mod streams;
 pub mod subject;
 pub mod trace;
 mod work;
+mod work_settings;
 mod workspace;
 
 pub use client::{Asked, Cancelled, ClientError, Progress, Requests, TaskClient};
@@ -35,4 +37,4 @@ pub use connect::{Access, AccessError, Standing};
 pub use hub::{Nats, NatsError, Report, Settings};
 pub use room::Trouble;
 pub use subject::{Style, Subjects};
-pub use work::Work;
+pub use work_settings::Work;

@@ -4,8 +4,9 @@ use std::time::{Duration, Instant};
 
 use async_nats::{Request, RequestErrorKind};
 
+use super::claim::{Begun, Claim};
 use super::delivery::Delivery;
-use super::ledger::{Claim, Known, json};
+use super::ledger::{Known, json};
 use super::payload::{Control, Controlled, Op, Task};
 use super::trace;
 use super::work::{PAUSE, Workshop};
@@ -78,34 +79,55 @@ impl Workshop {
         }
     }
 
-    /// A task that someone has begun: if they are alive it is theirs, if not it is over.
-    pub(super) async fn follow_up(&self, task: &Task, session: Option<String>, delivery: &Delivery) {
+    /// A task that someone has claimed: if they are alive it is theirs, if not it is over, unless they never began.
+    pub(super) async fn follow_up(
+        &self,
+        task: &Task,
+        session: Option<String>,
+        delivery: &Delivery,
+    ) -> FollowedUp {
         let trace = trace::child(delivery.trace.as_deref());
-        if let Some(session) = &session
-            // Not by us: what this proxy does now is not asked about.
-            && !self.shared().has_begun(&task.id, session)
-            && !self.is_abandoned(session, &task.id).await
-        {
-            if let Known::Ended(result) = self.shared().known(&task.id).await {
-                self.shared().reply(&result, task.reply_to.as_deref(), Some(&trace)).await;
+        let claimed_in = session.clone().unwrap_or_default();
+        let claim = Claim {
+            task: task.id.clone(),
+            session: claimed_in,
+            reply_to: task.reply_to.clone(),
+            trace: Some(trace),
+        };
+        let fate = match &session {
+            None => Fate::Abandoned,
+            Some(session) => match self.shared().begun_here(&task.id, session) {
+                // By us, before we were started again: what this proxy does now is not asked about.
+                Begun::Sent => Fate::Abandoned,
+                Begun::Unsent => {
+                    self.shared().take_back(&claim).await;
+                    Fate::TakenBack
+                }
+                Begun::NotHere => self.fate(session, &task.id).await,
+            },
+        };
+        match fate {
+            Fate::TakenBack => return FollowedUp::Free,
+            Fate::Abandoned => self.interrupted(&claim).await,
+            Fate::Ended => {
+                if let Known::Ended(result) = self.shared().known(&task.id).await {
+                    let (reply_to, trace) = (task.reply_to.as_deref(), claim.trace.as_deref());
+                    self.shared().reply(&result, reply_to, trace).await;
+                }
             }
-            return delivery.ack().await;
         }
-        let session = session.unwrap_or_default();
-        let claim =
-            Claim { task: task.id.clone(), session, reply_to: task.reply_to.clone(), trace: Some(trace) };
-        self.interrupted(&claim).await;
         delivery.ack().await;
+        FollowedUp::Settled
     }
 
-    /// Waits until a task that someone has begun has ended (false), or they are gone (true): nobody has its session for as
-    /// long as they may take to come back, or somebody has it and is not doing this task.
-    async fn is_abandoned(&self, session: &str, task: &str) -> bool {
+    /// Waits until it is known what becomes of a task that another proxy has claimed. They are gone when nobody has its
+    /// session for as long as they may take to come back, or somebody has it and is not doing this task.
+    async fn fate(&self, session: &str, task: &str) -> Fate {
         let lost_after = self.work.lost_after;
         let mut since = None;
         loop {
             match self.tell_neighbour(session, &who()).await {
-                Neighbour::Says(answer) if answer.task.as_deref() != Some(task) => return true,
+                Neighbour::Says(answer) if answer.task.as_deref() != Some(task) => return Fate::Abandoned,
                 Neighbour::Says(_) | Neighbour::Silent => since = None,
                 Neighbour::Nobody => {
                     let words = format!(
@@ -113,16 +135,36 @@ impl Workshop {
                     );
                     self.shared().say_once(Level::Warn, &words);
                     if since.get_or_insert_with(Instant::now).elapsed() >= lost_after {
-                        return true;
+                        return Fate::Abandoned;
                     }
                 }
             }
             tokio::time::sleep((self.ack_wait() / 6).min(lost_after / 4)).await;
-            if let Known::Ended(_) = self.shared().known(task).await {
-                return false;
+            match self.shared().known(task).await {
+                Known::Ended(_) => return Fate::Ended,
+                Known::Begun { session: now, .. } if now.as_deref() == Some(session) => {}
+                Known::Begun { .. } | Known::Nothing | Known::Withdrawn => return Fate::TakenBack,
             }
         }
     }
+}
+
+/// What became of a task that another proxy has claimed.
+enum Fate {
+    /// It has a result.
+    Ended,
+    /// Whoever claimed it is gone.
+    Abandoned,
+    /// The claim was taken back: the prompt was never sent.
+    TakenBack,
+}
+
+/// What came of looking after a task that was claimed before.
+pub(super) enum FollowedUp {
+    /// Nothing is left to do.
+    Settled,
+    /// Nobody has claimed it any more.
+    Free,
 }
 
 fn who() -> Control {

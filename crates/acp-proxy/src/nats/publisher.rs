@@ -24,6 +24,7 @@ use std::time::{Duration, Instant};
 use acp_host::Gate;
 use tokio::sync::{mpsc, oneshot, watch};
 
+use super::claim::Ended;
 use super::connect::Standing;
 use super::hub::Shared;
 use super::spool::{Left, Line, Read, Spool};
@@ -56,7 +57,7 @@ pub(super) enum What {
     Task {
         id: String,
         trace: Option<Arc<str>>,
-        ended: oneshot::Sender<TurnEnd>,
+        ended: oneshot::Sender<Ended>,
     },
     /// If a turn that was told of has not ended, it never will.
     GiveUp(String),
@@ -107,9 +108,11 @@ pub(super) struct Publisher {
     /// The disk has failed: it is not tried again before. What NATS takes meanwhile is what makes room on it.
     disk: Option<Instant>,
     task: Option<(String, Option<Arc<str>>)>,
-    waiter: Option<oneshot::Sender<TurnEnd>>,
+    waiter: Option<oneshot::Sender<Ended>>,
+    /// Whether the turn that is waited for has begun: the agent may have its prompt.
+    begun: bool,
     /// Ends of turns that are not stored yet, by their number.
-    ends: VecDeque<(u64, oneshot::Sender<TurnEnd>, TurnEnd)>,
+    ends: VecDeque<(u64, oneshot::Sender<Ended>, TurnEnd)>,
     closed: bool,
     standing: watch::Receiver<Standing>,
     /// Numbered, but there is no room for it: not on disk, and not in memory because others come first.
@@ -154,6 +157,7 @@ impl Publisher {
             disk: None,
             task: None,
             waiter: None,
+            begun: false,
             ends: VecDeque::new(),
             closed: false,
             standing,
@@ -378,7 +382,7 @@ impl Publisher {
             self.discount(1);
         }
         while let Some((_, waiter, end)) = self.ends.pop_front_if(|(number, _, _)| *number <= seq) {
-            let _ = waiter.send(end);
+            let _ = waiter.send(Ended::Stored(end));
         }
     }
 
@@ -430,7 +434,7 @@ impl Publisher {
 }
 
 /// Waits until nobody wants to know how the turn ends.
-async fn abandoned(waiter: Option<&mut oneshot::Sender<TurnEnd>>) {
+async fn abandoned(waiter: Option<&mut oneshot::Sender<Ended>>) {
     match waiter {
         Some(waiter) => waiter.closed().await,
         None => std::future::pending().await,

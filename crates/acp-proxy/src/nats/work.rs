@@ -1,12 +1,10 @@
 //! Tasks from the queue: taken, claimed, done once, answered.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use acp_policy::Rules;
 use async_nats::jetstream::consumer::{Consumer, pull};
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
@@ -15,61 +13,19 @@ use tokio::task::JoinSet;
 
 use super::ask::Asks;
 use super::booking::{Place, aside};
+use super::claim::{Claim, Ended};
 use super::delivery::Delivery;
 use super::hub::{Nats, Shared};
-use super::ledger::{Claim, Known};
+use super::ledger::Known;
+use super::neighbour::FollowedUp;
 use super::payload::Task;
 use super::seat::{Refusal, Seat};
 use super::streams;
 use super::trace;
+use super::work_settings::Work;
 use crate::endings::stopped;
 use crate::proxy::Proxy;
 use crate::talk::Level;
-
-/// How tasks are done.
-#[derive(Clone, Debug)]
-pub struct Work {
-    /// How many at once.
-    pub at_once: usize,
-    /// How many more may wait for their sessions without keeping others from being taken.
-    pub most_waiting: usize,
-    /// How long a task may be silent before it is delivered again. It is not silent while it is worked on.
-    pub ack_wait: Duration,
-    /// How long a proxy that has begun a task may be out of reach before the task is over.
-    pub lost_after: Duration,
-    /// What is allowed without asking.
-    pub rules: Rules,
-    /// Where agents work when the task does not say.
-    pub work_dir: PathBuf,
-    /// How long an answer to a permission request is waited for.
-    pub ask_for: Duration,
-    /// Whether a request stays open that long although nobody listens.
-    pub hold: bool,
-    /// How long a session stays open that has nothing to do.
-    pub idle: Duration,
-    /// How many such sessions stay open: each has an agent of its own. The one that was used longest ago goes first.
-    pub most_idle: usize,
-    /// How long running tasks may take to end when we are told to stop, and again after they are cancelled.
-    pub grace: Duration,
-}
-
-impl Default for Work {
-    fn default() -> Self {
-        Work {
-            at_once: 4,
-            most_waiting: 256,
-            ack_wait: Duration::from_secs(30),
-            lost_after: Duration::from_secs(40),
-            rules: Rules::default(),
-            work_dir: PathBuf::from("/"),
-            ask_for: Duration::from_secs(60),
-            hold: false,
-            idle: Duration::from_secs(600),
-            most_idle: 16,
-            grace: Duration::from_secs(10),
-        }
-    }
-}
 
 /// Where tasks are done.
 pub(super) struct Workshop {
@@ -100,6 +56,8 @@ pub(super) struct Workshop {
 
 /// The pause after a failed attempt to take a task.
 pub(super) const PAUSE: Duration = Duration::from_millis(500);
+/// In how many sessions a delivered task is tried that end before they take its prompt.
+const MOST_SESSIONS: usize = 3;
 /// Why no task begins any more.
 const STOPPING: &str = "this proxy is stopping";
 /// How long one request for a task waits.
@@ -267,6 +225,9 @@ impl Workshop {
             Ok(task) => task,
             Err(error) => return self.bury_unread(&delivery, &error.to_string()).await,
         };
+        if let Err(why) = self.work.accepts(&task) {
+            return self.bury_unread(&delivery, &why).await;
+        }
         loop {
             let Some(mine) = self.enter(&task.id) else {
                 // The same task a second time: it has the same end.
@@ -281,9 +242,13 @@ impl Workshop {
                     self.shared().reply(&result, task.reply_to.as_deref(), Some(&trace)).await;
                     delivery.ack().await;
                 }
-                Known::Begun { session } => {
-                    drop(place);
-                    self.follow_up(&task, session, &delivery).await;
+                Known::Begun { session, .. } => {
+                    // Others may be taken while this one is waited for.
+                    place = None;
+                    if let FollowedUp::Free = self.follow_up(&task, session, &delivery).await {
+                        drop(mine);
+                        continue;
+                    }
                 }
             }
             drop(mine);
@@ -293,7 +258,7 @@ impl Workshop {
 
     /// Opens the session, claims the task, and does it.
     async fn begin(self: &Arc<Self>, task: &Task, delivery: &Delivery, place: &mut Option<Place>) {
-        let mut waited = false;
+        let mut ended = 0;
         let refusal = loop {
             if self.is_stopping() {
                 break Refusal::Soon(STOPPING);
@@ -314,15 +279,17 @@ impl Workshop {
             if self.is_stopping() {
                 break Refusal::Soon(STOPPING);
             }
-            if self.sit(&booking.seat, &task.id) {
-                self.do_in(&booking.seat, task, delivery).await;
+            if self.sit(&booking.seat, &task.id)
+                && self.do_in(&booking.seat, task, delivery).await == Done::Settled
+            {
                 drop(turn);
                 drop(booking);
                 return self.close_surplus();
             }
             *place = booking.take_place();
-            if std::mem::replace(&mut waited, true) {
-                break Refusal::Again("its session ended twice before it could begin".to_owned());
+            ended += 1;
+            if ended == MOST_SESSIONS {
+                break Refusal::Again(format!("its session ended {ended} times before it could begin"));
             }
         };
         self.close_surplus();
@@ -334,7 +301,7 @@ impl Workshop {
     }
 
     /// Claims a task, whose seat it has, and does it.
-    async fn do_in(&self, seat: &Arc<Seat>, task: &Task, delivery: &Delivery) {
+    async fn do_in(&self, seat: &Arc<Seat>, task: &Task, delivery: &Delivery) -> Done {
         let trace = trace::child(delivery.trace.as_deref());
         let claim = Claim {
             task: task.id.clone(),
@@ -343,31 +310,24 @@ impl Workshop {
             trace: Some(trace),
         };
         self.shared().remember(&claim);
-        match self.shared().claim(&claim).await {
-            Ok(true) => {}
-            Ok(false) => {
-                self.unseat(seat, &task.id);
-                self.shared().forget(&task.id);
-                return delivery.nak(Duration::from_secs(1)).await;
-            }
-            Err(why) => {
-                self.unseat(seat, &task.id);
-                // It may be claimed or not: the next delivery sees.
-                self.shared().say(Level::Warn, &format!("cannot claim task {:?}: {why}", task.id));
-                return delivery.nak(Duration::from_secs(1)).await;
-            }
+        if !self.shared().claim(&claim).await {
+            self.unseat(seat, &task.id);
+            self.shared().forget(&task.id);
+            delivery.nak(Duration::from_secs(1)).await;
+            return Done::Settled;
         }
-        self.perform(task, &claim, seat, delivery).await;
+        self.perform(task, &claim, seat, delivery).await
     }
 
     /// Sends the prompt of a claimed task and answers with how its turn ended.
-    async fn perform(&self, task: &Task, claim: &Claim, seat: &Arc<Seat>, delivery: &Delivery) {
+    async fn perform(&self, task: &Task, claim: &Claim, seat: &Arc<Seat>, delivery: &Delivery) -> Done {
         let counts = &self.shared().counts;
         counts.running.fetch_add(1, Ordering::Relaxed);
         self.shared().say_task(&format!("begins in session {:?}", seat.session), claim, None);
         let trace = claim.trace.as_deref().map(Arc::from);
         let end = self.nats.expect(&seat.session, &task.id, trace);
         let turn = Counted::among(&self.turns);
+        self.shared().will_prompt(&seat.session, &task.id);
         let lost = seat.prompt(task, claim.trace.as_deref()).await;
         drop(turn);
         let _unanswered = Counted::among(&self.unanswered);
@@ -380,17 +340,27 @@ impl Workshop {
         let end = end.await;
         counts.running.fetch_sub(1, Ordering::Relaxed);
         self.unseat(seat, &task.id);
-        let Ok(end) = end else {
-            // Another proxy has the session, and answers for it.
-            self.shared().forget(&task.id);
-            self.vacate(seat);
-            seat.leave(false).await;
-            return;
-        };
-        self.finish(claim, end).await;
-        delivery.ack().await;
-        if !self.has_session(seat) {
-            self.abandon(seat);
+        match end {
+            Ok(Ended::Stored(end)) => {
+                self.finish(claim, end).await;
+                delivery.ack().await;
+                if !self.has_session(seat) {
+                    self.abandon(seat);
+                }
+                Done::Settled
+            }
+            Ok(Ended::NeverBegan) => {
+                self.shared().say_task("could not begin: its session had ended", claim, None);
+                self.shared().take_back(claim).await;
+                Done::NeverBegan
+            }
+            Err(_) => {
+                // Another proxy has the session, and answers for it.
+                self.shared().forget(&task.id);
+                self.vacate(seat);
+                seat.leave(false).await;
+                Done::Settled
+            }
         }
     }
 
@@ -483,6 +453,15 @@ impl Workshop {
             }
         }
     }
+}
+
+/// What came of doing a task in a session.
+#[derive(PartialEq, Eq)]
+enum Done {
+    /// Nothing is left to do here.
+    Settled,
+    /// The session ended before the prompt was sent: the task is nobody's.
+    NeverBegan,
 }
 
 /// Counts as one of something, until dropped.

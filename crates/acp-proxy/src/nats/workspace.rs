@@ -44,6 +44,8 @@ impl Workshop {
         };
         let (whose, servers) = match task.mcp_servers.is_empty() {
             false => ("the task's", &task.mcp_servers),
+            // What is stored of a session is also what others could store there.
+            true if !self.work.task_mcp => ("no", &task.mcp_servers),
             true => ("the session's", &before.mcp_servers),
         };
         let servers: Result<Vec<McpServer>, _> =

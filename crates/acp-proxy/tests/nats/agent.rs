@@ -31,6 +31,11 @@ pub struct World {
     pub shut: std::sync::atomic::AtomicBool,
     /// The name of every session, whoever opens it.
     pub name: Mutex<Option<String>>,
+    /// Whether agents wait for `go` before they open a session, and how many do.
+    pub hold: std::sync::atomic::AtomicBool,
+    pub held: AtomicUsize,
+    /// Ends one agent.
+    pub leave: Notify,
     /// Lets prompts that wait go on.
     pub go: Notify,
     /// Answers to permission requests.
@@ -76,7 +81,12 @@ async fn live(link: Link, world: Arc<World>) {
     });
     let answers: Arc<Mutex<HashMap<Id, Arc<Notify>>>> = Arc::default();
     let cancelled = Arc::new(Notify::new());
-    while let Some(arrival) = rx.recv().await {
+    loop {
+        let arrival = tokio::select! {
+            arrival = rx.recv() => arrival,
+            () = world.leave.notified() => return,
+        };
+        let Some(arrival) = arrival else { return };
         let frame = Frame::from(arrival.line);
         match frame.view() {
             View::Request { id, method, params } => {
@@ -98,6 +108,10 @@ async fn live(link: Link, world: Arc<World>) {
                         let _ = say.send(Frame::failure(id, &error)).await;
                     }
                     "session/new" => {
+                        if world.hold.load(Ordering::Acquire) {
+                            world.held.fetch_add(1, Ordering::AcqRel);
+                            world.go.notified().await;
+                        }
                         let given = world.name.lock().expect("whole").clone();
                         let number = world.sessions.fetch_add(1, Ordering::AcqRel);
                         let name = if let Some(name) = given {

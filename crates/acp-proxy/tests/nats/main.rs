@@ -90,7 +90,12 @@ impl Site {
     }
 
     async fn with(url: &str, world: &Arc<World>, spool: &Path, change: impl FnOnce(&mut Plan)) -> Site {
-        let work = Work { lost_after: Duration::from_secs(1), work_dir: "/tmp".into(), ..Work::default() };
+        let work = Work {
+            lost_after: Duration::from_secs(1),
+            work_dir: "/tmp".into(),
+            reply_to: vec!["my".to_owned()],
+            ..Work::default()
+        };
         let mut plan = Plan { nats: settings(url, spool), work, proxy: acp_proxy::Settings::default() };
         change(&mut plan);
         let said = Arc::new(std::sync::Mutex::new(Vec::new()));

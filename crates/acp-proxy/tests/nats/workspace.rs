@@ -35,7 +35,8 @@ async fn the_folder_of_the_proxy_is_stronger_than_the_folder_of_a_task() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_session_that_is_loaded_again_works_where_and_with_what_it_did() {
-    let Some(stage) = Stage::with(|plan| plan.work.most_idle = 0).await else { return };
+    let plan = |plan: &mut Plan| (plan.work.most_idle, plan.work.task_mcp) = (0, true);
+    let Some(stage) = Stage::with(plan).await else { return };
     let Stage { world, site, client, .. } = &stage;
     world.loads.store(true, Ordering::Release);
     let server = serde_json::json!({ "name": "tools", "command": "/bin/true", "args": [], "env": [] });
@@ -56,5 +57,27 @@ async fn a_session_that_is_loaded_again_works_where_and_with_what_it_did() {
         assert_eq!((method.as_str(), params["cwd"].as_str()), ("session/load", Some(cwd)), "{name}");
         assert_eq!(params["mcpServers"][0]["name"], "tools", "{name}");
     }
+    stage.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_task_brings_no_mcp_servers_and_is_answered_nowhere_else_unless_the_proxy_was_told_so() {
+    let Some(stage) = Stage::set().await else { return };
+    let Stage { server, world, site, client, .. } = &stage;
+    let plain = async_nats::connect(server.url()).await.expect("a connection");
+    let mut heard = listen(&plain, "orders.>").await;
+    let tools = serde_json::json!({ "name": "tools", "command": "/bin/true", "args": [], "env": [] });
+    let mcp_servers = vec![serde_json::value::to_raw_value(&tools).expect("JSON")];
+    submit(client, &Task { mcp_servers, ..task("tools", "count 1") }).await;
+    submit(client, &Task { reply_to: Some("orders.new".to_owned()), ..task("orders", "count 1") }).await;
+    for (name, flag) in [("tools", "--task-mcp"), ("orders", "--reply-to")] {
+        let ended = result(client, name).await;
+        let error = ended.error.expect("a reason");
+        assert_eq!(ended.stop_reason, "rejected", "{}", site.said());
+        assert!(error.get().contains(flag), "{error}");
+    }
+    assert_eq!(world.prompts(), 0);
+    let silent = tokio::time::timeout(Duration::from_millis(100), futures_util::StreamExt::next(&mut heard));
+    assert!(silent.await.is_err(), "nothing is sent where replies may not go");
     stage.stop().await;
 }

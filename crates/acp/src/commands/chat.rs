@@ -204,7 +204,9 @@ impl Chat {
                 return Ok(false);
             }
             "help" => {
-                self.view.note(HELP).map_err(Trouble::output)?;
+                for line in HELP.lines() {
+                    self.view.note(line).map_err(Trouble::output)?;
+                }
                 return Ok(false);
             }
             other => {

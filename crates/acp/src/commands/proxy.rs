@@ -4,6 +4,7 @@ mod duties;
 mod journal;
 pub mod nats;
 mod operation;
+mod starts;
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
@@ -181,10 +182,12 @@ async fn serve(args: &Args, target: Target, mut settings: Settings) -> anyhow::R
     }
     let journal = settings.journal.clone();
     let nats = args.nats.start(&settings, &health, &say).await?;
-    let target = Arc::new((target, args.operation.wire()));
-    let own = target.clone();
-    let proxy = Proxy::new(settings, Arc::new(move || open(own.clone(), PathBuf::from("."))), say.clone());
-    let proxy = proxy.in_folders(Arc::new(move |folder| open(target.clone(), folder)));
+    let opened = Arc::new((target.clone(), args.operation.wire()));
+    let own = opened.clone();
+    let opener: acp_proxy::Opener = Arc::new(move || open(own.clone(), PathBuf::from(".")));
+    let opener = starts::watched(opener, &target, &health, say.clone());
+    let proxy = Proxy::new(settings, opener, say.clone());
+    let proxy = proxy.in_folders(Arc::new(move |folder| open(opened.clone(), folder)));
     let outcome = nats::serve(nats, proxy, listener, stop).await?;
     if let Some(Err(error)) = journal.map(|journal| journal.finish()) {
         say(&Saying::plain(Level::Error, &error.to_string()));
@@ -247,6 +250,7 @@ fn settings(args: &Args) -> anyhow::Result<Settings> {
     if let Listen::Tcp(address) | Listen::WebSocket(address) = args.listen {
         args.operation.check(address)?;
     }
+    args.nats.check()?;
     let agent = args.target.dialect.unwrap_or(Dialect::V1);
     anyhow::ensure!(
         !args.lint || agent == Dialect::V1 || args.client_dialect != ClientForm::Only(agent),

@@ -1,10 +1,11 @@
 //! `acp replay FILE|SESSION`
 
 mod agent;
+mod redact;
 mod show;
 
 use std::io::{self, ErrorKind, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use acp_proxy::journal::Notice;
@@ -39,6 +40,9 @@ pub struct Args {
     /// Say more: frames that are no part of a turn, usage, commands
     #[arg(long, short)]
     verbose: bool,
+    /// Take secrets out of what is shown (docs/security.md says what that cannot promise)
+    #[arg(long, conflicts_with = "as_agent")]
+    redact: bool,
     /// Be the agent: answer a client's requests as recorded
     #[arg(long, conflicts_with = "format")]
     as_agent: bool,
@@ -60,7 +64,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if let (true, None) = (args.list, &args.what) {
         return list_journal(args);
     }
-    let recordings = match recordings(args) {
+    let mut recordings = match recordings(args) {
         Ok(recordings) => recordings,
         Err(error) => {
             eprintln!("acp replay: {error:#}");
@@ -69,6 +73,9 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     for notice in recordings.iter().flat_map(|recording| &recording.notices) {
         eprintln!("acp replay: {notice}");
+    }
+    if args.redact {
+        recordings.iter_mut().for_each(redact::recording);
     }
     let speed = args.timing.then_some(args.speed);
     if args.as_agent {
@@ -101,12 +108,18 @@ fn list_journal(args: &Args) -> anyhow::Result<ExitCode> {
     let folder = args.journal.clone().or_else(acp_proxy::journal::default_folder);
     let folder = folder.context("neither XDG_STATE_HOME nor HOME is set; use --journal DIR")?;
     let tell = |notice: &Notice| eprintln!("acp replay: {notice}");
+    let mut count = 0;
     let listed = Recording::each_of_journal(&folder, tell, |recording| {
+        count += 1;
         recording.notices.iter().for_each(|notice| eprintln!("acp replay: {notice}"));
         list(&[recording])
     });
     match listed {
-        Ok(()) => Ok(ExitCode::SUCCESS),
+        Ok(()) if count > 0 => Ok(ExitCode::SUCCESS),
+        Ok(()) => Ok(nothing_recorded(&folder)),
+        Err(ReplayError::Io { error, .. }) if error.kind() == ErrorKind::NotFound => {
+            Ok(nothing_recorded(&folder))
+        }
         Err(ReplayError::Io { error, .. }) if error.kind() == ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
         Err(error) => {
             eprintln!("acp replay: {error}");
@@ -115,12 +128,18 @@ fn list_journal(args: &Args) -> anyhow::Result<ExitCode> {
     }
 }
 
+/// A journal that was never written is no error.
+fn nothing_recorded(folder: &Path) -> ExitCode {
+    eprintln!("acp replay: no conversations recorded yet; acp proxy records them in {}", folder.display());
+    ExitCode::SUCCESS
+}
+
 fn list(recordings: &[Recording]) -> io::Result<()> {
     let mut out = anstream::stdout().lock();
     for recording in recordings {
         let at = recording.at.as_deref().unwrap_or("-");
-        let agent = recording.agent.as_deref().unwrap_or("-");
-        let sessions = recording.sessions().join(",");
+        let agent = acp_text::line(recording.agent.as_deref().unwrap_or("-"));
+        let sessions = acp_text::line(&recording.sessions().join(","));
         let sessions = if sessions.is_empty() { "-" } else { &sessions };
         let turns = match recording.turns() {
             1 => "1 turn".to_owned(),
@@ -131,8 +150,8 @@ fn list(recordings: &[Recording]) -> io::Result<()> {
         writeln!(
             out,
             "{}\t{at}\t{agent}\t{sessions}\t{turns}, {frames} frames\t{}",
-            recording.name,
-            crate::talk::render::clean(outcome).lines().next().unwrap_or_default()
+            acp_text::line(&recording.name),
+            acp_text::line(outcome)
         )?;
     }
     Ok(())
@@ -146,7 +165,7 @@ fn json(recordings: &[Recording], speed: Option<f64>) -> io::Result<()> {
         for said in recording.said.iter().filter(|said| !said.is_change()) {
             pace.wait(said.t);
             let entry = Entry { t: said.t, dir: said.dir, line: said.frame.raw().clone() };
-            writeln!(out, "{}", entry.to_json_line())?;
+            writeln!(out, "{}", acp_text::json(&entry.to_json_line()))?;
         }
     }
     Ok(())
@@ -155,7 +174,7 @@ fn json(recordings: &[Recording], speed: Option<f64>) -> io::Result<()> {
 fn events(recordings: &[Recording]) -> io::Result<()> {
     let mut out = anstream::stdout().lock();
     for event in recordings.iter().flat_map(Recording::events) {
-        writeln!(out, "{event}")?;
+        writeln!(out, "{}", acp_text::json(&event.to_string()))?;
     }
     Ok(())
 }

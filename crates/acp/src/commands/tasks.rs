@@ -127,7 +127,7 @@ async fn act(args: &Args) -> Result<u8, Trouble> {
             eprintln!("acp tasks: {saying}");
         }
     });
-    let access = args.access.access(&args.nats);
+    let access = args.access.access(&args.nats).map_err(Trouble::usage)?;
     let client = TaskClient::connect(&access, args.access.subjects(), &say).await.map_err(trouble)?;
     match &args.command {
         Verb::Submit(submit) => submit.run(&client, args.json).await,

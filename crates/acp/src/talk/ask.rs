@@ -6,11 +6,11 @@ use std::io::Write;
 
 use acp_host::{Ask, Asked, Elicited, PermissionChoice, Question};
 use acp_policy::ChoiceKind;
+use acp_text::line as clean;
 use anstyle::{AnsiColor, Style};
 use serde_json::{Map, Value};
 
 use super::keys::typed_line;
-use super::render::clean;
 
 const BOLD: Style = Style::new().bold();
 const WARN: Style = AnsiColor::Yellow.on_default();
@@ -33,9 +33,10 @@ async fn answer(ask: &Ask, agent: &str) -> Asked {
     match ask {
         Ask::Permission { title, kind, subjects, options, params } => {
             say(&format!(
-                "\n{WARN}?{WARN:#} {BOLD}{}{BOLD:#} asks for permission: {} ({kind})\n",
+                "\n{WARN}?{WARN:#} {BOLD}{}{BOLD:#} asks for permission: {} ({})\n",
                 clean(agent),
-                clean(title)
+                clean(title),
+                clean(&kind.to_string())
             ));
             for subject in subjects {
                 say(&format!("  {}\n", clean(subject)));

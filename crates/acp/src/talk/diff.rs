@@ -34,7 +34,7 @@ pub(super) fn lines(old: &str, new: &str) -> String {
                 ChangeTag::Equal => (' ', Style::new()),
             };
             let line = change.value().trim_end_matches(['\n', '\r']);
-            let _ = writeln!(text, "{style}{sign} {}{style:#}", super::render::clean(line));
+            let _ = writeln!(text, "{style}{sign} {}{style:#}", acp_text::line(line));
         }
     }
     text

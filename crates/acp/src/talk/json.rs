@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 /// Writes one object as a line and flushes it.
 pub fn line(out: &mut impl Write, value: &Value) -> io::Result<()> {
-    writeln!(out, "{value}")?;
+    writeln!(out, "{}", acp_text::json(&value.to_string()))?;
     out.flush()
 }
 

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use acp_host::{Record, Update};
 use acp_policy::Verdict;
 use acp_rpc::{Frame, Violation};
+use acp_text::{CommandGuard, block, line as clean};
 use agent_client_protocol_schema::v1::{
     ContentBlock, ContentChunk, MessageId, PlanEntryStatus, SessionUpdate, StopReason, ToolCall,
     ToolCallContent, ToolCallStatus, ToolCallUpdate, ToolKind,
@@ -30,6 +31,7 @@ pub struct Renderer<W> {
     /// The message that the last text belonged to, where the agent says so.
     message: Option<MessageId>,
     calls: Calls,
+    guard: Option<CommandGuard>,
 }
 
 /// What the last text belonged to.
@@ -51,6 +53,7 @@ impl<W: Write> Renderer<W> {
             block: Block::None,
             message: None,
             calls: Calls::default(),
+            guard: on_build_service().then(CommandGuard::default),
         }
     }
 
@@ -78,7 +81,7 @@ impl<W: Write> Renderer<W> {
                 Ok(())
             }
             SessionUpdate::CurrentModeUpdate(mode) => {
-                self.line(&format!("{DIM}mode: {}{DIM:#}", mode.current_mode_id.0))
+                self.line(&format!("{DIM}mode: {}{DIM:#}", clean(&mode.current_mode_id.0)))
             }
             SessionUpdate::Notice(notice) => {
                 let text = notice.description.as_deref().map(|text| format!(": {text}")).unwrap_or_default();
@@ -99,9 +102,11 @@ impl<W: Write> Renderer<W> {
     /// A decision of the client: refusals always, the rest when verbose.
     pub fn decision(&mut self, record: &Record) -> io::Result<()> {
         match record.verdict {
-            Verdict::Deny => {
-                self.line(&format!("{BAD}refused{BAD:#} {}: {}", clean(&record.subject), record.reason))
-            }
+            Verdict::Deny => self.line(&format!(
+                "{BAD}refused{BAD:#} {}: {}",
+                clean(&record.subject),
+                clean(&record.reason)
+            )),
             _ => self.aside(&record.to_string()),
         }
     }
@@ -127,9 +132,9 @@ impl<W: Write> Renderer<W> {
         }
     }
 
-    /// A line of the program's own.
+    /// A line of the program's own, whatever an agent said in it.
     pub fn note(&mut self, text: &str) -> io::Result<()> {
-        self.line(&format!("{DIM}{text}{DIM:#}"))
+        self.line(&format!("{DIM}{}{DIM:#}", clean(text)))
     }
 
     /// Begins a new line unless one has just begun.
@@ -161,7 +166,7 @@ impl<W: Write> Renderer<W> {
         if text.text.is_empty() {
             return Ok(());
         }
-        let shown = clean(&text.text);
+        let shown = self.guarded(acp_text::block(&text.text));
         // Text goes on after a tool call as if nothing had come between; its first line starts at the margin.
         let shown = if begins { shown.trim_start_matches([' ', '\n']) } else { shown.as_str() };
         if shown.is_empty() {
@@ -224,7 +229,7 @@ impl<W: Write> Renderer<W> {
             }
             match content {
                 ToolCallContent::Diff(change) => {
-                    let path = change.path.display();
+                    let path = clean(&change.path.to_string_lossy());
                     let word = if change.old_text.is_some() { "changed" } else { "new file" };
                     self.line(&format!("  {BOLD}{path}{BOLD:#} {DIM}({word}){DIM:#}"))?;
                     let diff = diff::lines(change.old_text.as_deref().unwrap_or_default(), &change.new_text);
@@ -234,7 +239,7 @@ impl<W: Write> Renderer<W> {
                 }
                 ToolCallContent::Content(content) => {
                     let text = match &content.content {
-                        ContentBlock::Text(text) => clean(&text.text),
+                        ContentBlock::Text(text) => block(&text.text),
                         other => describe(other),
                     };
                     for line in text.lines().take(MOST) {
@@ -246,12 +251,20 @@ impl<W: Write> Renderer<W> {
                     }
                 }
                 ToolCallContent::Terminal(terminal) => {
-                    self.line(&format!("  {DIM}terminal {}{DIM:#}", terminal.terminal_id.0))?;
+                    self.line(&format!("  {DIM}terminal {}{DIM:#}", clean(&terminal.terminal_id.0)))?;
                 }
                 _ => {}
             }
         }
         Ok(())
+    }
+
+    /// Text that goes to a log of a build service is no command to it.
+    fn guarded(&mut self, text: String) -> String {
+        match &mut self.guard {
+            Some(guard) => guard.pass(&text),
+            None => text,
+        }
     }
 
     fn aside(&mut self, text: &str) -> io::Result<()> {
@@ -266,19 +279,14 @@ impl<W: Write> Renderer<W> {
     }
 }
 
-/// Text from outside without what would steer the terminal.
-pub fn clean(text: &str) -> String {
-    let steers = |c: char| c.is_control() && c != '\n' && c != '\t';
-    if !text.contains(steers) {
-        return text.to_owned();
-    }
-    let text = text.replace("\r\n", "\n");
-    text.chars().map(|c| if steers(c) { '\u{FFFD}' } else { c }).collect()
+/// Whether what is printed is read by a service that takes some lines for commands.
+fn on_build_service() -> bool {
+    ["GITHUB_ACTIONS", "TF_BUILD", "GITEA_ACTIONS"].iter().any(|name| std::env::var_os(name).is_some())
 }
 
 fn describe(content: &ContentBlock) -> String {
     match content {
-        ContentBlock::Text(text) => clean(&text.text),
+        ContentBlock::Text(text) => block(&text.text),
         ContentBlock::Image(image) => {
             format!("[image {}, {} bytes of base64]", clean(&image.mime_type), image.data.len())
         }

@@ -97,7 +97,8 @@ pub type Commands = Vec<(String, String)>;
 pub fn commands_of(update: Option<&SessionUpdate>) -> Option<Commands> {
     let Some(SessionUpdate::AvailableCommandsUpdate(update)) = update else { return None };
     let command = |command: &agent_client_protocol_schema::v1::AvailableCommand| {
-        (format!("/{}", command.name), command.description.clone())
+        // They are completed and shown in the line that a person types.
+        (format!("/{}", acp_text::line(&command.name)), acp_text::line(&command.description))
     };
     Some(update.available_commands.iter().map(command).collect())
 }

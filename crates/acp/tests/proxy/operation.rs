@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use acp_dialect::Dialect;
@@ -322,4 +323,65 @@ fn a_turn_that_ends_in_time_is_not_cancelled() {
     assert_eq!(talker.line(), None);
     assert_eq!(wait(&mut proxy.process), Some(0));
     assert_eq!(place.processes(), Vec::<String>::new());
+}
+
+#[test]
+fn a_proxy_whose_agent_cannot_be_started_is_not_ready_until_it_can() {
+    let place = Place::new();
+    let agent = place.path.join("agent");
+    let command = agent.display().to_string();
+    let proxy = Proxy::tcp(&place, &["--command", &command, "--ops", "127.0.0.1:0"]);
+    let ops = proxy.ops.expect("an address");
+    let (status, words) = get(ops, "/readyz");
+    assert_eq!(status, 503, "{words}");
+    assert!(words.contains("cannot start agent") && words.contains(&command), "{words}");
+    std::fs::write(&agent, format!("#!/bin/sh\nexec {}\n", place.mock("--dialect v1"))).expect("a file");
+    let made = Command::new("chmod").arg("+x").arg(&agent).status();
+    assert!(made.is_ok_and(|made| made.success()));
+    let began = Instant::now();
+    while get(ops, "/readyz").0 != 200 {
+        assert!(began.elapsed() < PATIENCE, "{}", proxy.said());
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    place.wait_for_processes(0);
+    talker(&place, &proxy).new_session();
+}
+
+#[test]
+fn an_agent_that_ends_by_itself_with_code_0_is_told_as_that() {
+    let place = Place::new();
+    let quits = "sh -c 'read line; exec >&-; read line; exit 0'";
+    let proxy = Proxy::tcp(&place, &["--command", quits, "--client-dialect", "v1"]);
+    let mut client = proxy.connect();
+    let hello =
+        "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{\"protocolVersion\":1}}\n";
+    client.write_all(hello.as_bytes()).expect("written");
+    let mut answer = String::new();
+    client.read_to_string(&mut answer).expect("an end");
+    let (_, said) = proxy.stop();
+    assert!(said.contains("the agent ended by itself: exit code 0"), "{said}");
+    let listed = place.acp(&["replay", "--list"]).output().expect("acp runs");
+    let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+    assert!(listed.contains("the agent ended by itself") && !listed.contains("the client left"), "{listed}");
+}
+
+#[test]
+fn a_journal_that_was_never_written_is_no_error() {
+    let place = Place::new();
+    let listed = place.acp(&["replay", "--list"]).output().expect("acp runs");
+    let said = String::from_utf8_lossy(&listed.stderr).into_owned();
+    assert_eq!(listed.status.code(), Some(0), "{said}");
+    assert!(said.contains("no conversations recorded yet"), "{said}");
+}
+
+#[test]
+fn half_of_the_access_to_nats_concerns_only_who_uses_nats() {
+    let place = Place::new();
+    let mut relay = place.acp(&["proxy", "--command", &place.mock("--dialect v1")]);
+    let relay = relay.env("ACP_NATS_USER", "me").stdin(Stdio::null()).output().expect("acp runs");
+    assert_eq!(relay.status.code(), Some(0), "{}", String::from_utf8_lossy(&relay.stderr));
+    let mut wanted = place.acp(&["proxy", "--agent", "mock", "--nats", "nats://127.0.0.1:1"]);
+    let wanted = wanted.env("ACP_NATS_USER", "me").stdin(Stdio::null()).output().expect("acp runs");
+    assert_eq!(wanted.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&wanted.stderr).contains("ACP_NATS_PASSWORD"));
 }

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
+use super::super::claim::Ended;
 use super::super::clock;
 use super::super::spool::Line;
 use super::{Item, MEMORY, PAUSE, Publisher, State, What};
@@ -42,6 +43,7 @@ impl Publisher {
                     self.task = Some((id, trace));
                     // Of a session that somebody else has, no end is ever stored.
                     self.waiter = (self.state != State::Fenced).then_some(ended);
+                    self.begun = false;
                     self.closed = false;
                 }
                 What::Taken => {
@@ -53,7 +55,9 @@ impl Publisher {
                     // The turn may have ended in this very batch.
                     self.aggregator.flush(&mut out);
                     self.number(std::mem::take(&mut out));
-                    if self.waiter.is_some() {
+                    if !self.begun {
+                        self.never_began();
+                    } else if self.waiter.is_some() {
                         let error = raw(&serde_json::json!({ "message": why }));
                         let end = Tally::default().end(TurnEnd::INTERRUPTED.to_owned(), None, Some(error));
                         self.aggregator.push(self.shared.began.elapsed(), Body::TurnEnd(end), &mut out);
@@ -66,6 +70,14 @@ impl Publisher {
             }
         }
         self.number(out);
+    }
+
+    /// The turn that is waited for never began, and its task can be done in another session.
+    fn never_began(&mut self) {
+        if let Some(waiter) = self.waiter.take() {
+            self.task = None;
+            let _ = waiter.send(Ended::NeverBegan);
+        }
     }
 
     pub(super) fn tick(&mut self) {
@@ -172,6 +184,7 @@ impl Publisher {
 
     fn write(&mut self, body: Body, text: &mut Vec<u8>, ends: &mut Vec<End>) {
         self.seq += 1;
+        self.begun |= matches!(body, Body::TurnStart(_));
         let turn_end = match &body {
             Body::TurnEnd(end) => Some(end.clone()),
             _ => None,

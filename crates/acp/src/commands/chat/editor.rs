@@ -89,7 +89,7 @@ impl Editor {
     /// Shows a line above the one being typed.
     pub(super) fn show(&mut self, text: &str) {
         if let Some(printer) = &mut self.printer {
-            let _ = printer.print(format!("{text}\n"));
+            let _ = printer.print(format!("{}\n", acp_text::block(text)));
         }
     }
 

@@ -79,6 +79,10 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         _ => Ending::Unknown,
     };
     let mut judged: Vec<Judged> = args.files.iter().map(|file| read::judge(file, ending)).collect();
+    // It quotes what was said.
+    for shown in judged.iter_mut().flat_map(|file| &mut file.findings) {
+        shown.finding.message = acp_text::line(&shown.finding.message);
+    }
     if args.quiet {
         for file in &mut judged {
             file.findings.retain(|shown| shown.finding.severity == Severity::Error);
@@ -91,7 +95,12 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Format::Sarif => sarif::write(&mut buffer, &judged)?,
         Format::Junit => junit::write(&mut buffer, &judged)?,
     }
-    crate::out::write(args.out.as_deref(), &buffer)?;
+    let text = String::from_utf8_lossy(&buffer);
+    let text = match args.format {
+        Format::Json | Format::Sarif => acp_text::json(&text).into_owned(),
+        Format::Text | Format::Junit => acp_text::block(&text),
+    };
+    crate::out::write(args.out.as_deref(), text)?;
     if args.format != Format::Text || args.out.is_some() {
         for problem in judged.iter().flat_map(Judged::problem_lines) {
             eprintln!("acp lint: {problem}");

@@ -15,9 +15,6 @@ use serde_json::Value;
 use crate::exit;
 use crate::out::{self, Whole};
 
-/// Stands for a home folder while secrets are taken out. No text of a frame has it: JSON escapes control characters.
-const HOME: &str = "\u{1}home\u{1}";
-
 static HOMES: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(r"(?:/home|/Users)/[A-Za-z0-9._-]+|/root\b|(?i:[A-Z]:\\Users\\[A-Za-z0-9._ -]+)").ok()
 });
@@ -58,16 +55,20 @@ pub(super) fn run(files: &[PathBuf], out: Option<&Path>) -> anyhow::Result<ExitC
     Ok(ExitCode::from(if left_out > 0 { exit::USAGE } else { exit::OK }))
 }
 
-/// Copies line by line; returns how many could not be read.
+/// Copies line by line; returns how many could not be read. All of it is read first: a secret may come in pieces.
 fn copy(source: impl BufRead, sink: &mut impl Write, file: &Path) -> std::io::Result<usize> {
-    let mut left_out = 0;
+    let (mut lines, mut ends, mut left_out) = (Vec::new(), Vec::new(), 0);
     for (number, line) in source.split(b'\n').enumerate() {
         let line = line?;
         if line.trim_ascii().is_empty() {
             continue;
         }
-        match std::str::from_utf8(&line).ok().and_then(redacted) {
-            Some(copy) => writeln!(sink, "{copy}")?,
+        let text = std::str::from_utf8(&line).ok();
+        match text.and_then(read) {
+            Some(read) => {
+                ends.push(text.and_then(super::read::end_of).map(str::to_owned));
+                lines.push(read);
+            }
             None => {
                 left_out += 1;
                 eprintln!(
@@ -78,32 +79,50 @@ fn copy(source: impl BufRead, sink: &mut impl Write, file: &Path) -> std::io::Re
             }
         }
     }
+    redact(&mut lines);
+    for ((entry, said), end) in lines.into_iter().zip(ends) {
+        let line = match said {
+            Said::Frame(frame) => frame.to_string(),
+            Said::Text(text) => text,
+        };
+        let mut copy = Entry { line: line.into(), ..entry }.to_json_line();
+        // How the conversation ended stands beside its last frame.
+        if let Some(end) = end.filter(|_| copy.ends_with('}')) {
+            copy.pop();
+            copy = format!("{copy},\"end\":{}}}", Value::from(end));
+        }
+        writeln!(sink, "{}", acp_text::json(&copy))?;
+    }
     sink.flush()?;
     Ok(left_out)
 }
 
-/// One line of the copy.
-fn redacted(line: &str) -> Option<String> {
-    let entry = Entry::parse_at(line, Duration::ZERO).ok()?;
-    let Ok(text) = std::str::from_utf8(&entry.line) else {
-        return Some(Entry { line: "[redacted: not text]".into(), ..entry }.to_json_line());
-    };
-    let frame = match serde_json::from_str::<Value>(text) {
-        Ok(mut value) => {
-            value_of(&mut value, "");
-            value.to_string()
-        }
-        Err(_) => secrets(text),
-    };
-    let mut copy = Entry { line: frame.into(), ..entry }.to_json_line();
-    if let Some(end) = super::read::end_of(line)
-        && copy.pop() == Some('}')
-    {
-        copy = format!("{copy},\"end\":{}}}", Value::from(end));
-    }
-    Some(copy)
+/// What a line of a transcript holds.
+enum Said {
+    Frame(Value),
+    Text(String),
 }
 
+fn read(line: &str) -> Option<(Entry, Said)> {
+    let entry = Entry::parse_at(line, Duration::ZERO).ok()?;
+    let said = match std::str::from_utf8(&entry.line) {
+        Ok(text) => serde_json::from_str(text).map_or_else(|_| Said::Text(secrets(text)), Said::Frame),
+        Err(_) => Said::Text("[redacted: not text]".to_owned()),
+    };
+    Some((entry, said))
+}
+
+fn redact(lines: &mut [(Entry, Said)]) {
+    let frames = lines.iter_mut().filter_map(|(_, said)| match said {
+        Said::Frame(frame) => Some(frame),
+        Said::Text(_) => None,
+    });
+    let mut frames: Vec<&mut Value> = frames.collect();
+    acp_text::redact::conversation(&mut frames);
+    frames.iter_mut().for_each(|frame| value_of(frame, ""));
+}
+
+/// Takes out the contents of files and the output of commands, and with one home folder for all.
 fn value_of(value: &mut Value, name: &str) {
     match value {
         Value::String(text) if CONTENTS.contains(&name) => *text = hidden(text),
@@ -113,13 +132,9 @@ fn value_of(value: &mut Value, name: &str) {
         }
         Value::Object(members) => {
             let embedded = members.contains_key("uri") && members.contains_key("text");
-            let secret = members.get("name").and_then(Value::as_str).is_some_and(is_secret);
             for (key, member) in members.iter_mut() {
                 match member {
                     Value::String(text) if embedded && key == "text" => *text = hidden(text),
-                    Value::String(text) if is_secret(key) || (secret && key == "value") => {
-                        *text = "[redacted]".into();
-                    }
                     Value::Object(_) | Value::Array(_) | Value::String(_) => value_of(member, key),
                     _ => {}
                 }
@@ -152,23 +167,6 @@ fn hide_strings(members: &mut serde_json::Map<String, Value>) {
     }
 }
 
-fn is_secret(name: &str) -> bool {
-    let name = name.to_lowercase().replace(['-', '.'], "_");
-    [
-        "api_key",
-        "apikey",
-        "token",
-        "secret",
-        "password",
-        "passwd",
-        "authorization",
-        "credential",
-        "private_key",
-    ]
-    .iter()
-    .any(|word| name == *word || name.ends_with(word) || name.starts_with(&format!("{word}_")))
-}
-
 fn hidden(text: &str) -> String {
     if text.is_empty() { String::new() } else { format!("[{} bytes redacted]", text.len()) }
 }
@@ -176,16 +174,37 @@ fn hidden(text: &str) -> String {
 /// The text without secrets, and with one home folder for all. Paths stay absolute, so that the copy is judged
 /// as the original is.
 fn secrets(text: &str) -> String {
-    let marked = match &*HOMES {
-        Some(homes) => homes.replace_all(text, HOME).into_owned(),
-        None => text.to_owned(),
-    };
-    acp_report::redact_text(&marked).replace(HOME, "/home/user")
+    let text = acp_text::redact::text(text);
+    HOMES.as_ref().map_or(text.clone(), |homes| homes.replace_all(&text, "/home/user").into_owned())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn redacted(line: &str) -> Option<String> {
+        let mut copy = Vec::new();
+        let left_out = copy_of(line, &mut copy);
+        (left_out == 0).then(|| String::from_utf8(copy).expect("text").trim_end().to_owned())
+    }
+
+    fn copy_of(lines: &str, to: &mut Vec<u8>) -> usize {
+        super::copy(lines.as_bytes(), to, Path::new("talk")).expect("written")
+    }
+
+    #[test]
+    fn a_key_in_two_chunks_is_found() {
+        let chunk = |text: &str| {
+            format!(
+                r#"{{"t":0,"dir":"a2c","frame":{{"jsonrpc":"2.0","method":"session/update","params":{{"sessionId":"s","update":{{"sessionUpdate":"agent_message_chunk","content":{{"type":"text","text":"{text}"}}}}}}}}}}"#
+            )
+        };
+        let lines = [chunk("the key is sk-abcdefgh"), chunk("ijklmnopqrstuv0123 here")].join("\n");
+        let mut copy = Vec::new();
+        assert_eq!(copy_of(&lines, &mut copy), 0);
+        let copy = String::from_utf8(copy).expect("text");
+        assert!(!copy.contains("sk-") && !copy.contains("ijkl") && copy.contains(" here"), "{copy}");
+    }
 
     #[test]
     fn secrets_homes_and_contents_go_and_the_rest_stays() {

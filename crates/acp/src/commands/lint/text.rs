@@ -42,8 +42,13 @@ fn finding(out: &mut impl Write, file: &Judged, shown: &Shown) -> Result<()> {
     for (number, (evidence, place)) in finding.evidence.iter().zip(&shown.places).enumerate() {
         let arrow = if number == 0 { "-->" } else { "and" };
         let when = if file.timed { format!("  at {}", seconds(evidence.at)) } else { String::new() };
-        let line =
-            format!("  {arrow} {}:{}  {}{when}  {}", file.name, place.line, evidence.dir, evidence.pointer);
+        let line = format!(
+            "  {arrow} {}:{}  {}{when}  {}",
+            file.name,
+            place.line,
+            evidence.dir,
+            acp_text::line(&evidence.pointer)
+        );
         writeln!(out, "{}", line.trim_end())?;
         if place.excerpt.text.is_empty() {
             continue;
@@ -85,7 +90,7 @@ fn numbers(out: &mut impl Write, stats: &Stats, timed: bool) -> Result<()> {
         writeln!(out, "{dir}  {frames} frames, {bytes} bytes, largest {largest}")?;
     }
     for (kind, count) in &stats.updates {
-        writeln!(out, "update {kind:30} {count:>8}")?;
+        writeln!(out, "update {:30} {count:>8}", acp_text::line(kind))?;
     }
     if !timed {
         return writeln!(out, "the transcript has no times: no latencies\n");
@@ -93,7 +98,9 @@ fn numbers(out: &mut impl Write, stats: &Stats, timed: bool) -> Result<()> {
     let mut rows: Vec<(String, &Spread)> =
         vec![("prompt to first chunk".to_owned(), &stats.first_chunk), ("turn".to_owned(), &stats.turns)];
     let latencies = stats.latency.iter();
-    rows.extend(latencies.map(|((method, asker), one)| (format!("{method} (by the {asker})"), one)));
+    rows.extend(
+        latencies.map(|((method, asker), one)| (format!("{} (by the {asker})", acp_text::line(method)), one)),
+    );
     let width = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
     writeln!(out, "{:width$} {:>7} {:>10} {:>10} {:>10}", "seconds", "count", "p50", "p95", "max")?;
     for (name, spread) in rows {

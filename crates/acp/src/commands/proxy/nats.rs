@@ -31,14 +31,7 @@ pub struct AccessArgs {
     )]
     nats_token: Option<String>,
     /// Credentials: a user
-    #[arg(
-        long,
-        value_name = "NAME",
-        env = "ACP_NATS_USER",
-        requires = "nats_password",
-        global = true,
-        help_heading = "NATS access"
-    )]
+    #[arg(long, value_name = "NAME", env = "ACP_NATS_USER", global = true, help_heading = "NATS access")]
     nats_user: Option<String>,
     /// Credentials: the user's password
     #[arg(
@@ -46,7 +39,6 @@ pub struct AccessArgs {
         value_name = "PASSWORD",
         env = "ACP_NATS_PASSWORD",
         hide_env_values = true,
-        requires = "nats_user",
         global = true,
         help_heading = "NATS access"
     )]
@@ -58,24 +50,10 @@ pub struct AccessArgs {
     #[arg(long, value_name = "FILE", env = "ACP_NATS_CA", global = true, help_heading = "NATS access")]
     nats_ca: Option<PathBuf>,
     /// Our own certificate
-    #[arg(
-        long,
-        value_name = "FILE",
-        env = "ACP_NATS_CERT",
-        requires = "nats_key",
-        global = true,
-        help_heading = "NATS access"
-    )]
+    #[arg(long, value_name = "FILE", env = "ACP_NATS_CERT", global = true, help_heading = "NATS access")]
     nats_cert: Option<PathBuf>,
     /// The key of our own certificate
-    #[arg(
-        long,
-        value_name = "FILE",
-        env = "ACP_NATS_KEY",
-        requires = "nats_cert",
-        global = true,
-        help_heading = "NATS access"
-    )]
+    #[arg(long, value_name = "FILE", env = "ACP_NATS_KEY", global = true, help_heading = "NATS access")]
     nats_key: Option<PathBuf>,
     /// Refuse to speak without TLS; tls:// in the address says the same
     #[arg(long, global = true, help_heading = "NATS access")]
@@ -86,9 +64,17 @@ pub struct AccessArgs {
 }
 
 impl AccessArgs {
-    /// The access to NATS at an address.
-    pub fn access(&self, url: &str) -> Access {
-        Access {
+    /// The access to NATS at an address. What is incomplete, also in the environment, concerns only who uses NATS.
+    pub fn access(&self, url: &str) -> anyhow::Result<Access> {
+        ensure!(
+            self.nats_user.is_some() == self.nats_password.is_some(),
+            "a NATS user needs a password, and a password a user: --nats-user (ACP_NATS_USER) and --nats-password (ACP_NATS_PASSWORD)"
+        );
+        ensure!(
+            self.nats_cert.is_some() == self.nats_key.is_some(),
+            "a certificate needs its key, and a key its certificate: --nats-cert (ACP_NATS_CERT) and --nats-key (ACP_NATS_KEY)"
+        );
+        Ok(Access {
             url: url.to_owned(),
             creds: self.nats_creds.clone(),
             token: self.nats_token.clone(),
@@ -97,7 +83,7 @@ impl AccessArgs {
             ca: self.nats_ca.clone(),
             identity: self.nats_cert.clone().zip(self.nats_key.clone()),
             tls: self.nats_tls || url.starts_with("tls://"),
-        }
+        })
     }
 
     /// The names of the subjects.
@@ -122,6 +108,13 @@ pub struct NatsArgs {
     /// How many tasks are done at once; 0 takes none
     #[arg(long, value_name = "COUNT", default_value_t = 4, help_heading = "NATS")]
     tasks: usize,
+    /// Accept the mcpServers of tasks: whoever submits tasks then decides what the agent starts on this machine
+    #[arg(long, help_heading = "NATS")]
+    task_mcp: bool,
+    /// Send results also to subjects at and below this one when a task asks for it in replyTo; inboxes and
+    /// acp.reply.TASK are always allowed
+    #[arg(long, value_name = "SUBJECT", help_heading = "NATS")]
+    reply_to: Vec<String>,
     /// Publish each chunk of text by itself instead of joining what comes within 150 ms
     #[arg(long, help_heading = "NATS")]
     no_aggregate: bool,
@@ -174,6 +167,11 @@ pub struct Started {
 }
 
 impl NatsArgs {
+    /// Whether what is said of NATS is complete, if it is wanted at all.
+    pub fn check(&self) -> anyhow::Result<()> {
+        self.nats.as_deref().map_or(Ok(()), |url| self.access.access(url).map(drop))
+    }
+
     /// Whether there is NATS, which keeps what happens.
     pub fn is_wanted(&self) -> bool {
         self.nats.is_some()
@@ -196,7 +194,7 @@ impl NatsArgs {
         ensure!(self.ack_wait >= Duration::from_millis(300), "--ack-wait must be at least 300ms");
         let agent = self.queue.as_deref().unwrap_or(&proxy.agent_name);
         let settings = Settings {
-            access: self.access.access(url),
+            access: self.access.access(url)?,
             agent: agent.to_owned(),
             subjects: self.access.subjects(),
             limits: if self.no_aggregate { Limits::none() } else { Limits::default() },
@@ -211,6 +209,8 @@ impl NatsArgs {
             ack_wait: self.ack_wait,
             lost_after: self.lost_after,
             rules: proxy.duties.rules.clone().unwrap_or_default(),
+            task_mcp: self.task_mcp,
+            reply_to: self.reply_to.clone(),
             work_dir: PathBuf::from(&proxy.options.work_dir),
             ask_for: self.ask_for,
             hold: self.ask_hold,
@@ -224,7 +224,7 @@ impl NatsArgs {
         let watched = nats.clone();
         health.watch("nats", Arc::new(move || watched.not_ready()));
         let watched = nats.clone();
-        health.watch("agent", Arc::new(move || watched.trouble().agent));
+        health.watch("tasks", Arc::new(move || watched.trouble().agent));
         let watched = nats.clone();
         health.watch("queue", Arc::new(move || watched.trouble().queue));
         let watched = nats.clone();
@@ -340,11 +340,12 @@ mod tests {
     fn every_way_to_show_who_we_are_has_its_flags() {
         let access = |line: &str| {
             let words = std::iter::once("acp").chain(line.split_whitespace());
-            Line::try_parse_from(words).map(|line| line.access.access("nats://127.0.0.1:4222"))
+            let line = Line::try_parse_from(words).expect("known flags");
+            line.access.access("nats://127.0.0.1:4222")
         };
         let all = "--nats-creds a.creds --nats-token t --nats-user me --nats-password pw --nats-nkey b.nk --nats-ca ca.pem \
                    --nats-cert c.pem --nats-key k.pem --nats-tls";
-        let all = access(all).expect("known flags");
+        let all = access(all).expect("complete");
         assert_eq!(all.creds, Some("a.creds".into()));
         assert_eq!((all.token.as_deref(), all.nkey), (Some("t"), Some("b.nk".into())));
         assert_eq!(all.user, Some(("me".to_owned(), "pw".to_owned())));

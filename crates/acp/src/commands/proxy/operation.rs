@@ -83,8 +83,12 @@ impl OperationArgs {
     /// Tells what happens.
     pub fn say(&self) -> Say {
         match self.log_format {
-            Format::Text => Arc::new(|saying: &Saying<'_>| eprintln!("acp proxy: {saying}")),
-            Format::Json => Arc::new(|saying: &Saying<'_>| eprintln!("{}", as_json(saying))),
+            Format::Text => Arc::new(|saying: &Saying<'_>| {
+                eprintln!("acp proxy: {}", acp_text::line(&saying.to_string()));
+            }),
+            Format::Json => {
+                Arc::new(|saying: &Saying<'_>| eprintln!("{}", acp_text::json(&as_json(saying).to_string())))
+            }
         }
     }
 

@@ -10,7 +10,9 @@ use acp_rpc::{Direction, Frame, Id, Reply, View};
 use agent_client_protocol_schema::v1::StopReason;
 use serde_json::{Value, json};
 
-use crate::talk::render::{Renderer, clean};
+use acp_text::line as clean;
+
+use crate::talk::render::Renderer;
 
 /// Writes conversations as they were, one after another.
 pub(super) fn text(recordings: &[Recording], speed: Option<f64>, verbose: bool) -> io::Result<()> {

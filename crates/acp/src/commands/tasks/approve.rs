@@ -9,8 +9,8 @@ use acp_proxy::nats::payload::{Ask, AskOption};
 use super::show::line;
 use super::trouble;
 use crate::exit;
-use crate::talk::render::clean;
 use crate::talk::session::Trouble;
+use acp_text::line as clean;
 
 /// How long proxies may take to say which requests are open.
 const GATHER: Duration = Duration::from_millis(700);

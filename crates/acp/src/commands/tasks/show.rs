@@ -139,8 +139,8 @@ fn chunk(text: &Text) -> SessionUpdate {
 
 pub(super) fn line(value: &impl Serialize) -> io::Result<()> {
     let mut out = io::stdout().lock();
-    serde_json::to_writer(&mut out, value)?;
-    out.write_all(b"\n")?;
+    let json = serde_json::to_string(value)?;
+    writeln!(out, "{}", acp_text::json(&json))?;
     out.flush()
 }
 

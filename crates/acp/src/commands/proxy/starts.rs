@@ -1,0 +1,52 @@
+//! Whether agents can be started, for `/readyz`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use acp_proxy::ops::Health;
+use acp_proxy::{Level, Opener, Say, Saying};
+use tokio::sync::watch;
+
+use crate::target::Target;
+
+/// The first pause before an agent is tried again, and the longest.
+const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
+
+/// The same opener, whose failures make the proxy not ready until an agent can be started again. That is tried from time to
+/// time, because nobody sends clients to a proxy that is not ready.
+pub fn watched(open: Opener, target: &Target, health: &Health, say: Say) -> Opener {
+    let (failing, _) = watch::channel(target.missing());
+    let failing = Arc::new(failing);
+    let seen = failing.clone();
+    health.watch("agent", Arc::new(move || seen.borrow().clone()));
+    tokio::spawn(try_again(open.clone(), failing.clone(), say));
+    Arc::new(move || {
+        let (opening, failing) = (open(), failing.clone());
+        Box::pin(async move {
+            let opened = opening.await;
+            let why = opened.as_ref().err().cloned();
+            failing.send_if_modified(|known| {
+                let news = *known != why;
+                *known = why;
+                news
+            });
+            opened
+        })
+    })
+}
+
+async fn try_again(open: Opener, failing: Arc<watch::Sender<Option<String>>>, say: Say) {
+    let mut seen = failing.subscribe();
+    while let Ok(why) = seen.wait_for(Option::is_some).await.map(|why| why.clone().unwrap_or_default()) {
+        say(&Saying::plain(Level::Warn, &format!("not ready: {why}")));
+        let mut pause = PAUSES.0;
+        while failing.borrow().is_some() {
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(PAUSES.1);
+            // Whoever is opened only to see whether that works is ended again when it is dropped.
+            let tried = open().await;
+            failing.send_replace(tried.err());
+        }
+        say(&Saying::plain(Level::Info, "agents can be started again"));
+    }
+}
