@@ -117,6 +117,17 @@ impl Campaign {
         calibration
     }
 
+    /// Calibration alone, without any test.
+    pub async fn calibrate_alone(&self, target: &Target, listener: &Listener) -> Result<Calibrated, String> {
+        let (probe, fault) = self.probe_alone(target).await;
+        if let Some(fault) = fault {
+            return Err(fault);
+        }
+        let pace = Pace::new(self.jobs, None);
+        let calibration = self.calibrate(target, &probe, &pace, listener).await;
+        Ok(calibration.record(probe.at_eof))
+    }
+
     /// Runs one calibration file, with another wording until it shows what it is about.
     async fn try_wordings(&self, file: &Arc<Program>, target: &Target, probe: &Probed, pace: &Pace) -> Tried {
         let main = file.provides().into_iter().next();

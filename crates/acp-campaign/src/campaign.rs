@@ -156,6 +156,13 @@ impl Campaign {
         (probed, None)
     }
 
+    /// What the probe learnt, and why the agent cannot be run.
+    pub(crate) async fn probe_alone(&self, target: &Target) -> (Probed, Option<String>) {
+        let mut run = AgentRun::new(target.name.clone(), target.describe());
+        let (probe, notice) = self.probe(target, &mut run).await;
+        (probe, run.fault.or(notice))
+    }
+
     /// The agent's answers to the introduction and to the session request, as far as it gave them.
     pub(crate) async fn introduce(&self, target: &Target) -> Probed {
         let driven = self.drive_probe(target).await.ok().flatten();

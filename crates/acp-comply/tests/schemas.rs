@@ -1,10 +1,13 @@
 //! The published JSON Schemas say what the code does.
 
-use acp_comply::results::{Cost, ExitRecord, Explanation, Isolation, Outside, StepRecord, TranscriptLine};
+use acp_comply::results::{
+    Calibrated, Cost, ExitRecord, Explanation, Isolation, Outside, StepRecord, TranscriptLine,
+};
 use acp_comply::verdict::{BreakKind, ClaimResult, ClaimState, RequirementEvidence, Sighting};
 use acp_comply::{
-    AgentRun, Conformance, Defaults, Dir, EvidenceRef, FindingRef, Header, Outcome, Program, RESULTS_VERSION,
-    RequirementResult, RequirementState, Results, Stale, StepState, Suite, Table, Tool, Verdict,
+    AgentRun, Conformance, Defaults, Dir, EvidenceRef, FindingRef, Found, Header, Outcome, Program,
+    RESULTS_VERSION, RequirementResult, RequirementState, Results, Stale, StepState, Suite, Table, Tool,
+    Verdict,
 };
 use acp_match::{Vars, interpolate_text};
 use acp_rules::{ClaimId, Grade, Side};
@@ -213,6 +216,16 @@ fn everything() -> Results {
             conformance: Some(Conformance::NotConformant {
                 requirements: vec!["A-1".into()],
                 tests: vec!["t".into()],
+            }),
+            calibration: Some(Calibrated {
+                found: [(
+                    "read".to_owned(),
+                    Found { wording: Some("w".into()), how: Some("h".into()), took_ms: 1.0 },
+                )]
+                .into(),
+                missing: [("plan".to_owned(), "no plan came".to_owned())].into(),
+                first_answer_ms: 12.0,
+                exits_at_eof: Some(true),
             }),
         }],
         interrupted: true,

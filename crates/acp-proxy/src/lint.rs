@@ -79,6 +79,7 @@ mod tests {
                 severity,
                 message: "it is wrong".to_owned(),
                 hint: "",
+                absent: false,
                 evidence: Vec::new(),
             });
         }

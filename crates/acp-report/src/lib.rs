@@ -9,6 +9,7 @@
 use acp_comply::Results;
 
 mod badge;
+mod calibration;
 pub mod diff;
 mod html;
 mod junit;
@@ -21,6 +22,7 @@ mod table;
 mod tap;
 mod terminal;
 
+pub use calibration::calibration;
 pub use redact::{redact_results, redact_text};
 
 /// The forms a report can take.

@@ -39,6 +39,13 @@ fn write_agent(out: &mut String, results: &Results, agent: &AgentRun, verbose: b
     let _ = writeln!(out, "- Tests: {}", summary::counts(&agent.tally()));
     let _ = writeln!(out, "- Result: {}", results.conformance(agent));
     write_requirements(out, agent);
+    if let Some(found) =
+        agent.calibration.as_ref().filter(|found| !found.found.is_empty() || !found.missing.is_empty())
+    {
+        out.push('\n');
+        out.push_str(crate::calibration::section(found).trim_end());
+        out.push('\n');
+    }
     for test in &agent.tests {
         write_test(out, test, verbose);
     }

@@ -200,7 +200,7 @@ mod tests {
     use crate::registry::registry;
 
     fn grade(claim: &str) -> Grade {
-        ClaimId::parse(claim).unwrap_or_else(|error| panic!("{error}")).grade()
+        claim.parse::<ClaimId>().unwrap_or_else(|error| panic!("{error}")).grade()
     }
 
     #[test]

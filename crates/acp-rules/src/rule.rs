@@ -111,7 +111,7 @@ mod tests {
             assert!(!info.agent.is_empty() || !info.client.is_empty(), "{}", info.name);
             for (side, ids) in [(Side::Agent, info.agent), (Side::Client, info.client)] {
                 for id in ids {
-                    let claim = ClaimId::parse(id).unwrap_or_else(|error| panic!("{}: {error}", info.name));
+                    let claim: ClaimId = id.parse().unwrap_or_else(|error| panic!("{}: {error}", info.name));
                     let row = claim.requirement().expect("a claim has a requirement");
                     assert_eq!(row.binds, side, "{}: {id}", info.name);
                 }

@@ -170,6 +170,9 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.isolate {
         crate::isolate::enter()?;
     }
+    if args.calibrate {
+        return calibrate(args, chosen, &targets);
+    }
     let suite = acp_comply::Suite { name, files: programs.len(), filtered: programs.len() - chosen.len() };
     let mut results = run_campaign(args, chosen, &targets, suite)?;
     results.warnings = warnings;
@@ -383,6 +386,36 @@ fn conditions(args: &Args) -> anyhow::Result<Conditions> {
         wordings: wordings(args)?,
         is_second_run: false,
     })
+}
+
+/// Prints what each agent can be brought to do.
+fn calibrate(args: &Args, programs: Vec<Arc<Program>>, targets: &[Target]) -> anyhow::Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let (stop, stopped) = watch::channel(false);
+    let campaign = Campaign { stop: stopped, ..campaign(args, programs)? };
+    let shown = progress::Shown::quiet();
+    let listener = shown.listener();
+    let calibrated: Vec<_> = runtime.block_on(async {
+        progress::interrupt(stop);
+        let mut all = Vec::new();
+        for target in targets {
+            all.push((target.name.as_str(), campaign.calibrate_alone(target, &listener).await));
+        }
+        all
+    });
+    shown.finish();
+    let (mut text, mut is_whole) = (String::new(), true);
+    for (name, found) in calibrated {
+        match found {
+            Ok(found) => text.push_str(&acp_report::calibration(name, &found)),
+            Err(fault) => {
+                is_whole = false;
+                let _ = writeln!(text, "{name}: {fault}");
+            }
+        }
+    }
+    out::print(text)?;
+    Ok(ExitCode::from(if is_whole { exit::OK } else { exit::FAULT }))
 }
 
 /// The wordings of wishes: the user's own before the built-in ones.

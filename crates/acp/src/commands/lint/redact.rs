@@ -189,7 +189,7 @@ mod tests {
     }
 
     fn copy_of(lines: &str, to: &mut Vec<u8>) -> usize {
-        super::copy(lines.as_bytes(), to, Path::new("talk")).expect("written")
+        copy(lines.as_bytes(), to, Path::new("talk")).expect("written")
     }
 
     #[test]
