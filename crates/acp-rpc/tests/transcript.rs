@@ -40,7 +40,7 @@ fn a_bad_entry_says_what_it_lacks() {
         (r#"{"t":1e300,"dir":"c2a","line":"x"}"#, "\"t\" must be seconds"),
         (r#"{"t":1,"line":"x"}"#, "the member \"dir\" is missing"),
         (r#"{"t":1,"dir":"up","line":"x"}"#, "\"dir\" must be \"c2a\" or \"a2c\""),
-        (r#"{"t":1,"dir":"c2a"}"#, "the member \"line\" is missing"),
+        (r#"{"t":1,"dir":"c2a"}"#, "it has no frame"),
         (r#"{"t":1,"dir":"c2a","line":1}"#, "\"line\" must be a string"),
         (r#"{"t":1,"dir":"c2a","base64":"?"}"#, "\"base64\" must be a string of base64"),
     ];
