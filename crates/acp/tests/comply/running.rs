@@ -95,7 +95,7 @@ fn tests_are_chosen_by_id_area_requirement_severity_and_shard() {
     };
     let all = list(&[]);
     assert!(all.len() >= 150, "{} tests", all.len());
-    assert_eq!(list(&["--test", "rpc.id-*"]).len(), 5);
+    assert_eq!(list(&["--test", "rpc.id-*"]).len(), 7);
     assert!(
         list(&["--requirement", "can-01"]).iter().any(|line| line.starts_with("cancel.after-first-chunk"))
     );
