@@ -4,10 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use acp_comply::program::{Step, StepKind};
 use acp_comply::{
-    Action, Defaults, Event, ExitRecord, FileState, FindingRef, Found, McpCall, Outcome, Program, Run,
-    SandboxFile, Setup, Wordings,
+    Action, Event, ExitRecord, FileState, FindingRef, Found, McpCall, Outcome, Program, Run, SandboxFile,
+    Setup, Wordings,
 };
 use acp_policy::Rules;
 use acp_rpc::{DEFAULT_LINE_LIMIT, Direction, Frame, Line, Splitter, View};
@@ -32,10 +31,6 @@ const LIMIT: Duration = Duration::from_secs(3600);
 const MOMENTS: usize = 1_000_000;
 /// The requirement that processes left behind break.
 const SURVIVORS: &str = "TRN-09";
-
-/// The probe of an agent, written as a test.
-const PROBE: &str = r#"{"title": "Probe", "description": "Learns what the agent declares.", "severity": "advice",
-  "docs": [], "sandbox": {"files": []}, "steps": [{"newSession": {}}, {"delayMs": 60}]}"#;
 
 /// How tests are played.
 #[derive(Clone, Debug)]
@@ -97,46 +92,6 @@ pub fn needs_process(program: &Program) -> Option<&'static str> {
     }
     let is_script = |file: &SandboxFile| file.contents.starts_with(b"#!");
     program.sandbox.iter().any(is_script).then_some("it has a script that is run")
-}
-
-/// What this agent declares, and what it can be brought to do.
-pub fn probe(actor: &Actor, conditions: &Conditions) -> Probed {
-    let reading = Program::read("probe.jsont", PROBE, &Defaults::default());
-    let Some(program) = reading.program else { return Probed::default() };
-    let mut probed = play(&Arc::new(program), actor, conditions, None).probed;
-    for file in &conditions.calibration {
-        let played = play(file, actor, conditions, Some(&probed));
-        for name in provides(&file.steps) {
-            if played.outcome.provided.contains(&name) {
-                probed.missing.remove(&name);
-                probed.found.insert(name, Found { how: Some(file.title.clone()), ..Found::default() });
-            } else if !probed.found.contains_key(&name) {
-                let reason = played.outcome.reason.as_deref().unwrap_or("it did not happen");
-                probed.missing.entry(name).or_insert_with(|| reason.to_owned());
-            }
-        }
-    }
-    probed
-}
-
-/// The names of what these steps show an agent to do.
-fn provides(steps: &[Step]) -> Vec<String> {
-    let mut names = Vec::new();
-    for step in steps {
-        names.extend(step.marks.provides.iter().cloned());
-        match &step.kind {
-            StepKind::Repeat { steps, .. } => names.extend(provides(steps)),
-            StepKind::Expect(expect) => {
-                for message in &expect.messages {
-                    names.extend(message.marks.provides.iter().cloned());
-                    names
-                        .extend(message.alternatives.iter().flat_map(|shape| shape.provides.iter().cloned()));
-                }
-            }
-            _ => {}
-        }
-    }
-    names
 }
 
 /// Plays one test.
