@@ -4,6 +4,7 @@
 //! Almost all of it is played in memory (`acp-play`). Processes are started for the conforming agent, whose verdicts must
 //! be those of the play, and for the defects that only processes show.
 
+mod ratchet;
 mod spread;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,7 +16,7 @@ use acp_play::proof::{
     Complaints, claims, covering, examine, hunt, jury, mutants, random, touches, try_mutants,
 };
 use acp_play::{Actor, Conditions as PlayConditions, needs_process, play, probe};
-use acp_script::defects::{Defect, unseen};
+use acp_script::defects::Defect;
 use acp_script::variants::Variant;
 use futures_util::StreamExt;
 
@@ -23,6 +24,7 @@ use crate::campaign::{Campaign, Listener};
 use crate::drive::{Probed, drive};
 use crate::suite;
 use crate::target::{Target, Way};
+pub use ratchet::{Allowed, Ratchet, unseen};
 use spread::spread;
 
 /// The seed of the random agents, and how many there are.
@@ -30,8 +32,6 @@ const SEED: u64 = 20_261_116;
 const RANDOM: usize = 60;
 /// Of the changes of the suite, one in so many is tried.
 pub const ONE_IN: usize = 4;
-/// How far the survivors may fall below the allowed number before that has to be lowered: one in so many.
-const SLACK: usize = 20;
 
 /// What the proof came to.
 #[derive(Debug)]
@@ -131,53 +131,6 @@ impl Proof {
             Ratchet { of: "stricter", allowed: allowed.stricter, found: survived(Change::Stricter) },
             Ratchet { of: "laxer", allowed: allowed.laxer, found: survived(Change::Laxer) },
         ]
-    }
-}
-
-/// How many survivors are allowed (`suites/mutants.json`).
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Allowed {
-    /// Defects that get away under a variant which does not put them out of reach.
-    pub hidden: usize,
-    /// Changes that make a test stricter.
-    pub stricter: usize,
-    /// Changes that make a test laxer.
-    pub laxer: usize,
-}
-
-impl Allowed {
-    /// The numbers in the binary; nothing is allowed when they cannot be read.
-    pub fn embedded() -> Allowed {
-        let text = suite::embedded_text("mutants.json").unwrap_or_default();
-        serde_json::from_str(text).unwrap_or_default()
-    }
-}
-
-/// A number that may only fall.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ratchet {
-    /// Its key in `suites/mutants.json`.
-    pub of: &'static str,
-    /// How many are allowed.
-    pub allowed: usize,
-    /// How many there are.
-    pub found: usize,
-}
-
-impl Ratchet {
-    /// What is wrong with the number, and what to do.
-    pub fn complaint(&self) -> Option<String> {
-        let Ratchet { of, allowed, found } = *self;
-        if found > allowed {
-            return Some(format!("{found} {of} got away, {allowed} are allowed by suites/mutants.json"));
-        }
-        let is_stale = allowed > found && (allowed - found) * SLACK >= allowed;
-        is_stale.then(|| {
-            format!(
-                "only {found} {of} got away, {allowed} are allowed: lower the number in suites/mutants.json"
-            )
-        })
     }
 }
 

@@ -149,6 +149,8 @@ struct Wire {
     sent: Splitter,
     judge: Judge,
     output_ended: bool,
+    /// The test closed the agent's input: that it goes then is no fault of its own.
+    input_closed: bool,
     /// Lines that nobody reads yet.
     unread: Vec<Line>,
     exit: Option<ExitRecord>,
@@ -206,6 +208,7 @@ impl<'a> Stage<'a> {
             sent: Splitter::new(DEFAULT_LINE_LIMIT),
             judge: Judge::new(JudgeConfig::default()),
             output_ended: false,
+            input_closed: false,
             unread: Vec::new(),
             exit: None,
         });
@@ -314,6 +317,9 @@ impl<'a> Stage<'a> {
             }
             Action::WriteRaw(bytes) => self.write(&bytes),
             Action::CloseInput => {
+                if let Some(wire) = &mut self.wire {
+                    wire.input_closed = !wire.output_ended;
+                }
                 self.with_process(Process::end_input);
             }
             Action::Restart | Action::Reconnect => {
@@ -380,7 +386,8 @@ impl<'a> Stage<'a> {
     /// Ends the connection and the agent's process, and lets the judge speak.
     fn end_wire(&mut self) {
         let Some(mut wire) = self.wire.take() else { return };
-        wire.judge.set_ending(if wire.output_ended { Ending::AgentExited } else { Ending::ClientClosed });
+        let went = wire.output_ended && !wire.input_closed;
+        wire.judge.set_ending(if went { Ending::AgentExited } else { Ending::ClientLeft });
         wire.judge.close(self.now);
         let judged = judged(&wire.judge);
         self.judged.findings.extend(judged.findings);

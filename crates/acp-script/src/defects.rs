@@ -3,7 +3,6 @@
 //! Every file under `defects/` is one defect. It proves whatever claims to find such a defect: the suite, the judge,
 //! a client. [`catalogue`] has them all; [`Defect::parse`] reads one more.
 
-use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use include_dir::{Dir, include_dir};
@@ -86,25 +85,6 @@ pub fn find(id: &str) -> Option<&'static Defect> {
     catalogue().iter().find(|defect| defect.id == id)
 }
 
-/// Defects that no test can see from outside, with the reasons (`unseen.txt`), by id.
-pub fn unseen() -> &'static BTreeMap<String, String> {
-    static UNSEEN: LazyLock<BTreeMap<String, String>> = LazyLock::new(|| {
-        let text = FILES.get_file("unseen.txt").and_then(|file| file.contents_utf8()).unwrap_or_default();
-        text.lines().filter_map(reason).collect()
-    });
-    &UNSEEN
-}
-
-/// One line of `unseen.txt`: a name, white space, the reason; `None` for a comment or an empty line.
-fn reason(line: &str) -> Option<(String, String)> {
-    let line = line.trim();
-    if line.is_empty() || line.starts_with('#') {
-        return None;
-    }
-    let (name, reason) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
-    Some((name.to_owned(), reason.trim().to_owned()))
-}
-
 /// Names and texts of the files in the box.
 fn files() -> impl Iterator<Item = (&'static str, &'static str)> {
     FILES.files().filter_map(|file| {
@@ -123,14 +103,5 @@ mod tests {
             files().filter_map(|(name, text)| Some(Defect::parse(name, text).err()?.to_string())).collect();
         assert!(bad.is_empty(), "{}", bad.join("\n"));
         assert!(files().count() > 0);
-    }
-
-    #[test]
-    fn what_cannot_be_seen_is_a_defect_and_has_a_reason() {
-        for (id, reason) in unseen() {
-            assert!(find(id).is_some(), "{id} is no defect");
-            assert!(!reason.is_empty(), "{id} has no reason");
-        }
-        assert!(!unseen().is_empty());
     }
 }

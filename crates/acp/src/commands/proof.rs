@@ -6,10 +6,10 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
 
-use acp_campaign::proof::{Change, Hunted, ONE_IN, Proof, Ratchet, Tried, Weight, prove};
+use acp_campaign::proof::{Change, Hunted, ONE_IN, Proof, Ratchet, Tried, Weight, prove, unseen};
 use acp_campaign::{Campaign, Target};
 use acp_comply::Program;
-use acp_script::defects::{Defect, catalogue, unseen};
+use acp_script::defects::{Defect, catalogue};
 use tokio::sync::watch;
 
 use crate::{builtin, exit, progress};
@@ -116,7 +116,7 @@ fn print_defects(proof: &Proof, verbose: bool, out: &mut Vec<u8>) -> anyhow::Res
     let unseen = proof.defects.iter().filter_map(|hunted| Some((hunted, unseen().get(&hunted.id)?)));
     writeln!(
         out,
-        "defects: {} of {} killed, {} cannot be seen; {} of {} killed under the variants that touch them",
+        "defects: {} of {} killed, {} known to get away; {} of {} killed under the variants that touch them",
         killed(&proof.defects),
         proof.defects.len(),
         unseen.clone().count(),
@@ -124,10 +124,10 @@ fn print_defects(proof: &Proof, verbose: bool, out: &mut Vec<u8>) -> anyhow::Res
         proof.under.len()
     )?;
     for hunted in proof.stale() {
-        writeln!(out, "  {} is caught: take it out of defects/unseen.txt", hunted.id)?;
+        writeln!(out, "  {} is caught: take it out of suites/unseen.txt", hunted.id)?;
     }
     for (hunted, reason) in unseen.filter(|(hunted, _)| verbose && !hunted.is_killed()) {
-        writeln!(out, "  unseen {}: {reason}", hunted.id)?;
+        writeln!(out, "  known to get away: {}: {reason}", hunted.id)?;
     }
     for hunted in proof.survivors().chain(proof.hidden().filter(|_| verbose)) {
         let open: Vec<&str> =
