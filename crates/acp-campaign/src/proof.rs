@@ -29,9 +29,11 @@ use spread::spread;
 
 /// The seed of the random agents, and how many there are.
 const SEED: u64 = 20_261_116;
-const RANDOM: usize = 60;
+const RANDOM: usize = 10;
 /// Of the changes of the suite, one in so many is tried.
-pub const ONE_IN: usize = 4;
+pub const ONE_IN: usize = 16;
+/// Of the agents that have every two variants together, and of the defects under variants, one in so many is played.
+pub const PAIRS_ONE_IN: usize = 8;
 
 /// What the proof came to.
 #[derive(Debug)]
@@ -209,6 +211,7 @@ fn in_memory(
             let touching = variants.iter().filter(move |variant| touches(defect, variant));
             touching.map(move |variant| (defect, variant))
         })
+        .step_by(PAIRS_ONE_IN)
         .collect();
     let under = spread(jobs, &touched, |(defect, variant)| {
         let known = plain.iter().find(|hunted| hunted.id == defect.id);
@@ -219,7 +222,7 @@ fn in_memory(
     let under: Vec<Hunted> = under.into_iter().flatten().collect();
     InMemory {
         alone: look(variants.iter().map(|variant| vec![variant]).collect()),
-        pairs: look(covering(variants)),
+        pairs: look(covering(variants).into_iter().step_by(PAIRS_ONE_IN).collect()),
         random: look(random(variants, SEED, RANDOM)),
         under: within_reach(under, &plain, suite, variants, &conditions),
         defects: plain,

@@ -6,7 +6,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
 
-use acp_campaign::proof::{Change, Hunted, ONE_IN, Proof, Ratchet, Tried, Weight, prove, unseen};
+use acp_campaign::proof::{
+    Change, Hunted, ONE_IN, PAIRS_ONE_IN, Proof, Ratchet, Tried, Weight, prove, unseen,
+};
 use acp_campaign::{Campaign, Target};
 use acp_comply::Program;
 use acp_script::defects::{Defect, catalogue};
@@ -83,7 +85,8 @@ fn print_variants(proof: &Proof, out: &mut Vec<u8>) -> anyhow::Result<()> {
     let wronged = proof.wronged().count();
     writeln!(
         out,
-        "legal agents: {} variants alone, {} agents for every pair, {} by chance ({tests} tests): {wronged} wronged",
+        "legal agents: {} variants alone, {} agents with pairs of variants (one in {PAIRS_ONE_IN}, always the same), {} \
+         by chance ({tests} tests): {wronged} wronged",
         proof.alone.len(),
         proof.pairs.len(),
         proof.random.len()
@@ -116,7 +119,8 @@ fn print_defects(proof: &Proof, verbose: bool, out: &mut Vec<u8>) -> anyhow::Res
     let unseen = proof.defects.iter().filter_map(|hunted| Some((hunted, unseen().get(&hunted.id)?)));
     writeln!(
         out,
-        "defects: {} of {} killed, {} known to get away; {} of {} killed under the variants that touch them",
+        "defects: {} of {} killed, {} known to get away; {} of {} killed under the \
+         variants that touch them (one in {PAIRS_ONE_IN})",
         killed(&proof.defects),
         proof.defects.len(),
         unseen.clone().count(),
