@@ -7,7 +7,7 @@
 mod ratchet;
 mod spread;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use acp_comply::{AgentRun, Defaults, Outcome, Program, Verdict};
