@@ -4,16 +4,17 @@
 //! Almost all of it is played in memory (`acp-play`). Processes are started for the conforming agent, whose verdicts must
 //! be those of the play, and for the defects that only processes show.
 
+mod ratchet;
 mod spread;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use acp_comply::{AgentRun, Defaults, Outcome, Program, Verdict};
+pub use acp_play::proof::{Change, Examined, Hunted, Mutant, Tried, Weight};
 use acp_play::proof::{
-    Catch, Complaints, covering, examine, hunt, jury, mutants, random, touches, try_mutant, weight,
+    Complaints, claims, covering, examine, hunt, jury, mutants, random, touches, try_mutants,
 };
-pub use acp_play::proof::{Change, Examined, Hunted, Tried, Weight};
 use acp_play::{Actor, Conditions as PlayConditions, needs_process, play, probe};
 use acp_script::defects::Defect;
 use acp_script::variants::Variant;
@@ -23,11 +24,16 @@ use crate::campaign::{Campaign, Listener};
 use crate::drive::{Probed, drive};
 use crate::suite;
 use crate::target::{Target, Way};
+pub use ratchet::{Allowed, Ratchet, unseen};
 use spread::spread;
 
 /// The seed of the random agents, and how many there are.
 const SEED: u64 = 20_261_116;
-const RANDOM: usize = 60;
+const RANDOM: usize = 10;
+/// Of the changes of the suite, one in so many is tried.
+pub const ONE_IN: usize = 16;
+/// Of the agents that have every two variants together, and of the defects under variants, one in so many is played.
+pub const PAIRS_ONE_IN: usize = 8;
 
 /// What the proof came to.
 #[derive(Debug)]
@@ -68,9 +74,19 @@ pub struct TriedMutant {
 }
 
 impl Proof {
-    /// The defects that got away, with the requirements for which they did.
+    /// The defects that got away, with the requirements for which they did, without those that cannot be seen.
     pub fn survivors(&self) -> impl Iterator<Item = &Hunted> {
-        self.defects.iter().chain(&self.under).filter(|hunted| !hunted.is_killed())
+        self.defects.iter().filter(|hunted| !hunted.is_killed() && !unseen().contains_key(&hunted.id))
+    }
+
+    /// The defects that got away under a variant although the plain agent's was caught.
+    pub fn hidden(&self) -> impl Iterator<Item = &Hunted> {
+        self.under.iter().filter(|hunted| !hunted.is_killed() && !unseen().contains_key(&hunted.id))
+    }
+
+    /// Defects that are said to be unseen and were caught.
+    pub fn stale(&self) -> impl Iterator<Item = &Hunted> {
+        self.defects.iter().filter(|hunted| hunted.is_killed() && unseen().contains_key(&hunted.id))
     }
 
     /// Tests that the conforming agent does not pass, or passes without having been put to the test.
@@ -104,7 +120,19 @@ impl Proof {
             && self.unequal.is_empty()
             && self.wronged().next().is_none()
             && self.survivors().next().is_none()
-            && self.surviving_mutants().next().is_none()
+            && self.stale().next().is_none()
+            && self.ratchets().iter().all(|ratchet| ratchet.complaint().is_none())
+    }
+
+    /// What may get away, and how much does.
+    pub fn ratchets(&self) -> [Ratchet; 3] {
+        let allowed = Allowed::embedded();
+        let survived = |change| self.surviving_mutants().filter(|mutant| mutant.change == change).count();
+        [
+            Ratchet { of: "hidden", allowed: allowed.hidden, found: self.hidden().count() },
+            Ratchet { of: "stricter", allowed: allowed.stricter, found: survived(Change::Stricter) },
+            Ratchet { of: "laxer", allowed: allowed.laxer, found: survived(Change::Laxer) },
+        ]
     }
 }
 
@@ -175,28 +203,81 @@ fn in_memory(
         let examined = spread(jobs, &agents, |agent| examine(suite, agent, &conditions).ok());
         examined.into_iter().flatten().collect()
     };
-    let chase = |cases: Vec<(&Defect, Vec<&Variant>)>| -> Vec<Hunted> {
-        let hunted = spread(jobs, &cases, |(defect, under)| hunt(suite, defect, under, &conditions).ok());
-        hunted.into_iter().flatten().collect()
-    };
-    let plain = chase(defects.iter().map(|defect| (defect, Vec::new())).collect());
-    let touched = defects.iter().flat_map(|defect| {
-        variants
-            .iter()
-            .filter(move |variant| touches(defect, variant))
-            .map(move |variant| (defect, vec![variant]))
+    let plain = spread(jobs, defects, |defect| hunt(suite, defect, &[], &conditions).ok());
+    let plain: Vec<Hunted> = plain.into_iter().flatten().collect();
+    let touched: Vec<(&Defect, &Variant)> = defects
+        .iter()
+        .flat_map(|defect| {
+            let touching = variants.iter().filter(move |variant| touches(defect, variant));
+            touching.map(move |variant| (defect, variant))
+        })
+        .step_by(PAIRS_ONE_IN)
+        .collect();
+    let under = spread(jobs, &touched, |(defect, variant)| {
+        let known = plain.iter().find(|hunted| hunted.id == defect.id);
+        let near: Vec<Arc<Program>> =
+            suite.iter().filter(|program| is_near(program, defect, known)).cloned().collect();
+        hunt(&near, defect, &[variant], &conditions).ok()
     });
+    let under: Vec<Hunted> = under.into_iter().flatten().collect();
     InMemory {
         alone: look(variants.iter().map(|variant| vec![variant]).collect()),
-        pairs: look(covering(variants)),
+        pairs: look(covering(variants).into_iter().step_by(PAIRS_ONE_IN).collect()),
         random: look(random(variants, SEED, RANDOM)),
-        under: chase(touched.collect()),
+        under: within_reach(under, &plain, suite, variants, &conditions),
         defects: plain,
-        mutants: try_mutants(suite, defects, variants, jobs),
+        mutants: changes(suite, defects, variants, jobs),
     }
 }
 
-fn try_mutants(
+/// Whether a test may catch a defect under a variant: it claims what is broken, or caught the plain defect.
+fn is_near(program: &Program, defect: &Defect, known: Option<&Hunted>) -> bool {
+    let mut caught = known.iter().flat_map(|known| known.caught.values().flatten());
+    caught.any(|by| by.test == program.id) || defect.requirements.iter().any(|claim| claims(program, claim))
+}
+
+/// Leaves out what a variant puts out of reach: the test that catches the plain defect does not pass with the variant
+/// alone, because it does not apply there.
+fn within_reach(
+    mut hunted: Vec<Hunted>,
+    plain: &[Hunted],
+    suite: &[Arc<Program>],
+    variants: &[Variant],
+    conditions: &PlayConditions,
+) -> Vec<Hunted> {
+    let mut known: BTreeMap<(String, String), bool> = BTreeMap::new();
+    let mut applies = |variant: &str, test: &str| {
+        *known.entry((variant.to_owned(), test.to_owned())).or_insert_with(|| {
+            let program = suite.iter().find(|program| program.id == test);
+            let variant = variants.iter().find(|known| known.id == variant);
+            program.zip(variant).is_some_and(|(program, variant)| passes(program, variant, conditions))
+        })
+    };
+    hunted.retain_mut(|hunted| {
+        let Some(plain) = plain.iter().find(|plain| plain.id == hunted.id) else { return true };
+        let variant = hunted.under.first().cloned().unwrap_or_default();
+        hunted.caught.retain(|claim, catch| {
+            catch.is_some()
+                || plain
+                    .caught
+                    .get(claim)
+                    .and_then(Option::as_ref)
+                    .is_some_and(|by| applies(&variant, &by.test))
+        });
+        !hunted.caught.is_empty()
+    });
+    hunted
+}
+
+/// Whether an agent that is this variant passes a test.
+fn passes(program: &Arc<Program>, variant: &Variant, conditions: &PlayConditions) -> bool {
+    let conditions = acp_play::proof::conditions_for(&[variant], conditions);
+    let Ok(actor) = Actor::with([variant]) else { return false };
+    let probed = probe(&actor, &conditions);
+    play(program, &actor, &conditions, Some(&probed)).outcome.verdict == Verdict::Pass
+}
+
+fn changes(
     suite: &[Arc<Program>],
     defects: &[Defect],
     variants: &[Variant],
@@ -204,18 +285,27 @@ fn try_mutants(
 ) -> Vec<TriedMutant> {
     let Ok((legal, broken)) = jury(variants, defects, &conditions()) else { return Vec::new() };
     let tried = spread(jobs, suite, |program| {
-        mutants(program)
-            .into_iter()
-            .map(|mutant| TriedMutant {
-                file: program.file.clone(),
-                line: mutant.line,
-                change: mutant.change,
-                tried: try_mutant(program, &mutant, &legal, &broken),
-                what: mutant.what,
-            })
-            .collect::<Vec<_>>()
+        let chosen = sample(&program.id, mutants(program));
+        let tried = try_mutants(program, &chosen, &legal, &broken);
+        let record = |(mutant, tried): (Mutant, Tried)| TriedMutant {
+            file: program.file.clone(),
+            line: mutant.line,
+            change: mutant.change,
+            tried,
+            what: mutant.what,
+        };
+        chosen.into_iter().zip(tried).map(record).collect::<Vec<_>>()
     });
     tried.into_iter().flatten().collect()
+}
+
+/// One change of a test in so many, always the same ones: by the test's name and the place of the change.
+fn sample(test: &str, changes: Vec<Mutant>) -> Vec<Mutant> {
+    let start = test.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    let first = usize::try_from((start ^ SEED) % ONE_IN as u64).unwrap_or(0);
+    changes.into_iter().skip(first).step_by(ONE_IN).collect()
 }
 
 /// Tests that come out differently in memory.
@@ -285,23 +375,14 @@ async fn hunt_for_real(
         session: own.session.or_else(|| probe.session.clone()),
         ..own
     };
-    let wanted: BTreeSet<&String> = defect.requirements.iter().collect();
-    let mut tests: Vec<&Arc<Program>> = campaign
-        .programs
-        .iter()
-        .filter(|program| program.requirements.iter().any(|requirement| wanted.contains(requirement)))
-        .collect();
+    let is_claimed = |program: &&Arc<Program>| defect.requirements.iter().any(|claim| claims(program, claim));
+    let mut tests: Vec<&Arc<Program>> = campaign.programs.iter().filter(is_claimed).collect();
     tests.sort_by(|a, b| {
         let time = |program: &Program| took.get(program.id.as_str()).copied().unwrap_or(0.0);
         time(a).total_cmp(&time(b))
     });
     for program in tests {
-        let open: Vec<String> =
-            hunted.caught.iter().filter(|(_, catch)| catch.is_none()).map(|(id, _)| id.clone()).collect();
-        if !program.requirements.iter().any(|requirement| open.contains(requirement)) {
-            continue;
-        }
-        if *campaign.stop.borrow() {
+        if *campaign.stop.borrow() || hunted.is_killed() {
             break;
         }
         let (program, target, probe) = (Arc::clone(program), target.clone(), probe.clone());
@@ -309,14 +390,7 @@ async fn hunt_for_real(
         let task =
             tokio::spawn(async move { drive(&program, &target, &conditions, Some(&probe), None).await });
         let Ok(driven) = task.await else { continue };
-        let complaints = Complaints::of_claims(&driven.outcome);
-        for claim in open {
-            let enough = weight(&claim).unwrap_or(Weight::Warn);
-            if let Some((_, reason)) = complaints.about(&claim).filter(|(weight, _)| *weight >= enough) {
-                let catch = Catch { test: driven.outcome.id.clone(), reason: reason.to_owned() };
-                hunted.caught.insert(claim, Some(catch));
-            }
-        }
+        hunted.take(&driven.outcome.id, &Complaints::of_run(&driven.outcome, &driven.others));
     }
 }
 

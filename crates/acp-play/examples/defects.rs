@@ -18,7 +18,7 @@ fn main() {
             match catch {
                 None => println!("survived\t{}\t{claim}\t{}", defect.id, defect.title),
                 Some(catch) if !wanted.is_empty() => {
-                    println!("{}\t{claim}\t{}: {}", defect.id, catch.test, catch.reason)
+                    println!("{}\t{claim}\t{}: {}", defect.id, catch.test, catch.reason);
                 }
                 Some(_) => {}
             }

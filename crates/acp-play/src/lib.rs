@@ -16,6 +16,7 @@ mod hands;
 mod judged;
 mod mcp;
 mod play;
+mod probe;
 pub mod proof;
 mod queue;
 mod shell;
@@ -23,4 +24,5 @@ mod terminals;
 
 pub use agent::Actor;
 pub use judged::{Judged, judged};
-pub use play::{Conditions, Played, Probed, needs_process, play, probe};
+pub use play::{Conditions, Played, Probed, needs_process, play};
+pub use probe::probe;

@@ -4,10 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use acp_comply::program::{Step, StepKind};
 use acp_comply::{
-    Action, Defaults, Event, ExitRecord, FileState, FindingRef, Found, McpCall, Outcome, Program, Run,
-    SandboxFile, Setup, Wordings,
+    Action, Event, ExitRecord, FileState, FindingRef, Found, McpCall, Outcome, Program, Run, SandboxFile,
+    Setup, Wordings,
 };
 use acp_policy::Rules;
 use acp_rpc::{DEFAULT_LINE_LIMIT, Direction, Frame, Line, Splitter, View};
@@ -32,10 +31,6 @@ const LIMIT: Duration = Duration::from_secs(3600);
 const MOMENTS: usize = 1_000_000;
 /// The requirement that processes left behind break.
 const SURVIVORS: &str = "TRN-09";
-
-/// The probe of an agent, written as a test.
-const PROBE: &str = r#"{"title": "Probe", "description": "Learns what the agent declares.", "severity": "advice",
-  "docs": [], "sandbox": {"files": []}, "steps": [{"newSession": {}}, {"delayMs": 60}]}"#;
 
 /// How tests are played.
 #[derive(Clone, Debug)]
@@ -99,46 +94,6 @@ pub fn needs_process(program: &Program) -> Option<&'static str> {
     program.sandbox.iter().any(is_script).then_some("it has a script that is run")
 }
 
-/// What this agent declares, and what it can be brought to do.
-pub fn probe(actor: &Actor, conditions: &Conditions) -> Probed {
-    let reading = Program::read("probe.jsont", PROBE, &Defaults::default());
-    let Some(program) = reading.program else { return Probed::default() };
-    let mut probed = play(&Arc::new(program), actor, conditions, None).probed;
-    for file in &conditions.calibration {
-        let played = play(file, actor, conditions, Some(&probed));
-        for name in provides(&file.steps) {
-            if played.outcome.provided.contains(&name) {
-                probed.missing.remove(&name);
-                probed.found.insert(name, Found { how: Some(file.title.clone()), ..Found::default() });
-            } else if !probed.found.contains_key(&name) {
-                let reason = played.outcome.reason.as_deref().unwrap_or("it did not happen");
-                probed.missing.entry(name).or_insert_with(|| reason.to_owned());
-            }
-        }
-    }
-    probed
-}
-
-/// The names of what these steps show an agent to do.
-fn provides(steps: &[Step]) -> Vec<String> {
-    let mut names = Vec::new();
-    for step in steps {
-        names.extend(step.marks.provides.iter().cloned());
-        match &step.kind {
-            StepKind::Repeat { steps, .. } => names.extend(provides(steps)),
-            StepKind::Expect(expect) => {
-                for message in &expect.messages {
-                    names.extend(message.marks.provides.iter().cloned());
-                    names
-                        .extend(message.alternatives.iter().flat_map(|shape| shape.provides.iter().cloned()));
-                }
-            }
-            _ => {}
-        }
-    }
-    names
-}
-
 /// Plays one test.
 pub fn play(
     program: &Arc<Program>,
@@ -194,6 +149,8 @@ struct Wire {
     sent: Splitter,
     judge: Judge,
     output_ended: bool,
+    /// The test closed the agent's input: that it goes then is no fault of its own.
+    input_closed: bool,
     /// Lines that nobody reads yet.
     unread: Vec<Line>,
     exit: Option<ExitRecord>,
@@ -251,6 +208,7 @@ impl<'a> Stage<'a> {
             sent: Splitter::new(DEFAULT_LINE_LIMIT),
             judge: Judge::new(JudgeConfig::default()),
             output_ended: false,
+            input_closed: false,
             unread: Vec::new(),
             exit: None,
         });
@@ -359,6 +317,9 @@ impl<'a> Stage<'a> {
             }
             Action::WriteRaw(bytes) => self.write(&bytes),
             Action::CloseInput => {
+                if let Some(wire) = &mut self.wire {
+                    wire.input_closed = !wire.output_ended;
+                }
                 self.with_process(Process::end_input);
             }
             Action::Restart | Action::Reconnect => {
@@ -425,7 +386,8 @@ impl<'a> Stage<'a> {
     /// Ends the connection and the agent's process, and lets the judge speak.
     fn end_wire(&mut self) {
         let Some(mut wire) = self.wire.take() else { return };
-        wire.judge.set_ending(if wire.output_ended { Ending::AgentExited } else { Ending::ClientClosed });
+        let went = wire.output_ended && !wire.input_closed;
+        wire.judge.set_ending(if went { Ending::AgentExited } else { Ending::ClientLeft });
         wire.judge.close(self.now);
         let judged = judged(&wire.judge);
         self.judged.findings.extend(judged.findings);

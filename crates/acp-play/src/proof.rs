@@ -10,9 +10,9 @@ mod hunt;
 mod mutants;
 mod trial;
 
-pub use alarms::{Alarm, Examined, examine};
+pub use alarms::{Alarm, Examined, conditions_for, examine};
 pub use combinations::{covering, random};
 pub use complaint::{Complaints, Weight, weight};
-pub use hunt::{Catch, Hunted, hunt, touches};
+pub use hunt::{Catch, Hunted, claims, hunt, touches};
 pub use mutants::{Change, Mutant, mutants};
-pub use trial::{Jury, Tried, jury, try_mutant};
+pub use trial::{Jury, Tried, jury, try_mutants};

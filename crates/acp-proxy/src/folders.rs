@@ -55,7 +55,7 @@ pub(crate) fn beside(first: Link, open: FolderOpener, grace: Duration) -> Link {
 
 /// What happens to an agent.
 enum Event {
-    Opened(Result<Opened, String>),
+    Opened(Box<Result<Opened, String>>),
     Said(Bytes),
     Ended,
 }
@@ -124,7 +124,7 @@ impl Folders {
                     }
                 },
                 Some((at, event)) = heard.recv() => match event {
-                    Event::Opened(opened) => self.opened(at, opened).await,
+                    Event::Opened(opened) => self.opened(at, *opened).await,
                     Event::Said(line) => self.agent_says(at, &line).await,
                     Event::Ended if at == FIRST => break,
                     Event::Ended => self.gone(at, "it ended").await,
@@ -215,7 +215,7 @@ impl Folders {
         let folder = PathBuf::from(told["working_directory"].as_str().unwrap_or("/"));
         let (opening, events) = ((self.open)(folder), self.events.clone());
         tokio::spawn(async move {
-            let _ = events.send((at, Event::Opened(opening.await))).await;
+            let _ = events.send((at, Event::Opened(Box::new(opening.await)))).await;
         });
         Ok(at)
     }

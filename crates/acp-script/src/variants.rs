@@ -126,16 +126,16 @@ mod tests {
         assert!(catalogue().len() >= 80, "only {} variants", catalogue().len());
     }
 
-    fn variant(agent: Value) -> Variant {
+    fn variant(agent: &Value) -> Variant {
         let text = json!({ "id": "v", "title": "t", "allowedBy": ["TRN-08"], "warns": [], "agent": agent });
         Variant::parse("v", &text.to_string()).unwrap()
     }
 
     #[test]
     fn variants_join_unless_they_contradict_each_other() {
-        let (own, never) = (variant(json!({ "reads": "own" })), variant(json!({ "reads": "never" })));
+        let (own, never) = (variant(&json!({ "reads": "own" })), variant(&json!({ "reads": "never" })));
         assert!(!own.goes_with(&never) && own.goes_with(&own));
-        let (load, list) = (variant(json!({ "lacks": ["load"] })), variant(json!({ "lacks": ["list"] })));
+        let (load, list) = (variant(&json!({ "lacks": ["load"] })), variant(&json!({ "lacks": ["list"] })));
         assert_eq!(Habits::with([&load, &list, &own]).unwrap().lacks.len(), 2);
     }
 

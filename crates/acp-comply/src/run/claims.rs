@@ -158,13 +158,41 @@ impl Run {
         claims.iter().map(ClaimId::grade).max().unwrap_or(Grade::Note)
     }
 
+    /// What the present step waits for in order to show it, or else the next step that does: an agent that is gone, or
+    /// never answers, breaks that too. What is broken already is left out.
+    pub(super) fn shown_next(&self) -> Vec<ClaimId> {
+        let mut steps = self.order.iter().skip(self.at).map(|turn| &self.arena[turn.step]);
+        let shown = steps.find_map(|step| {
+            let shows = self.awaited(step);
+            (!shows.is_empty()).then_some(shows)
+        });
+        let is_new = |claim: &ClaimId| !self.evidence.broken.iter().any(|broken| broken.claim == *claim);
+        shown.unwrap_or_default().into_iter().filter(is_new).collect()
+    }
+
+    /// The claims that a step shows by something that comes, without those that a message of it has shown.
+    fn awaited(&self, step: &Step) -> Vec<ClaimId> {
+        if matches!(step.kind, StepKind::Forbid { .. }) {
+            return Vec::new();
+        }
+        let mut shows = step.marks.shows.clone();
+        if let StepKind::Expect(expect) = &step.kind {
+            let messages = expect.messages.iter().filter(|message| !message.optional);
+            let of_messages = messages.flat_map(|message| &message.marks.shows);
+            shows.extend(of_messages.filter(|claim| !self.evidence.held.contains(claim)).cloned());
+        }
+        shows
+    }
+
     /// A request of ours was never answered, although the agent waits for nothing from us.
     pub(super) fn unanswered(&mut self, words: &str, frames: &[Sighting]) -> Option<Grade> {
         let claim = self.setup.table.broken_by.unanswered.clone()?;
         if self.wire.left_waiting || !self.wire.pending.is_empty() || !self.program.is_claimed() {
             return None;
         }
-        Some(self.break_claims(&[claim], BreakKind::Absent, words, frames))
+        let mut claims = vec![claim];
+        claims.extend(self.shown_next());
+        Some(self.break_claims(&claims, BreakKind::Absent, words, frames))
     }
 
     /// Ends a test with claims that an unexpected request to log in got in the way of; `true` when it did.

@@ -62,7 +62,9 @@ impl Run {
         if let (Ending::Gone(reason), true, Some(claim)) =
             (&ending, is_claimed, self.setup.table.broken_by.died.clone())
         {
-            self.break_claims(&[claim], BreakKind::Wrong, reason, &[]);
+            let mut claims = vec![claim];
+            claims.extend(self.shown_next());
+            self.break_claims(&claims, BreakKind::Wrong, reason, &[]);
         }
         ending
     }

@@ -68,7 +68,7 @@ pub fn examine(
 }
 
 /// The conditions under which these variants can be tested: they may need a login.
-pub(super) fn conditions_for(variants: &[&Variant], conditions: &Conditions) -> Conditions {
+pub fn conditions_for(variants: &[&Variant], conditions: &Conditions) -> Conditions {
     let auth_method = variants.iter().find_map(|variant| variant.auth.clone());
     Conditions { auth_method: auth_method.or_else(|| conditions.auth_method.clone()), ..conditions.clone() }
 }

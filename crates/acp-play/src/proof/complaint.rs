@@ -32,14 +32,21 @@ impl Weight {
 #[derive(Clone, Debug, Default)]
 pub struct Complaints {
     claims: BTreeMap<String, (Weight, String)>,
+    /// Claims that are broken in a way that is only worth a note.
+    notes: BTreeMap<String, String>,
 }
 
 impl Complaints {
     /// All complaints of a test: its own about what it claims, and the judge's about everything.
     pub fn of(played: &Played) -> Self {
+        Self::of_run(&played.outcome, &played.others)
+    }
+
+    /// The same of a test that was run.
+    pub fn of_run(outcome: &Outcome, others: &[FindingRef]) -> Self {
         let mut complaints = Self::default();
-        complaints.take_outcome(&played.outcome);
-        for finding in played.others.iter().filter(|finding| finding.blame == Side::Agent) {
+        complaints.take_outcome(outcome);
+        for finding in others.iter().filter(|finding| finding.blame == Side::Agent) {
             complaints.take_finding(finding);
         }
         complaints
@@ -54,9 +61,7 @@ impl Complaints {
 
     fn take_outcome(&mut self, outcome: &Outcome) {
         for claim in outcome.claims.iter().filter(|claim| claim.state == ClaimState::Broken) {
-            if let Some(weight) = Weight::of(claim.grade) {
-                self.add(claim.id.as_str(), weight, claim.reason.as_deref().unwrap_or_default());
-            }
+            self.add_graded(claim.id.as_str(), claim.grade, claim.reason.as_deref().unwrap_or_default());
         }
         let reason = outcome.reason.as_deref().unwrap_or_default();
         match outcome.verdict {
@@ -69,10 +74,16 @@ impl Complaints {
     }
 
     fn take_finding(&mut self, finding: &FindingRef) {
-        if let Some(weight) = Weight::of(finding.grade) {
-            let claim =
-                finding.claim().map_or_else(|| finding.requirement.clone(), |claim| claim.to_string());
-            self.add(&claim, weight, &finding.message);
+        let claim = finding.claim().map_or_else(|| finding.requirement.clone(), |claim| claim.to_string());
+        self.add_graded(&claim, finding.grade, &finding.message);
+    }
+
+    fn add_graded(&mut self, claim: &str, grade: Grade, reason: &str) {
+        match Weight::of(grade) {
+            Some(weight) => self.add(claim, weight, reason),
+            None => {
+                self.notes.entry(claim.to_owned()).or_insert_with(|| reason.to_owned());
+            }
         }
     }
 
@@ -86,6 +97,19 @@ impl Complaints {
     /// Claim, weight and reason of each.
     pub fn iter(&self) -> impl Iterator<Item = (&str, Weight, &str)> {
         self.claims.iter().map(|(claim, (weight, reason))| (claim.as_str(), *weight, reason.as_str()))
+    }
+
+    /// What catches an agent that breaks this claim: a complaint about its requirement that is as heavy as breaking the
+    /// claim is, or a note where breaking it is only worth a note.
+    pub fn catch(&self, claim: &str) -> Option<&str> {
+        let row = claim.split('/').next().unwrap_or(claim);
+        let complaint =
+            self.about(row).filter(|(said, _)| weight(claim).is_none_or(|enough| *said >= enough));
+        let note = || {
+            let (_, reason) = self.notes.iter().find(|(noted, _)| noted.split('/').next() == Some(row))?;
+            weight(claim).is_none().then_some(reason.as_str())
+        };
+        complaint.map(|(_, reason)| reason).or_else(note)
     }
 
     /// What is said about this requirement or one of its clauses.

@@ -8,7 +8,7 @@ use acp_script::defects::Defect;
 use acp_script::variants::Variant;
 
 use super::alarms::conditions_for;
-use super::complaint::{Complaints, Weight, weight};
+use super::complaint::Complaints;
 use crate::{Actor, Conditions, play, probe};
 
 /// How a defect fared.
@@ -40,10 +40,20 @@ impl Hunted {
     pub fn is_killed(&self) -> bool {
         self.caught.values().all(Option::is_some)
     }
+
+    /// Takes in what a test complains about.
+    pub fn take(&mut self, test: &str, complaints: &Complaints) {
+        for (claim, catch) in self.caught.iter_mut().filter(|(_, catch)| catch.is_none()) {
+            if let Some(reason) = complaints.catch(claim) {
+                *catch = Some(Catch { test: test.to_owned(), reason: reason.to_owned() });
+            }
+        }
+    }
 }
 
-/// Plays the tests that claim what the defect breaks, until each requirement is caught. A requirement whose breaking
-/// fails an agent is caught only by a failure.
+/// Plays the tests until each requirement that the defect breaks is caught, first those that claim it: what an agent is
+/// told counts the findings of every conversation. A requirement whose breaking fails an agent is caught only by a
+/// failure.
 pub fn hunt(
     suite: &[Arc<Program>],
     defect: &Defect,
@@ -61,33 +71,21 @@ pub fn hunt(
         caught: defect.requirements.iter().map(|id| (id.clone(), None)).collect(),
         played: 0,
     };
-    for program in suite {
-        let open: Vec<String> = hunted
-            .caught
-            .iter()
-            .filter(|(claim, catch)| catch.is_none() && claims(program, claim))
-            .map(|(claim, _)| claim.clone())
-            .collect();
-        if open.is_empty() {
-            continue;
+    let (claiming, others): (Vec<_>, Vec<_>) =
+        suite.iter().partition(|program| defect.requirements.iter().any(|claim| claims(program, claim)));
+    for program in claiming.into_iter().chain(others) {
+        if hunted.is_killed() {
+            break;
         }
         let played = play(program, &actor, &conditions, Some(&probed));
         hunted.played += 1;
-        let complaints = Complaints::of_claims(&played.outcome);
-        for claim in open {
-            let enough = weight(&claim).unwrap_or(Weight::Warn);
-            let said = complaints.about(row(&claim)).filter(|(weight, _)| *weight >= enough);
-            if let Some((_, reason)) = said {
-                let catch = Catch { test: program.id.clone(), reason: reason.to_owned() };
-                hunted.caught.insert(claim, Some(catch));
-            }
-        }
+        hunted.take(&program.id, &Complaints::of(&played));
     }
     Ok(hunted)
 }
 
 /// Whether a test claims this requirement, or a clause of it.
-pub(super) fn claims(program: &Program, claim: &str) -> bool {
+pub fn claims(program: &Program, claim: &str) -> bool {
     program.requirements.iter().any(|claimed| row(claimed) == row(claim))
 }
 

@@ -62,22 +62,31 @@ pub enum Tried {
     Survived,
 }
 
-/// Holds a changed test against the agents that should show the difference: legal ones for a stricter test, for a laxer
-/// one the defects that the test itself catches.
-pub fn try_mutant(original: &Arc<Program>, mutant: &Mutant, legal: &[Jury], broken: &[Jury]) -> Tried {
-    let changed = Arc::new(mutant.program.clone());
-    let shows = |agent: &&Jury| match mutant.change {
-        Change::Stricter => agent.is_wronged(&changed),
-        Change::Laxer => agent.is_caught(original) && !agent.is_caught(&changed),
+/// Holds changes of one test against the agents that should show the difference: legal ones for a stricter test, for a
+/// laxer one the defects that the test itself catches.
+pub fn try_mutants(
+    original: &Arc<Program>,
+    changes: &[Mutant],
+    legal: &[Jury],
+    broken: &[Jury],
+) -> Vec<Tried> {
+    let breaks = |agent: &&Jury| agent.breaks.iter().any(|claim| claims(original, claim));
+    let is_needed = changes.iter().any(|mutant| mutant.change == Change::Laxer);
+    let catching: Vec<&Jury> = broken
+        .iter()
+        .filter(|_| is_needed)
+        .filter(breaks)
+        .filter(|agent| agent.is_caught(original))
+        .collect();
+    let attempt = |mutant: &Mutant| {
+        let changed = Arc::new(mutant.program.clone());
+        let shows = match mutant.change {
+            Change::Stricter => legal.iter().find(|agent| agent.is_wronged(&changed)),
+            Change::Laxer => catching.iter().copied().find(|agent| !agent.is_caught(&changed)),
+        };
+        shows.map_or(Tried::Survived, |agent| Tried::Killed(agent.name.clone()))
     };
-    let agents = match mutant.change {
-        Change::Stricter => legal,
-        Change::Laxer => broken,
-    };
-    let fits = |agent: &&Jury| {
-        mutant.change == Change::Stricter || agent.breaks.iter().any(|claim| claims(original, claim))
-    };
-    agents.iter().filter(fits).find(shows).map_or(Tried::Survived, |agent| Tried::Killed(agent.name.clone()))
+    changes.iter().map(attempt).collect()
 }
 
 impl Jury {

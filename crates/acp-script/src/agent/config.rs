@@ -152,7 +152,7 @@ impl Default for AgentConfig {
             fail_on_prompt: None,
             fail_reason: None,
             permission_timeout: None,
-            page_size: 20,
+            page_size: 5,
             script: None,
             model: false,
             max_rounds: 50,

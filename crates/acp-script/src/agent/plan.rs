@@ -236,7 +236,13 @@ impl Agent {
                 steps.push_back(self.speak(said));
             }
             Intent::Recall => {
-                steps.push_back(self.speak(match open.record.word.as_ref().or(self.gossip.as_ref()) {
+                // A word of the same prompt comes first: it is only kept when its step is done.
+                let told = steps.iter().rev().find_map(|step| match step {
+                    Step::Remember(word) => Some(word),
+                    _ => None,
+                });
+                let word = told.or(open.record.word.as_ref()).or(self.gossip.as_ref());
+                steps.push_back(self.speak(match word {
                     Some(word) => format!("The word was {word}."),
                     None => "You have not told me a word in this session.".to_owned(),
                 }));

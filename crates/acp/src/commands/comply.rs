@@ -161,7 +161,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     if args.self_test {
         let campaign = campaign(args, chosen)?;
-        return super::proof::self_test(campaign);
+        return super::proof::self_test(campaign, args.verbose);
     }
     let targets = match args.outputs.check().and_then(|()| targets(args)) {
         Ok(targets) => targets,

@@ -6,7 +6,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
 
-use acp_campaign::proof::{Change, Hunted, Proof, Tried, Weight, prove};
+use acp_campaign::proof::{
+    Change, Hunted, ONE_IN, PAIRS_ONE_IN, Proof, Ratchet, Tried, Weight, prove, unseen,
+};
 use acp_campaign::{Campaign, Target};
 use acp_comply::Program;
 use acp_script::defects::{Defect, catalogue};
@@ -18,12 +20,12 @@ use crate::{builtin, exit, progress};
 const PATIENCE: f64 = 0.2;
 
 /// Runs the proof and prints it.
-pub fn self_test(campaign: Campaign) -> anyhow::Result<ExitCode> {
+pub fn self_test(campaign: Campaign, verbose: bool) -> anyhow::Result<ExitCode> {
     let target: Target = builtin::target("mock", None, acp_dialect::Dialect::V1)?;
     let began = Instant::now();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let (stop, stopped) = watch::channel(false);
-    let mut campaign = Campaign { stop: stopped, ..campaign };
+    let mut campaign = Campaign { stop: stopped, watch: None, ..campaign };
     campaign.conditions.timeout_factor *= PATIENCE;
     let shown = progress::Shown::quiet();
     let listener = shown.listener();
@@ -34,7 +36,7 @@ pub fn self_test(campaign: Campaign) -> anyhow::Result<ExitCode> {
     shown.finish();
     runtime.shutdown_timeout(std::time::Duration::from_secs(2));
     let interrupted = *campaign.stop.borrow();
-    print_proof(&proof, began.elapsed().as_secs_f64())?;
+    print_proof(&proof, began.elapsed().as_secs_f64(), verbose)?;
     Ok(ExitCode::from(match (interrupted, proof.holds()) {
         (true, _) => exit::FAULT,
         (false, true) => exit::OK,
@@ -42,19 +44,23 @@ pub fn self_test(campaign: Campaign) -> anyhow::Result<ExitCode> {
     }))
 }
 
-fn print_proof(proof: &Proof, seconds: f64) -> anyhow::Result<()> {
+fn print_proof(proof: &Proof, seconds: f64, verbose: bool) -> anyhow::Result<()> {
     let mut out = Vec::new();
     print_conforming(proof, &mut out)?;
     print_variants(proof, &mut out)?;
-    print_defects(proof, &mut out)?;
-    print_mutants(proof, &mut out)?;
+    print_defects(proof, verbose, &mut out)?;
+    print_mutants(proof, verbose, &mut out)?;
     let proved = proof.claims.values().filter(|proved| **proved).count();
     writeln!(out, "requirements: {} claimed, {proved} proved by a defect", proof.claims.len())?;
     let unproved: Vec<&str> = proof.unproved().collect();
     if !unproved.is_empty() {
         writeln!(out, "  claimed but not proved: {}", unproved.join(", "))?;
     }
-    writeln!(out, "took {seconds:.1} s")?;
+    for complaint in proof.ratchets().iter().filter_map(Ratchet::complaint) {
+        writeln!(out, "  {complaint}")?;
+    }
+    let result = if proof.holds() { "the suite is proved" } else { "the suite is NOT proved" };
+    writeln!(out, "{result}; took {seconds:.1} s")?;
     crate::out::print(out)
 }
 
@@ -79,7 +85,8 @@ fn print_variants(proof: &Proof, out: &mut Vec<u8>) -> anyhow::Result<()> {
     let wronged = proof.wronged().count();
     writeln!(
         out,
-        "legal agents: {} variants alone, {} agents for every pair, {} by chance ({tests} tests): {wronged} wronged",
+        "legal agents: {} variants alone, {} agents with pairs of variants (one in {PAIRS_ONE_IN}, always the same), {} \
+         by chance ({tests} tests): {wronged} wronged",
         proof.alone.len(),
         proof.pairs.len(),
         proof.random.len()
@@ -107,17 +114,26 @@ fn print_variants(proof: &Proof, out: &mut Vec<u8>) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn print_defects(proof: &Proof, out: &mut Vec<u8>) -> anyhow::Result<()> {
+fn print_defects(proof: &Proof, verbose: bool, out: &mut Vec<u8>) -> anyhow::Result<()> {
     let killed = |hunted: &[Hunted]| hunted.iter().filter(|hunted| hunted.is_killed()).count();
+    let unseen = proof.defects.iter().filter_map(|hunted| Some((hunted, unseen().get(&hunted.id)?)));
     writeln!(
         out,
-        "defects: {} of {} killed, {} of {} under the variants that touch them",
+        "defects: {} of {} killed, {} known to get away; {} of {} killed under the \
+         variants that touch them (one in {PAIRS_ONE_IN})",
         killed(&proof.defects),
         proof.defects.len(),
+        unseen.clone().count(),
         killed(&proof.under),
         proof.under.len()
     )?;
-    for hunted in proof.survivors() {
+    for hunted in proof.stale() {
+        writeln!(out, "  {} is caught: take it out of suites/unseen.txt", hunted.id)?;
+    }
+    for (hunted, reason) in unseen.filter(|(hunted, _)| verbose && !hunted.is_killed()) {
+        writeln!(out, "  known to get away: {}: {reason}", hunted.id)?;
+    }
+    for hunted in proof.survivors().chain(proof.hidden().filter(|_| verbose)) {
         let open: Vec<&str> =
             hunted.caught.iter().filter(|(_, catch)| catch.is_none()).map(|(id, _)| id.as_str()).collect();
         let under = if hunted.under.is_empty() {
@@ -130,7 +146,7 @@ fn print_defects(proof: &Proof, out: &mut Vec<u8>) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn print_mutants(proof: &Proof, out: &mut Vec<u8>) -> anyhow::Result<()> {
+fn print_mutants(proof: &Proof, verbose: bool, out: &mut Vec<u8>) -> anyhow::Result<()> {
     let count = |change: Change, survived: bool| {
         let mutants = proof.mutants.iter().filter(|mutant| mutant.change == change);
         mutants.filter(|mutant| !survived || mutant.tried == Tried::Survived).count()
@@ -138,13 +154,14 @@ fn print_mutants(proof: &Proof, out: &mut Vec<u8>) -> anyhow::Result<()> {
     let killed = |change: Change| count(change, false) - count(change, true);
     writeln!(
         out,
-        "changes of the suite: {} of {} stricter ones and {} of {} laxer ones are found out",
+        "changes of the suite (one in {ONE_IN} is tried, always the same): {} of {} stricter ones and {} of {} laxer \
+         ones are found out",
         killed(Change::Stricter),
         count(Change::Stricter, false),
         killed(Change::Laxer),
         count(Change::Laxer, false)
     )?;
-    for mutant in proof.surviving_mutants() {
+    for mutant in proof.surviving_mutants().filter(|_| verbose) {
         let change = if mutant.change == Change::Stricter { "stricter" } else { "laxer" };
         writeln!(out, "  {change}, not found out: {}:{}: {}", mutant.file, mutant.line, mutant.what)?;
     }
