@@ -38,6 +38,10 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
 
 /// How long groups may take to end by themselves before they are killed.
 const GRACE: Duration = Duration::from_millis(500);
+/// The name of a supervisor's process, as the kernel has it.
+const SUPERVISOR: &str = "agent-guard";
+/// How long supervisors may take to end what they watch over.
+const SUPERVISORS_GRACE: Duration = Duration::from_secs(4);
 /// How often they are looked at meanwhile.
 const LOOK: Duration = Duration::from_millis(10);
 /// How many looks in a row have to find nobody.
@@ -262,10 +266,27 @@ fn end(groups: &[Pid], marks: &[String]) {
         quiet = if left { 0 } else { quiet + 1 };
         std::thread::sleep(LOOK);
     }
+    // A supervisor ends what it watches over, also what hides from us, and then itself: it is killed last.
+    for group in groups.iter().filter(|group| !is_supervisor(**group)) {
+        let _ = kill_process_group(*group, Signal::KILL);
+    }
+    let (supervisors, others): (Vec<Pid>, Vec<Pid>) =
+        marked(marks).into_iter().partition(|pid| is_supervisor(*pid));
+    send(&others, Signal::KILL);
+    let deadline = Instant::now() + SUPERVISORS_GRACE;
+    while supervisors.iter().any(|pid| is_supervisor(*pid)) && Instant::now() < deadline {
+        std::thread::sleep(LOOK);
+    }
     for group in groups {
         let _ = kill_process_group(*group, Signal::KILL);
     }
     send(&marked(marks), Signal::KILL);
+}
+
+/// Whether this is a supervisor of ours that still runs.
+fn is_supervisor(pid: Pid) -> bool {
+    let name = std::fs::read_to_string(format!("/proc/{}/comm", pid.as_raw_nonzero())).unwrap_or_default();
+    name.trim_end() == SUPERVISOR
 }
 
 fn send(processes: &[Pid], signal: Signal) {
