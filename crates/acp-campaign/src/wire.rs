@@ -209,7 +209,10 @@ impl Wire {
     /// Shows the judge what the agent still says, until its output ends or the time is up.
     async fn listen(&mut self, limit: Duration) {
         let until = tokio::time::Instant::now() + limit;
-        while let Ok(Some(arrival)) = tokio::time::timeout_at(until, self.rx.recv()).await {
+        // An agent that never stops is always ready to be read: the clock is asked, too.
+        while tokio::time::Instant::now() < until
+            && let Ok(Some(arrival)) = tokio::time::timeout_at(until, self.rx.recv()).await
+        {
             self.heard(arrival.at, arrival.line);
         }
     }

@@ -83,7 +83,7 @@ fn a_program_is_found_from_here_and_a_file_that_is_not_gets_a_hint() {
     assert_eq!(lost.status.code(), Some(3), "{}", stderr(&lost));
     let hint = "`my-agent` is in this one: write its absolute path";
     assert!(stderr(&lost).contains(hint), "{}", stderr(&lost));
-    assert!(stdout(&lost).contains(hint), "{}", stdout(&lost));
+    assert!(stdout(&lost).contains("is in this one: write its absolute path"), "{}", stdout(&lost));
 }
 
 #[test]
@@ -154,13 +154,11 @@ fn an_agent_that_does_not_answer_is_waited_for_once() {
     let agent = script(dir.path(), "chatty.sh", "echo 'Welcome to the agent!'; while read line; do :; done");
     let output =
         comply(&["--test", "session.*", "--timeout-factor", "0.2", "--format", "json", "--command", &agent]);
-    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
     let words = "no answer to initialize within 6000 ms; 1 line is no message: \"Welcome to the agent!\"";
     assert!(stderr(&output).contains(words), "{}", stderr(&output));
     let results: serde_json::Value = serde_json::from_slice(&output.stdout).expect("json");
-    let tests = results["agents"][0]["tests"].as_array().expect("tests").clone();
-    let asked_again = tests.iter().filter(|test| test["transcript"].to_string().contains("1000000")).count();
-    assert!(tests.len() > 5 && asked_again == 0, "{asked_again} of {}", tests.len());
-    let reason = tests[0]["reason"].as_str().unwrap_or_default();
-    assert!(reason.contains(words) && reason.contains("--acp"), "{reason}");
+    assert_eq!(results["agents"][0]["tests"].as_array().map(Vec::len), Some(0));
+    let fault = results["agents"][0]["fault"].as_str().unwrap_or_default();
+    assert!(fault.contains(words) && fault.contains("--acp"), "{fault}");
 }
