@@ -406,9 +406,6 @@ impl<'a> Test<'a> {
             self.judged.findings.push(survivor_finding(&survivors));
         }
         let at_eof = self.ended.last().map(|ended| ended.at_eof);
-        if let Some(mind) = &self.mind {
-            mind.testify(&mut outcome);
-        }
         let outside = self.cell.outside().changes_since(before);
         let strays: Vec<String> = outside.iter().filter_map(|path| stray(path)).collect();
         if !strays.is_empty() {
@@ -422,6 +419,10 @@ impl<'a> Test<'a> {
             self.judged = Judged::default();
         }
         let others = outcome.judge(std::mem::take(&mut self.judged.findings), &self.judged.exercised);
+        // What the model's journal explains goes before what the judge made of it.
+        if let Some(mind) = &self.mind {
+            mind.testify(&mut outcome);
+        }
         Driven {
             outcome,
             others,
