@@ -147,7 +147,9 @@ fn what_a_form_cannot_carry_is_not_applicable_by_name_and_all_else_holds() {
             Dialect::Probe => (false, false, true),
             _ => (true, true, true),
         };
-        assert_eq!(!lacks("permission.allowed"), asks, "{dialect}: {lacking:?}");
+        // Calibration finds out first that such an agent never asks.
+        let passed = tests.iter().any(|test| test["id"] == "permission.allowed" && test["verdict"] == "PASS");
+        assert_eq!(passed, asks, "{dialect}: {lacking:?}");
         assert_eq!(!lacks("session.list"), lists, "{dialect}: {lacking:?}");
         assert_eq!(!lacks("mode.set"), modes, "{dialect}: {lacking:?}");
     }
