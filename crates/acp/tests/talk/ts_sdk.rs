@@ -27,7 +27,8 @@ fn example() -> Option<String> {
 fn npm_a_turn_with_permission_given() {
     let Some(agent) = example() else { return };
     let (_temp, folder) = workspace();
-    let (code, out, err) = prompt(&folder, &["--command", &agent, "--policy", "write", "hi"]);
+    // The example edits a file outside of the session's folder, which `write` does not approve unasked.
+    let (code, out, err) = prompt(&folder, &["--command", &agent, "--policy", "yolo", "hi"]);
     assert_eq!((code, err.as_str()), (0, ""), "{out}");
     assert!(out.contains("* done    Modifying critical configuration file (edit)"), "{out}");
     assert!(out.contains("successfully updated the configuration"), "{out}");
