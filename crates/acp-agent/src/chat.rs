@@ -7,7 +7,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use crate::provider::{Block, ChatRequest, Effort, Message, Role, ToolSpec};
+use crate::offer::{self, Abilities};
+use crate::prompt;
+use crate::provider::{Block, ChatRequest, Effort, Message, Role};
 
 /// How many tokens one tool result may have.
 const RESULT: usize = 8000;
@@ -26,13 +28,6 @@ const UNTOLD: [&str; 2] = ["acp.workbench/delegate", "acp.workbench/notice"];
 /// What the note about a gap in a text takes at most.
 const GAP: usize = 48;
 
-/// What the agent can do, besides what the question says.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Abilities {
-    pub(crate) edit: bool,
-    pub(crate) delegate: bool,
-}
-
 /// The request for a model with room for `context` tokens.
 pub(crate) fn request(question: &Question, abilities: Abilities, context: u64) -> ChatRequest {
     let mut messages = messages(question);
@@ -40,9 +35,9 @@ pub(crate) fn request(question: &Question, abilities: Abilities, context: u64) -
     make_room(&mut messages, room);
     ChatRequest {
         model: question.model.clone(),
-        system: system(question),
+        system: prompt::system(question),
         messages,
-        tools: tools(question, abilities)
+        tools: offer::tools(question, abilities)
             .into_iter()
             .filter(|tool| !question.closed.contains(&&*tool.name))
             .collect(),
@@ -54,36 +49,6 @@ pub(crate) fn request(question: &Question, abilities: Abilities, context: u64) -
 /// The middle is the provider's own measure: not every model can be told another.
 fn effort(level: &str) -> Option<Effort> {
     level.parse().ok().filter(|effort| *effort != Effort::Medium)
-}
-
-fn system(question: &Question) -> String {
-    let mut text = format!(
-        "You are a coding agent. You work in the folder {}. Paths that you give to tools may be relative to it.\n\
-         Use the tools to look before you answer, and to do what you are asked; say briefly what you did.\n\
-         search finds code by words, query by its shape, extract shows whole blocks. Keep the plan current with \
-         update_plan when a task has several steps. A message that begins with /plan wants a plan and nothing else: \
-         look, show it with update_plan, and change nothing.",
-        question.cwd
-    );
-    if !question.roots.is_empty() {
-        text.push_str(&format!("\nYou may also use {}.", question.roots.join(", ")));
-    }
-    if question.planning {
-        text.push_str(
-            "\nYou are planning: change nothing. Look, then give a plan with update_plan and explain it.",
-        );
-    }
-    if question.delegated {
-        text.push_str(
-            "\nYou work on a task that was handed to you. Nobody can answer questions. End with the result.",
-        );
-    }
-    match question.thought_level.as_str() {
-        "low" => text.push_str("\nAnswer at once, without long thinking."),
-        "high" => text.push_str("\nThink carefully, step by step, before you act."),
-        _ => {}
-    }
-    text
 }
 
 fn messages(question: &Question) -> Vec<Message> {
@@ -368,67 +333,6 @@ fn tool_name(name: &str) -> String {
     let mut name: String = name.chars().map(plain).collect();
     name.truncate(64);
     name
-}
-
-fn tools(question: &Question, abilities: Abilities) -> Vec<ToolSpec> {
-    let spec = |name: &str, description: &str, schema: Value| ToolSpec {
-        name: name.to_owned(),
-        description: description.to_owned(),
-        schema,
-    };
-    let text = |about: &str| json!({ "type": "string", "description": about });
-    let number = |about: &str| json!({ "type": "integer", "description": about });
-    let object = |properties: Value, required: &[&str]| json!({ "type": "object", "properties": properties, "required": required });
-    let mut tools: Vec<ToolSpec> = acp_code::tool::schemas()
-        .into_iter()
-        .map(|tool| spec(tool.name, tool.description, tool.input))
-        .collect();
-    let path = text("A file, relative to the working folder or absolute");
-    let ranges =
-        json!({ "path": path, "line": number("First line, from 1"), "limit": number("How many lines") });
-    tools.push(spec("read_file", "Read a text file, or some of its lines", object(ranges, &["path"])));
-    let entry = object(
-        json!({
-            "content": text("What is to be done"),
-            "status": { "type": "string", "enum": ["pending", "in_progress", "completed"] },
-            "priority": { "type": "string", "enum": ["high", "medium", "low"] },
-        }),
-        &["content", "status"],
-    );
-    let entries = json!({ "entries": { "type": "array", "items": entry } });
-    tools.push(spec("update_plan", "Show the whole plan, with what is done", object(entries, &["entries"])));
-    if question.planning {
-        return tools;
-    }
-    if abilities.edit {
-        let whole = json!({ "path": path, "content": text("The whole new text") });
-        tools.push(spec(
-            "write_file",
-            "Create or overwrite a text file",
-            object(whole, &["path", "content"]),
-        ));
-        let part = json!({ "path": path, "old": text("Text that is there exactly once"), "new": text("Text to put there") });
-        tools.push(spec(
-            "edit_file",
-            "Replace one piece of a text file",
-            object(part, &["path", "old", "new"]),
-        ));
-    }
-    let command = json!({
-        "command": text("As in a shell"),
-        "timeout": number("Seconds after which it is killed; 600 without it"),
-    });
-    tools.push(spec("run_command", "Run a command in the working folder", object(command, &["command"])));
-    if abilities.delegate && !question.delegated {
-        let task = json!({ "task": text("Everything the helper must know") });
-        let about = "Hand a task to a helper with the same tools; several in one answer work side by side";
-        tools.push(spec("delegate", about, object(task, &["task"])));
-    }
-    tools.extend(question.mcp.iter().map(|tool| {
-        let schema = if tool.schema.is_object() { tool.schema.clone() } else { object(json!({}), &[]) };
-        spec(&tool.name, &tool.description, schema)
-    }));
-    tools
 }
 
 #[cfg(test)]

@@ -7,7 +7,8 @@ use acp_script::agent::{Question, Thought, ThoughtEnd, Token};
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
-use crate::chat::{self, Abilities};
+use crate::chat;
+use crate::offer::Abilities;
 use crate::provider::{Piece, Provider, ProviderError, Stop};
 
 /// How many pieces may wait for a slow client.

@@ -16,9 +16,9 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::character;
-use crate::chat::Abilities;
 use crate::claims::Claims;
 use crate::connection::converse;
+use crate::offer::Abilities;
 use crate::provider::{self, Choice, Provider, ProviderError};
 use crate::store::{Store, StoreError};
 
