@@ -3,11 +3,12 @@
 use std::path::Path;
 use std::time::Duration;
 
+use acp_code::Stop;
 use acp_dialect::Dialect;
 use acp_host::real_path;
 use acp_policy::{Action, Policy, Request, Rules, Stage, ToolKind, ToolPattern, ToolPatterns, Verdict};
 use acp_script::agent::{
-    AgentConfig, Auth, ConfigOption, Fence, Login, Mode, Persona, SlashCommand, TOOL_NAMES,
+    AgentConfig, Auth, ConfigOption, Declarations, Fence, Login, Mode, Persona, SlashCommand, TOOL_NAMES,
 };
 use serde_json::{Value, json};
 
@@ -19,6 +20,8 @@ use crate::server::Settings;
 pub(crate) const NAME: &str = "acp-agent";
 /// How long a request other than a prompt may take.
 const REQUESTS: Duration = Duration::from_secs(30);
+/// How long a declaration is looked for in a file that is to be edited.
+const LOOKING: Duration = Duration::from_secs(5);
 /// What it says about itself in the form `2025.1`.
 const INSTRUCTIONS: &str = "I am a coding agent: I search, read and change the files of the working directory and run commands there.";
 /// What the scripted provider is called among the models.
@@ -37,6 +40,9 @@ pub(crate) fn config(settings: &Settings, provider: Option<&dyn Provider>) -> Ag
         careful: true,
         edit: settings.allow_edit,
         code: true,
+        declarations: Declarations::new(|path, text, symbol| {
+            acp_code::extract::locate(path, text, symbol, &Stop::after(LOOKING))
+        }),
         delegate: settings.enable_delegate,
         mcp: settings.enable_mcp,
         servers: settings.servers.clone(),

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use acp_code::{Answer, Format, extract, query, render, search};
+use acp_code::{Answer, Format, extract, list, query, render, search};
 use acp_script::agent::ToolOutput;
 use serde_json::{Value, json};
 
@@ -11,6 +11,8 @@ use serde_json::{Value, json};
 const BRIEF: usize = 1800;
 /// So much to one who did.
 const WHOLE: usize = 40_000;
+/// So many entries of a listing are shown to a person who did not ask for all of them.
+const FILES: usize = 60;
 /// A longer piece is shown by its beginning.
 const LINES: usize = 30;
 
@@ -19,6 +21,7 @@ pub(crate) fn output(answer: &Answer, folder: &Path, verbose: bool) -> ToolOutpu
     let found = found(answer);
     let text = answer.text();
     let said = match answer {
+        Answer::List(results) => listed(results, verbose),
         Answer::Extract(_, Format::Markdown | Format::Json) => text.clone(),
         _ => said(answer, &found, verbose),
     };
@@ -70,7 +73,35 @@ fn found(answer: &Answer) -> Vec<Found<'_>> {
         Answer::Search(results) => results.results.iter().map(hit).collect(),
         Answer::Query(results) => results.results.iter().map(matched).collect(),
         Answer::Extract(results, _) => results.results.iter().filter_map(piece).collect(),
+        Answer::List(_) => Vec::new(),
     }
+}
+
+/// Files for a person: as many as have room in an answer.
+fn listed(results: &list::Results, verbose: bool) -> String {
+    let most = if verbose { usize::MAX } else { FILES };
+    let line = |entry: &list::Entry| match entry.files {
+        Some(files) => {
+            format!("- `{}/` ({files} {})\n", entry.path, if files == 1 { "file" } else { "files" })
+        }
+        None => format!("- `{}`\n", entry.path),
+    };
+    let mut said: String = results.results.iter().take(most).map(line).collect();
+    let left = results.results.len().saturating_sub(most);
+    let mut closing = match (left, results.files) {
+        (_, 0) => "There are no such files here.".to_owned(),
+        (0, 1) => "1 file.".to_owned(),
+        (0, files) => format!("{files} files."),
+        (left, files) => format!("… and {left} more entries; {files} files in all."),
+    };
+    if results.truncated {
+        closing.push_str(" The time was up before every file was seen.");
+    }
+    for notice in &results.notices {
+        let _ = write!(closing, "\nNote: {notice}");
+    }
+    said.push_str(&closing);
+    said
 }
 
 fn hit(hit: &search::Hit) -> Found<'_> {
@@ -146,6 +177,7 @@ fn closing(answer: &Answer) -> String {
             let lines: Vec<String> = errors.map(|(request, error)| format!("{request}: {error}.")).collect();
             return rest(&lines, found.truncated, &found.notices);
         }
+        Answer::List(_) => return String::new(),
     };
     let plural = match (total, what) {
         (1, _) => "",

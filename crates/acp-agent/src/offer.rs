@@ -24,6 +24,7 @@ pub(crate) fn tools(question: &Question, abilities: Abilities) -> Vec<ToolSpec> 
     let object = |properties: Value, required: &[&str]| json!({ "type": "object", "properties": properties, "required": required });
     let mut tools: Vec<ToolSpec> = acp_code::tool::schemas()
         .into_iter()
+        .chain(acp_code::tool::listing_schemas())
         .map(|tool| spec(tool.name, tool.description, tool.input))
         .collect();
     let path = text("A file, relative to the working folder or absolute");
@@ -50,12 +51,10 @@ pub(crate) fn tools(question: &Question, abilities: Abilities) -> Vec<ToolSpec> 
             "Create or overwrite a text file",
             object(whole, &["path", "content"]),
         ));
-        let part = json!({ "path": path, "old": text("Text that is there exactly once"), "new": text("Text to put there") });
-        tools.push(spec(
-            "edit_file",
-            "Replace one piece of a text file",
-            object(part, &["path", "old", "new"]),
-        ));
+        let about = "Change parts of a text file: by the text that stands there (old), by lines (start_line, end_line, \
+                     after_line), or a whole declaration by its name (symbol). Several edits in one call are found in the \
+                     file as it is now, and made together or not at all. White space may differ a little";
+        tools.push(spec("edit_file", about, edit_schema(&path)));
     }
     let command = json!({
         "command": text("As in a shell"),
@@ -72,4 +71,27 @@ pub(crate) fn tools(question: &Question, abilities: Abilities) -> Vec<ToolSpec> 
         spec(&tool.name, &tool.description, schema)
     }));
     tools
+}
+
+/// The arguments of `edit_file`: one edit, or a list of them.
+fn edit_schema(path: &Value) -> Value {
+    let text = |about: &str| json!({ "type": "string", "description": about });
+    let number = |about: &str| json!({ "type": "integer", "description": about });
+    let edit = json!({
+        "old": text("The text to replace. It must stand in the file, or in the given lines or declaration, exactly once"),
+        "new": text("What to put there; nothing removes it"),
+        "all": { "type": "boolean", "description": "Replace old wherever it stands" },
+        "start_line": number("First line to replace, from 1; with old, the first line to look in"),
+        "end_line": number("Last line; start_line without it"),
+        "after_line": number("Insert new behind this line; 0 is the beginning of the file"),
+        "symbol": text("A declaration to replace, with its comment: name or Type.method; with old, where to look"),
+    });
+    let mut properties = edit.clone();
+    properties["path"] = path.clone();
+    properties["edits"] = json!({
+        "type": "array",
+        "description": "Several edits, instead of one",
+        "items": { "type": "object", "properties": edit, "required": ["new"] },
+    });
+    json!({ "type": "object", "properties": properties, "required": ["path"] })
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::{Format, extract, query, render, search};
+use crate::{Format, extract, list, query, render, search};
 
 /// The results of one call of a tool.
 #[derive(Clone, Debug, PartialEq)]
@@ -13,6 +13,8 @@ pub enum Answer {
     Query(query::Results),
     /// Of `extract`, and the form in which it was asked for.
     Extract(extract::Results, Format),
+    /// Of `list_files` and `glob`.
+    List(list::Results),
 }
 
 impl Answer {
@@ -22,6 +24,7 @@ impl Answer {
             Self::Search(results) => render::search(results, Format::Plain),
             Self::Query(results) => render::query(results, Format::Plain),
             Self::Extract(results, format) => render::extract(results, *format),
+            Self::List(results) => render::list(results),
         }
     }
 
@@ -41,6 +44,7 @@ impl Answer {
             Self::Search(results) => serde_json::to_value(results),
             Self::Query(results) => serde_json::to_value(results),
             Self::Extract(results, _) => serde_json::to_value(results),
+            Self::List(results) => serde_json::to_value(results),
         };
         value.unwrap_or_default()
     }

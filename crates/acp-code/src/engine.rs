@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::hidden::Hidden;
 use crate::place::{Place, plain};
 use crate::walk::Scope;
-use crate::{Answer, CodeError, Stop, extract, query, search};
+use crate::{Answer, CodeError, Stop, extract, list, query, search};
 
 /// Everything that is read lies below [`Engine::root`]. Cheap to make; keep one per session so that pages last.
 /// Calls may run at the same time on several threads.
@@ -62,6 +62,21 @@ impl Engine {
         query::run(request, &self.scope(request.path.as_deref())?, stop)
     }
 
+    /// The files of a folder, as a tree.
+    pub fn list(&self, request: &list::Request, stop: &Stop) -> Result<list::Results, CodeError> {
+        list::files(request, &self.all_files(request.path.as_deref(), request.all)?, stop)
+    }
+
+    /// The files whose path fits a pattern.
+    pub fn glob(&self, request: &list::GlobRequest, stop: &Stop) -> Result<list::Results, CodeError> {
+        list::glob(request, &self.all_files(request.path.as_deref(), request.all)?, stop)
+    }
+
+    /// Whether this path is that of a file below the root.
+    pub fn has_file(&self, path: &str) -> bool {
+        Place::find(&self.root, Some(path)).is_ok_and(|place| place.path.is_file())
+    }
+
     /// Whole blocks out of files.
     pub fn extract(&self, request: &extract::Request, stop: &Stop) -> Result<extract::Results, CodeError> {
         Self::extract_among(request, stop, |_| self)
@@ -73,7 +88,7 @@ impl Engine {
         stop: &Stop,
         of: impl Fn(&str) -> &'e Engine,
     ) -> Result<extract::Results, CodeError> {
-        extract::run(request, |file| (&of(file).root, &of(file).hidden), stop)
+        extract::run(request, |file| of(file).scope(None), stop)
     }
 
     /// Runs a tool by name with its JSON arguments; the answer is the text for the model. Search and query answer
@@ -87,6 +102,8 @@ impl Engine {
         match tool {
             "search" => self.search(&read("search", arguments)?, stop).map(Answer::Search),
             "query" => self.query(&read("query", arguments)?, stop).map(Answer::Query),
+            "list_files" => self.list(&read("list_files", arguments)?, stop).map(Answer::List),
+            "glob" => self.glob(&read("glob", arguments)?, stop).map(Answer::List),
             "extract" => {
                 let request: extract::Request = read("extract", arguments)?;
                 Ok(Answer::Extract(self.extract(&request, stop)?, request.format))
@@ -97,7 +114,13 @@ impl Engine {
 
     fn scope(&self, path: Option<&str>) -> Result<Scope, CodeError> {
         let place = Place::find(&self.root, path)?;
-        Ok(Scope { place, ignored: self.ignored, hidden: self.hidden.clone() })
+        Ok(Scope { place, ignored: self.ignored, dotfiles: false, hidden: self.hidden.clone() })
+    }
+
+    /// Dotfiles too, because people keep the files of a project there; with `ignored`, also what ignore rules hide.
+    fn all_files(&self, path: Option<&str>, ignored: bool) -> Result<Scope, CodeError> {
+        let scope = self.scope(path)?;
+        Ok(Scope { ignored: scope.ignored || ignored, dotfiles: true, ..scope })
     }
 }
 

@@ -7,6 +7,7 @@
 //! have the same shape), [`Stop`] (how a call is cut short).
 
 pub mod extract;
+pub mod list;
 pub mod query;
 pub mod render;
 pub mod search;

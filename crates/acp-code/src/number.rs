@@ -22,6 +22,16 @@ pub(crate) fn count<'de, D: Deserializer<'de>>(input: D) -> Result<usize, D::Err
         .ok_or_else(|| serde::de::Error::custom(format!("expected a whole number from 0, not {number}")))
 }
 
+/// A count of at least one, or none.
+pub(crate) fn some<'de, D: Deserializer<'de>>(input: D) -> Result<Option<usize>, D::Error> {
+    positive(input).map(Some)
+}
+
+/// The default of `max_results` where a result is a line.
+pub(crate) fn two_hundred() -> usize {
+    200
+}
+
 /// The default of `max_results`.
 pub(crate) fn ten() -> usize {
     10

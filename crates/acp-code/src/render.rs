@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use crate::Format;
 use crate::extract::{self, Piece};
+use crate::list;
 use crate::place::one_line;
 use crate::query::{self, Match};
 use crate::search::{self, Hit};
@@ -81,6 +82,29 @@ pub fn extract(results: &extract::Results, format: Format) -> String {
         }
     }
     closing(&mut out, format, "", results.truncated, &results.notices);
+    out
+}
+
+/// Files and folders, one on a line: folders end in `/`, and one that is not opened says how much is in it.
+pub fn list(results: &list::Results) -> String {
+    let mut out = String::new();
+    for entry in &results.results {
+        let path = one_line(&entry.path);
+        let _ = match entry.files {
+            Some(1) => writeln!(out, "{path}/  (1 file)"),
+            Some(files) => writeln!(out, "{path}/  ({files} files)"),
+            None => writeln!(out, "{path}"),
+        };
+    }
+    if !out.is_empty() {
+        out.push('\n');
+    }
+    let count = match results.files {
+        0 => "no files".to_owned(),
+        1 => "1 file".to_owned(),
+        files => format!("{files} files"),
+    };
+    closing(&mut out, Format::Plain, &count, results.truncated, &results.notices);
     out
 }
 

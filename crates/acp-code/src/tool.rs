@@ -1,11 +1,11 @@
-//! The three tools as data: names, descriptions and input schemas, for whoever offers them to a model.
+//! The tools as data: names, descriptions and input schemas, for whoever offers them to a model.
 
 use serde_json::{Value, json};
 
 /// One tool.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Schema {
-    /// `search`, `query` or `extract`; also its kind.
+    /// Its name; that of `search`, `query` and `extract` is also its kind.
     pub name: &'static str,
     /// One sentence for the model.
     pub description: &'static str,
@@ -13,7 +13,7 @@ pub struct Schema {
     pub input: Value,
 }
 
-/// All three, always in the same order.
+/// `search`, `query` and `extract`, always in this order.
 pub fn schemas() -> Vec<Schema> {
     vec![
         Schema {
@@ -54,12 +54,48 @@ pub fn schemas() -> Vec<Schema> {
             input: json!({
                 "type": "object",
                 "properties": {
-                    "files": {"type": "array", "items": {"type": "string"}, "description": "file, file:10, file:10-20, file#Symbol or file#Type.method"},
+                    "files": {"type": "array", "items": {"type": "string"}, "description": "file, file:10, file:10-20, file#Symbol or file#Type.method; #Symbol in any file"},
                     "context_lines": {"type": "number", "description": "This many lines more on both sides"},
                     "allow_tests": {"type": "boolean", "default": true, "description": "Whether test code may be taken"},
                     "format": {"type": "string", "enum": ["plain", "markdown", "json"], "description": "How the answer is written"}
                 },
                 "required": ["files"]
+            }),
+        },
+    ]
+}
+
+/// `list_files` and `glob`, for agents that have no other way to see what files there are.
+pub fn listing_schemas() -> Vec<Schema> {
+    let path = json!({"type": "string", "description": "A folder; the working folder without it"});
+    let all = json!({"type": "boolean", "default": false, "description": "Whether files that ignore rules hide are listed too"});
+    let most = json!({"type": "number", "default": 200, "description": "The most entries"});
+    vec![
+        Schema {
+            name: "list_files",
+            description: "List the files of a folder as a tree; folders that have no room are shown with their number of files",
+            input: json!({
+                "type": "object",
+                "properties": {
+                    "path": path,
+                    "depth": {"type": "number", "description": "How many levels to open; without it, as many as have room"},
+                    "max_results": most,
+                    "all": all
+                }
+            }),
+        },
+        Schema {
+            name: "glob",
+            description: "Find files by their path",
+            input: json!({
+                "type": "object",
+                "properties": {
+                    "pattern": {"type": "string", "description": "* and ? inside a name, ** across folders, {a,b}: **/*.rs, src/**/test_*.py"},
+                    "path": path,
+                    "max_results": most,
+                    "all": all
+                },
+                "required": ["pattern"]
             }),
         },
     ]

@@ -22,6 +22,8 @@ pub(crate) struct Scope {
     pub(crate) place: Place,
     /// Whether files that ignore rules hide are looked at too.
     pub(crate) ignored: bool,
+    /// Whether files whose name begins with a dot are looked at too, except what is in `.git`.
+    pub(crate) dotfiles: bool,
     /// Files that are not looked at.
     pub(crate) hidden: Hidden,
 }
@@ -60,6 +62,8 @@ pub(crate) fn files<S: Send>(
     let mut notices = Vec::new();
     if !scope.ignored {
         notices.extend(vet(&mut walker, scope, &left_out)?);
+    } else if scope.dotfiles {
+        walker.filter_entry(|entry| entry.file_name() != ".git");
     }
     walker.build_parallel().visit(&mut Builder { shared: &shared, new: &new });
     let truncated = stopped(stop)?;
@@ -159,6 +163,9 @@ fn walker(scope: &Scope) -> WalkBuilder {
     if scope.ignored {
         builder.standard_filters(false).hidden(true);
     }
+    if scope.dotfiles {
+        builder.hidden(false);
+    }
     builder
 }
 
@@ -180,7 +187,11 @@ fn vet(
         walker.add_custom_ignore_filename(".gitignore");
     }
     let (place, left_out) = (scope.place.clone(), Arc::clone(left_out));
+    let dotfiles = scope.dotfiles;
     walker.filter_entry(move |entry| {
+        if dotfiles && entry.file_name() == ".git" {
+            return false;
+        }
         let is_folder = entry.file_type().is_some_and(|kind| kind.is_dir());
         let Some(name) = is_folder.then(|| rules::endless(entry.path())).flatten() else { return true };
         if let Ok(mut left_out) = left_out.lock() {

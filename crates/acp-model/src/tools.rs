@@ -230,9 +230,9 @@ pub(crate) const PATHS: &[&str] = &[
 ];
 const TEXTS: &[&str] = &["content", "file_text", "contents", "file_content", "new_text", "text", "data"];
 pub(crate) const COMMANDS: &[&str] = &["command", "cmd", "script", "commands"];
-const OLDS: &[&str] = &["old_string", "oldString", "old_str", "old_text", "oldText", "search", "find"];
+const OLDS: &[&str] = &["old_string", "oldString", "old_str", "old_text", "oldText", "search", "find", "old"];
 const NEWS: &[&str] =
-    &["new_string", "newString", "new_str", "new_text", "newText", "replace", "replacement"];
+    &["new_string", "newString", "new_str", "new_text", "newText", "replace", "replacement", "new"];
 const PATCHES: &[&str] = &["input", "patch", "patchText", "patch_text", "diff"];
 const QUERIES: &[&str] = &["pattern", "query", "regex", "search", "text"];
 const QUESTIONS: &[&str] = &["questions", "question", "prompt", "message"];

@@ -45,6 +45,46 @@ fn said(output: &Output) -> (Option<i32>, String, String) {
     (output.status.code(), text(&output.stdout), text(&output.stderr))
 }
 
+/// What `acp code` says to a text on its standard input.
+fn piped(folder: &Path, args: &[&str], text: &str) -> (Option<i32>, String, String) {
+    use std::io::Write as _;
+    use std::process::Stdio;
+    let mut child = Command::new(env!("CARGO_BIN_EXE_acp"))
+        .arg("code")
+        .args(args)
+        .current_dir(folder)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("acp runs");
+    child.stdin.take().expect("its input").write_all(text.as_bytes()).expect("it reads");
+    said(&child.wait_with_output().expect("it ends"))
+}
+
+#[test]
+fn extract_takes_what_a_text_on_standard_input_mentions() {
+    let folder = project();
+    let trace = "error[E0308]: mismatched types\n --> src/lib.rs:3:5\n  |\n";
+    for args in [&["extract"][..], &["extract", "-"]] {
+        let (exit, out, err) = piped(folder.path(), args, trace);
+        assert_eq!(exit, Some(0), "{err}");
+        assert!(out.starts_with("src/lib.rs:1-4  function add\n"), "{out}");
+    }
+    let (exit, _, err) = piped(folder.path(), &["extract"], "nothing of that kind: gone.rs:7\n");
+    assert_eq!((exit, err.contains("mentions no file")), (Some(2), true), "{err}");
+}
+
+#[test]
+fn a_search_keeps_to_its_tokens() {
+    let folder = project();
+    let (exit, out, err) = said(&code(folder.path(), &["search", "add numbers", "--max-tokens", "40"]));
+    assert_eq!(exit, Some(0), "{err}");
+    assert!(out.contains("1 of 3 results") && out.contains("2 more results have no room in 40 tokens"), "{out}");
+    let (exit, ..) = said(&code(folder.path(), &["search", "add", "--max-tokens", "0"]));
+    assert_eq!(exit, Some(2));
+}
+
 #[test]
 fn what_is_looked_for_may_begin_with_a_dash() {
     let folder = project();

@@ -1,8 +1,13 @@
 //! Whole blocks out of files.
 
+mod anywhere;
+mod cuts;
+mod mentions;
 mod run;
 mod spec;
 
+pub use cuts::locate;
+pub use mentions::mentioned;
 pub(crate) use run::run;
 
 use serde::{Deserialize, Serialize};
@@ -13,7 +18,7 @@ use crate::Format;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
-    /// `file`, `file:10`, `file:10-20`, `file#Symbol` or `file#Type.method`, relative to the root.
+    /// `file`, `file:10`, `file:10-20`, `file#Symbol` or `file#Type.method`, relative to the root; `#Symbol` in any file.
     pub files: Vec<String>,
     /// This many lines more on both sides.
     #[serde(default, deserialize_with = "crate::number::count")]

@@ -34,15 +34,7 @@ pub(super) fn parse(text: &str, exists: impl Fn(&str) -> bool) -> Result<Spec, S
         if symbol.is_empty() {
             return Err("no name follows the `#`; write file#Symbol or file#Type.method".to_owned());
         }
-        let mut parts: Vec<String> = symbol.replace("::", ".").split('.').map(str::to_owned).collect();
-        // A name that begins or ends with a dot is no path of names: `.button` of a style sheet.
-        if parts.iter().any(String::is_empty) {
-            parts = vec![symbol.to_owned()];
-        }
-        for part in &mut parts {
-            *part = part.trim_start_matches('#').trim().to_owned();
-        }
-        return Ok(Spec { file: file.to_owned(), wanted: Wanted::Symbol(parts) });
+        return Ok(Spec { file: file.to_owned(), wanted: Wanted::Symbol(parts_of(symbol)) });
     }
     let Some((file, numbers)) = text.rsplit_once(':') else { return Ok(whole()) };
     // `file:10:5` names a column too, as compilers do; the line is what counts.
@@ -56,6 +48,19 @@ pub(super) fn parse(text: &str, exists: impl Fn(&str) -> bool) -> Result<Spec, S
         (Ok(first), Ok(last)) => lines(file, first, last),
         _ => Ok(whole()),
     }
+}
+
+/// The parts of a name, outermost first.
+pub(super) fn parts_of(symbol: &str) -> Vec<String> {
+    let mut parts: Vec<String> = symbol.replace("::", ".").split('.').map(str::to_owned).collect();
+    // A name that begins or ends with a dot is no path of names: `.button` of a style sheet.
+    if parts.iter().any(String::is_empty) {
+        parts = vec![symbol.to_owned()];
+    }
+    for part in &mut parts {
+        *part = part.trim_start_matches('#').trim().to_owned();
+    }
+    parts
 }
 
 fn lines(file: &str, first: usize, last: usize) -> Result<Spec, String> {

@@ -45,6 +45,9 @@ pub struct Request {
     /// The page after the last one that this session saw. Needs [`Request::session`].
     #[serde(default, rename = "nextPage")]
     pub next_page: bool,
+    /// The most tokens on one page, at four bytes a token. The first result is given whatever it takes.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::number::some")]
+    pub max_tokens: Option<usize>,
 }
 
 impl Request {
@@ -119,7 +122,7 @@ pub(crate) fn run(
             ));
         }
         let mut paged = found(request, scope, stop)?;
-        return paged.next(request.max_results, scope, stop);
+        return paged.next(request, scope, stop);
     };
     let mut paged = if request.next_page {
         let lock = |pages: &Mutex<Pages>| pages.lock().ok().and_then(|mut pages| pages.take(session));
@@ -138,7 +141,7 @@ pub(crate) fn run(
     } else {
         found(request, scope, stop)?
     };
-    let results = paged.next(request.max_results, scope, stop);
+    let results = paged.next(request, scope, stop);
     remember(pages, session, paged);
     results
 }
@@ -172,10 +175,11 @@ impl Request {
 }
 
 impl Paged {
-    /// The next page of at most this many results.
-    fn next(&mut self, max: usize, scope: &Scope, stop: &Stop) -> Result<Results, CodeError> {
+    /// The next page of at most as many results and tokens as the request says.
+    fn next(&mut self, request: &Request, scope: &Scope, stop: &Stop) -> Result<Results, CodeError> {
         let mut notices = self.notices.clone();
-        let (results, total) = match &self.found {
+        let max = request.max_results;
+        let (mut results, total): (Vec<Hit>, usize) = match &self.found {
             Found::Ranked(hits) => (hits.iter().skip(self.given).take(max).cloned().collect(), hits.len()),
             Found::Exact(lines) => {
                 let page = lines.page(&self.request, scope, stop, self.given, max)?;
@@ -183,7 +187,15 @@ impl Paged {
                 (page.hits, lines.total)
             }
         };
-        self.given = self.given.saturating_add(max).min(total);
+        let left_out = request.max_tokens.map_or(0, |most| cut(&mut results, most));
+        if left_out > 0 {
+            let what = if left_out == 1 { "result has" } else { "results have" };
+            notices.push(format!(
+                "{left_out} more {what} no room in {} tokens",
+                request.max_tokens.unwrap_or(0)
+            ));
+        }
+        self.given = self.given.saturating_add(max).min(total).saturating_sub(left_out);
         self.page += 1;
         Ok(Results {
             results,
@@ -194,4 +206,20 @@ impl Paged {
             notices,
         })
     }
+}
+
+/// Leaves out the last results until the page has so many tokens; says how many went.
+fn cut(results: &mut Vec<Hit>, most: usize) -> usize {
+    /// What a result takes besides its code: its place and its line numbers.
+    const LINE: usize = 8;
+    let mut tokens = 0;
+    let fits = |hit: &&Hit| {
+        let lines = hit.lines[1] - hit.lines[0] + 2;
+        tokens += (hit.code.len() + lines * LINE + hit.file.len()).div_ceil(4);
+        tokens <= most
+    };
+    let kept = results.iter().take_while(fits).count().max(1).min(results.len());
+    let left_out = results.len() - kept;
+    results.truncate(kept);
+    left_out
 }

@@ -3,6 +3,7 @@
 mod bad_input;
 mod exact;
 mod extract;
+mod files;
 mod languages;
 mod limits;
 mod members;

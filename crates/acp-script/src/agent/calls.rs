@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::Agent;
+use super::edits::Edits;
 use super::effect::McpTool;
 use super::job::{Change, Job, Old};
 use super::session::{Server, ServerState};
@@ -12,6 +13,9 @@ use super::session::{Server, ServerState};
 /// How long a model's command may run when the model does not say: a turn must not wait for ever for a server that it
 /// started.
 const COMMAND: Duration = Duration::from_secs(600);
+
+/// The tools of the edge, which change nothing.
+const CODE_TOOLS: [&str; 5] = ["search", "query", "extract", "list_files", "glob"];
 
 /// The longest name of a tool that models take.
 const NAME: usize = 64;
@@ -75,16 +79,21 @@ impl Agent {
                 Ok(Job::Read { path: path()?, line: number("line"), limit: number("limit"), search: None })
             }
             "write_file" => write(Change::Whole(text("content")?)),
-            "edit_file" => write(Change::ReplaceOnly { old: text("old")?, new: text("new")? }),
+            "edit_file" => {
+                let (file, edits) = Edits::parse(arguments, self.config.declarations.clone())?;
+                let open = self.sessions.get(session);
+                let path = open.map_or_else(|| file.clone(), |open| open.resolve(&file));
+                Ok(Job::Write { path, change: Change::Edits(edits), old: Old::Unknown })
+            }
             "run_command" => {
                 let limit =
                     number("timeout").map_or(COMMAND, |seconds| Duration::from_secs(seconds.max(1).into()));
                 Ok(Job::run(text("command")?, Some(limit)))
             }
-            "search" | "query" | "extract" if self.config.code && arguments.is_object() => {
-                Ok(Job::Tool { name: name.to_owned(), arguments: arguments.clone() })
-            }
-            "search" | "query" | "extract" if self.config.code => Err(format!("{name} needs an object")),
+            name if self.config.code && CODE_TOOLS.contains(&name) => match arguments.is_object() {
+                true => Ok(Job::Tool { name: name.to_owned(), arguments: arguments.clone() }),
+                false => Err(format!("{name} needs an object")),
+            },
             // Tasks go another way; what comes here has none.
             "delegate" if self.config.delegate => Err("delegate needs \"task\", a string".to_owned()),
             "update_plan" => plan(arguments).map(|entries| Job::Plan { entries }),

@@ -62,8 +62,10 @@ pub struct AgentConfig {
     pub careful: bool,
     /// Whether it may change files at all.
     pub edit: bool,
-    /// Whether it has the code tools ([`super::Effect::Tool`]): search, query and extract.
+    /// Whether it has the code tools ([`super::Effect::Tool`]): search, query, extract, list_files and glob.
     pub code: bool,
+    /// How edits by the name of a declaration find it.
+    pub declarations: Declarations,
     /// Whether it may hand tasks to sessions of its own.
     pub delegate: bool,
     /// Whether it uses MCP servers.
@@ -107,6 +109,35 @@ pub enum Auth {
     Required(Option<String>),
     /// `authenticate` must come first, and `_meta.token` must hold this token.
     Token(String),
+}
+
+/// Finds declarations by their name in the text of a file; the default finds none.
+#[derive(Clone, Default)]
+pub struct Declarations(Option<Arc<Find>>);
+
+type Find = dyn Fn(&str, &str, &str) -> Result<Vec<[usize; 2]>, String> + Send + Sync;
+
+impl Declarations {
+    /// `find` is given a file's path, its text and a name such as `Type.method`. It tells the first and last line of each
+    /// declaration, from 1, or why there is none.
+    pub fn new(
+        find: impl Fn(&str, &str, &str) -> Result<Vec<[usize; 2]>, String> + Send + Sync + 'static,
+    ) -> Self {
+        Self(Some(Arc::new(find)))
+    }
+
+    pub(super) fn find(&self, path: &str, text: &str, symbol: &str) -> Result<Vec<[usize; 2]>, String> {
+        match &self.0 {
+            Some(find) => find(path, text, symbol),
+            None => Err("there is no code engine to find declarations with".to_owned()),
+        }
+    }
+}
+
+impl fmt::Debug for Declarations {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "Declarations(known)" } else { "Declarations(unknown)" })
+    }
 }
 
 /// Says of a folder whether sessions may work in it; the default has no bounds.
@@ -160,6 +191,7 @@ impl Default for AgentConfig {
             careful: false,
             edit: true,
             code: false,
+            declarations: Declarations::default(),
             delegate: false,
             mcp: true,
             servers: Vec::new(),

@@ -5,13 +5,16 @@ use std::time::Duration;
 use acp_rpc::RpcError;
 use serde_json::{Value, json};
 
+use super::edits::Edits;
 use super::tools::{cut, text_content};
 
 /// The names of all tools but those of MCP servers.
-pub const TOOL_NAMES: [&str; 11] = [
+pub const TOOL_NAMES: [&str; 13] = [
     "search",
     "query",
     "extract",
+    "list_files",
+    "glob",
     "read_file",
     "search_file",
     "write_file",
@@ -80,12 +83,20 @@ pub(super) enum Change {
         old: String,
         new: String,
     },
-    /// The same, where it must be clear which place is meant.
-    ReplaceOnly {
-        old: String,
-        new: String,
-    },
+    /// What a model wants, where it must be clear which places are meant.
+    Edits(Edits),
     Append(String),
+}
+
+impl Change {
+    /// Whether it is right for the text that was read, and for no other.
+    pub(super) fn needs_same_text(&self) -> bool {
+        match self {
+            Self::Whole(_) => true,
+            Self::Edits(edits) => edits.are_by_line(),
+            Self::Replace { .. } | Self::Append(_) => false,
+        }
+    }
 }
 
 /// What is known of a file before it changes.
@@ -174,9 +185,8 @@ impl Job {
             }
             Self::Write { path, change, .. } => match change {
                 Change::Whole(text) => json!({ "path": path, "content": text }),
-                Change::Replace { old, new } | Change::ReplaceOnly { old, new } => {
-                    json!({ "path": path, "old": old, "new": new })
-                }
+                Change::Replace { old, new } => json!({ "path": path, "old": old, "new": new }),
+                Change::Edits(edits) => edits.input(path),
                 Change::Append(text) => json!({ "path": path, "append": text }),
             },
             Self::Run { line, .. } => json!({ "command": line }),
@@ -215,23 +225,12 @@ impl Job {
             (Change::Replace { old: from, .. }, Old::Text(_)) => {
                 Err(format!("{path} does not hold {from:?}"))
             }
-            (Change::ReplaceOnly { old: from, new }, Old::Text(text)) => {
-                match text.matches(from.as_str()).count() {
-                    _ if from.is_empty() => {
-                        Err("the text to replace is empty; write_file makes new files".to_owned())
-                    }
-                    0 => Err(format!("{path} does not hold {from:?}")),
-                    1 => Ok(text.replacen(from, new, 1)),
-                    many => Err(format!(
-                        "{path} holds that text {many} times; give more of what stands around it"
-                    )),
-                }
-            }
+            (Change::Edits(edits), Old::Text(text)) => edits.apply(path, text),
             (_, Old::Closed(reason)) => Err(format!("{path} cannot be read: {reason}")),
-            (Change::Replace { .. } | Change::ReplaceOnly { .. }, Old::Absent) => {
+            (Change::Replace { .. } | Change::Edits(_), Old::Absent) => {
                 Err(format!("there is no file {path}"))
             }
-            (Change::Replace { .. } | Change::ReplaceOnly { .. }, _) => Err(format!("{path} cannot be read")),
+            (Change::Replace { .. } | Change::Edits(_), _) => Err(format!("{path} cannot be read")),
             (Change::Append(more), Old::Text(text)) if text.is_empty() || text.ends_with('\n') => {
                 Ok(format!("{text}{more}"))
             }
@@ -263,7 +262,11 @@ pub(super) fn mcp_name(server: &str, tool: &str) -> String {
 /// What a tool of the edge looks at: `Search "retry" in src`.
 fn tool_title(name: &str, arguments: &Value) -> String {
     let text = |key: &str| arguments.get(key).and_then(Value::as_str);
-    let mut title = capital(name);
+    let mut title = match name {
+        "list_files" => "List files".to_owned(),
+        "glob" => "Find files".to_owned(),
+        other => capital(other),
+    };
     if let Some(words) = text("query") {
         title.push_str(&format!(" {:?}", cut(words, 80)));
     }

@@ -18,6 +18,7 @@ mod client;
 mod config;
 mod delegate;
 mod digest;
+mod edits;
 mod effect;
 mod elicit;
 mod habits;
@@ -43,7 +44,7 @@ mod tools;
 mod turn;
 
 pub use client::ClientCaps;
-pub use config::{AgentConfig, Auth, Fence};
+pub use config::{AgentConfig, Auth, Declarations, Fence};
 pub use effect::{Effect, McpKey, McpTool, Question, Thought, ThoughtEnd, Token, ToolOutput, ToolUse};
 pub use habits::{
     Asking, Chunks, Connecting, Feature, Habits, Keeping, LoginGate, Means, SecondPrompt, SessionIds,

@@ -94,7 +94,7 @@ impl Agent {
             }
             Job::Write {
                 path,
-                change: Change::Replace { .. } | Change::ReplaceOnly { .. } | Change::Append(_),
+                change: Change::Replace { .. } | Change::Edits(_) | Change::Append(_),
                 ..
             } if !self.reads() => {
                 Some(format!("I cannot edit {path}: this client does not offer to read files."))
@@ -303,7 +303,7 @@ pub(super) fn denial(
 fn manner(tool: &str) -> (Asked, ToolKind) {
     match tool {
         "read_file" | "extract" => (Asked::Access, ToolKind::Read),
-        "search_file" | "search" | "query" => (Asked::Access, ToolKind::Search),
+        "search_file" | "search" | "query" | "list_files" | "glob" => (Asked::Access, ToolKind::Search),
         "update_plan" | "delegate" => (Asked::Access, ToolKind::Think),
         "write_file" | "edit_file" => (Asked::Permission, ToolKind::Edit),
         "run_command" => (Asked::Permission, ToolKind::Execute),

@@ -127,7 +127,7 @@ impl Agent {
                         let then = Await::Work(Box::new(work), Stage::Written);
                         self.ask(session, "fs/write_text_file", &params, then, None);
                     }
-                    Err(reason) => self.fail(session, &work, &format!("I cannot edit: {reason}.")),
+                    Err(reason) => self.fail(session, &work, &cannot_edit(&reason)),
                 }
             }
             Job::Run { line, .. } => {
@@ -206,13 +206,13 @@ impl Agent {
                 }
                 match work.job.new_text() {
                     Ok(_) => self.ask_permission(session, work),
-                    Err(reason) => self.fail(session, &work, &format!("I cannot edit: {reason}.")),
+                    Err(reason) => self.fail(session, &work, &cannot_edit(&reason)),
                 }
             }
             Stage::Again => {
                 let Job::Write { path, change, old } = &mut work.job else { return };
                 let now = known_before(&answer);
-                if *old != now && matches!(change, Change::Whole(_)) {
+                if *old != now && change.needs_same_text() {
                     let reason =
                         format!("{path} was changed by somebody else meanwhile and is left as it is.");
                     return self.fail(session, &work, &reason);
@@ -375,6 +375,12 @@ fn could_not(verb: &str, path: &str, error: &RpcError) -> String {
         Some(reason) => format!("I cannot {reason}."),
         None => format!("I could not {verb} {path}: {error}."),
     }
+}
+
+/// Why a file was not edited. What the file holds there ends without a full stop.
+fn cannot_edit(reason: &str) -> String {
+    let stop = if reason.contains('\n') { "" } else { "." };
+    format!("I cannot edit: {reason}{stop}")
 }
 
 pub(super) fn terminal_id(answer: &Value) -> Option<String> {

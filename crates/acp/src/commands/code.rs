@@ -1,5 +1,6 @@
 //! `acp code`
 
+use std::io::{IsTerminal as _, Read as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -11,6 +12,9 @@ use anyhow::Context as _;
 use crate::exit;
 
 mod server;
+
+/// So much of standard input is looked at.
+const MENTIONS: u64 = 16 << 20;
 
 /// Arguments of `acp code`.
 #[derive(clap::Args)]
@@ -63,6 +67,9 @@ struct SearchArgs {
     /// The most results on a page, or `all`
     #[arg(long, value_name = "N", default_value = "10", value_parser = at_most)]
     max_results: usize,
+    /// The most tokens on a page, at four bytes a token
+    #[arg(long, value_name = "N", value_parser = count)]
+    max_tokens: Option<usize>,
     /// Which page of results
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     page: u32,
@@ -96,8 +103,9 @@ struct QueryArgs {
 
 #[derive(clap::Args)]
 struct ExtractArgs {
-    /// What to take, relative to --path
-    #[arg(required = true, value_name = "PIECE")]
+    /// What to take, relative to --path; `-` or nothing takes what a text on standard input mentions (a compiler's
+    /// errors, a stack trace, a diff)
+    #[arg(value_name = "PIECE")]
     pieces: Vec<String>,
     /// This many lines more on both sides
     #[arg(long, value_name = "N", default_value_t = 0)]
@@ -157,6 +165,7 @@ fn searched(args: &SearchArgs) -> Result<(String, bool), CodeError> {
         exact: args.exact,
         session: Some("command line".to_owned()),
         next_page: false,
+        max_tokens: args.max_tokens,
     };
     let mut results = engine.search(&request, &common.stop())?;
     request.next_page = true;
@@ -186,14 +195,37 @@ fn queried(args: &QueryArgs) -> Result<(String, bool), CodeError> {
 
 fn extracted(args: &ExtractArgs) -> Result<(String, bool), CodeError> {
     let common = &args.common;
+    let engine = Engine::new(&common.path)?;
     let request = extract::Request {
-        files: args.pieces.clone(),
+        files: pieces(args, &engine)?,
         context_lines: args.context_lines,
         allow_tests: !common.no_tests,
         format: common.format.into(),
     };
-    let results = Engine::new(&common.path)?.extract(&request, &common.stop())?;
+    let results = engine.extract(&request, &common.stop())?;
     Ok((render::extract(&results, request.format), results.failed == 0 && !results.truncated))
+}
+
+/// The pieces that were named, with those that standard input mentions in place of `-`.
+fn pieces(args: &ExtractArgs, engine: &Engine) -> Result<Vec<String>, CodeError> {
+    let refused = |what: String| CodeError::Request { tool: "extract", what };
+    let is_input = |piece: &String| piece == "-";
+    if !args.pieces.is_empty() && !args.pieces.iter().any(is_input) {
+        return Ok(args.pieces.clone());
+    }
+    if args.pieces.is_empty() && std::io::stdin().is_terminal() {
+        let what = "name a piece, such as src/main.rs:10, or pipe in a text that mentions some".to_owned();
+        return Err(refused(what));
+    }
+    let mut bytes = Vec::new();
+    let read = std::io::stdin().lock().take(MENTIONS).read_to_end(&mut bytes);
+    read.map_err(|error| refused(format!("cannot read standard input: {error}")))?;
+    let found = extract::mentioned(&String::from_utf8_lossy(&bytes), |file| engine.has_file(file));
+    if found.is_empty() && args.pieces.iter().all(is_input) {
+        return Err(refused("standard input mentions no file that is here".to_owned()));
+    }
+    let named = args.pieces.iter().filter(|piece| !is_input(piece)).cloned();
+    Ok(named.chain(found).collect())
 }
 
 fn served(args: &McpArgs) -> anyhow::Result<ExitCode> {
@@ -246,6 +278,10 @@ fn at_most(text: &str) -> Result<usize, String> {
             .filter(|count| *count > 0)
             .ok_or_else(|| format!("{text:?} is neither a number from 1 nor `all`")),
     }
+}
+
+fn count(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|count| *count > 0).ok_or_else(|| format!("{text:?} is not a number from 1"))
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
