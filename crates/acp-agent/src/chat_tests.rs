@@ -9,6 +9,7 @@ fn question(history: Vec<Value>, rounds: Vec<usize>) -> Question {
         roots: Vec::new(),
         model: "m".to_owned(),
         planning: false,
+        policy: acp_policy::Policy::Default,
         delegated: false,
         thought_level: "medium".to_owned(),
         history,

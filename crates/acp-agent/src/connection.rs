@@ -17,6 +17,7 @@ use tokio::sync::oneshot::error::TryRecvError;
 use crate::claims::Holder;
 use crate::debug::Debug;
 use crate::hands::{Hands, session_of};
+use crate::instructions::Reader;
 use crate::mind::Mind;
 use crate::modes;
 use crate::probe::{self, FileWish};
@@ -69,13 +70,14 @@ enum Progress {
 pub(crate) async fn converse(link: Link, agent: Agent, tongue: Tongue, shared: Arc<Shared>) {
     let (events, heard) = mpsc::unbounded_channel();
     let (mcp, mcp_heard) = mpsc::unbounded_channel();
-    let (mind, thoughts) = Mind::new(shared.provider.clone(), shared.abilities);
+    let reader = Reader::new(shared.fence.clone(), &shared.settings.deny);
+    let (mind, thoughts) = Mind::new(shared.provider.clone(), shared.abilities, reader.clone());
     let conversation = Conversation {
         agent,
         began: Instant::now(),
         hub: Hub::new(crate::character::NAME, mcp).leashed(shared.settings.leash.clone()),
         hands: Hands::new(shared.fence.clone(), shared.settings.deny.clone(), shared.settings.leash.clone()),
-        tools: Tools::new(events.clone(), shared.fence.clone()),
+        tools: Tools::new(events.clone(), shared.fence.clone(), reader),
         mind,
         debug: Debug::new(shared.settings.debug),
         known: tongue.dialect(),

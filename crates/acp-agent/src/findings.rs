@@ -32,6 +32,7 @@ pub(crate) fn output(answer: &Answer, folder: &Path, verbose: bool) -> ToolOutpu
         denied: answer.is_denied(),
         raw: answer.json(),
         locations: found.iter().map(|piece| piece.location(folder)).collect(),
+        write: None,
     }
 }
 

@@ -13,6 +13,7 @@ mod debug;
 mod findings;
 mod guide;
 mod hands;
+mod instructions;
 mod mind;
 mod modes;
 mod offer;
@@ -21,6 +22,7 @@ mod prompt;
 pub mod provider;
 mod server;
 mod store;
+mod survey;
 mod tools;
 
 pub use server::{ServeError, Server, Settings, State};

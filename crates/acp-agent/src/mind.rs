@@ -8,7 +8,9 @@ use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
 use crate::chat;
+use crate::instructions::Reader;
 use crate::offer::Abilities;
+use crate::prompt;
 use crate::provider::{Piece, Provider, ProviderError, Stop};
 
 /// How many pieces may wait for a slow client.
@@ -18,6 +20,7 @@ const QUEUE: usize = 64;
 pub(crate) struct Mind {
     provider: Option<Arc<dyn Provider>>,
     abilities: Abilities,
+    reader: Reader,
     thoughts: mpsc::Sender<(Token, Thought)>,
     running: HashMap<Token, AbortHandle>,
 }
@@ -27,9 +30,10 @@ impl Mind {
     pub(crate) fn new(
         provider: Option<Arc<dyn Provider>>,
         abilities: Abilities,
+        reader: Reader,
     ) -> (Self, mpsc::Receiver<(Token, Thought)>) {
         let (thoughts, arriving) = mpsc::channel(QUEUE);
-        (Self { provider, abilities, thoughts, running: HashMap::new() }, arriving)
+        (Self { provider, abilities, reader, thoughts, running: HashMap::new() }, arriving)
     }
 
     pub(crate) fn think(&mut self, token: Token, question: &Question) {
@@ -38,7 +42,8 @@ impl Mind {
         let Some(provider) = self.provider.clone() else { return };
         let model = provider.models().into_iter().find(|model| model.id == question.model);
         let context = model.map_or(200_000, |model| model.context);
-        let request = chat::request(question, self.abilities, context);
+        let mut request = chat::request(question, self.abilities, context);
+        prompt::add_project(&mut request, question, &self.reader);
         let task = tokio::spawn(async move {
             let (pieces, mut arriving) = mpsc::channel(QUEUE);
             let forward = async {

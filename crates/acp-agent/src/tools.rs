@@ -15,6 +15,8 @@ use tokio::sync::mpsc::UnboundedSender;
 use crate::connection::Event;
 use crate::findings;
 use crate::hands::within;
+use crate::instructions::Reader;
+use crate::survey;
 
 /// How long a call may take before it answers with what it has.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -23,14 +25,15 @@ const LIMIT: Duration = Duration::from_secs(30);
 pub(crate) struct Tools {
     events: UnboundedSender<Event>,
     fence: Fence,
+    reader: Reader,
     engines: HashMap<(String, String), Arc<Engine>>,
     running: HashMap<Token, Stop>,
 }
 
 impl Tools {
     /// Engines that stay inside of the fence.
-    pub(crate) fn new(events: UnboundedSender<Event>, fence: Fence) -> Self {
-        Self { events, fence, engines: HashMap::new(), running: HashMap::new() }
+    pub(crate) fn new(events: UnboundedSender<Event>, fence: Fence, reader: Reader) -> Self {
+        Self { events, fence, reader, engines: HashMap::new(), running: HashMap::new() }
     }
 
     pub(crate) fn start(&mut self, tool: ToolUse) {
@@ -48,9 +51,10 @@ impl Tools {
         };
         let stop = Stop::after(LIMIT);
         self.running.insert(token, stop.clone());
+        let reader = self.reader.clone();
         tokio::task::spawn_blocking(move || {
-            let answer = match reach.answer(&tool, &stop) {
-                Ok(answer) => Ok(findings::output(&answer, Path::new(&reach.folder), tool.verbose)),
+            let answer = match reach.output(&tool, &reader, &stop) {
+                Ok(output) => Ok(output),
                 Err(error @ CodeError::Outside { .. }) => {
                     Ok(ToolOutput::denied(format!("{}: {error}", tool.name)))
                 }
@@ -136,6 +140,23 @@ struct Reach {
 }
 
 impl Reach {
+    fn output(&self, tool: &ToolUse, reader: &Reader, stop: &Stop) -> Result<ToolOutput, CodeError> {
+        match tool.name.as_str() {
+            "survey" => survey::output(&self.engine, Path::new(&tool.cwd), stop),
+            "skill" => {
+                let refused = |what: String| CodeError::Request { tool: "skill", what };
+                let name = tool.arguments.get("name").and_then(Value::as_str);
+                let name = name.ok_or_else(|| refused("`name` is missing".to_owned()))?;
+                let text = reader.skill(Path::new(&tool.cwd), name).map_err(refused)?;
+                Ok(ToolOutput { text, ..ToolOutput::default() })
+            }
+            _ => {
+                let answer = self.answer(tool, stop)?;
+                Ok(findings::output(&answer, Path::new(&self.folder), tool.verbose))
+            }
+        }
+    }
+
     fn answer(&self, tool: &ToolUse, stop: &Stop) -> Result<Answer, CodeError> {
         if self.further.is_empty() {
             return self.engine.answer(&tool.name, &tool.arguments, stop);
@@ -191,7 +212,8 @@ mod tests {
         }
         let (own, far) = (one.join("own.rs"), two.join("same.rs"));
         let (events, mut heard) = mpsc::unbounded_channel();
-        let mut tools = Tools::new(events, Fence::default());
+        let reader = Reader::new(Fence::default(), &ToolPatterns::default());
+        let mut tools = Tools::new(events, Fence::default(), reader);
         tools.start(ToolUse {
             token: 1,
             session: "s".to_owned(),

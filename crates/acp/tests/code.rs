@@ -80,7 +80,10 @@ fn a_search_keeps_to_its_tokens() {
     let folder = project();
     let (exit, out, err) = said(&code(folder.path(), &["search", "add numbers", "--max-tokens", "40"]));
     assert_eq!(exit, Some(0), "{err}");
-    assert!(out.contains("1 of 3 results") && out.contains("2 more results have no room in 40 tokens"), "{out}");
+    assert!(
+        out.contains("1 of 3 results") && out.contains("2 more results have no room in 40 tokens"),
+        "{out}"
+    );
     let (exit, ..) = said(&code(folder.path(), &["search", "add", "--max-tokens", "0"]));
     assert_eq!(exit, Some(2));
 }

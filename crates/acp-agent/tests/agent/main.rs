@@ -5,6 +5,7 @@ mod desk;
 mod forms;
 mod many;
 mod probe;
+mod project;
 #[path = "../providers/raw.rs"]
 #[expect(dead_code, reason = "the tests of providers use all of it")]
 mod raw;

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::desk::{Place, Talk};
 use crate::raw::{Answer, Raw, events, http};
 
-fn agent(place: &Place, provider: &str, model: &Raw) -> Arc<Server> {
+pub(crate) fn agent(place: &Place, provider: &str, model: &Raw) -> Arc<Server> {
     let choice = Choice {
         provider: provider.to_owned(),
         model: Some("m".to_owned()),
@@ -21,7 +21,7 @@ fn agent(place: &Place, provider: &str, model: &Raw) -> Arc<Server> {
 }
 
 /// An answer that thinks and then calls a tool, as the vendor streams it.
-fn thinks(provider: &str, seal: &str, tool: &str, arguments: &Value) -> Answer {
+pub(crate) fn thinks(provider: &str, seal: &str, tool: &str, arguments: &Value) -> Answer {
     let text = arguments.to_string();
     Answer::Bytes(events(&match provider {
         "anthropic" => vec![
@@ -54,7 +54,7 @@ fn thinks(provider: &str, seal: &str, tool: &str, arguments: &Value) -> Answer {
 }
 
 /// An answer in words.
-fn says(provider: &str, text: &str) -> Answer {
+pub(crate) fn says(provider: &str, text: &str) -> Answer {
     Answer::Bytes(events(&match provider {
         "anthropic" => vec![
             json!({"type": "message_start", "message": {"usage": {"input_tokens": 1}}}),

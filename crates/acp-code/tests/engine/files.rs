@@ -67,7 +67,10 @@ fn a_folder_is_listed_as_deep_as_has_room() {
 #[test]
 fn files_are_found_by_a_pattern() {
     let tree = tree();
-    assert_eq!(globbed(&tree, json!({"pattern": "**/*.rs"})), ["src/lib.rs", "src/net/http.rs", "src/net/mod.rs", "tests/send.rs"]);
+    assert_eq!(
+        globbed(&tree, json!({"pattern": "**/*.rs"})),
+        ["src/lib.rs", "src/net/http.rs", "src/net/mod.rs", "tests/send.rs"]
+    );
     assert_eq!(globbed(&tree, json!({"pattern": "*.rs", "path": "src"})).len(), 3, "a name, in any folder");
     assert_eq!(globbed(&tree, json!({"pattern": "src/*.rs"})), ["src/lib.rs"]);
     assert_eq!(globbed(&tree, json!({"pattern": "net/{http,ftp}.rs", "path": "src"})), ["src/net/http.rs"]);

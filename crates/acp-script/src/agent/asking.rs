@@ -8,7 +8,9 @@ use serde_json::{Value, json};
 use super::Agent;
 use super::effect::{Effect, Token, ToolOutput, ToolUse};
 use super::habits::Means;
+use super::job::{Change, Job, Old};
 use super::permits::Failure;
+use super::step::Step;
 use super::tools::{Stage, Work, text_content};
 use super::turn::{Await, Pending, Turn, Wait};
 
@@ -186,6 +188,9 @@ impl Agent {
                     done["locations"] = output.locations.into();
                 }
                 self.report(&session, &work.call, &done);
+                if let Some((path, text)) = output.write {
+                    self.write_next(&session, &path, text);
+                }
                 let said = output.said.unwrap_or_else(|| self.shorten(&session, &output.text));
                 if output.failed {
                     let why = if output.denied { Failure::Denied } else { Failure::Broken };
@@ -199,6 +204,13 @@ impl Agent {
             }
         }
         self.schedule(&session);
+    }
+
+    /// Writes a file of the working folder as the turn's next step.
+    fn write_next(&mut self, session: &str, path: &str, text: String) {
+        let Some(open) = self.sessions.get(session) else { return };
+        let job = Job::Write { path: open.resolve(path), change: Change::Whole(text), old: Old::Unknown };
+        self.insert(session, [Step::Begin(job)]);
     }
 
     /// An MCP server of this session is there, or will not come.

@@ -15,7 +15,7 @@ use super::session::{Server, ServerState};
 const COMMAND: Duration = Duration::from_secs(600);
 
 /// The tools of the edge, which change nothing.
-const CODE_TOOLS: [&str; 5] = ["search", "query", "extract", "list_files", "glob"];
+const CODE_TOOLS: [&str; 6] = ["search", "query", "extract", "list_files", "glob", "skill"];
 
 /// The longest name of a tool that models take.
 const NAME: usize = 64;

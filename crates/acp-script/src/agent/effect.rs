@@ -1,6 +1,6 @@
 //! What an agent wants done.
 
-use acp_policy::{ToolKind, ToolPatterns};
+use acp_policy::{Policy, ToolKind, ToolPatterns};
 use acp_rpc::Frame;
 use bytes::Bytes;
 use serde_json::Value;
@@ -128,7 +128,8 @@ pub struct ToolUse {
 impl ToolUse {
     /// Whether nothing of the file at this absolute path may be shown.
     pub fn hides(&self, path: &str) -> bool {
-        let kind = if self.name == "extract" { ToolKind::Read } else { ToolKind::Search };
+        let kind =
+            if ["extract", "skill"].contains(&&*self.name) { ToolKind::Read } else { ToolKind::Search };
         denial(&self.deny, kind, &[&self.name], path, &self.cwd).is_some()
     }
 }
@@ -148,6 +149,8 @@ pub struct ToolOutput {
     pub raw: Value,
     /// Files it is about, as `{path, line?}`.
     pub locations: Vec<Value>,
+    /// A file to write next, by its path below the working folder, and its text.
+    pub write: Option<(String, String)>,
 }
 
 impl ToolOutput {
@@ -170,6 +173,8 @@ pub struct Question {
     pub model: String,
     /// Whether nothing may be changed.
     pub planning: bool,
+    /// What is allowed in the session's mode.
+    pub policy: Policy,
     /// Whether it is a delegated task.
     pub delegated: bool,
     /// How much to think aloud.

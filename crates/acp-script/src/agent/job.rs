@@ -9,12 +9,13 @@ use super::edits::Edits;
 use super::tools::{cut, text_content};
 
 /// The names of all tools but those of MCP servers.
-pub const TOOL_NAMES: [&str; 13] = [
+pub const TOOL_NAMES: [&str; 14] = [
     "search",
     "query",
     "extract",
     "list_files",
     "glob",
+    "skill",
     "read_file",
     "search_file",
     "write_file",
@@ -120,7 +121,7 @@ impl Job {
             Self::Read { .. } => "read",
             Self::Write { .. } => "edit",
             Self::Run { .. } => "execute",
-            Self::Tool { name, .. } if name == "extract" => "read",
+            Self::Tool { name, .. } if name == "extract" || name == "skill" => "read",
             Self::Tool { .. } => "search",
             Self::Plan { .. } => "think",
             Self::Delegate { .. } => "execute",
@@ -265,6 +266,8 @@ fn tool_title(name: &str, arguments: &Value) -> String {
     let mut title = match name {
         "list_files" => "List files".to_owned(),
         "glob" => "Find files".to_owned(),
+        "skill" => format!("Read the skill {}", text("name").unwrap_or("?")),
+        "survey" => "Look at the project".to_owned(),
         other => capital(other),
     };
     if let Some(words) = text("query") {

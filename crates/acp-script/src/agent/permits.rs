@@ -171,6 +171,12 @@ impl Agent {
         open.is_some_and(|open| self.rules(open).closes(&request))
     }
 
+    /// What is allowed in the mode of the session, or of the one that it works for.
+    pub(super) fn policy(&self, session: &str) -> Policy {
+        let open = self.sessions.get(self.outward(session));
+        open.map_or(Policy::None, |open| self.config.persona.policy(&open.record.mode))
+    }
+
     fn rules(&self, open: &Session) -> Rules {
         Rules {
             policy: self.config.persona.policy(&open.record.mode),
@@ -302,8 +308,10 @@ pub(super) fn denial(
 /// As what the use of a tool is decided. Handing a task over does nothing by itself.
 fn manner(tool: &str) -> (Asked, ToolKind) {
     match tool {
-        "read_file" | "extract" => (Asked::Access, ToolKind::Read),
-        "search_file" | "search" | "query" | "list_files" | "glob" => (Asked::Access, ToolKind::Search),
+        "read_file" | "extract" | "skill" => (Asked::Access, ToolKind::Read),
+        "search_file" | "search" | "query" | "list_files" | "glob" | "survey" => {
+            (Asked::Access, ToolKind::Search)
+        }
         "update_plan" | "delegate" => (Asked::Access, ToolKind::Think),
         "write_file" | "edit_file" => (Asked::Permission, ToolKind::Edit),
         "run_command" => (Asked::Permission, ToolKind::Execute),

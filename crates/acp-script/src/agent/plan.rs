@@ -119,9 +119,9 @@ impl Agent {
     /// Whether the text is one of the slash commands on offer.
     fn is_command(&self, text: &str) -> bool {
         let name = text.trim_start().strip_prefix('/').and_then(|rest| rest.split_whitespace().next());
-        // A plan is made by whoever thinks.
         let known = |name: &str| self.config.persona.commands.iter().any(|command| command.name == name);
-        name.is_some_and(|name| known(name) && !(name == "plan" && self.config.model))
+        // Plans and instructions are made by whoever thinks.
+        name.is_some_and(|name| known(name) && !(["plan", "init"].contains(&name) && self.config.model))
     }
 
     /// What a wish of a script brings about.
@@ -362,6 +362,7 @@ impl Agent {
                 let topic = (!input.is_empty()).then_some(input);
                 self.steps(open, Intent::Plan { steps: None, topic }, blocks, steps);
             }
+            "init" if self.config.code => steps.push_back(code_tool("survey", json!({}))),
             "compact" => self.steps(open, Intent::Compact, blocks, steps),
             "search" | "query" | "extract" | "delegate" if input.is_empty() => {
                 steps.push_back(self.speak(format!("/{name} what? Write it behind the command.")));

@@ -49,6 +49,7 @@ impl Agent {
         let mcp = mcp.into_iter().map(|(name, _, tool)| McpTool { name, ..tool.clone() }).collect();
         let closed = TOOL_NAMES.into_iter().filter(|tool| self.closed(session, &[tool])).collect();
         let planning = self.planning(session);
+        let policy = self.policy(session);
         let open = self.sessions.get_mut(session)?;
         let record = &mut open.record;
         record.rounds.push(Round { at: record.history.len(), ..Round::default() });
@@ -69,6 +70,7 @@ impl Agent {
             roots: record.roots.clone(),
             model: model.unwrap_or_default(),
             planning,
+            policy,
             delegated,
             thought_level: level.unwrap_or_default(),
             history,
