@@ -10,7 +10,10 @@ use crate::server::Settings;
 /// Questions that it answers by searching.
 const QUESTIONS: [&str; 2] = ["Where is the retry logic?", "How does authentication work?"];
 /// Wishes that need nothing.
-const WISHES: [&str; 4] = [
+const WISHES: [&str; 7] = [
+    "What files are in this project?",
+    "Search for authenticate",
+    "Show me the function main",
     "Read README.md",
     "Search for 'TODO'",
     "Query the pattern '$A.unwrap()' in rust",
@@ -61,9 +64,10 @@ fn without_model(settings: &Settings, commands: &[SlashCommand]) -> Help {
         "No model is connected: I do what plain wishes ask for, and answer questions by searching the code. For \
          example:\n",
     );
-    list(&mut brief, &[QUESTIONS[0], WISHES[0], WISHES[3]]);
-    let _ = write!(brief, "\n/help lists more. {MODELS}");
-    Help { whole, brief }
+    list(&mut brief, &[QUESTIONS[0], WISHES[0], WISHES[2], WISHES[3]]);
+    let more = format!("/help lists more. {MODELS}");
+    let _ = write!(brief, "\n{more}");
+    Help { whole, brief, more }
 }
 
 fn with_model(settings: &Settings, commands: &[SlashCommand]) -> Help {
@@ -82,7 +86,7 @@ fn with_model(settings: &Settings, commands: &[SlashCommand]) -> Help {
     whole.push_str(". Just say what you want.\n");
     described(&mut whole, commands);
     let brief = "Say what you want; /help lists what needs no model.".to_owned();
-    Help { whole, brief }
+    Help { whole, more: brief.clone(), brief }
 }
 
 fn list(text: &mut String, examples: &[&str]) {

@@ -61,6 +61,12 @@ fn actions(intent: &Intent, exchange: &Exchange, request: &Request, said: &Said)
         Intent::Append { path, text } => call(Wanted::Append { path, text }),
         Intent::Run { command, .. } => call(Wanted::Run { command }),
         Intent::Search { text, path } => call(Wanted::Search { text, path }),
+        Intent::Find(text) => call(Wanted::Search { text, path: None }),
+        Intent::Show { symbol, path } => call(Wanted::Search { text: symbol, path }),
+        Intent::Files { path, .. } => {
+            let command = path.map_or_else(|| "ls".to_owned(), |path| format!("ls -- {path}"));
+            call(Wanted::Run { command })
+        }
         Intent::Plan { steps, topic } => call(Wanted::Plan { steps: plan(steps, topic.as_deref()) }),
         Intent::Mcp { server, tool, arguments } => {
             let args = arguments.and_then(|json| serde_json::from_str::<Map<String, Value>>(&json).ok());

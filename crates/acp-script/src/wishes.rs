@@ -66,6 +66,22 @@ pub enum Intent {
         /// Where; `None` is the whole folder.
         path: Option<String>,
     },
+    /// Look for words in the code of the working folder.
+    Find(String),
+    /// Say which files there are.
+    Files {
+        /// The folder; `None` is the working folder.
+        path: Option<String>,
+        /// A shell pattern that the files fit.
+        pattern: Option<String>,
+    },
+    /// Show a declaration by its name.
+    Show {
+        /// Its name, as `name` or `Type.method`.
+        symbol: String,
+        /// The file, when the wish names one.
+        path: Option<String>,
+    },
     /// Look for code of a shape.
     Query {
         /// Code with holes.
@@ -360,6 +376,8 @@ fn fragment(name: &str, kind: &str) -> String {
         "path" => quoted(name, r#"[^\s'"`“”‘’«»,;:?!()]*[./][^\s'"`“”‘’«»,;:?!()]*[^\s'"`“”‘’«»,;:?!().]"#),
         // Where the phrase already says that a file comes, any word will do.
         "name" => quoted(name, r#"[^\s'"`“”‘’«»,;:?!()]*[^\s'"`“”‘’«»,;:?!().]"#),
+        // The name of a declaration, with the types around it.
+        "symbol" => quoted(name, r"[\w$][\w.:]*\w|\w"),
         "word" => quoted(name, r"[\w][\w.-]*\w|\w"),
         // A bare command or text runs to the end of its line or sentence.
         "rest" => quoted(name, r"[^\s'\x22`“‘«][^\n]*?"),

@@ -111,12 +111,55 @@ async fn a_question_is_answered_by_a_search() {
 }
 
 #[tokio::test]
+async fn without_a_model_files_words_and_declarations_are_found_in_plain_words() {
+    let place = Place::new();
+    let mut talk = Talk::v1(&server(place.settings()), &json!({})).await;
+    let session = talk.session(&place.work()).await;
+    for (wish, tool, said) in [
+        ("What files are in this project?", "list_files", "- `lib.rs`\n- `notes.txt`\n2 files."),
+        ("list the files, please", "list_files", "2 files."),
+        ("Which files are there?", "list_files", "2 files."),
+        ("Show me the project structure", "list_files", "2 files."),
+        ("Find all *.rs files", "glob", "- `lib.rs`\n1 file."),
+        ("Search for authenticate", "search", "`lib.rs:1-4` function `authenticate`"),
+        ("Please search the code for logging in.", "search", "`lib.rs:1-4` function `authenticate`"),
+        (
+            "show me the function authenticate",
+            "extract",
+            "`lib.rs:1-4` function `authenticate`\n```rust\n/// Logs",
+        ),
+        ("Show the authenticate function in lib.rs", "extract", "`lib.rs:1-4` function `authenticate`"),
+        ("Where is authenticate defined?", "extract", "`lib.rs:1-4` function `authenticate`"),
+        ("What does the function authenticate() do?", "extract", "`lib.rs:1-4` function `authenticate`"),
+        ("show me the function log", "search", "So I search for it.\n\n`lib.rs:1-4` function `authenticate`"),
+    ] {
+        talk.heard.clear();
+        assert_eq!(talk.prompt(&session, wish).await["result"]["stopReason"], "end_turn", "{wish}");
+        let words = talk.words();
+        assert!(words.contains(said), "{wish}: {words}");
+        assert_eq!(calls(&talk).pop().expect("a call")["name"], tool, "{wish}");
+        assert!(!talk.heard.iter().any(|frame| frame["method"] == "session/request_permission"), "{wish}");
+    }
+}
+
+#[tokio::test]
 async fn what_is_not_understood_gets_examples_that_work_and_the_way_to_a_model() {
     let place = Place::new();
     let server = server(Settings { allow_edit: false, ..place.settings() });
     let mut talk = Talk::v1(&server, &json!({})).await;
     let session = talk.session(&place.work()).await;
     talk.prompt(&session, "fix the bug in lib.rs").await;
+    let words = talk.words();
+    for part in [
+        "Without a model I cannot write code",
+        "- Replace 'old' with 'new' in notes.txt",
+        "/help",
+        "--provider",
+    ] {
+        assert!(words.contains(part), "{part}: {words}");
+    }
+    talk.heard.clear();
+    talk.prompt(&session, "the weather is fine today").await;
     let words = talk.words();
     for part in ["I do not know what to do with that", "Where is the retry logic?", "/help", "--provider"] {
         assert!(words.contains(part), "{part}: {words}");

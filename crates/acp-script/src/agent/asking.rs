@@ -192,7 +192,14 @@ impl Agent {
                     self.write_next(&session, &path, text);
                 }
                 let said = output.said.unwrap_or_else(|| self.shorten(&session, &output.text));
-                if output.failed {
+                let otherwise = match work.job {
+                    Job::Tool { otherwise, .. } if output.failed && !output.denied => otherwise,
+                    _ => None,
+                };
+                if let Some(other) = otherwise {
+                    self.insert(&session, [Step::Begin(*other)]);
+                    self.say(&session, format!("{said} So I search for it.\n\n"));
+                } else if output.failed {
                     let why = if output.denied { Failure::Denied } else { Failure::Broken };
                     self.after_failure(&session, &said, why);
                 } else {

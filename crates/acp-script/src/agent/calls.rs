@@ -91,7 +91,9 @@ impl Agent {
                 Ok(Job::run(text("command")?, Some(limit)))
             }
             name if self.config.code && CODE_TOOLS.contains(&name) => match arguments.is_object() {
-                true => Ok(Job::Tool { name: name.to_owned(), arguments: arguments.clone() }),
+                true => {
+                    Ok(Job::Tool { name: name.to_owned(), arguments: arguments.clone(), otherwise: None })
+                }
                 false => Err(format!("{name} needs an object")),
             },
             // Tasks go another way; what comes here has none.

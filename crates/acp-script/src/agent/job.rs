@@ -62,6 +62,8 @@ pub(super) enum Job {
     Tool {
         name: String,
         arguments: Value,
+        /// What to try when it finds nothing.
+        otherwise: Option<Box<Job>>,
     },
     Plan {
         entries: Value,
@@ -163,7 +165,7 @@ impl Job {
             Self::Run { line, .. } => format!("Run `{line}`"),
             Self::Mcp { server, tool, .. } => format!("Call {tool} of {server}"),
             Self::Harmless { .. } => "Take a note".to_owned(),
-            Self::Tool { name, arguments } => tool_title(name, arguments),
+            Self::Tool { name, arguments, .. } => tool_title(name, arguments),
             Self::Plan { .. } => "Update the plan".to_owned(),
             Self::Delegate { task } => format!("Delegate: {}", cut(task, 80)),
             Self::Wrong { name, .. } => format!("Call {name}"),

@@ -49,6 +49,8 @@ pub struct Help {
     pub whole: String,
     /// Some sentences for someone whose words were not understood.
     pub brief: String,
+    /// Where there is more of it.
+    pub more: String,
 }
 
 /// A way to sign in.

@@ -20,7 +20,10 @@ impl Agent {
             Some(help) if is_greeting(text) => format!("Hello. I am {myself}. {}", help.brief),
             Some(help) if is_about_me(text) => format!("I am {myself}. {}", help.brief),
             Some(help) if text.is_empty() => format!("There were no words in that. {}", help.brief),
-            Some(help) => format!("I do not know what to do with that. {}", help.brief),
+            Some(help) => match unable(text) {
+                Some((what, example)) => format!("{what} For example:\n- {example}\n\n{}", help.more),
+                None => format!("I do not know what to do with that. {}", help.brief),
+            },
             None if text.is_empty() => format!("I am {myself} and heard no words."),
             None => format!("I am {myself} and heard you say: {text}"),
         };
@@ -58,6 +61,70 @@ impl Agent {
             self.config.persona.context
         )
     }
+}
+
+/// What only a model can do, by words that ask for it: what is possible instead, and an example of that.
+const BEYOND: [(&[&str], &str, &str); 5] = [
+    (
+        &["test", "tests", "build", "compile", "lint", "format", "install", "deploy", "start", "launch"],
+        "Without a model I do not know which command that is. Tell me, and I run it.",
+        "Run the command 'make test'",
+    ),
+    (
+        &["commit", "push", "pull", "merge", "rebase", "branch", "git"],
+        "Without a model I use git only as you tell me.",
+        "Run the command 'git status'",
+    ),
+    (
+        &["delete", "remove", "rename", "move", "copy"],
+        "Without a model I do that only with a command that you name.",
+        "Run the command 'mv old.txt new.txt'",
+    ),
+    (
+        &["translate", "summarize", "summarise", "review", "compare", "why"],
+        "Without a model I can show code, but not judge it.",
+        "Show me the function main",
+    ),
+    (
+        &[
+            "fix",
+            "refactor",
+            "implement",
+            "improve",
+            "rewrite",
+            "optimize",
+            "optimise",
+            "debug",
+            "solve",
+            "add",
+            "create",
+            "write",
+            "generate",
+            "change",
+            "update",
+            "convert",
+            "make",
+            "extend",
+            "simplify",
+            "clean",
+        ],
+        "Without a model I cannot write code, but I can make a change that you spell out.",
+        "Replace 'old' with 'new' in notes.txt",
+    ),
+];
+
+/// What to say to a wish that needs a model.
+fn unable(text: &str) -> Option<(&'static str, &'static str)> {
+    let words: Vec<String> = text
+        .split(|c: char| !c.is_alphanumeric())
+        .filter(|word| !word.is_empty())
+        .map(str::to_lowercase)
+        .collect();
+    // What is asked for stands at the beginning: "please fix…", "can you add…".
+    let asked = words.iter().take(4);
+    let found = asked.filter_map(|word| BEYOND.iter().find(|(verbs, ..)| verbs.contains(&word.as_str())));
+    let (_, what, example) = found.into_iter().next()?;
+    Some((*what, *example))
 }
 
 fn is_greeting(text: &str) -> bool {
@@ -119,7 +186,8 @@ fn describe(block: &Value) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::about_code;
+    use super::{BEYOND, about_code, unable};
+    use crate::wishes;
 
     #[test]
     fn a_question_is_looked_up_by_the_words_that_say_something() {
@@ -130,6 +198,22 @@ mod tests {
             ("What happens when the disk is full", "disk full"),
         ] {
             assert_eq!(about_code(question).as_deref(), Some(words), "{question}");
+        }
+    }
+
+    #[test]
+    fn what_needs_a_model_is_answered_with_something_that_works_without() {
+        for (wish, example) in [
+            ("fix the bug in net.rs", "Replace 'old' with 'new' in notes.txt"),
+            ("please run the tests", "Run the command 'make test'"),
+            ("Can you commit this", "Run the command 'git status'"),
+            ("Rename foo to bar everywhere", "Run the command 'mv old.txt new.txt'"),
+        ] {
+            assert_eq!(unable(wish).map(|(_, example)| example), Some(example), "{wish}");
+        }
+        assert_eq!(unable("the weather is fine today"), None);
+        for (_, _, example) in BEYOND {
+            assert_eq!(wishes::parse(example).len(), 1, "{example}");
         }
     }
 

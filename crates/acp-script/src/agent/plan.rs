@@ -176,6 +176,23 @@ impl Agent {
             Intent::Search { text, path: None } if self.config.code => {
                 steps.push_back(code_tool("search", json!({ "query": text, "exact": true })));
             }
+            Intent::Find(words) if self.config.code => {
+                steps.push_back(code_tool("search", json!({ "query": words, "max_results": 5 })));
+            }
+            Intent::Files { path, pattern } => steps.push_back(self.files(path, pattern)),
+            Intent::Show { symbol, path } if self.config.code => {
+                let target = format!("{}#{symbol}", path.unwrap_or_default());
+                let search = Job::Tool {
+                    name: "search".to_owned(),
+                    arguments: json!({ "query": symbol, "max_results": 5 }),
+                    otherwise: None,
+                };
+                steps.push_back(Step::Begin(Job::Tool {
+                    name: "extract".to_owned(),
+                    arguments: json!({ "files": [target] }),
+                    otherwise: Some(Box::new(search)),
+                }));
+            }
             Intent::Query { pattern, language } if self.config.code => {
                 let mut arguments = json!({ "pattern": pattern });
                 if let Some(language) = language {
@@ -196,7 +213,7 @@ impl Agent {
                     self.speak("I have nobody to delegate a task to; `acp agent --enable-delegate` has."),
                 ),
             },
-            Intent::Search { text, path: None } => {
+            Intent::Search { text, path: None } | Intent::Find(text) | Intent::Show { symbol: text, .. } => {
                 let quoted = shlex::try_quote(&text).map(std::borrow::Cow::into_owned).unwrap_or_default();
                 steps.push_back(Step::Begin(Job::run(format!("grep -rnF -- {quoted} ."), None)));
             }
@@ -330,6 +347,26 @@ impl Agent {
         }
     }
 
+    /// Lists files: with the code engine, or with a command.
+    fn files(&self, path: Option<String>, pattern: Option<String>) -> Step {
+        if !self.config.code {
+            let path = path.as_deref().map(|path| shlex::try_quote(path).unwrap_or_default());
+            let line = path.map_or_else(|| "ls".to_owned(), |path| format!("ls -- {path}"));
+            return Step::Begin(Job::run(line, None));
+        }
+        let mut arguments = json!({});
+        if let Some(path) = path {
+            arguments["path"] = json!(path);
+        }
+        match pattern {
+            Some(pattern) => {
+                arguments["pattern"] = json!(pattern);
+                code_tool("glob", arguments)
+            }
+            None => code_tool("list_files", arguments),
+        }
+    }
+
     /// The slash commands, as a list in words.
     fn command_names(&self) -> String {
         let names: Vec<String> =
@@ -392,7 +429,7 @@ impl Agent {
 }
 
 fn code_tool(name: &str, arguments: Value) -> Step {
-    Step::Begin(Job::Tool { name: name.to_owned(), arguments })
+    Step::Begin(Job::Tool { name: name.to_owned(), arguments, otherwise: None })
 }
 
 /// The plan of a prompt's wishes: without what is only said, where anything is done, and none beside one that was asked
@@ -421,6 +458,9 @@ fn deed(intent: &Intent) -> Option<(String, bool)> {
         Intent::Edit { path, .. } | Intent::Append { path, .. } => (format!("Edit {path}"), true),
         Intent::Run { command, .. } => (format!("Run `{command}`"), true),
         Intent::Search { text, .. } => (format!("Search for {text:?}"), false),
+        Intent::Find(words) => (format!("Search for {words:?}"), false),
+        Intent::Files { .. } => ("List the files".to_owned(), false),
+        Intent::Show { symbol, .. } => (format!("Show {symbol}"), false),
         Intent::Query { pattern, .. } => (format!("Look for code like {pattern:?}"), false),
         Intent::Extract(target) => (format!("Take out {target}"), false),
         Intent::Delegate(task) => (format!("Delegate: {task}"), false),

@@ -155,7 +155,7 @@ impl Agent {
                 self.outbox.push_back(Effect::McpCall { key, token, tool, arguments });
                 self.wait(session, Wait::Tool { token, work: Box::new(work) });
             }
-            Job::Tool { name, arguments } => {
+            Job::Tool { name, arguments, .. } => {
                 let (name, arguments) = (name.clone(), arguments.clone());
                 self.use_tool(session, work, name, arguments);
             }

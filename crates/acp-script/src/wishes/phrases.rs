@@ -1,7 +1,7 @@
 //! The table itself.
 //!
 //! A phrase is a regular expression in which a space stands for any white space and `{name:kind}` for something
-//! free: `path` (quoted, or bare with a dot or slash in it), `name` (quoted or one bare word), `word`, `rest`
+//! free: `path` (quoted, or bare with a dot or slash in it), `name` (quoted or one bare word), `word`, `symbol`, `rest`
 //! (quoted, or bare to where the phrase goes on), `quoted`, `number`, `duration`, `json`. Case does not matter.
 
 use super::{Found, Intent};
@@ -141,12 +141,83 @@ pub static TABLE: &[Wish] = &[
     Wish {
         name: "search",
         does: "with a file: reads it through the client and shows the lines that hold the text; without: runs grep",
-        examples: &["Search for 'needle' in hay.txt", "Find \"TODO\" in the workspace"],
+        examples: &[
+            "Search for 'needle' in hay.txt",
+            "Find \"TODO\" in the workspace",
+            "Look for the word needle in hay.txt",
+        ],
         phrases: &[
             r"(?:search(?: for)?|grep(?: for)?|find|look for)(?: the (?:text|word|string))? {text:quoted} (?:in|inside|within)(?: the)?(?: file)? {path:path}",
+            r"(?:search for|grep(?: for)?|look for)(?: the (?:text|word|string))? {text:word} (?:in|inside|within)(?: the)?(?: file)? {path:path}",
             r"(?:search(?: for)?|grep(?: for)?|find|look for)(?: the (?:text|word|string))? {text:quoted}(?: in (?:the|this) (?:workspace|folder|project|directory|code|repo(?:sitory)?))?",
         ],
         build: |found| Some(Intent::Search { text: found.text("text")?, path: found.text("path") }),
+    },
+    Wish {
+        name: "show",
+        does: "shows the declaration of that name with the code engine, if the agent has one; without: runs grep",
+        examples: &[
+            "Show me the function authenticate",
+            "Show me the parse_header function",
+            "Show the definition of Client::send in src/net.rs",
+            "Where is `authenticate` defined?",
+            "What does the function authenticate do?",
+        ],
+        phrases: &[
+            r"(?:show|display|print|open|give|find|get|explain|describe)(?: me)?(?: the)?(?: (?:code|source|source code|body|definition|declaration|implementation) (?:of|for))?(?: the)? (?:function|method|class|struct|type|enum|trait|interface|constant|macro|symbol)(?: (?:named|called))? {symbol:symbol}(?:\(\))?(?: (?:in|of|from)(?: the)?(?: file)? {path:path})?",
+            r"(?:show|display|print|open|give|find|get|explain|describe)(?: me)?(?: the)? (?:code|source|source code|body|definition|declaration|implementation) (?:of|for)(?: the)? {symbol:symbol}(?:\(\))?(?: (?:in|from)(?: the)?(?: file)? {path:path})?",
+            r"(?:show|display|print|open|give|get|explain|describe)(?: me)? the {symbol:symbol}(?:\(\))? (?:function|method|class|struct|type|enum|trait|interface|constant|macro)(?: (?:in|of|from)(?: the)?(?: file)? {path:path})?",
+            r"where (?:is|are)(?: the)?(?: (?:function|method|class|struct|type|enum|trait|interface|constant|macro))? {symbol:symbol}(?:\(\))? (?:defined|declared|implemented)",
+            r"what does(?: the)? (?:function|method|class|struct|type|enum|trait|interface|macro) {symbol:symbol}(?:\(\))? (?:do|mean)",
+        ],
+        build: |found| {
+            let symbol = found.text("symbol")?;
+            // "Show me the function that reads files" is a question.
+            const NO_NAMES: [&str; 16] = [
+                "that", "which", "for", "to", "in", "of", "where", "with", "and", "it", "this", "all",
+                "from", "is", "the", "by",
+            ];
+            let is_name = !NO_NAMES.contains(&symbol.to_lowercase().as_str());
+            is_name.then(|| Intent::Show { symbol, path: found.text("path") })
+        },
+    },
+    Wish {
+        name: "files",
+        does: "lists the files with the code engine, if the agent has one; without: runs ls",
+        examples: &[
+            "What files are in this project?",
+            "List the files in src/net",
+            "Show me the project structure",
+            "Which files are there?",
+            "Find all *.rs files",
+            "What is in this folder?",
+        ],
+        phrases: &[
+            r"(?:find|list|show(?: me)?|which are|what are|give me)(?: me)?(?: all| every)?(?: of)?(?: the)?(?: files (?:named|called|like|matching))? (?:'(?P<pattern1>[^'\s]*[*?][^'\s]*)'|`(?P<pattern2>[^`\s]*[*?][^`\s]*)`|(?P<pattern0>[\w./{},-]*\*[\w./{},*-]*))(?: files?)?(?: (?:in|inside|under|below|within)(?: the)?(?: folder| directory)? {path:path})?",
+            r"(?:what|which)(?: \w+)? (?:files|folders|directories)(?: and (?:files|folders|directories))? (?:are|exist|can you see|do you see|do we have|do i have)(?: there)?(?: (?:in|inside|under|below|within)(?: (?:(?:the|this|my|our)(?: current| working)? (?:project|folder|directory|workspace|repo(?:sitory)?|codebase)|here|{path:path}))?)?\s*(?:[.!?]|$)",
+            r"(?:list|show|enumerate|print|give)(?: me)?(?: all)?(?: of)?(?: the| my| our)?(?: (?:project|source|code|workspace))?(?: (?:files|folders|directories))(?: and (?:files|folders|directories))?(?: (?:in|inside|under|below|within|of)(?: (?:(?:the|this|my|our)(?: current| working)? (?:project|folder|directory|workspace|repo(?:sitory)?|codebase)|(?:the )?(?:folder |directory )?{path:name})))?\s*(?:[.!?]|$)",
+            r"(?:list|show|print|give|describe|explain)(?: me)?(?: the| my| our)?(?: (?:project|folder|directory|file|repo(?:sitory)?|code)(?:'s)?) (?:structure|tree|layout|listing|contents?)",
+            r"(?:what is|what's) in(?:side)?(?: of)? (?:this|the|my|our) (?:folder|project|directory|repo(?:sitory)?|workspace|codebase)",
+            r"list (?:this|the) (?:folder|directory|project)",
+        ],
+        build: |found| {
+            let pattern =
+                ["pattern0", "pattern1", "pattern2"].into_iter().find_map(|group| found.plain(group));
+            Some(Intent::Files { path: found.text("path"), pattern })
+        },
+    },
+    Wish {
+        name: "find",
+        does: "searches the code for the words with the code engine, if the agent has one; without: runs grep",
+        examples: &[
+            "Search for authenticate",
+            "Search the code for retry logic",
+            "Please look for parse errors in this project.",
+        ],
+        phrases: &[
+            r"(?:search|grep|look)(?: (?:in |through )?(?:the|this|my|our) (?:code|codebase|project|repo(?:sitory)?|files|workspace|folder))? for(?: the (?:text|words?|string|term))? {text:rest}(?: in (?:the|this|my|our) (?:workspace|folder|project|directory|code|codebase|repo(?:sitory)?))?(?:[.!?]?\s*$|[.!?]\s|\n|,? (?:and|then) )",
+        ],
+        build: |found| Some(Intent::Find(found.text("text")?)),
     },
     Wish {
         name: "read link",
