@@ -4,6 +4,7 @@
 mod driver;
 mod hardship;
 mod manual;
+mod tasks;
 mod tls;
 
 use std::path::Path;

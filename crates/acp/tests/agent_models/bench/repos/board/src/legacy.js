@@ -1,0 +1,6 @@
+function legacy(a) {
+  var b = a;
+  return b;
+}
+
+module.exports = legacy;
