@@ -166,7 +166,7 @@ pub static TABLE: &[Wish] = &[
         phrases: &[
             r"(?:show|display|print|open|give|find|get|explain|describe)(?: me)?(?: the)?(?: (?:code|source|source code|body|definition|declaration|implementation) (?:of|for))?(?: the)? (?:function|method|class|struct|type|enum|trait|interface|constant|macro|symbol)(?: (?:named|called))? {symbol:symbol}(?:\(\))?(?: (?:in|of|from)(?: the)?(?: file)? {path:path})?",
             r"(?:show|display|print|open|give|find|get|explain|describe)(?: me)?(?: the)? (?:code|source|source code|body|definition|declaration|implementation) (?:of|for)(?: the)? {symbol:symbol}(?:\(\))?(?: (?:in|from)(?: the)?(?: file)? {path:path})?",
-            r"(?:show|display|print|open|give|get|explain|describe)(?: me)? the {symbol:symbol}(?:\(\))? (?:function|method|class|struct|type|enum|trait|interface|constant|macro)(?: (?:in|of|from)(?: the)?(?: file)? {path:path})?",
+            r"(?:show|display|print|open|give|get|explain|describe)(?: me)? the {symbol:symbol}(?:\(\))? (?:function|method|class|struct|type|enum|trait|interface|constant|macro)\b(?: (?:in|of|from)(?: the)?(?: file)? {path:path})?",
             r"where (?:is|are)(?: the)?(?: (?:function|method|class|struct|type|enum|trait|interface|constant|macro))? {symbol:symbol}(?:\(\))? (?:defined|declared|implemented)",
             r"what does(?: the)? (?:function|method|class|struct|type|enum|trait|interface|macro) {symbol:symbol}(?:\(\))? (?:do|mean)",
         ],

@@ -426,7 +426,13 @@ fn tools_that_are_always_refused_are_not_offered() {
     for (mode, allow, deny, closed, servers) in [
         ("NORMAL", "", "", &[][..], 1),
         ("NORMAL", "", "run_command, read_file(a)", &["run_command"], 1),
-        ("NORMAL", "", "Search, mcp__my_files__*", &["search", "query", "search_file"], 0),
+        (
+            "NORMAL",
+            "",
+            "Search, mcp__my_files__*",
+            &["search", "query", "list_files", "glob", "search_file"],
+            0,
+        ),
         ("READING", "", "", &["write_file", "edit_file", "run_command", "take_note"], 0),
         ("READING", "Edit(src/**), Bash(git *), mcp__my.files__t", "", &["take_note"], 1),
     ] {
