@@ -303,12 +303,13 @@ pub(crate) fn turn_ended(
     for (id, mark, status, permission) in open {
         let why = match permission {
             Permission::Rejected => " although its permission was refused",
+            Permission::Cancelled => " although the question for its permission was cancelled",
             _ => "",
         };
         let message = format!("the turn ended, but the tool call {id:?} is still {}{why}", status.word());
         let breach = cx.breach(Rule::ToolUnfinished, side, message).with(mark).with(turn.mark);
-        // the protocol does not say in so many words how a refused call ends
-        if permission == Permission::Rejected {
+        // the protocol does not say in so many words how a call ends that was not permitted
+        if matches!(permission, Permission::Rejected | Permission::Cancelled) {
             breach.warn();
         }
     }

@@ -121,7 +121,8 @@ pub(crate) fn cancel(state: &mut State, cx: &mut Cx<'_>, params: Option<Json<'_>
     if session.turns.is_empty() {
         cx.saw_id("CAN-05");
     }
-    for turn in &mut session.turns {
+    // what an agent makes of prompts that wait behind the running turn is its own choice
+    if let Some(turn) = session.turns.first_mut() {
         turn.cancel.get_or_insert(mark);
         turn.cancel_with_permission |= pending;
     }
