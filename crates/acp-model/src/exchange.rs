@@ -128,7 +128,11 @@ fn find_cwd(request: &Request) -> Option<String> {
             ))
             .ok()
         };
-        [told(plain), told(vague)].into_iter().flatten().collect()
+        // a path that fills the rest of its line may have spaces in it
+        let line = Regex::new(&format!(
+            r#"(?im)(?:<cwd>|\b(?:{plain}|working in the directory)\b[*]{{0,2}}:[*]{{0,2}}[ \t]*`?)(/[^\n<>"'`,;()]*[^\s<>"'`,;()])(?:`?\s*$|</cwd>)"#
+        ));
+        [line.ok(), told(plain), told(vague)].into_iter().flatten().collect()
     });
     let find = |told: &Regex, text: &str| {
         let path = told.captures(text)?.get(1)?.as_str().trim_end_matches(['.', ':', '/', '*', '\\']);
@@ -192,5 +196,21 @@ mod tests {
             find_cwd(&Request { system: "no folder here: a/b".to_owned(), ..Request::default() }),
             None
         );
+    }
+
+    #[test]
+    fn the_working_folder_may_have_spaces_in_its_name() {
+        let told = [
+            " - Primary working directory: /tmp/two words/größe\n - Is a git repository: no",
+            "<env>\n<cwd>/tmp/two words/größe</cwd>\n</env>",
+            "I'm currently working in the directory: /tmp/two words/größe\nThe folder structure follows",
+        ];
+        for text in told {
+            let request = Request { system: text.to_owned(), ..Request::default() };
+            assert_eq!(find_cwd(&request).as_deref(), Some("/tmp/two words/größe"), "{text}");
+        }
+        let sentence = "Working directory: /tmp/w/x, which is empty";
+        let request = Request { system: sentence.to_owned(), ..Request::default() };
+        assert_eq!(find_cwd(&request).as_deref(), Some("/tmp/w/x"));
     }
 }
