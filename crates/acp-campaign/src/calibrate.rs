@@ -141,7 +141,11 @@ impl Campaign {
             tried.wording = wishes.first().and_then(|wish| wordings.get(wish)?.first().cloned());
             tried.tries += 1;
             let conditions = Conditions { wordings, ..self.conditions.clone() };
-            let driven = drive(file, target, &conditions, Some(probe), self.watch.as_ref()).await;
+            let mut stop = self.stop.clone();
+            let driven = tokio::select! {
+                driven = drive(file, target, &conditions, Some(probe), self.watch.as_ref()) => driven,
+                Ok(_) = stop.wait_for(|stop| *stop) => break,
+            };
             let is_shown = main.as_ref().is_none_or(|main| driven.outcome.provided.contains(main));
             tried.driven = Some(driven);
             if is_shown {

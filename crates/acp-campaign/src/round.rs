@@ -72,7 +72,11 @@ impl Round<'_> {
             let program = &self.campaign.programs[place];
             let began = Instant::now();
             let conditions = patient(&self.campaign.conditions);
-            let Some(mut second) = self.drive_unless_stopped(program, &conditions).await else { return };
+            let Some(mut second) = self.drive_unless_stopped(program, &conditions).await else {
+                let open = driven.iter_mut().filter(|(_, driven)| driven.outcome.needs_second_run);
+                open.for_each(|(_, driven)| driven.outcome.blame_interruption());
+                return;
+            };
             let stalled = self.canary.as_ref().map(|canary| canary.worst_since(began));
             if let Some(stalled) =
                 stalled.filter(|stalled| second.outcome.needs_second_run && *stalled >= STALLED)

@@ -450,6 +450,11 @@ impl FindingRef {
             None => self.requirement.parse().ok(),
         }
     }
+
+    /// Whether the agent broke something that fails a run.
+    pub fn fails_agent(&self) -> bool {
+        self.grade == Grade::Fail && self.blame == Side::Agent
+    }
 }
 
 /// A place in a conversation.

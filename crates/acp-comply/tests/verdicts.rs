@@ -297,6 +297,50 @@ fn a_requirement_can_be_expected_to_be_broken_whatever_shows_it() {
 }
 
 #[test]
+fn a_requirement_of_the_list_that_holds_again_makes_it_stale() {
+    let stale = |text: &str, filtered: usize| {
+        let list = ExpectedFailures::parse(text).unwrap();
+        let mut run = results(vec![outcome("a", Verdict::Pass)]);
+        run.agents[0].exercised.insert(FAILS.into(), 1);
+        run.suite.filtered = filtered;
+        list.apply(&mut run);
+        run.conclude(Policy::default());
+        list.settle(&mut run);
+        run.stale.into_iter().map(|stale| (stale.line, stale.entry)).collect::<Vec<_>>()
+    };
+    assert_eq!(stale("# known\nmock:SES-01  once broken\n", 0), [(2, "mock:SES-01".to_owned())]);
+    // Of a part of the suite, of another agent, of what comes and goes and of what was not reached nothing is known.
+    assert_eq!(stale("mock:SES-01  once broken\n", 1), []);
+    assert_eq!(stale("other:SES-01  once broken\n", 0), []);
+    assert_eq!(stale("SES-01  sometimes broken\n", 0), []);
+    assert_eq!(stale("SES-04  once broken\n", 0), []);
+}
+
+#[test]
+fn a_written_list_expects_what_the_run_found() {
+    let mut run = results(vec![outcome("a", Verdict::Fail), foreign("b", "required", Verdict::Fail)]);
+    run.agents[0].findings.push(finding("SES-04", Grade::Fail, Side::Agent));
+    run.agents[0].findings.push(finding(WARNS, Grade::Warn, Side::Agent));
+    run.conclude(Policy::default());
+    let text = ExpectedFailures::of_run(&run);
+    let names: Vec<&str> = text.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    assert_eq!(names, ["#", "mock:SES-01", "mock:SES-04", "mock:b"], "{text}");
+    ExpectedFailures::parse(&text).unwrap().apply(&mut run);
+    assert_eq!(concluded(run, Policy::default()).0, Standing::Conformant);
+}
+
+#[test]
+fn what_did_not_come_is_taken_back_when_the_run_stops_before_a_second_try() {
+    let mut test = outcome("a", Verdict::Fail);
+    test.claims[0].kind = Some(BreakKind::Absent);
+    test.needs_second_run = true;
+    assert_eq!(stands(vec![test.clone()]).0, Standing::NotConformant);
+    test.blame_interruption();
+    assert_eq!((test.verdict, test.needs_second_run), (Verdict::Na, false));
+    assert_eq!(stands(vec![test]).0, Standing::Incomplete);
+}
+
+#[test]
 fn a_list_without_reasons_is_refused() {
     assert_eq!(ExpectedFailures::parse("a reason\n\nb\n").unwrap_err().line, 3);
     assert_eq!(ExpectedFailures::parse("a r\na r\n").unwrap_err().line, 2);

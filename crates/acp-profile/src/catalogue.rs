@@ -13,6 +13,11 @@ pub struct Catalogue {
     unusable: Vec<ProfileError>,
 }
 
+/// The known failures of a profile's agent, as a list for `acp comply --expected`; `None` when there is no list.
+pub fn expected(name: &str) -> Option<&'static str> {
+    FILES.get_file(format!("expected/{name}.txt"))?.contents_utf8()
+}
+
 impl Catalogue {
     /// The profiles that come with the program, sorted by name.
     pub fn built_in() -> Self {

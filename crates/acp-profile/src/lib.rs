@@ -15,7 +15,7 @@ mod profile;
 mod registry;
 mod settings;
 
-pub use catalogue::Catalogue;
+pub use catalogue::{Catalogue, expected};
 pub use jsonc::strip_comments;
 pub use launch::{HomeFile, Launch, ResolveError, VARIABLES};
 pub use profile::{Model, Package, Profile, ProfileError, Source, ToolHint, Wire};

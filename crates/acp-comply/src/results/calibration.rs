@@ -29,8 +29,23 @@ impl Outcome {
     /// Takes back what rests on something that did not come, because the machine could not have kept the deadline: a
     /// built-in agent beside it took this long for a ping.
     pub fn blame_machine(&mut self, ping: Duration) {
-        let words =
-            format!("the machine was too busy: the built-in agent took {} ms for a ping", ping.as_millis());
+        self.take_back(format!(
+            "the machine was too busy: the built-in agent took {} ms for a ping",
+            ping.as_millis()
+        ));
+    }
+
+    /// Takes back what rests on something that did not come, because the run was stopped before the test could be run a
+    /// second time by itself.
+    pub fn blame_interruption(&mut self) {
+        let first = self.reason.clone().unwrap_or_default();
+        self.take_back(format!(
+            "inconclusive: the run was stopped before a second try; in the first: {first}"
+        ));
+        self.needs_second_run = false;
+    }
+
+    fn take_back(&mut self, words: String) {
         for claim in &mut self.claims {
             if claim.state == ClaimState::Broken && claim.kind == Some(BreakKind::Absent) {
                 claim.state = ClaimState::Inconclusive;

@@ -1,13 +1,17 @@
 //! The list of failures that are known, each with its reason.
 
-use super::{Results, Verdict};
+use super::{AgentRun, Results, Verdict};
+use crate::program::Severity;
+use crate::verdict::{RequirementResult, RequirementState};
 use acp_rules::registry;
 use serde::{Deserialize, Serialize};
+use std::fmt::Write;
 
 /// A list of known failures.
 ///
 /// Text form, one per line: `test-id  reason`, or `agent:test-id  reason`; `#` begins a comment. In place of a test a
-/// requirement may stand: it is then expected to be broken, whatever shows it.
+/// requirement may stand: it is then expected to be broken, whatever shows it. An entry whose reason begins with
+/// `sometimes` is never stale.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ExpectedFailures {
     entries: Vec<Entry>,
@@ -92,15 +96,64 @@ impl ExpectedFailures {
                     }
                 }
             }
-            if seen > 0 && failed == 0 {
-                let name = entry
-                    .agent
-                    .as_ref()
-                    .map_or_else(|| entry.test.clone(), |agent| format!("{agent}:{}", entry.test));
+            if seen > 0 && failed == 0 && !entry.is_occasional() {
                 let why = "the test passes now; remove the entry".to_owned();
-                results.stale.push(Stale { line: entry.line, entry: name, why });
+                results.stale.push(Stale { line: entry.line, entry: entry.name(), why });
             }
         }
+    }
+
+    /// Notes the requirements of the list that were reached and are no longer broken. Call it when the run is concluded.
+    /// A filtered run makes no entry stale.
+    pub fn settle(&self, results: &mut Results) {
+        if results.suite.filtered > 0 || results.interrupted {
+            return;
+        }
+        for entry in self.entries.iter().filter(|entry| registry().get(&entry.test).is_some()) {
+            let is_meant = |agent: &&AgentRun| entry.agent.as_ref().is_none_or(|name| *name == agent.name);
+            let states: Vec<RequirementState> = results
+                .agents
+                .iter()
+                .filter(is_meant)
+                .flat_map(|agent| &agent.requirements)
+                .filter(|row| row.id == entry.test)
+                .map(|row| row.state)
+                .collect();
+            let is_reached = states
+                .iter()
+                .any(|state| !matches!(state, RequirementState::NotReached | RequirementState::Inconclusive));
+            if is_reached && !states.contains(&RequirementState::Broken) && !entry.is_occasional() {
+                let why = "the requirement holds now; remove the entry".to_owned();
+                results.stale.push(Stale { line: entry.line, entry: entry.name(), why });
+            }
+        }
+    }
+
+    /// Writes the list that expects what a concluded run found: each broken requirement with what the agent did, and each
+    /// required test without requirements that failed.
+    pub fn of_run(results: &Results) -> String {
+        let mut text = String::new();
+        for agent in &results.agents {
+            let version = agent.version.as_ref().map(|version| format!(" {version}")).unwrap_or_default();
+            let _ = writeln!(text, "# Known failures of {}{version}", agent.name);
+            let rows = agent.requirements.iter().filter(|row| row.state == RequirementState::Broken);
+            let rows = rows.map(|row| (row.id.as_str(), row.reason.as_deref(), seen_in(row)));
+            let tests = agent
+                .tests
+                .iter()
+                .filter(|test| test.claims.is_empty() && test.severity == Severity::Required)
+                .filter(|test| test.verdict == Verdict::Fail);
+            let tests = tests.map(|test| (test.id.as_str(), test.reason.as_deref(), String::new()));
+            let entries: Vec<_> = rows.chain(tests).collect();
+            let width = entries.iter().map(|(id, ..)| agent.name.len() + 1 + id.len()).max().unwrap_or(0);
+            for (id, reason, seen) in entries {
+                let name = format!("{}:{id}", agent.name);
+                let reason =
+                    reason.unwrap_or("it is broken").split_whitespace().collect::<Vec<_>>().join(" ");
+                let _ = writeln!(text, "{name:<width$}  {reason}{seen}");
+            }
+        }
+        text
     }
 
     /// Entries for tests that do not exist in the suite.
@@ -114,4 +167,24 @@ impl ExpectedFailures {
         })
         .collect()
     }
+}
+
+impl Entry {
+    /// What an agent does in some runs only is no news when it does not.
+    fn is_occasional(&self) -> bool {
+        self.reason.starts_with("sometimes")
+    }
+
+    fn name(&self) -> String {
+        match &self.agent {
+            Some(agent) => format!("{agent}:{}", self.test),
+            None => self.test.clone(),
+        }
+    }
+}
+
+/// The first test that shows a broken requirement.
+fn seen_in(row: &RequirementResult) -> String {
+    let test = row.evidence.iter().find_map(|evidence| evidence.test.as_deref());
+    test.map(|test| format!(" (seen in {test})")).unwrap_or_default()
 }

@@ -11,6 +11,9 @@ use std::time::Duration;
 
 /// How much of a file a reason quotes.
 const SHOWN: usize = 200;
+/// How long an agent that has answered everything may say nothing and still be at work, beside three times the silence that
+/// ends a turn.
+const UNSEEN_WORK: Duration = Duration::from_secs(3);
 
 impl Run {
     pub(super) fn begin_look(&mut self, timeout: Duration) {
@@ -116,8 +119,17 @@ impl Run {
         }
     }
 
+    /// Everything is answered, and the agent has been silent for so long that nothing more is to be seen. A test without
+    /// claims looks for as long as it says.
+    fn looks_in_vain(&self) -> bool {
+        let patience = self.scaled(self.setup.quiet * 3 + UNSEEN_WORK);
+        let since = self.wire.last_activity.max(self.step_began);
+        self.program.is_claimed() && self.is_idle() && self.now >= since + patience
+    }
+
     /// What was looked at is right, or is looked at again until the time is over.
     fn looked(&mut self, verdict: Result<(), String>, kind: BreakKind, is_absence: bool) {
+        let is_in_vain = !is_absence && self.looks_in_vain();
         let State::Looking(looking) = &mut self.state else { return };
         match verdict {
             Ok(()) => {
@@ -130,7 +142,7 @@ impl Run {
                 }
                 self.step_done(None);
             }
-            Err(reason) if self.now >= looking.until => self.unmet(Unmet::new(kind, reason)),
+            Err(reason) if self.now >= looking.until || is_in_vain => self.unmet(Unmet::new(kind, reason)),
             Err(reason) => {
                 looking.last = Some(reason);
                 looking.next = Some((self.now + LOOK_AGAIN).min(looking.until.max(self.now)));

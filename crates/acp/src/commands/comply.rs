@@ -116,9 +116,13 @@ pub struct Args {
     /// Do not exit 3 because a requirement was not reached or a test could not be judged
     #[arg(long, help_heading = "Verdicts")]
     allow_incomplete: bool,
-    /// Known failures with their reasons, one per line; a stale entry fails the run
-    #[arg(long, value_name = "FILE", help_heading = "Verdicts")]
+    /// Known failures with their reasons, one per line; a stale entry fails the run. `profile`: the lists that come with
+    /// the agents of --agent
+    #[arg(long, value_name = "FILE|profile", help_heading = "Verdicts")]
     expected: Option<PathBuf>,
+    /// Write the list that expects what this run found broken
+    #[arg(long, value_name = "FILE", help_heading = "Verdicts")]
+    write_expected: Option<PathBuf>,
 
     /// Prove the suite: the built-in agent passes it, and every defect of the catalogue is caught
     #[arg(long, help_heading = "The suite itself")]
@@ -145,7 +149,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Err(error) => return wrong(&error),
     };
     let Some((programs, warnings)) = read(&sources) else { return Ok(ExitCode::from(exit::USAGE)) };
-    let expected = match expected(args, &programs) {
+    let known = super::expected::read(args.expected.as_deref(), &args.agent, &programs);
+    let expected = match known {
         Ok(expected) => expected,
         Err(error) => return wrong(&error),
     };
@@ -163,7 +168,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let campaign = campaign(args, chosen)?;
         return super::proof::self_test(campaign, args.verbose);
     }
-    let targets = match args.outputs.check().and_then(|()| targets(args)) {
+    let writable = args.write_expected.as_deref().map_or(Ok(()), out::check);
+    let targets = match writable.and_then(|()| args.outputs.check()).and_then(|()| targets(args)) {
         Ok(targets) => targets,
         Err(error) => return wrong(&error),
     };
@@ -183,10 +189,16 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             .flat_map(|agent| &mut agent.tests)
             .for_each(acp_comply::Outcome::require_exercised);
     }
-    if let Some(expected) = expected {
+    if let Some(expected) = &expected {
         expected.apply(&mut results);
     }
     results.conclude(Policy { strict: args.strict, allow_incomplete: args.allow_incomplete });
+    if let Some(expected) = &expected {
+        expected.settle(&mut results);
+    }
+    if let Some(path) = &args.write_expected {
+        out::write(Some(path), ExpectedFailures::of_run(&results))?;
+    }
     write_reports(args, &results)?;
     Ok(ExitCode::from(match results.standing() {
         Standing::Conformant => exit::OK,
@@ -194,6 +206,22 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Standing::Incomplete => exit::FAULT,
         Standing::Stale => exit::STALE,
     }))
+}
+
+/// Runs the tests and hands the results over instead of reporting them.
+pub fn results(args: &Args) -> anyhow::Result<Results> {
+    let (sources, name) = sources(args)?;
+    let (programs, warnings) = read(&sources).context("the test files cannot be read")?;
+    let chosen = choose(args, &programs)?;
+    let targets = targets(args)?;
+    if args.isolate {
+        crate::isolate::enter()?;
+    }
+    let suite = acp_comply::Suite { name, files: programs.len(), filtered: programs.len() - chosen.len() };
+    let mut results = run_campaign(args, chosen, &targets, suite)?;
+    results.warnings = warnings;
+    results.conclude(Policy::default());
+    Ok(results)
 }
 
 fn sources(args: &Args) -> Result<(Vec<Source>, String), acp_campaign::SuiteError> {
@@ -242,16 +270,6 @@ pub fn defaults() -> Defaults {
         wishes: suite::wishes().clone(),
         ..Defaults::default()
     }
-}
-
-fn expected(args: &Args, programs: &[Arc<Program>]) -> anyhow::Result<Option<ExpectedFailures>> {
-    let Some(path) = &args.expected else { return Ok(None) };
-    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let list = ExpectedFailures::parse(&text).with_context(|| path.display().to_string())?;
-    if let Some(gone) = list.unknown(|id| programs.iter().any(|program| program.id == id)).first() {
-        anyhow::bail!("{} line {}: {}: {}", path.display(), gone.line, gone.entry, gone.why);
-    }
-    Ok(Some(list))
 }
 
 /// The tests that are asked for; none is an error that says what there is.

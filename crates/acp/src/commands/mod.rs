@@ -6,6 +6,7 @@ pub mod code;
 pub mod completions;
 pub mod comply;
 pub mod diff;
+pub mod expected;
 pub mod explain;
 pub mod harness;
 pub mod lint;

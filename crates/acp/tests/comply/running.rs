@@ -139,6 +139,43 @@ fn a_list_of_expected_failures_forgives_and_goes_stale() {
 }
 
 #[test]
+fn a_list_of_expected_failures_can_be_written_from_a_run() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let list = dir.path().join("known.txt").display().to_string();
+    let mock = format!("{} mock --stdio --defect accepts-unknown-method", env!("CARGO_BIN_EXE_acp"));
+    let run = |more: &[&str]| {
+        let mut args =
+            vec!["--command", mock.as_str(), "--name", "mine", "--test", "required.error.method-not-found"];
+        args.extend(more);
+        comply(&args)
+    };
+    let first = run(&["--write-expected", &list]);
+    assert_eq!(first.status.code(), Some(1), "{}", stderr(&first));
+    let text = std::fs::read_to_string(&list).expect("a list");
+    assert!(text.starts_with("# Known failures of mine\n"), "{text}");
+    assert!(text.lines().any(|line| line.starts_with("mine:RPC-07  ")), "{text}");
+    let again = run(&["--expected", &list]);
+    assert_eq!(again.status.code(), Some(0), "{}", stderr(&again));
+    assert!(stderr(&again).contains("CONFORMANT except"), "{}", stderr(&again));
+}
+
+#[test]
+fn the_lists_of_the_profiles_are_in_the_program() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../profiles/expected");
+    for file in std::fs::read_dir(folder).expect("the lists") {
+        let path = file.expect("a list").path();
+        let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
+        let output = comply(&["--agent", &name, "--expected", "profile", "--list-tests"]);
+        assert_eq!(output.status.code(), Some(0), "{name}: {}", stderr(&output));
+    }
+    let unnamed = comply(&["--expected", "profile"]);
+    assert_eq!(unnamed.status.code(), Some(2));
+    assert!(stderr(&unnamed).contains("needs --agent"), "{}", stderr(&unnamed));
+    let unlisted = comply(&["--agent", "mock", "--expected", "profile"]);
+    assert!(stderr(&unlisted).contains("no list of known failures"), "{}", stderr(&unlisted));
+}
+
+#[test]
 fn repeated_runs_give_the_same_verdicts() {
     let output = comply(&["--test", "cancel.*", "--repeat", "3", "--format", "json"]);
     let results: serde_json::Value = serde_json::from_slice(&output.stdout).expect("json");
