@@ -11,7 +11,7 @@ use acp_comply::{Action, Event, ExitRecord, Outcome, Program, Run, Setup};
 use acp_dialect::{Dialect, Options, Side, Translated, Translator, Way};
 use acp_host::{Offer, Providers, Roots, Settings};
 use acp_link::Arrival;
-use acp_link::child::Exit;
+use acp_link::child::{Child, Exit};
 use acp_link::leash::Leash;
 use acp_policy::Rules;
 use acp_rpc::{Frame, Line, View};
@@ -25,7 +25,7 @@ use crate::evidence::{asked_session, last_lines, look, stray, survivor_finding};
 use crate::forms::Refused;
 use crate::mind::{Mind, Trouble};
 use crate::stub::read_log;
-use crate::target::{Ended, OpenError, Start, Target};
+use crate::target::{Connection, Ended, OpenError, Start, Target};
 use crate::wire::{Judged, Parting, Wire};
 
 /// Answers of the providers, each with the connection that it belongs to.
@@ -117,6 +117,11 @@ impl<'a> Test<'a> {
     pub async fn open(&mut self) -> Result<(), OpenError> {
         let from = Instant::now();
         let connection = self.target.open(self.start).await?;
+        self.opened(connection, from);
+        Ok(())
+    }
+
+    fn opened(&mut self, connection: Connection, from: Instant) {
         if self.start.is_over_tcp() {
             self.cost.agent_ms += millis(from.elapsed());
         }
@@ -135,7 +140,6 @@ impl<'a> Test<'a> {
         self.exit = None;
         self.last = Instant::now();
         self.run.handle(self.began.elapsed(), Event::Started);
-        Ok(())
     }
 
     /// The form that the test is written in, when it is not the canonical one.
@@ -170,7 +174,13 @@ impl<'a> Test<'a> {
                     wire.close_input();
                 }
             }
-            Action::Restart | Action::Reconnect => self.reopen().await,
+            Action::Restart => self.reopen(None).await,
+            Action::Reconnect => {
+                // a process of ours that listens lives on, and is connected to again
+                let kept = self.wire.as_mut().filter(|_| self.start.is_over_tcp());
+                let kept = kept.and_then(|wire| wire.child.take());
+                self.reopen(kept).await;
+            }
             Action::PauseRead(time) => self.read_from = Instant::now() + time,
             Action::AskProvider(frame) => self.ask(&frame),
             Action::CancelPending { session } => {
@@ -222,20 +232,23 @@ impl<'a> Test<'a> {
         }
     }
 
-    async fn reopen(&mut self) {
+    async fn reopen(&mut self, kept: Option<Child>) {
         if let Some(wire) = self.wire.take() {
             self.end_wire(wire).await;
         }
         if let Some(providers) = &self.providers {
             providers.close();
         }
-        if let Err(error) = self.open().await {
-            let event = if self.target.is_ours() {
-                Event::Fault(error.to_string())
-            } else {
-                Event::Lost(format!("no new connection could be made: {error}"))
-            };
-            self.run.handle(self.began.elapsed(), event);
+        let (from, is_kept) = (Instant::now(), kept.is_some());
+        match self.target.open_again(self.start, kept).await {
+            Ok(connection) => self.opened(connection, from),
+            Err(error) => {
+                let event = match self.target.is_ours() && !is_kept {
+                    true => Event::Fault(error.to_string()),
+                    false => Event::Lost(format!("no new connection could be made: {error}")),
+                };
+                self.run.handle(self.began.elapsed(), event);
+            }
         }
     }
 
@@ -375,7 +388,7 @@ impl<'a> Test<'a> {
             return;
         }
         if let (Some(exit), Some(wire)) = (&self.exit, &self.wire) {
-            let stderr = wire.child.as_ref().map(acp_link::child::Child::stderr_tail).unwrap_or_default();
+            let stderr = wire.child.as_ref().map(Child::stderr_tail).unwrap_or_default();
             let record = ExitRecord { code: exit.code, signal: exit.signal, stderr: last_lines(&stderr) };
             self.run.handle(self.began.elapsed(), Event::Exited(record));
         }
@@ -475,6 +488,6 @@ fn millis(time: Duration) -> f64 {
     time.as_secs_f64() * 1000.0
 }
 
-async fn wait_child(child: &mut Option<acp_link::child::Child>) -> Option<Exit> {
+async fn wait_child(child: &mut Option<Child>) -> Option<Exit> {
     Some(child.as_mut()?.wait().await)
 }

@@ -239,7 +239,7 @@ fn setup(
     setup.auth_method.clone_from(&conditions.auth_method);
     setup.wordings.clone_from(&conditions.wordings);
     setup.restartable = target.is_ours();
-    setup.reconnectable = !target.is_ours();
+    setup.reconnectable = target.takes_connections();
     if let Some(probed) = probe {
         setup.introduction.clone_from(&probed.introduction);
         setup.session.clone_from(&probed.session);

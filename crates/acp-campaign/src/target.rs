@@ -135,6 +135,15 @@ impl Target {
         !matches!(self.way, Way::Connect(_))
     }
 
+    /// Whether a second connection to the same agent can be made.
+    pub fn takes_connections(&self) -> bool {
+        match &self.way {
+            Way::Connect(_) => true,
+            Way::Real(real) => real.over_tcp,
+            Way::Start { .. } => false,
+        }
+    }
+
     /// How reports describe it.
     pub fn describe(&self) -> String {
         match &self.way {
@@ -194,6 +203,22 @@ impl Target {
         options.supervisor = supervisor.map(PathBuf::from);
         options.wire = wire.clone();
         Ok(Start::Process(Box::new(options), port))
+    }
+
+    /// Opens a further connection to the process that was kept because it listens, or a fresh one.
+    pub(crate) async fn open_again(
+        &self,
+        start: &Start,
+        kept: Option<Child>,
+    ) -> Result<Connection, OpenError> {
+        match (start, kept) {
+            (Start::Process(options, Some((port, _))), Some(child)) => {
+                let failed = |source| OpenError::Connect { url: format!("tcp://127.0.0.1:{port}"), source };
+                let link = tcp::connect(("127.0.0.1", *port), &options.wire).await.map_err(failed)?;
+                Ok(Connection { link, child: Some(child) })
+            }
+            _ => self.open(start).await,
+        }
     }
 
     /// Opens a fresh connection.
