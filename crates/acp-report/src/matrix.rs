@@ -18,6 +18,8 @@ use crate::{ReportError, summary};
 
 /// The rows that are used when no others are given.
 pub const DEFAULT_ROWS: &str = include_str!("../data/matrix.json");
+/// The rows of the matrix of real agents, whose tests are in the suites `v1` and `questions`.
+pub const AGENT_ROWS: &str = include_str!("../../../docs/matrix-rows.json");
 const TEMPLATE: &str = include_str!("../templates/matrix.html");
 
 /// One capability.
@@ -50,6 +52,9 @@ pub struct Row {
     /// The cell says what its tests noted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub notes: bool,
+    /// Requirements of the capability: where the judge found one broken in a test of the row, it is not right.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub requirements: Vec<String>,
     /// The scripted model must have been told something in this list of its journal, and the cell says what: with
     /// `mcpTools`, the tools of MCP servers that reached it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -62,9 +67,9 @@ pub struct Row {
 pub enum Seen {
     /// Exercised, and right.
     Right,
-    /// Exercised and wrong, or declared and refused.
+    /// Supported or declared, but wrong.
     Wrong,
-    /// Neither declared nor supported.
+    /// Not supported.
     Unsupported,
     /// Not reached.
     Unreached,
@@ -75,8 +80,8 @@ impl Seen {
     pub fn sign(self) -> &'static str {
         match self {
             Seen::Right => "✅",
-            Seen::Wrong => "❌",
-            Seen::Unsupported => "➖",
+            Seen::Wrong => "⚠️",
+            Seen::Unsupported => "❌",
             Seen::Unreached => "❓",
         }
     }
@@ -295,7 +300,7 @@ impl Matrix {
     }
 }
 
-const LEGEND: &str = "✅ exercised and right · ❌ exercised and wrong, or declared but refused · ➖ not supported and not declared · ❓ not reached";
+const LEGEND: &str = "✅ exercised and right · ⚠️ supported or declared, but wrong · ❌ not supported · ❓ not reached; the note says why";
 
 impl Cell {
     fn declared_words(&self) -> &'static str {

@@ -2,7 +2,7 @@
 
 use acp_comply::Results;
 use acp_report::diff::Diff;
-use acp_report::matrix::{DEFAULT_ROWS, Matrix, MatrixFormat};
+use acp_report::matrix::{DEFAULT_ROWS, Matrix, MatrixFormat, Seen};
 use acp_report::{Format, Options, render};
 use acp_testkit::golden;
 use std::path::Path;
@@ -47,6 +47,27 @@ fn a_matrix_comes_out_as_written() {
             ("matrix.json".to_owned(), text(MatrixFormat::Json)),
         ]
     });
+}
+
+#[test]
+fn a_finding_of_the_judge_on_a_requirement_of_the_row_makes_a_cell_wrong() {
+    let case = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/matrices/two-agents/results.json");
+    let cell = |requirement: &str| {
+        let mut results = read(&case);
+        let agent = results.agents.iter_mut().find(|agent| agent.name == "right").unwrap();
+        let finding = serde_json::json!({
+            "rule": "replay-after-load", "requirement": requirement, "grade": "fail", "blame": "agent",
+            "message": "the history came after the answer", "test": "session-load.new-connection",
+        });
+        agent.findings.push(serde_json::from_value(finding).unwrap());
+        let matrix = Matrix::of(&[results], Matrix::rows(DEFAULT_ROWS).unwrap());
+        let row = matrix.rows.iter().position(|row| row.name == "session/load").unwrap();
+        matrix.columns.iter().find(|column| column.name == "right").unwrap().cells[row].clone()
+    };
+    let found = cell("SES-04");
+    assert_eq!(found.seen, Seen::Wrong);
+    assert_eq!(found.words, "works, but SES-04: the history came after the answer");
+    assert_eq!(cell("EXT-01").seen, Seen::Right);
 }
 
 #[test]

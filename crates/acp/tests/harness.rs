@@ -332,7 +332,7 @@ fn the_matrix_shows_what_was_declared_and_seen() {
     assert_eq!(seen("session/load"), "unsupported");
     assert_eq!(seen("TCP mode"), "right");
     let markdown = text(&acp(&["matrix", &file]));
-    assert!(markdown.contains("| session/load | ➖ not declared"), "{markdown}");
+    assert!(markdown.contains("| session/load | ❌ not declared"), "{markdown}");
     let page = text(&acp(&["matrix", &file, "--format", "html"]));
     assert!(page.contains("<table>") && !page.contains("src="), "{page}");
     assert_eq!(acp(&["matrix", "no-such-file.json"]).status.code(), Some(2));

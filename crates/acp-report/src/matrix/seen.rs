@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use acp_comply::{AgentRun, Outcome, Verdict};
+use acp_comply::{AgentRun, FindingRef, Outcome, Verdict};
 use serde_json::Value;
 
 use super::{Cell, Declared, Evidence, Row, Seen};
@@ -57,8 +57,17 @@ pub(super) fn cell(row: &Row, runs: &[&AgentRun]) -> Cell {
     let (seen, words, shown) = if let Some(fault) = deaf {
         (Seen::Unsupported, format!("not supported: {}", summary::one_line(fault)), Vec::new())
     } else if let Some(first) = bad.first().filter(|_| !is_transport || good.is_empty()) {
-        let how = if says_yes && good.is_empty() { "declared, but it does not work" } else { "wrong" };
-        (Seen::Wrong, format!("{how}: {} of {} tests hold", good.len(), good.len() + bad.len()), vec![*first])
+        let held = format!("{} of {} tests hold", good.len(), good.len() + bad.len());
+        match (good.is_empty(), says_yes) {
+            (true, true) => (Seen::Wrong, format!("declared, but it does not work: {held}"), vec![*first]),
+            // what should have reached the model did not
+            (true, false) if row.journal.is_some() => {
+                (Seen::Unsupported, format!("not supported: {held}"), vec![*first])
+            }
+            _ => (Seen::Wrong, format!("wrong: {held}"), vec![*first]),
+        }
+    } else if let Some((test, found)) = breach(row, &reached, &good) {
+        (Seen::Wrong, format!("works, but {found}"), vec![test])
     } else if let Some(first) = good.first() {
         let undeclared = if declared.as_ref().is_some_and(|declared| !declared.yes) {
             ", though not declared"
@@ -90,6 +99,18 @@ pub(super) fn cell(row: &Row, runs: &[&AgentRun]) -> Cell {
         words,
         evidence: shown.into_iter().map(|test| evidence(row, test, seen)).collect(),
     }
+}
+
+/// The first requirement of the row that the judge found broken in a test that holds.
+fn breach<'t>(row: &Row, runs: &[&&AgentRun], good: &[&'t Outcome]) -> Option<(&'t Outcome, String)> {
+    good.iter().find_map(|test| {
+        let outside = runs.iter().flat_map(|run| &run.findings);
+        let outside = outside.filter(|finding| finding.test.as_deref() == Some(test.id.as_str()));
+        let is_of_row = |finding: &&FindingRef| row.requirements.contains(&finding.requirement);
+        let mut found = test.findings.iter().chain(outside).filter(is_of_row);
+        let found = found.find(|finding| finding.fails_agent())?;
+        Some((*test, format!("{}: {}", found.requirement, summary::one_line(&found.message))))
+    })
 }
 
 /// What a cell adds to its sentence: values of the telling frame, what the tests noted, what reached the model.

@@ -1,11 +1,12 @@
-//! `acp matrix RESULTS.json…`
+//! `acp matrix RESULTS.json…`, and `acp matrix --agent NAME`, which makes the results first.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use acp_comply::Results;
-use acp_report::matrix::{DEFAULT_ROWS, Matrix, MatrixFormat, Row};
+use acp_report::matrix::{AGENT_ROWS, DEFAULT_ROWS, Matrix, MatrixFormat, Row};
 use anyhow::Context;
+use clap::{Args as _, FromArgMatches};
 
 use crate::exit;
 
@@ -14,8 +15,20 @@ use crate::exit;
 #[command(after_help = "Exits with 2 when a file cannot be read.")]
 pub struct Args {
     /// Results of `acp comply` or `acp harness` (--format json); agents of one name share a column
-    #[arg(value_name = "RESULTS", required = true)]
+    #[arg(value_name = "RESULTS", required_unless_present_any = ["agent", "command", "connect"])]
     results: Vec<PathBuf>,
+    /// Ask this agent first: `mock`, or one of `acp profiles` that is installed (several allowed)
+    #[arg(long, value_name = "NAME")]
+    agent: Vec<String>,
+    /// Ask the agent of this command line first (several allowed)
+    #[arg(long, value_name = "COMMAND")]
+    command: Vec<String>,
+    /// Ask the running agent at this address first: tcp://HOST:PORT or ws://HOST:PORT/PATH (several allowed)
+    #[arg(long, value_name = "URL")]
+    connect: Vec<String>,
+    /// Ask in a network of our own with loopback and nothing else (Linux)
+    #[arg(long)]
+    isolate: bool,
     /// How to write the matrix
     #[arg(long, default_value = "markdown", value_parser = ["markdown", "html", "json"])]
     format: String,
@@ -53,20 +66,40 @@ fn read_all(args: &Args) -> anyhow::Result<(Vec<Results>, Vec<Row>)> {
     if let Some(path) = &args.out {
         crate::out::check_not_among(path, &args.results)?;
     }
-    let mut results = Vec::new();
-    for path in &args.results {
-        let read = read(path)?;
-        results.push(if args.no_redact { read } else { acp_report::redact_results(&read)? });
-    }
+    let asks = !(args.agent.is_empty() && args.command.is_empty() && args.connect.is_empty());
     let rows = match &args.rows {
-        None => Matrix::rows(DEFAULT_ROWS)?,
+        None => Matrix::rows(if asks { AGENT_ROWS } else { DEFAULT_ROWS })?,
         Some(path) => {
             let text =
                 std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
             Matrix::rows(&text).with_context(|| format!("{} holds no rows of a matrix", path.display()))?
         }
     };
-    Ok((results, rows))
+    let mut all = args.results.iter().map(|path| read(path)).collect::<anyhow::Result<Vec<_>>>()?;
+    if asks {
+        all.push(ask(args, &rows)?);
+    }
+    let redacted = |results: Results| match args.no_redact {
+        true => Ok(results),
+        false => acp_report::redact_results(&results).map_err(anyhow::Error::from),
+    };
+    Ok((all.into_iter().map(redacted).collect::<anyhow::Result<_>>()?, rows))
+}
+
+/// Runs the tests that speak for the rows.
+fn ask(args: &Args, rows: &[Row]) -> anyhow::Result<Results> {
+    let mut line: Vec<&str> = vec!["comply", "--suite", "v1", "--suite", "questions"];
+    let tests = rows.iter().flat_map(|row| &row.tests).map(|test| ("--test", test));
+    let agents = args.agent.iter().map(|name| ("--agent", name));
+    let commands = args.command.iter().map(|command| ("--command", command));
+    let addresses = args.connect.iter().map(|address| ("--connect", address));
+    for (flag, value) in tests.chain(agents).chain(commands).chain(addresses) {
+        line.extend([flag, value]);
+    }
+    line.extend(args.isolate.then_some("--isolate"));
+    let command = super::comply::Args::augment_args(clap::Command::new("comply"));
+    let chosen = super::comply::Args::from_arg_matches(&command.try_get_matches_from(line)?)?;
+    super::comply::results(&chosen)
 }
 
 fn read(path: &Path) -> anyhow::Result<Results> {
