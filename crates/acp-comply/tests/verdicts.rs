@@ -287,13 +287,23 @@ fn an_expected_failure_does_not_fail_the_run_but_is_said() {
 }
 
 #[test]
+fn optional_tests_without_claims_that_failed_are_said_beside_the_verdict() {
+    let mut run =
+        results(vec![foreign("a", "required", Verdict::Pass), foreign("b", "optional", Verdict::Fail)]);
+    let words = "CONFORMANT except 1 optional test that failed".to_owned();
+    assert_eq!(concluded(run.clone(), Policy::default()), (Standing::Conformant, words));
+    run.agents[0].tests.push(foreign("c", "required", Verdict::Fail));
+    assert_eq!(concluded(run, Policy::default()).0, Standing::NotConformant);
+}
+
+#[test]
 fn a_requirement_can_be_expected_to_be_broken_whatever_shows_it() {
     let list = ExpectedFailures::parse("SES-01  known upstream\n").unwrap();
     let mut run = results(vec![outcome("a", Verdict::Fail)]);
     run.agents[0].findings.push(finding(FAILS, Grade::Fail, Side::Agent));
     list.apply(&mut run);
     run.conclude(Policy::default());
-    assert_eq!(run.agents[0].conformance, Some(Conformance::ConformantExcept { expected: 1 }));
+    assert_eq!(run.agents[0].conformance, Some(Conformance::ConformantExcept { expected: 1, optional: 0 }));
 }
 
 #[test]

@@ -31,7 +31,7 @@ fn colour(conformance: &Conformance) -> &'static str {
 fn badness(conformance: &Conformance) -> usize {
     match conformance {
         Conformance::Conformant => 0,
-        Conformance::ConformantExcept { expected } => *expected,
+        Conformance::ConformantExcept { expected, optional } => expected + optional,
         Conformance::Incomplete { requirements, reasons } => requirements.len() + reasons.len(),
         Conformance::NotConformant { requirements, tests } => requirements.len() + tests.len(),
     }

@@ -26,10 +26,13 @@ pub struct Policy {
 pub enum Conformance {
     /// Every requirement that must be reached was reached and held.
     Conformant,
-    /// The same, but for failures that are on the list of expected ones.
+    /// The same, but for failures that are on the list of expected ones, or of optional tests without claims.
     ConformantExcept {
-        /// How many.
+        /// How many are expected.
         expected: usize,
+        /// How many optional tests without claims failed.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        optional: usize,
     },
     /// Requirements were broken, or required tests without claims failed.
     NotConformant {
@@ -88,14 +91,14 @@ impl Conformance {
         if !reasons.is_empty() || !unreached.is_empty() {
             return Conformance::Incomplete { requirements: unreached, reasons };
         }
-        let expected =
-            agent.tests.iter().filter(|test| test.verdict == Verdict::Fail && test.expected.is_some());
-        match expected.count() {
-            0 if rows.iter().any(|row| row.expected.is_some()) => Conformance::ConformantExcept {
-                expected: rows.iter().filter(|row| row.expected.is_some()).count(),
-            },
-            0 => Conformance::Conformant,
-            expected => Conformance::ConformantExcept { expected },
+        let expected = match agent.tests.iter().filter(|test| is_expected_failure(test)).count() {
+            0 => rows.iter().filter(|row| row.expected.is_some()).count(),
+            tests => tests,
+        };
+        let optional = agent.tests.iter().filter(|test| is_optional_failure(test)).count();
+        match (expected, optional) {
+            (0, 0) => Conformance::Conformant,
+            (expected, optional) => Conformance::ConformantExcept { expected, optional },
         }
     }
 
@@ -134,8 +137,12 @@ impl fmt::Display for Conformance {
         f.write_str(self.word())?;
         let details = match self {
             Conformance::Conformant => return Ok(()),
-            Conformance::ConformantExcept { expected } => {
-                return write!(f, " except {}", counted(*expected, "expected failure"));
+            Conformance::ConformantExcept { expected, optional } => {
+                let expected = (*expected > 0).then(|| counted(*expected, "expected failure"));
+                let optional =
+                    (*optional > 0).then(|| format!("{} that failed", counted(*optional, "optional test")));
+                let parts: Vec<String> = expected.into_iter().chain(optional).collect();
+                return write!(f, " except {}", parts.join(" and "));
             }
             Conformance::NotConformant { requirements, tests } => {
                 let rows = (!requirements.is_empty()).then(|| {
@@ -166,6 +173,23 @@ pub(crate) fn fails_by_severity(test: &Outcome) -> bool {
         && test.severity == Severity::Required
         && test.verdict == Verdict::Fail
         && test.expected.is_none()
+}
+
+fn is_expected_failure(test: &Outcome) -> bool {
+    test.verdict == Verdict::Fail && test.expected.is_some()
+}
+
+/// An optional test without claims that failed, unexpectedly.
+fn is_optional_failure(test: &Outcome) -> bool {
+    test.claims.is_empty()
+        && test.severity == Severity::Optional
+        && test.verdict == Verdict::Fail
+        && test.expected.is_none()
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 /// What keeps a run from being complete, apart from requirements that were not reached.
