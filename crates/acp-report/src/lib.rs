@@ -74,11 +74,15 @@ pub struct Options {
     pub colour: bool,
     /// Show what only those need who write tests: the patterns that were expected.
     pub verbose: bool,
+    /// Say no more than the verdict, where the format is for people.
+    pub quiet: bool,
+    /// How many columns the screen has, for formats that are shown on one.
+    pub width: Option<usize>,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { redact: true, colour: false, verbose: false }
+        Options { redact: true, colour: false, verbose: false, quiet: false, width: None }
     }
 }
 
@@ -119,7 +123,7 @@ pub fn render(results: &Results, format: Format, options: Options) -> Result<Str
         Format::Junit => junit::render(results)?,
         Format::Tap => tap::render(results),
         Format::Html => html::render(results)?,
-        Format::Terminal => terminal::render(results, options.colour),
+        Format::Terminal => terminal::render(results, options),
         Format::Badge => badge::render(results)?,
     })
 }

@@ -123,15 +123,6 @@ pub(crate) fn untold<'a>(agent: &'a AgentRun, told: &[&Outcome]) -> Vec<&'a Requ
     rows
 }
 
-/// What a requirement that did not hold comes to, as a verdict's word.
-pub(crate) fn row_word(row: &RequirementResult) -> &'static str {
-    match row.state {
-        RequirementState::Broken => "FAIL",
-        RequirementState::Warned => "WARN",
-        _ => "NOTE",
-    }
-}
-
 /// A failure that does not fail the run: a test without claims that is not required, or one that is expected.
 pub(crate) fn is_forgiven(test: &Outcome) -> bool {
     test.expected.is_some() || (test.claims.is_empty() && test.severity != Severity::Required)

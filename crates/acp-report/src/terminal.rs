@@ -1,69 +1,232 @@
-//! A short summary for people at a terminal: what did not pass and why, then the counts.
+//! A short summary for people at a terminal: the verdict, what is broken and why, then the counts.
+//!
+//! Without `verbose` it is meant for one screen: one entry for each broken requirement, however many tests saw it, and
+//! warnings by their ids alone. With `verbose` every test that did not pass is told by itself.
 
 use std::fmt::Write;
 
-use acp_comply::{AgentRun, Outcome, RequirementState, Results, Standing, Verdict};
+use acp_comply::{AgentRun, Outcome, RequirementResult, RequirementState, Results, Standing, Verdict};
 use anstyle::{AnsiColor, Style};
 
-use crate::summary;
+use crate::{Options, summary};
 
-pub(crate) fn render(results: &Results, colour: bool) -> String {
-    let mut out = String::new();
+/// How many failures of one agent are told.
+const FAILURES: usize = 8;
+/// How many ids of warnings are named.
+const WARNINGS: usize = 12;
+/// The columns of an entry's first line before its words.
+const INDENT: usize = 8;
+
+pub(crate) fn render(results: &Results, options: Options) -> String {
+    let mut out = Page { text: String::new(), colour: options.colour, width: options.width };
     for agent in &results.agents {
-        write_agent(&mut out, results, agent, colour);
+        if options.quiet {
+            out.verdict(results, agent, &format!("{}  ", agent.name));
+        } else {
+            out.agent(results, agent, options.verbose);
+        }
     }
     if results.interrupted {
-        out.push_str("interrupted: this is what was known by then\n");
+        out.line(0, "interrupted: this is what was known by then");
     }
     for stale in &results.stale {
-        let _ = writeln!(out, "stale expected failure (line {}): {}: {}", stale.line, stale.entry, stale.why);
+        out.line(0, &format!("stale expected failure (line {}): {}: {}", stale.line, stale.entry, stale.why));
     }
-    let _ = writeln!(out, "took {}", summary::millis(results.duration_ms));
-    out
+    if !options.quiet {
+        out.hint(results);
+        out.line(0, &format!("took {}", summary::millis(results.duration_ms)));
+    }
+    out.text
 }
 
-fn write_agent(out: &mut String, results: &Results, agent: &AgentRun, colour: bool) {
-    let _ = writeln!(out, "{}  {}", paint(&agent.name, Style::new().bold(), colour), summary::title(agent));
-    if let Some(fault) = &agent.fault {
-        let _ = writeln!(out, "  could not be run: {fault}");
-    }
-    let width = agent.tests.iter().filter(|test| shown(test)).map(|test| test.id.len()).max().unwrap_or(0);
-    for test in agent.tests.iter().filter(|test| shown(test)) {
-        let word = paint(&format!("{:<7}", test.verdict.as_str()), style(test.verdict), colour);
-        let _ = writeln!(
-            out,
-            "  {word} {:<width$}  {}",
-            test.id,
-            summary::one_line(test.reason.as_deref().unwrap_or_default())
-        );
-        if let Some(reason) = &test.expected {
-            let _ = writeln!(out, "          {:<width$}  expected: {reason}", "");
-        }
-    }
-    let told: Vec<&Outcome> = agent.tests.iter().filter(|test| shown(test)).collect();
-    for row in summary::untold(agent, &told) {
-        let verdict = if row.state == RequirementState::Broken { Verdict::Fail } else { Verdict::Warn };
-        let word = paint(&format!("{:<7}", summary::row_word(row)), style(verdict), colour);
-        let place = row.evidence.first().and_then(|evidence| evidence.test.as_deref());
-        let place = place.map(|test| format!(" (seen in {test})")).unwrap_or_default();
-        let words = summary::one_line(row.reason.as_deref().unwrap_or_default());
-        let _ = writeln!(out, "  {word} {:<width$}  {words}{place}", row.id);
-        if let Some(reason) = &row.expected {
-            let _ = writeln!(out, "          {:<width$}  expected: {reason}", "");
-        }
-    }
-    for (name, words) in summary::place(agent).into_iter().filter(|_| agent.version.is_some()) {
-        let _ = writeln!(out, "  {}: {words}", name.to_lowercase());
-    }
-    let conformance = results.conformance(agent);
-    let good = if conformance.standing() == Standing::Conformant { Verdict::Pass } else { Verdict::Fail };
-    let words = paint(&conformance.to_string(), style(good).bold(), colour);
-    let _ = writeln!(out, "  {}", summary::counts(&agent.tally()));
-    let _ = writeln!(out, "  {words}");
+/// One thing that went wrong.
+struct Entry {
+    verdict: Verdict,
+    name: String,
+    words: String,
+    seen: Option<String>,
+    expected: Option<String>,
 }
 
-fn shown(test: &Outcome) -> bool {
-    !matches!(test.verdict, Verdict::Pass | Verdict::Na) || test.blocked
+struct Page {
+    text: String,
+    colour: bool,
+    width: Option<usize>,
+}
+
+impl Page {
+    fn agent(&mut self, results: &Results, agent: &AgentRun, verbose: bool) {
+        let name = self.paint(&agent.name, Style::new().bold());
+        let _ = writeln!(self.text, "{name}  {}", summary::title(agent));
+        self.verdict(results, agent, "  ");
+        if let Some(fault) = &agent.fault {
+            self.line(2, &format!("could not be run: {fault}"));
+        }
+        let entries = if verbose { by_test(agent) } else { by_requirement(agent) };
+        let shown = if verbose { entries.len() } else { FAILURES };
+        if !entries.is_empty() {
+            self.text.push('\n');
+        }
+        for entry in entries.iter().take(shown) {
+            self.entry(entry);
+        }
+        if entries.len() > shown {
+            self.line(INDENT, &format!("… and {} more", entries.len() - shown));
+        }
+        if !entries.is_empty() {
+            self.text.push('\n');
+        }
+        if !verbose {
+            self.warnings(agent);
+        }
+        for (name, words) in summary::place(agent).into_iter().filter(|_| agent.version.is_some()) {
+            self.line(2, &format!("{}: {words}", name.to_lowercase()));
+        }
+        self.line(2, &summary::counts(&agent.tally()));
+    }
+
+    fn verdict(&mut self, results: &Results, agent: &AgentRun, before: &str) {
+        let conformance = results.conformance(agent);
+        let good = if conformance.standing() == Standing::Conformant { Verdict::Pass } else { Verdict::Fail };
+        let start = self.text.len();
+        self.line(before.chars().count(), &conformance.to_string());
+        let told = self.text.split_off(start);
+        let words = told.trim();
+        let _ = writeln!(self.text, "{before}{}", self.paint(words, style(good).bold()));
+    }
+
+    fn entry(&mut self, entry: &Entry) {
+        let word = format!("{:<5}", entry.verdict.as_str());
+        let start = self.text.len();
+        self.line(INDENT, &format!("{}  {}", entry.name, summary::one_line(&entry.words)));
+        let told = self.text.split_off(start);
+        let _ = write!(self.text, "  {} {}", self.paint(&word, style(entry.verdict)), told.trim_start());
+        if let Some(seen) = &entry.seen {
+            self.line(INDENT, seen);
+        }
+        if let Some(reason) = &entry.expected {
+            self.line(INDENT, &format!("expected: {reason}"));
+        }
+    }
+
+    fn warnings(&mut self, agent: &AgentRun) {
+        let rows = agent.requirements.iter().filter(|row| row.state == RequirementState::Warned);
+        let tests = agent.tests.iter().filter(|test| {
+            test.claims.is_empty() && matches!(test.verdict, Verdict::Warn | Verdict::Partial)
+        });
+        let ids: Vec<&str> =
+            rows.map(|row| row.id.as_str()).chain(tests.map(|test| test.id.as_str())).collect();
+        if ids.is_empty() {
+            return;
+        }
+        let more = if ids.len() > WARNINGS { ", …" } else { "" };
+        let named = ids.iter().take(WARNINGS).copied().collect::<Vec<_>>().join(", ");
+        let plural = if ids.len() == 1 { "" } else { "s" };
+        self.line(2, &format!("{} warning{plural}: {named}{more}", ids.len()));
+    }
+
+    /// How to find out more about the first failure.
+    fn hint(&mut self, results: &Results) {
+        let failure = results
+            .agents
+            .iter()
+            .flat_map(|agent| &agent.requirements)
+            .find(|row| row.state == RequirementState::Broken && row.expected.is_none());
+        if let Some(row) = failure {
+            let words = format!("acp explain {} says what the protocol asks and how to reproduce it", row.id);
+            self.line(0, &words);
+        }
+    }
+
+    /// A line, continued under its indent where it would be wider than the screen.
+    fn line(&mut self, indent: usize, words: &str) {
+        let mut column = 0;
+        for word in words.split(' ') {
+            let wide = word.chars().count();
+            if column > 0 && self.width.is_some_and(|width| column + 1 + wide > width) {
+                self.text.push('\n');
+                column = 0;
+            }
+            if column == 0 {
+                self.text.extend(std::iter::repeat_n(' ', indent));
+                column = indent;
+            } else {
+                self.text.push(' ');
+                column += 1;
+            }
+            self.text.push_str(word);
+            column += wide;
+        }
+        self.text.push('\n');
+    }
+
+    fn paint(&self, text: &str, style: Style) -> String {
+        if self.colour { format!("{style}{text}{style:#}") } else { text.to_owned() }
+    }
+}
+
+/// Each broken requirement once, then the tests without claims that failed and what could not be run.
+fn by_requirement(agent: &AgentRun) -> Vec<Entry> {
+    let broken = agent.requirements.iter().filter(|row| row.state == RequirementState::Broken);
+    let mut entries: Vec<Entry> = broken.map(|row| requirement(agent, row)).collect();
+    let is_told = |test: &&Outcome| {
+        let alone = test.claims.is_empty() && test.verdict == Verdict::Fail;
+        alone || test.verdict == Verdict::Error || test.blocked
+    };
+    entries.extend(agent.tests.iter().filter(is_told).map(test));
+    // What is expected goes last: it is known already.
+    entries.sort_by_key(|entry| entry.expected.is_some());
+    entries
+}
+
+/// Each test that did not pass, then the requirements that none of them tells of.
+fn by_test(agent: &AgentRun) -> Vec<Entry> {
+    let told: Vec<&Outcome> = agent
+        .tests
+        .iter()
+        .filter(|test| !matches!(test.verdict, Verdict::Pass | Verdict::Na) || test.blocked)
+        .collect();
+    let rows = summary::untold(agent, &told).into_iter().map(|row| requirement(agent, row));
+    let rows: Vec<Entry> = rows.collect();
+    told.into_iter().map(test).chain(rows).collect()
+}
+
+fn test(test: &Outcome) -> Entry {
+    Entry {
+        verdict: test.verdict,
+        name: test.id.clone(),
+        words: test.reason.clone().unwrap_or_default(),
+        seen: None,
+        expected: test.expected.clone(),
+    }
+}
+
+fn requirement(agent: &AgentRun, row: &RequirementResult) -> Entry {
+    let is_broken = row.state == RequirementState::Broken;
+    let first = row.evidence.iter().find_map(|evidence| evidence.test.clone());
+    let also = agent.tests.iter().filter(|test| {
+        let breaks = |claim: &acp_comply::verdict::ClaimResult| {
+            claim.id.row() == row.id && claim.state == acp_comply::verdict::ClaimState::Broken
+        };
+        Some(&test.id) != first.as_ref() && test.claims.iter().any(breaks)
+    });
+    let seen = first.as_ref().map(|first| match also.count() {
+        0 => format!("seen in {first}"),
+        1 => format!("seen in {first} and 1 more test"),
+        more => format!("seen in {first} and {more} more tests"),
+    });
+    // A test's own reason also says what the protocol asks.
+    let whole = agent.tests.iter().filter(|test| test.verdict == Verdict::Fail).find_map(|test| {
+        let reason = test.reason.as_ref()?;
+        (Some(&test.id) == first.as_ref() && reason.contains(&format!("({}", row.id))).then(|| reason.clone())
+    });
+    Entry {
+        verdict: if is_broken { Verdict::Fail } else { Verdict::Warn },
+        name: row.id.clone(),
+        words: whole.or_else(|| row.reason.clone()).unwrap_or_default(),
+        seen,
+        expected: row.expected.clone(),
+    }
 }
 
 fn style(verdict: Verdict) -> Style {
@@ -74,8 +237,4 @@ fn style(verdict: Verdict) -> Style {
         Verdict::Na => AnsiColor::BrightBlack,
     };
     Style::new().fg_color(Some(colour.into()))
-}
-
-fn paint(text: &str, style: Style, colour: bool) -> String {
-    if colour { format!("{style}{text}{style:#}") } else { text.to_owned() }
 }

@@ -10,6 +10,11 @@ use clap::{Arg, ArgAction, ArgMatches};
 pub struct Outputs(Vec<(Format, Option<PathBuf>)>);
 
 impl Outputs {
+    /// Whether no report was asked for.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// The reports, or markdown on standard output when none was asked for.
     pub fn or_markdown(&self) -> Vec<(Format, Option<PathBuf>)> {
         if self.0.is_empty() { vec![(Format::Markdown, None)] } else { self.0.clone() }
@@ -32,7 +37,7 @@ impl clap::Args for Outputs {
                     .action(ArgAction::Append)
                     .value_parser(clap::builder::PossibleValuesParser::new(names))
                     .help_heading("Reports")
-                    .help("Write this report (several allowed; default markdown)"),
+                    .help("Write this report (several allowed; without it a summary on a terminal, markdown elsewhere)"),
             )
             .arg(
                 Arg::new("out")

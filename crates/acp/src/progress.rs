@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::io::{IsTerminal, Write};
+use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use acp_campaign::campaign::Listener;
 use acp_campaign::{Progress, Watch};
-use acp_comply::Verdict;
 use indicatif::{ProgressBar, ProgressStyle};
 use tokio::sync::watch;
 
@@ -16,6 +16,12 @@ use crate::talk::keys::Interrupts;
 /// Whether to use colours on this stream.
 pub fn colour(stream: &impl IsTerminal) -> bool {
     stream.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
+/// How many columns this stream shows, if it is a screen.
+pub fn columns(stream: &(impl IsTerminal + AsFd)) -> Option<usize> {
+    let size = stream.is_terminal().then(|| rustix::termios::tcgetwinsize(stream))?.ok()?;
+    (size.ws_col > 20).then(|| usize::from(size.ws_col))
 }
 
 /// The live display: a bar on a terminal, plain lines otherwise.
@@ -42,6 +48,11 @@ impl Shown {
     /// A bar on a terminal, nothing otherwise.
     pub fn quiet() -> Shown {
         Shown { lines: false, ..Shown::new(false) }
+    }
+
+    /// Nothing but what has to be noticed.
+    pub fn none() -> Shown {
+        Shown { bar: None, lines: false, running: Arc::default() }
     }
 
     /// What the campaign tells its progress to.
@@ -90,10 +101,6 @@ fn on_bar(bar: &ProgressBar, running: &Mutex<BTreeSet<String>>, progress: &Progr
         Progress::Ended(_, outcome) => {
             running.remove(&outcome.id);
             bar.inc(1);
-            if matches!(outcome.verdict, Verdict::Fail | Verdict::Error) {
-                let reason = outcome.reason.as_deref().unwrap_or_default();
-                bar.suspend(|| eprintln!("{} {}  {reason}", outcome.verdict, outcome.id));
-            }
         }
     }
     bar.set_message(running.iter().take(4).cloned().collect::<Vec<_>>().join(" "));

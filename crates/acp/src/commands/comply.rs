@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write as _};
+use std::os::fd::AsFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -103,6 +105,9 @@ pub struct Args {
     /// Show frames as they pass, on standard error, and the expected patterns in reports
     #[arg(short, long, help_heading = "Running")]
     verbose: bool,
+    /// Show no progress, and say no more than the verdict
+    #[arg(short, long, help_heading = "Running", conflicts_with = "verbose")]
+    quiet: bool,
     /// Keep sandboxes and transcripts in this folder
     #[arg(long, value_name = "DIR", help_heading = "Running")]
     keep: Option<PathBuf>,
@@ -133,6 +138,9 @@ pub struct Args {
 
     #[command(flatten)]
     outputs: Outputs,
+    /// Print the Markdown report on a terminal too, as `acpcomply` does
+    #[arg(long, hide = true)]
+    always_markdown: bool,
     /// Show secrets and home folders in reports
     #[arg(long, help_heading = "Reports")]
     no_redact: bool,
@@ -352,7 +360,7 @@ fn run_campaign(
     let campaign = Campaign { stop: stopped, ..campaign(args, programs)? };
     let started = jiff::Timestamp::now().to_string();
     let began = Instant::now();
-    let shown = progress::Shown::new(args.verbose);
+    let shown = if args.quiet { progress::Shown::none() } else { progress::Shown::new(args.verbose) };
     let listener = shown.listener();
     let (agents, interrupted) = runtime.block_on(async {
         progress::interrupt(stop);
@@ -463,28 +471,56 @@ pub fn default_jobs() -> usize {
     std::thread::available_parallelism().map_or(8, |cores| cores.get() * 8)
 }
 
-/// Writes every report that can be written, and says last what could not be.
+/// Writes every report that can be written, and says last what could not be. Without a report that was asked for, a person
+/// at a terminal gets the summary and the place of the whole report, and a pipe gets Markdown.
 fn write_reports(args: &Args, results: &Results) -> anyhow::Result<()> {
+    if args.outputs.is_empty() && !args.always_markdown && std::io::stdout().is_terminal() {
+        let options = options(args, &std::io::stdout());
+        out::print(acp_report::render(results, Format::Terminal, options)?)?;
+        return if args.quiet { Ok(()) } else { keep_page(args, results) };
+    }
     let mut outcome = Ok(());
     let mut told = false;
     for (format, file) in args.outputs.or_markdown() {
-        let colour = file.is_none() && progress::colour(&std::io::stdout());
-        let text = acp_report::render(
-            results,
-            format,
-            Options { redact: !args.no_redact, colour, verbose: args.verbose },
-        );
+        let mut options = options(args, &std::io::stdout());
+        options.colour &= file.is_none();
+        let text = acp_report::render(results, format, options);
         let written = text.map_err(anyhow::Error::from).and_then(|text| out::write(file.as_deref(), text));
         told |= file.is_none() && format == Format::Terminal && written.is_ok();
         outcome = outcome.and(written);
     }
     // One summary is enough where both streams are read by the same person.
     if !(told && std::io::stdout().is_terminal() && std::io::stderr().is_terminal()) {
-        let colour = progress::colour(&std::io::stderr());
-        let options = Options { redact: !args.no_redact, colour, verbose: args.verbose };
+        let options = options(args, &std::io::stderr());
         eprint!("{}", acp_report::render(results, Format::Terminal, options)?);
     }
     outcome
+}
+
+fn options(args: &Args, stream: &(impl std::io::IsTerminal + AsFd)) -> Options {
+    Options {
+        redact: !args.no_redact,
+        colour: progress::colour(stream),
+        verbose: args.verbose,
+        quiet: args.quiet,
+        width: progress::columns(stream),
+    }
+}
+
+/// Writes the whole report as a page beside the installed agents, for people who did not ask for a file.
+fn keep_page(args: &Args, results: &Results) -> anyhow::Result<()> {
+    let folder = crate::install::cache_folder()?.join("reports");
+    let page = acp_report::render(results, Format::Html, options(args, &std::io::stdout()))?;
+    let written = std::fs::create_dir_all(&folder).and_then(|()| {
+        let mut open = std::fs::OpenOptions::new();
+        let open = open.write(true).create(true).truncate(true).mode(0o600);
+        open.open(folder.join("comply.html"))?.write_all(page.as_bytes())
+    });
+    match written {
+        Ok(()) => eprintln!("full report: {}", folder.join("comply.html").display()),
+        Err(error) => eprintln!("the full report was not kept: {}: {error}", folder.display()),
+    }
+    Ok(())
 }
 
 fn factor(text: &str) -> Result<f64, String> {

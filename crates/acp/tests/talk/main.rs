@@ -2,6 +2,7 @@
 //! pseudo-terminal, with a person who types.
 
 mod chat;
+mod first_run;
 mod hostile;
 mod processes;
 mod prompt;

@@ -24,8 +24,13 @@ pub struct Terminal {
 
 impl Terminal {
     pub fn start(folder: &Path, args: &[&str], env: &[(&str, &str)]) -> Terminal {
+        Self::start_on(40, 200, folder, args, env)
+    }
+
+    /// On a screen with so many rows and columns.
+    pub fn start_on(rows: u16, columns: u16, folder: &Path, args: &[&str], env: &[(&str, &str)]) -> Terminal {
         let (pty, pts) = open().expect("a pseudo-terminal");
-        pty.resize(pty_process::Size::new(40, 200)).expect("a size");
+        pty.resize(pty_process::Size::new(rows, columns)).expect("a size");
         let mut command = Command::new("env").args(HEEDING).args(args).current_dir(folder);
         command = command.env("TERM", "xterm-256color");
         command = command.env_remove("NO_COLOR");
