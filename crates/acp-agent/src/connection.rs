@@ -330,7 +330,7 @@ impl Conversation {
         match outcome {
             Ok(()) => self.trouble = None,
             Err(error) => {
-                if self.trouble.is_none() && !matches!(*error, StoreError::Elsewhere { .. }) {
+                if self.trouble.is_none() && !error.is_elsewhere() {
                     eprintln!("acp agent: {error}");
                 }
                 self.trouble = Some(error);
@@ -370,15 +370,18 @@ impl Conversation {
             Effect::McpDisconnect { key } => self.hub.disconnect(key),
             Effect::McpCall { key, token, tool, arguments } => self.hub.call(key, token, tool, arguments),
             Effect::StoreSession(record) => {
-                self.holder.take(&record.id);
-                let kept = self.shared.store.put(record);
+                let kept = match self.holder.take(&record.id) {
+                    Ok(()) => self.shared.store.put(record),
+                    Err(error) => store::refused(error),
+                };
                 self.held.push_back(Held::Until(kept));
             }
             Effect::DeleteSession(id) => {
-                let kept = match self.holder.is_elsewhere(&id) {
-                    false => self.shared.store.remove(id),
-                    true => store::refused(StoreError::Elsewhere { session: id }),
+                let kept = match self.holder.take(&id) {
+                    Ok(()) => self.shared.store.remove(id.clone()),
+                    Err(error) => store::refused(error),
                 };
+                self.free_unless_open(&id);
                 self.held.push_back(Held::Until(kept));
             }
             Effect::SessionClosed(id) => {
@@ -422,10 +425,9 @@ impl Conversation {
             }
             Event::Fetched { token, id, found } => {
                 // It may have been closed, and so given back, while it was looked up.
-                let elsewhere = || StoreError::Elsewhere { session: id.clone() };
-                match found.and_then(|found| self.holder.take(&id).then_some(found).ok_or_else(elsewhere)) {
+                match found.and_then(|found| self.holder.take(&id).map(|()| found)) {
                     Ok(record) => self.agent.session_fetched(token, &id, record.map(|record| *record)),
-                    Err(error @ StoreError::Elsewhere { .. }) => {
+                    Err(error) if error.is_elsewhere() => {
                         self.agent.session_in_use(token, &error.to_string());
                     }
                     Err(error) => self.agent.store_failed(token, &error.to_string()),

@@ -63,7 +63,7 @@ pub enum State {
     Memory,
     /// In this folder, and nowhere else.
     Folder(PathBuf),
-    /// In this folder; in memory if another agent is using it.
+    /// In this folder; in memory if that is not possible.
     Usually(PathBuf),
 }
 
@@ -151,7 +151,8 @@ impl Server {
         let abilities = Abilities { edit: settings.allow_edit, delegate: settings.enable_delegate };
         let base = nanos();
         let prefix = format!("session_{base:x}");
-        let (claims, fence, stop) = (Arc::default(), config.fence.clone(), watch::Sender::default());
+        let claims = Arc::new(Claims::new(store.clone()));
+        let (fence, stop) = (config.fence.clone(), watch::Sender::default());
         let shared = Shared { settings, store, claims, provider, abilities, work_dir, fence, prefix, stop };
         let shared = Arc::new(shared);
         Ok(Self { shared, config, warning, base, connections: AtomicU64::new(0) })

@@ -11,9 +11,8 @@ impl Conversation {
     pub(super) fn fetch(&self, token: Token, id: String) {
         let (store, events, holder) = (self.shared.store.clone(), self.events.clone(), self.holder.clone());
         tokio::spawn(async move {
-            if !holder.take_soon(&id).await {
-                let found = Err(StoreError::Elsewhere { session: id.clone() });
-                let _ = events.send(Event::Fetched { token, id, found });
+            if let Err(error) = holder.take_soon(&id).await {
+                let _ = events.send(Event::Fetched { token, id, found: Err(error) });
                 return;
             }
             tokio::task::spawn_blocking(move || {
@@ -51,9 +50,9 @@ impl Conversation {
 
 /// What the client is told of trouble with the store.
 pub(super) fn refusal(error: &StoreError) -> RpcError {
-    match error {
-        StoreError::Elsewhere { .. } => RpcError::new(RpcError::INVALID_REQUEST, error.to_string()),
-        _ => RpcError::internal(error.to_string()),
+    match error.is_elsewhere() {
+        true => RpcError::new(RpcError::INVALID_REQUEST, error.to_string()),
+        false => RpcError::internal(error.to_string()),
     }
 }
 

@@ -16,9 +16,9 @@ pub enum StoreError {
         /// Why.
         error: io::Error,
     },
-    /// Another process has it.
+    /// Another process has it and does not let go of it, as an earlier version of this program.
     #[error(
-        "the sessions in {path:?} are in use by another agent{owner}; end it, or give this one its own --state-dir"
+        "the sessions in {path:?} are in use by another agent{owner}, which does not share them; end it, or give this one its own --state-dir"
     )]
     InUse {
         /// The database.
@@ -65,9 +65,24 @@ pub enum StoreError {
         /// The session.
         session: String,
     },
+    /// Another process has it open.
+    #[error("the session {session} is open in another agent{owner}; close it there, or end that agent")]
+    InOtherProcess {
+        /// The session.
+        session: String,
+        /// The process, if it is known.
+        owner: String,
+    },
     /// The thread is gone.
     #[error("sessions are no longer kept: the thread that does it has ended")]
     Ended,
+}
+
+impl StoreError {
+    /// Whether somebody else has the session open.
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        matches!(self, Self::Elsewhere { .. } | Self::InOtherProcess { .. })
+    }
 }
 
 /// The same without the place.

@@ -118,12 +118,34 @@ fn a_format_from_the_future_is_refused_in_words() {
 }
 
 #[test]
-fn a_second_writer_is_told_who_has_it() {
+fn several_stores_write_to_one_folder_and_see_what_the_others_wrote() {
     let place = Place::new();
-    let _first = Store::open(&place.state()).expect("a store");
-    let error = Store::open(&place.state()).err().expect("in use");
-    assert!(matches!(error, StoreError::InUse { .. }), "{error}");
-    assert!(error.to_string().contains(&format!("process {}", std::process::id())), "{error}");
+    let open = || Store::open(&place.state()).expect("a store");
+    let stores = [open(), open(), open()];
+    std::thread::scope(|scope| {
+        for (n, store) in stores.iter().enumerate() {
+            scope.spawn(move || {
+                for session in 0..20 {
+                    let kept = store.put(Box::new(record(&format!("{n}-{session}"))));
+                    kept.blocking_recv().expect("an answer").expect("kept");
+                }
+            });
+        }
+    });
+    for store in &stores {
+        assert_eq!(store.list().expect("read").len(), 60);
+        assert_eq!(store.fetch("2-19").expect("read"), Some(record("2-19")));
+    }
+    drop(stores);
+    assert_eq!(open().list().expect("read").len(), 60);
+}
+
+/// As an earlier version of the program holds it, which never lets go.
+fn held(place: &Place) -> std::fs::File {
+    drop(Store::open(&place.state()).expect("a store"));
+    let file = std::fs::File::open(place.state().join(FILE)).expect("the file");
+    file.lock().expect("locked");
+    file
 }
 
 #[test]
@@ -179,12 +201,14 @@ fn damage_that_is_found_later_is_an_error_that_names_it_and_the_store_goes_on() 
 }
 
 #[tokio::test]
-async fn a_second_agent_keeps_its_sessions_in_memory_and_says_so_where_nobody_chose_the_folder() {
+async fn an_agent_whose_folder_is_not_shared_keeps_its_sessions_in_memory_where_nobody_chose_it() {
     let place = Place::new();
-    let _first = Store::open(&place.state()).expect("a store");
+    let _held = held(&place);
     let settings = Settings { state: State::Usually(place.state()), ..place.settings() };
     let second = Arc::new(Server::new(settings, &|_| None).expect("it starts"));
-    assert!(second.warning().is_some_and(|words| words.contains("memory")));
+    let warning = second.warning().expect("a warning");
+    assert!(warning.contains("memory") && warning.contains("does not share"), "{warning}");
+    assert!(warning.contains(&format!("process {}", std::process::id())), "{warning}");
     let mut talk = Talk::v1(&second, &json!({})).await;
     let session = talk.session(&place.work()).await;
     talk.prompt(&session, "Say 'hello'").await;
@@ -291,7 +315,13 @@ fn what_is_made_for_sessions_is_for_this_user_alone() {
     use std::os::unix::fs::PermissionsExt as _;
     let place = Place::new();
     let _store = Store::open(&place.state()).expect("a store");
-    for (path, mode) in [(place.state(), 0o700), (place.state().join("sessions.redb"), 0o600)] {
+    let inside = |name: &str| place.state().join(name);
+    for (path, mode) in [
+        (place.state(), 0o700),
+        (inside("sessions.redb"), 0o600),
+        (inside("waiting"), 0o600),
+        (inside("open"), 0o700),
+    ] {
         let found = std::fs::metadata(&path).expect("it is there").permissions().mode();
         assert_eq!(found & 0o777, mode, "{}", path.display());
     }

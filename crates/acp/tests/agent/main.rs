@@ -8,6 +8,7 @@ mod mcp;
 mod printed_client;
 mod recorded;
 mod seeds;
+mod shared;
 mod starting;
 mod suite;
 mod talk;

@@ -47,14 +47,6 @@ fn what_cannot_be_used_is_named_with_what_to_do() {
 }
 
 #[test]
-fn a_second_agent_in_the_same_folder_is_told_who_is_there() {
-    let place = Place::new();
-    let first = Talk::v1(place.agent(&[]), &json!({}));
-    let words = refused(&mut place.agent(&[]));
-    assert!(words.contains("in use") && words.contains(&first.child.id().to_string()), "{words}");
-}
-
-#[test]
 fn a_damaged_database_is_named_and_left_alone() {
     let place = Place::new();
     std::fs::create_dir(place.state()).expect("a folder");

@@ -105,19 +105,6 @@ fn a_models_words_before_a_kill_are_there_after_it_and_it_is_asked_with_them() {
 }
 
 #[test]
-fn a_database_that_another_agent_uses_is_said_and_left_alone() {
-    let (state, work) = (folder(), folder());
-    let mut first = keeping(state.path(), work.path(), &[]);
-    let session = first.session(work.path());
-    let second = keeping(state.path(), work.path(), &[]);
-    let (code, errors) = second.end();
-    assert_eq!(code, Some(2), "{errors}");
-    assert!(errors.contains("in use by another agent") && errors.contains("--state-dir"), "{errors}");
-    let answer = first.prompt(&session, "Say 'undisturbed'");
-    assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
-}
-
-#[test]
 fn a_damaged_database_is_named_and_not_touched() {
     let work = folder();
     for damage in [&b"this is no database"[..], &[0; 8192], b""] {
