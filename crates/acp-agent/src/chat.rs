@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use acp_script::agent::{Question, Round, Seal, refused};
+use acp_script::agent::{Cut, Question, Round, Seal, refused};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
@@ -10,38 +10,25 @@ use serde_json::{Value, json};
 use crate::offer::{self, Abilities};
 use crate::prompt;
 use crate::provider::{Block, ChatRequest, Effort, Message, Role};
+use crate::room::{RESULT, shortened};
 
-/// How many tokens one tool result may have.
-const RESULT: usize = 8000;
-/// A token is about this many characters.
-const CHARACTERS: usize = 4;
-/// The longest answer.
-const ANSWER: u64 = 8192;
 /// The images that models see.
 const IMAGES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
-/// What stands for a result that had to go.
-const LEFT_OUT: &str = "[left out to save room; call the tool again if it is needed]";
 
 /// Marks of updates that are not told: what a child did is told by the result of its task, and notices are for the person.
 const UNTOLD: [&str; 2] = ["acp.workbench/delegate", "acp.workbench/notice"];
 
-/// What the note about a gap in a text takes at most.
-const GAP: usize = 48;
-
-/// The request for a model with room for `context` tokens.
-pub(crate) fn request(question: &Question, abilities: Abilities, context: u64) -> ChatRequest {
-    let mut messages = messages(question);
-    let room = usize::try_from(context).unwrap_or(usize::MAX).saturating_mul(CHARACTERS) / 10 * 7;
-    make_room(&mut messages, room);
+/// The request for a model whose answer has at most so many tokens.
+pub(crate) fn request(question: &Question, abilities: Abilities, max_tokens: u64) -> ChatRequest {
     ChatRequest {
         model: question.model.clone(),
         system: prompt::system(question),
-        messages,
+        messages: messages(question),
         tools: offer::tools(question, abilities)
             .into_iter()
             .filter(|tool| !question.closed.contains(&&*tool.name))
             .collect(),
-        max_tokens: ANSWER,
+        max_tokens,
         effort: effort(&question.thought_level),
     }
 }
@@ -51,7 +38,7 @@ fn effort(level: &str) -> Option<Effort> {
     level.parse().ok().filter(|effort| *effort != Effort::Medium)
 }
 
-fn messages(question: &Question) -> Vec<Message> {
+pub(crate) fn messages(question: &Question) -> Vec<Message> {
     let mut told = Telling::default();
     let refused = refused(&question.rounds, &question.history);
     let mut rounds = question.rounds.iter().peekable();
@@ -65,6 +52,8 @@ fn messages(question: &Question) -> Vec<Message> {
             told.entry(at, entry);
         }
     }
+    // The answer that is wanted, behind one that may have been cut off.
+    rounds.for_each(|round| told.begin_round(round));
     told.end_message();
     told.messages
 }
@@ -93,6 +82,9 @@ struct Called {
 impl<'a> Telling<'a> {
     fn begin_round(&mut self, round: &'a Round) {
         self.end_message();
+        if let Some(cut) = self.round.and_then(|before| before.cut.as_ref()) {
+            self.push(Role::User, vec![Block::Text(go_on(cut))]);
+        }
         self.round = Some(round);
         self.seals = round.seals.iter().filter(|seal| seal.calls == 0).collect();
     }
@@ -110,6 +102,7 @@ impl<'a> Telling<'a> {
         match entry["sessionUpdate"].as_str() {
             Some("user_message_chunk") => {
                 self.end_message();
+                self.round = None;
                 self.push(Role::User, vec![content(&entry["content"])]);
             }
             Some("agent_message_chunk")
@@ -169,6 +162,22 @@ impl<'a> Telling<'a> {
     }
 }
 
+/// What a model is told whose answer was cut off.
+fn go_on(cut: &Cut) -> String {
+    let mut words =
+        "[Your last answer was cut off because it reached the limit of its length. Go on exactly where it \
+                     ended, without repeating what you said."
+            .to_owned();
+    if !cut.dropped.is_empty() {
+        words.push_str(&format!(
+            " Your calls of {} were incomplete and were not made: make them again, in smaller parts where they are long.",
+            cut.dropped.join(", ")
+        ));
+    }
+    words.push(']');
+    words
+}
+
 /// What stands directly behind so many calls of an answer, seals and words in their order.
 fn standing_behind(round: &Round, calls: usize, later: &mut Vec<(usize, Block)>) -> Vec<Block> {
     let seals = round.seals.iter().filter(|seal| seal.calls == calls);
@@ -192,7 +201,7 @@ fn called(entry: &Value) -> Called {
     let result = Block::ToolResult {
         id: id.clone(),
         name,
-        text: shortened(&result(entry), RESULT * CHARACTERS),
+        text: shortened(&result(entry), RESULT),
         is_error: entry["status"] == "failed",
     };
     Called { id, call, result }
@@ -264,66 +273,6 @@ fn nothing(call: &Value) -> String {
         (_, Some("read_file"), _) => "(the file is empty)".to_owned(),
         (_, Some("search_file"), _) => "(no line of the file has it)".to_owned(),
         _ => "(it is done and has nothing to show)".to_owned(),
-    }
-}
-
-/// Beginning and end of a text that is too long, with the place of the gap.
-fn shortened(text: &str, most: usize) -> String {
-    if text.len() <= most {
-        return text.to_owned();
-    }
-    let floor = |mut at: usize| {
-        while !text.is_char_boundary(at) {
-            at -= 1;
-        }
-        at
-    };
-    let (head, tail) = (floor(most / 4 * 3), floor(text.len() - most / 4));
-    format!("{}\n[… {} bytes left out …]\n{}", &text[..head], tail - head, &text[tail..])
-}
-
-/// Leaves out the oldest tool results until the conversation fits. The newest stay, but are cut where even they are too
-/// much, the longest first.
-fn make_room(messages: &mut [Message], room: usize) {
-    let size = |block: &Block| match block {
-        Block::Text(text) | Block::Seal(text) | Block::ToolResult { text, .. } => text.len(),
-        Block::Image { .. } => 6000,
-        Block::ToolCall { arguments, .. } => arguments.to_string().len(),
-    };
-    let mut whole: usize = messages.iter().flat_map(|message| &message.blocks).map(size).sum();
-    let last = messages.len().saturating_sub(1);
-    for block in messages[..last].iter_mut().flat_map(|message| &mut message.blocks) {
-        if whole <= room {
-            return;
-        }
-        if let Block::ToolResult { text, .. } = block
-            && text.len() > LEFT_OUT.len()
-        {
-            whole -= text.len() - LEFT_OUT.len();
-            LEFT_OUT.clone_into(text);
-        }
-    }
-    if whole <= room {
-        return;
-    }
-    let newest = messages[last..].iter_mut().flat_map(|message| &mut message.blocks);
-    let mut results: Vec<&mut String> = newest
-        .filter_map(|block| match block {
-            Block::ToolResult { text, .. } => Some(text),
-            _ => None,
-        })
-        .collect();
-    let others = whole - results.iter().map(|text| text.len()).sum::<usize>();
-    let mut left = room.saturating_sub(others);
-    results.sort_by_key(|text| text.len());
-    let mut open = results.len();
-    for text in results {
-        let share = left / open;
-        if text.len() > share {
-            *text = shortened(text, share.saturating_sub(GAP));
-        }
-        left = left.saturating_sub(text.len());
-        open -= 1;
     }
 }
 

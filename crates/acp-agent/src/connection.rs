@@ -71,7 +71,8 @@ pub(crate) async fn converse(link: Link, agent: Agent, tongue: Tongue, shared: A
     let (events, heard) = mpsc::unbounded_channel();
     let (mcp, mcp_heard) = mpsc::unbounded_channel();
     let reader = Reader::new(shared.fence.clone(), &shared.settings.deny);
-    let (mind, thoughts) = Mind::new(shared.provider.clone(), shared.abilities, reader.clone());
+    let max_tokens = shared.settings.choice.max_tokens;
+    let (mind, thoughts) = Mind::new(shared.provider.clone(), shared.abilities, reader.clone(), max_tokens);
     let conversation = Conversation {
         agent,
         began: Instant::now(),

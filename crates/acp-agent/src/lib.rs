@@ -20,6 +20,7 @@ mod offer;
 mod probe;
 mod prompt;
 pub mod provider;
+mod room;
 mod server;
 mod store;
 mod survey;

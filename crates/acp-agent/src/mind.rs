@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use acp_script::agent::{Question, Thought, ThoughtEnd, Token};
+use acp_script::agent::{Question, Thought, ThoughtEnd, Token, Wanted};
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
@@ -11,16 +11,21 @@ use crate::chat;
 use crate::instructions::Reader;
 use crate::offer::Abilities;
 use crate::prompt;
-use crate::provider::{Piece, Provider, ProviderError, Stop};
+use crate::provider::{ChatRequest, Model, Piece, Provider, ProviderError, Stop};
+use crate::room;
 
 /// How many pieces may wait for a slow client.
 const QUEUE: usize = 64;
+/// An answer that may be shorter than this is none.
+const LEAST_ANSWER: u64 = 256;
 
 /// Asks the provider.
 pub(crate) struct Mind {
     provider: Option<Arc<dyn Provider>>,
     abilities: Abilities,
     reader: Reader,
+    /// The longest answer that the person allows.
+    max_tokens: Option<u64>,
     thoughts: mpsc::Sender<(Token, Thought)>,
     running: HashMap<Token, AbortHandle>,
 }
@@ -31,20 +36,27 @@ impl Mind {
         provider: Option<Arc<dyn Provider>>,
         abilities: Abilities,
         reader: Reader,
+        max_tokens: Option<u64>,
     ) -> (Self, mpsc::Receiver<(Token, Thought)>) {
         let (thoughts, arriving) = mpsc::channel(QUEUE);
-        (Self { provider, abilities, reader, thoughts, running: HashMap::new() }, arriving)
+        (Self { provider, abilities, reader, max_tokens, thoughts, running: HashMap::new() }, arriving)
     }
 
     pub(crate) fn think(&mut self, token: Token, question: &Question) {
         self.running.retain(|_, task| !task.is_finished());
         let thoughts = self.thoughts.clone();
         let Some(provider) = self.provider.clone() else { return };
-        let model = provider.models().into_iter().find(|model| model.id == question.model);
-        let context = model.map_or(200_000, |model| model.context);
-        let mut request = chat::request(question, self.abilities, context);
-        prompt::add_project(&mut request, question, &self.reader);
+        let model = model(&*provider, &question.model);
+        let asked = self.request(question, &model);
         let task = tokio::spawn(async move {
+            let _ = thoughts.send((token, Thought::Context(model.context))).await;
+            let request = match asked {
+                Ok(request) => request,
+                Err(overflow) => {
+                    let _ = thoughts.send((token, Thought::End(overflow))).await;
+                    return;
+                }
+            };
             let (pieces, mut arriving) = mpsc::channel(QUEUE);
             let forward = async {
                 while let Some(piece) = arriving.recv().await {
@@ -58,7 +70,8 @@ impl Mind {
                 Ok(Stop::EndTurn | Stop::ToolCalls) => ThoughtEnd::Done,
                 Ok(Stop::MaxTokens) => ThoughtEnd::MaxTokens,
                 Ok(Stop::Refusal) => ThoughtEnd::Refusal,
-                Err(error @ ProviderError::Refused { status: 400 | 413 | 422, .. }) => {
+                Err(error @ ProviderError::TooLong { .. }) => ThoughtEnd::Overflow(error.to_string()),
+                Err(error @ ProviderError::Refused { status: 400 | 422, .. }) => {
                     ThoughtEnd::Rejected(error.to_string())
                 }
                 Err(error) => ThoughtEnd::Failed(error.to_string()),
@@ -66,6 +79,30 @@ impl Mind {
             let _ = thoughts.send((token, Thought::End(end))).await;
         });
         self.running.insert(token, task.abort_handle());
+    }
+
+    /// What to ask the model, unless it would not fit.
+    fn request(&self, question: &Question, model: &Model) -> Result<ChatRequest, ThoughtEnd> {
+        if question.wanted == Wanted::Summary {
+            return Ok(room::summary(question, model));
+        }
+        let answer = room::answer_limit(model, self.max_tokens, question.cuts);
+        let mut request = chat::request(question, self.abilities, answer);
+        prompt::add_project(&mut request, question, &self.reader);
+        let room = room::room(model, answer);
+        let mut tokens = room::tokens(question, &request);
+        if question.wanted == Wanted::Anyway {
+            let less = room.checked_shr(question.overflows.saturating_sub(1)).unwrap_or(0);
+            room::fit(&mut request, less);
+            tokens = tokens.min(less);
+        } else if tokens > room {
+            let context = model.context;
+            let words = format!("it takes about {tokens} of {context} tokens, and an answer needs room too");
+            return Err(ThoughtEnd::Overflow(words));
+        }
+        // Some servers refuse a limit that goes beyond what they have left.
+        request.max_tokens = answer.min(model.context.saturating_sub(tokens)).max(LEAST_ANSWER.min(answer));
+        Ok(request)
     }
 
     /// The answer is no longer wanted: the connection to the model ends.
@@ -82,11 +119,19 @@ impl Drop for Mind {
     }
 }
 
+/// The model of this name, with its limits.
+fn model(provider: &dyn Provider, id: &str) -> Model {
+    let models = provider.models();
+    let found = models.iter().find(|model| model.id == id).or(models.first()).cloned();
+    found.unwrap_or_else(|| Model { id: id.to_owned(), name: id.to_owned(), context: 200_000, output: 8192 })
+}
+
 fn thought(piece: Piece) -> Thought {
     match piece {
         Piece::Text(text) => Thought::Text(text),
         Piece::Thought(text) => Thought::Thinking(text),
         Piece::ToolCall { name, arguments, .. } => Thought::Call { name, arguments },
+        Piece::Dropped(name) => Thought::Dropped(name),
         Piece::Seal(seal) => Thought::Seal(seal),
         Piece::Notice(text) => Thought::Notice(text),
         Piece::Usage { input, output } => Thought::Usage { input, output },

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::Model;
+use super::limits::Limits;
 use super::settings::AUTO;
 use super::vendors::Vendor;
 
@@ -22,15 +23,15 @@ const OTHER_TRADES: &[&str] = &[
 ];
 
 /// Reads a list of any vendor; nothing when it is none.
-pub(super) fn read(body: &Value, vendor: &Vendor) -> Option<Vec<Model>> {
+pub(super) fn read(body: &Value, vendor: &Vendor, limits: &Limits) -> Option<Vec<Model>> {
     let list = match body["data"].as_array() {
         Some(list) => list,
         None => body["models"].as_array()?,
     };
-    Some(list.iter().filter_map(|entry| model(entry, vendor)).collect())
+    Some(list.iter().filter_map(|entry| model(entry, vendor, limits)).collect())
 }
 
-fn model(entry: &Value, vendor: &Vendor) -> Option<Model> {
+fn model(entry: &Value, vendor: &Vendor, limits: &Limits) -> Option<Model> {
     let id = entry["id"].as_str().or_else(|| entry["name"].as_str())?;
     let id = id.strip_prefix("models/").unwrap_or(id);
     let methods = entry["supportedGenerationMethods"].as_array();
@@ -38,7 +39,7 @@ fn model(entry: &Value, vendor: &Vendor) -> Option<Model> {
     if id.is_empty() || !speaks || OTHER_TRADES.iter().any(|word| id.contains(word)) {
         return None;
     }
-    let mut model = vendor.model(id);
+    let mut model = limits.model(vendor, id);
     if let Some(name) = entry["display_name"].as_str().or_else(|| entry["displayName"].as_str()) {
         model.name = name.to_owned();
     }
@@ -46,6 +47,11 @@ fn model(entry: &Value, vendor: &Vendor) -> Option<Model> {
     if let Some(context) = context.iter().find_map(|name| entry[*name].as_u64()) {
         model.context = context;
     }
+    let output = ["outputTokenLimit", "max_output_tokens", "max_completion_tokens"];
+    if let Some(output) = output.iter().find_map(|name| entry[*name].as_u64()).filter(|output| *output > 0) {
+        model.output = output;
+    }
+    limits.overrule(&mut model);
     Some(model)
 }
 

@@ -6,6 +6,7 @@
 
 mod convert;
 mod key;
+mod limits;
 mod listing;
 mod pieces;
 mod remote;
@@ -19,6 +20,7 @@ use std::sync::Arc;
 
 pub use acp_model::talk::Effort;
 pub use key::Key;
+pub use limits::{Limit, LimitsError};
 pub use remote::Remote;
 use serde_json::Value;
 pub use settings::{AUTO, Settings};
@@ -61,6 +63,8 @@ pub struct Model {
     pub name: String,
     /// How many tokens it can take in at once.
     pub context: u64,
+    /// How many tokens its longest answer has.
+    pub output: u64,
 }
 
 /// One question to a model: the whole conversation so far.
@@ -162,6 +166,8 @@ pub enum Piece {
         /// string fails and tells the model so.
         arguments: Value,
     },
+    /// A call of this tool that the limit of the answer's length cut off. It is not made.
+    Dropped(String),
     /// Something that the provider wants back as [`Block::Seal`] in this place of the model's message, unread: it
     /// vouches for the thinking. Not for people.
     Seal(String),
@@ -226,6 +232,14 @@ pub enum ProviderError {
         /// Its message.
         message: String,
     },
+    /// The conversation is too long for the model.
+    #[error("{provider} says that the conversation is too long for the model: {message}")]
+    TooLong {
+        /// The provider.
+        provider: String,
+        /// Its message.
+        message: String,
+    },
     /// The answer began well and ended in the middle.
     #[error("{provider} broke off: {reason}")]
     BrokeOff {
@@ -253,6 +267,12 @@ pub struct Choice {
     pub model: Option<String>,
     /// `--base-url`: another address for the same wire format.
     pub base_url: Option<String>,
+    /// `--max-tokens`: the longest answer.
+    pub max_tokens: Option<u64>,
+    /// `--context`: how much every model takes in.
+    pub context: Option<u64>,
+    /// `--limits`: what is known of models.
+    pub limits: Vec<Limit>,
 }
 
 /// Makes a provider ready, without asking it anything yet. `env` reads environment variables, where keys are.

@@ -83,9 +83,10 @@ impl<'a> Speaker<'a> {
         let mut calls = 0;
         for held in held {
             let piece = match held {
+                // What stands behind the limit is missing from the last call: it must not run, and nothing vouches for it.
+                Held::Call { name, .. } if stop == WireStop::Length => Piece::Dropped(name),
+                Held::Seal(_) if stop == WireStop::Length => continue,
                 Held::Seal(seal) => Piece::Seal(write_seal(&seal)),
-                // What stands behind the limit is missing from the last call: it must not run.
-                Held::Call { .. } if stop == WireStop::Length => continue,
                 Held::Call { id, name, text, free_text, .. } => {
                     calls += 1;
                     Piece::ToolCall { id, name, arguments: arguments(&text, free_text) }

@@ -279,7 +279,7 @@ impl Remote {
                 return Err(settings.refused(status, &headers, &body, "list of models"));
             }
             let json: Value = serde_json::from_slice(&body).unwrap_or(Value::Null);
-            listing::read(&json, settings.vendor)
+            listing::read(&json, settings.vendor, &settings.limits)
                 .ok_or_else(|| settings.not_a_stream("no list of models", &body))
         };
         match tokio::time::timeout(LISTING, asking).await {

@@ -8,6 +8,7 @@ use reqwest::Url;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
 use super::key::Key;
+use super::limits::Limits;
 use super::vendors::Vendor;
 use super::{Choice, Model, ProviderError};
 
@@ -26,6 +27,7 @@ pub struct Settings {
     /// The variable that the key is in, or should be in.
     pub(super) key_source: String,
     pub(super) models: Vec<Model>,
+    pub(super) limits: Limits,
     /// How the provider is asked again when it is busy.
     pub busy: Retry,
     /// How the provider is asked again when it was not reached.
@@ -70,11 +72,13 @@ impl Settings {
             )));
         }
         let model = filled(choice.model.clone()).or_else(|| Some(first(&vendor.model_env)?.1));
+        let limits = Limits { context: choice.context, given: choice.limits.clone() };
         let settings = Settings {
             vendor,
             wire: if own { vendor.wire } else { vendor.elsewhere.unwrap_or(vendor.wire) },
             own,
-            models: models(vendor, model.as_deref(), own),
+            models: models(vendor, model.as_deref(), own, &limits),
+            limits,
             base,
             key,
             key_source,
@@ -179,20 +183,14 @@ fn read_base(vendor: &Vendor, text: &str) -> Result<Url, String> {
 }
 
 /// The chosen model first. At another address than the vendor's, the vendor's models mean nothing.
-fn models(vendor: &Vendor, chosen: Option<&str>, own: bool) -> Vec<Model> {
-    let mut models = if own { vendor.known() } else { Vec::new() };
-    if let Some(id) = chosen {
-        let model = match models.iter().position(|model| model.id == id) {
-            Some(at) => models.remove(at),
-            None => vendor.model(id),
-        };
-        models.insert(0, model);
+fn models(vendor: &Vendor, chosen: Option<&str>, own: bool, limits: &Limits) -> Vec<Model> {
+    let known = vendor.known().filter(|id| own && Some(*id) != chosen);
+    let models: Vec<Model> = chosen.into_iter().chain(known).map(|id| limits.model(vendor, id)).collect();
+    if !models.is_empty() {
+        return models;
     }
-    if models.is_empty() {
-        let name = "the first model of the server".to_owned();
-        models.push(Model { id: AUTO.to_owned(), name, context: vendor.context });
-    }
-    models
+    let name = "the first model of the server".to_owned();
+    vec![Model { name, ..limits.model(vendor, AUTO) }]
 }
 
 /// A slow machine may need minutes for its first word.

@@ -95,6 +95,9 @@ impl Settings {
     pub(super) fn broke_off(&self, kind: &str, message: &str) -> Failure {
         let separator = if kind.is_empty() || message.is_empty() { "" } else { ": " };
         let reason = self.scrub(&format!("{kind}{separator}{message}"));
+        if is_too_long(kind, message) {
+            return Failure::never(ProviderError::TooLong { provider: self.name(), message: reason });
+        }
         let busy =
             ["overloaded", "rate_limit", "server_error", "unavailable", "exhausted", "internal", "api_error"];
         let passing = busy.iter().any(|word| kind.to_ascii_lowercase().contains(word));
@@ -134,13 +137,17 @@ impl Settings {
             said => said.to_owned(),
         };
         let said = self.scrub(said.trim_end_matches('.'));
+        if status == 413 || (status < 500 && is_too_long(&kind, &said)) {
+            let error = ProviderError::TooLong { provider: self.name(), message: said };
+            return Failure::never(error);
+        }
         let spent = kind.contains("insufficient_quota") || kind.contains("billing");
         let asked = wait(headers, &json);
         let again = match status {
             408 | 409 | 429 | 500 | 502.. if !spent && status != 505 => Again::Busy(asked),
             _ => Again::Never,
         };
-        let advice = self.advice(status, &said, spent, asked, headers, model);
+        let advice = self.advice(status, spent, asked, headers, model);
         let message = if advice.is_empty() { said } else { format!("{said}; {advice}") };
         Failure { error: ProviderError::Refused { provider: self.name(), status, message }, again }
     }
@@ -148,14 +155,11 @@ impl Settings {
     fn advice(
         &self,
         status: u16,
-        said: &str,
         spent: bool,
         asked: Option<Duration>,
         headers: &HeaderMap,
         model: &str,
     ) -> String {
-        let long =
-            ["context length", "context_length", "too long", "maximum number of tokens", "context window"];
         match status {
             401 | 403 if self.key.is_none() => format!("it wants a key: put one into {}", self.key_source),
             401 | 403 => format!("check the key in {}", self.key_source),
@@ -172,15 +176,30 @@ impl Settings {
                 let to = headers.get("location").and_then(|to| to.to_str().ok()).unwrap_or("elsewhere");
                 format!("the address points to {to:?}: give the right one with --base-url")
             }
-            413 => "the conversation is too long: begin a new session".to_owned(),
-            _ if long.iter().any(|words| said.contains(words)) => {
-                "the conversation is too long for the model: begin a new session, or choose a larger model"
-                    .to_owned()
-            }
             500.. => "the provider has trouble: ask again later".to_owned(),
             _ => String::new(),
         }
     }
+}
+
+/// Whether a vendor says that the conversation does not fit into the model, in any of their words.
+fn is_too_long(kind: &str, said: &str) -> bool {
+    const WORDS: [&str; 12] = [
+        "context length",
+        "context_length",
+        "context window",
+        "context size",
+        "prompt is too long",
+        "input is too long",
+        "too many tokens",
+        "too many input tokens",
+        "maximum number of tokens",
+        "exceeds the maximum number of",
+        "reduce the length of the messages",
+        "request_too_large",
+    ];
+    let (kind, said) = (kind.to_ascii_lowercase(), said.to_ascii_lowercase());
+    WORDS.iter().any(|words| kind.contains(words) || said.contains(words))
 }
 
 /// The beginning of a strange answer, on one line.

@@ -5,8 +5,6 @@ use std::sync::LazyLock;
 use acp_model::wire::Wire;
 use serde::Deserialize;
 
-use super::Model;
-
 /// One vendor, or one way to speak to it.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -45,6 +43,9 @@ pub(super) struct Vendor {
     /// What a model that is not listed takes in.
     #[serde(default)]
     pub(super) context: u64,
+    /// How many tokens the longest answer of such a model has.
+    #[serde(default)]
+    pub(super) output: u64,
     /// The models known without asking; the first is the default.
     #[serde(default)]
     models: Vec<Known>,
@@ -55,7 +56,6 @@ pub(super) struct Vendor {
 struct Known {
     id: String,
     name: String,
-    context: u64,
 }
 
 static VENDORS: LazyLock<Vec<Vendor>> = LazyLock::new(|| {
@@ -87,17 +87,13 @@ impl Vendor {
     }
 
     /// The models known without asking.
-    pub(super) fn known(&self) -> Vec<Model> {
-        let model =
-            |known: &Known| Model { id: known.id.clone(), name: known.name.clone(), context: known.context };
-        self.models.iter().map(model).collect()
+    pub(super) fn known(&self) -> impl Iterator<Item = &str> {
+        self.models.iter().map(|known| known.id.as_str())
     }
 
-    /// What is known about a model of this name: a dated name is the same model.
-    pub(super) fn model(&self, id: &str) -> Model {
-        let known = self.models.iter().filter(|known| id.starts_with(&known.id));
-        let context = known.max_by_key(|known| known.id.len()).map_or(self.context, |known| known.context);
-        Model { id: id.to_owned(), name: id.to_owned(), context }
+    /// What people call a model.
+    pub(super) fn name_of(&self, id: &str) -> Option<&str> {
+        self.models.iter().find(|known| known.id == id).map(|known| known.name.as_str())
     }
 }
 
@@ -111,7 +107,11 @@ mod tests {
             assert!(vendor.base.starts_with("http"), "{}", vendor.name);
             assert!(!vendor.base_env.is_empty() && !vendor.key_env.is_empty(), "{}", vendor.name);
             assert!(vendor.keyless || !vendor.keys.is_empty(), "{}", vendor.name);
-            assert!(vendor.context > 0 && (vendor.keyless || !vendor.models.is_empty()), "{}", vendor.name);
+            assert!(
+                vendor.context > 0 && vendor.output > 0 && (vendor.keyless || !vendor.models.is_empty()),
+                "{}",
+                vendor.name
+            );
         }
         let names: Vec<_> = Vendor::names().collect();
         assert_eq!(names, ["anthropic", "openai", "openai-chat", "openai-responses", "google", "ollama"]);
@@ -126,13 +126,5 @@ mod tests {
                 assert!(acp_link::credentials::OF_MODELS.contains(&name.as_str()), "{name}");
             }
         }
-    }
-
-    #[test]
-    fn a_dated_name_is_the_same_model() {
-        let vendor = Vendor::find("anthropic").expect("a vendor");
-        assert_eq!(vendor.model("claude-haiku-4-5-20251001").context, 200_000);
-        assert_eq!(vendor.model("claude-sonnet-5-20260901").context, 1_000_000);
-        assert_eq!(vendor.model("something-else").context, vendor.context);
     }
 }

@@ -9,6 +9,7 @@ mod project;
 #[path = "../providers/raw.rs"]
 #[expect(dead_code, reason = "the tests of providers use all of it")]
 mod raw;
+mod room;
 mod sessions;
 mod thinking;
 mod turns;

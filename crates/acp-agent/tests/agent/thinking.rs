@@ -14,6 +14,7 @@ pub(crate) fn agent(place: &Place, provider: &str, model: &Raw) -> Arc<Server> {
         provider: provider.to_owned(),
         model: Some("m".to_owned()),
         base_url: Some(model.url.clone()),
+        ..Choice::default()
     };
     let settings = Settings { choice, enable_mcp: false, ..place.settings() };
     let key = |name: &str| name.ends_with("_API_KEY").then(|| "key".to_owned());

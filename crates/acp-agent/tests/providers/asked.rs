@@ -158,7 +158,7 @@ async fn second_question(name: &str, stream: &[Value], then: Option<&str>) -> Va
             Piece::Seal(seal) => Some(Block::Seal(seal)),
             Piece::Text(text) => Some(Block::Text(text)),
             Piece::ToolCall { id, name, arguments } => Some(Block::ToolCall { id, name, arguments }),
-            Piece::Thought(_) | Piece::Notice(_) | Piece::Usage { .. } => None,
+            Piece::Dropped(_) | Piece::Thought(_) | Piece::Notice(_) | Piece::Usage { .. } => None,
         })
         .collect();
     let mut messages = vec![(Role::Assistant, blocks), (Role::User, vec![result("c1", "seen")])];

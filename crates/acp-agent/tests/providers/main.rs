@@ -36,7 +36,12 @@ fn with_key(name: &str) -> Option<String> {
 }
 
 fn choice(name: &str, base: &str) -> Choice {
-    Choice { provider: name.to_owned(), model: Some("m".to_owned()), base_url: Some(base.to_owned()) }
+    Choice {
+        provider: name.to_owned(),
+        model: Some("m".to_owned()),
+        base_url: Some(base.to_owned()),
+        ..Choice::default()
+    }
 }
 
 fn settings(name: &str, base: &str) -> Settings {

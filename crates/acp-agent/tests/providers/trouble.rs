@@ -88,7 +88,7 @@ async fn what_is_no_answer_is_shown_by_its_beginning() {
                 "",
                 "{\"error\": {\"message\": \"This model's maximum context length is 8 tokens\"}}",
             ),
-            "begin a new session",
+            "says that the conversation is too long for the model",
         ),
         (http("418 I'm a teapot", "text/plain", "", "short and\nstout"), "status 418: \"short and stout\""),
     ];

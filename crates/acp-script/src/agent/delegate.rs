@@ -109,6 +109,7 @@ impl Agent {
         let mut record = open.record.summary();
         record.id.clone_from(&child);
         record.word = None;
+        (record.used, record.counted) = (0, 0);
         let mut fresh = Session::new(record);
         fresh.parent = Some(Parent { session: session.to_owned(), call: work.call.clone() });
         self.sessions.insert(child.clone(), fresh);

@@ -27,7 +27,7 @@ impl Agent {
         let size = tokens(digest.len()) + said.iter().map(|entry| tokens_of(entry)).sum::<u64>();
         let text = newest(digest + &in_short(&said));
         let kept = tokens(text.len());
-        record.used = kept;
+        (record.used, record.counted) = (kept, 0);
         record.digest = Some(Digest { entries: record.history.len(), text: text.clone() });
         // What belongs to answers that no model is told any more.
         record.rounds.clear();
@@ -51,7 +51,7 @@ impl Agent {
         self.insert(session, [Step::Stream(notice)]);
     }
 
-    fn show_digest(&mut self, session: &str, id: &str, text: &str) {
+    pub(super) fn show_digest(&mut self, session: &str, id: &str, text: &str) {
         let text = if text.is_empty() { "Nothing was said before." } else { text };
         let summary = json!({ "type": "text", "text": text });
         for body in [
@@ -69,14 +69,18 @@ impl Agent {
 
 /// What was said and done from this entry on, before the prompt that is being answered, as far as models are told.
 fn told(record: &Record, from: usize) -> Vec<&Value> {
+    told_until(record, from, this_turn(&record.history))
+}
+
+fn told_until(record: &Record, from: usize, until: usize) -> Vec<&Value> {
     let refused = refused(&record.rounds, &record.history);
-    let entries = record.history.iter().enumerate().take(this_turn(&record.history)).skip(from);
+    let entries = record.history.iter().enumerate().take(until).skip(from);
     let told = entries.filter(|(at, entry)| !refused.contains(at) && !is_notice(entry));
     told.map(|(_, entry)| entry).collect()
 }
 
 /// Where the prompt that is being answered begins.
-fn this_turn(history: &[Value]) -> usize {
+pub(super) fn this_turn(history: &[Value]) -> usize {
     let asked = |entry: &&Value| entry["sessionUpdate"] == "user_message_chunk";
     let Some(last) = history.iter().rfind(asked) else { return 0 };
     history.iter().position(|entry| entry["messageId"] == last["messageId"]).unwrap_or(0)
@@ -97,7 +101,7 @@ pub(super) fn tokens_of(entry: &Value) -> u64 {
     })
 }
 
-fn tokens(bytes: usize) -> u64 {
+pub(super) fn tokens(bytes: usize) -> u64 {
     bytes.div_ceil(4) as u64
 }
 
@@ -112,6 +116,17 @@ fn newest(text: String) -> String {
 pub(super) fn entry(digest: &Digest) -> Value {
     let text = format!("[What was said before, in short]\n{}", digest.text);
     json!({ "sessionUpdate": "user_message_chunk", "content": { "type": "text", "text": text } })
+}
+
+/// Whether nothing was said or done since the last digest and before this entry of the history.
+pub(super) fn is_empty(record: &Record, until: usize) -> bool {
+    let from = record.digest.as_ref().map_or(0, |digest| digest.entries);
+    told_until(record, from, until).is_empty()
+}
+
+/// What stands before this entry of a history in short, without a model.
+pub(super) fn mechanical(record: &Record, from: usize, until: usize, before: Option<String>) -> String {
+    newest(before.unwrap_or_default() + &in_short(&told_until(record, from, until)))
 }
 
 fn in_short(history: &[&Value]) -> String {

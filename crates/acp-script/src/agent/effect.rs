@@ -160,9 +160,38 @@ impl ToolOutput {
     }
 }
 
+/// What a model is asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Wanted {
+    /// The next part of the turn. A conversation that does not fit is not asked with: [`ThoughtEnd::Overflow`].
+    #[default]
+    Answer,
+    /// The same, though the conversation may not fit: what takes the most room is shortened.
+    Anyway,
+    /// The conversation in short.
+    Summary,
+}
+
+/// How much of a conversation the provider has counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counted {
+    /// The tokens, with what the model is told besides the conversation.
+    pub tokens: u64,
+    /// How many entries of the history they stand for.
+    pub entries: usize,
+}
+
 /// What a model is asked.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Question {
+    /// What for.
+    pub wanted: Wanted,
+    /// What the provider has counted so far; none before its first answer.
+    pub counted: Option<Counted>,
+    /// How many answers before this one were cut off by the limit of their length, one after the other.
+    pub cuts: u32,
+    /// How often this question was too long for the model.
+    pub overflows: u32,
     /// The session, as the client knows it.
     pub session: String,
     /// Its working folder.
@@ -203,6 +232,10 @@ pub enum Thought {
         /// Its arguments, an object.
         arguments: Value,
     },
+    /// A call of this tool was cut off by the limit of the answer's length, and is not made.
+    Dropped(String),
+    /// How many tokens the model takes in at once.
+    Context(u64),
     /// Something that the provider wants back unread in this place of the conversation.
     Seal(String),
     /// Why it takes longer, for people.
@@ -231,4 +264,6 @@ pub enum ThoughtEnd {
     Failed(String),
     /// The question itself was not taken, for this reason.
     Rejected(String),
+    /// The conversation is too long for the model.
+    Overflow(String),
 }

@@ -15,6 +15,7 @@ mod asking;
 mod calls;
 mod cancel;
 mod client;
+mod compact;
 mod config;
 mod delegate;
 mod digest;
@@ -45,14 +46,16 @@ mod turn;
 
 pub use client::ClientCaps;
 pub use config::{AgentConfig, Auth, Declarations, Fence};
-pub use effect::{Effect, McpKey, McpTool, Question, Thought, ThoughtEnd, Token, ToolOutput, ToolUse};
+pub use effect::{
+    Counted, Effect, McpKey, McpTool, Question, Thought, ThoughtEnd, Token, ToolOutput, ToolUse, Wanted,
+};
 pub use habits::{
     Asking, Chunks, Connecting, Feature, Habits, Keeping, LoginGate, Means, SecondPrompt, SessionIds,
 };
 pub use job::TOOL_NAMES;
 pub use journal::{Journal, JournalEntry};
 pub use persona::{ConfigOption, Help, Login, Mode, OptionKind, Persona, SlashCommand};
-pub use record::{Digest, Later, Record, Round, Seal, refused, timestamp};
+pub use record::{Cut, Digest, Later, Record, Round, Seal, refused, timestamp};
 
 use crate::script::ScriptState;
 use crate::switch::Switch;

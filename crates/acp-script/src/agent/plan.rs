@@ -310,6 +310,9 @@ impl Agent {
                 }
             }
             Intent::Notice(text) => self.notice(text, caps, steps),
+            Intent::Compact if self.config.model => {
+                steps.push_back(Step::Summarize { entries: usize::MAX });
+            }
             Intent::Compact => steps.push_back(Step::Digest),
             Intent::Title(title) => {
                 steps.push_back(Step::Title(title.clone()));

@@ -35,6 +35,9 @@ pub struct Record {
     /// Tokens used.
     #[serde(default)]
     pub used: u64,
+    /// How many entries of the history the provider counted for `used`; 0 where it is an estimate.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub counted: usize,
     /// What the conversation was before it was compacted, in short.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<Digest>,
@@ -50,6 +53,11 @@ pub struct Record {
     /// The bodies of the updates that tell the conversation so far.
     #[serde(default)]
     pub history: Vec<Value>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks with a reference")]
+fn is_zero(number: &usize) -> bool {
+    *number == 0
 }
 
 impl Record {
@@ -96,6 +104,9 @@ pub struct Round {
     /// Whether the provider did not take what the person said just before.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub refused: bool,
+    /// Whether the answer was cut off by the limit of its length.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cut: Option<Cut>,
     /// The tool calls of the answer that were begun, in the model's order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<String>,
@@ -114,6 +125,14 @@ impl Round {
         let places = seals.chain(self.later.iter_mut().map(|said| &mut said.at)).chain([&mut self.at]);
         places.for_each(|at| *at = *at - less + more);
     }
+}
+
+/// An answer that was cut off by the limit of its length.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cut {
+    /// The tools that it called, and that were not used: what they should do may be incomplete.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub dropped: Vec<String>,
 }
 
 /// A message behind calls of the same answer.

@@ -30,10 +30,17 @@ impl Agent {
         self.update(session, &update);
     }
 
+    /// How many tokens the session's model takes in at once.
+    pub(super) fn context(&self, session: &str) -> u64 {
+        let said = self.sessions.get(session).and_then(|open| open.context);
+        said.unwrap_or(self.config.persona.context)
+    }
+
     pub(super) fn report_usage(&mut self, session: &str) {
         let used = self.sessions.get(session).map_or(0, |open| open.record.used);
+        let size = self.context(session);
         let persona = &self.config.persona;
-        let mut update = json!({ "sessionUpdate": "usage_update", "used": used, "size": persona.context });
+        let mut update = json!({ "sessionUpdate": "usage_update", "used": used, "size": size });
         if let Some(price) = persona.price {
             #[expect(clippy::cast_precision_loss, reason = "a pretended price")]
             let amount = (used as f64 * price).round() / 1e6;

@@ -25,6 +25,8 @@ pub(super) struct Session {
     pub(super) news: Vec<String>,
     /// Whose task it works on.
     pub(super) parent: Option<Parent>,
+    /// How many tokens the model takes in, as it was last said.
+    pub(super) context: Option<u64>,
 }
 
 /// Who delegated a task.
@@ -68,6 +70,7 @@ impl Session {
             queue: VecDeque::new(),
             news: Vec::new(),
             parent: None,
+            context: None,
         }
     }
 
@@ -102,6 +105,9 @@ impl Session {
         // A model counts its tokens itself.
         if self.turn.as_ref().is_none_or(|turn| !turn.model) {
             self.record.used += super::digest::tokens_of(&update);
+            if self.record.counted > 0 && self.record.counted == self.record.history.len() {
+                self.record.counted += 1;
+            }
         }
         self.record.history.push(update);
     }

@@ -51,6 +51,7 @@ impl Agent {
             config: std::collections::BTreeMap::new(),
             word: None,
             used: 0,
+            counted: 0,
             digest: None,
             rounds: Vec::new(),
             delegated: 0,

@@ -30,6 +30,8 @@ pub(super) enum Step {
     Delegate(Vec<String>),
     /// Take the conversation so far in short.
     Digest,
+    /// Let the model take the conversation in short, up to this entry of the history.
+    Summarize { entries: usize },
     /// Call an MCP tool, once the session's servers are there.
     Mcp { server: Option<String>, tool: String, arguments: Option<String> },
     /// Say which MCP tools there are, once the servers are there.

@@ -6,10 +6,12 @@ use acp_rpc::RpcError;
 use serde_json::Value;
 
 use super::calls;
-use super::effect::{Effect, McpTool, Question, Thought, ThoughtEnd, Token};
+use super::effect::{Counted, Effect, McpTool, Question, Thought, ThoughtEnd, Token, Wanted};
 use super::job::{TOOL_NAMES, mcp_name};
 use super::mcp::SERVERS;
+use super::record::Record;
 use super::reports::Mold;
+use super::session::Session;
 use super::step::{Step, Stop, Stream, Voice};
 use super::turn::Wait;
 use super::{Agent, Later, Round, Seal};
@@ -30,13 +32,20 @@ impl Agent {
             return self.append(session, [Step::Usage, Step::End(Stop::MaxTurnRequests)]);
         }
         turn.rounds += 1;
+        let wanted = if turn.overflows > 0 { Wanted::Anyway } else { Wanted::Answer };
         let token = self.number();
-        let Some(question) = self.question(session) else { return };
+        let Some(question) = self.question(session, wanted, None) else { return };
         self.outbox.push_back(Effect::Think { token, question: Box::new(question) });
         self.wait(session, Wait::Model { token });
     }
 
-    fn question(&mut self, session: &str) -> Option<Question> {
+    /// The question with the conversation so far, or with what stands before this entry of the history.
+    pub(super) fn question(
+        &mut self,
+        session: &str,
+        wanted: Wanted,
+        until: Option<usize>,
+    ) -> Option<Question> {
         let model = self.option(session, "model").and_then(|model| model.as_str().map(str::to_owned));
         let level = self.option(session, "thought_level").and_then(|level| level.as_str().map(str::to_owned));
         let outward = self.outward(session).to_owned();
@@ -52,19 +61,15 @@ impl Agent {
         let policy = self.policy(session);
         let open = self.sessions.get_mut(session)?;
         let record = &mut open.record;
-        record.rounds.push(Round { at: record.history.len(), ..Round::default() });
-        let skip = record.digest.as_ref().map_or(0, |digest| digest.entries.min(record.history.len()));
-        let mut history = record.history[skip..].to_vec();
-        let mut rounds: Vec<Round> = record.rounds.iter().filter(|round| round.at >= skip).cloned().collect();
-        let mut ahead = 0;
-        if let Some(digest) = &record.digest {
-            history.insert(0, super::digest::entry(digest));
-            ahead = 1;
+        if wanted != Wanted::Summary {
+            record.rounds.push(Round { at: record.history.len(), ..Round::default() });
         }
-        for round in &mut rounds {
-            round.shift(skip, ahead);
-        }
+        let (history, rounds, counted) = conversation(record, until);
         Some(Question {
+            wanted,
+            counted,
+            cuts: open.turn.as_ref().map_or(0, |turn| turn.cuts),
+            overflows: open.turn.as_ref().map_or(0, |turn| turn.overflows),
             session: outward,
             cwd: record.cwd.clone(),
             roots: record.roots.clone(),
@@ -90,6 +95,9 @@ impl Agent {
             .find(|(_, open)| open.turn.as_ref().is_some_and(|turn| waits(&turn.wait)))
             .map(|(id, _)| id.clone());
         let Some(session) = found else { return };
+        if self.turn(&session).is_some_and(|turn| turn.summary.is_some()) {
+            return self.summary_comes(&session, thought);
+        }
         match thought {
             Thought::Text(text) => self.utter(&session, Voice::Agent, &text),
             Thought::Thinking(text) => self.utter(&session, Voice::Thought, &text),
@@ -99,6 +107,12 @@ impl Agent {
                     turn.calls.push((name, arguments));
                 }
             }
+            Thought::Dropped(name) => {
+                if let Some(turn) = self.turn(&session) {
+                    turn.dropped.push(name);
+                }
+            }
+            Thought::Context(tokens) => self.learn_context(&session, tokens),
             Thought::Seal(seal) => {
                 self.fall_silent(&session);
                 if let Some(open) = self.sessions.get_mut(&session)
@@ -108,14 +122,30 @@ impl Agent {
                     round.seals.push(Seal { calls, at: open.record.history.len(), text: seal });
                 }
             }
-            Thought::Notice(text) if self.caps().notices => self.warn(&session, "The model is slow", &text),
-            Thought::Notice(text) => self.utter(&session, Voice::Thought, &format!("{text}\n")),
+            Thought::Notice(text) => self.model_notice(&session, &text),
             Thought::Usage { input, output } => {
-                if let Some(open) = self.sessions.get_mut(&session) {
+                self.fall_silent(&session);
+                // A server that counts nothing says 0.
+                if let Some(open) = self.sessions.get_mut(&session).filter(|_| input > 0) {
                     open.record.used = input + output;
+                    open.record.counted = open.record.history.len();
                 }
             }
             Thought::End(end) => self.thought_out(&session, end),
+        }
+    }
+
+    /// Tells why the model takes longer.
+    pub(super) fn model_notice(&mut self, session: &str, text: &str) {
+        match self.caps().notices {
+            true => self.warn(session, "The model is slow", text),
+            false => self.utter(session, Voice::Thought, &format!("{text}\n")),
+        }
+    }
+
+    pub(super) fn learn_context(&mut self, session: &str, tokens: u64) {
+        if let Some(open) = self.sessions.get_mut(session) {
+            open.context = Some(tokens);
         }
     }
 
@@ -161,23 +191,24 @@ impl Agent {
         let Some(turn) = &mut open.turn else { return };
         turn.wait = None;
         let calls = std::mem::take(&mut turn.calls);
-        let first = turn.rounds == 1;
+        let dropped = std::mem::take(&mut turn.dropped);
         let steps: VecDeque<Step> = match end {
             ThoughtEnd::Failed(reason) => {
                 VecDeque::from([Step::CloseTools, Step::Fail(RpcError::internal(reason))])
             }
-            ThoughtEnd::Rejected(mut reason) => {
-                if let Some(round) = open.record.rounds.last_mut().filter(|_| first) {
-                    round.refused = true;
-                    reason.push_str("; the session goes on without this prompt");
+            ThoughtEnd::Rejected(reason) => rejected(open, reason),
+            ThoughtEnd::Overflow(reason) => self.overflowed(session, reason),
+            ThoughtEnd::MaxTokens => self.cut_off(session, dropped),
+            ThoughtEnd::Refusal => self.refused(session),
+            ThoughtEnd::Done => {
+                (turn.cuts, turn.overflows) = (0, 0);
+                match calls.is_empty() {
+                    true => VecDeque::from([Step::Usage, Step::End(Stop::EndTurn)]),
+                    false => call_steps(calls),
                 }
-                VecDeque::from([Step::CloseTools, Step::Fail(RpcError::internal(reason))])
             }
-            ThoughtEnd::MaxTokens => VecDeque::from([Step::Usage, Step::End(Stop::MaxTokens)]),
-            ThoughtEnd::Refusal => VecDeque::from([Step::Usage, Step::End(Stop::Refusal)]),
-            ThoughtEnd::Done if calls.is_empty() => VecDeque::from([Step::Usage, Step::End(Stop::EndTurn)]),
-            ThoughtEnd::Done => call_steps(calls),
         };
+        let Some(turn) = self.turn(session) else { return };
         turn.steps = steps;
         self.schedule(session);
     }
@@ -187,6 +218,36 @@ impl Agent {
             turn.steps.extend(steps);
         }
     }
+}
+
+/// The provider did not take the question: later ones are asked without what the person said last.
+pub(super) fn rejected(open: &mut Session, mut reason: String) -> VecDeque<Step> {
+    let first = open.turn.as_ref().is_some_and(|turn| turn.rounds <= 1);
+    if let Some(round) = open.record.rounds.last_mut().filter(|_| first) {
+        round.refused = true;
+        reason.push_str("; the session goes on without this prompt");
+    }
+    VecDeque::from([Step::CloseTools, Step::Fail(RpcError::internal(reason))])
+}
+
+/// What a model is told of a session: its history behind the digest, the answers in it, and what of it is counted.
+fn conversation(record: &Record, until: Option<usize>) -> (Vec<Value>, Vec<Round>, Option<Counted>) {
+    let end = until.unwrap_or(usize::MAX).min(record.history.len());
+    let skip = record.digest.as_ref().map_or(0, |digest| digest.entries.min(end));
+    let mut history = record.history[skip..end].to_vec();
+    let inside = |round: &&Round| round.at >= skip && (round.at < end || until.is_none());
+    let mut rounds: Vec<Round> = record.rounds.iter().filter(inside).cloned().collect();
+    let mut ahead = 0;
+    if let Some(digest) = &record.digest {
+        history.insert(0, super::digest::entry(digest));
+        ahead = 1;
+    }
+    for round in &mut rounds {
+        round.shift(skip, ahead);
+    }
+    let counted = (record.counted > skip)
+        .then(|| Counted { tokens: record.used, entries: record.counted.min(end) - skip + ahead });
+    (history, rounds, counted)
 }
 
 /// One step for each call, tasks that stand side by side in one, and then the model again.

@@ -7,6 +7,7 @@ use acp_rpc::{Id, RpcError};
 use serde_json::{Value, json};
 
 use super::Agent;
+use super::compact::Summary;
 use super::delegate::Children;
 use super::effect::{Effect, Token};
 use super::habits::{Connecting, SecondPrompt};
@@ -43,6 +44,14 @@ pub(super) struct Turn {
     pub(super) model: bool,
     /// How often the model was asked.
     pub(super) rounds: u32,
+    /// How many of the model's last answers were cut off by the limit of their length.
+    pub(super) cuts: u32,
+    /// The tools whose calls were cut off in the answer that is coming.
+    pub(super) dropped: Vec<String>,
+    /// How often the conversation was too long for the model since its last answer.
+    pub(super) overflows: u32,
+    /// The summary that the model is writing.
+    pub(super) summary: Option<Summary>,
     /// What the model is saying.
     pub(super) saying: Option<Stream>,
     /// What the model wants to call.
@@ -214,6 +223,10 @@ impl Agent {
             encore: false,
             model: false,
             rounds: 0,
+            cuts: 0,
+            dropped: Vec::new(),
+            overflows: 0,
+            summary: None,
             saying: None,
             calls: Vec::new(),
             children: Children::default(),
@@ -303,6 +316,7 @@ impl Agent {
             Step::Call { name, arguments } => self.call(session, name, arguments),
             Step::Delegate(tasks) => self.delegate(session, tasks),
             Step::Digest => self.digest(session),
+            Step::Summarize { entries } => self.summarize(session, entries),
             Step::Mcp { server, tool, arguments } => self.begin_mcp(session, server, tool, arguments),
             Step::McpList => self.list_mcp(session),
             Step::Form(what) => self.ask_form(session, what.as_deref()),

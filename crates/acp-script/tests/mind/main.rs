@@ -5,3 +5,4 @@ mod desk;
 mod hands;
 mod limits;
 mod model;
+mod room;

@@ -13,7 +13,7 @@ fn desk() -> Desk {
 }
 
 impl Desk {
-    fn thinks(&mut self, thoughts: impl IntoIterator<Item = Thought>) {
+    pub(crate) fn thinks(&mut self, thoughts: impl IntoIterator<Item = Thought>) {
         let token = self.questions.last().expect("a question").0;
         for thought in thoughts {
             self.agent.thought(token, thought);
@@ -118,13 +118,12 @@ fn a_model_that_fails_fails_the_prompt_with_its_reason_and_the_session_goes_on()
 }
 
 #[test]
-fn stop_reasons_of_the_model_are_those_of_the_turn() {
-    for (end, reason) in [(ThoughtEnd::MaxTokens, "max_tokens"), (ThoughtEnd::Refusal, "refusal")] {
-        let mut desk = desk();
-        let prompt = desk.prompt("Hello");
-        desk.thinks([Thought::End(end)]);
-        assert_eq!(desk.answer(prompt)["result"]["stopReason"], reason);
-    }
+fn a_refusal_of_the_model_is_that_of_the_turn_and_is_told() {
+    let mut desk = desk();
+    let prompt = desk.prompt("Hello");
+    desk.thinks([Thought::End(ThoughtEnd::Refusal)]);
+    assert_eq!(desk.answer(prompt)["result"]["stopReason"], "refusal");
+    assert!(desk.words().contains("content filter"), "{}", desk.words());
 }
 
 #[test]
@@ -298,6 +297,7 @@ fn a_compacted_conversation_is_told_in_short() {
     desk.run();
     desk.thinks([Thought::Text("Dust.".to_owned()), done()]);
     desk.prompt("/compact");
+    desk.thinks([Thought::End(ThoughtEnd::Failed("no route".to_owned()))]);
     desk.prompt("And now?");
     let (_, question) = desk.questions.last().expect("a question");
     let first = question.history[0]["content"]["text"].as_str().expect("the digest");
@@ -319,6 +319,7 @@ fn what_models_are_not_told_is_not_kept_in_short_either() {
     desk.prompt("Hello");
     desk.thinks([Thought::Text("Well.".to_owned()), done()]);
     desk.prompt("/compact");
+    desk.thinks([Thought::End(ThoughtEnd::Failed("no route".to_owned()))]);
     let kept = desk.stored.as_ref().expect("it is kept");
     let digest = kept.digest.as_ref().expect("a digest");
     assert_eq!(digest.text, "Person: Hello\nAgent: Well.\n");

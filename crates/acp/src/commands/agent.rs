@@ -2,11 +2,12 @@
 
 use std::io::IsTerminal;
 use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use acp_agent::provider::Choice;
+use acp_agent::provider::{Choice, Limit};
 use acp_agent::{ServeError, Server, Settings, State};
 use acp_dialect::Speak;
 use acp_policy::{Policy, ToolPatterns};
@@ -40,6 +41,15 @@ pub struct Args {
     /// Another address of the provider, or of any server that speaks like it
     #[arg(long, value_name = "URL")]
     base_url: Option<String>,
+    /// The longest answer of the model, in tokens; without it, as long as the model can answer
+    #[arg(long, value_name = "N")]
+    max_tokens: Option<NonZeroU64>,
+    /// How many tokens the model takes in at once, where that is not known: a longer conversation is taken in short
+    #[arg(long, value_name = "N")]
+    context: Option<NonZeroU64>,
+    /// A JSON file with the limits of models: [{"id": "my-model", "context": 32768, "output": 8192}]
+    #[arg(long, value_name = "FILE")]
+    limits: Option<PathBuf>,
     /// Allow files to be changed
     #[arg(long)]
     allow_edit: bool,
@@ -161,6 +171,9 @@ fn settings(args: &Args) -> anyhow::Result<Settings> {
             provider: args.provider.clone(),
             model: args.model.clone(),
             base_url: args.base_url.clone(),
+            max_tokens: args.max_tokens.map(NonZeroU64::get),
+            context: args.context.map(NonZeroU64::get),
+            limits: limits(args)?,
         },
         allow_edit: args.allow_edit,
         enable_delegate: args.enable_delegate,
@@ -174,6 +187,13 @@ fn settings(args: &Args) -> anyhow::Result<Settings> {
         token: args.token.clone(),
         leash: crate::target::leash(),
     })
+}
+
+/// What the person knows about models.
+fn limits(args: &Args) -> anyhow::Result<Vec<Limit>> {
+    let Some(path) = &args.limits else { return Ok(Vec::new()) };
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read --limits {path:?}"))?;
+    Limit::read(&text).with_context(|| format!("cannot use --limits {path:?}"))
 }
 
 fn servers(args: &Args) -> anyhow::Result<Vec<serde_json::Value>> {
