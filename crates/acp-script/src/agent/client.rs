@@ -23,6 +23,8 @@ pub struct ClientCaps {
     pub notices: bool,
     /// `session.compaction`
     pub compaction: bool,
+    /// `subagents`, which is not stable yet
+    pub subagents: bool,
 }
 
 impl ClientCaps {
@@ -45,6 +47,7 @@ impl ClientCaps {
             boolean: object("/session/configOptions/boolean"),
             notices: object("/session/notices"),
             compaction: object("/session/compaction"),
+            subagents: object("/subagents"),
         }
     }
 }

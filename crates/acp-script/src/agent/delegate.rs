@@ -14,7 +14,7 @@ use super::job::Job;
 use super::permits::Failure;
 use super::session::{Parent, Session};
 use super::step::Stop;
-use super::tools::{Work, text_content};
+use super::tools::{Work, cut, text_content};
 use super::turn::Wait;
 use super::turn::{Cancel, Turn};
 
@@ -38,6 +38,11 @@ impl Agent {
     /// Whether the client knows this session.
     pub(super) fn is_root(&self, session: &str) -> bool {
         self.sessions.get(session).is_none_or(|open| open.parent.is_none())
+    }
+
+    /// Whether the client is shown what is said in this session.
+    pub(super) fn is_shown(&self, session: &str) -> bool {
+        self.is_root(session) || self.caps().subagents
     }
 
     /// The session that the client knows: itself, or its parent.
@@ -114,6 +119,7 @@ impl Agent {
         fresh.parent = Some(Parent { session: session.to_owned(), call: work.call.clone() });
         self.sessions.insert(child.clone(), fresh);
         self.progress(session, &work);
+        self.announce_child(session, &child, &work);
         if let Some(turn) = self.turn(session) {
             turn.children.running.insert(child.clone(), work);
         }
@@ -133,6 +139,12 @@ impl Agent {
         let Some(parent) = open.parent else { return };
         let session = parent.session;
         let answer = words(&open.record.history);
+        if self.caps().subagents {
+            let idle = json!({
+                "sessionUpdate": "subagent_update", "sessionId": child, "state": { "state": "idle" },
+            });
+            self.update(&session, &idle);
+        }
         let Some(work) = self.turn(&session).and_then(|turn| turn.children.running.remove(child)) else {
             return;
         };
@@ -162,6 +174,31 @@ impl Agent {
         }
     }
 
+    /// Makes a child known to a client that shows sessions of their own, before anything of it is sent.
+    fn announce_child(&mut self, session: &str, child: &str, work: &Work) {
+        let Job::Delegate { task } = &work.job else { return };
+        if !self.caps().subagents {
+            return;
+        }
+        let announced = json!({
+            "sessionUpdate": "subagent_update",
+            "sessionId": child,
+            "title": cut(task, 80),
+            "description": task,
+            "state": { "state": "running" },
+            "_meta": { META: work.call },
+        });
+        let message = json!({
+            "sessionUpdate": "session_message",
+            "messageId": self.fresh_id("msg"),
+            "senderSessionId": session,
+            "recipientSessionId": child,
+            "content": [{ "type": "text", "text": task }],
+        });
+        self.update(session, &announced);
+        self.notify("session/update", &json!({ "sessionId": child, "update": message }));
+    }
+
     /// Cancels the children of a turn that is cancelled; it ends when they have.
     pub(super) fn cancel_children(&mut self, session: &str) {
         let Some(turn) = self.turn(session) else { return };
@@ -172,8 +209,12 @@ impl Agent {
         }
     }
 
-    /// What a child does, as its parent's client sees it: tool calls, and nothing else.
+    /// What a child does, as its parent's client sees it: tool calls, and nothing else. A client that shows sessions of their
+    /// own sees everything in the child's.
     pub(super) fn child_update(&mut self, child: &str, update: &Value) {
+        if self.caps().subagents {
+            self.notify("session/update", &json!({ "sessionId": child, "update": update }));
+        }
         let Some(parent) = self.sessions.get(child).and_then(|open| open.parent.clone()) else { return };
         if !matches!(update["sessionUpdate"].as_str(), Some("tool_call" | "tool_call_update")) {
             return;

@@ -128,6 +128,7 @@ impl Agent {
         // The answer to session/load is the last word about what was loaded.
         if replay {
             self.tell_commands(id);
+            self.tell_usage(id);
         }
         self.respond(&request, &state);
         if !replay {
@@ -139,6 +140,14 @@ impl Agent {
     fn tell_commands(&mut self, session: &str) {
         if self.config.habits.has(Feature::Commands) {
             self.update(session, &offers::commands(&self.config.persona));
+        }
+    }
+
+    /// Tells how full the context of a loaded session is, where a model counted it.
+    fn tell_usage(&mut self, session: &str) {
+        let counted = self.sessions.get(session).is_some_and(|open| open.record.counted > 0);
+        if counted && self.config.model {
+            self.report_usage(session);
         }
     }
 

@@ -129,6 +129,7 @@ impl Agent {
                 if let Some(open) = self.sessions.get_mut(&session).filter(|_| input > 0) {
                     open.record.used = input + output;
                     open.record.counted = open.record.history.len();
+                    self.report_usage(&session);
                 }
             }
             Thought::End(end) => self.thought_out(&session, end),
@@ -164,7 +165,7 @@ impl Agent {
         saying.said.push_str(text);
         let message = saying.message.clone().unwrap_or_default();
         let due = saying.due();
-        if self.is_root(session) {
+        if self.is_shown(session) {
             self.outbox.push_back(Effect::Send(Mold::new(session, voice, &message).chunk(text)));
         }
         if due {

@@ -371,7 +371,7 @@ impl Agent {
             Some(message) => message,
             None => self.fresh_id("msg"),
         };
-        let mold = self.is_root(session).then(|| Mold::new(session, stream.voice, &message));
+        let mold = self.is_shown(session).then(|| Mold::new(session, stream.voice, &message));
         stream.message = Some(message);
         let delay = match self.config.habits.instant {
             true => Duration::ZERO,

@@ -38,6 +38,39 @@ fn a_task_is_done_by_a_child_whose_work_is_visible_and_whose_words_are_the_resul
 }
 
 #[test]
+fn a_client_that_knows_subagents_sees_the_childs_own_session() {
+    let mut desk = Desk::new(config(), &json!({ "subagents": {} }));
+    let prompt = desk.prompt(&tasks(1));
+    desk.found(0, "found it");
+    assert_eq!(desk.answer(prompt)["result"]["stopReason"], "end_turn");
+    let updates: Vec<&Value> =
+        desk.sent.iter().filter(|frame| frame["method"] == "session/update").map(|it| &it["params"]).collect();
+    let announced = updates
+        .iter()
+        .position(|it| it["update"]["sessionUpdate"] == "subagent_update")
+        .expect("the child is announced");
+    let child = updates[announced]["update"]["sessionId"].clone();
+    assert_eq!(updates[announced]["sessionId"], desk.session.as_str());
+    assert_eq!(updates[announced]["update"]["description"], "Search for \"word0\"");
+    assert!(updates[..announced].iter().all(|it| it["sessionId"] != child), "nothing before it is known");
+    let inside: Vec<&str> = updates
+        .iter()
+        .filter(|it| it["sessionId"] == child)
+        .filter_map(|it| it["update"]["sessionUpdate"].as_str())
+        .collect();
+    assert_eq!(inside[0], "session_message");
+    assert!(inside.contains(&"tool_call") && inside.contains(&"agent_message_chunk"), "{inside:?}");
+    let states: Vec<&Value> = updates
+        .iter()
+        .filter(|it| it["update"]["sessionUpdate"] == "subagent_update")
+        .map(|it| &it["update"]["state"]["state"])
+        .collect();
+    assert_eq!(states, ["running", "idle"]);
+    // The task is a tool call of the parent, as for every client.
+    assert_eq!(desk.states("delegate"), ["pending", "in_progress", "completed"]);
+}
+
+#[test]
 fn a_session_that_is_loaded_shows_a_task_before_what_its_child_did() {
     let mut desk = Desk::new(config(), &json!({}));
     desk.prompt("Search for 'before'. Delegate the task 'Search for \"within\"'. Search for 'after'.");
