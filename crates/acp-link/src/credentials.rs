@@ -27,6 +27,7 @@ pub const OF_MODELS: &[&str] = &[
     "GEMINI_API_KEY",
     "GOOGLE_API_KEY",
     "OLLAMA_API_KEY",
+    "AWS_BEARER_TOKEN_BEDROCK",
 ];
 
 /// What a command or an MCP server must not inherit.

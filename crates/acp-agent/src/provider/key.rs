@@ -25,6 +25,11 @@ impl Key {
         Some(value)
     }
 
+    /// The secret itself, for what is computed from it.
+    pub(super) fn reveal(&self) -> &str {
+        &self.0
+    }
+
     /// A text of the other side, which may quote the key, without it. What is so short is a stand-in for servers that
     /// want no key, and part of many a word.
     pub(super) fn scrub(&self, text: &str) -> String {

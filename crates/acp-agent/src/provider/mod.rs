@@ -4,6 +4,9 @@
 //! the model speaks, then as a [`Stop`]. To cancel, drop the future. The built-in provider (`scripted`) needs no model:
 //! it is the table of plain wishes, and never comes here.
 
+mod aws;
+mod chain;
+mod check;
 mod convert;
 mod key;
 mod limits;
@@ -19,6 +22,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 pub use acp_model::talk::Effort;
+pub use check::{Checked, check};
 pub use key::Key;
 pub use limits::{Limit, LimitsError};
 pub use remote::Remote;
@@ -273,7 +277,45 @@ pub struct Choice {
     pub context: Option<u64>,
     /// `--limits`: what is known of models.
     pub limits: Vec<Limit>,
+    /// `--header`: what every request carries besides. `${NAME}` in a value is an environment variable.
+    pub headers: Vec<(String, String)>,
+    /// `--fallback`: who is asked, in this order, when the provider cannot answer for now.
+    pub fallback: Vec<Choice>,
 }
+
+impl Choice {
+    /// Reads `PROVIDER`, `PROVIDER:MODEL`, and either with `@http://…` behind it.
+    #[must_use]
+    pub fn named(text: &str) -> Choice {
+        let (name, base_url) = match ["@http://", "@https://"].iter().find_map(|mark| text.find(mark)) {
+            Some(at) => (&text[..at], Some(text[at + 1..].to_owned())),
+            None => (text, None),
+        };
+        let (provider, model) = match name.split_once(':') {
+            Some((provider, model)) => (provider, Some(model.to_owned())),
+            None => (name, None),
+        };
+        Choice { provider: provider.to_owned(), model, base_url, ..Choice::default() }
+    }
+}
+
+impl ProviderError {
+    /// Whether another provider may answer where this one did not: it is busy, broken or out of reach. A wrong key, a wrong
+    /// question or a wrong setting is for the person.
+    #[must_use]
+    pub fn may_pass_elsewhere(&self) -> bool {
+        match self {
+            Self::Unreachable { .. } | Self::BrokeOff { .. } => true,
+            Self::Refused { status, .. } => matches!(status, 402 | 408 | 409 | 425 | 429 | 500..),
+            Self::Unknown { .. } | Self::Unusable { .. } | Self::TooLong { .. } | Self::Nonsense { .. } => {
+                false
+            }
+        }
+    }
+}
+
+/// How often a provider is asked again where there is another one behind it.
+const IMPATIENT: u32 = 2;
 
 /// Makes a provider ready, without asking it anything yet. `env` reads environment variables, where keys are.
 /// `Ok(None)` is the scripted one.
@@ -281,14 +323,36 @@ pub fn open(
     choice: &Choice,
     env: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Option<Arc<dyn Provider>>, ProviderError> {
-    match choice.provider.as_str() {
-        "" | SCRIPTED => match (&choice.model, &choice.base_url) {
-            (Some(model), _) => Err(unasked(&format!("--model {model}"))),
-            (_, Some(url)) => Err(unasked(&format!("--base-url {url}"))),
-            (None, None) => Ok(None),
-        },
-        name => Ok(Some(Arc::new(Remote::new(Settings::read(name, choice, env)?)?))),
+    let attempts = if choice.fallback.is_empty() { u32::MAX } else { IMPATIENT };
+    let mut all = open_each(choice, env, attempts)?.into_iter();
+    let Some(first) = all.next() else { return Ok(None) };
+    let others: Vec<_> = all.collect();
+    Ok(Some(if others.is_empty() { first } else { Arc::new(chain::Chain::new(first, others)) }))
+}
+
+/// Makes every provider of a choice ready; each is asked at most so many times for one answer. The scripted one is none.
+fn open_each(
+    choice: &Choice,
+    env: &dyn Fn(&str) -> Option<String>,
+    attempts: u32,
+) -> Result<Vec<Arc<dyn Provider>>, ProviderError> {
+    if matches!(choice.provider.as_str(), "" | SCRIPTED) {
+        let fallback = choice.fallback.first().map(|next| next.provider.as_str());
+        return match (&choice.model, &choice.base_url, fallback) {
+            (Some(model), ..) => Err(unasked(&format!("--model {model}"))),
+            (_, Some(url), _) => Err(unasked(&format!("--base-url {url}"))),
+            (.., Some(next)) => Err(unasked(&format!("--fallback {next}"))),
+            (None, None, None) => Ok(Vec::new()),
+        };
     }
+    let one = |choice: &Choice| -> Result<Arc<dyn Provider>, ProviderError> {
+        let mut settings = Settings::read(&choice.provider, choice, env)?;
+        for retry in [&mut settings.busy, &mut settings.lost] {
+            retry.attempts = retry.attempts.min(attempts);
+        }
+        Ok(Arc::new(Remote::new(settings)?))
+    };
+    std::iter::once(choice).chain(&choice.fallback).map(one).collect()
 }
 
 /// The built-in provider was given what only a real one can use.

@@ -4,13 +4,14 @@ use std::future::Future;
 use std::sync::{OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
-use acp_model::sse::Parser;
+use acp_model::sse::{Event, Parser};
 use acp_model::talk::{self, Delta};
 use acp_model::wire::{self, StreamReader, Wire};
 use reqwest::Response;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
+use super::aws::{self, Frames};
 use super::pieces::{End, Speaker};
 use super::settings::{AUTO, Settings};
 use super::trouble::{Again, Failure, causes};
@@ -87,7 +88,12 @@ impl Remote {
     fn body(&self, request: &talk::Request) -> Value {
         let mut body = wire::write_request(self.settings.wire, request);
         match self.settings.wire {
-            Wire::Messages => remember(&mut body),
+            Wire::Messages => {
+                remember(&mut body);
+                if self.settings.vendor.aws {
+                    body = aws::body(body);
+                }
+            }
             // Only the vendor knows the new name of the limit.
             Wire::Chat if !self.settings.own || self.settings.vendor.keyless => {
                 if let Some(limit) =
@@ -107,12 +113,13 @@ impl Remote {
         body: &str,
         speaker: &mut Speaker<'_>,
     ) -> Result<Stop, Failure> {
-        let sending = self
-            .client
-            .post(self.settings.address(request))
-            .header("content-type", "application/json")
-            .body(body.to_owned())
-            .send();
+        let url = self.settings.address(request);
+        let mut asking = self.client.post(url.clone()).header("content-type", "application/json");
+        if let Some(signer) = &self.settings.signer {
+            let signed = signer.sign(&url, body.as_bytes(), jiff::Timestamp::now());
+            asking = asking.headers(signed.ok_or_else(|| self.settings.unsigned())?);
+        }
+        let sending = asking.body(body.to_owned()).send();
         let response = self.in_time(sending).await?.map_err(|error| self.settings.unreachable(&error))?;
         let status = response.status().as_u16();
         if status != 200 {
@@ -129,7 +136,46 @@ impl Remote {
         if kind.contains("json") && !kind.contains("stream") && !kind.contains("ndjson") {
             return self.at_once(response, speaker).await;
         }
+        if kind.contains("amazon.eventstream") {
+            return self.framed(response, speaker).await;
+        }
         self.streamed(response, &kind, speaker).await
+    }
+
+    /// An answer in Amazon's event stream, whose messages hold the vendor's own events.
+    async fn framed(&self, mut response: Response, speaker: &mut Speaker<'_>) -> Result<Stop, Failure> {
+        let (mut frames, mut reader) = (Frames::default(), StreamReader::new(self.settings.wire));
+        let (mut all, mut any) = (0, false);
+        while let Some(chunk) = self.chunk(&mut response).await? {
+            all += chunk.len();
+            if all > LONGEST_ANSWER {
+                let most = LONGEST_ANSWER / 1024 / 1024;
+                return Err(self.settings.nonsense(&format!("it is longer than {most} MiB")));
+            }
+            frames.push(&chunk);
+            while let Some(message) = frames.next() {
+                let event = match message.map_err(|reason| self.settings.nonsense(&reason))? {
+                    aws::Message::Chunk(data) => Event::data(data),
+                    aws::Message::Failed { kind, message } => {
+                        return Err(self.settings.broke_off(&kind, &message));
+                    }
+                    aws::Message::Other => continue,
+                };
+                let deltas =
+                    reader.push(&event).map_err(|error| self.settings.nonsense(&error.to_string()))?;
+                any |= reader.is_concluded() || deltas.iter().any(says);
+                if let Some(end) = hear_all(speaker, deltas).await {
+                    return self.finish_stream(end, any);
+                }
+            }
+        }
+        Err(self.settings.cut(""))
+    }
+
+    /// The next bytes of an answer; none at its end.
+    async fn chunk(&self, response: &mut Response) -> Result<Option<bytes::Bytes>, Failure> {
+        let chunk = self.in_time(response.chunk()).await?;
+        chunk.map_err(|error| self.settings.cut(&format!(" ({})", error.without_url())))
     }
 
     /// Waits for the other side, but not for ever.
@@ -167,13 +213,7 @@ impl Remote {
         let mut any = false;
         let mut head = Vec::new();
         loop {
-            let chunk = match self.in_time(response.chunk()).await? {
-                Ok(Some(chunk)) => chunk,
-                Ok(None) => break,
-                Err(error) => {
-                    return Err(self.settings.cut(&format!(" ({error})", error = error.without_url())));
-                }
-            };
+            let Some(chunk) = self.chunk(&mut response).await? else { break };
             all += chunk.len();
             since += chunk.len();
             if head.len() < LONGEST_ERROR && events == 0 {
@@ -230,10 +270,9 @@ impl Remote {
     async fn whole(&self, mut response: Response, most: usize) -> Result<Vec<u8>, Failure> {
         let mut body = Vec::new();
         loop {
-            match self.in_time(response.chunk()).await? {
-                Ok(Some(chunk)) => body.extend_from_slice(&chunk),
-                Ok(None) => return Ok(body),
-                Err(error) => return Err(self.settings.cut(&format!(" ({})", error.without_url()))),
+            match self.chunk(&mut response).await? {
+                Some(chunk) => body.extend_from_slice(&chunk),
+                None => return Ok(body),
             }
             if body.len() > most {
                 if most == LONGEST_ANSWER {
@@ -346,16 +385,18 @@ fn tried(failure: Failure, attempt: u32, spoke: bool) -> ProviderError {
     error
 }
 
-/// Lets the vendor keep what does not change between two questions: the tools and instructions, and the conversation
-/// so far.
+/// Lets the vendor keep what does not change between two questions: the tools and instructions, the conversation so far,
+/// and what of it the question before had, which is found again however much was said since.
 fn remember(body: &mut Value) {
     let mark = json!({"type": "ephemeral"});
     if let Some(system) = body["system"].as_str() {
         body["system"] = json!([{"type": "text", "text": system, "cache_control": mark}]);
     }
-    let last = body["messages"].as_array_mut().and_then(|messages| messages.last_mut());
-    let block = last.and_then(|last| last["content"].as_array_mut()).and_then(|blocks| blocks.last_mut());
-    if let Some(block) = block.filter(|block| block["type"] != "thinking") {
-        block["cache_control"] = mark;
+    let messages = body["messages"].as_array_mut().into_iter().flatten();
+    for message in messages.rev().filter(|message| message["role"] == "user").take(2) {
+        let block = message["content"].as_array_mut().and_then(|blocks| blocks.last_mut());
+        if let Some(block) = block.filter(|block| block["type"] != "thinking") {
+            block["cache_control"] = mark.clone();
+        }
     }
 }

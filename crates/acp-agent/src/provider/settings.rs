@@ -7,6 +7,7 @@ use acp_model::wire::{self, Wire};
 use reqwest::Url;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
+use super::aws::{self, Signer};
 use super::key::Key;
 use super::limits::Limits;
 use super::vendors::Vendor;
@@ -26,6 +27,12 @@ pub struct Settings {
     pub(super) key: Option<Key>,
     /// The variable that the key is in, or should be in.
     pub(super) key_source: String,
+    /// Who signs requests, where the vendor wants that.
+    pub(super) signer: Option<Signer>,
+    /// Headers of the person's own.
+    extra: HeaderMap,
+    /// What else must not be shown.
+    secrets: Vec<Key>,
     pub(super) models: Vec<Model>,
     pub(super) limits: Limits,
     /// How the provider is asked again when it is busy.
@@ -55,16 +62,26 @@ impl Settings {
         let first = |names: &[String]| names.iter().find_map(|name| Some((name.clone(), filled(env(name))?)));
         let (base_source, base_text) = match filled(choice.base_url.clone()) {
             Some(text) => ("--base-url".to_owned(), text),
-            None => first(&vendor.base_env).unwrap_or_else(|| (String::new(), vendor.base.clone())),
+            None => first(&vendor.base_env)
+                .unwrap_or_else(|| (String::new(), vendor.base.replace("{region}", &region(env)))),
         };
         let base = read_base(vendor, &base_text)
             .map_err(|reason| unusable(format!("{base_source} is no address: {reason}")))?;
-        let own = Url::parse(&vendor.base).is_ok_and(|usual| usual.host_str() == base.host_str());
-        let (key_source, key) = match first(&vendor.key_env) {
+        let usual = Url::parse(&vendor.base);
+        let own = vendor.aws || usual.is_ok_and(|usual| usual.host_str() == base.host_str());
+        let (mut key_source, key) = match first(&vendor.key_env) {
             Some((name, text)) => (name, Key::new(&text)),
             None => (vendor.key_env.first().cloned().unwrap_or_default(), None),
         };
-        if key.is_none() && own && !vendor.keyless {
+        let (extra, mut secrets) = extra_headers(&choice.headers, env).map_err(unusable)?;
+        let signer = if vendor.aws && key.is_none() { Some(signer(env).map_err(unusable)?) } else { None };
+        if let Some(signer) = &signer {
+            AWS_SECRET.clone_into(&mut key_source);
+            secrets.push(signer.secret.clone());
+            secrets.extend(signer.session.clone());
+        }
+        if key.is_none() && signer.is_none() && own && !vendor.keyless && !extra.contains_key("authorization")
+        {
             return Err(unusable(format!(
                 "there is no key; put one into the environment variable {key_source} (keys are made at {}), or name \
                  another address with --base-url",
@@ -82,6 +99,9 @@ impl Settings {
             base,
             key,
             key_source,
+            signer,
+            extra,
+            secrets,
             busy: Retry { attempts: 5, first: Duration::from_secs(1), jitter: 0.25 },
             lost: Retry { attempts: 3, first: Duration::from_millis(500), jitter: 0.25 },
             longest_pause: Duration::from_secs(60),
@@ -95,11 +115,18 @@ impl Settings {
     /// The headers of every request.
     pub(super) fn headers(&self) -> Result<HeaderMap, String> {
         let mut headers = HeaderMap::new();
-        if self.wire == Wire::Messages {
+        if self.wire == Wire::Messages && !self.vendor.aws {
             headers.insert("anthropic-version", HeaderValue::from_static("2023-06-01"));
         }
-        let Some(key) = &self.key else { return Ok(headers) };
-        let bearer = self.key_source.ends_with("_TOKEN");
+        if let Some(key) = &self.key {
+            self.add_key(key, &mut headers)?;
+        }
+        headers.extend(self.extra.clone());
+        Ok(headers)
+    }
+
+    fn add_key(&self, key: &Key, headers: &mut HeaderMap) -> Result<(), String> {
+        let bearer = self.vendor.aws || self.key_source.ends_with("_TOKEN");
         let (name, prefix) = match self.wire {
             Wire::Messages if !bearer => ("x-api-key", ""),
             Wire::Gemini => ("x-goog-api-key", ""),
@@ -109,12 +136,15 @@ impl Settings {
             format!("the key in {} has characters that no key has; copy it again", self.key_source)
         })?;
         headers.insert(HeaderName::from_static(name), value);
-        Ok(headers)
+        Ok(())
     }
 
     /// Where a request goes.
     pub(super) fn address(&self, request: &acp_model::talk::Request) -> Url {
-        self.below(&wire::path(self.wire, request))
+        match self.vendor.aws {
+            true => self.below(&aws::path(&request.model)),
+            false => self.below(&wire::path(self.wire, request)),
+        }
     }
 
     /// Where the models are listed.
@@ -147,10 +177,71 @@ impl Settings {
         url.as_str().trim_end_matches('/').to_owned()
     }
 
-    /// A text of the other side, without the key.
+    /// A text of the other side, without the key and other secrets.
     pub(super) fn scrub(&self, text: &str) -> String {
-        self.key.as_ref().map_or_else(|| text.to_owned(), |key| key.scrub(text))
+        self.key.iter().chain(&self.secrets).fold(text.to_owned(), |text, key| key.scrub(&text))
     }
+}
+
+const AWS_ACCESS: &str = "AWS_ACCESS_KEY_ID";
+const AWS_SECRET: &str = "AWS_SECRET_ACCESS_KEY";
+
+fn region(env: &dyn Fn(&str) -> Option<String>) -> String {
+    let region = ["AWS_REGION", "AWS_DEFAULT_REGION"].iter().find_map(|name| filled(env(name)));
+    region.unwrap_or_else(|| "us-east-1".to_owned())
+}
+
+fn signer(env: &dyn Fn(&str) -> Option<String>) -> Result<Signer, String> {
+    let wanted = |name: &str| {
+        filled(env(name)).ok_or_else(|| {
+            format!(
+                "there is no {name}; put {AWS_ACCESS} and {AWS_SECRET} (and AWS_SESSION_TOKEN where there is one) into the \
+                 environment, or a key of Bedrock into AWS_BEARER_TOKEN_BEDROCK"
+            )
+        })
+    };
+    let (access, secret) = (wanted(AWS_ACCESS)?, wanted(AWS_SECRET)?);
+    let secret = Key::new(&secret).ok_or_else(|| format!("{AWS_SECRET} is empty"))?;
+    let session = filled(env("AWS_SESSION_TOKEN")).and_then(|text| Key::new(&text));
+    Ok(Signer { access, secret, session, region: region(env) })
+}
+
+/// The person's own headers, with environment variables filled in, and what of them must not be shown.
+fn extra_headers(
+    given: &[(String, String)],
+    env: &dyn Fn(&str) -> Option<String>,
+) -> Result<(HeaderMap, Vec<Key>), String> {
+    let (mut headers, mut secrets) = (HeaderMap::new(), Vec::new());
+    for (name, text) in given {
+        let named = HeaderName::from_bytes(name.trim().as_bytes())
+            .map_err(|_| format!("--header: {name:?} is no name of a header"))?;
+        let mut whole = String::new();
+        let mut rest = text.trim();
+        while let Some((before, variable, after)) = variable(rest) {
+            let filled = filled(env(variable))
+                .ok_or_else(|| format!("--header {name}: the environment variable {variable} is not set"))?;
+            secrets.extend(Key::new(&filled));
+            whole.push_str(before);
+            whole.push_str(&filled);
+            rest = after;
+        }
+        whole.push_str(rest);
+        let mut value = HeaderValue::from_str(&whole)
+            .map_err(|_| format!("--header {name}: that is no value of a header"))?;
+        value.set_sensitive(true);
+        secrets.extend(Key::new(&whole));
+        headers.insert(named, value);
+    }
+    // The longest first, so that none leaves a part of another.
+    secrets.sort_by_key(|key| std::cmp::Reverse(key.reveal().len()));
+    Ok((headers, secrets))
+}
+
+/// The first `${NAME}` of a text, with what stands around it.
+fn variable(text: &str) -> Option<(&str, &str, &str)> {
+    let (before, rest) = text.split_once("${")?;
+    let (name, after) = rest.split_once('}')?;
+    Some((before, name, after))
 }
 
 fn filled(text: Option<String>) -> Option<String> {

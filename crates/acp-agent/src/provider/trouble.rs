@@ -65,6 +65,9 @@ impl Settings {
         let distrust = cause.contains("certificate");
         let advice = match error.is_connect() {
             _ if distrust => "; SSL_CERT_FILE names a file with further certificates to trust",
+            _ if cause.contains("corrupt message") || cause.contains("InvalidContentType") => {
+                "; does the server speak https at all? (http:// where it does not)"
+            }
             false => "",
             true if self.vendor.keyless => "; is the server running? (--base-url names another address)",
             true => "; check the network and the address (--base-url)",
@@ -72,6 +75,13 @@ impl Settings {
         let reason = self.scrub(&format!("{cause} at {}{advice}", self.shown()));
         let again = if distrust { Again::Never } else { Again::Lost };
         Failure { error: ProviderError::Unreachable { provider: self.name(), reason }, again }
+    }
+
+    /// The request cannot be signed.
+    pub(super) fn unsigned(&self) -> Failure {
+        let reason =
+            format!("the keys in {} have characters that no key has; copy them again", self.key_source);
+        Failure::never(ProviderError::Unusable { provider: self.name(), reason })
     }
 
     /// Nothing was heard for too long.
@@ -98,8 +108,16 @@ impl Settings {
         if is_too_long(kind, message) {
             return Failure::never(ProviderError::TooLong { provider: self.name(), message: reason });
         }
-        let busy =
-            ["overloaded", "rate_limit", "server_error", "unavailable", "exhausted", "internal", "api_error"];
+        let busy = [
+            "overloaded",
+            "rate_limit",
+            "server_error",
+            "unavailable",
+            "exhausted",
+            "internal",
+            "api_error",
+            "throttl",
+        ];
         let passing = busy.iter().any(|word| kind.to_ascii_lowercase().contains(word));
         let again = if passing { Again::Busy(None) } else { Again::Never };
         Failure { error: ProviderError::BrokeOff { provider: self.name(), reason }, again }
@@ -130,7 +148,7 @@ impl Settings {
     /// The provider said no, with this status.
     pub(super) fn refused(&self, status: u16, headers: &HeaderMap, body: &[u8], model: &str) -> Failure {
         let json: Value = serde_json::from_slice(body).unwrap_or(Value::Null);
-        let (kind, said) = wire::read_error(&json).unwrap_or_default();
+        let (kind, said) = wire::read_error(&json).unwrap_or_else(|| plain_error(&json, headers));
         let said = match said.trim() {
             "" if looks_like_a_page(body) => "a web page".to_owned(),
             "" => excerpt(body),
@@ -141,13 +159,19 @@ impl Settings {
             let error = ProviderError::TooLong { provider: self.name(), message: said };
             return Failure::never(error);
         }
-        let spent = kind.contains("insufficient_quota") || kind.contains("billing");
+        let spent = status == 402 || kind.contains("insufficient_quota") || kind.contains("billing");
+        let filtered = ["content_filter", "content_policy", "content management policy", "content filter"]
+            .iter()
+            .any(|words| kind.contains(words) || said.to_ascii_lowercase().contains(words));
         let asked = wait(headers, &json);
         let again = match status {
             408 | 409 | 429 | 500 | 502.. if !spent && status != 505 => Again::Busy(asked),
             _ => Again::Never,
         };
-        let advice = self.advice(status, spent, asked, headers, model);
+        let advice = match filtered && status < 500 {
+            true => "the vendor's content filter does not take this: ask in other words".to_owned(),
+            false => self.advice(status, spent, asked, headers, model),
+        };
         let message = if advice.is_empty() { said } else { format!("{said}; {advice}") };
         Failure { error: ProviderError::Refused { provider: self.name(), status, message }, again }
     }
@@ -161,8 +185,13 @@ impl Settings {
         model: &str,
     ) -> String {
         match status {
-            401 | 403 if self.key.is_none() => format!("it wants a key: put one into {}", self.key_source),
-            401 | 403 => format!("check the key in {}", self.key_source),
+            401 | 403 if self.key.is_none() && self.signer.is_none() => {
+                format!("it wants a key: put one into {}", self.key_source)
+            }
+            401 => format!("check the key in {}", self.key_source),
+            403 => {
+                format!("check the key in {}, and whether it may use the model {model:?}", self.key_source)
+            }
             404 => format!(
                 "is there a model {model:?} at {}? choose another with --model, or another address with --base-url",
                 self.shown()
@@ -176,10 +205,24 @@ impl Settings {
                 let to = headers.get("location").and_then(|to| to.to_str().ok()).unwrap_or("elsewhere");
                 format!("the address points to {to:?}: give the right one with --base-url")
             }
-            500.. => "the provider has trouble: ask again later".to_owned(),
+            408 | 504 => "the provider took too long: ask again, or for less".to_owned(),
+            503 | 529 => {
+                "the provider is overloaded: ask again later, or name another one with --fallback".to_owned()
+            }
+            500.. => {
+                "the provider has trouble: ask again later, or name another one with --fallback".to_owned()
+            }
             _ => String::new(),
         }
     }
+}
+
+/// The kind and message of an error that stands in the body by itself, as Amazon and many small servers write it.
+fn plain_error(body: &Value, headers: &HeaderMap) -> (String, String) {
+    let kind = headers.get("x-amzn-errortype").and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    let kind = kind.split(':').next().unwrap_or_default().to_owned();
+    let message = ["message", "Message", "detail"].iter().find_map(|name| body[*name].as_str());
+    (kind, message.unwrap_or_default().to_owned())
 }
 
 /// Whether a vendor says that the conversation does not fit into the model, in any of their words.

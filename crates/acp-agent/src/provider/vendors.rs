@@ -37,6 +37,9 @@ pub(super) struct Vendor {
     /// Where keys are made.
     #[serde(default)]
     pub(super) keys: String,
+    /// Whether it is Amazon: requests are signed, and `{region}` in the address is filled in.
+    #[serde(default)]
+    pub(super) aws: bool,
     /// Whether the vendor's own address works without a key.
     #[serde(default)]
     pub(super) keyless: bool,
@@ -114,7 +117,10 @@ mod tests {
             );
         }
         let names: Vec<_> = Vendor::names().collect();
-        assert_eq!(names, ["anthropic", "openai", "openai-chat", "openai-responses", "google", "ollama"]);
+        assert_eq!(
+            names,
+            ["anthropic", "openai", "openai-chat", "openai-responses", "google", "ollama", "bedrock"]
+        );
         assert_eq!(Vendor::find("gemini").map(|vendor| vendor.name.as_str()), Some("google"));
         assert_eq!(Vendor::find("openai-chat").map(|vendor| vendor.wire), Some(Wire::Chat));
     }

@@ -62,7 +62,7 @@ fn an_unknown_provider_is_told_which_there_are() {
     assert_eq!(
         error(&named("openia"), &none),
         "there is no provider \"openia\"; there are scripted, anthropic, openai, openai-chat, openai-responses, google, \
-         ollama"
+         ollama, bedrock"
     );
 }
 

@@ -2,6 +2,8 @@
 //! and against servers that misbehave.
 
 mod asked;
+mod bedrock;
+mod chain;
 mod chosen;
 mod endpoint;
 mod raw;

@@ -43,8 +43,12 @@ fn a_client_that_knows_subagents_sees_the_childs_own_session() {
     let prompt = desk.prompt(&tasks(1));
     desk.found(0, "found it");
     assert_eq!(desk.answer(prompt)["result"]["stopReason"], "end_turn");
-    let updates: Vec<&Value> =
-        desk.sent.iter().filter(|frame| frame["method"] == "session/update").map(|it| &it["params"]).collect();
+    let updates: Vec<&Value> = desk
+        .sent
+        .iter()
+        .filter(|frame| frame["method"] == "session/update")
+        .map(|it| &it["params"])
+        .collect();
     let announced = updates
         .iter()
         .position(|it| it["update"]["sessionUpdate"] == "subagent_update")

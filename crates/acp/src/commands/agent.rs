@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use acp_agent::provider::{Choice, Limit};
+use acp_agent::provider::{self, Choice, Limit};
 use acp_agent::{ServeError, Server, Settings, State};
 use acp_dialect::Speak;
 use acp_policy::{Policy, ToolPatterns};
@@ -31,8 +31,8 @@ pub struct Args {
     /// Say on standard error what happens; DEBUG=1 does the same
     #[arg(long)]
     debug: bool,
-    /// Who thinks: scripted (plain wishes, no key, no network), anthropic, openai, openai-chat, openai-responses, google or
-    /// ollama. The key is read from the environment, for instance ANTHROPIC_API_KEY
+    /// Who thinks: scripted (plain wishes, no key, no network), anthropic, openai, openai-chat, openai-responses, google,
+    /// ollama or bedrock. The key is read from the environment, for instance ANTHROPIC_API_KEY
     #[arg(long, value_name = "NAME", default_value = "scripted")]
     provider: String,
     /// The provider's model
@@ -41,6 +41,16 @@ pub struct Args {
     /// Another address of the provider, or of any server that speaks like it
     #[arg(long, value_name = "URL")]
     base_url: Option<String>,
+    /// Who is asked when the provider is busy, broken or out of reach: PROVIDER, PROVIDER:MODEL, or either with @URL behind it
+    /// (several are allowed, in their order)
+    #[arg(long, value_name = "PROVIDER")]
+    fallback: Vec<String>,
+    /// A header for every request to the provider: 'NAME: VALUE', where ${NAME} is an environment variable (several are allowed)
+    #[arg(long, value_name = "HEADER", value_parser = header)]
+    header: Vec<(String, String)>,
+    /// Ask the provider one short question, say what came of it, and end: with 0 if every provider answered, else with 1
+    #[arg(long)]
+    check: bool,
     /// The longest answer of the model, in tokens; without it, as long as the model can answer
     #[arg(long, value_name = "N")]
     max_tokens: Option<NonZeroU64>,
@@ -94,6 +104,9 @@ pub struct Args {
 
 /// Serves the reference agent until its input ends or a signal comes, on a port until a signal comes.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    if args.check {
+        return check(args);
+    }
     let server = settings(args).and_then(|settings| {
         patterns::warn("acp agent", &settings.allow);
         Ok(Server::new(settings, &|name| std::env::var(name).ok())?)
@@ -138,6 +151,36 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(outcome?))
 }
 
+/// Asks each provider once.
+fn check(args: &Args) -> anyhow::Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let asking = settings(args).and_then(|settings| {
+        Ok(runtime.block_on(provider::check(&settings.choice, &|name| std::env::var(name).ok()))?)
+    });
+    let checked = match asking {
+        Ok(checked) => checked,
+        Err(error) => {
+            eprintln!("acp agent: {error:#}");
+            return Ok(ExitCode::from(exit::USAGE));
+        }
+    };
+    if checked.is_empty() {
+        println!("scripted: answers plain wishes, and needs no model");
+    }
+    let mut code = exit::OK;
+    for provider::Checked { provider, model, outcome } in checked {
+        let who = if model.is_empty() { provider } else { format!("{provider}, {model}") };
+        match outcome {
+            Ok(words) => println!("{who}: {words}"),
+            Err(error) => {
+                println!("{who}: {error}");
+                code = exit::FAILED;
+            }
+        }
+    }
+    Ok(ExitCode::from(code))
+}
+
 /// Serves until the end, or until a signal: then connections and commands end first. A second signal does not wait for that.
 async fn until_told(
     server: &Server,
@@ -174,6 +217,8 @@ fn settings(args: &Args) -> anyhow::Result<Settings> {
             max_tokens: args.max_tokens.map(NonZeroU64::get),
             context: args.context.map(NonZeroU64::get),
             limits: limits(args)?,
+            headers: args.header.clone(),
+            fallback: args.fallback.iter().map(|name| Choice::named(name)).collect(),
         },
         allow_edit: args.allow_edit,
         enable_delegate: args.enable_delegate,
@@ -187,6 +232,16 @@ fn settings(args: &Args) -> anyhow::Result<Settings> {
         token: args.token.clone(),
         leash: crate::target::leash(),
     })
+}
+
+/// A header as people write it.
+fn header(text: &str) -> Result<(String, String), String> {
+    match text.split_once(':') {
+        Some((name, value)) if !name.trim().is_empty() => {
+            Ok((name.trim().to_owned(), value.trim().to_owned()))
+        }
+        _ => Err("write it as 'NAME: VALUE'".to_owned()),
+    }
 }
 
 /// What the person knows about models.

@@ -24,6 +24,11 @@ fn what_cannot_be_used_is_named_with_what_to_do() {
         (&["--provider", "anthropic"], "ANTHROPIC_API_KEY"),
         (&["--model", "gpt-5.5"], "--provider (anthropic, openai"),
         (&["--base-url", "http://127.0.0.1:1"], "--provider (anthropic, openai"),
+        (&["--fallback", "openai"], "so --fallback openai names nothing"),
+        (&["--limits", "/no/such/file"], "cannot read --limits \"/no/such/file\""),
+        (&["--limits", "work/notes.txt"], "not a list of limits"),
+        (&["--header", "nonsense"], "write it as 'NAME: VALUE'"),
+        (&["--max-tokens", "0"], "--max-tokens"),
         (&["--policy", "maybe"], "bypassPermissions"),
         (&["--allow", "Bash("], "parenthesis"),
         (

@@ -1,6 +1,7 @@
 //! `acp agent` with a model: the real binary against the real `acp model`, over every wire, and against models that
 //! misbehave.
 
+mod chosen;
 mod driver;
 mod hardship;
 mod manual;
