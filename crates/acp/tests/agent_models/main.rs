@@ -112,7 +112,7 @@ fn several_calls_at_once_are_all_answered() {
 #[test]
 fn the_reasons_to_stop_reach_the_client() {
     let rules = json!([
-        {"when": "long", "do": [{"text": "this is"}, {"stop": "length"}]},
+        {"when": "long|was cut off", "do": [{"text": "this is"}, {"stop": "length"}]},
         {"when": "never", "do": [{"text": "no"}, {"stop": "refusal"}]},
     ]);
     let folder = folder();
@@ -120,7 +120,11 @@ fn the_reasons_to_stop_reach_the_client() {
     for (provider, ..) in PROVIDERS {
         let mut agent = agent(provider, &model.url, folder.path());
         let session = agent.session(folder.path());
+        // It is asked to go on, and told so to the person, before that is the end.
         assert_eq!(agent.prompt(&session, "long")["result"]["stopReason"], "max_tokens", "{provider}");
+        let said = agent.said("agent_message_chunk");
+        assert_eq!(said.matches("this is").count(), 4, "{provider}: {said}");
+        assert!(said.contains("4 times in a row"), "{provider}: {said}");
         assert_eq!(agent.prompt(&session, "never")["result"]["stopReason"], "refusal", "{provider}");
     }
 }
