@@ -91,6 +91,7 @@ fn seals_stay_in_the_answer_they_came_with_and_calls_in_the_models_order() {
     let seal = |calls, at, text: &str| Seal { calls, at, text: text.to_owned() };
     let round = |at, calls: &[&str], seals: &[Seal]| Round {
         refused: false,
+        cut: None,
         at,
         calls: calls.iter().map(|id| (*id).to_owned()).collect(),
         seals: seals.to_vec(),
@@ -191,8 +192,8 @@ fn an_answer_that_was_cut_off_is_followed_by_the_wish_to_go_on_until_the_person_
     assert!(shape[2].contains("calls of write_file were incomplete") && shape.len() == 3, "{shape:?}");
     question.history.push(said("user_message_chunk", "never mind"));
     question.rounds[1].at = 3;
-    let shape = super::tests::shape(&super::request(&question, ALL, 100));
-    assert_eq!(shape, ["User: write", "Assistant: half a sen", "User: never mind"]);
+    let later = self::shape(&super::request(&question, ALL, 100));
+    assert_eq!(later, ["User: write", "Assistant: half a sen", "User: never mind"]);
 }
 
 #[test]

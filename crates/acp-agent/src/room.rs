@@ -204,9 +204,13 @@ mod tests {
     }
 
     fn texts(messages: &[Message]) -> Vec<&str> {
-        let text =
-            |block| if let &Block::ToolResult { ref text, .. } = block { Some(text.as_str()) } else { None };
-        messages.iter().flat_map(|message| &message.blocks).filter_map(text).collect()
+        let blocks = messages.iter().flat_map(|message| &message.blocks);
+        blocks
+            .filter_map(|block| match block {
+                Block::ToolResult { text, .. } => Some(text.as_str()),
+                _ => None,
+            })
+            .collect()
     }
 
     #[test]

@@ -52,21 +52,21 @@ impl Agent {
                 "The model's answer reached the limit of its length {cuts} times in a row, so I stop here.{lost} Ask for \
                  smaller steps, or allow longer answers with --max-tokens."
             );
-            let mut steps: VecDeque<Step> = self.inform(session, title, words).into_iter().collect();
+            let mut steps: VecDeque<Step> = self.inform(session, title, &words).into_iter().collect();
             steps.extend([Step::Usage, Step::End(Stop::MaxTokens)]);
             return steps;
         }
         let words = format!(
             "The model's answer reached the limit of its length.{lost} I ask it to go on ({cuts} of {MOST_CUTS})."
         );
-        self.inform(session, title, words).into_iter().chain([Step::Think]).collect()
+        self.inform(session, title, &words).into_iter().chain([Step::Think]).collect()
     }
 
     /// The model, or a filter of its vendor, does not answer this.
     pub(super) fn refused(&mut self, session: &str) -> VecDeque<Step> {
         let words =
             "The model, or a content filter of its vendor, ended the answer here. Ask in other words.";
-        let steps = self.inform(session, "The model refuses", words.to_owned());
+        let steps = self.inform(session, "The model refuses", words);
         steps.into_iter().chain([Step::Usage, Step::End(Stop::Refusal)]).collect()
     }
 
@@ -87,14 +87,14 @@ impl Agent {
         match entries.filter(|_| turn.overflows == 1) {
             Some(entries) => {
                 let words = format!("{title}, so I take what was said before in short: {reason}.");
-                let notice = self.inform(session, title, words);
+                let notice = self.inform(session, title, &words);
                 notice.into_iter().chain([Step::Summarize { entries }, Step::Think]).collect()
             }
             None => {
                 // Nothing is left to take in short: what tools answered is cut for the next question.
                 turn.overflows = 2;
                 let words = format!("{title}, so I tell it less of what tools answered: {reason}.");
-                self.inform(session, title, words).into_iter().chain([Step::Think]).collect()
+                self.inform(session, title, &words).into_iter().chain([Step::Think]).collect()
             }
         }
     }
@@ -180,9 +180,9 @@ impl Agent {
     }
 
     /// Tells the person something about the turn: at once, or as the step that is given back.
-    fn inform(&mut self, session: &str, title: &str, words: String) -> Option<Step> {
+    fn inform(&mut self, session: &str, title: &str, words: &str) -> Option<Step> {
         if self.caps().notices {
-            self.warn(session, title, &words);
+            self.warn(session, title, words);
             return None;
         }
         Some(Step::Stream(Stream::text(Voice::Notice, format!("{words}\n"), self.config.chunk_size)))

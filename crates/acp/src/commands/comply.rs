@@ -497,7 +497,7 @@ fn write_reports(args: &Args, results: &Results) -> anyhow::Result<()> {
     outcome
 }
 
-fn options(args: &Args, stream: &(impl std::io::IsTerminal + AsFd)) -> Options {
+fn options(args: &Args, stream: &(impl IsTerminal + AsFd)) -> Options {
     Options {
         redact: !args.no_redact,
         colour: progress::colour(stream),

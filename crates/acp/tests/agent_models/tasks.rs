@@ -122,7 +122,11 @@ fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).expect("a folder");
     for entry in fs::read_dir(from).expect("a folder").map(|entry| entry.expect("an entry")) {
         let (from, to) = (entry.path(), to.join(entry.file_name()));
-        if from.is_dir() { copy(&from, &to) } else { drop(fs::copy(&from, &to).expect("a copy")) }
+        if from.is_dir() {
+            copy(&from, &to);
+        } else {
+            fs::copy(&from, &to).expect("a copy");
+        }
     }
 }
 
@@ -246,10 +250,13 @@ fn wrong_questions(task: &Task, agent: &Agent, asked: &[Value]) -> Vec<String> {
     flaws
 }
 
+/// The bytes of each connection.
+type Heard = Arc<Mutex<Vec<Arc<Mutex<Vec<u8>>>>>>;
+
 /// Stands before the model and keeps what it is asked.
 struct Tap {
     url: String,
-    heard: Arc<Mutex<Vec<Arc<Mutex<Vec<u8>>>>>>,
+    heard: Heard,
 }
 
 impl Tap {
@@ -257,7 +264,7 @@ impl Tap {
         let address = url.trim_start_matches("http://").to_owned();
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let own = format!("http://{}", listener.local_addr().expect("an address"));
-        let heard: Arc<Mutex<Vec<Arc<Mutex<Vec<u8>>>>>> = Arc::default();
+        let heard = Heard::default();
         let kept = heard.clone();
         std::thread::spawn(move || {
             for client in listener.incoming().map_while(Result::ok) {
@@ -267,7 +274,7 @@ impl Tap {
                 let (back, forth) =
                     (server.try_clone().expect("a socket"), client.try_clone().expect("a socket"));
                 std::thread::spawn(move || {
-                    pass(client, server, |piece| bytes.lock().expect("nobody panicked").extend(piece))
+                    pass(client, server, |piece| bytes.lock().expect("nobody panicked").extend(piece));
                 });
                 std::thread::spawn(move || pass(back, forth, |_| {}));
             }

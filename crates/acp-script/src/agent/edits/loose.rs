@@ -155,7 +155,7 @@ impl Steps {
     fn converted(&self, rest: &str) -> String {
         let unit = |one: &str, other: &str, letter: char, by: char| {
             let plain = |text: &str, letter: char| !text.is_empty() && text.chars().all(|c| c == letter);
-            (plain(one, letter) && plain(other, by)).then(|| (one.len(), other.len()))
+            (plain(one, letter) && plain(other, by)).then_some((one.len(), other.len()))
         };
         let spaces = self.pairs.iter().find_map(|(theirs, ours)| unit(theirs, ours, ' ', '\t'));
         if let Some((spaces, tabs)) = spaces
