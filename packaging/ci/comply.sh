@@ -4,7 +4,7 @@
 #   ACP_EXPECTED  the file of expected failures; left out if it does not exist
 #   ACP_REPORTS   where the reports go (acp-reports)
 #   ACP_ARGS      further options of `acp comply`, separated by blanks
-#   ACP_FORMATS   which reports to write besides badge, TAP and summary (html junit json)
+#   ACP_FORMATS   which reports to write besides badge, TAP and summary (html junit json sarif)
 # On GitHub the summary goes to the job's page, failures become annotations, and the exit code becomes an output.
 set -eu
 
@@ -18,15 +18,16 @@ set -- ${ACP_ARGS:-}
 if [ -n "${ACP_EXPECTED:-}" ] && [ -f "$ACP_EXPECTED" ]; then
     set -- "$@" --expected "$ACP_EXPECTED"
 fi
-for format in ${ACP_FORMATS:-html junit json} badge tap table; do
+for format in ${ACP_FORMATS:-html junit json sarif} badge tap table; do
     case $format in
         html) file=report.html ;;
         junit) file=junit.xml ;;
         json) file=results.json ;;
+        sarif) file=report.sarif ;;
         badge) file=badge.json ;;
         tap) file=report.tap ;;
         table) file=summary.md ;;
-        *) echo "comply.sh: ACP_FORMATS names $format; it takes html junit json" >&2; exit 2 ;;
+        *) echo "comply.sh: ACP_FORMATS names $format; it takes html junit json sarif" >&2; exit 2 ;;
     esac
     set -- "$@" --format "$format" --out "$reports/$file"
 done

@@ -57,11 +57,18 @@ class Action(unittest.TestCase):
         self.assertIn("<html", (self.reports / "report.html").read_text())
         self.assertEqual(xml.parse(self.reports / "junit.xml").getroot().get("failures"), "0")
         self.assertEqual(json.loads((self.reports / "badge.json").read_text())["color"], "brightgreen")
+        sarif = json.loads((self.reports / "report.sarif").read_text())
+        self.assertEqual((sarif["version"], sarif["runs"][0]["tool"]["driver"]["name"]), ("2.1.0", "acp comply"))
+        self.assertNotIn("error", [result["level"] for result in sarif["runs"][0]["results"]])
         self.assertIn("CONFORMANT", (self.folder / "summary").read_text())
 
     def test_a_faulty_agent_fails_the_job_with_an_annotation(self):
         said = self.act("faulty_agent.py", 1, args="--test init.version-echo")
         self.assertRegex(said, r"::error title=ACP compliance::\S+ init\.version-echo: .* — ")
+        sarif = json.loads((self.reports / "report.sarif").read_text())
+        failed = [result for result in sarif["runs"][0]["results"] if result["level"] == "error"]
+        self.assertTrue(failed)
+        self.assertTrue(failed[0]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"].endswith(".jsont"))
         self.assertIn("NOT CONFORMANT", (self.folder / "summary").read_text())
 
     def test_the_baseline_of_expected_failures_lets_the_job_pass(self):

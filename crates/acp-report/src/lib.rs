@@ -16,6 +16,7 @@ mod junit;
 mod markdown;
 pub mod matrix;
 mod redact;
+mod sarif;
 mod shown;
 mod summary;
 mod table;
@@ -40,6 +41,8 @@ pub enum Format {
     Tap,
     /// One self-contained page.
     Html,
+    /// SARIF 2.1.0, for code hosts and editors.
+    Sarif,
     /// A short summary for people at a terminal.
     Terminal,
     /// The JSON that badge services read.
@@ -48,13 +51,14 @@ pub enum Format {
 
 impl Format {
     /// All formats, by the names used on the command line.
-    pub const ALL: [(&'static str, Format); 8] = [
+    pub const ALL: [(&'static str, Format); 9] = [
         ("markdown", Format::Markdown),
         ("table", Format::Table),
         ("json", Format::Json),
         ("junit", Format::Junit),
         ("tap", Format::Tap),
         ("html", Format::Html),
+        ("sarif", Format::Sarif),
         ("terminal", Format::Terminal),
         ("badge", Format::Badge),
     ];
@@ -123,6 +127,7 @@ pub fn render(results: &Results, format: Format, options: Options) -> Result<Str
         Format::Junit => junit::render(results)?,
         Format::Tap => tap::render(results),
         Format::Html => html::render(results)?,
+        Format::Sarif => sarif::render(results)?,
         Format::Terminal => terminal::render(results, options),
         Format::Badge => badge::render(results)?,
     })

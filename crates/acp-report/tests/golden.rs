@@ -22,6 +22,7 @@ fn every_format_comes_out_as_written() {
             ("junit.xml", Format::Junit),
             ("report.tap", Format::Tap),
             ("report.html", Format::Html),
+            ("report.sarif", Format::Sarif),
             ("terminal.txt", Format::Terminal),
             ("badge.json", Format::Badge),
         ];
