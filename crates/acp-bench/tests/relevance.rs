@@ -44,6 +44,10 @@ fn halves() -> [Vec<Question>; 2] {
     [read("questions-tune.json"), read("questions-holdout.json")]
 }
 
+fn unseen() -> Vec<Question> {
+    read("questions-unseen.json")
+}
+
 /// `parse_HTTPHeaders2` has the parts parse, http, headers and 2.
 fn parts(identifier: &str) -> Vec<String> {
     let letters: Vec<char> = identifier.chars().collect();
@@ -100,7 +104,7 @@ fn hash(id: &str) -> String {
 #[test]
 fn no_question_names_what_it_asks_for() {
     let mut found = Vec::new();
-    for question in halves().into_iter().flatten() {
+    for question in halves().into_iter().flatten().chain(unseen()) {
         for answer in &question.answers {
             if let Some(why) = betrayal(&question.question, &answer.symbol) {
                 found.push(format!("{}: {why}: {}", question.id, question.question));
@@ -151,6 +155,19 @@ fn there_are_enough_questions_over_three_crates_and_two_other_packages() {
             assert!(!answer.file.starts_with('/'), "{}: {answer:?}", question.id);
         }
     }
+}
+
+#[test]
+fn the_unseen_questions_are_over_at_least_six_packages_that_no_tuning_saw() {
+    let name = |package: Package| format!("{}-{}", package.name, package.version);
+    let names = |file: &str| read::<Vec<Package>>(file).into_iter().map(name).collect::<BTreeSet<_>>();
+    let (seen, packages) = (names("packages.json"), names("packages-unseen.json"));
+    let asked: BTreeSet<_> = unseen().into_iter().map(|question| question.package).collect();
+    assert_eq!(asked, packages, "every package is asked about, and no other");
+    assert!(packages.len() >= 6 && packages.is_disjoint(&seen), "{packages:?}");
+    assert!(unseen().len() >= 48, "{} questions", unseen().len());
+    let ids: BTreeSet<_> = unseen().into_iter().map(|question| question.id).collect();
+    assert_eq!(ids.len(), unseen().len(), "ids are unique");
 }
 
 #[test]

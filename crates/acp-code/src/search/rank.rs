@@ -1,6 +1,7 @@
 //! Ranked search: look for the words in every file, then parse only the files that can reach the top.
 
 use std::borrow::Cow;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use ast_grep_language::SupportLang;
@@ -39,7 +40,8 @@ pub(super) fn run(request: &Request, scope: &Scope, stop: &Stop) -> Result<Ranki
         return Err(refused(&format!("the query has more than {MOST_TERMS} words; ask for fewer")));
     }
     let scanner = Scanner::new(&query.terms).map_err(|error| refused(&error.to_string()))?;
-    let search = Search { query, scanner, request, scope };
+    let question = is_question(&request.query);
+    let search = Search { query, scanner, request, scope, question };
     let (workers, report) =
         walk::files(scope, stop, Worker::default, |worker, path| search.look(worker, path))?;
     let mut all = Worker::default();
@@ -77,6 +79,8 @@ struct Search<'s> {
     scanner: Scanner,
     request: &'s Request,
     scope: &'s Scope,
+    /// Whether somebody asks in whole words.
+    question: bool,
 }
 
 /// One thread's share of the first look.
@@ -273,10 +277,12 @@ impl Search<'_> {
         let mut around = file.candidate.on_path.clone();
         let mut counts = vec![0.0; around.len()];
         let own = block.filter(|_| unit.kind != Kind::Lines);
+        let lead = own.map_or(0..0, |block| first_sentence(&outline.text, &block.doc));
         for spot in spots {
             let at = spot.at as usize;
             let field = match own {
                 Some(block) if block.name_bytes.contains(&at) => Field::Name,
+                Some(_) if lead.contains(&at) => Field::Lead,
                 Some(block) if block.doc.contains(&at) => Field::Doc,
                 Some(block) if at < block.body => Field::Signature,
                 _ if outline.in_comment(at) => Field::Comment,
@@ -311,7 +317,8 @@ impl Search<'_> {
                 [unit.lines[1] + 1 - unit.lines[0], code.len()],
                 test,
                 file.matter(),
-            );
+            )
+            * if self.question { WEIGHTS.for_question(unit.kind) } else { 1.0 };
         let mut matched: Vec<usize> = spots
             .iter()
             .filter(|spot| spot.grade == Grade::Same)
@@ -377,6 +384,22 @@ fn pieces_with(spots: &[Spot], terms: usize) -> Vec<u32> {
         }
     }
     counts
+}
+
+/// Whether the query is a question, and not some words to look for.
+fn is_question(query: &str) -> bool {
+    const ASKING: [&str; 9] = ["how", "what", "when", "where", "which", "who", "whose", "why", "does"];
+    let query = query.trim();
+    let first = query.split_whitespace().next().unwrap_or_default().to_lowercase();
+    query.split_whitespace().nth(2).is_some() && (query.ends_with('?') || ASKING.contains(&first.as_str()))
+}
+
+/// The bytes of the first sentence of a comment.
+fn first_sentence(text: &str, doc: &Range<usize>) -> Range<usize> {
+    let Some(comment) = text.get(doc.clone()) else { return doc.start..doc.start };
+    let stop = |mark: &str| comment.find(mark);
+    let end = [stop(". "), stop(".\n"), stop("\n\n")].into_iter().flatten().min();
+    doc.start..doc.start + end.unwrap_or(comment.len())
 }
 
 fn count_words(text: &str) -> usize {

@@ -11,6 +11,8 @@ pub(super) enum Field {
     Scope,
     Path,
     Doc,
+    /// The first sentence of the comment in front.
+    Lead,
     Signature,
     /// A comment inside the code.
     Comment,
@@ -34,6 +36,7 @@ pub(super) struct Weights {
     scope: f64,
     path: f64,
     doc: f64,
+    lead: f64,
     signature: f64,
     comment: f64,
     body: f64,
@@ -54,6 +57,8 @@ pub(super) struct Weights {
     lines: f64,
     prose: f64,
     declarations: f64,
+    /// What does nothing by itself, where somebody asks what happens.
+    inert: f64,
     huge: f64,
     packed: f64,
 }
@@ -63,6 +68,7 @@ pub(super) const WEIGHTS: Weights = Weights {
     scope: 0.8,
     path: 0.8,
     doc: 1.5,
+    lead: 2.2,
     signature: 1.2,
     comment: 1.1,
     body: 1.0,
@@ -78,6 +84,7 @@ pub(super) const WEIGHTS: Weights = Weights {
     lines: 0.7,
     prose: 0.4,
     declarations: 0.6,
+    inert: 0.8,
     huge: 0.8,
     packed: 0.3,
 };
@@ -90,6 +97,7 @@ impl Weights {
             Field::Scope => self.scope,
             Field::Path => self.path,
             Field::Doc => self.doc,
+            Field::Lead => self.lead,
             Field::Signature => self.signature,
             Field::Comment => self.comment,
             Field::Body => self.body,
@@ -164,6 +172,11 @@ impl Weights {
             factor *= self.packed;
         }
         factor
+    }
+
+    /// What the kind of a unit counts for a question in whole words: it asks what happens, and functions do things.
+    pub(super) fn for_question(&self, kind: Kind) -> f64 {
+        if matches!(kind, Kind::Function | Kind::Lines) { 1.0 } else { self.inert }
     }
 
     /// How rare a word is, from the number of pieces of text and of those that have it; what it is worth if it is
