@@ -17,8 +17,8 @@ RUST_VERSION = _workspace["rust-version"]
 SUMMARY = _crate["description"]
 LICENSE_FILES = ["LICENSE-APACHE", "LICENSE-MIT"]
 
-# Further names of subcommands: each package installs them as small scripts.
-ALIASES = {"acpcomply": "comply", "acp-harness": "harness", "mock-acp-server": "mock"}
+# Further names of subcommands: each package installs them as small scripts that do what crates/acp/src/bin does.
+ALIASES = {"acpcomply": "comply --always-markdown", "acp-harness": "harness", "mock-acp-server": "mock"}
 
 
 def timestamp():

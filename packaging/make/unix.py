@@ -26,7 +26,12 @@ def files(context):
 
 
 def _alias(command):
-    return f'#!/bin/sh\nexec "$(dirname -- "$(readlink -f -- "$0")")/acp" {command} "$@"\n'
+    return (
+        '#!/bin/sh\n'
+        'acp="$(dirname -- "$(readlink -f -- "$0")")/acp"\n'
+        'case ${1:-} in --version | -V) exec "$acp" --version ;; esac\n'
+        f'exec "$acp" {command} "$@"\n'
+    )
 
 
 def _commands(binary):

@@ -78,7 +78,7 @@ def _wheel(tag):
 
 
 def _entry_points():
-    aliases = "".join(f"{name} = acp_workbench.__main__:{command}\n" for name, command in project.ALIASES.items())
+    aliases = "".join(f"{name} = acp_workbench.__main__:{command.split()[0]}\n" for name, command in project.ALIASES.items())
     return (
         f"[console_scripts]\n{project.NAME} = acp_workbench.__main__:main\n{aliases}\n"
         "[pytest11]\nacp_workbench = acp_workbench.pytest_plugin\n"

@@ -44,6 +44,10 @@ class Packages(unittest.TestCase):
         self.assertEqual(run([acp, *before, "--version"], **options), VERSION)
         run([acp, *before, "comply", "--agent", "mock", *SHORT], **options)
 
+    def is_comply(self, acpcomply):
+        self.assertEqual(run([acpcomply, "--version"]), VERSION)
+        self.assertEqual(run([acpcomply, "--list-tests", *SHORT]), run([BINARY, "comply", "--list-tests", *SHORT]))
+
     def test_the_wheel_installs_and_its_pytest_plugin_judges_the_sample_agents(self):
         if skipped("pip"):
             self.skipTest("ACP_SKIP")
@@ -55,7 +59,7 @@ class Packages(unittest.TestCase):
         self.works(place / "venv/bin/acp", cwd=place)
         self.assertEqual(run([place / "venv/bin/acp-workbench", "--version"]), VERSION)
         self.assertEqual(run([python, "-m", "acp_workbench", "--version"]), VERSION)
-        self.assertIn("comply", run([place / "venv/bin/acpcomply", "--help"]))
+        self.is_comply(place / "venv/bin/acpcomply")
         sample = shutil.copytree(ROOT / "examples/python-agent", place / "sample")
         said = run([python, "-m", "pytest", "-v", "-p", "no:cacheprovider"], cwd=sample, env={"PYTHONPATH": str(FIXTURES / "pytest")})
         self.assertIn("5 passed", said)
@@ -77,6 +81,7 @@ class Packages(unittest.TestCase):
         run(["npm", "install", "--offline", "--no-audit", "--no-fund", *packages], cwd=sample, env=home)
         self.works("npx", "--offline", "acp-workbench", cwd=sample, env=home)
         run([sample / "node_modules/.bin/acp", "comply", "--no-such-flag"], code=2)
+        self.is_comply(sample / "node_modules/.bin/acpcomply")
         self.assertIn("# fail 0", run(["node", "--test", "--test-reporter=tap", "test/"], cwd=sample))
         (sample / "node_modules/vitest").symlink_to(FIXTURES / "vitest/node_modules/vitest")
         self.assertIn("4 passed", run(["node", "node_modules/vitest/vitest.mjs", "run"], cwd=sample, env={"NO_COLOR": "1"}))
@@ -99,7 +104,7 @@ class Packages(unittest.TestCase):
         shutil.unpack_archive(tarball, place)
         top, = place.iterdir()
         self.works(top / "bin/acp", cwd=place)
-        self.assertEqual(run([top / "bin/acpcomply", "--help"]), run([BINARY, "comply", "--help"]))
+        self.is_comply(top / "bin/acpcomply")
 
     def test_the_bill_of_materials_names_what_is_compiled_in_and_no_more(self):
         bill = json.loads(self.one("*.cdx.json").read_text())

@@ -1,4 +1,4 @@
 #!/usr/bin/env node
 import { launch } from '../lib/launch.mjs';
 
-launch(['comply']);
+launch(['comply', '--always-markdown']);

@@ -13,7 +13,9 @@ export function launch(before = []) {
     console.error(`acp: ${error.message}`);
     process.exit(3);
   }
-  const child = spawn(binary, [...before, ...process.argv.slice(2)], { stdio: 'inherit' });
+  const given = process.argv.slice(2);
+  const asksVersion = ['--version', '-V'].includes(given[0]);
+  const child = spawn(binary, [...(asksVersion ? [] : before), ...given], { stdio: 'inherit' });
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
     // A terminal sends SIGINT to the child too; it decides when to end.
     process.on(signal, () => signal === 'SIGINT' || child.kill(signal));

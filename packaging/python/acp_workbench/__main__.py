@@ -6,8 +6,10 @@ from ._binary import find_binary
 
 
 def _become(*command):
-    binary = find_binary()
-    os.execv(binary, [binary, *command, *sys.argv[1:]])
+    binary, given = find_binary(), sys.argv[1:]
+    if given[:1] in (["--version"], ["-V"]):
+        command = ()
+    os.execv(binary, [binary, *command, *given])
 
 
 def main():
@@ -16,8 +18,8 @@ def main():
 
 
 def comply():
-    """`acpcomply …` is `acp comply …`."""
-    _become("comply")
+    """`acpcomply …` is `acp comply …`, with Markdown on a terminal too."""
+    _become("comply", "--always-markdown")
 
 
 def harness():
