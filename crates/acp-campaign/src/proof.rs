@@ -31,7 +31,7 @@ use spread::spread;
 const SEED: u64 = 20_261_116;
 const RANDOM: usize = 10;
 /// Of the changes of the suite, one in so many is tried.
-pub const ONE_IN: usize = 16;
+pub const ONE_IN: usize = 8;
 /// Of the agents that have every two variants together, and of the defects under variants, one in so many is played.
 pub const PAIRS_ONE_IN: usize = 8;
 
