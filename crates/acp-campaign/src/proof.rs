@@ -11,10 +11,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use acp_comply::{AgentRun, Defaults, Outcome, Program, Verdict};
-pub use acp_play::proof::{Change, Examined, Hunted, Mutant, Tried, Weight};
 use acp_play::proof::{
-    Complaints, claims, covering, examine, hunt, jury, mutants, random, touches, try_mutants,
+    Candidate, Complaints, Jury, Member, claims, covering, examine, hunt, mutants, random, touches,
 };
+pub use acp_play::proof::{Change, Examined, Hunted, Mutant, Tried, Weight};
 use acp_play::{Actor, Conditions as PlayConditions, needs_process, play, probe};
 use acp_script::defects::Defect;
 use acp_script::variants::Variant;
@@ -31,7 +31,7 @@ use spread::spread;
 const SEED: u64 = 20_261_116;
 const RANDOM: usize = 10;
 /// Of the changes of the suite, one in so many is tried.
-pub const ONE_IN: usize = 16;
+pub const ONE_IN: usize = 8;
 /// Of the agents that have every two variants together, and of the defects under variants, one in so many is played.
 pub const PAIRS_ONE_IN: usize = 8;
 
@@ -290,10 +290,16 @@ fn changes(
     variants: &[Variant],
     jobs: usize,
 ) -> Vec<TriedMutant> {
-    let Ok((legal, broken)) = jury(variants, defects, &conditions()) else { return Vec::new() };
+    let conditions = conditions();
+    let candidates: Vec<Candidate<'_>> = std::iter::once(Candidate::Conforming)
+        .chain(variants.iter().map(Candidate::Legal))
+        .chain(defects.iter().map(Candidate::Broken))
+        .collect();
+    let members = spread(jobs, &candidates, |candidate| Member::new(*candidate, &conditions).ok());
+    let jury = Jury::new(members.into_iter().flatten().collect());
     let tried = spread(jobs, suite, |program| {
         let chosen = sample(&program.id, mutants(program));
-        let tried = try_mutants(program, &chosen, &legal, &broken);
+        let tried = jury.try_mutants(program, &chosen);
         let record = |(mutant, tried): (Mutant, Tried)| TriedMutant {
             file: program.file.clone(),
             line: mutant.line,
@@ -342,7 +348,7 @@ fn proved(programs: &[Arc<Program>], hunted: &[Hunted]) -> BTreeMap<String, bool
     claims
 }
 
-/// Hunts those defects with processes that the play did not catch.
+/// Hunts those defects that the play did not catch, with the tests that need processes.
 async fn real_hunt(
     campaign: &Campaign,
     target: &Target,
@@ -382,13 +388,17 @@ async fn hunt_for_real(
         session: own.session.or_else(|| probe.session.clone()),
         ..own
     };
-    let is_claimed = |program: &&Arc<Program>| defect.requirements.iter().any(|claim| claims(program, claim));
-    let mut tests: Vec<&Arc<Program>> = campaign.programs.iter().filter(is_claimed).collect();
+    // The others were played in memory, after the agent's own calibration.
+    let is_meant = |program: &&Arc<Program>| {
+        needs_process(program).is_some() && defect.requirements.iter().any(|claim| claims(program, claim))
+    };
+    let mut tests: Vec<&Arc<Program>> = campaign.programs.iter().filter(is_meant).collect();
     tests.sort_by(|a, b| {
         let time = |program: &Program| took.get(program.id.as_str()).copied().unwrap_or(0.0);
         time(a).total_cmp(&time(b))
     });
-    for program in tests {
+    // On a busy machine a fault may show too late the first time.
+    for program in tests.iter().chain(&tests) {
         if *campaign.stop.borrow() || hunted.is_killed() {
             break;
         }

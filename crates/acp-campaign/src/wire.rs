@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use acp_comply::{EvidenceRef, FindingRef};
+use acp_comply::FindingRef;
 use acp_dialect::{Dialect, Options, Overhear, Side};
 use acp_link::child::{Child, Stage};
 use acp_link::{Receiver, Sender};
@@ -184,7 +184,8 @@ impl Wire {
         };
         self.judge.set_ending(ending);
         self.judge.close(self.began.elapsed());
-        let mut judged = judged(&self.judge);
+        let acp_play::Judged { findings, exercised } = acp_play::judged(&self.judge);
+        let mut judged = Judged { findings, exercised, record: None };
         if let Some(mut record) = self.record.take() {
             say_end(&mut record, word);
             judged.record = Some(record);
@@ -250,42 +251,4 @@ async fn write(tx: Sender, mut queue: mpsc::UnboundedReceiver<Out>) {
             return;
         }
     }
-}
-
-/// What is said about the agent. Our own side is a test's script, which breaks rules where the test wants that.
-fn judged(judge: &Judge) -> Judged {
-    let findings = judge
-        .findings()
-        .iter()
-        .filter(|finding| finding.blame == acp_rules::Side::Agent)
-        .map(|finding| FindingRef {
-            rule: finding.rule.to_owned(),
-            requirement: finding.requirement.to_owned(),
-            clause: finding.clause.map(str::to_owned),
-            grade: finding.grade,
-            blame: finding.blame,
-            message: finding.message.clone(),
-            hint: (!finding.hint.is_empty()).then(|| finding.hint.to_owned()),
-            evidence: finding
-                .evidence
-                .iter()
-                .map(|evidence| EvidenceRef {
-                    index: usize::try_from(evidence.index).unwrap_or(usize::MAX),
-                    at_ms: evidence.at.as_secs_f64() * 1000.0,
-                    dir: evidence.dir.into(),
-                    excerpt: evidence.excerpt.clone(),
-                    pointer: (!evidence.pointer.is_empty()).then(|| evidence.pointer.clone()),
-                })
-                .collect(),
-            test: None,
-        })
-        .collect();
-    let exercised = judge
-        .coverage()
-        .rows
-        .iter()
-        .filter(|row| row.exercised())
-        .map(|row| row.requirement.to_owned())
-        .collect();
-    Judged { findings, exercised, record: None }
 }

@@ -2,15 +2,26 @@
 //!
 //! Most expectations are words such as `^end_turn$`. They need no regex engine, and a test suite compiles thousands.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::sync::Arc;
+
 use fancy_regex::{Regex, RegexBuilder};
 
 /// How many steps a look-around expression may take before it counts as not matching.
 const BACKTRACK_LIMIT: usize = 200_000;
+/// How many compiled expressions a thread keeps.
+const KEPT: usize = 4096;
+
+thread_local! {
+    /// Expressions that were compiled before: whoever runs many tests compiles the same ones again and again.
+    static COMPILED: RefCell<HashMap<String, Arc<Regex>>> = RefCell::new(HashMap::new());
+}
 
 #[derive(Debug, Clone)]
 pub(crate) enum Text {
     Word { source: String, word: String, from_start: bool, to_end: bool },
-    Regex { regex: Regex },
+    Regex { regex: Arc<Regex> },
 }
 
 /// Whether a text matches.
@@ -27,11 +38,18 @@ impl Text {
         if let Some(word) = plain(source) {
             return Ok(word);
         }
-        RegexBuilder::new(source)
-            .backtrack_limit(BACKTRACK_LIMIT)
-            .build()
-            .map(|regex| Text::Regex { regex })
-            .map_err(|error| error.to_string())
+        if let Some(regex) = COMPILED.with_borrow(|compiled| compiled.get(source).cloned()) {
+            return Ok(Text::Regex { regex });
+        }
+        let regex = RegexBuilder::new(source).backtrack_limit(BACKTRACK_LIMIT).build();
+        let regex = Arc::new(regex.map_err(|error| error.to_string())?);
+        COMPILED.with_borrow_mut(|compiled| {
+            if compiled.len() >= KEPT {
+                compiled.clear();
+            }
+            compiled.insert(source.to_owned(), Arc::clone(&regex));
+        });
+        Ok(Text::Regex { regex })
     }
 
     pub(crate) fn source(&self) -> &str {

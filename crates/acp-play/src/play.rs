@@ -59,6 +59,30 @@ impl Default for Conditions {
     }
 }
 
+impl Conditions {
+    /// The same with as much calibration as these tests need.
+    #[must_use]
+    pub fn for_tests(&self, tests: &[Arc<Program>]) -> Self {
+        let wanted = |program: &Program| -> Vec<String> {
+            program.needs.iter().cloned().chain(program.wishes()).collect()
+        };
+        let mut names: BTreeSet<String> = tests.iter().flat_map(|program| wanted(program)).collect();
+        let mut kept = vec![false; self.calibration.len()];
+        loop {
+            let next = self
+                .calibration
+                .iter()
+                .enumerate()
+                .find(|(at, file)| !kept[*at] && file.provides().iter().any(|name| names.contains(name)));
+            let Some((at, file)) = next else { break };
+            kept[at] = true;
+            names.extend(wanted(file));
+        }
+        let files = self.calibration.iter().zip(kept).filter(|(_, kept)| *kept).map(|(file, _)| file);
+        Self { calibration: files.cloned().collect(), ..self.clone() }
+    }
+}
+
 /// What the probe of an agent learnt.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Probed {
@@ -294,6 +318,9 @@ impl<'a> Stage<'a> {
 
     fn heard(&mut self, frame: Frame) {
         let Some(wire) = &mut self.wire else { return };
+        if wire.output.saw_bom() {
+            wire.judge.saw_mark(self.now, Direction::AgentToClient);
+        }
         wire.judge.observe(self.now, Direction::AgentToClient, &frame);
         let taken_back = self.client.as_mut().and_then(|client| client.observe(&frame));
         if let Some(answer) = taken_back {

@@ -14,5 +14,5 @@ pub use alarms::{Alarm, Examined, conditions_for, examine};
 pub use combinations::{covering, random};
 pub use complaint::{Complaints, Weight, weight};
 pub use hunt::{Catch, Hunted, claims, hunt, touches};
-pub use mutants::{Change, Mutant, mutants};
-pub use trial::{Jury, Tried, jury, try_mutants};
+pub use mutants::{Aim, Change, Mutant, mutants};
+pub use trial::{Candidate, Jury, Member, Tried};

@@ -3,7 +3,7 @@
 mod common;
 
 use acp_comply::Verdict;
-use acp_play::proof::{Change, hunt, jury, mutants};
+use acp_play::proof::{Candidate, Change, Jury, Member, Tried, hunt, mutants};
 use acp_play::{Actor, needs_process, play, probe};
 
 #[test]
@@ -68,6 +68,20 @@ fn the_suite_can_be_changed_both_ways() {
         common::suite("v1").iter().flat_map(|program| mutants(program)).map(|mutant| mutant.change).collect();
     let stricter = changes.iter().filter(|change| **change == Change::Stricter).count();
     assert!(stricter > 50 && changes.len() - stricter > 200, "{stricter} of {}", changes.len());
-    let (legal, broken) = jury(&[], &[], &common::conditions()).expect("no variants");
-    assert_eq!((legal.len(), broken.len()), (1, 0));
+}
+
+#[test]
+fn a_changed_test_is_found_out() {
+    let conditions = common::conditions();
+    let suite = common::suite("v1");
+    let program = suite.iter().find(|program| program.id == "session.new").expect("a test of the suite");
+    let defect = acp_script::defects::find("same-session-id");
+    let candidates = std::iter::once(Candidate::Conforming).chain(defect.map(Candidate::Broken));
+    let members = candidates.map(|candidate| Member::new(candidate, &conditions).expect("an agent"));
+    let jury = Jury::new(members.collect());
+    assert_eq!(jury.count().0, 1);
+    let changes = mutants(program);
+    let tried = jury.try_mutants(program, &changes);
+    assert_eq!(tried.len(), changes.len());
+    assert!(tried.contains(&Tried::Survived), "two agents cannot show every change");
 }

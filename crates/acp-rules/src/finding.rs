@@ -7,7 +7,7 @@ use acp_rpc::Direction;
 use serde::{Serialize, Serializer};
 
 use crate::grade::Grade;
-use crate::registry::Side;
+use crate::registry::{Side, registry};
 
 /// The longest excerpt kept of a frame, in bytes.
 pub(crate) const EXCERPT: usize = 400;
@@ -43,6 +43,9 @@ pub struct Finding {
     /// The part of it, where parts weigh differently.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clause: Option<&'static str>,
+    /// Requirements that are broken along with it.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    pub also: &'static [&'static str],
     /// What that means: the grade of the requirement or its clause, and never more than the rule's own weight.
     pub grade: Grade,
     /// Who broke it.
@@ -59,6 +62,17 @@ pub struct Finding {
     pub absent: bool,
     /// The frames that show it; the one that broke the rule comes first.
     pub evidence: Vec<Evidence>,
+}
+
+impl Finding {
+    /// What it breaks, and what that means: its requirement, and those that are broken along with it.
+    pub fn broken(&self) -> impl Iterator<Item = (&'static str, Option<&'static str>, Grade)> {
+        let also = self.also.iter().filter_map(|id| {
+            let row = registry().get(id)?;
+            Some((*id, None, row.grade(None).min(self.grade)))
+        });
+        std::iter::once((self.requirement, self.clause, self.grade)).chain(also)
+    }
 }
 
 /// One frame as evidence.

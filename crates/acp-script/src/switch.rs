@@ -18,12 +18,8 @@ pub enum Switch {
     EraseOnLoad,
     /// A resumed session has forgotten what was said.
     ResumeForgets,
-    /// A loaded session has forgotten what was said, though it replays it.
-    ForgetsTurns,
     /// Leaves the MCP servers of a closed session running.
     CloseKeepsServers,
-    /// Lists all sessions on one page.
-    NoPages,
     /// `session/list` counts as activity of every session it lists.
     ListTouches,
     /// Deleting a session that is not there is an error.

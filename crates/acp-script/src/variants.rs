@@ -126,6 +126,33 @@ mod tests {
         assert!(catalogue().len() >= 80, "only {} variants", catalogue().len());
     }
 
+    /// The names that `capture` and `let` give anywhere in a file.
+    fn names(value: &Value, found: &mut Vec<String>) {
+        match value {
+            Value::Object(map) => {
+                for (key, value) in map {
+                    if let ("capture" | "let", Value::Object(given)) = (key.as_str(), value) {
+                        found.extend(given.keys().cloned());
+                    }
+                    names(value, found);
+                }
+            }
+            Value::Array(items) => items.iter().for_each(|item| names(item, found)),
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn variables_begin_with_the_name_of_their_variant() {
+        for (id, text) in files() {
+            let mut found = Vec::new();
+            names(&serde_json::from_str(text).unwrap(), &mut found);
+            let own = id.replace('-', "").to_lowercase();
+            let strange = found.iter().find(|name| !name.to_lowercase().starts_with(&own));
+            assert_eq!(strange, None, "{id}");
+        }
+    }
+
     fn variant(agent: &Value) -> Variant {
         let text = json!({ "id": "v", "title": "t", "allowedBy": ["TRN-08"], "warns": [], "agent": agent });
         Variant::parse("v", &text.to_string()).unwrap()

@@ -4,6 +4,8 @@
 mod agents;
 #[path = "comply/flags.rs"]
 mod flags;
+#[path = "comply/memory.rs"]
+mod memory;
 #[path = "comply/reports.rs"]
 mod reports;
 #[path = "comply/running.rs"]

@@ -83,6 +83,10 @@ impl Run {
     }
 
     pub(super) fn saw(&mut self, witness: &[ClaimId], provides: &[String]) {
+        // What calibration did not see has been seen now.
+        if !witness.is_empty() {
+            self.tally.out_of_reach = None;
+        }
         self.evidence.witnessed.extend(witness.iter().cloned());
         for name in provides {
             if !self.provided.contains(name) {

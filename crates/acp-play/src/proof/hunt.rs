@@ -61,7 +61,7 @@ pub fn hunt(
     conditions: &Conditions,
 ) -> Result<Hunted, String> {
     let actor = Actor::with(under.iter().copied())?.broken(defect);
-    let conditions = conditions_for(under, conditions);
+    let conditions = conditions_for(under, conditions).for_tests(suite);
     // A defect may change what the agent declares, on which preconditions hang.
     let probed = probe(&actor, &conditions);
     let mut hunted = Hunted {

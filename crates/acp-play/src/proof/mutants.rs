@@ -1,7 +1,8 @@
 //! Small changes of a test: each makes it stricter or laxer.
 
 use acp_comply::Program;
-use acp_comply::program::{Envelope, Expect, Expected, Step, StepKind};
+use acp_comply::program::{Envelope, Expect, Expected, Marks, MessageKind, Step, StepKind};
+use acp_rules::ClaimId;
 use serde_json::Value;
 
 /// A test with one change.
@@ -9,8 +10,10 @@ use serde_json::Value;
 pub struct Mutant {
     /// The changed test.
     pub program: Program,
-    /// What kind of change it is.
+    /// Which way it goes.
     pub change: Change,
+    /// What it takes away.
+    pub aim: Aim,
     /// The line of the change in the file, from 1.
     pub line: usize,
     /// What was changed, in a few words.
@@ -26,23 +29,39 @@ pub enum Change {
     Laxer,
 }
 
+/// What a change takes away, which decides who must notice it, and by what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Aim {
+    /// A condition of the whole test. A legal agent that it left out must get another verdict, or another reason for it.
+    Applies,
+    /// Something that was allowed. A legal agent must get another verdict, or a claim in another state.
+    Excuse,
+    /// Something that keeps the test from blaming an agent for the wrong thing, or from passing without a witness. An
+    /// agent, legal or not, must get another verdict, or a claim in another state.
+    Guard,
+    /// A check of a claim. A defect that it caught must go without the complaint, get a lighter one, or be caught by
+    /// another step.
+    Check,
+}
+
 /// Keys whose values say which message is meant, and not what it must be like.
 const NAMES: [&str; 6] = ["id", "method", "sessionUpdate", "sessionId", "jsonrpc", "toolCallId"];
 
 /// Every small change of a test.
 pub fn mutants(program: &Program) -> Vec<Mutant> {
     let mut found = Vec::new();
+    let (change, aim, line) = (Change::Stricter, Aim::Applies, 1);
     for at in 0..program.preconditions.len() {
         let mut changed = program.clone();
         let gone = changed.preconditions.remove(at);
         let what = format!("the precondition {} is gone", gone.describe());
-        found.push(Mutant { program: changed, change: Change::Stricter, line: 1, what });
+        found.push(Mutant { program: changed, change, aim, line, what });
     }
     for (at, need) in program.needs.iter().enumerate() {
         let mut changed = program.clone();
         changed.needs.remove(at);
         let what = format!("the need of {need:?} is gone");
-        found.push(Mutant { program: changed, change: Change::Stricter, line: 1, what });
+        found.push(Mutant { program: changed, change, aim, line, what });
     }
     steps(program, &program.steps, &mut Vec::new(), &mut found);
     found
@@ -52,44 +71,32 @@ pub fn mutants(program: &Program) -> Vec<Mutant> {
 fn steps(program: &Program, below: &[Step], way: &mut Vec<usize>, found: &mut Vec<Mutant>) {
     for (at, step) in below.iter().enumerate() {
         way.push(at);
-        let mut add = |change: Change, line: usize, what: String, edit: &dyn Fn(&mut Step)| {
+        let mut add = |aim: Aim, line: usize, what: String, edit: &dyn Fn(&mut Step)| {
             let mut changed = program.clone();
             if let Some(step) = find(&mut changed.steps, way) {
                 edit(step);
-                found.push(Mutant { program: changed, change, line, what });
+                let change = if aim == Aim::Check { Change::Laxer } else { Change::Stricter };
+                found.push(Mutant { program: changed, change, aim, line, what });
             }
         };
-        if step.unless.is_some() && step.marks.shows.is_empty() {
-            let claims = program.claims.clone();
-            add(
-                Change::Stricter,
-                step.line,
-                "an unmet step breaks what the test claims".to_owned(),
-                &|step| {
-                    step.unless = None;
-                    step.marks.shows.clone_from(&claims);
-                },
-            );
-        }
-        if !step.marks.shows.is_empty() {
-            let shown: Vec<&str> = step.marks.shows.iter().map(acp_rules::ClaimId::as_str).collect();
-            add(Change::Laxer, step.line, format!("the step does not show {}", shown.join(", ")), &|step| {
-                step.marks.shows.clear();
-            });
-        }
+        marks(program, step, &mut add);
         match &step.kind {
             StepKind::Expect(expect) => expectation(step, expect, &mut add),
-            StepKind::Forbid { methods, messages, .. } => forbidden(step.line, methods, messages, &mut add),
+            StepKind::Forbid { methods, messages, .. } => forbidden(step, methods, messages, &mut add),
             StepKind::ExpectFile { .. } | StepKind::ExpectMcp { .. } | StepKind::ExpectExit { .. } => {
-                let what = format!("the step {} is gone", step.kind.name());
-                add(Change::Laxer, step.line, what, &|step| step.kind = nothing());
+                if let Some(aim) = aim_of(&step.marks) {
+                    let what = format!("the step {} is gone", step.kind.name());
+                    add(aim, step.line, what, &|step| step.kind = nothing());
+                }
             }
             StepKind::Send { expect_error: true, .. } => {
-                add(Change::Laxer, step.line, "the answer may be a result".to_owned(), &|step| {
-                    if let StepKind::Send { expect_error, .. } = &mut step.kind {
-                        *expect_error = false;
-                    }
-                });
+                if let Some(aim) = aim_of(&step.marks) {
+                    add(aim, step.line, "the answer may be a result".to_owned(), &|step| {
+                        if let StepKind::Send { expect_error, .. } = &mut step.kind {
+                            *expect_error = false;
+                        }
+                    });
+                }
             }
             StepKind::Repeat { steps: inner, .. } => {
                 let inner = inner.clone();
@@ -101,26 +108,64 @@ fn steps(program: &Program, below: &[Step], way: &mut Vec<usize>, found: &mut Ve
     }
 }
 
-type Add<'a> = dyn FnMut(Change, usize, String, &dyn Fn(&mut Step)) + 'a;
+type Add<'a> = dyn FnMut(Aim, usize, String, &dyn Fn(&mut Step)) + 'a;
 
-fn expectation(step: &Step, expect: &Expect, add: &mut Add<'_>) {
-    if expect.otherwise_na.is_some() {
-        add(Change::Stricter, step.line, "what does not come is not excused".to_owned(), &|step| {
+/// What is taken away with a step or a message: a check when it shows something, a guard when it is a witness. What is
+/// neither shows nothing: an agent that does not meet it ends the test without a verdict, and [`marks`] changes that.
+fn aim_of(marks: &Marks) -> Option<Aim> {
+    match (marks.shows.is_empty(), marks.witness.is_empty()) {
+        (false, _) => Some(Aim::Check),
+        (true, false) => Some(Aim::Guard),
+        (true, true) => None,
+    }
+}
+
+fn names(claims: &[ClaimId]) -> String {
+    claims.iter().map(ClaimId::as_str).collect::<Vec<_>>().join(", ")
+}
+
+fn marks(program: &Program, step: &Step, add: &mut Add<'_>) {
+    if !step.marks.shows.is_empty() {
+        let what = format!("the step does not show {}", names(&step.marks.shows));
+        add(Aim::Check, step.line, what, &|step| step.marks.shows.clear());
+        return;
+    }
+    let is_excused = match &step.kind {
+        StepKind::Expect(expect) => expect.otherwise_na.is_some() || step.unless.is_some(),
+        _ => step.unless.is_some(),
+    };
+    if is_excused {
+        let what = "an unmet step breaks what the test claims".to_owned();
+        add(Aim::Guard, step.line, what, &|step| {
+            step.unless = None;
+            step.marks.shows.clone_from(&program.claims);
             if let StepKind::Expect(expect) = &mut step.kind {
                 expect.otherwise_na = None;
             }
         });
     }
+}
+
+fn expectation(step: &Step, expect: &Expect, add: &mut Add<'_>) {
     for (at, message) in expect.messages.iter().enumerate() {
         let line = message.alternatives.first().map_or(step.line, |first| first.line);
-        message_changes(at, message, line, expect, add);
+        let of = aim_of(&message.marks).into_iter().chain(aim_of(&step.marks)).max();
+        message_changes(at, message, (line, of), expect, add);
         for (which, envelope) in message.alternatives.iter().enumerate() {
-            pattern_changes(at, which, envelope, add);
+            let own = (!envelope.witness.is_empty()).then_some(Aim::Guard);
+            pattern_changes((at, which), envelope, of.or(own), add);
         }
     }
 }
 
-fn message_changes(at: usize, message: &Expected, line: usize, expect: &Expect, add: &mut Add<'_>) {
+fn message_changes(
+    at: usize,
+    message: &Expected,
+    of: (usize, Option<Aim>),
+    expect: &Expect,
+    add: &mut Add<'_>,
+) {
+    let (line, aim) = of;
     let edited = move |step: &mut Step, edit: &dyn Fn(&mut Expected)| {
         if let StepKind::Expect(expect) = &mut step.kind
             && let Some(message) = expect.messages.get_mut(at)
@@ -129,30 +174,46 @@ fn message_changes(at: usize, message: &Expected, line: usize, expect: &Expect, 
         }
     };
     if message.optional {
-        add(Change::Stricter, line, "an optional message is demanded".to_owned(), &|step| {
+        add(Aim::Excuse, line, "an optional message is demanded".to_owned(), &|step| {
             edited(step, &|message| message.optional = false);
         });
-    } else if message.captures.is_empty() && expect.captures.is_empty() {
-        add(Change::Laxer, line, "a message is optional".to_owned(), &|step| {
+    } else if let (Some(aim), true) = (aim, can_be_left_out(message, expect)) {
+        add(aim, line, "a message is optional".to_owned(), &|step| {
             edited(step, &|message| message.optional = true);
         });
     }
     if message.alternatives.len() > 1 {
-        for which in 0..message.alternatives.len() {
-            add(Change::Stricter, line, format!("alternative {} is gone", which + 1), &|step| {
+        for (which, gone) in message.alternatives.iter().enumerate() {
+            // What is accepted although it breaks something, or says nothing, is not legal, or not surely.
+            let is_plain = gone.breaks.is_empty() && gone.inconclusive.is_none();
+            let aim = if is_plain { Aim::Excuse } else { Aim::Guard };
+            add(aim, line, format!("alternative {} is gone", which + 1), &|step| {
                 edited(step, &|message| drop(message.alternatives.remove(which)));
             });
         }
     }
     if !message.marks.shows.is_empty() {
-        let shown: Vec<&str> = message.marks.shows.iter().map(acp_rules::ClaimId::as_str).collect();
-        add(Change::Laxer, line, format!("the message does not show {}", shown.join(", ")), &|step| {
+        let what = format!("the message does not show {}", names(&message.marks.shows));
+        add(Aim::Check, line, what, &|step| {
             edited(step, &|message| message.marks.shows.clear());
         });
     }
 }
 
-fn pattern_changes(at: usize, which: usize, envelope: &Envelope, add: &mut Add<'_>) {
+/// Whether it makes a difference that a message may be left out: nothing is taken from it, and it is more than any answer
+/// to a request, which is missed in every test.
+fn can_be_left_out(message: &Expected, expect: &Expect) -> bool {
+    let is_any_answer = |envelope: &Envelope| {
+        let keys = envelope.pattern.as_object();
+        envelope.kind == MessageKind::Response && keys.is_some_and(|keys| keys.keys().all(|key| key == "id"))
+    };
+    message.captures.is_empty()
+        && expect.captures.is_empty()
+        && !message.alternatives.iter().any(is_any_answer)
+}
+
+fn pattern_changes(place: (usize, usize), envelope: &Envelope, aim: Option<Aim>, add: &mut Add<'_>) {
+    let (at, which) = place;
     let mut leaves = Vec::new();
     gather(&envelope.pattern, String::new(), &mut leaves);
     for (pointer, pattern) in leaves {
@@ -168,27 +229,28 @@ fn pattern_changes(at: usize, which: usize, envelope: &Envelope, add: &mut Add<'
                 }
             }
         };
-        if pattern != "." && !pattern.contains("${") {
+        if let (Some(aim), true) = (aim, pattern != "." && !pattern.contains("${")) {
             let what = format!("{pointer} may be anything instead of {pattern}");
-            add(Change::Laxer, envelope.line, what, &edit(".".to_owned()));
+            add(aim, envelope.line, what, &edit(".".to_owned()));
         }
         for (cut, tighter) in tightened(&pattern) {
             let what = format!("{pointer} may not be {cut}");
-            add(Change::Stricter, envelope.line, what, &edit(tighter));
+            add(Aim::Excuse, envelope.line, what, &edit(tighter));
         }
     }
 }
 
-fn forbidden(line: usize, methods: &[String], messages: &[Envelope], add: &mut Add<'_>) {
+fn forbidden(step: &Step, methods: &[String], messages: &[Envelope], add: &mut Add<'_>) {
+    let Some(aim) = aim_of(&step.marks) else { return };
     for (at, method) in methods.iter().enumerate() {
-        add(Change::Laxer, line, format!("{method} is not forbidden"), &|step| {
+        add(aim, step.line, format!("{method} is not forbidden"), &|step| {
             if let StepKind::Forbid { methods, .. } = &mut step.kind {
                 methods.remove(at);
             }
         });
     }
     for (at, message) in messages.iter().enumerate() {
-        add(Change::Laxer, message.line, "a message is not forbidden".to_owned(), &|step| {
+        add(aim, message.line, "a message is not forbidden".to_owned(), &|step| {
             if let StepKind::Forbid { messages, .. } = &mut step.kind {
                 messages.remove(at);
             }
@@ -269,7 +331,7 @@ mod tests {
     fn each_part_of_an_expectation_is_changed_once() {
         let found = changes(
             r#"{"expect": {"timeoutMs": 10, "messages": [{"response": {"id": 2, "result": {"stopReason": "^(a|b)$"}}},
-               {"notification": {"method": "x"}, "optional": true}]}}"#,
+               {"notification": {"method": "x"}, "optional": true}]}, "shows": ["PT-02"]}"#,
         );
         let said = |change: Change| -> Vec<&str> {
             found.iter().filter(|(of, _)| *of == change).map(|(_, what)| what.as_str()).collect()
@@ -285,14 +347,28 @@ mod tests {
         );
         assert_eq!(
             said(Change::Laxer),
-            ["a message is optional", "/result/stopReason may be anything instead of ^(a|b)$"]
+            [
+                "the step does not show PT-02",
+                "a message is optional",
+                "/result/stopReason may be anything instead of ^(a|b)$"
+            ]
         );
     }
 
     #[test]
+    fn a_condition_on_the_way_is_only_taken_for_a_check() {
+        let found = changes(
+            r#"{"expect": {"timeoutMs": 10, "messages": [{"response": {"id": 2, "result": {"stopReason": "^x$"}}}]},
+               "unless": "nothing came"}"#,
+        );
+        let what: Vec<&str> = found.iter().map(|(_, what)| what.as_str()).skip(1).collect();
+        assert_eq!(what, ["an unmet step breaks what the test claims"]);
+    }
+
+    #[test]
     fn what_is_forbidden_is_allowed_once_each() {
-        let found = changes(r#"{"forbid": {"timeoutMs": 10, "methods": ["a", "b"]}}"#);
+        let found = changes(r#"{"forbid": {"timeoutMs": 10, "methods": ["a", "b"]}, "shows": ["PT-02"]}"#);
         let lax = found.iter().filter(|(change, _)| *change == Change::Laxer).count();
-        assert_eq!(lax, 2);
+        assert_eq!(lax, 3, "the step shows nothing, or one of two is allowed");
     }
 }

@@ -50,3 +50,36 @@ fn gather(folder: &Path, found: &mut Vec<PathBuf>) {
         }
     }
 }
+
+/// The variants, from their folder.
+#[allow(dead_code, reason = "not every user of this module needs them")]
+pub fn variants() -> Vec<acp_script::variants::Variant> {
+    let read = |(name, text): (String, String)| {
+        acp_script::variants::Variant::parse(&name, &text).unwrap_or_else(|error| panic!("{error}"))
+    };
+    catalogue("variants").into_iter().map(read).collect()
+}
+
+/// The defects, from their folder.
+#[allow(dead_code, reason = "not every user of this module needs them")]
+pub fn defects() -> Vec<acp_script::defects::Defect> {
+    let read = |(name, text): (String, String)| {
+        acp_script::defects::Defect::parse(&name, &text).unwrap_or_else(|error| panic!("{error}"))
+    };
+    catalogue("defects").into_iter().map(read).collect()
+}
+
+/// Names and texts of the files of a catalogue, which stands beside the suites.
+fn catalogue(name: &str) -> Vec<(String, String)> {
+    let folder = suites().join("..").join(name);
+    let mut files: Vec<(String, String)> = std::fs::read_dir(&folder)
+        .expect("a folder")
+        .map(|entry| entry.expect("an entry").path())
+        .map(|path| {
+            let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
+            (name, std::fs::read_to_string(&path).expect("a file"))
+        })
+        .collect();
+    files.sort();
+    files
+}

@@ -71,6 +71,13 @@ fn form_of(cx: &mut Cx<'_>, params: Json<'_>, has_url: bool) -> Option<Box<str>>
                 .also(also)
                 .at(format!("/params/requestedSchema/properties/{name}"));
         }
+        let kind = property.get_str("type").unwrap_or_default();
+        if kind == "object" || property.get("properties").is_some() {
+            let message = format!("the form field {name:?} is an object; a form is flat");
+            cx.breach(Rule::Schema, side, message)
+                .names("ELI-05")
+                .at(format!("/params/requestedSchema/properties/{name}"));
+        }
         let texts = [property.get_str("title"), property.get_str("description")];
         if texts.iter().flatten().any(|text| names_url(text)) {
             let message = format!("the form field {name:?} has a URL in its text");

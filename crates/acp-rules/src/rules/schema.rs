@@ -140,11 +140,29 @@ fn report(cx: &mut Cx<'_>, subject: Subject<'_>, value: Json<'_>, found: &[Flaw]
             true => "MODE-05/page",
             false => requirement(side, subject, &variant, &flaw.pointer, flaw.what),
         };
-        let also: &'static [&'static str] =
-            if variant == "available_commands_update" { &["CMD-01"] } else { &[] };
+        let also: &'static [&'static str] = match variant.as_str() {
+            "available_commands_update" => &["CMD-01"],
+            _ if side == Side::Agent && has_snake_twin(value, flaw) => &["RPC-17"],
+            _ => &[],
+        };
         cx.breach(Rule::Schema, side, message).names(id).also(also).at(pointer);
     }
     if bad.is_empty() { Verdict::Good } else { Verdict::Bad }
+}
+
+/// What is missing is there in snake case.
+fn has_snake_twin(value: Json<'_>, flaw: &Flaw) -> bool {
+    let Some((parent, name)) = flaw.pointer.rsplit_once('/') else { return false };
+    let mut snake = String::new();
+    for letter in name.chars() {
+        if letter.is_uppercase() {
+            snake.push('_');
+        }
+        snake.extend(letter.to_lowercase());
+    }
+    let way: Vec<&str> = parent.split('/').skip(1).collect();
+    let holder = if way.is_empty() { Some(value) } else { value.path(&way) };
+    flaw.what == What::Missing && snake != name && holder.is_some_and(|holder| holder.get(&snake).is_some())
 }
 
 /// A mode update with the field that the page's example has.
@@ -250,7 +268,7 @@ fn of_agent(subject: Subject<'_>, variant: &str, pointer: &str, what: What) -> &
         "session/prompt" if what == What::Missing && within("/stopReason") => "PT-01",
         "session/prompt" if within("/stopReason") => "PT-02",
         "session/update" => of_update(variant, pointer),
-        "session/request_permission" if within("/options") => "PERM-02",
+        "session/request_permission" if within("/options/") => "PERM-02",
         "session/request_permission" => "PERM-01",
         "elicitation/create" if within("/requestedSchema") => "ELI-05",
         "elicitation/create" => "ELI-03",

@@ -130,8 +130,8 @@ fn unknown(state: &State, cx: &mut Cx<'_>, id: &str) {
     // an agent may tell about a session before the answer to session/new arrives, but not before it is asked
     let mut being_created = false;
     for open in state.asked[Side::Client as usize].open.values() {
-        being_created |=
-            matches!(&*open.method, "session/new" | "session/fork" | "session/load" | "session/resume");
+        // a session that is loaded or resumed has its name already
+        being_created |= matches!(&*open.method, "session/new" | "session/fork");
     }
     let message = match being_created {
         true => format!("an update for session {id:?} comes before the answer that creates it"),

@@ -184,8 +184,7 @@ impl Agent {
         if let Some((created, id)) = after {
             records.retain(|record| (record.created, &record.id) < (created, &id));
         }
-        let usual = self.config.habits.page_size.unwrap_or(self.config.page_size);
-        let size = if self.wrong(Switch::NoPages) { usize::MAX } else { usual };
+        let size = self.config.habits.page_size.unwrap_or(self.config.page_size);
         let more = records.len() > size;
         records.truncate(size);
         let mut result = json!({ "sessions": records.iter().map(Record::info).collect::<Vec<_>>() });

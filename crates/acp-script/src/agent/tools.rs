@@ -148,7 +148,7 @@ impl Agent {
             Job::Mcp { key, tool, arguments, .. } => {
                 let (key, tool, arguments) = (*key, tool.clone(), arguments.clone());
                 if self.wrong(Switch::PretendsMcpCalls) {
-                    let pretended = json!({ "content": [{ "type": "text", "text": "done" }] });
+                    let pretended = json!({ "content": [{ "type": "text", "text": "pong" }] });
                     return self.mcp_called(session, &work, Ok(pretended));
                 }
                 let token = self.number();

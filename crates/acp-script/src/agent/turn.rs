@@ -325,11 +325,10 @@ impl Agent {
                 self.notify("elicitation/complete", &json!({ "elicitationId": elicitation }));
             }
             Step::Remember(word) => {
-                let forgets = self.wrong(Switch::ForgetsTurns);
                 if self.wrong(Switch::SharedMemory) {
                     self.sessions.values_mut().for_each(|open| open.record.word = Some(word.clone()));
                     self.gossip = Some(word);
-                } else if let Some(open) = self.sessions.get_mut(session).filter(|_| !forgets) {
+                } else if let Some(open) = self.sessions.get_mut(session) {
                     open.record.word = Some(word);
                 }
             }
