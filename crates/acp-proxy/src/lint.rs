@@ -72,6 +72,7 @@ mod tests {
                 requirement: "REQ-01",
                 blame: acp_rules::Side::Agent,
                 clause: None,
+                also: &[],
                 grade: match severity {
                     Severity::Error => acp_rules::Grade::Fail,
                     Severity::Warning => acp_rules::Grade::Warn,

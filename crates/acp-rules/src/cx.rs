@@ -221,6 +221,7 @@ impl Drop for Breach<'_, '_> {
             rule: info.name,
             requirement,
             clause,
+            also: self.also,
             grade,
             blame: self.side,
             severity,
