@@ -96,7 +96,9 @@ impl fmt::Display for Path {
 fn step<'v>(here: &'v Value, part: &str) -> Vec<&'v Value> {
     match here {
         Value::Array(list) if part == "*" => list.iter().collect(),
-        Value::Array(list) => part.parse::<usize>().ok().and_then(|index| list.get(index)).into_iter().collect(),
+        Value::Array(list) => {
+            part.parse::<usize>().ok().and_then(|index| list.get(index)).into_iter().collect()
+        }
         Value::Object(map) => map.get(part).into_iter().collect(),
         _ => Vec::new(),
     }
@@ -167,7 +169,8 @@ mod tests {
     #[test]
     fn a_star_stands_for_each_element_of_an_array() {
         let value = json!({ "a": [ { "b": 1 }, { "c": 2 }, { "b": 3 } ], "*": { "b": 4 } });
-        let all = |path: &str| Path::parse(path).unwrap().find_all(&value).into_iter().cloned().collect::<Vec<_>>();
+        let all =
+            |path: &str| Path::parse(path).unwrap().find_all(&value).into_iter().cloned().collect::<Vec<_>>();
         assert_eq!(all("a.*.b"), [json!(1), json!(3)]);
         assert_eq!(all("a.2.b"), [json!(3)]);
         assert_eq!(all("*.b"), [json!(4)]);

@@ -380,6 +380,11 @@ fn response(state: &mut State, cx: &mut Cx<'_>, tape: &mut Tape, id: &Id, reply:
             return;
         }
     }
+    // a request with the id null may be refused for that alone
+    if *id == Id::Null && answer.code() == Some(-32600) {
+        envelope::undone(state, &open, id);
+        return;
+    }
     if &*open.method == "initialize" {
         handshake::answered(state, cx, &open, answer);
     }
