@@ -1,7 +1,7 @@
 //! What an agent can be brought to do, found out once before the suite.
 //!
 //! Calibration files are tests whose steps say what they show when they are met (`provides`). Each is run with the first
-//! wording of the wishes in its prompts, and with the second if the first did not work. What no wording brings about is
+//! wording of the wishes in its prompts, and with the next as long as none has worked. What no wording brings about is
 //! out of this agent's reach: tests that need it do not apply.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,8 +18,8 @@ use crate::pace::Pace;
 use crate::target::Target;
 use crate::wire::AtEof;
 
-/// How many wordings of a wish are tried.
-const WORDINGS: usize = 2;
+/// How many wordings of a wish are tried at most.
+const WORDINGS: usize = 6;
 /// Deadlines of the suite are made for agents that give their first answer within this time.
 const PROMPT: Duration = Duration::from_secs(3);
 /// An agent that has been silent for this long after everything was answered has nothing more to say, unless it is known
@@ -85,7 +85,10 @@ impl Calibration {
                 }
             } else if !self.found.contains_key(&name) {
                 let reason = driven.outcome.reason.as_deref().unwrap_or("it did not happen");
-                let times = if tried.tries == 1 { "1 wording" } else { "2 wordings" };
+                let times = match tried.tries {
+                    1 => "1 wording".to_owned(),
+                    tries => format!("{tries} wordings"),
+                };
                 self.missing.entry(name).or_insert_with(|| format!("{reason} ({times} tried)"));
             }
         }
@@ -211,7 +214,8 @@ mod tests {
         let wishes = ["read".to_owned()];
         assert_eq!(reworded(&wordings, &wishes, 0).unwrap()["read"][0], "a");
         assert_eq!(reworded(&wordings, &wishes, 1).unwrap()["read"][0], "b");
-        assert!(reworded(&wordings, &wishes, 2).is_none());
+        assert_eq!(reworded(&wordings, &wishes, 2).unwrap()["read"][0], "c");
+        assert!(reworded(&wordings, &wishes, 3).is_none());
         assert!(reworded(&wordings, &["other".to_owned()], 1).is_none());
     }
 }

@@ -130,7 +130,7 @@ impl<'a> Test<'a> {
             None => connection.translated(self.target.dialect, self.cell, &self.sessions, &self.refused),
             Some(_) => connection,
         };
-        let mut wire = Wire::new(connection, self.began, dialect);
+        let mut wire = Wire::new(connection, self.began, dialect, std::mem::take(&mut self.judged.history));
         if self.cell.is_kept() {
             wire.keep_record();
         }
@@ -262,6 +262,7 @@ impl<'a> Test<'a> {
     fn collect(&mut self, judged: Judged, ended: Option<Ended>) {
         self.judged.findings.extend(judged.findings);
         self.judged.exercised.extend(judged.exercised);
+        self.judged.history = judged.history;
         if let Some(record) = judged.record {
             self.keep_transcript(&record);
         }

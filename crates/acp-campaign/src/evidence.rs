@@ -19,6 +19,7 @@ pub(crate) fn survivor_finding(survivors: &[String]) -> FindingRef {
         hint: Some("end child processes when standard input ends".to_owned()),
         evidence: Vec::new(),
         test: None,
+        absent: false,
     }
 }
 

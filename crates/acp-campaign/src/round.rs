@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use acp_comply::{Program, Severity, Verdict};
+use acp_comply::{FindingRef, Program, Severity, Verdict};
+use acp_rules::Grade;
 use futures_util::StreamExt;
 
 use crate::campaign::{Campaign, Listener, Progress};
@@ -65,7 +66,7 @@ impl Round<'_> {
     pub async fn absences_again(&self, driven: &mut [Placed]) {
         let places: Vec<usize> = driven
             .iter()
-            .filter(|(_, driven)| driven.outcome.needs_second_run)
+            .filter(|(_, driven)| driven.outcome.needs_second_run || driven.others.iter().any(is_absence))
             .map(|(place, _)| *place)
             .collect();
         for place in places {
@@ -84,6 +85,10 @@ impl Round<'_> {
                 second.outcome.blame_machine(stalled);
             }
             let Some((_, first)) = driven.iter_mut().find(|(known, _)| *known == place) else { continue };
+            if !first.outcome.needs_second_run {
+                first.others.retain(|finding| !is_absence(finding) || is_shown_again(finding, &second));
+                continue;
+            }
             second.outcome = first.outcome.clone().confirmed_by(second.outcome);
             *first = second;
         }
@@ -144,6 +149,16 @@ impl Round<'_> {
             Err(error) => Driven::fault(&name, format!("the runner failed: {error}")),
         }
     }
+}
+
+/// Whether a finding that the test does not claim rests on something that did not come.
+fn is_absence(finding: &FindingRef) -> bool {
+    finding.absent && finding.grade != Grade::Note
+}
+
+fn is_shown_again(finding: &FindingRef, second: &Driven) -> bool {
+    let known = |other: &FindingRef| (&other.rule, other.claim()) == (&finding.rule, finding.claim());
+    second.others.iter().chain(&second.outcome.findings).any(known)
 }
 
 /// The conditions of a second run.

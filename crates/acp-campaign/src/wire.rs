@@ -69,6 +69,8 @@ pub(crate) struct Wire {
     input_closed: bool,
     /// Every frame whole, in the form that `acp lint` reads; only where transcripts are kept.
     record: Option<Vec<u8>>,
+    /// The record says where the input ended.
+    told_end: bool,
     recorded: Duration,
 }
 
@@ -79,11 +81,19 @@ pub(crate) struct Judged {
     pub exercised: BTreeSet<String>,
     /// The conversation as a transcript, where it is kept.
     pub record: Option<Vec<u8>>,
+    /// What the next connection of the test is held against.
+    pub history: acp_rules::History,
 }
 
 impl Wire {
     /// `dialect` is the form that the test is written in, when it is not the canonical one.
-    pub fn new(connection: Connection, began: Instant, dialect: Option<Dialect>) -> Wire {
+    /// `history` is what earlier connections of the test left.
+    pub fn new(
+        connection: Connection,
+        began: Instant,
+        dialect: Option<Dialect>,
+        history: acp_rules::History,
+    ) -> Wire {
         let Connection { link, child } = connection;
         let (out, queue) = mpsc::unbounded_channel();
         tokio::spawn(write(link.tx.clone(), queue));
@@ -92,12 +102,13 @@ impl Wire {
             rx: link.rx,
             child,
             tx: link.tx,
-            judge: Judge::new(JudgeConfig::default()),
+            judge: Judge::after(JudgeConfig::default(), history),
             overhear: dialect.map(|dialect| Overhear::new(dialect, overheard())),
             sent: Splitter::new(acp_rpc::DEFAULT_LINE_LIMIT),
             began,
             input_closed: false,
             record: None,
+            told_end: false,
             recorded: Duration::ZERO,
         }
     }
@@ -125,8 +136,16 @@ impl Wire {
     /// Ends the agent's input after what is queued.
     pub fn close_input(&mut self) {
         self.input_closed = true;
-        self.judge.input_ended(self.began.elapsed());
+        self.input_ended();
         let _ = self.out.send(Out::End);
+    }
+
+    /// Tells the judge, and whoever reads the record, that the client has nothing more to say.
+    fn input_ended(&mut self) {
+        self.judge.input_ended(self.began.elapsed());
+        if let Some(record) = self.record.as_mut().filter(|_| !std::mem::replace(&mut self.told_end, true)) {
+            beside_last(record, "\"inputEnded\":true");
+        }
     }
 
     /// Takes note of a line from the agent and gives it back as a frame.
@@ -174,6 +193,7 @@ impl Wire {
     pub async fn end(mut self, agent_went: bool, parting: Parting) -> (Judged, Option<Ended>) {
         let from = Instant::now();
         if !agent_went {
+            self.input_ended();
             self.tx.close();
             self.listen(parting.listen).await;
         }
@@ -185,9 +205,9 @@ impl Wire {
         self.judge.set_ending(ending);
         self.judge.close(self.began.elapsed());
         let acp_play::Judged { findings, exercised } = acp_play::judged(&self.judge);
-        let mut judged = Judged { findings, exercised, record: None };
+        let mut judged = Judged { findings, exercised, record: None, history: self.judge.take_history() };
         if let Some(mut record) = self.record.take() {
-            say_end(&mut record, word);
+            beside_last(&mut record, &format!("\"end\":\"{word}\""));
             judged.record = Some(record);
         }
         if self.overhear.is_some() {
@@ -219,11 +239,12 @@ impl Wire {
     }
 }
 
-/// How the conversation ended stands beside its last frame, where readers that do not know it pass over it.
-fn say_end(record: &mut Vec<u8>, word: &str) {
+/// Writes a member beside the last frame, where readers that do not know it pass over it: where the input ended, and how
+/// the conversation did.
+fn beside_last(record: &mut Vec<u8>, member: &str) {
     if record.ends_with(b"}\n") {
         record.truncate(record.len() - 2);
-        record.extend_from_slice(format!(",\"end\":\"{word}\"}}\n").as_bytes());
+        record.extend_from_slice(format!(",{member}}}\n").as_bytes());
     }
 }
 

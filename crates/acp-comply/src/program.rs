@@ -373,10 +373,26 @@ impl MessageKind {
 pub struct Capture {
     /// Where it stands in the message.
     pub path: Path,
+    /// Where it may stand instead.
+    pub or: Vec<Path>,
+    /// Where a value stands that it must differ from.
+    pub unlike: Option<Path>,
+    /// Why the test is not reached when there is no such value.
+    pub unless: Option<String>,
     /// The variable that holds it from then on.
     pub var: String,
     /// What to call the value in the outcome's notes, when it shall stand there.
     pub note: Option<String>,
+}
+
+impl Capture {
+    /// The first value in a message that is meant.
+    pub(crate) fn find<'v>(&self, message: &'v Value) -> Option<&'v Value> {
+        let unlike = self.unlike.as_ref().and_then(|path| path.find(message));
+        let paths = std::iter::once(&self.path).chain(&self.or);
+        let mut values = paths.flat_map(|path| path.find_all(message));
+        values.find(|value| Some(*value) != unlike)
+    }
 }
 
 /// What test files may rely on before anything runs.

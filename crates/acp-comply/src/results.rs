@@ -3,6 +3,7 @@
 mod calibration;
 mod earlier;
 mod expected;
+mod findings;
 mod header;
 mod judging;
 mod place;
@@ -440,6 +441,9 @@ pub struct FindingRef {
     /// The test in which it was found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub test: Option<String>,
+    /// It is about something that had not come when the conversation was over.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub absent: bool,
 }
 
 impl FindingRef {

@@ -293,7 +293,7 @@ fn claim_results(evidence: &TestEvidence, judged: Judged<'_>) -> Vec<ClaimResult
             id,
             grade: finding.grade,
             state: ClaimState::Broken,
-            kind: Some(BreakKind::Wrong),
+            kind: Some(if finding.absent { BreakKind::Absent } else { BreakKind::Wrong }),
             reason: Some(finding.message.clone()),
             frames: finding.evidence.iter().map(Sighting::from).collect(),
         });

@@ -130,6 +130,7 @@ fn everything() -> Results {
             pointer: Some("/x".into()),
         }],
         test: Some("t".into()),
+        absent: true,
     };
     let mut outcome = Outcome::fault(&program, "broken");
     outcome.verdict = Verdict::Fail;

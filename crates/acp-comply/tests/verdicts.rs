@@ -50,6 +50,7 @@ fn finding(requirement: &str, grade: Grade, blame: Side) -> FindingRef {
         hint: None,
         evidence: Vec::new(),
         test: None,
+        absent: false,
     }
 }
 

@@ -53,6 +53,15 @@ impl Path {
         })
     }
 
+    /// Every value at this path, where a part `*` stands for each element of an array.
+    pub fn find_all<'v>(&self, value: &'v Value) -> Vec<&'v Value> {
+        let mut found = vec![value];
+        for part in &self.parts {
+            found = found.into_iter().flat_map(|here| step(here, part)).collect();
+        }
+        found
+    }
+
     /// The value there, to be changed.
     pub fn find_mut<'v>(&self, value: &'v mut Value) -> Option<&'v mut Value> {
         self.parts.iter().try_fold(value, |here, part| match here {
@@ -80,6 +89,18 @@ impl fmt::Display for Path {
             push_key(&mut text, part);
         }
         f.write_str(&text)
+    }
+}
+
+/// What one part of a path leads to.
+fn step<'v>(here: &'v Value, part: &str) -> Vec<&'v Value> {
+    match here {
+        Value::Array(list) if part == "*" => list.iter().collect(),
+        Value::Array(list) => {
+            part.parse::<usize>().ok().and_then(|index| list.get(index)).into_iter().collect()
+        }
+        Value::Object(map) => map.get(part).into_iter().collect(),
+        _ => Vec::new(),
     }
 }
 
@@ -143,6 +164,17 @@ mod tests {
         assert_eq!(Path::parse("0.x").unwrap().find(&value), Some(&Value::Null));
         assert_eq!(Path::parse("").unwrap().find(&value), Some(&value));
         assert_eq!(Path::parse("a[1]").unwrap().find(&value), None);
+    }
+
+    #[test]
+    fn a_star_stands_for_each_element_of_an_array() {
+        let value = json!({ "a": [ { "b": 1 }, { "c": 2 }, { "b": 3 } ], "*": { "b": 4 } });
+        let all =
+            |path: &str| Path::parse(path).unwrap().find_all(&value).into_iter().cloned().collect::<Vec<_>>();
+        assert_eq!(all("a.*.b"), [json!(1), json!(3)]);
+        assert_eq!(all("a.2.b"), [json!(3)]);
+        assert_eq!(all("*.b"), [json!(4)]);
+        assert!(all("a.*.b.*").is_empty());
     }
 
     #[test]

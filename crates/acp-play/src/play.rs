@@ -163,6 +163,8 @@ struct Stage<'a> {
     wire: Option<Wire>,
     read_from: Duration,
     judged: Judged,
+    /// What earlier connections left.
+    history: acp_rules::History,
     left_behind: usize,
 }
 
@@ -203,6 +205,7 @@ impl<'a> Stage<'a> {
             wire: None,
             read_from: Duration::ZERO,
             judged: Judged::default(),
+            history: acp_rules::History::default(),
             left_behind: 0,
         }
     }
@@ -230,7 +233,7 @@ impl<'a> Stage<'a> {
             process: Process::start(self.actor, self.connection, self.now),
             output: Splitter::new(DEFAULT_LINE_LIMIT),
             sent: Splitter::new(DEFAULT_LINE_LIMIT),
-            judge: Judge::new(JudgeConfig::default()),
+            judge: Judge::after(JudgeConfig::default(), std::mem::take(&mut self.history)),
             output_ended: false,
             input_closed: false,
             unread: Vec::new(),
@@ -346,6 +349,7 @@ impl<'a> Stage<'a> {
             Action::CloseInput => {
                 if let Some(wire) = &mut self.wire {
                     wire.input_closed = !wire.output_ended;
+                    wire.judge.input_ended(self.now);
                 }
                 self.with_process(Process::end_input);
             }
@@ -417,6 +421,7 @@ impl<'a> Stage<'a> {
         wire.judge.set_ending(if went { Ending::AgentExited } else { Ending::ClientLeft });
         wire.judge.close(self.now);
         let judged = judged(&wire.judge);
+        self.history = wire.judge.take_history();
         self.judged.findings.extend(judged.findings);
         self.judged.exercised.extend(judged.exercised);
         let mut around =
@@ -457,6 +462,7 @@ fn survivor() -> FindingRef {
         hint: Some("end child processes when standard input ends".to_owned()),
         evidence: Vec::new(),
         test: None,
+        absent: false,
     }
 }
 

@@ -43,7 +43,7 @@ pub struct Finding {
     /// The part of it, where parts weigh differently.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clause: Option<&'static str>,
-    /// Requirements that are broken along with it.
+    /// Requirements that the same thing breaks too.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     pub also: &'static [&'static str],
     /// What that means: the grade of the requirement or its clause, and never more than the rule's own weight.

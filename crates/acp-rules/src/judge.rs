@@ -8,6 +8,7 @@ use crate::coverage::Coverage;
 use crate::cx::{Cx, Report};
 use crate::finding::Finding;
 use crate::grade::Grade;
+use crate::history::History;
 use crate::json::{Json, Tape};
 use crate::registry::Side;
 use crate::rule::{passive, rules};
@@ -86,6 +87,19 @@ impl Judge {
         }
     }
 
+    /// A judge for a further connection to the same agent, with what the earlier ones left.
+    #[must_use]
+    pub fn after(config: JudgeConfig, history: History) -> Self {
+        let mut judge = Self::new(config);
+        history.put(&mut judge.state);
+        judge
+    }
+
+    /// What this connection leaves for the next one, once it is over.
+    pub fn take_history(&mut self) -> History {
+        History::of(&mut self.state)
+    }
+
     /// The next frame. `at` is the time since the conversation began.
     pub fn observe(&mut self, at: Duration, dir: Direction, frame: &Frame) {
         let index = self.index;
@@ -154,9 +168,10 @@ impl Judge {
     }
 
     /// The client closed its end of the connection and may go on reading. What it had asked just before need not be
-    /// answered any more.
+    /// answered any more, and a turn that runs may be broken off in any way.
     pub fn input_ended(&mut self, at: Duration) {
         self.input_ended.get_or_insert(at);
+        self.state.client_leaves();
     }
 
     /// How many findings of a grade there are about a side, kept or not.
@@ -364,6 +379,11 @@ fn response(state: &mut State, cx: &mut Cx<'_>, tape: &mut Tape, id: &Id, reply:
             envelope::undone(state, &open, id);
             return;
         }
+    }
+    // a request with the id null may be refused for that alone
+    if *id == Id::Null && answer.code() == Some(-32600) {
+        envelope::undone(state, &open, id);
+        return;
     }
     if &*open.method == "initialize" {
         handshake::answered(state, cx, &open, answer);

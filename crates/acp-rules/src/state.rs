@@ -7,6 +7,7 @@ use acp_rpc::Id;
 
 use crate::caps::{AgentCaps, ClientCaps};
 use crate::cx::Mark;
+use crate::history::Past;
 use crate::registry::Side;
 use crate::rule::Rule;
 use crate::schema::Edition;
@@ -257,6 +258,8 @@ pub(crate) struct Terminal {
     /// Its session was closed without releasing it, which was told.
     pub(crate) left: bool,
     pub(crate) killed: bool,
+    /// A tool call showed it before its release.
+    pub(crate) shown: bool,
     /// An answer carried the exit status, with this much output.
     pub(crate) exited: Option<Option<u64>>,
 }
@@ -295,6 +298,8 @@ pub(crate) struct State {
     /// Ids of the list that is being walked through.
     pub(crate) listed: HashSet<Box<str>>,
     pub(crate) deleted: HashSet<Box<str>>,
+    /// Sessions of earlier connections that were not loaded here.
+    pub(crate) earlier: HashMap<Box<str>, Past>,
     pub(crate) closed: HashSet<Box<str>>,
     pub(crate) terminals: HashMap<Box<str>, Terminal>,
     pub(crate) terminals_forgotten: bool,
@@ -306,6 +311,10 @@ pub(crate) struct State {
     pub(crate) sessions_forgotten: bool,
     /// A line was too long to be read: what was open at the end may have been answered.
     pub(crate) blind: bool,
+    /// The client closed its end: what agents do to wind up is not judged like a turn that somebody waits for.
+    pub(crate) client_left: bool,
+    /// It did so while a turn ran.
+    pub(crate) left_in_turn: bool,
     /// Common frames may go the short way.
     pub(crate) fast: bool,
     /// A chunk went the long way and put to the test what chunks do, in general and with a message id.
@@ -313,6 +322,12 @@ pub(crate) struct State {
 }
 
 impl State {
+    /// The client closes its end.
+    pub(crate) fn client_leaves(&mut self) {
+        self.client_left = true;
+        self.left_in_turn |= self.sessions.iter().any(|session| !session.turns.is_empty());
+    }
+
     pub(crate) fn new() -> Self {
         Self {
             phase: Phase::Fresh,
@@ -328,6 +343,7 @@ impl State {
             cursors: HashSet::new(),
             listed: HashSet::new(),
             deleted: HashSet::new(),
+            earlier: HashMap::new(),
             closed: HashSet::new(),
             terminals: HashMap::new(),
             terminals_forgotten: false,
@@ -338,6 +354,8 @@ impl State {
             last: 0,
             sessions_forgotten: false,
             blind: false,
+            client_left: false,
+            left_in_turn: false,
             fast: true,
             chunk_seen: [false; 2],
         }

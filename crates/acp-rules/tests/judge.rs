@@ -172,3 +172,35 @@ fn memory_does_not_grow_with_ids_sessions_and_tools() {
     );
     assert!(!judge.findings().iter().any(|f| f.rule == "answer-to-nothing"), "{:#?}", judge.findings());
 }
+
+#[test]
+fn a_turn_that_is_broken_off_because_the_client_left_is_not_blamed_for_what_it_left_open() {
+    let turn: &[(Direction, &str)] = &[
+        (
+            C,
+            r#"{"jsonrpc":"2.0","id":2,"method":"session/prompt","params":{"sessionId":"s","prompt":[{"type":"text","text":"hi"}]}}"#,
+        ),
+        (
+            A,
+            r#"{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"tool_call","toolCallId":"t","title":"T","status":"pending"}}}"#,
+        ),
+        (
+            A,
+            r#"{"jsonrpc":"2.0","id":0,"method":"session/request_permission","params":{"sessionId":"s","toolCall":{"toolCallId":"t"},"options":[{"optionId":"y","name":"Yes","kind":"allow_once"}]}}"#,
+        ),
+    ];
+    let end = r#"{"jsonrpc":"2.0","id":2,"result":{"stopReason":"end_turn"}}"#;
+    let broken = |client_leaves: bool| {
+        let mut judge = Judge::new(JudgeConfig { ending: Ending::ClientLeft, ..JudgeConfig::default() });
+        for (n, (dir, text)) in (0..).zip(V1.iter().chain(turn)) {
+            judge.observe(Duration::from_secs(n), *dir, &Frame::parse((*text).to_owned()));
+        }
+        if client_leaves {
+            judge.input_ended(Duration::from_secs(90));
+        }
+        judge.observe(Duration::from_secs(91), A, &Frame::parse(end.to_owned()));
+        judge.close(Duration::from_secs(92));
+        judge.count(Side::Agent, Grade::Fail)
+    };
+    assert_eq!((broken(false), broken(true)), (2, 0));
+}

@@ -7,6 +7,7 @@ use crate::json::{Json, Kind};
 use crate::program::{Capture, Envelope, Expect, Expected, FileWant, MessageKind, RawBytes, Step, StepKind};
 use acp_match::Path;
 use serde_json::Value;
+use std::ops::Range;
 use std::time::Duration;
 
 /// Every step kind of this version.
@@ -312,14 +313,25 @@ impl Reader<'_> {
                 continue;
             };
             let note = self.text_at(item, "note").map(|(text, _)| text);
-            match Path::parse(&path) {
-                Ok(path) => found.push(Capture { path, var, note }),
-                Err(error) => {
-                    self.error(span, error.to_string());
-                }
+            let or = self.texts(item, "or");
+            let or = or.iter().filter_map(|path| self.path(path, item.span.clone())).collect();
+            let unless = self.text_at(item, "unless").map(|(text, _)| text);
+            let unlike = self.text_at(item, "unlike").and_then(|(path, span)| self.path(&path, span));
+            if let Some(path) = self.path(&path, span) {
+                found.push(Capture { path, or, unlike, unless, var, note });
             }
         }
         found
+    }
+
+    fn path(&mut self, path: &str, span: Range<usize>) -> Option<Path> {
+        match Path::parse(path) {
+            Ok(path) => Some(path),
+            Err(error) => {
+                self.error(span, error.to_string());
+                None
+            }
+        }
     }
 
     fn forbid(&mut self, value: &Json) -> Option<StepKind> {

@@ -37,7 +37,7 @@ pub(super) const ENVELOPE: &[&str] =
     &["response", "notification", "clientRequest", "reply", "noReply", "witness", "provides", "shows"];
 pub(super) const BESIDE_MESSAGE: &[&str] = &["anyOf", "optional", "times", "captures", "accepts"];
 pub(super) const BESIDE_ACCEPTED: &[&str] = &["breaks", "inconclusive"];
-pub(super) const CAPTURE: &[&str] = &["path", "var", "note"];
+pub(super) const CAPTURE: &[&str] = &["path", "or", "unlike", "unless", "var", "note"];
 pub(super) const FORBID: &[&str] = &["timeoutMs", "methods", "messages"];
 pub(super) const RAW: &[&str] = &["text", "base64"];
 pub(super) const PAUSE_READ: &[&str] = &["ms"];

@@ -334,9 +334,9 @@ impl Run {
         }
         wanted.extend(expecting.captures.iter().map(|capture| (capture, matched.clone())));
         for (capture, from) in wanted {
-            let mut values =
-                from.iter().filter_map(|index| capture.path.find(&self.inbox.messages()[*index].value));
-            match values.next().cloned() {
+            let messages = self.inbox.messages();
+            let value = from.iter().find_map(|index| capture.find(&messages[*index].value)).cloned();
+            match value {
                 Some(value) => {
                     if let Some(name) = &capture.note {
                         self.notes.push(format!("{name}: {value}"));
@@ -344,6 +344,9 @@ impl Run {
                     self.vars.set(capture.var.as_str(), value);
                 }
                 None if from.is_empty() => {}
+                None if capture.unless.is_some() => {
+                    return self.end(Ending::NotReached(capture.unless.clone().unwrap_or_default()));
+                }
                 None => {
                     let reason =
                         format!("the matched message has no {}, which the test captures", capture.path);

@@ -57,7 +57,7 @@ rules! {
         "a second response to one request" "answer each request once";
     NotificationAnswered "notification-answered" ["RPC-04", "CAN-05", "CAN-10", "EXT-08"] ["C-RPC-02"] AsLevel
         "a response although only notifications were sent" "never answer a message without an id, not even with an error";
-    Unanswered "request-unanswered" ["RPC-02", "EXT-06", "SES-15", "RPC-13"] ["C-RPC-01", "C-EXT-02"] AsLevel
+    Unanswered "request-unanswered" ["RPC-02", "EXT-06", "SES-15", "RPC-13", "TRN-03"] ["C-RPC-01", "C-EXT-02"] AsLevel
         "a request without an answer when the conversation ends" "answer every request, with an error if need be";
     PromptUnanswered "prompt-unanswered" ["PT-01", "ELI-12"] [] AsLevel
         "a prompt without an answer when the conversation ends" "end every turn with a response that has a stopReason";
@@ -281,7 +281,7 @@ rules! {
         "a permitted tool call that never was in progress" "set status in_progress once permission is given";
     ToolUnfinished "tool-unfinished" ["TC-07"] [] AsLevel
         "a tool call without a final status when the turn ends" "report completed or failed for every call before the turn ends, also after a refusal";
-    FinalStatusLeft "final-status-left" ["TC-07"] [] AsLevel
+    FinalStatusLeft "final-status-left" ["TC-07/final"] [] AsLevel
         "a tool call that leaves its final status" "let completed and failed be final";
     StatusBackwards "status-backwards" ["TC-04/order"] [] AsLevel
         "a tool call whose status goes back to pending" "move from pending to in_progress to completed or failed";

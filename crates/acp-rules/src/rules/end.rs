@@ -46,7 +46,7 @@ pub(crate) fn close(state: &mut State, cx: &mut Cx<'_>, end: End) {
     if end.ending != Ending::ClientLeft {
         silence(state, cx, end);
     }
-    if !turn_runs {
+    if !turn_runs && !state.left_in_turn {
         leaked(state, cx, end);
     }
 }
@@ -125,6 +125,8 @@ fn tell(cx: &mut Cx<'_>, silent: Side, open: &Left, ending: Ending) {
     }
     let breach = cx.breach(Rule::Unanswered, silent, message).with(open.mark);
     let breach = match (silent, &*open.method) {
+        // one that is gone answers nothing, whatever was asked
+        (Side::Agent, _) if ending == Ending::AgentExited => breach.names("TRN-03"),
         (Side::Agent, method) if method.starts_with('_') => breach.names("EXT-06"),
         (Side::Agent, "session/close") => breach.names("SES-15"),
         (Side::Agent, _) if open.id == Id::Null => breach.names("RPC-13"),

@@ -47,7 +47,11 @@ fn begin(state: &mut State, cx: &mut Cx<'_>, params: Json<'_>, stage: Stage) -> 
     let id = params.get_str("sessionId").unwrap_or_default();
     let deleted = state.deleted.contains(&*id);
     let mark = cx.mark();
+    let past = state.earlier.remove(&*id);
     let session = state.open_session(&id, mark);
+    if let Some(past) = past.filter(|_| session.mark == mark) {
+        past.put(session);
+    }
     if session.mark != mark {
         cx.saw(Rule::CwdChanged, Side::Client);
         if let Some(before) = session.cwd.as_deref().filter(|before| *before != cwd) {

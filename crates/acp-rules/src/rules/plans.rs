@@ -4,7 +4,7 @@ use crate::cx::Cx;
 use crate::json::Json;
 use crate::registry::Side;
 use crate::rule::Rule;
-use crate::session::{Plan, Session, Stage};
+use crate::session::{Plan, Session, Stage, Status};
 
 /// plan
 pub(crate) fn update(session: &mut Session, cx: &mut Cx<'_>, update: Json<'_>) {
@@ -56,7 +56,11 @@ pub(crate) fn turn_ended(session: &mut Session, cx: &mut Cx<'_>, turn: u64, stop
         return;
     }
     cx.saw(Rule::PlanStale, Side::Agent);
-    if plan.times == 1 && plan.entries.len() > 1 && plan.entries.iter().all(|(_, done)| !done) {
+    let own = || session.tools.values().filter(|tool| tool.turn == turn && !tool.replayed);
+    // a plan of which nothing could be done has no progress to report
+    let is_stuck = own().next().is_some() && own().all(|tool| tool.status != Status::Completed);
+    let is_untouched = plan.entries.len() > 1 && plan.entries.iter().all(|(_, done)| !done);
+    if plan.times == 1 && is_untouched && !is_stuck {
         let message = "the turn ended, but the plan was never updated: no entry is completed";
         cx.breach(Rule::PlanStale, Side::Agent, message).with(plan.mark);
     }

@@ -122,6 +122,9 @@ fn opened(state: &mut State, cx: &mut Cx<'_>, result: Json<'_>, cwd: Option<Box<
         cx.breach(Rule::SessionIdTwice, Side::Agent, message).at("/result/sessionId").with(earlier);
         return;
     }
+    // an agent that keeps its sessions in memory may count from the beginning in a new process
+    state.earlier.remove(&*id);
+    state.deleted.remove(&*id);
     let mark = cx.mark();
     let session = state.open_session(&id, mark);
     session.whole = cwd.is_some();

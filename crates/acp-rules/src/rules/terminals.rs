@@ -105,6 +105,7 @@ fn created(state: &mut State, cx: &mut Cx<'_>, open: &Open, answer: Answer<'_>, 
         released: false,
         left: false,
         killed: false,
+        shown: false,
         exited: None,
     };
     state.add_terminal(&id, terminal);

@@ -231,7 +231,7 @@ fn parts(state: &mut State, cx: &mut Cx<'_>, place: usize, update: Json<'_>) {
 }
 
 /// A terminal shown in a call exists and is not released yet.
-fn terminal(state: &State, cx: &mut Cx<'_>, place: usize, item: Json<'_>, pointer: &str) {
+fn terminal(state: &mut State, cx: &mut Cx<'_>, place: usize, item: Json<'_>, pointer: &str) {
     let Some(id) = item.get_str("terminalId") else { return };
     let replaying = state.sessions()[place].stage == Stage::Loading;
     if state.terminals_forgotten || replaying {
@@ -239,21 +239,22 @@ fn terminal(state: &State, cx: &mut Cx<'_>, place: usize, item: Json<'_>, pointe
     }
     cx.saw(Rule::ToolTerminal, Side::Agent);
     let at = format!("{pointer}/terminalId");
-    match state.terminals.get(&*id) {
+    let session = state.sessions()[place].id.clone();
+    match state.terminals.get_mut(&*id) {
         None => {
             let message = format!("the terminal {id:?} was not created with terminal/create");
             cx.breach(Rule::ToolTerminal, Side::Agent, message).at(at);
         }
-        Some(terminal) if terminal.released => {
+        // what the client has shown before its release it goes on showing
+        Some(terminal) if terminal.released && !terminal.shown => {
             let message = format!("the terminal {id:?} was released before it is shown");
-            // showing it again after the first time is harmless
-            cx.breach(Rule::ToolTerminal, Side::Agent, message).at(at).with(terminal.mark).warn();
+            cx.breach(Rule::ToolTerminal, Side::Agent, message).at(at).with(terminal.mark);
         }
-        Some(terminal) if *terminal.session != *state.sessions()[place].id => {
+        Some(terminal) if terminal.session != session => {
             let message = format!("the terminal {id:?} belongs to session {:?}", terminal.session);
             cx.breach(Rule::CrossTalk, Side::Agent, message).at(at).with(terminal.mark);
         }
-        Some(_) => {}
+        Some(terminal) => terminal.shown = true,
     }
 }
 

@@ -189,6 +189,7 @@ pub(crate) fn ended(state: &mut State, cx: &mut Cx<'_>, id: &Id, open: &Open, an
     let Ask::Prompt { content, command, busy, after_cancel, loaded, closed } = open.ask else { return };
     let last_cancel = state.last_cancel.clone();
     let caps = state.client;
+    let left = state.client_left;
     let Some(name) = open.session.clone() else { return };
     let Some(session) = state.session(&name) else { return };
     let Some(place) = session.turns.iter().position(|turn| turn.id == *id) else { return };
@@ -249,7 +250,7 @@ pub(crate) fn ended(state: &mut State, cx: &mut Cx<'_>, id: &Id, open: &Open, an
     }
     if stop == Some("end_turn") && !command {
         cx.saw(Rule::NoOutput, Side::Agent);
-        if !turn.output && !turn.overlaps && turn.cancel.is_none() {
+        if !turn.output && !turn.overlaps && turn.cancel.is_none() && !left {
             cx.breach(
                 Rule::NoOutput,
                 Side::Agent,
@@ -258,10 +259,11 @@ pub(crate) fn ended(state: &mut State, cx: &mut Cx<'_>, id: &Id, open: &Open, an
             .with(open.mark);
         }
     }
-    if !cancelled {
+    // whoever asks for something else while a permission is open may have the turn broken off
+    if !cancelled && !left && !turn.overlaps {
         permission_left_open(session, cx, open, turn.number);
     }
-    tools::turn_ended(session, cx, &turn, cancelled || stop.is_none(), caps);
+    tools::turn_ended(session, cx, &turn, cancelled || left || stop.is_none(), caps);
     plans::turn_ended(session, cx, turn.number, stop);
 }
 

@@ -224,6 +224,9 @@ impl Reading {
         self.ended = ending(text);
         let frame = entry.frame();
         self.judge.observe(entry.t, entry.dir, &frame);
+        if text.contains("\"inputEnded\":true") && is_input_ended(text) {
+            self.judge.input_ended(entry.t);
+        }
         self.judged.stats.observe(entry.t, entry.dir, &frame);
         let raw = String::from_utf8_lossy(&entry.line);
         for finding in self.judge.news().to_vec() {
@@ -266,6 +269,17 @@ fn ending(text: &str) -> Option<Ending> {
         "cut" => Some(Ending::Cut),
         _ => None,
     }
+}
+
+/// `"inputEnded":true` beside a frame: the client had nothing more to say after it.
+fn is_input_ended(text: &str) -> bool {
+    #[derive(serde::Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Entry {
+        #[serde(default)]
+        input_ended: bool,
+    }
+    serde_json::from_str::<Entry>(text).is_ok_and(|entry| entry.input_ended)
 }
 
 /// The word for it.
