@@ -21,8 +21,9 @@ fn sources(folder: &Path, found: &mut Vec<String>) {
 /// Whether a function of this name is marked as a test.
 fn is_test(source: &str, name: &str) -> bool {
     source.match_indices(&format!("fn {name}(")).any(|(at, _)| {
-        let lines = source[..at].lines().rev().skip(1);
-        lines.take_while(|line| line.trim_start().starts_with('#')).any(|line| line.contains("test"))
+        let before = source[..at].trim_end_matches("async ").trim_end();
+        let marks = before.lines().rev().take_while(|line| line.trim_start().starts_with('#'));
+        marks.into_iter().any(|mark| mark.contains("test"))
     })
 }
 

@@ -18,9 +18,8 @@ fn what_is_made_of_results_is_harmless() {
     };
     poisoned("initialize");
     let agent = place.agent();
-    let comply =
-        ["comply", "--command", &agent, "--test", "*prompt*", "--timeout-factor", "0.1", "--format", "json"];
-    place.run(&[&comply[..], &["--out", "results.json"]].concat());
+    let comply = ["comply", "--command", &agent, "--test", "trn.utf8", "--timeout-factor", "0.1"];
+    place.run(&[&comply[..], &["--format", "json", "--out", "results.json"]].concat());
     for args in [
         &["matrix", "results.json"][..],
         &["matrix", "results.json", "--format", "html"],

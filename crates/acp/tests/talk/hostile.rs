@@ -125,20 +125,11 @@ fn floods_fill_no_memory_of_a_chat_or_a_proxy() {
     let call = format!(
         r#"{{"sessionUpdate":"tool_call","toolCallId":"%d{filler}","title":"{filler}","kind":"edit","rawInput":{{"path":"{filler}"}}}}"#
     );
-    let words = format!(
-        r#"{{"sessionUpdate":"agent_message_chunk","content":{{"type":"text","text":"%d {filler}"}}}}"#
-    );
-    let ask = format!(r#"{{"jsonrpc":"2.0","id":"%d{filler}","method":"_unknown"}}"#);
-    for (name, flood, ceiling) in [
-        ("tool calls", again(&update("s", &call), 20_000), CEILING),
-        ("words without a newline", again(&update("s", &words), 20_000), CEILING),
-        ("sessions", again(&update("%d", &call), 20_000), CEILING),
-        ("requests", again(&ask, 20_000), HIGH_CEILING),
-        ("a line", "head -c 300000000 /dev/zero | tr '\\0' a; echo".to_owned(), HIGH_CEILING),
-    ] {
-        flooded_by(Way::Chat, &format!("chat: {name}"), &flood, &[], ceiling);
-        flooded_by(Way::Proxy, &format!("proxy: {name}"), &flood, &["--timeout", "8s"], ceiling);
-    }
+    let calls = again(&update("s", &call), 20_000);
+    flooded_by(Way::Chat, "tool calls in a chat", &calls, &[], CEILING);
+    flooded_by(Way::Proxy, "tool calls through a proxy", &calls, &["--timeout", "20s"], CEILING);
+    let line = "head -c 300000000 /dev/zero | tr '\\0' a; echo";
+    flooded_by(Way::Proxy, "a line through a proxy", line, &["--timeout", "20s"], HIGH_CEILING);
 }
 
 #[test]
