@@ -64,13 +64,15 @@ impl Diagnostic {
             Grade::Error => Level::ERROR,
             Grade::Warning => Level::WARNING,
         };
-        let snippet = Snippet::source(text)
+        // A suite may come from anywhere.
+        let (source, file) = (acp_text::same_places(text), acp_text::line(&self.file));
+        let snippet = Snippet::source(source)
             .line_start(1)
-            .path(self.file.as_str())
+            .path(file)
             .annotation(AnnotationKind::Primary.span(first_line(text, self.span.clone())));
-        let mut group = level.primary_title(self.message.as_str()).element(snippet);
+        let mut group = level.primary_title(acp_text::block(&self.message)).element(snippet);
         if let Some(hint) = &self.hint {
-            group = group.element(Level::HELP.message(hint.as_str()));
+            group = group.element(Level::HELP.message(acp_text::block(hint)));
         }
         let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
         renderer.render(&[group])

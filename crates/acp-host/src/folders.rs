@@ -29,6 +29,17 @@ impl Folders {
         real_path(&Path::new(self.cwd.as_deref().unwrap_or_default()).join(path))
     }
 
+    /// Whether this is one of the folders themselves.
+    pub(crate) fn is_one(&self, folder: &Path) -> bool {
+        self.real.iter().any(|own| own == folder)
+    }
+
+    /// Whether a path leads into one of the folders, or none is known.
+    pub(crate) fn holds(&self, path: &Path) -> bool {
+        let real = real_path(path);
+        self.real.is_empty() || self.real.iter().any(|folder| real.starts_with(folder))
+    }
+
     /// What is done on a path: whether it lies in one of the folders.
     pub(crate) fn action<'a>(&self, path: &'a str) -> Action<'a> {
         // A shell or an agent would put another folder in place of these.

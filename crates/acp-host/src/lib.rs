@@ -50,6 +50,7 @@
 //! ```
 
 mod client;
+mod command_rules;
 mod elicitation;
 mod files;
 mod folders;

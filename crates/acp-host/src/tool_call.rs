@@ -4,9 +4,10 @@ mod places;
 
 use std::collections::{HashMap, VecDeque};
 
-use acp_policy::{Action, Class, Decision, Request, Rules, Stage, ToolKind, Verdict};
+use acp_policy::{Action, Class, Decision, Request, Rules, Stage, ToolKind, Verdict, shell};
 use serde_json::Value;
 
+use crate::command_rules;
 use crate::folders::Folders;
 use crate::real;
 use places::Places;
@@ -117,30 +118,40 @@ impl ToolCall {
         &self.places.commands
     }
 
-    /// The folder that its commands would run in, where it says so.
-    pub(crate) fn cwd(&self) -> Option<&str> {
-        self.places.cwd.as_deref()
+    /// The folders that its commands would run in, where it says so; more than one is a contradiction.
+    pub(crate) fn cwds(&self) -> &[String] {
+        &self.places.cwds
     }
 
     /// The files that it would be used on.
     pub(crate) fn paths(&self) -> impl Iterator<Item = &str> {
         let Places { paths, changed, located, .. } = &self.places;
         // What a command touches besides is its own affair; what the call itself changes is not.
-        let located = located.iter().filter(|_| self.places.commands.is_empty());
-        paths
-            .iter()
-            .filter(|_| self.places.commands.is_empty())
-            .chain(changed)
-            .chain(located)
-            .map(String::as_str)
+        let runs = !self.places.commands.is_empty();
+        let named = paths.iter().filter(move |_| !runs);
+        let located = located.iter().filter(move |_| !runs);
+        named.chain(changed).chain(located).map(String::as_str).chain(self.hinted())
+    }
+
+    /// Paths of a call that changes files which stand where no path is expected.
+    fn hinted(&self) -> impl Iterator<Item = &str> {
+        let changes = self.kind.class() == Class::Write;
+        let texts = self.places.others.iter().map(String::as_str).filter(move |_| changes);
+        let title = self.title.as_deref().filter(|_| changes && self.places.is_empty());
+        let words = title.into_iter().flat_map(str::split_whitespace);
+        texts
+            .chain(words.map(|word| word.trim_matches(['`', '"', '\'', ',', ':'])))
+            .filter(|it| is_plainly_a_path(it))
     }
 
     /// Everything that a yes would be about, for the person who is asked.
     pub(crate) fn subjects(&self) -> Vec<String> {
-        let in_folder = self.cwd().map(|cwd| format!("in {cwd}"));
         let mut subjects: Vec<String> = self.commands().to_vec();
-        subjects.extend(in_folder.filter(|_| !self.commands().is_empty()));
-        for path in self.paths() {
+        if !subjects.is_empty() {
+            subjects.extend(self.cwds().iter().map(|cwd| format!("in {cwd}")));
+        }
+        let named = self.places.paths.iter().filter(|path| !self.cwds().contains(path)).map(String::as_str);
+        for path in self.paths().chain(named) {
             if !subjects.iter().any(|known| known == path) {
                 subjects.push(path.to_owned());
             }
@@ -163,7 +174,8 @@ impl ToolCall {
         if let Some(denial) = self.denial(rules, &request) {
             return denial;
         }
-        let mut decision = self.allowed(rules, &request, folders);
+        let names = self.names_to_allow();
+        let mut decision = self.allowed(rules, &Request { tools: &names, ..request }, folders);
         let hides = self.places.is_empty() || (self.kind == ToolKind::Execute && self.commands().is_empty());
         if decision.verdict == Verdict::Allow
             && hides
@@ -179,14 +191,14 @@ impl ToolCall {
         if rules.deny.is_empty() {
             return None;
         }
-        let Places { commands, paths, changed, located, cwd, others } = &self.places;
+        let Places { commands, paths, changed, located, cwds, others } = &self.places;
         let title = title_command(self.title.as_deref());
         let title =
             title.or(self.title.as_deref().filter(|_| self.kind == ToolKind::Execute && commands.is_empty()));
         let runs = self.kind.class() == Class::Execute;
         let suspects = others.iter().filter(|_| runs).chain(commands).map(String::as_str).chain(title);
         let suspects = suspects.map(Action::Command);
-        let files = paths.iter().chain(changed).chain(located).chain(cwd).chain(others);
+        let files = paths.iter().chain(changed).chain(located).chain(cwds).chain(others);
         let files = files.map(|path| Action::Path(path));
         let actions: Vec<Action<'_>> = suspects.chain(files).chain([Action::Unknown]).collect();
         // A call that claims to be something else than it is, is both.
@@ -198,14 +210,33 @@ impl ToolCall {
         })
     }
 
+    /// What a call says its tool is called is the agent's word. It counts for permission only as the name of an MCP
+    /// server's tool, which nothing else tells, and only where the call shows nothing that is worse.
+    fn names_to_allow(&self) -> Vec<&str> {
+        let is_mild =
+            matches!(self.kind, ToolKind::Other | ToolKind::Fetch) || self.kind.class() == Class::Read;
+        let is_mild = is_mild && self.places.changed.is_empty();
+        self.name.as_deref().filter(|name| is_mild && name.starts_with("mcp__")).into_iter().collect()
+    }
+
     fn allowed(&self, rules: &Rules, request: &Request<'_>, folders: &Folders) -> Decision {
+        let runs = !self.commands().is_empty();
         let mut decisions = Vec::new();
-        for command in self.commands() {
-            decisions.push(rules.decide(&Request { action: Action::Command(command), ..*request }));
+        // A title that shows another command than the input does is one more command.
+        let title = title_command(self.title.as_deref())
+            .filter(|title| runs && !self.commands().iter().any(|line| same_line(line, title)));
+        for command in self.commands().iter().map(String::as_str).chain(title) {
+            decisions.push(command_rules::decide(rules, request, command, self.cwds(), folders));
         }
-        let kind = if self.commands().is_empty() { self.kind } else { ToolKind::Edit };
+        let decide =
+            |kind, path| real::decide(rules, &Request { kind, action: folders.action(path), ..*request });
         for path in self.paths() {
-            decisions.push(real::decide(rules, &Request { kind, action: folders.action(path), ..*request }));
+            decisions.push(decide(if runs { ToolKind::Edit } else { self.kind }, path));
+            // What fetches a file reads it.
+            decisions.extend((self.kind == ToolKind::Fetch).then(|| decide(ToolKind::Read, path)));
+        }
+        for path in self.places.changed.iter().filter(|_| self.kind.class() == Class::Execute) {
+            decisions.push(decide(ToolKind::Edit, path));
         }
         decisions
             .into_iter()
@@ -229,6 +260,19 @@ pub(crate) const fn strictness(verdict: Verdict) -> u8 {
         Verdict::Ask => 1,
         Verdict::Deny => 2,
     }
+}
+
+fn same_line(one: &str, other: &str) -> bool {
+    shell::normalised(one) == shell::normalised(other)
+}
+
+/// Whether a text can hardly be anything but the path of a file: code and prose may begin with a slash too.
+fn is_plainly_a_path(text: &str) -> bool {
+    let is_line = text.len() <= 4096 && !text.contains(['\n', '\r']);
+    let from_root = text
+        .strip_prefix('/')
+        .is_some_and(|rest| rest.starts_with(|c: char| c.is_alphanumeric() || matches!(c, '.' | '_' | '-')));
+    is_line && (from_root || ["~/", "./", "../"].iter().any(|front| text.starts_with(front)) || text == "..")
 }
 
 fn has_word(name: &str, words: &[&str]) -> bool {

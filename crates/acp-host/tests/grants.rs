@@ -107,6 +107,67 @@ async fn a_name_opens_no_command() {
 }
 
 #[tokio::test]
+async fn a_pattern_for_a_kind_is_not_opened_by_a_name() {
+    let world = allowing(Policy::Default, "Read, WebFetch, mcp__docs__*");
+    let diff = json!([{"type": "diff", "path": "a", "newText": "x"}]);
+    for call in [
+        json!({"kind": "edit", "name": "Read", "rawInput": {"path": "/etc/passwd"}}),
+        json!({"kind": "delete", "name": "Read", "locations": [{"path": "a"}]}),
+        json!({"kind": "execute", "name": "Read"}),
+        json!({"kind": "other", "name": "Read"}),
+        json!({"kind": "fetch", "name": "Read", "content": diff}),
+        json!({"kind": "fetch", "content": diff}),
+        json!({"kind": "edit", "name": "mcp__docs__find", "rawInput": {"path": "a"}}),
+        json!({"kind": "execute", "name": "mcp__docs__find"}),
+        json!({"kind": "other", "name": "mcp__docs__find", "rawInput": {"command": "rm x"}}),
+        json!({"kind": "other", "name": "mcp__docs__find", "content": diff}),
+    ] {
+        assert_eq!(chosen(&world, &call).await, "no", "{call}");
+    }
+    for call in [
+        json!({"kind": "read", "name": "view", "rawInput": {"path": "a"}}),
+        json!({"kind": "fetch", "rawInput": {"url": "https://example.com/"}}),
+        json!({"kind": "other", "name": "mcp__docs__find", "rawInput": {"query": "x"}}),
+    ] {
+        assert_eq!(chosen(&world, &call).await, "yes", "{call}");
+    }
+    let world = allowing(Policy::Default, "WebFetch");
+    let call = json!({"kind": "fetch", "rawInput": {"url": "file:///etc/passwd"}});
+    assert_eq!(chosen(&world, &call).await, "no", "what fetches a file reads it");
+}
+
+#[tokio::test]
+async fn an_edit_is_outside_wherever_it_shows_that() {
+    let world = World::with(settings(Policy::AcceptEdits));
+    let inside = world.root.join("a");
+    for call in [
+        json!({"rawInput": {"a_key_that_nobody_knows": "/etc/passwd"}}),
+        json!({"rawInput": {"a_key_that_nobody_knows": "../outside/secret"}}),
+        json!({"rawInput": {"path": inside, "more": ["~/.ssh/authorized_keys"]}}),
+        json!({"rawInput": "/etc/passwd"}),
+        json!({"rawInput": {"path": {"value": "/etc/passwd"}}}),
+        json!({"rawInput": {"changes": {"/etc/passwd": "new text"}}}),
+        json!({"rawInput": {"patch": "rename from a\nrename to /etc/passwd\n"}}),
+        json!({"rawInput": {"content": "*** Begin Patch\n*** Update File: /etc/passwd\n"}}),
+        json!({"locations": [{"uri": "file:///etc/passwd"}]}),
+        json!({"title": "Edit `/etc/passwd`"}),
+    ] {
+        let mut call = call;
+        call["kind"] = "edit".into();
+        assert_eq!(chosen(&world, &call).await, "no", "{call}");
+    }
+    for call in [
+        json!({"rawInput": {"path": inside, "code": "// a comment", "more": inside}}),
+        json!({"title": "Edit /api routes", "rawInput": {"path": "a"}}),
+        json!({"title": format!("Edit {}", inside.display())}),
+    ] {
+        let mut call = call;
+        call["kind"] = "edit".into();
+        assert_eq!(chosen(&world, &call).await, "yes", "{call}");
+    }
+}
+
+#[tokio::test]
 async fn class_policies_decide_each_call_by_what_it_really_is() {
     for (policy, call) in [
         (Policy::Read, json!({"kind": "read", "rawInput": {"command": "rm x"}})),
@@ -179,6 +240,12 @@ async fn every_path_and_command_of_a_call_must_be_allowed() {
         (json!({"kind": "execute", "rawInput": {"command": "git status", "cmd": "rm x"}}), "no"),
         (json!({"kind": "execute", "rawInput": {"command": "git", "args": ["status", ";", "rm"]}}), "yes"),
         (json!({"kind": "execute", "rawInput": {"command": "git status", "env": {"PATH": "/evil"}}}), "no"),
+        (
+            json!({"kind": "execute", "rawInput": {"command": "git status", "env_vars": {"PATH": "/evil"}}}),
+            "no",
+        ),
+        (json!({"kind": "execute", "title": "`rm x`", "rawInput": {"command": "git status"}}), "no"),
+        (json!({"kind": "execute", "title": "`git  status`", "rawInput": {"command": "git status"}}), "yes"),
     ] {
         assert_eq!(chosen(&world, &call).await, expected, "{call}");
     }
@@ -276,6 +343,16 @@ async fn the_person_sees_everything_that_a_yes_is_about() {
         question.answer(Asked::Option("no".to_owned()));
     };
     let call = json!({"title": "Look at it"});
+    let (picked, ()) = tokio::join!(chosen(&world, &call), person);
+    assert_eq!(picked, "no");
+    let person = async {
+        let question = questions.recv().await.expect("a question");
+        let Ask::Permission { subjects, .. } = &question.ask else { panic!("{question:?}") };
+        assert_eq!(subjects[..], ["create".to_owned(), "in /w".to_owned(), "/etc/passwd".to_owned()]);
+        question.answer(Asked::Option("no".to_owned()));
+    };
+    let input = json!({"command": "create", "path": "/etc/passwd", "directory": "/w"});
+    let call = json!({"title": "Edit", "rawInput": input});
     let (picked, ()) = tokio::join!(chosen(&world, &call), person);
     assert_eq!(picked, "no");
 }

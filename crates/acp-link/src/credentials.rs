@@ -27,7 +27,25 @@ pub const OF_MODELS: &[&str] = &[
     "GEMINI_API_KEY",
     "GOOGLE_API_KEY",
     "OLLAMA_API_KEY",
+    // Those of other vendors, which agents that we start may use.
     "AWS_BEARER_TOKEN_BEDROCK",
+    "AZURE_OPENAI_API_KEY",
+    "CEREBRAS_API_KEY",
+    "CLAUDE_CODE_OAUTH_TOKEN",
+    "CODEX_API_KEY",
+    "COHERE_API_KEY",
+    "DASHSCOPE_API_KEY",
+    "DEEPSEEK_API_KEY",
+    "FIREWORKS_API_KEY",
+    "GROQ_API_KEY",
+    "KIMI_API_KEY",
+    "MISTRAL_API_KEY",
+    "MOONSHOT_API_KEY",
+    "OPENROUTER_API_KEY",
+    "PERPLEXITY_API_KEY",
+    "TOGETHER_API_KEY",
+    "XAI_API_KEY",
+    "ZAI_API_KEY",
 ];
 
 /// What a command or an MCP server must not inherit.

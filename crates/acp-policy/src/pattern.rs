@@ -235,6 +235,12 @@ impl ToolPatterns {
         self.0.iter().find(|pattern| !pattern.is_about(tools))
     }
 
+    /// The same without named sets of commands (`Bash(git:read)`), which hold only where their words mean what they say.
+    #[must_use]
+    pub fn without_sets(&self) -> ToolPatterns {
+        self.iter().filter(|it| !it.on.as_deref().is_some_and(is_set_name)).cloned().collect()
+    }
+
     /// Whether a pattern is about the request's tool, whatever that would be used on.
     pub(crate) fn names(&self, request: &Request<'_>) -> bool {
         self.0.iter().any(|pattern| pattern.names(request))

@@ -68,8 +68,7 @@ impl Row {
         self.options.iter().any(|option| {
             if let Some(front) = option.strip_suffix('=') {
                 let value = word.strip_prefix(front).and_then(|rest| rest.strip_prefix('='));
-                // `%G` asks for signatures, which another program checks.
-                value.is_some_and(|value| !value.contains("%G") && is_inside(value))
+                value.is_some_and(|value| !checks_signatures(front, value) && is_inside(value))
             } else if let Some(front) = option.strip_suffix('#') {
                 let digits = word.strip_prefix(front);
                 digits.is_some_and(|it| !it.is_empty() && it.bytes().all(|byte| byte.is_ascii_digit()))
@@ -78,6 +77,13 @@ impl Row {
             }
         })
     }
+}
+
+/// Whether git would start the program that checks signatures: for `%G?` in a format, which may have `+`, `-` or a space
+/// behind its `%`, and for an order by signatures.
+fn checks_signatures(option: &str, value: &str) -> bool {
+    let asks = |rest: &str| rest.trim_start_matches(['+', '-', ' ']).starts_with('G');
+    value.split('%').skip(1).any(asks) || (option == "--sort" && value.contains("signature"))
 }
 
 /// Whether a word, if it is a path, stays below the working folder. Revisions may have dots (`a..b`) and paths behind a

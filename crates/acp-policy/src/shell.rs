@@ -107,7 +107,7 @@ impl Suspect {
 
 /// The words of a plain command as the program gets them; `None` when the shell would put anything else in their place:
 /// variables, wildcards, folders of people, comments.
-pub(crate) fn words(line: &str) -> Option<Vec<String>> {
+pub fn words(line: &str) -> Option<Vec<String>> {
     plain(line).ok()?;
     let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
     let mut chars = line.chars();

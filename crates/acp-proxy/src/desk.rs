@@ -155,6 +155,23 @@ enum Pending {
     Closing(String),
 }
 
+impl Pending {
+    /// How long the names are that it keeps.
+    fn length(&self) -> usize {
+        match self {
+            Pending::Opening { folders, session, .. } => folders.iter().chain(session).map(String::len).sum(),
+            Pending::Prompt { session, .. } | Pending::Closing(session) => session.len(),
+        }
+    }
+}
+
+fn length(id: &Id) -> usize {
+    match id {
+        Id::Number(text) | Id::Text(text) => text.len(),
+        Id::Int(_) | Id::Null => 0,
+    }
+}
+
 /// One conversation's desk.
 pub(crate) struct Desk {
     pub(crate) office: Arc<Office>,
@@ -187,7 +204,9 @@ pub(crate) fn is_full(error: &RpcError) -> bool {
 }
 
 /// More open requests of a client, or cancelled sessions, are passed on without being followed.
-const MOST_OPEN: usize = 65_536;
+const MOST_OPEN: usize = 8192;
+/// So are those with longer names, in bytes: what they are called is a peer's to decide.
+const LONGEST_NAMES: usize = 8192;
 
 const NEW: &str = "session/new";
 const PERMISSION: &str = "session/request_permission";
@@ -235,7 +254,8 @@ impl Desk {
             }
             View::Notification { method: "session/cancel", .. } => {
                 if self.cancelled.len() < MOST_OPEN {
-                    self.cancelled.extend(session_of(&frame));
+                    self.cancelled
+                        .extend(session_of(&frame).filter(|session| session.len() <= LONGEST_NAMES));
                 }
                 Handling::Pass
             }
@@ -288,7 +308,8 @@ impl Desk {
     /// An answer is waited for. Of an id that is used twice there is one answer: the first request is given up.
     fn expect(&mut self, id: Id, pending: Pending) {
         // Which ids a client uses, and how many, is its own to decide.
-        if self.pending.len() >= MOST_OPEN && !self.pending.contains_key(&id) {
+        let is_full = self.pending.len() >= MOST_OPEN && !self.pending.contains_key(&id);
+        if is_full || length(&id) + pending.length() > LONGEST_NAMES {
             self.abandon(pending);
             return;
         }

@@ -209,6 +209,7 @@ fn every_other_payload_fits_its_schema() {
             task: None,
             title: "t".into(),
             kind: "execute".into(),
+            subjects: vec!["git status".into()],
             options: vec![option],
             deadline: 1,
             params: raw(json!({})),

@@ -206,13 +206,28 @@ impl Matrix {
     pub fn render(&self, format: MatrixFormat) -> Result<String, ReportError> {
         Ok(match format {
             MatrixFormat::Markdown => self.markdown(),
-            MatrixFormat::Html => self.html()?,
+            MatrixFormat::Html => self.harmless()?.html()?,
             MatrixFormat::Json => {
-                let mut text = serde_json::to_string_pretty(self)?;
+                let mut text = acp_text::json(&serde_json::to_string_pretty(self)?).into_owned();
                 text.push('\n');
                 text
             }
         })
+    }
+
+    /// The same with every text on one line and without what steers or hides.
+    fn harmless(&self) -> Result<Matrix, serde_json::Error> {
+        fn clean(value: &mut Value) {
+            match value {
+                Value::String(text) => *text = acp_text::line(text),
+                Value::Array(items) => items.iter_mut().for_each(clean),
+                Value::Object(members) => members.values_mut().for_each(clean),
+                Value::Null | Value::Bool(_) | Value::Number(_) => {}
+            }
+        }
+        let mut value = serde_json::to_value(self)?;
+        clean(&mut value);
+        serde_json::from_value(value)
     }
 
     fn markdown(&self) -> String {

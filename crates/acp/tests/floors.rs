@@ -1,5 +1,10 @@
 //! The house's own rules: a crate uses only lower floors, and a pure crate cannot touch the world.
 
+#[path = "floors/security.rs"]
+mod security;
+#[path = "floors/supply.rs"]
+mod supply;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 

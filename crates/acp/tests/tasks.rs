@@ -1,5 +1,7 @@
 //! `acp proxy --nats` and `acp tasks` from the outside: real processes, a real nats-server, `kill -9`.
 
+#[path = "tasks/checker.rs"]
+mod checker;
 #[path = "tasks/faults.rs"]
 mod faults;
 #[path = "proxy/ops_page.rs"]

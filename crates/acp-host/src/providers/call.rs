@@ -12,6 +12,7 @@ use super::pending::{Ticket, Why};
 use super::session::Session;
 use super::{Settings, Shared};
 use crate::Elicited;
+use crate::command_rules;
 use crate::elicitation::{self, ElicitationParams};
 use crate::files::{self, ReadParams, WriteParams};
 use crate::folders::Folders;
@@ -211,11 +212,11 @@ impl Call<'_> {
         let (rules, session) = (&self.shared.settings.rules, params.session_id.as_str());
         let root = roots.cwd().display().to_string();
         let (line, whole) = (terminal::line(params), terminal::whole_line(params));
-        let about = |line| {
-            let (kind, action) = (ToolKind::Execute, Action::Command(line));
-            Request { stage: Stage::Access, kind, tools: &[], action, root: Some(&root) }
-        };
-        let decision = real::denial(rules, &about(&whole)).unwrap_or_else(|| rules.decide(&about(&line)));
+        let (stage, kind, action) = (Stage::Access, ToolKind::Execute, Action::Command(&whole));
+        let request = Request { stage, kind, tools: &[], action, root: Some(&root) };
+        let cwds: Vec<String> = params.cwd.iter().map(|cwd| cwd.to_string_lossy().into_owned()).collect();
+        let decision = real::denial(rules, &request)
+            .unwrap_or_else(|| command_rules::decide(rules, &request, &line, &cwds, &roots.folders()));
         let cwd = real::real_path(params.cwd.as_deref().unwrap_or_else(|| roots.cwd()));
         let subject = match &params.cwd {
             Some(folder) if cwd != real::real_path(roots.cwd()) => {
@@ -307,8 +308,14 @@ impl Call<'_> {
 
 /// What a yes to a call allows the client to do for it.
 fn deeds(call: &ToolCall, folders: &Folders) -> Vec<Deed> {
-    let cwd = folders.real(call.cwd().unwrap_or("."));
-    let runs = call.commands().iter().map(|line| Deed::Run { line: line.clone(), cwd: cwd.clone() });
+    // In which of several folders it would run, nobody knows.
+    let cwd = match call.cwds() {
+        [] => Some(folders.real(".")),
+        [cwd] => Some(folders.real(cwd)),
+        _ => None,
+    };
+    let run = |line: &String| cwd.clone().map(|cwd| Deed::Run { line: line.clone(), cwd });
+    let runs = call.commands().iter().filter_map(run);
     let writes = call.kind() == ToolKind::Edit && call.commands().is_empty();
     let files = call.paths().filter(|_| writes).map(|path| Deed::Write(folders.real(path)));
     runs.chain(files).collect()

@@ -119,7 +119,9 @@ fn arguments(params: &CreateParams) -> &[String] {
 fn is_shell_line(params: &CreateParams) -> bool {
     const SPECIAL: &[char] =
         &[' ', '\t', '\n', ';', '&', '|', '<', '>', '(', ')', '$', '`', '"', '\'', '\\', '*', '='];
-    arguments(params).is_empty() && params.command.contains(SPECIAL) && !is_program(&params.command)
+    *params.is_shell_line.get_or_init(|| {
+        arguments(params).is_empty() && params.command.contains(SPECIAL) && !is_program(&params.command)
+    })
 }
 
 fn is_program(name: &str) -> bool {
@@ -128,4 +130,22 @@ fn is_program(name: &str) -> bool {
     }
     std::env::var_os("PATH")
         .is_some_and(|path| std::env::split_paths(&path).any(|folder| folder.join(name).is_file()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_appears_after_the_decision_is_not_started() {
+        let temp = tempfile::tempdir().expect("a folder");
+        let program = temp.path().join("git status");
+        let params = serde_json::json!({"sessionId": "s", "command": program});
+        let params: CreateParams = serde_json::from_value(params).expect("params");
+        assert_eq!(line(&params), params.command, "a line for a shell");
+        std::fs::write(&program, "").expect("a file");
+        let roots = Roots::open(temp.path(), &[]).expect("roots");
+        let (command, _) = build(&roots, &params).expect("a command");
+        assert_eq!(command.get_program(), "sh");
+    }
 }

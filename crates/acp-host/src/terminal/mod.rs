@@ -11,7 +11,7 @@ mod signal;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use acp_link::leash::Leash;
@@ -63,6 +63,9 @@ pub(crate) struct CreateParams {
     pub cwd: Option<PathBuf>,
     #[serde(default)]
     pub output_byte_limit: Option<u64>,
+    /// Whether the command is a line for a shell, found out once: what was decided about is what is started.
+    #[serde(skip)]
+    is_shell_line: OnceLock<bool>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -27,9 +27,12 @@ const LINES: &[&str] = &["commands", "scripts"];
 /// Keys of what follows a program.
 const ARGUMENTS: &[&str] = &["args", "arguments", "argv"];
 /// Keys of the environment that a command gets.
-const ENVIRONMENT: &[&str] = &["env", "environment", "envs"];
+const ENVIRONMENT: &[&str] =
+    &["env", "environment", "envs", "env_vars", "envvars", "environment_variables", "environmentvariables"];
 /// Keys of the folder that a command runs in.
 const FOLDERS: &[&str] = &["cwd", "workdir", "working_directory", "workingdirectory", "work_dir"];
+/// Keys that name the folder that a command runs in, where there is a command, and any folder otherwise.
+const MAYBE_FOLDERS: &[&str] = &["directory", "dir", "folder", "dir_path", "dirpath", "workspace"];
 /// Keys under which agents put a file or a folder, or a list of them.
 const PATHS: &[&str] = &[
     "path",
@@ -66,9 +69,6 @@ const PATHS: &[&str] = &[
     "newpath",
     "notebook_path",
     "notebookpath",
-    "directory",
-    "dir",
-    "folder",
     "filename",
     "file_name",
     "relative_path",
@@ -124,8 +124,8 @@ pub(super) struct Places {
     pub changed: Vec<String>,
     /// Files that it says it touches or mentions.
     pub located: Vec<String>,
-    /// The folder that its command runs in.
-    pub cwd: Option<String>,
+    /// The folder that its command runs in; several where it contradicts itself.
+    pub cwds: Vec<String>,
     /// Other texts of its input: each may be a command or a path.
     pub others: Vec<String>,
 }
@@ -136,13 +136,18 @@ impl Places {
         if let Some(input) = input {
             places.input("", input);
         }
+        if places.commands.is_empty() {
+            places.cwds.retain(|cwd| !places.paths.contains(cwd));
+        }
         for location in locations.as_array().into_iter().flatten() {
-            places.located.extend(location["path"].as_str().map(path_of));
+            let texts = [&location["path"], &location["uri"]].into_iter().filter_map(Value::as_str);
+            places.located.extend(texts.map(path_of));
         }
         for piece in content.as_array().into_iter().flatten() {
             places.content(piece);
         }
-        for list in [&mut places.commands, &mut places.paths, &mut places.changed, &mut places.located] {
+        let Places { commands, paths, changed, located, cwds, .. } = &mut places;
+        for list in [commands, paths, changed, located, cwds] {
             let mut seen = std::collections::HashSet::new();
             list.retain(|text| !text.is_empty() && seen.insert(text.clone()));
         }
@@ -173,8 +178,11 @@ impl Places {
         } else if PATHS.contains(&key) || text.starts_with("file://") {
             self.paths.push(path_of(text));
         } else if FOLDERS.contains(&key) {
-            self.cwd = Some(path_of(text));
-        } else if !PROSE.contains(&key) {
+            self.cwds.push(path_of(text));
+        } else if MAYBE_FOLDERS.contains(&key) {
+            self.cwds.push(path_of(text));
+            self.paths.push(path_of(text));
+        } else if !PROSE.contains(&key) || text.trim_start().starts_with("*** Begin Patch") {
             self.paths.extend(patched(text));
             self.others.push(text.to_owned());
         }
@@ -212,7 +220,8 @@ impl Places {
             let is_joined = joined
                 .as_ref()
                 .is_some_and(|((program, _), (arguments, _))| name == *program || name == *arguments);
-            if BY_PATH.contains(&key) && (value.is_object() || value.is_array()) {
+            let is_path = name.contains(['/', '.']);
+            if BY_PATH.contains(&key) && (value.is_object() || value.is_array() || is_path) {
                 self.paths.push(path_of(name));
             }
             if !is_joined && !ENVIRONMENT.contains(&lower(name).as_str()) {
@@ -307,7 +316,16 @@ fn path_of(text: &str) -> String {
 
 /// The files that a patch names.
 fn patched(text: &str) -> Vec<String> {
-    const HEADERS: [&str; 4] = ["*** Add File: ", "*** Update File: ", "*** Delete File: ", "*** Move to: "];
+    const HEADERS: [&str; 8] = [
+        "*** Add File: ",
+        "*** Update File: ",
+        "*** Delete File: ",
+        "*** Move to: ",
+        "rename from ",
+        "rename to ",
+        "copy from ",
+        "copy to ",
+    ];
     let mut paths = Vec::new();
     for line in text.lines() {
         let own = HEADERS.iter().find_map(|header| line.strip_prefix(header));
@@ -361,6 +379,10 @@ mod tests {
             (json!({"changes": [{"path": "a", "diff": "x"}]}), vec!["a"]),
             (json!({"input": "*** Begin Patch\n*** Update File: a\n*** Move to: b\n"}), vec!["a", "b"]),
             (json!({"patch": "--- a/x\n+++ b/x\n"}), vec!["x"]),
+            (json!({"patch": "similarity index 100%\nrename from a\nrename to /w/b\n"}), vec!["a", "/w/b"]),
+            (json!({"content": "*** Begin Patch\n*** Add File: /w/a\n"}), vec!["/w/a"]),
+            (json!({"changes": {"/w/a": "new text"}}), vec!["/w/a"]),
+            (json!({"directory": "/w/a"}), vec!["/w/a"]),
             (json!({"edits": {"list": [{"from": "a", "to": "b"}]}}), vec!["a", "b"]),
         ] {
             assert_eq!(read(&input).paths, expected, "{input}");

@@ -25,6 +25,27 @@ fn a_request_id_that_is_used_twice_keeps_no_place_and_no_turn() {
 }
 
 #[test]
+fn long_names_of_a_client_fill_no_memory() {
+    let (metrics, talk) = (Metrics::default(), Talk::new(Arc::new(|_| {})));
+    let office = Office::new(Duties { max_sessions: Some(3), ..Duties::default() }, &metrics);
+    let mut desk = Desk::new(office.clone(), talk, 1, None, None, None);
+    let long = "x".repeat(LONGEST_NAMES + 1);
+    let lines = [
+        Frame::notification("session/cancel", &serde_json::json!({"sessionId": long})),
+        Frame::request(&Id::Text(long.as_str().into()), NEW, &serde_json::json!({"cwd": "/"})),
+        Frame::request(&Id::from(1), NEW, &serde_json::json!({"cwd": format!("/{long}")})),
+        Frame::request(&Id::from(2), "session/prompt", &serde_json::json!({"sessionId": long, "prompt": []})),
+        Frame::request(&Id::from(3), "session/close", &serde_json::json!({"sessionId": long})),
+    ];
+    for line in lines {
+        let handling = desk.client_says(line.raw());
+        assert!(matches!(handling, Handling::Instead(_) | Handling::Pass), "it is passed on: {handling:?}");
+    }
+    assert!(desk.cancelled.is_empty() && desk.pending.is_empty() && *office.open.borrow() == 0);
+    assert!(metrics.to_text().contains("acp_proxy_turns_running 0\n"), "{}", metrics.to_text());
+}
+
+#[test]
 fn every_number_is_there_before_anything_has_happened() {
     let metrics = Metrics::default();
     let office = Office::new(Duties::default(), &metrics);

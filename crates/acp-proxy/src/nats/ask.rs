@@ -138,14 +138,15 @@ impl Workshop {
     }
 
     fn request_for(&self, seat: &Seat, question: &Question) -> Option<Ask> {
-        let (title, kind, options, params) = match &question.ask {
-            Asking::Permission { title, kind, options, params, .. } => {
+        let (title, kind, subjects, options, params) = match &question.ask {
+            Asking::Permission { title, kind, subjects, options, params } => {
                 let options = options.iter().map(|option| AskOption {
                     id: option.id.clone(),
                     name: option.name.clone(),
                     kind: kind_name(option.kind).to_owned(),
                 });
-                (title.clone(), kind.as_str().to_owned(), options.collect(), raw(params))
+                let kind = kind.as_str().to_owned();
+                (title.clone(), kind, subjects.clone(), options.collect(), raw(params))
             }
             Asking::Access { method, subject } => {
                 let option = |id: &str, name: &str, kind: &str| AskOption {
@@ -155,7 +156,8 @@ impl Workshop {
                 };
                 let options =
                     vec![option(ALLOW, "Allow", "allow_once"), option("reject", "Reject", "reject_once")];
-                (format!("{method} {subject}"), "other".to_owned(), options, RawValue::NULL.to_owned())
+                let (title, subjects) = (format!("{method} {subject}"), vec![subject.clone()]);
+                (title, "other".to_owned(), subjects, options, RawValue::NULL.to_owned())
             }
             // Nobody fills in forms over NATS.
             Asking::Form { .. } | Asking::Url { .. } => return None,
@@ -168,6 +170,7 @@ impl Workshop {
             task: seat.occupant(),
             title,
             kind,
+            subjects,
             options,
             deadline: clock::now().saturating_add(patience),
             params,
@@ -176,12 +179,28 @@ impl Workshop {
         if size > self.shared().largest() {
             let note = "too large for one message; the event permission of the session has it in parts";
             ask.params = raw(&serde_json::json!({ "omitted": size, "message": note }));
+            shorten(&mut ask.subjects);
         }
         Some(ask)
     }
 }
 
 const ALLOW: &str = "allow";
+
+/// Of what a yes is about, what fits into a message of any size; the rest is said to be missing.
+fn shorten(subjects: &mut Vec<String>) {
+    const ROOM: usize = 8 << 10;
+    let mut room = ROOM;
+    let fits = subjects.iter().take_while(|subject| {
+        room = room.saturating_sub(subject.len() + 16);
+        room > 0
+    });
+    let (fits, all) = (fits.count(), subjects.len());
+    if fits < all {
+        subjects.truncate(fits);
+        subjects.push(format!("… and {} more that are too long to be shown here", all - fits));
+    }
+}
 
 /// Says no, in the agent's own words where it has some.
 fn reject(question: Question) {

@@ -267,8 +267,11 @@ pub struct Ask {
     pub task: Option<String>,
     /// What it is about, in words.
     pub title: String,
-    /// The tool's kind.
+    /// The tool's kind, at its most dangerous.
     pub kind: String,
+    /// Every command and path that a yes is about: the title is the agent's own word.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub subjects: Vec<String>,
     /// What can be answered.
     pub options: Vec<AskOption>,
     /// Until when, in milliseconds since 1970. Afterwards the answer is no.

@@ -147,8 +147,14 @@ const DEDUP: Duration = Duration::from_secs(120);
 /// How often a task is delivered before it is a dead letter.
 pub const MAX_DELIVER: i64 = 3;
 
-/// Finds or creates the streams.
-pub async fn ensure(context: &Context, subjects: Subjects, replicas: usize) -> Result<Streams, StreamError> {
+/// Finds the streams, or creates them: one that is missing after `removal`, the time that a server may take to remove
+/// another of its name.
+pub async fn ensure(
+    context: &Context,
+    subjects: Subjects,
+    replicas: usize,
+    removal: Duration,
+) -> Result<Streams, StreamError> {
     let names = Names::of(subjects.style);
     let (results, dead) = match subjects.style {
         Style::Acp => (vec!["acp.v1.task.*.status", "acp.v1.task.*.result"], "acp.v1.agent.*.dead"),
@@ -173,14 +179,16 @@ pub async fn ensure(context: &Context, subjects: Subjects, replicas: usize) -> R
     let limits = RetentionPolicy::Limits;
     // The queue comes last: where there is a queue, there is everything that a task needs.
     Ok(Streams {
-        events: one(context, config(names.events, vec!["acp.v1.session.*.event"], limits, KEPT)).await?,
-        results: one(context, config(names.results, results, limits, KEPT)).await?,
-        dead: one(context, config(names.dead, vec![dead], limits, KEPT)).await?,
-        tasks: one(context, config(names.tasks, vec![subjects.tasks()], work, Duration::ZERO)).await?,
+        events: one(context, removal, config(names.events, vec!["acp.v1.session.*.event"], limits, KEPT))
+            .await?,
+        results: one(context, removal, config(names.results, results, limits, KEPT)).await?,
+        dead: one(context, removal, config(names.dead, vec![dead], limits, KEPT)).await?,
+        tasks: one(context, removal, config(names.tasks, vec![subjects.tasks()], work, Duration::ZERO))
+            .await?,
     })
 }
 
-async fn one(context: &Context, config: Config) -> Result<Stream, StreamError> {
+async fn one(context: &Context, removal: Duration, config: Config) -> Result<Stream, StreamError> {
     let name = config.name.clone();
     match context.get_stream(&name).await {
         Ok(stream) => {
@@ -190,6 +198,7 @@ async fn one(context: &Context, config: Config) -> Result<Stream, StreamError> {
         }
         Err(error) => match error.kind() {
             GetStreamErrorKind::JetStream(ref inner) if inner.error_code() == ErrorCode::STREAM_NOT_FOUND => {
+                tokio::time::sleep(removal).await;
                 create(context, config).await
             }
             _ => Err(StreamError::Look { name, error }),

@@ -240,6 +240,7 @@ impl Turn {
             "sessionId": self.session,
             "toolCall": {
                 "toolCallId": "t1", "title": "Run the command ls", "kind": "execute",
+                "locations": [{ "path": "/somewhere/else" }],
                 "rawInput": "A".repeat(usize::try_from(bytes).expect("small")),
             },
             "options": [

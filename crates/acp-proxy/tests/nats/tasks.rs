@@ -126,6 +126,7 @@ async fn permission_is_asked_for_and_nobody_or_nonsense_is_a_no() {
         (asked.ask.task.as_deref(), asked.ask.title.as_str()),
         (Some("allowed"), "Run the command ls")
     );
+    assert_eq!(asked.ask.subjects, ["/somewhere/else"], "what the title hides");
     assert_eq!(open_requests(client).await.len(), 1);
     asked.answer(Some("yes".to_owned())).await.expect("sent");
     let ended = result(client, "allowed").await;

@@ -144,7 +144,9 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     match ran {
         Ok((text, found)) => {
-            print!("{text}");
+            // Programs get the code as it is, people what they can see of it.
+            let text = if std::io::stdout().is_terminal() { acp_text::block(&text) } else { text };
+            crate::out::print(text)?;
             Ok(ExitCode::from(if found { exit::OK } else { exit::FAILED }))
         }
         Err(error) => {

@@ -321,7 +321,7 @@ fn list(programs: &[Arc<Program>]) -> anyhow::Result<ExitCode> {
         let _ =
             writeln!(lines, "{:<width$}  {:<8}  {}", program.id, program.severity.as_str(), program.title);
     }
-    out::print(lines)?;
+    out::print(acp_text::block(&lines))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -440,7 +440,7 @@ fn calibrate(args: &Args, programs: Vec<Arc<Program>>, targets: &[Target]) -> an
             }
         }
     }
-    out::print(text)?;
+    out::print(acp_text::block(&text))?;
     Ok(ExitCode::from(if is_whole { exit::OK } else { exit::FAULT }))
 }
 

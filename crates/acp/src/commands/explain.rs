@@ -42,7 +42,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         };
         text.push_str(&words);
     }
-    out::print(text)?;
+    out::print(acp_text::block(&text))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -210,9 +210,9 @@ fn text(summaries: &[Summary], results: &Results, colour: bool) -> String {
     let mut out = String::new();
     if let Some(agent) = results.agents.first() {
         let dialect = agent.dialect.as_deref().unwrap_or("v1");
-        let _ = writeln!(out, "{} ({dialect})", agent.target);
+        let _ = writeln!(out, "{} ({})", acp_text::line(&agent.target), acp_text::line(dialect));
         if let Some(fault) = &agent.fault {
-            let _ = writeln!(out, "could not be run: {fault}");
+            let _ = writeln!(out, "could not be run: {}", acp_text::line(fault));
         }
     }
     let width = summaries.iter().map(|summary| summary.name.len()).max().unwrap_or(0).max("scenario".len());
@@ -220,7 +220,7 @@ fn text(summaries: &[Summary], results: &Results, colour: bool) -> String {
     for summary in summaries {
         let word = format!("{:<7}", summary.verdict.as_str());
         let word = if colour { paint(&word, summary.verdict) } else { word };
-        let line = format!("{:<width$}  {word}  {}", summary.name, summary.reason);
+        let line = format!("{:<width$}  {word}  {}", summary.name, acp_text::line(&summary.reason));
         let _ = writeln!(out, "{}", line.trim_end());
     }
     let count = |verdict| summaries.iter().filter(|summary| summary.verdict == verdict).count();

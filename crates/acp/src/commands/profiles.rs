@@ -101,7 +101,8 @@ fn list(catalogue: &Catalogue, json: bool) {
     for profile in catalogue.profiles() {
         let version = profile.version().unwrap_or("-");
         let title = if profile.title.is_empty() { &profile.command } else { &profile.title };
-        println!("{:<width$}  {version:<9}  {title}", profile.name);
+        let [name, version, title] = [&profile.name, version, title].map(acp_text::line);
+        println!("{name:<width$}  {version:<9}  {title}");
     }
     for left_out in catalogue.unusable() {
         eprintln!("left out: {left_out}");
@@ -127,7 +128,7 @@ fn show(profile: &Profile, json: bool) -> anyhow::Result<()> {
     }
     let line = |name: &str, value: &str| {
         if !value.is_empty() {
-            println!("{name:<10}{value}");
+            println!("{name:<10}{}", acp_text::line(value));
         }
     };
     line("name", &profile.name);

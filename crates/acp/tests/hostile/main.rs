@@ -1,6 +1,7 @@
 //! Hostile text in every string of every message, into every command on a pseudo-terminal: nothing of it steers the
 //! terminal, hides, or begins a line of its own where one line is expected.
 
+mod made;
 #[path = "../../../acp-proxy/tests/nats/server.rs"]
 #[allow(dead_code, reason = "the other suite uses the rest")]
 mod server;
@@ -410,6 +411,8 @@ const KEYS: &[&str] = &[
     "GEMINI_API_KEY",
     "GOOGLE_API_KEY",
     "OLLAMA_API_KEY",
+    "MISTRAL_API_KEY",
+    "OPENROUTER_API_KEY",
 ];
 
 /// Runs `acp` with a value in every one of them.

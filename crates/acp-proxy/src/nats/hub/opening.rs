@@ -15,6 +15,11 @@ use crate::talk::Level;
 /// The pause before the streams are looked at again.
 const PAUSE: Duration = Duration::from_millis(250);
 
+/// The pause before a stream is made again that somebody has deleted. Servers lose what is stored in a stream that is made
+/// while another of its name is still being removed, and say that a stream is gone as soon as they begin to remove it; on a
+/// busy machine that takes a while.
+const REMOVAL: Duration = Duration::from_secs(2);
+
 /// Follows the connection: looks after the streams each time it comes and whenever one may be gone, and once sends what a crash has left.
 pub(super) async fn open_up(
     shared: Arc<Shared>,
@@ -33,7 +38,8 @@ pub(super) async fn open_up(
     loop {
         let standing = *raw.borrow_and_update();
         if standing.up {
-            match streams::ensure(&shared.context, shared.subjects, replicas).await {
+            let removal = if shared.streams.get().is_some() { REMOVAL } else { Duration::ZERO };
+            match streams::ensure(&shared.context, shared.subjects, replicas, removal).await {
                 Ok(streams) => {
                     shared.streams_are(None);
                     let _ = shared.streams.set(streams);
@@ -66,7 +72,6 @@ pub(super) async fn open_up(
         }
         tokio::select! {
             changed = raw.changed() => if changed.is_err() { return },
-            // Servers lose what is stored in a stream that is made while another of its name is still being removed.
             () = shared.missing.notified() => tokio::time::sleep(PAUSE).await,
         }
     }

@@ -142,7 +142,7 @@ impl Reading {
     fn new(path: &Path) -> Self {
         let judge = Judge::new(JudgeConfig::default());
         let judged = Judged {
-            name: path.display().to_string(),
+            name: acp_text::line(&path.display().to_string()),
             frames: 0,
             version: None,
             findings: Vec::new(),

@@ -127,6 +127,9 @@ fn show(ask: &Ask) {
     println!("{}  {}", ask.id, clean(&ask.title));
     let task = ask.task.as_deref().map_or_else(String::new, |task| format!("task {}, ", clean(task)));
     println!("  {task}session {}, {}", clean(&ask.session), clean(&ask.kind));
+    for subject in &ask.subjects {
+        println!("  about: {}", clean(subject));
+    }
     for AskOption { id, name, kind } in &ask.options {
         println!("  {}  {} ({})", clean(id), clean(name), clean(kind));
     }

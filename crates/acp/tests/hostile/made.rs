@@ -1,0 +1,73 @@
+//! What is made of an agent's words later, and what lies in a folder of files.
+
+use super::*;
+
+#[test]
+fn what_is_made_of_results_is_harmless() {
+    let place = Place::new();
+    let poisoned = |name: &str| {
+        let mut frame = place.frames[name].clone();
+        let mut places = Vec::new();
+        strings(&frame, String::new(), &mut places);
+        for pointer in places {
+            if let Some(Value::String(text)) = frame.pointer_mut(&pointer) {
+                *text = hostile(text, false);
+            }
+        }
+        place.write(name, &frame.to_string());
+    };
+    poisoned("initialize");
+    let agent = place.agent();
+    let comply = ["comply", "--command", &agent, "--test", "trn.utf8", "--timeout-factor", "0.1"];
+    place.run(&[&comply[..], &["--format", "json", "--out", "results.json"]].concat());
+    for args in [
+        &["matrix", "results.json"][..],
+        &["matrix", "results.json", "--format", "html"],
+        &["matrix", "results.json", "--format", "json"],
+        &["diff", "results.json", "results.json"],
+    ] {
+        let screen = place.run(args);
+        assert!(!screen.contains("unexpected argument"), "{screen}");
+        assert_harmless(&screen, &args.join(" "));
+    }
+    // Its own words are the reason for which scenarios fail.
+    poisoned("error");
+    for format in ["text", "json", "junit"] {
+        let args =
+            ["harness", "--command", &agent, "--timeout", "2s", "--scenarios", "happy-path", "--format"];
+        let screen = place.run(&[&args[..], &[format]].concat());
+        assert!(screen.contains("it did not work"), "{screen}");
+        assert_harmless(&screen, &format!("harness --format {format}"));
+    }
+}
+
+#[test]
+fn what_a_folder_of_files_holds_is_harmless() {
+    let place = Place::new();
+    let name = format!("code{}.rs", hostile("", true).replace('\n', ""));
+    place.write(&name, &format!("fn needle() {{ /* {STEERS} */ }}\n"));
+    let text = hostile("x", false);
+    let server = json!({ "command": text, "args": [text], "env": { (text.clone()): text } });
+    place.write("settings.json", &json!({ "agent_servers": { (text.clone()): server } }).to_string());
+    place.write("test.jsont", &format!("{{\"title\": \"a\", {STEERS}"));
+    place.write("recording\nFORGED\n::error::FORGED\n", "");
+    for args in [
+        &["code", "search", "needle"][..],
+        &["code", "query", "fn $A() { $$$B }"],
+        &["code", "extract", &name],
+        &["profiles", "--settings", "settings.json"],
+        &["profiles", "--settings", "settings.json", "show", &text],
+        &["suites", "check", "test.jsont"],
+        &["comply", "--command", "true", "--suite", "test.jsont"],
+        &["lint", "recording\nFORGED\n::error::FORGED\n"],
+    ] {
+        let screen = place.run(args);
+        assert!(!screen.contains("unexpected argument") && !screen.trim().is_empty(), "{screen}");
+        assert_harmless(&screen, &args.join(" "));
+    }
+    // Programs get files as they are.
+    let piped =
+        std::process::Command::new(ACP).args(["code", "extract", &name]).current_dir(&place.path).output();
+    let piped = piped.expect("acp runs").stdout;
+    assert!(String::from_utf8_lossy(&piped).contains(STEERS), "{piped:?}");
+}
