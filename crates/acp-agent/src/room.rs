@@ -254,7 +254,7 @@ mod tests {
     fn the_providers_own_count_is_used_as_far_as_it_goes() {
         let said = |text: &str| json!({ "sessionUpdate": "user_message_chunk", "content": { "type": "text", "text": text } });
         let mut question = question(vec![said(&"x".repeat(4000)), said(&"y".repeat(400))]);
-        let request = summary(&question, &model(1000, 100));
+        let request = summary(&question, &model(100_000, 100));
         let estimated = tokens(&question, &request);
         assert!(estimated >= 1100, "{estimated}");
         question.counted = Some(Counted { tokens: 77, entries: 1 });
