@@ -19,11 +19,11 @@ use super::stumble::caught;
 /// Locked by processes that wait for the database.
 const WAITING: &str = "waiting";
 /// How long a process waits for another one that has the file open.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(15);
 /// Between two tries.
 const PAUSE: Duration = Duration::from_millis(2);
-/// How long a process that has just made way leaves the file to others.
-const YIELD: Duration = Duration::from_millis(10);
+/// How long a process that has just made way leaves the file to others at most: on a busy machine these wake up late.
+const YIELD: Duration = Duration::from_secs(1);
 
 /// The database of a folder, or of memory.
 pub(super) struct Shared {
@@ -116,7 +116,12 @@ impl Shared {
             }
             Err(_) => {
                 self.close();
-                std::thread::sleep(YIELD);
+                let until = Instant::now() + YIELD;
+                // Whoever has opened the file does not wait any more.
+                while waiting.try_lock().is_err() && Instant::now() < until {
+                    std::thread::sleep(PAUSE);
+                }
+                let _ = waiting.unlock();
             }
         }
     }
