@@ -260,7 +260,7 @@ pub(crate) fn ended(state: &mut State, cx: &mut Cx<'_>, id: &Id, open: &Open, an
         }
     }
     // whoever asks for something else while a permission is open may have the turn broken off
-    if !cancelled && !left && !turn.overlaps {
+    if !cancelled && !open.cancelled && !left && !turn.overlaps {
         permission_left_open(session, cx, open, turn.number);
     }
     tools::turn_ended(session, cx, &turn, cancelled || left || stop.is_none(), caps);
