@@ -27,15 +27,16 @@ fn tour(
     (desk.log, broken)
 }
 
-/// Defects that only a client shows which answers wrongly, stays silent or hangs up in mid-turn; `acp comply --self-test`
+/// Defects that only a client shows which answers wrongly, stays silent, hangs up in mid-turn or starts the agent again; `acp comply --self-test`
 /// has such a client, the tours have not. A byte order mark is no part of a frame.
-const BEYOND_TOURS: [&str; 8] = [
+const BEYOND_TOURS: [&str; 9] = [
     "answers-stray-answers",
     "byte-order-mark",
     "dies-on-stray-answer",
     "error-is-consent",
     "error-to-permission-hangs",
     "error-to-permission-kills",
+    "forgets-answers-at-restart",
     "survives-end-in-turn",
     "unknown-outcome-is-consent",
 ];
