@@ -21,7 +21,7 @@ fn data(name: &str) -> String {
 }
 
 fn broken() -> String {
-    data("rules/final-status-left/breaks.ndjson")
+    data("rules/diff-path/breaks.ndjson")
 }
 
 fn recording() -> String {
@@ -56,10 +56,14 @@ fn a_conforming_recording_exits_with_0_and_a_broken_one_with_1() {
     let bad = acp(&["lint", &broken()]);
     assert_eq!(bad.status.code(), Some(1));
     let text = stdout(&bad);
-    assert!(text.contains("error[TC-07] the tool call \"t1\" goes from completed to in_progress"), "{text}");
-    assert!(text.contains("breaks.ndjson:8  a2c  /params/update/status"), "{text}");
-    assert!(text.contains("\"in_progress\"") && text.contains("^^^^^^^^^^^^^"), "{text}");
-    assert!(text.contains("hint: let completed and failed be final"), "{text}");
+    assert!(text.contains("error[DIFF-01] the diff's path \"a.rs\" is not absolute"), "{text}");
+    assert!(text.contains("breaks.ndjson:6  a2c  /params/update/content/0/path"), "{text}");
+    assert!(text.contains("\"a.rs\"") && text.contains("^^^^^^"), "{text}");
+    assert!(text.contains("hint: report absolute paths"), "{text}");
+    let doubtful = acp(&["lint", &data("rules/final-status-left/breaks.ndjson")]);
+    assert_eq!(doubtful.status.code(), Some(0), "warnings do not fail");
+    let text = stdout(&doubtful);
+    assert!(text.contains("warning[TC-07/final] the tool call \"t1\" goes from completed"), "{text}");
 }
 
 #[test]
@@ -76,8 +80,8 @@ fn what_cannot_be_read_is_named_with_its_line_and_the_rest_is_judged() {
     let text = stdout(&output);
     assert!(text.contains("mixed.ndjson:3: cannot read the transcript entry: not a JSON object"), "{text}");
     assert!(text.contains("mixed.ndjson:6: a bare JSON-RPC message"), "{text}");
-    assert!(text.contains("mixed.ndjson:13: ") && text.contains("\"dir\""), "{text}");
-    assert!(text.contains("error[TC-07]"), "the rest is judged: {text}");
+    assert!(text.contains("mixed.ndjson:10: ") && text.contains("\"dir\""), "{text}");
+    assert!(text.contains("error[DIFF-01]"), "the rest is judged: {text}");
 }
 
 #[test]
@@ -155,20 +159,19 @@ fn json_sarif_and_junit_carry_the_same_findings() {
         .as_array()
         .expect("a list")
         .iter()
-        .find(|f| f["requirement"] == "TC-07")
-        .expect("TC-07");
+        .find(|f| f["requirement"] == "DIFF-01")
+        .expect("DIFF-01");
     assert_eq!(
         (&finding["rule"], &finding["blame"], &finding["severity"]),
-        (&"final-status-left".into(), &"agent".into(), &"error".into())
+        (&"diff-path".into(), &"agent".into(), &"error".into())
     );
-    assert_eq!(finding["evidence"][0]["line"], 8);
-    assert_eq!(finding["evidence"][1]["line"], 6);
+    assert_eq!(finding["evidence"][0]["line"], 6);
     assert_eq!(file["stats"]["updates"]["tool_call"], 1);
     let row = file["coverage"]
         .as_array()
         .expect("a list")
         .iter()
-        .find(|row| row["requirement"] == "TC-07")
+        .find(|row| row["requirement"] == "DIFF-01")
         .expect("a row");
     assert_eq!(row["standing"], "broken");
 
@@ -176,13 +179,13 @@ fn json_sarif_and_junit_carry_the_same_findings() {
         serde_json::from_slice(&acp(&["lint", "--format", "sarif", &broken()]).stdout).expect("JSON");
     assert_eq!(sarif["version"], "2.1.0");
     let results = sarif["runs"][0]["results"].as_array().expect("a list");
-    let result = results.iter().find(|result| result["ruleId"] == "final-status-left").expect("the finding");
+    let result = results.iter().find(|result| result["ruleId"] == "diff-path").expect("the finding");
     assert_eq!(result["level"], "error");
-    assert_eq!(result["locations"][0]["physicalLocation"]["region"]["startLine"], 8);
+    assert_eq!(result["locations"][0]["physicalLocation"]["region"]["startLine"], 6);
 
     let junit = stdout(&acp(&["lint", "--format", "junit", &broken()]));
     assert!(junit.contains("<testsuites name=\"acp lint\""), "{junit}");
-    assert!(junit.contains("type=\"final-status-left\""), "{junit}");
+    assert!(junit.contains("type=\"diff-path\""), "{junit}");
 }
 
 #[test]

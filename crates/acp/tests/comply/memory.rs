@@ -30,7 +30,10 @@ const TESTS: [&str; 14] = [
 ];
 
 fn with_processes(flags: &str) -> BTreeMap<String, String> {
-    let command = format!("{} mock --stdio --dialect v1 --state-dir ${{home}}/sessions {flags}", env!("CARGO_BIN_EXE_acp"));
+    let command = format!(
+        "{} mock --stdio --dialect v1 --state-dir ${{home}}/sessions {flags}",
+        env!("CARGO_BIN_EXE_acp")
+    );
     let mut args = vec!["--format", "json", "--command", &command];
     args.extend(TESTS.iter().flat_map(|test| ["--test", test]));
     let output = comply(&args);
