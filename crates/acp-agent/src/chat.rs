@@ -7,10 +7,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
+use crate::context::{RESULT, shortened};
 use crate::offer::{self, Abilities};
 use crate::prompt;
 use crate::provider::{Block, ChatRequest, Effort, Message, Role};
-use crate::room::{RESULT, shortened};
 
 /// The images that models see.
 const IMAGES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];

@@ -8,11 +8,11 @@ use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
 use crate::chat;
+use crate::context;
 use crate::instructions::Reader;
 use crate::offer::Abilities;
 use crate::prompt;
 use crate::provider::{ChatRequest, Model, Piece, Provider, ProviderError, Stop};
-use crate::room;
 
 /// How many pieces may wait for a slow client.
 const QUEUE: usize = 64;
@@ -84,18 +84,18 @@ impl Mind {
     /// What to ask the model, unless it would not fit.
     fn request(&self, question: &Question, model: &Model) -> Result<ChatRequest, ThoughtEnd> {
         if question.wanted == Wanted::Summary {
-            return Ok(room::summary(question, model));
+            return Ok(context::summary(question, model));
         }
-        let answer = room::answer_limit(model, self.max_tokens, question.cuts);
+        let answer = context::answer_limit(model, self.max_tokens, question.cuts);
         let mut request = chat::request(question, self.abilities, answer);
         prompt::add_project(&mut request, question, &self.reader);
-        let room = room::room(model, answer);
-        let mut tokens = room::tokens(question, &request);
+        let most = context::question_limit(model, answer);
+        let mut tokens = context::tokens(question, &request);
         if question.wanted == Wanted::Anyway {
-            let less = room.checked_shr(question.overflows.saturating_sub(1)).unwrap_or(0);
-            room::fit(&mut request, less);
+            let less = most.checked_shr(question.overflows.saturating_sub(1)).unwrap_or(0);
+            context::fit(&mut request, less);
             tokens = tokens.min(less);
-        } else if tokens > room {
+        } else if tokens > most {
             let context = model.context;
             let words = format!("it takes about {tokens} of {context} tokens, and an answer needs room too");
             return Err(ThoughtEnd::Overflow(words));

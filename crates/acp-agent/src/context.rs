@@ -1,4 +1,4 @@
-//! How much of a model's room a conversation takes, and what is done when it does not fit.
+//! How much of a model's context window a conversation takes, and what is done when it does not fit.
 
 use acp_script::agent::{Counted, Question};
 use serde_json::Value;
@@ -50,16 +50,16 @@ pub(crate) fn tokens(question: &Question, request: &ChatRequest) -> u64 {
     }
 }
 
-/// How many tokens a question may take, so that its answer finds room.
-pub(crate) fn room(model: &Model, answer: u64) -> u64 {
+/// How many tokens a question may take, so that its answer fits beside it.
+pub(crate) fn question_limit(model: &Model, answer: u64) -> u64 {
     let context = model.context;
     (context - answer.min(context / 4)).min(context / 10 * 9)
 }
 
 /// Makes a request fit into so many tokens, as far as that can be done.
 pub(crate) fn fit(request: &mut ChatRequest, tokens: u64) {
-    let room = usize::try_from(tokens).unwrap_or(usize::MAX).saturating_mul(BYTES);
-    make_room(&mut request.messages, room.saturating_sub(request.system.len()));
+    let most = usize::try_from(tokens).unwrap_or(usize::MAX).saturating_mul(BYTES);
+    shorten_results(&mut request.messages, most.saturating_sub(request.system.len()));
 }
 
 /// The request for a summary of the conversation in a question.
@@ -143,11 +143,11 @@ pub(crate) fn shortened(text: &str, most: usize) -> String {
 
 /// Leaves out the oldest tool results until the conversation fits. The newest stay, but are cut where even they are too
 /// much, the longest first.
-fn make_room(messages: &mut [Message], room: usize) {
+fn shorten_results(messages: &mut [Message], most: usize) {
     let mut whole = size(messages);
     let last = messages.len().saturating_sub(1);
     for block in messages[..last].iter_mut().flat_map(|message| &mut message.blocks) {
-        if whole <= room {
+        if whole <= most {
             return;
         }
         if let Block::ToolResult { text, .. } = block
@@ -157,7 +157,7 @@ fn make_room(messages: &mut [Message], room: usize) {
             LEFT_OUT.clone_into(text);
         }
     }
-    if whole <= room {
+    if whole <= most {
         return;
     }
     let newest = messages[last..].iter_mut().flat_map(|message| &mut message.blocks);
@@ -168,7 +168,7 @@ fn make_room(messages: &mut [Message], room: usize) {
         })
         .collect();
     let others = whole - results.iter().map(|text| text.len()).sum::<usize>();
-    let mut left = room.saturating_sub(others);
+    let mut left = most.saturating_sub(others);
     results.sort_by_key(|text| text.len());
     let mut open = results.len();
     for text in results {
@@ -216,7 +216,7 @@ mod tests {
     #[test]
     fn old_results_go_first_when_there_is_no_room_and_the_newest_stays() {
         let mut messages = results(&vec!["x".repeat(4000); 6]);
-        make_room(&mut messages, 11_200);
+        shorten_results(&mut messages, 11_200);
         let gone: Vec<bool> = texts(&messages).into_iter().map(|text| text == LEFT_OUT).collect();
         assert_eq!(gone, [true, true, true, true, false, false]);
     }
@@ -227,7 +227,7 @@ mod tests {
         let newest = [300, 20_000, 30_000, 25_000].map(|length| format!("begin {} end", "x".repeat(length)));
         let newest = results(&newest).into_iter().flat_map(|message| message.blocks).collect();
         messages.push(Message { role: Role::User, blocks: newest });
-        make_room(&mut messages, 28_000);
+        shorten_results(&mut messages, 28_000);
         let whole = size(&messages);
         assert!(whole <= 28_000 && whole > 25_000, "{whole}");
         let texts = texts(&messages);
@@ -249,9 +249,9 @@ mod tests {
 
     #[test]
     fn a_question_leaves_room_for_its_answer() {
-        assert_eq!(room(&model(200_000, 64_000), 16_384), 180_000);
-        assert_eq!(room(&model(200_000, 64_000), 64_000), 150_000);
-        assert_eq!(room(&model(8192, 8192), 8192), 6144);
+        assert_eq!(question_limit(&model(200_000, 64_000), 16_384), 180_000);
+        assert_eq!(question_limit(&model(200_000, 64_000), 64_000), 150_000);
+        assert_eq!(question_limit(&model(8192, 8192), 8192), 6144);
     }
 
     #[test]
