@@ -352,6 +352,18 @@ fn what_did_not_come_is_taken_back_when_the_run_stops_before_a_second_try() {
 }
 
 #[test]
+fn a_test_fails_as_expected_when_all_that_it_breaks_is_expected() {
+    let list = ExpectedFailures::parse("SES-02  known upstream\n").unwrap();
+    let mut run =
+        results(vec![claiming("a", "SES-02", Verdict::Fail), claiming("b", "SES-03", Verdict::Fail)]);
+    list.apply(&mut run);
+    run.conclude(Policy::default());
+    list.settle(&mut run);
+    let expected: Vec<_> = run.agents[0].tests.iter().map(|test| test.expected.as_deref()).collect();
+    assert_eq!(expected, [Some("known upstream"), None]);
+}
+
+#[test]
 fn a_list_without_reasons_is_refused() {
     assert_eq!(ExpectedFailures::parse("a reason\n\nb\n").unwrap_err().line, 3);
     assert_eq!(ExpectedFailures::parse("a r\na r\n").unwrap_err().line, 2);

@@ -170,7 +170,11 @@ fn by_requirement(agent: &AgentRun) -> Vec<Entry> {
     let broken = agent.requirements.iter().filter(|row| row.state == RequirementState::Broken);
     let mut entries: Vec<Entry> = broken.map(|row| requirement(agent, row)).collect();
     let is_told = |test: &&Outcome| {
-        let alone = test.claims.is_empty() && test.verdict == Verdict::Fail;
+        // A test without claims, or of results that carry no requirements.
+        let tells = |row: &RequirementResult| {
+            row.state == RequirementState::Broken && test.claims.iter().any(|claim| claim.id.row() == row.id)
+        };
+        let alone = test.verdict == Verdict::Fail && !agent.requirements.iter().any(tells);
         alone || test.verdict == Verdict::Error || test.blocked
     };
     entries.extend(agent.tests.iter().filter(is_told).map(test));

@@ -1,10 +1,11 @@
 //! The list of failures that are known, each with its reason.
 
-use super::{AgentRun, Results, Verdict};
+use super::{AgentRun, Outcome, Results, Verdict};
 use crate::program::Severity;
-use crate::verdict::{RequirementResult, RequirementState};
-use acp_rules::registry;
+use crate::verdict::{ClaimState, RequirementResult, RequirementState};
+use acp_rules::{Grade, registry};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// A list of known failures.
@@ -103,9 +104,14 @@ impl ExpectedFailures {
         }
     }
 
-    /// Notes the requirements of the list that were reached and are no longer broken. Call it when the run is concluded.
+    /// Marks the tests whose broken requirements are all in the list, and notes the requirements of the list that were reached and
+    /// are no longer broken. Call it when the run is concluded.
     /// A filtered run makes no entry stale.
     pub fn settle(&self, results: &mut Results) {
+        for agent in &mut results.agents {
+            let known = &agent.expected;
+            agent.tests.iter_mut().for_each(|test| mark_by_requirements(test, known));
+        }
         if results.suite.filtered > 0 || results.interrupted {
             return;
         }
@@ -180,6 +186,23 @@ impl Entry {
             Some(agent) => format!("{agent}:{}", self.test),
             None => self.test.clone(),
         }
+    }
+}
+
+/// A test whose broken requirements are all expected fails as expected.
+fn mark_by_requirements(test: &mut Outcome, known: &BTreeMap<String, String>) {
+    if test.expected.is_some() || test.verdict != Verdict::Fail {
+        return;
+    }
+    let mut broken = test
+        .claims
+        .iter()
+        .filter(|claim| claim.state == ClaimState::Broken && claim.grade == Grade::Fail)
+        .map(|claim| known.get(claim.id.row()));
+    if let Some(Some(reason)) = broken.next()
+        && broken.all(|reason| reason.is_some())
+    {
+        test.expected = Some(reason.clone());
     }
 }
 

@@ -47,6 +47,11 @@ fn the_agents_in_the_box_start_under_every_name_of_the_program() {
         .output()
         .expect("it starts");
     assert_eq!(acpcomply.status.code(), Some(0), "{}", stderr(&acpcomply));
+    let version = std::process::Command::new(env!("CARGO_BIN_EXE_acpcomply"))
+        .arg("--version")
+        .output()
+        .expect("it starts");
+    assert_eq!(stdout(&version), format!("acp {}\n", env!("CARGO_PKG_VERSION")));
     let harness = std::process::Command::new(env!("CARGO_BIN_EXE_acp-harness"))
         .args(["--agent", "mock", "--scenarios", "happy-path"])
         .output()
