@@ -16,7 +16,7 @@ mod junit;
 mod markdown;
 pub mod matrix;
 mod redact;
-mod sarif;
+pub mod sarif;
 mod shown;
 mod summary;
 mod table;

@@ -110,7 +110,7 @@ fn result(one: &Found) -> Value {
     let mut result = json!({
         "ruleId": one.rule,
         "level": one.level,
-        "message": {"text": format!("{}: {}", one.agent, one.reason)},
+        "message": {"text": text(&format!("{}: {}", one.agent, one.reason))},
         "locations": [{"physicalLocation": {"artifactLocation": {"uri": uri(file)}, "region": {"startLine": line}}}],
         "partialFingerprints": {"acp/v1": format!("{}:{}", one.agent, one.rule)},
     });
@@ -125,11 +125,23 @@ fn result(one: &Found) -> Value {
 
 fn fault(agent: &AgentRun) -> Option<Value> {
     let fault = agent.fault.as_ref()?;
-    Some(json!({"level": "error", "message": {"text": format!("{}: {fault}", agent.name)}}))
+    Some(json!({"level": "error", "message": {"text": text(&format!("{}: {fault}", agent.name))}}))
+}
+
+/// A message's text as it is: viewers take `[words](place)` for a link unless the brackets are escaped.
+pub fn text(words: &str) -> String {
+    let mut text = String::with_capacity(words.len());
+    for letter in words.chars() {
+        if matches!(letter, '[' | ']' | '\\') {
+            text.push('\\');
+        }
+        text.push(letter);
+    }
+    text
 }
 
 /// A path as a URI reference.
-fn uri(path: &str) -> String {
+pub fn uri(path: &str) -> String {
     path.bytes()
         .map(|byte| match byte {
             b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => {

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use acp_report::sarif::{text, uri};
 use acp_rules::{Grade, RuleInfo, registry, rules};
 use serde_json::{Value, json};
 
@@ -14,7 +15,7 @@ pub(super) fn write(out: &mut impl Write, judged: &[Judged]) -> anyhow::Result<(
     let notes: Vec<Value> = judged
         .iter()
         .flat_map(Judged::problem_lines)
-        .map(|line| json!({"level": "error", "message": {"text": line}}))
+        .map(|line| json!({"level": "error", "message": {"text": text(&line)}}))
         .collect();
     let log = json!({
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
@@ -51,7 +52,7 @@ fn result(file: &Judged, shown: &Shown) -> Value {
     let finding = &shown.finding;
     let place = |line: usize| json!({"physicalLocation": {"artifactLocation": {"uri": uri(&file.name)}, "region": {"startLine": line.max(1)}}});
     let lines: Vec<usize> = shown.places.iter().map(|place| place.line).collect();
-    let text = registry().get(finding.requirement).map_or("", |row| row.text.as_str());
+    let asked = registry().get(finding.requirement).map_or("", |row| row.text.as_str());
     let mut value = json!({
         "ruleId": finding.rule,
         "level": match finding.grade {
@@ -59,7 +60,7 @@ fn result(file: &Judged, shown: &Shown) -> Value {
             Grade::Warn => "warning",
             Grade::Note => "note",
         },
-        "message": {"text": format!("{} ({}: {text})", finding.message, finding.requirement)},
+        "message": {"text": text(&format!("{} ({}: {asked})", finding.message, finding.requirement))},
         "locations": [place(lines.first().copied().unwrap_or(1))],
         "properties": {"requirement": finding.requirement, "clause": finding.clause, "blame": finding.blame, "hint": finding.hint},
     });
@@ -67,16 +68,4 @@ fn result(file: &Judged, shown: &Shown) -> Value {
         value["relatedLocations"] = lines[1..].iter().map(|line| place(*line)).collect();
     }
     value
-}
-
-/// A path as a URI reference.
-fn uri(path: &str) -> String {
-    path.bytes()
-        .map(|byte| match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => {
-                char::from(byte).to_string()
-            }
-            other => format!("%{other:02X}"),
-        })
-        .collect()
 }
