@@ -209,6 +209,16 @@ pub enum Action {
     Grandchild(String),
 }
 
+impl Action {
+    /// Whether it changes how a frame is written, and nothing of what it says.
+    pub(crate) fn is_about_writing(&self) -> bool {
+        matches!(
+            self,
+            Action::Ascii | Action::Crlf | Action::Reverse | Action::Split(_) | Action::Coalesce(_)
+        )
+    }
+}
+
 /// Another form of request ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]

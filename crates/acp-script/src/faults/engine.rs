@@ -93,8 +93,11 @@ pub(super) struct Patient {
 impl Faults {
     /// An engine for one connection.
     pub fn new(faults: &[Fault], seed: u64) -> Self {
+        let mut rules: Vec<Rule> = faults.iter().map(|fault| Rule { fault: fault.clone(), met: 0 }).collect();
+        // What changes a frame comes before what changes how it is written: bytes cannot be changed any more.
+        rules.sort_by_key(|rule| rule.fault.r#do.iter().any(Action::is_about_writing));
         Self {
-            rules: faults.iter().map(|fault| Rule { fault: fault.clone(), met: 0 }).collect(),
+            rules,
             vars: Vars::new(),
             chance: Chance::new(seed),
             out: VecDeque::new(),
