@@ -140,7 +140,7 @@ impl Wire {
         let _ = self.out.send(Out::End);
     }
 
-    /// Tells the judge, and whoever reads the record, that the client has nothing more to say.
+    /// Tells the judge, and the readers of the record, that the client has nothing more to say.
     fn input_ended(&mut self) {
         self.judge.input_ended(self.began.elapsed());
         if let Some(record) = self.record.as_mut().filter(|_| !std::mem::replace(&mut self.told_end, true)) {

@@ -1,4 +1,4 @@
-//! The tools as data: names, descriptions and input schemas, for whoever offers them to a model.
+//! The tools as data: names, descriptions and input schemas, for the callers that offer them to a model.
 
 use serde_json::{Value, json};
 

@@ -14,7 +14,7 @@ const BACKTRACK_LIMIT: usize = 200_000;
 const KEPT: usize = 4096;
 
 thread_local! {
-    /// Expressions that were compiled before: whoever runs many tests compiles the same ones again and again.
+    /// Expressions that were compiled before: a run of many tests needs the same ones again and again.
     static COMPILED: RefCell<HashMap<String, Arc<Regex>>> = RefCell::new(HashMap::new());
 }
 

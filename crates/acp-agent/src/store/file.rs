@@ -1,7 +1,7 @@
 //! The database file, which several processes share: each has it open only while it reads or writes.
 //!
 //! The database locks its file for as long as it is open. So a process closes it when nothing was asked of it for a
-//! moment, and as soon as another one waits: whoever waits holds a shared lock on [`WAITING`], which costs the one that
+//! moment, and as soon as another one waits: a process that waits holds a shared lock on [`WAITING`], which costs the one that
 //! writes a look at a lock and nothing else while it is alone.
 
 use std::fs::{File, OpenOptions};
@@ -95,7 +95,7 @@ impl Shared {
         opened
     }
 
-    /// Closes the file. Whoever is still reading keeps it open until that is done.
+    /// Closes the file. A read that is under way keeps it open until it is done.
     pub(super) fn close(&self) {
         if self.is_file() {
             let open = self.database.write().unwrap_or_else(PoisonError::into_inner).take();
@@ -117,7 +117,7 @@ impl Shared {
             Err(_) => {
                 self.close();
                 let until = Instant::now() + YIELD;
-                // Whoever has opened the file does not wait any more.
+                // A process that has opened the file does not wait any more.
                 while waiting.try_lock().is_err() && Instant::now() < until {
                     std::thread::sleep(PAUSE);
                 }

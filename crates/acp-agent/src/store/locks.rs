@@ -99,7 +99,7 @@ fn lock(path: &Path) -> io::Result<Result<File, Option<String>>> {
             Err(TryLockError::Error(error)) => return Err(error),
             Ok(()) => {}
         }
-        // Whoever had it may have removed the file between our opening and locking it.
+        // The process that had it may have removed the file between our opening and locking it.
         let same = |there: std::fs::Metadata| file.metadata().is_ok_and(|ours| ours.ino() == there.ino());
         if std::fs::metadata(path).is_ok_and(same) {
             // Only for the message that others get: what matters is the lock.

@@ -30,7 +30,7 @@ pub(super) enum Write {
     Put(Box<Record>),
     Remove(String),
     Aliases(Vec<(String, String)>),
-    /// Nothing: whoever asks waits for what was asked before.
+    /// Nothing: the caller waits for what was asked before.
     Settle,
     /// Others may have this session, once everything before is written.
     Release(String),

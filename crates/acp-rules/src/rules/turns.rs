@@ -259,7 +259,7 @@ pub(crate) fn ended(state: &mut State, cx: &mut Cx<'_>, id: &Id, open: &Open, an
             .with(open.mark);
         }
     }
-    // whoever asks for something else while a permission is open may have the turn broken off
+    // a client that asks for something else while a permission is open may have the turn broken off
     if !cancelled && !open.cancelled && !left && !turn.overlaps {
         permission_left_open(session, cx, open, turn.number);
     }

@@ -120,7 +120,7 @@ impl Agent {
     fn is_command(&self, text: &str) -> bool {
         let name = text.trim_start().strip_prefix('/').and_then(|rest| rest.split_whitespace().next());
         let known = |name: &str| self.config.persona.commands.iter().any(|command| command.name == name);
-        // Plans and instructions are made by whoever thinks.
+        // Plans and instructions are left to the model.
         name.is_some_and(|name| known(name) && !(["plan", "init"].contains(&name) && self.config.model))
     }
 

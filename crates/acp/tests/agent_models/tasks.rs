@@ -19,7 +19,7 @@ use crate::driver::{Agent, KEY, Model};
 #[serde(deny_unknown_fields)]
 struct Task {
     /// What it is about, for people.
-    #[expect(dead_code, reason = "for whoever reads the file")]
+    #[expect(dead_code, reason = "for the readers of the file")]
     about: String,
     /// A folder of `bench/repos`.
     repo: String,

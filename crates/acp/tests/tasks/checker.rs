@@ -32,7 +32,7 @@ fn the_checker_notices_tasks_without_results() {
     let words = String::from_utf8_lossy(&run.stdout);
     assert_eq!(run.status.code(), Some(1), "{words}");
     assert!(words.contains("results: t0 has 0 results") && words.contains("0 of 1 runs are good"), "{words}");
-    // What is left for whoever looks for the cause.
+    // Kept, so that the cause can be looked for.
     let folder = words.split("see ").nth(1).and_then(|rest| rest.lines().next()).expect("its folder");
     std::fs::remove_dir_all(folder).expect("it is there");
 }
