@@ -31,6 +31,9 @@ pub struct Program {
     pub claims: Vec<ClaimId>,
     /// What the agent must be known to do for the test to make sense, by the names that calibration uses.
     pub needs: Vec<String>,
+    /// The test breaks the protocol on purpose, and the protocol does not say that an agent survives that: one that
+    /// ends breaks what the test claims, and nothing else.
+    pub may_end: bool,
     /// Ids of other kits' checks that mean the same.
     pub aliases: Vec<String>,
     /// Row in the table report.
@@ -306,6 +309,9 @@ pub struct Expect {
     /// What it means when the messages do not come although everything the test asked is answered: the test does
     /// not apply, for this reason. Without it the expectation is unmet.
     pub otherwise_na: Option<String>,
+    /// Why the agent may leave the request open for longer than any test waits (a person has to log in): without an
+    /// answer the test is inconclusive, for this reason.
+    pub may_wait: Option<String>,
 }
 
 /// One expected message.

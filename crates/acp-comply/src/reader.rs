@@ -164,6 +164,7 @@ impl Reader<'_> {
         let requirements = self.texts(json, "requirements");
         let claims = self.file_claims(json);
         let needs = self.texts(json, "needs");
+        let may_end = self.flag(json, "mayEnd");
         let aliases = self.texts(json, "aliases");
         let protocol_versions = self.versions(json);
         let model = self.list_at(json, "model").iter().map(Json::to_value).collect();
@@ -179,6 +180,7 @@ impl Reader<'_> {
             requirements,
             claims,
             needs,
+            may_end,
             aliases,
             model,
             dialect,

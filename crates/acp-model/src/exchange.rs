@@ -122,20 +122,22 @@ fn find_cwd(request: &Request) -> Option<String> {
         let plain = "working directory|working folder|current working dir(?:ectory)?|cwd|workspace directories|workspace(?: root| folder| path| directory)|project root";
         let vague = "working in the directory|current directory|workspace|directories|directory";
         let told = |words: &str| {
-            let path = r#"(/[^\s<>"'`,;)]+)"#;
+            // a path in quotes may have spaces in it
+            let path = r#"(?:"(/[^"\n]+)"|`(/[^`\n]+)`|'(/[^'\n]+)'|(/[^\s<>"'`,;)]+))"#;
             Regex::new(&format!(
-                r"(?i)(?:<cwd>|\b(?:{words})\b(?:\s+(?:is|path))?[^\w/\n]{{0,8}}\s*(?:-\s*)?){path}"
+                r"(?i)(?:<cwd>|\b(?:{words})\b(?:\s+(?:is|path))?[^\w/\n]{{0,8}}?\s*(?:-\s*)?){path}"
             ))
             .ok()
         };
-        // a path that fills the rest of its line may have spaces in it
+        // and so may one that fills the rest of its line, or a line of a list
         let line = Regex::new(&format!(
-            r#"(?im)(?:<cwd>|\b(?:{plain}|working in the directory)\b[*]{{0,2}}:[*]{{0,2}}[ \t]*`?)(/[^\n<>"'`,;()]*[^\s<>"'`,;()])(?:`?\s*$|</cwd>)"#
+            r#"(?im)(?:<cwd>|\b(?:{plain}|working in the directory)\b[*]{{0,2}}:[*]{{0,2}}(?:[ \t]*\n[ \t]*[-*][ \t])?[ \t]*`?)(/[^\n<>"'`,;()]*[^\s<>"'`,;()])(?:`?\s*$|</cwd>)"#
         ));
         [line.ok(), told(plain), told(vague)].into_iter().flatten().collect()
     });
     let find = |told: &Regex, text: &str| {
-        let path = told.captures(text)?.get(1)?.as_str().trim_end_matches(['.', ':', '/', '*', '\\']);
+        let path = told.captures(text)?.iter().skip(1).flatten().next()?;
+        let path = path.as_str().trim_end_matches(['.', ':', '/', '*', '\\']);
         (!path.is_empty()).then(|| path.to_owned())
     };
     TOLD.iter().find_map(|told| {
@@ -204,6 +206,9 @@ mod tests {
             " - Primary working directory: /tmp/two words/größe\n - Is a git repository: no",
             "<env>\n<cwd>/tmp/two words/größe</cwd>\n</env>",
             "I'm currently working in the directory: /tmp/two words/größe\nThe folder structure follows",
+            "- **Workspace Directories:**\n  - /tmp/two words/größe\n- **Directory Structure:**\n",
+            "The current working directory is `/tmp/two words/größe`. It is empty.",
+            "{\"cwd\": \"/tmp/two words/größe\", \"shell\": \"sh\"}",
         ];
         for text in told {
             let request = Request { system: text.to_owned(), ..Request::default() };

@@ -319,6 +319,7 @@ fn request(state: &mut State, cx: &mut Cx<'_>, tape: &mut Tape, id: &Id, method:
         open.session = params.get_str("sessionId").map(Into::into);
         if open.bad_params {
             turns::bad_prompt(state, cx, &open, id);
+            load::bad(state, cx, &open);
         } else {
             open.ask = ask(state, cx, id, method, params);
             sessions::known(state, cx, &mut open);
@@ -367,6 +368,7 @@ fn response(state: &mut State, cx: &mut Cx<'_>, tape: &mut Tape, id: &Id, reply:
     let answer = if is_result { Answer::Good(json) } else { Answer::Bad(codes::error(cx, json)) };
     if open.lenient {
         codes::lenient(state, cx, &open, answer);
+        sessions::opened_all_the_same(state, cx, &open, answer);
         return;
     }
     if open.shared {
@@ -388,9 +390,11 @@ fn response(state: &mut State, cx: &mut Cx<'_>, tape: &mut Tape, id: &Id, reply:
     if &*open.method == "initialize" {
         handshake::answered(state, cx, &open, answer);
     }
+    // what an answer to bad params looks like is not judged, nor is one to a method that the agent does not offer
+    let is_offered = open.early || codes::advertised(state, cx.sender(), &open.method) != Some(false);
+    let is_judged = !open.bad_params && (is_offered || cx.sender() == Side::Client);
     if let Answer::Good(json) = answer {
-        // what an answer to bad params looks like is nobody's business
-        if !open.bad_params {
+        if is_judged {
             let asked = cx.dir.flip();
             let subject =
                 Subject { asked, method: &open.method, part: Part::Result, edition: state.edition() };
@@ -402,8 +406,9 @@ fn response(state: &mut State, cx: &mut Cx<'_>, tape: &mut Tape, id: &Id, reply:
         return;
     }
     codes::answered(state, cx, &open, answer);
-    if open.bad_params {
+    if !is_judged {
         turns::forget(state, &open, id);
+        sessions::opened_all_the_same(state, cx, &open, answer);
         return;
     }
     answered(state, cx, id, &open, answer);

@@ -184,6 +184,8 @@ pub(crate) struct Asked {
     pub(crate) garbage: VecDeque<(Mark, Garbage)>,
     /// The side ever sent such a line.
     pub(crate) had_garbage: bool,
+    /// A batch came, which ends some connections.
+    pub(crate) had_batch: bool,
     /// The beginning of a message that goes on over lines.
     pub(crate) fragment: String,
 }
@@ -406,6 +408,11 @@ impl State {
     }
 
     /// Remembers a session, or gives the one that is there already.
+    /// Whether a request of the client that is still open is for this session.
+    pub(crate) fn is_named_by_client(&self, id: &str) -> bool {
+        self.asked[Side::Client as usize].open.values().any(|open| open.session.as_deref() == Some(id))
+    }
+
     pub(crate) fn open_session(&mut self, id: &str, mark: Mark) -> &mut Session {
         if self.session_place(id).is_none() {
             if self.sessions.len() >= SESSIONS {

@@ -187,10 +187,11 @@ impl Reader<'_> {
         let captures = self.captures(value);
         let ordered = value.get("ordered").is_some().then(|| self.flag(value, "ordered"));
         let otherwise_na = self.text_at(value, "otherwiseNa").map(|(text, _)| text);
+        let may_wait = self.text_at(value, "mayWait").map(|(text, _)| text);
         let names = messages.iter().flat_map(|message| &message.captures).chain(&captures);
         let names: Vec<String> = names.map(|capture| capture.var.clone()).collect();
         self.vars.extend(names);
-        Some(StepKind::Expect(Expect { timeout, messages, captures, ordered, otherwise_na }))
+        Some(StepKind::Expect(Expect { timeout, messages, captures, ordered, otherwise_na, may_wait }))
     }
 
     fn expected(&mut self, item: &Json) -> Option<Expected> {
@@ -444,7 +445,7 @@ impl Reader<'_> {
         Some(StepKind::ExpectMcp { call, absent, timeout: self.timeout(value, default) })
     }
 
-    fn flag(&mut self, value: &Json, key: &str) -> bool {
+    pub(super) fn flag(&mut self, value: &Json, key: &str) -> bool {
         match value.get(key).map(|flag| (&flag.kind, &flag.span)) {
             None => false,
             Some((Kind::Bool(flag), _)) => *flag,

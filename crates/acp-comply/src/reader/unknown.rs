@@ -15,6 +15,7 @@ pub(super) const FILE: &[&str] = &[
     "docs",
     "requirements",
     "needs",
+    "mayEnd",
     "aliases",
     "area",
     "dialect",
@@ -32,7 +33,8 @@ pub(super) const INIT: &[&str] = &["clientCapabilities", "permissionPolicy", "ha
 pub(super) const PRECONDITION: &[&str] = &["agentCap", "cap", "agent", "session", "mustBe"];
 pub(super) const BESIDE_STEP: &[&str] = &["shows", "witness", "provides", "unless", "expectError"];
 pub(super) const NEW_SESSION: &[&str] = &["mcpServers", "capture"];
-pub(super) const EXPECT: &[&str] = &["timeoutMs", "messages", "captures", "ordered", "otherwiseNa"];
+pub(super) const EXPECT: &[&str] =
+    &["timeoutMs", "messages", "captures", "ordered", "otherwiseNa", "mayWait"];
 pub(super) const ENVELOPE: &[&str] =
     &["response", "notification", "clientRequest", "reply", "noReply", "witness", "provides", "shows"];
 pub(super) const BESIDE_MESSAGE: &[&str] = &["anyOf", "optional", "times", "captures", "accepts"];

@@ -348,6 +348,11 @@ impl Run {
         if self.now >= own.until {
             let waited = self.scaled(self.setup.own_timeout).as_millis();
             let reason = format!("no answer to {method} within {waited} ms");
+            if matches!(own.purpose, Purpose::Login | Purpose::LoginFirst) {
+                let reason = format!("{reason}; the login may wait for a person");
+                self.end(Ending::NotApplicable { reason, blocked: true });
+                return true;
+            }
             match self.unanswered(&format!("the agent did not answer {method} within {waited} ms"), &[]) {
                 Some(_) => self.end(Ending::Unmet(reason)),
                 None => self.unmet(Unmet::new(BreakKind::Absent, reason)),

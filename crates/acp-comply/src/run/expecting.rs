@@ -21,6 +21,7 @@ pub(super) struct Expecting {
     pub items: Vec<Item>,
     captures: Vec<Capture>,
     pub otherwise_na: Option<String>,
+    pub may_wait: Option<String>,
     /// The step says what it means when it is unmet, so silence settles it.
     has_unless: bool,
     /// Of the messages since the last `send`, only those after this one count.
@@ -233,6 +234,7 @@ impl Run {
             items,
             captures: expect.captures.clone(),
             otherwise_na: expect.otherwise_na.clone(),
+            may_wait: expect.may_wait.clone(),
             has_unless: self.arena[self.order[self.at].step].unless.is_some(),
             after: match expect.ordered {
                 None => self.tally.told,

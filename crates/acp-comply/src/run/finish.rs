@@ -62,7 +62,7 @@ impl Run {
         if let (Ending::Gone(reason), true, Some(claim)) =
             (&ending, is_claimed, self.setup.table.broken_by.died.clone())
         {
-            let mut claims = vec![claim];
+            let mut claims = if self.program.may_end { Vec::new() } else { vec![claim] };
             claims.extend(self.shown_next());
             self.break_claims(&claims, BreakKind::Wrong, reason, &[]);
         }

@@ -43,6 +43,10 @@ impl Run {
         {
             return self.end(self.not_reached(reason.clone()));
         }
+        if let (Some(reason), false, false) = (&expecting.may_wait, is_gone, self.wire.outstanding.is_empty())
+        {
+            return self.end(Ending::Inconclusive(reason.clone()));
+        }
         let Some(choice) = item.choices.first() else {
             return self.unmet(Unmet::new(BreakKind::Absent, "nothing could match"));
         };

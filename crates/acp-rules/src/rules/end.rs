@@ -59,10 +59,13 @@ struct Left {
     pending_cancel: bool,
     lenient: bool,
     early: bool,
+    /// A batch came before, which agents need not survive.
+    after_batch: bool,
 }
 
 /// Requests of one side that the other never answered. Gives whether a prompt is among them.
 fn unanswered(state: &mut State, cx: &mut Cx<'_>, asker: Side, end: End) -> bool {
+    let after_batch = state.asked[asker as usize].had_batch;
     let open = &state.asked[asker as usize].open;
     let turn_runs = open.values().any(|open| &*open.method == "session/prompt");
     // of requests with the same id nobody knows which are left, and what asks for nothing may be answered or not
@@ -77,6 +80,7 @@ fn unanswered(state: &mut State, cx: &mut Cx<'_>, asker: Side, end: End) -> bool
             pending_cancel: matches!(open.ask, Ask::Permission { cancelled: true, .. }),
             lenient: open.lenient || open.broken || open.bad_params,
             early: open.early,
+            after_batch,
         })
         .collect();
     left.sort_by_key(|open| open.mark.index);
@@ -91,7 +95,9 @@ fn unanswered(state: &mut State, cx: &mut Cx<'_>, asker: Side, end: End) -> bool
             Side::Agent => end.is_young(open.mark),
             Side::Client => since(open.mark, cx.at) < end.patience,
         };
-        if !blamed || young {
+        // a login may wait for a person
+        let waits = &*open.method == "authenticate" && end.ending != Ending::AgentExited;
+        if !blamed || young || waits {
             continue;
         }
         tell(cx, silent, &open, end.ending);
@@ -125,6 +131,7 @@ fn tell(cx: &mut Cx<'_>, silent: Side, open: &Left, ending: Ending) {
     }
     let breach = cx.breach(Rule::Unanswered, silent, message).with(open.mark);
     let breach = match (silent, &*open.method) {
+        (Side::Agent, _) if ending == Ending::AgentExited && open.after_batch => breach.names("RPC-12"),
         // one that is gone answers nothing, whatever was asked
         (Side::Agent, _) if ending == Ending::AgentExited => breach.names("TRN-03"),
         (Side::Agent, method) if method.starts_with('_') => breach.names("EXT-06"),

@@ -107,6 +107,7 @@ pub(crate) fn malformed(state: &mut State, cx: &mut Cx<'_>, frame: &Frame, flaw:
             cx.breach(Rule::NotUtf8, side, format!("the line is {text}"));
         }
         Flaw::EmptyBatch | Flaw::BatchTooLong { .. } => {
+            state.asked(side).had_batch = true;
             cx.breach(Rule::Batch, side, text);
         }
         Flaw::MissingVersion | Flaw::WrongVersion(_) => {
@@ -216,6 +217,7 @@ pub(crate) fn batch(state: &mut State, cx: &mut Cx<'_>, frames: &[Frame]) {
     let side = cx.sender();
     let mark = cx.mark();
     state.asked(side).bad_line(mark, Garbage::Batch);
+    state.asked(side).had_batch = true;
     if side == Side::Client {
         cx.saw_id("RPC-12");
     }

@@ -73,6 +73,15 @@ fn begin(state: &mut State, cx: &mut Cx<'_>, params: Json<'_>, stage: Stage) -> 
     (relative, bad_roots, deleted)
 }
 
+/// Either with bad params may be accepted: the session is open while it is answered, and what it replays is not judged.
+pub(crate) fn bad(state: &mut State, cx: &Cx<'_>, open: &Open) {
+    if matches!(&*open.method, "session/load" | "session/resume")
+        && let Some(id) = &open.session
+    {
+        state.open_session(id, cx.mark()).stage = Stage::Loading;
+    }
+}
+
 /// The answer to either.
 pub(crate) fn answered(state: &mut State, cx: &mut Cx<'_>, open: &Open, answer: Answer<'_>) {
     let Some(id) = open.session.clone() else { return };

@@ -133,6 +133,25 @@ fn opened(state: &mut State, cx: &mut Cx<'_>, result: Json<'_>, cwd: Option<Box<
     config::stated(state, cx, &id, result, "/result/configOptions");
 }
 
+/// The answer to a request with bad params: a session that it opens exists, and nothing more is said about it.
+pub(crate) fn opened_all_the_same(state: &mut State, cx: &Cx<'_>, open: &Open, answer: Answer<'_>) {
+    match (&*open.method, answer) {
+        ("session/new" | "session/fork", Answer::Good(result)) => {
+            if let Some(id) = result.get_str("sessionId") {
+                state.open_session(&id, cx.mark());
+            }
+        }
+        ("session/load" | "session/resume", answer) => {
+            let Some(session) = open.session.as_deref().and_then(|id| state.session(id)) else { return };
+            match answer {
+                Answer::Good(_) => session.stage = Stage::Live,
+                Answer::Bad(_) => load::refused(session, open),
+            }
+        }
+        _ => {}
+    }
+}
+
 /// Whether bad paths were accepted.
 pub(crate) fn accepted(
     state: &State,
@@ -181,6 +200,9 @@ pub(crate) fn known(state: &mut State, cx: &mut Cx<'_>, open: &mut Open) {
     // an agent may know the sessions that it listed
     open.unknown_session = !state.listed.contains(&*id);
     let side = cx.sender();
+    if side == Side::Agent && state.is_named_by_client(&id) {
+        return;
+    }
     let (rule, name) = match cx.dir {
         Direction::ClientToAgent => (Rule::SessionUnknown, None),
         Direction::AgentToClient if open.method.starts_with("fs/") => (Rule::FileSession, None),

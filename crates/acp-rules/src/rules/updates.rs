@@ -124,7 +124,8 @@ pub(crate) fn update(state: &mut State, cx: &mut Cx<'_>, params: Json<'_>, verdi
 }
 
 fn unknown(state: &State, cx: &mut Cx<'_>, id: &str) {
-    if state.sessions_forgotten {
+    // the client named it, and the agent should have refused: that is told where it is answered
+    if state.sessions_forgotten || state.is_named_by_client(id) {
         return;
     }
     // an agent may tell about a session before the answer to session/new arrives, but not before it is asked
@@ -285,9 +286,12 @@ fn replay(session: &mut Session, cx: &mut Cx<'_>, kind: &str, update: Json<'_>, 
             false => format!("the messageId {id:?} is used for two kinds of messages in the replay"),
         };
         let breach = cx.breach(Rule::ReplayMessageId, Side::Agent, message).at("/params/update/messageId");
-        // chunks of one message may be interrupted by something else
         if *other == voice {
+            // chunks of one message may be interrupted by something else
             breach.warn();
+        } else if *other != Voice::User && voice != Voice::User {
+            // a thought may be taken for a part of the message that it leads to
+            breach.names("SES-05/thought");
         }
     }
     session.add_message(&id, voice);
