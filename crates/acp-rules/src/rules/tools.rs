@@ -22,8 +22,10 @@ pub(crate) fn create(state: &mut State, cx: &mut Cx<'_>, place: usize, update: J
     let session = &mut state.sessions_mut()[place];
     let replaying = session.stage == Stage::Loading;
     let turn = session.turn_number();
+    // a replayed call that comes again outside of a turn is a late replay, which has a rule of its own
+    let is_in_turn = !session.turns.is_empty();
     if let Some(tool) = session.tools.get_mut(&*id) {
-        if tool.created && !replaying {
+        if tool.created && !replaying && (is_in_turn || !tool.replayed) {
             let message = match tool.replayed {
                 true => format!("the tool call {id:?} was in the replay already"),
                 false => format!("the tool call {id:?} was created before"),
