@@ -244,6 +244,8 @@ pub enum StepKind {
         call: Json,
         /// It must not be among it.
         absent: bool,
+        /// Later steps may find the same entry.
+        keep: bool,
         /// How long to wait for it.
         timeout: Duration,
     },

@@ -20,6 +20,8 @@ pub enum Switch {
     ResumeForgets,
     /// Leaves the MCP servers of a closed session running.
     CloseKeepsServers,
+    /// Leaves the MCP servers of a session running that is closed in the middle of a turn.
+    CloseInTurnKeepsServers,
     /// `session/list` counts as activity of every session it lists.
     ListTouches,
     /// Deleting a session that is not there is an error.

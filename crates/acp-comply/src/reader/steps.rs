@@ -437,12 +437,13 @@ impl Reader<'_> {
         }
         let mut call = value.clone();
         if let Kind::Map(members) = &mut call.kind {
-            members.retain(|member| !matches!(member.key.as_str(), "timeoutMs" | "absent"));
+            members.retain(|member| !matches!(member.key.as_str(), "timeoutMs" | "absent" | "keep"));
         }
         self.check_pattern(&call);
         let absent = self.flag(value, "absent");
+        let keep = self.flag(value, "keep");
         let default = if absent { 200 } else { 5_000 };
-        Some(StepKind::ExpectMcp { call, absent, timeout: self.timeout(value, default) })
+        Some(StepKind::ExpectMcp { call, absent, keep, timeout: self.timeout(value, default) })
     }
 
     pub(super) fn flag(&mut self, value: &Json, key: &str) -> bool {

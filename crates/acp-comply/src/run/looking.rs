@@ -83,7 +83,7 @@ impl Run {
     }
 
     pub(super) fn saw_mcp(&mut self, calls: &[McpCall]) {
-        let Some(StepKind::ExpectMcp { call, absent, .. }) = self.kind() else {
+        let Some(StepKind::ExpectMcp { call, absent, keep, .. }) = self.kind() else {
             return;
         };
         let pattern = match Pattern::compile_with(&call.to_value(), &self.vars) {
@@ -106,7 +106,9 @@ impl Run {
                 self.looked(if is_over { Ok(()) } else { Err(String::new()) }, BreakKind::Forbidden, true);
             }
             (Some(index), false) => {
-                self.tally.calls.insert(index);
+                if !keep {
+                    self.tally.calls.insert(index);
+                }
                 self.looked(Ok(()), BreakKind::Absent, false);
             }
             (None, false) => {

@@ -49,8 +49,9 @@ impl HttpStub {
             let (settings, log) = (settings.clone(), log.clone());
             move || Ok(Stub::new(&settings, log.clone()))
         };
-        let config = StreamableHttpServerConfig::default().with_cancellation_token(stop.clone());
-        let service = StreamableHttpService::new(maker, Arc::new(LocalSessionManager::default()), config);
+        let config =
+            StreamableHttpServerConfig::default().with_cancellation_token(stop.clone()).with_sse_retry(None);
+        let service = StreamableHttpService::new(maker, Arc::new(sessions()), config);
         let app = axum::Router::new().fallback_service(service);
         let mut terminated = signal(SignalKind::terminate())?;
         let mut interrupted = signal(SignalKind::interrupt())?;
@@ -63,4 +64,12 @@ impl HttpStub {
         log.write(Event::Exit { reason });
         Ok(())
     }
+}
+
+/// Sessions whose streams begin with the answer: an event without data before it, for clients that come back, is new in
+/// version 2025-11-25 of MCP, and clients of earlier versions take every event for a message.
+fn sessions() -> LocalSessionManager {
+    let mut sessions = LocalSessionManager::default();
+    sessions.session_config.sse_retry = None;
+    sessions
 }

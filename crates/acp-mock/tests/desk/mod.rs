@@ -289,14 +289,20 @@ impl Desk {
             "terminal/create" => {
                 self.able("/terminal")?;
                 self.terminals += 1;
-                let slow = if text("command") == "sleep" { "slow" } else { "term" };
-                Ok(Some(json!({ "terminalId": format!("{slow}-{}", self.terminals) })))
+                let kind = match text("command").as_str() {
+                    "sleep" => "slow",
+                    "false" => "bad",
+                    _ => "term",
+                };
+                Ok(Some(json!({ "terminalId": format!("{kind}-{}", self.terminals) })))
             }
             "terminal/wait_for_exit" if text("terminalId").starts_with("slow") => {
                 self.waiting.push((text("terminalId"), id.clone()));
                 Ok(None)
             }
-            "terminal/wait_for_exit" => Ok(Some(json!({ "exitCode": 0 }))),
+            "terminal/wait_for_exit" => {
+                Ok(Some(json!({ "exitCode": i32::from(text("terminalId").starts_with("bad")) })))
+            }
             "terminal/output" => Ok(Some(json!({ "output": "hello\n", "truncated": false }))),
             "terminal/kill" => {
                 let (killed, others) = std::mem::take(&mut self.waiting)

@@ -121,11 +121,13 @@ chapters! {
         desk.ask("session/delete", &json!({ "sessionId": session }));
         desk.ask("session/list", &json!({}));
         desk.ask("session/delete", &json!({ "sessionId": "nobody" }));
-        let busy = desk.session();
-        let turn = desk.begin_prompt(&busy, "Think a bit then respond.");
-        desk.settle(SECOND / 2);
-        desk.ask("session/close", &json!({ "sessionId": busy }));
-        desk.answer_to(turn);
+        for wish in ["Think a bit then respond.", "Run the command 'sleep 60'."] {
+            let busy = desk.session_with(&json!({ "mcpServers": [server("one")] }));
+            let turn = desk.begin_prompt(&busy, wish);
+            desk.settle(SECOND / 2);
+            desk.ask("session/close", &json!({ "sessionId": busy }));
+            desk.answer_to(turn);
+        }
     },
     "load and resume" => |desk| {
         desk.greet();
@@ -208,6 +210,7 @@ chapters! {
             "Create a file named made.txt with text 'done'.",
             "Replace 'thyme' with 'basil' in notes.txt.",
             "Run the command 'echo hello' and show me its output.",
+            "Run the command 'false' and show me its output.",
             "Run the command 'sleep 60' and kill it after 200 ms.",
         ] {
             desk.prompt(&session, wish);

@@ -39,13 +39,7 @@ pub(crate) fn ask(state: &mut State, cx: &mut Cx<'_>, params: Json<'_>) -> Ask {
             }
             known.progressed = known.status == Status::InProgress;
         } else {
-            if !session.tools_forgotten {
-                let message = format!(
-                    "permission is asked for the tool call {id:?}, which was not reported by a tool_call"
-                );
-                cx.breach(Rule::ToolNotReported, side, message).at("/params/toolCall/toolCallId");
-            }
-            // the request itself shows the call to the user
+            // the request itself shows the call to the user; whether it is reported is known when the turn ends
             let turn = session.turn_number();
             let tool = Tool {
                 mark,

@@ -22,13 +22,19 @@ pub(crate) fn create(state: &mut State, cx: &mut Cx<'_>, place: usize, update: J
     let session = &mut state.sessions_mut()[place];
     let replaying = session.stage == Stage::Loading;
     let turn = session.turn_number();
+    // a replayed call that comes again outside of a turn is a late replay, which has a rule of its own
+    let is_in_turn = !session.turns.is_empty();
     if let Some(tool) = session.tools.get_mut(&*id) {
-        if tool.created && !tool.replayed && !replaying {
-            let message = format!("the tool call {id:?} was created before");
+        if tool.created && !replaying && (is_in_turn || !tool.replayed) {
+            let message = match tool.replayed {
+                true => format!("the tool call {id:?} was in the replay already"),
+                false => format!("the tool call {id:?} was created before"),
+            };
             let breach =
                 cx.breach(Rule::ToolTwice, side, message).at("/params/update/toolCallId").with(tool.mark);
-            // taking up the id of a call that ended in an earlier turn confuses nobody who looks at the present
-            if tool.turn != turn {
+            // taking up the id of a call that ended in an earlier turn confuses nobody who looks at the present;
+            // a replay has no turns that end
+            if tool.turn != turn && !tool.replayed {
                 breach.names("TC-03/again");
             }
         }
@@ -269,6 +275,7 @@ pub(crate) fn turn_ended(
     let side = Side::Agent;
     let mut had_tools = false;
     let mut open: Vec<(Box<str>, crate::cx::Mark, Status, Permission)> = Vec::new();
+    let mut unreported: Vec<(crate::cx::Mark, Box<str>)> = Vec::new();
     for id in std::mem::take(&mut session.turn_tools) {
         let Some(tool) = session.tools.get(&id).filter(|tool| !tool.replayed) else { continue };
         if tool.turn != turn.number {
@@ -278,6 +285,11 @@ pub(crate) fn turn_ended(
             continue;
         }
         had_tools = true;
+        // nothing came of a call whose turn was cancelled before it was permitted
+        let ran = !excused || tool.permission == Permission::Allowed;
+        if !tool.created && tool.permission != Permission::Unasked && ran && !session.tools_forgotten {
+            unreported.push((tool.mark, id.clone()));
+        }
         if !tool.status.is_final() {
             let (mark, status, permission) = (tool.mark, tool.status, tool.permission);
             open.push((id, mark, status, permission));
@@ -285,6 +297,13 @@ pub(crate) fn turn_ended(
     }
     if had_tools {
         tempted(cx, caps);
+    }
+    unreported.sort_unstable_by_key(|(mark, _)| mark.index);
+    unreported.dedup_by(|a, b| a.1 == b.1);
+    for (mark, id) in unreported {
+        let message =
+            format!("permission was asked for the tool call {id:?}, which was not reported by a tool_call");
+        cx.breach(Rule::ToolNotReported, side, message).with(mark);
     }
     if let Some(worked) = turn.worked.filter(|_| !turn.overlaps) {
         cx.saw(Rule::ToolNotReported, side);

@@ -227,6 +227,11 @@ impl Agent {
         let busy = session.turn.is_some();
         session.endings.push((ending, until));
         if busy {
+            if self.wrong(Switch::CloseInTurnKeepsServers)
+                && let Some(session) = self.sessions.get_mut(id)
+            {
+                session.servers.clear();
+            }
             self.cancel(id, Cancel::Session);
         } else {
             self.ended(id);
