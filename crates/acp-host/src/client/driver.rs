@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use acp_link::child::{Child, Exit};
 use acp_link::{Arrival, Link, Receiver, Sender, TrySendError};
+use acp_proto::method;
 use acp_rpc::{Direction, Frame, Id, Peer, Received, Reply, RpcError, View};
 use agent_client_protocol_schema::v1::SessionUpdate;
 use bytes::Bytes;
@@ -295,7 +296,8 @@ impl Driver {
     fn sort(&mut self, received: Received) {
         match received {
             Received::Asked { frame, .. } => {
-                let is_large = matches!(frame.method(), Some("fs/read_text_file" | "terminal/output"));
+                let is_large =
+                    matches!(frame.method(), Some(method::FS_READ_TEXT_FILE | method::TERMINAL_OUTPUT));
                 let weight = Weight { bytes: frame.raw().len(), is_large };
                 self.asked_bytes += weight.bytes;
                 self.deferred.push_back((self.providers.answer(&frame).boxed(), weight));
@@ -315,7 +317,7 @@ impl Driver {
     }
 
     fn told(&mut self, frame: Frame) {
-        let View::Notification { method: "session/update", params: Some(params) } = frame.view() else {
+        let View::Notification { method: method::SESSION_UPDATE, params: Some(params) } = frame.view() else {
             self.backlog.push_back((self.out.clone(), Note::Notification(frame)));
             return;
         };

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use acp_dialect::Side;
+use acp_proto::method;
 use acp_rpc::{Frame, Id, View};
 use bytes::Bytes;
 use memchr::memmem::Finder;
@@ -62,7 +63,7 @@ impl Ledger {
     /// Sees turns begin and end in a canonical conversation.
     pub(super) fn turn(&mut self, from: Side, frame: &Frame) {
         match (from, frame.view()) {
-            (Side::Client, View::Request { id, method: "session/prompt", params })
+            (Side::Client, View::Request { id, method: method::SESSION_PROMPT, params })
                 if self.turns.len() < MOST =>
             {
                 let params: Option<Prompt<'_>> = params.and_then(|text| serde_json::from_str(text).ok());
