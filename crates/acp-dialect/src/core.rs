@@ -3,11 +3,12 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 
+use acp_proto::{Side, error_code, method};
 use acp_rpc::{Frame, Id, RpcError};
 use serde_json::Value;
 
 use crate::codes;
-use crate::dialect::{Dialect, Side};
+use crate::dialect::Dialect;
 use crate::json::{self, Map};
 use crate::note::{Note, NoteKind};
 use crate::options::Options;
@@ -85,7 +86,7 @@ impl Refusal {
 
     /// The other side's form has no such method.
     pub(crate) fn absent(method: &str, dialect: Dialect) -> Self {
-        Self::new("", RpcError::METHOD_NOT_FOUND, format!("{dialect} has no counterpart of {method}"))
+        Self::new("", error_code::METHOD_NOT_FOUND, format!("{dialect} has no counterpart of {method}"))
     }
 }
 
@@ -220,7 +221,7 @@ impl Core {
         (self.open(wire).len() >= MOST_OPEN).then(|| {
             let message =
                 format!("{MOST_OPEN} requests wait for an answer; no more are taken before one came");
-            Refusal::new("", RpcError::INTERNAL_ERROR, message)
+            Refusal::new("", error_code::INTERNAL_ERROR, message)
         })
     }
 
@@ -314,7 +315,7 @@ impl Core {
         {
             self.to_foreign.remove(&canonical);
             let message = format!("the session {oldest:?} is forgotten: there are more than {MOST_PAIRS}");
-            self.note(NoteKind::Lossy, "session/new", "sessionId", message);
+            self.note(NoteKind::Lossy, method::SESSION_NEW, "sessionId", message);
         }
     }
 
