@@ -5,14 +5,13 @@
 //! both directions and names what the other side did wrong ([`Violation`]). Time is an argument: a
 //! [`std::time::Duration`] since the conversation began.
 //!
-//! **What it will never do.** Read a clock, touch a file or a socket, start a task, know an ACP method by name,
+//! **What it will never do.** Read a clock, touch a file or a socket, start a task, know what a method means,
 //! or change a byte of what it was given.
 //!
 //! **Read first:** [`Frame`], [`Splitter`], [`Peer`].
 
 #![deny(clippy::disallowed_methods)]
 
-mod direction;
 mod error;
 mod frame;
 mod id;
@@ -21,12 +20,10 @@ mod peer;
 mod scan;
 pub mod transcript;
 
-pub use direction::{Direction, UnknownDirection};
+pub use acp_proto::Direction;
 pub use error::RpcError;
 pub use frame::{Flaw, Frame, MAX_BATCH, Reply, View};
 pub use id::Id;
 pub use line::{DEFAULT_LINE_LIMIT, Line, Splitter};
-pub use peer::{
-    CANCEL_REQUEST, Expired, Limits, NotOutstanding, Peer, Received, ReplyError, RequestError, Violation,
-};
+pub use peer::{Expired, Limits, NotOutstanding, Peer, Received, ReplyError, RequestError, Violation};
 pub use scan::MAX_DEPTH;

@@ -6,6 +6,7 @@ use std::collections::hash_map::Entry;
 use std::collections::{BinaryHeap, HashMap};
 use std::time::Duration;
 
+use acp_proto::method;
 use serde::Serialize;
 
 use crate::frame::Sort;
@@ -13,9 +14,6 @@ use crate::scan::Scanner;
 use crate::{Frame, Id, RpcError};
 use recent::Recent;
 pub use violation::Violation;
-
-/// The notification by which a side takes back a request of its own.
-pub const CANCEL_REQUEST: &str = "$/cancel_request";
 
 /// How much a peer remembers. A side that floods cannot make it remember more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -246,7 +244,7 @@ impl Peer {
         if !self.outstanding.contains_key(id) {
             return Err(NotOutstanding(id.clone()));
         }
-        Ok(Frame::notification(CANCEL_REQUEST, &Params { request_id: id }))
+        Ok(Frame::notification(method::CANCEL_REQUEST, &Params { request_id: id }))
     }
 
     /// Builds the answer to a request of theirs, once.
@@ -268,7 +266,7 @@ impl Peer {
     /// Sorts an incoming frame. Constant time, whatever came before.
     pub fn receive(&mut self, now: Duration, frame: Frame) -> Received {
         match frame.sort() {
-            Sort::Notification if frame.method() != Some(CANCEL_REQUEST) => Received::Told { frame },
+            Sort::Notification if frame.method() != Some(method::CANCEL_REQUEST) => Received::Told { frame },
             Sort::Notification => match frame.params().and_then(cancelled_id) {
                 Some(id) => Received::CancelAsked { owed: self.owed.contains_key(&id), id, frame },
                 None => Received::Violation(Violation::BadCancel, frame),

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use acp_proto::error_code;
 use acp_rpc::{
     Frame, Id, Limits, NotOutstanding, Peer, Received, ReplyError, RequestError, RpcError, Violation,
 };
@@ -146,14 +147,14 @@ fn a_request_can_be_taken_back_from_either_side() {
         cancel.to_string(),
         r#"{"jsonrpc":"2.0","method":"$/cancel_request","params":{"requestId":1}}"#
     );
-    let refused = Frame::failure(&id, &RpcError::new(RpcError::CANCELLED, "cancelled"));
+    let refused = Frame::failure(&id, &RpcError::new(error_code::REQUEST_CANCELLED, "cancelled"));
     assert!(matches!(peer.receive(T0, refused), Received::Answered { .. }), "its answer is still awaited");
     assert_eq!(peer.cancel(&id), Err(NotOutstanding(id)));
 
     let theirs = ask(&mut peer, 1.0e0 as i64);
     let told = peer.receive(T0, cancel.clone());
     assert!(matches!(&told, Received::CancelAsked { id, owed: true, .. } if *id == theirs), "{told:?}");
-    peer.fail(&theirs, &RpcError::new(RpcError::CANCELLED, "cancelled")).unwrap();
+    peer.fail(&theirs, &RpcError::new(error_code::REQUEST_CANCELLED, "cancelled")).unwrap();
     assert!(matches!(peer.receive(T0, cancel), Received::CancelAsked { owed: false, .. }));
     for params in [json!({}), json!([]), json!({"requestId": null}), json!({"requestId": [1]})] {
         let bad = peer.receive(T0, Frame::notification("$/cancel_request", &params));
