@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use acp_host::Clerk;
 use acp_policy::{Rules, Verdict};
+use acp_proto::{Direction, method};
 use acp_rpc::{Frame, Id, Reply, RpcError, View};
 use acp_script::faults::Fault;
 use bytes::Bytes;
@@ -208,9 +209,6 @@ const MOST_OPEN: usize = 8192;
 /// So are those with longer names, in bytes: what they are called is a peer's to decide.
 const LONGEST_NAMES: usize = 8192;
 
-const NEW: &str = "session/new";
-const PERMISSION: &str = "session/request_permission";
-
 impl Desk {
     pub(crate) fn new(
         office: Arc<Office>,
@@ -243,16 +241,19 @@ impl Desk {
         let frame = Frame::parse(line.clone());
         match frame.view() {
             View::Request {
-                id, method: NEW | "session/load" | "session/resume" | "session/fork", ..
+                id,
+                method:
+                    method::SESSION_NEW | method::SESSION_LOAD | method::SESSION_RESUME | method::SESSION_FORK,
+                ..
             } => self.opening(id, &frame),
-            View::Request { id, method: "session/prompt", .. } => self.prompt(id.clone(), &frame),
-            View::Request { id, method: "session/close" | "session/delete", .. } => {
+            View::Request { id, method: method::SESSION_PROMPT, .. } => self.prompt(id.clone(), &frame),
+            View::Request { id, method: method::SESSION_CLOSE | method::SESSION_DELETE, .. } => {
                 if let Some(session) = session_of(&frame) {
                     self.expect(id.clone(), Pending::Closing(session));
                 }
                 Handling::Pass
             }
-            View::Notification { method: "session/cancel", .. } => {
+            View::Notification { method: method::SESSION_CANCEL, .. } => {
                 if self.cancelled.len() < MOST_OPEN {
                     self.cancelled
                         .extend(session_of(&frame).filter(|session| session.len() <= LONGEST_NAMES));
@@ -273,10 +274,10 @@ impl Desk {
         }
         let frame = Frame::parse(line.clone());
         match frame.view() {
-            View::Request { id, method: PERMISSION, params } if rules => {
+            View::Request { id, method: method::SESSION_REQUEST_PERMISSION, params } if rules => {
                 self.permission(&id.clone(), params, &frame)
             }
-            View::Notification { method: "session/update", params: Some(params) } if rules => {
+            View::Notification { method: method::SESSION_UPDATE, params: Some(params) } if rules => {
                 self.clerk.observe(params);
                 Handling::Pass
             }
@@ -429,14 +430,21 @@ impl Desk {
                 if let Some(heard) = &self.heard {
                     witness::lock(heard).decided(Instant::now(), frame, &answer, reason);
                 }
-                self.decided("a2c", verdict.as_str(), reason, frame, &answer)
+                self.decided(Direction::AgentToClient, verdict.as_str(), reason, frame, &answer)
             }
             _ => Handling::Pass,
         }
     }
 
     /// Answers a request in the place of who was asked, once that is kept.
-    fn decided(&self, dir: &str, verdict: &str, reason: &str, request: &Frame, answer: &Frame) -> Handling {
+    fn decided(
+        &self,
+        dir: Direction,
+        verdict: &str,
+        reason: &str,
+        request: &Frame,
+        answer: &Frame,
+    ) -> Handling {
         match self.keep(dir, verdict, reason, request, answer) {
             Ok(()) => Handling::Back(answer.raw().clone()),
             Err(why) => Handling::Stop(why),
@@ -446,7 +454,7 @@ impl Desk {
     /// Keeps a decision in the journal: why that cannot be done.
     fn keep(
         &self,
-        dir: &str,
+        dir: Direction,
         verdict: &str,
         reason: &str,
         request: &Frame,
@@ -456,7 +464,7 @@ impl Desk {
         let decided = Decided {
             conversation: 0,
             t: 0,
-            dir: dir.to_owned(),
+            dir,
             method: request.method().unwrap_or_default().to_owned(),
             id: request.id().map(ToString::to_string).unwrap_or_default(),
             verdict: verdict.to_owned(),
@@ -479,7 +487,7 @@ impl Drop for Desk {
 fn hides_permission(frame: &Frame) -> bool {
     let Some(text) = frame.text() else { return false };
     let Ok(value) = serde_json::from_str::<serde_json::Value>(text) else { return false };
-    let asks = |value: &serde_json::Value| value["method"] == PERMISSION;
+    let asks = |value: &serde_json::Value| value["method"] == method::SESSION_REQUEST_PERMISSION;
     asks(&value) || value.as_array().is_some_and(|list| list.iter().any(asks))
 }
 

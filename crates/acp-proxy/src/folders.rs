@@ -12,6 +12,7 @@ use std::time::Duration;
 use acp_dialect::{Dialect, START_KEY};
 use acp_link::child::Child;
 use acp_link::{Link, Receiver, Sender};
+use acp_proto::method;
 use acp_rpc::{Frame, Id, Reply, RpcError, View};
 use bytes::Bytes;
 use futures_util::FutureExt;
@@ -174,12 +175,12 @@ impl Folders {
         let mut params: Value =
             params.and_then(|params| serde_json::from_str(params).ok()).unwrap_or_default();
         match method {
-            "initialize" => {
+            method::INITIALIZE => {
                 self.agents[FIRST].told = told(&params);
                 self.introduction = params.as_object().cloned().unwrap_or_default();
                 return Ok((FIRST, None));
             }
-            "authenticate" => {
+            method::AUTHENTICATE => {
                 self.login = Some(params.to_string());
                 return Ok((FIRST, None));
             }
@@ -232,7 +233,7 @@ impl Folders {
             params.insert(name.clone(), value.clone());
         }
         let tx = writer(tx);
-        let _ = tx.send(Frame::request(&id, "initialize", &params).raw().clone());
+        let _ = tx.send(Frame::request(&id, method::INITIALIZE, &params).raw().clone());
         let agent = &mut self.agents[at];
         (agent.tx, agent.child, agent.phase) = (Some(tx), child, Phase::Greeted(id));
     }
@@ -267,7 +268,8 @@ impl Folders {
         self.agents[at].phase = Phase::Ready;
         let login = self.login.clone().map(|params| {
             let id = self.own_id();
-            Bytes::from(format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"authenticate","params":{params}}}"#))
+            let method = method::AUTHENTICATE;
+            Bytes::from(format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#))
         });
         let waiting = std::mem::take(&mut self.agents[at].waiting);
         for line in login.into_iter().chain(waiting) {

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
+use acp_proto::{StopReason, error_code, method};
 use acp_rpc::{Frame, Id, RpcError, View};
 use serde_json::{Value, json};
 
@@ -69,7 +70,7 @@ impl Player {
                 self.answered.insert(id.clone());
                 self.go_on(now);
             }
-            View::Notification { method: "session/cancel", params } => {
+            View::Notification { method: method::SESSION_CANCEL, params } => {
                 let params: Value =
                     params.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
                 if let Some(session) = params["sessionId"].as_str() {
@@ -113,12 +114,12 @@ impl Player {
                 had => format!("the recording has {had} answers to {method}, and none is left for this one"),
             };
             self.notes.push(words.clone());
-            let code = if had == 0 { RpcError::METHOD_NOT_FOUND } else { RpcError::INTERNAL_ERROR };
+            let code = if had == 0 { error_code::METHOD_NOT_FOUND } else { error_code::INTERNAL_ERROR };
             return self.out.push_back(Frame::failure(id, &RpcError::new(code, words)));
         };
         self.used[found] = true;
         let recorded = &self.script.asked[found];
-        if method == "session/prompt" && recorded.params["prompt"] != params["prompt"] {
+        if method == method::SESSION_PROMPT && recorded.params["prompt"] != params["prompt"] {
             self.notes
                 .push("the prompt differs from the recorded one; the recorded answer is given".to_owned());
         }
@@ -206,11 +207,11 @@ impl Player {
         let (gone, left): (Vec<Lane>, Vec<Lane>) =
             std::mem::take(&mut self.lanes).into_iter().partition(|lane| {
                 lane.session.as_deref() == Some(session)
-                    && self.script.asked[lane.asked].method == "session/prompt"
+                    && self.script.asked[lane.asked].method == method::SESSION_PROMPT
             });
         self.lanes = left;
         for lane in gone {
-            self.out.push_back(Frame::response(&lane.id, &json!({ "stopReason": "cancelled" })));
+            self.out.push_back(Frame::response(&lane.id, &json!({ "stopReason": StopReason::Cancelled })));
         }
     }
 

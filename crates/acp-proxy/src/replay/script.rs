@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use acp_proto::method;
 use acp_rpc::{Direction, Frame, Id, View};
 use serde_json::Value;
 
@@ -84,7 +85,13 @@ impl Sorting {
                 let session = params["sessionId"].as_str().map(str::to_owned);
                 let index = self.script.asked.len();
                 if let Some(session) = &session
-                    && matches!(method, "session/prompt" | "session/load" | "session/resume" | "session/fork")
+                    && matches!(
+                        method,
+                        method::SESSION_PROMPT
+                            | method::SESSION_LOAD
+                            | method::SESSION_RESUME
+                            | method::SESSION_FORK
+                    )
                 {
                     self.busy.insert(session.clone(), index);
                 }

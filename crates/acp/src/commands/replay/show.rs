@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
 use acp_host::Update;
+use acp_proto::{method, update};
 use acp_proxy::replay::{Recording, Said};
 use acp_rpc::{Direction, Frame, Id, Reply, View};
 use agent_client_protocol_schema::v1::StopReason;
@@ -89,14 +90,17 @@ impl<W: Write> Show<W> {
             return self.renderer.note(&clean(&words));
         }
         match (said.dir, said.frame.view()) {
-            (Direction::ClientToAgent, View::Request { id, method: "session/prompt", params }) => {
+            (Direction::ClientToAgent, View::Request { id, method: method::SESSION_PROMPT, params }) => {
                 self.prompts.insert(id.clone());
                 self.prompt(params)
             }
-            (Direction::AgentToClient, View::Notification { method: "session/update", params }) => {
+            (Direction::AgentToClient, View::Notification { method: method::SESSION_UPDATE, params }) => {
                 self.update(&said.frame, params)
             }
-            (Direction::AgentToClient, View::Request { id, method: "session/request_permission", .. }) => {
+            (
+                Direction::AgentToClient,
+                View::Request { id, method: method::SESSION_REQUEST_PERMISSION, .. },
+            ) => {
                 self.permissions.insert(id.clone());
                 self.renderer.note(&clean(&format!("asks permission: {}", subject(&said.frame))))
             }
@@ -139,9 +143,9 @@ impl<W: Write> Show<W> {
     fn prompt(&mut self, params: Option<&str>) -> io::Result<()> {
         let params: Value = params.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
         for block in params["prompt"].as_array().into_iter().flatten() {
-            let update = json!({ "sessionUpdate": "user_message_chunk", "content": block });
+            let update = json!({ "sessionUpdate": update::USER_MESSAGE_CHUNK, "content": block });
             let params = json!({ "sessionId": params["sessionId"], "update": update });
-            let frame = Frame::notification("session/update", &params);
+            let frame = Frame::notification(method::SESSION_UPDATE, &params);
             self.update(&frame, frame.params())?;
         }
         self.renderer.fresh()
