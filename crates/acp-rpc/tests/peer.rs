@@ -238,3 +238,31 @@ fn a_batch_is_received_element_by_element() {
         [Received::Answered { .. }, Received::Asked { .. }, Received::Violation(Violation::Malformed(_), _)]
     ));
 }
+
+#[test]
+fn what_is_remembered_comes_back_with_the_answer_or_without_one() {
+    let mut peer = Peer::<u8, &str>::remembering(Limits { outstanding: 3, ..Limits::default() });
+    let (answered, _) = peer.request_with(T0, "a", &(), None, "answered").unwrap();
+    let (late, _) = peer.request_with(T0, "b", &(), Some(ms(5)), "late").unwrap();
+    peer.request_with(T0, "c", &(), None, "open").unwrap();
+    let not_sent = peer.request_with(T0, "d", &(), None, "too many").unwrap_err();
+    assert_eq!((not_sent.why, not_sent.ours), (RequestError::TooMany(3), "too many"));
+
+    assert_eq!(peer.ours(&late), Some(&"late"));
+    let Received::Answered { ours, .. } = peer.receive(T0, Frame::response(&answered, &1)) else { panic!() };
+    assert_eq!(ours, "answered");
+    assert_eq!(peer.tick(ms(5)).into_iter().map(|expired| expired.ours).collect::<Vec<_>>(), ["late"]);
+    assert_eq!(peer.close().into_iter().map(|open| open.ours).collect::<Vec<_>>(), ["open"]);
+}
+
+#[test]
+fn what_is_remembered_about_their_request_is_gone_with_its_answer() {
+    let mut peer = Peer::<Option<&str>, ()>::remembering(Limits::default());
+    let id = Id::from("x");
+    assert!(matches!(peer.receive(T0, Frame::request(&id, "m", &())), Received::Asked { .. }));
+    assert_eq!(peer.theirs(&id), Some(&mut None));
+    *peer.theirs(&id).unwrap() = Some("being worked on");
+    assert_eq!(peer.theirs(&id), Some(&mut Some("being worked on")));
+    peer.respond(&id, &1).unwrap();
+    assert_eq!(peer.theirs(&id), None);
+}
