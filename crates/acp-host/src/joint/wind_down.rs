@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Instant;
 
 use acp_dialect::{Dialect, Side, Way};
-use acp_proto::method;
+use acp_proto::{SessionId, method};
 use acp_rpc::{Frame, Id, View};
 use bytes::Bytes;
 use serde_json::json;
@@ -25,7 +25,7 @@ impl Joint {
 
     /// Cancels the turns that are running, as the client would. Says how many there were.
     pub fn cancel_turns(&mut self) -> usize {
-        let sessions: BTreeSet<String> = self.ledger.turns().cloned().collect();
+        let sessions: BTreeSet<SessionId> = self.ledger.turns().cloned().collect();
         sessions.iter().filter(|session| self.cancel(session)).count()
     }
 
