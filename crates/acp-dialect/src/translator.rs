@@ -126,7 +126,7 @@ impl Translator {
     /// The canonical side is gone: answers every request that the foreign peer still waits for, in its own form.
     pub fn canonical_closed(&mut self) -> Translated {
         self.core.begin(false);
-        for (id, asked) in std::mem::take(&mut self.core.by_foreign) {
+        for (id, asked) in self.core.by_foreign.drain() {
             let id = match asked.job {
                 Job::Told { .. } => continue,
                 Job::ModeAfterNew { reply_to, .. } => reply_to,
