@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use acp_match::{Template, Vars};
 use acp_proto::Direction;
-use acp_rpc::{Frame, Id};
+use acp_rpc::{Frame, Id, Pending};
 use regex::Regex;
 use serde::Deserialize;
 use serde_json::Value;
@@ -154,7 +154,8 @@ pub struct ScriptState {
     met: Vec<u64>,
     /// How often each check's frame came, or how far its order has got.
     seen: Vec<u64>,
-    asked: BTreeMap<Id, String>,
+    /// The methods of the agent's open requests.
+    asked: Pending<String>,
 }
 
 impl ScriptState {
@@ -169,14 +170,14 @@ impl ScriptState {
             vars,
             met: vec![0; script.rules.len()],
             seen: vec![0; script.verify.len()],
-            asked: BTreeMap::new(),
+            asked: Pending::default(),
             script,
         }
     }
 
     /// Notes a request of the agent, so that its answer can be told.
-    pub(crate) fn asks(&mut self, id: Id, method: &str) {
-        self.asked.insert(id, method.to_owned());
+    pub(crate) fn asks(&mut self, id: &Id, method: &str) {
+        let _ = self.asked.replace(id, method.to_owned());
     }
 
     /// Takes a frame of the client; what to do about it, if a rule means it.

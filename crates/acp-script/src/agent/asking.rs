@@ -36,7 +36,7 @@ impl Agent {
         let own = self.is_own(method);
         self.outbox.push_back(if own { Effect::Own(frame) } else { Effect::Send(frame) });
         if let Some(script) = &mut self.script {
-            script.asks(Id::Int(id), method);
+            script.asks(&Id::Int(id), method);
         }
         self.pending.insert(id, Pending { session: session.to_owned(), serial, then, own });
         let until = patience.map(|time| self.now + time);

@@ -1,11 +1,11 @@
 //! Applying faults.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use acp_match::{Template, Vars};
 use acp_proto::Direction;
-use acp_rpc::{Frame, Id, View};
+use acp_rpc::{Exchange, Frame, View};
 use base64::Engine as _;
 use bytes::Bytes;
 use serde_json::Value;
@@ -47,8 +47,8 @@ pub struct Faults {
     coalescing: Option<(usize, Vec<u8>)>,
     stall: Option<Stall>,
     stalled: VecDeque<Passage>,
-    /// The methods of requests on their way, by direction and id.
-    asked: [BTreeMap<Id, String>; 2],
+    /// The methods of open requests.
+    asked: Exchange<String>,
     /// Changed ids of the agent's requests, and what they were.
     pub(super) renamed: Vec<(Value, Value)>,
 }
@@ -108,7 +108,7 @@ impl Faults {
             coalescing: None,
             stall: None,
             stalled: VecDeque::new(),
-            asked: [BTreeMap::new(), BTreeMap::new()],
+            asked: Exchange::default(),
             renamed: Vec::new(),
         }
     }
@@ -213,16 +213,12 @@ impl Faults {
 
     /// Remembers requests, and finds out what a response answers.
     fn track(&mut self, dir: Direction, frame: &Frame) -> Option<String> {
-        let (own, other) = match dir {
-            Direction::AgentToClient => (0, 1),
-            Direction::ClientToAgent => (1, 0),
-        };
         match frame.view() {
             View::Request { id, method, .. } => {
-                self.asked[own].insert(id.clone(), method.to_owned());
+                let _ = self.asked.asked(dir, id, method.to_owned());
                 None
             }
-            View::Response { id, .. } => self.asked[other].remove(id),
+            View::Response { id, .. } => self.asked.answered(dir, id),
             _ => None,
         }
     }
