@@ -10,7 +10,7 @@ use std::time::Instant;
 use acp_host::Clerk;
 use acp_policy::{Rules, Verdict};
 use acp_proto::{Direction, method};
-use acp_rpc::{Frame, Id, Reply, RpcError, View};
+use acp_rpc::{Frame, Id, Pending, Reply, RpcError, View};
 use acp_script::faults::Fault;
 use bytes::Bytes;
 use memchr::memmem::Finder;
@@ -150,18 +150,20 @@ pub(crate) enum Handling {
 }
 
 /// A request that an answer is waited for.
-enum Pending {
+enum OpenRequest {
     Opening { folders: Vec<String>, session: Option<String>, trace: Option<String> },
     Prompt { session: String, trace: Option<String> },
     Closing(String),
 }
 
-impl Pending {
+impl OpenRequest {
     /// How long the names are that it keeps.
     fn length(&self) -> usize {
         match self {
-            Pending::Opening { folders, session, .. } => folders.iter().chain(session).map(String::len).sum(),
-            Pending::Prompt { session, .. } | Pending::Closing(session) => session.len(),
+            OpenRequest::Opening { folders, session, .. } => {
+                folders.iter().chain(session).map(String::len).sum()
+            }
+            OpenRequest::Prompt { session, .. } | OpenRequest::Closing(session) => session.len(),
         }
     }
 }
@@ -186,7 +188,7 @@ pub(crate) struct Desk {
     /// For requests that have none of their own.
     trace: Option<String>,
     clerk: Clerk,
-    pending: BTreeMap<Id, Pending>,
+    pending: Pending<OpenRequest>,
     /// Open sessions and their folders, the working folder first.
     sessions: BTreeMap<String, Vec<String>>,
     cancelled: BTreeSet<String>,
@@ -227,7 +229,7 @@ impl Desk {
             heard,
             trace,
             clerk: Clerk::default(),
-            pending: BTreeMap::new(),
+            pending: Pending::new(MOST_OPEN),
             sessions: BTreeMap::new(),
             cancelled: BTreeSet::new(),
             id: Finder::new(b"\"id\""),
@@ -246,10 +248,10 @@ impl Desk {
                     method::SESSION_NEW | method::SESSION_LOAD | method::SESSION_RESUME | method::SESSION_FORK,
                 ..
             } => self.opening(id, &frame),
-            View::Request { id, method: method::SESSION_PROMPT, .. } => self.prompt(id.clone(), &frame),
+            View::Request { id, method: method::SESSION_PROMPT, .. } => self.prompt(id, &frame),
             View::Request { id, method: method::SESSION_CLOSE | method::SESSION_DELETE, .. } => {
                 if let Some(session) = session_of(&frame) {
-                    self.expect(id.clone(), Pending::Closing(session));
+                    self.expect(id, OpenRequest::Closing(session));
                 }
                 Handling::Pass
             }
@@ -298,7 +300,7 @@ impl Desk {
 
     /// Everything that the conversation holds is given back.
     pub(crate) fn close(&mut self) {
-        for pending in std::mem::take(&mut self.pending).into_values() {
+        for (_, pending) in self.pending.drain() {
             self.abandon(pending);
         }
         for _ in std::mem::take(&mut self.sessions) {
@@ -307,30 +309,28 @@ impl Desk {
     }
 
     /// An answer is waited for. Of an id that is used twice there is one answer: the first request is given up.
-    fn expect(&mut self, id: Id, pending: Pending) {
+    fn expect(&mut self, id: &Id, pending: OpenRequest) {
         // Which ids a client uses, and how many, is its own to decide.
-        let is_full = self.pending.len() >= MOST_OPEN && !self.pending.contains_key(&id);
-        if is_full || length(&id) + pending.length() > LONGEST_NAMES {
-            self.abandon(pending);
-            return;
-        }
-        if let Some(first) = self.pending.insert(id, pending) {
-            self.abandon(first);
+        let is_long = length(id) + pending.length() > LONGEST_NAMES;
+        let given_up =
+            if is_long { Some(pending) } else { self.pending.replace(id, pending).unwrap_or_else(Some) };
+        if let Some(given_up) = given_up {
+            self.abandon(given_up);
         }
     }
 
     /// Gives back what a request holds that has no answer.
-    fn abandon(&self, pending: Pending) {
+    fn abandon(&self, pending: OpenRequest) {
         match pending {
-            Pending::Opening { .. } => self.office.leave(),
-            Pending::Prompt { session, trace } => {
+            OpenRequest::Opening { .. } => self.office.leave(),
+            OpenRequest::Prompt { session, trace } => {
                 self.turn_ended(&session, trace.as_deref(), "interrupted");
             }
-            Pending::Closing(_) => {}
+            OpenRequest::Closing(_) => {}
         }
     }
 
-    fn prompt(&mut self, id: Id, frame: &Frame) -> Handling {
+    fn prompt(&mut self, id: &Id, frame: &Frame) -> Handling {
         let Some(mut splice) = Splice::of(frame) else { return Handling::Pass };
         let trace = self.traced(&mut splice);
         if let Some(session) = splice.string("sessionId") {
@@ -339,7 +339,7 @@ impl Desk {
                 self.tell_turn("turn begins", &session, trace.as_deref(), &[]);
             }
             self.office.running.up();
-            self.expect(id, Pending::Prompt { session, trace });
+            self.expect(id, OpenRequest::Prompt { session, trace });
         }
         instead(splice)
     }
@@ -357,9 +357,9 @@ impl Desk {
         own.or_else(|| self.trace.clone())
     }
 
-    fn answered(&mut self, pending: Pending, reply: Reply<'_>) {
+    fn answered(&mut self, pending: OpenRequest, reply: Reply<'_>) {
         match (pending, reply) {
-            (Pending::Opening { folders, session, trace }, Reply::Result(result)) => {
+            (OpenRequest::Opening { folders, session, trace }, Reply::Result(result)) => {
                 let result: serde_json::Value = serde_json::from_str(result).unwrap_or_default();
                 let session = result["sessionId"].as_str().map(str::to_owned).or(session).unwrap_or_default();
                 self.office.count(&counts::OPENED, "");
@@ -370,19 +370,19 @@ impl Desk {
                     self.office.leave();
                 }
             }
-            (Pending::Opening { .. }, Reply::Error(_)) => self.office.leave(),
-            (Pending::Closing(session), Reply::Result(_)) => {
+            (OpenRequest::Opening { .. }, Reply::Error(_)) => self.office.leave(),
+            (OpenRequest::Closing(session), Reply::Result(_)) => {
                 if self.sessions.remove(&session).is_some() {
                     self.office.leave();
                 }
             }
-            (Pending::Closing(_), Reply::Error(_)) => {}
-            (Pending::Prompt { session, trace }, Reply::Result(result)) => {
+            (OpenRequest::Closing(_), Reply::Error(_)) => {}
+            (OpenRequest::Prompt { session, trace }, Reply::Result(result)) => {
                 let result: serde_json::Value = serde_json::from_str(result).unwrap_or_default();
                 let reason = result["stopReason"].as_str().unwrap_or("unknown");
                 self.turn_ended(&session, trace.as_deref(), reason);
             }
-            (Pending::Prompt { session, trace }, Reply::Error(_)) => {
+            (OpenRequest::Prompt { session, trace }, Reply::Error(_)) => {
                 self.turn_ended(&session, trace.as_deref(), "error");
             }
         }

@@ -13,7 +13,7 @@ use acp_dialect::{Dialect, START_KEY};
 use acp_link::child::Child;
 use acp_link::{Link, Receiver, Sender};
 use acp_proto::method;
-use acp_rpc::{Frame, Id, Reply, RpcError, View};
+use acp_rpc::{Frame, Id, Pending, Reply, RpcError, View};
 use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -46,8 +46,8 @@ pub(crate) fn beside(first: Link, open: FolderOpener, grace: Duration) -> Link {
         introduction: Map::new(),
         login: None,
         sessions: HashMap::new(),
-        owed: HashMap::new(),
-        asked: HashMap::new(),
+        owed: Pending::default(),
+        asked: Pending::default(),
         numbers: 0,
     };
     tokio::spawn(folders.run(first, heard, grace));
@@ -103,9 +103,9 @@ struct Folders {
     /// Which agent has a session.
     sessions: HashMap<String, usize>,
     /// Which agent owes the answer to a request of the client.
-    owed: HashMap<Id, usize>,
+    owed: Pending<usize>,
     /// Requests of agents under the ids that the client sees.
-    asked: HashMap<Id, (usize, Id)>,
+    asked: Pending<(usize, Id)>,
     numbers: u64,
 }
 
@@ -159,7 +159,9 @@ impl Folders {
                     Ok((at, Some(params))) => (at, Frame::request(id, method, &params).raw().clone()),
                     Err(why) => return self.refuse(id, &why).await,
                 };
-                self.owed.insert(id.clone(), at);
+                if self.owed.replace(id, at).is_err() {
+                    return self.refuse(id, "too many requests wait for an answer").await;
+                }
                 self.pass(at, line);
             }
             View::Notification { params, .. } => {
@@ -247,7 +249,7 @@ impl Folders {
             View::Response { id, .. } if at != FIRST && self.owed.remove(id).is_none() => return,
             View::Request { id, method, params } if at != FIRST => {
                 let seen = self.own_id();
-                self.asked.insert(seen.clone(), (at, id.clone()));
+                let _ = self.asked.replace(&seen, (at, id.clone()));
                 let params = self.with_session(at, params);
                 Frame::request(&seen, method, &params).raw().clone()
             }
@@ -296,11 +298,9 @@ impl Folders {
         drop(agent.tx.take());
         agent.waiting.clear();
         self.sessions.retain(|_, owner| *owner != at);
-        let owed: Vec<Id> =
-            self.owed.iter().filter(|(_, owner)| **owner == at).map(|(id, _)| id.clone()).collect();
+        let owed = self.owed.drain_if(|_, owner| *owner == at);
         let folder = self.agents[at].told["working_directory"].as_str().unwrap_or("/").to_owned();
-        for id in owed {
-            self.owed.remove(&id);
+        for (id, _) in owed {
             self.refuse(&id, &format!("the agent in {folder} is gone: {why}")).await;
         }
     }

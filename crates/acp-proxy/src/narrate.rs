@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use acp_proto::{method, update};
-use acp_rpc::{Direction, Flaw, Frame, Id, Reply, View};
+use acp_rpc::{Direction, Exchange, Flaw, Frame, Id, Reply, View};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -23,7 +23,7 @@ const MOST_OPEN: usize = 4096;
 /// Reads a conversation and tells what happens in its sessions. Pure: it keeps what it must remember, and no time.
 #[derive(Debug, Default)]
 pub struct Narrator {
-    open: HashMap<(Direction, Id), Open>,
+    open: Exchange<Open>,
     sessions: HashMap<Arc<str>, Session>,
     /// The session of the last update: mostly it is the next one's too.
     last: Option<Arc<str>>,
@@ -249,11 +249,11 @@ impl Narrator {
             }
             (_, _, None) => return,
         };
-        let key = (dir, id.clone());
-        // A turn ends by its answer, however many requests are open, and whoever uses its id again.
+        // A turn ends by its answer, however many requests are open, even if its id is used again.
+        let table = self.open.by_mut(dir);
         let is_turn = |open: &Open| matches!(open, Open::Prompt(_));
-        if is_turn(&open) || self.open.len() < MOST_OPEN && !self.open.get(&key).is_some_and(is_turn) {
-            self.open.insert(key, open);
+        if is_turn(&open) || table.len() < MOST_OPEN && !table.get(id).is_some_and(is_turn) {
+            let _ = table.replace(id, open);
         }
     }
 
@@ -267,7 +267,7 @@ impl Narrator {
     }
 
     fn answered(&mut self, dir: Direction, id: &Id, reply: Reply<'_>, frame: &Frame, out: &mut Vec<Told>) {
-        let Some(open) = self.open.remove(&(dir.flip(), id.clone())) else { return };
+        let Some(open) = self.open.answered(dir, id) else { return };
         match open {
             Open::Opening { method, params, session } => self.opened(method, params, session, reply, out),
             Open::Prompt(session) => {

@@ -3,7 +3,7 @@
 use acp_proto::{Direction, method};
 use acp_rpc::{Frame, Id, RpcError};
 
-use super::{Desk, FULL, Handling, Pending, counts};
+use super::{Desk, FULL, Handling, OpenRequest, counts};
 use crate::journal::Decided;
 use crate::splice::Splice;
 use crate::talk::Level;
@@ -21,7 +21,7 @@ impl Desk {
         let trace = self.traced(&mut splice);
         if !known {
             let folders = self.folders(&splice);
-            self.expect(id.clone(), Pending::Opening { folders, session, trace });
+            self.expect(id, OpenRequest::Opening { folders, session, trace });
         }
         let Some(line) = splice.done() else { return Handling::Pass };
         let passed_on = Frame::parse(line);

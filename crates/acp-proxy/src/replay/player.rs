@@ -1,10 +1,10 @@
 //! An agent that answers as recorded. Pure: frames and time in, frames out.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use acp_proto::{StopReason, error_code, method};
-use acp_rpc::{Frame, Id, RpcError, View};
+use acp_rpc::{Frame, Id, Pending, RpcError, View};
 use serde_json::{Value, json};
 
 use super::script::{Script, Step};
@@ -21,8 +21,8 @@ pub struct Player {
     out: VecDeque<Frame>,
     /// Recorded session ids, by the client's.
     sessions: BTreeMap<String, String>,
-    /// The agent's requests that were answered.
-    answered: BTreeSet<Id>,
+    /// The agent's requests that wait for their answers.
+    open: Pending<()>,
     /// How much faster than recorded; `None`: at once.
     speed: Option<f64>,
     notes: Vec<String>,
@@ -52,7 +52,7 @@ impl Player {
             used: vec![false; script.asked.len()],
             lanes: Vec::new(),
             sessions: BTreeMap::new(),
-            answered: BTreeSet::new(),
+            open: Pending::default(),
             speed,
             notes: Vec::new(),
             script,
@@ -67,7 +67,7 @@ impl Player {
                 self.asked(now, id, method, &params);
             }
             View::Response { id, .. } => {
-                self.answered.insert(id.clone());
+                self.open.remove(id);
                 self.go_on(now);
             }
             View::Notification { method: method::SESSION_CANCEL, params } => {
@@ -177,6 +177,9 @@ impl Player {
                 Step::Say(_, frame) => Some(self.renamed(lane, &frame)),
                 Step::Answer(_, frame) => Some(self.renamed(lane, &answered(&lane.id, &frame))),
             };
+            if let Some(View::Request { id, .. }) = frame.as_ref().map(Frame::view) {
+                let _ = self.open.replace(id, ());
+            }
             self.out.extend(frame);
             let mut lane = self.lanes.remove(at);
             lane.next += 1;
@@ -198,7 +201,7 @@ impl Player {
 
     fn is_blocked(&self, lane: &Lane) -> bool {
         match self.script.asked[lane.asked].steps.get(lane.next) {
-            Some(Step::Await(id)) => !self.answered.contains(id),
+            Some(Step::Await(id)) => self.open.contains(id),
             _ => false,
         }
     }
