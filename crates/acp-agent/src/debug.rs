@@ -4,19 +4,20 @@ use std::collections::HashMap;
 use std::time::Instant;
 
 use acp_proto::{join, method, tool_status, update};
-use acp_rpc::{Frame, Id, Reply, View};
+use acp_rpc::{Frame, Pending, Reply, View};
 use serde_json::Value;
 
 /// Says what happens, one line each; silent unless it was asked for.
 pub(crate) struct Debug {
     on: bool,
-    asked: HashMap<Id, String>,
+    /// The methods of the client's open requests.
+    asked: Pending<String>,
     calls: HashMap<String, (String, Instant)>,
 }
 
 impl Debug {
     pub(crate) fn new(on: bool) -> Self {
-        let debug = Self { on, asked: HashMap::new(), calls: HashMap::new() };
+        let debug = Self { on, asked: Pending::default(), calls: HashMap::new() };
         debug.say("Server started");
         debug
     }
@@ -34,7 +35,7 @@ impl Debug {
         }
         match frame.view() {
             View::Request { id, method, .. } => {
-                self.asked.insert(id.clone(), method.to_owned());
+                let _ = self.asked.replace(id, method.to_owned());
                 self.say(&format!("Received: {method}"));
             }
             View::Notification { method, .. } => self.say(&format!("Received: {method}")),
