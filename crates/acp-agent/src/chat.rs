@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use acp_proto::update;
 use acp_script::agent::{Cut, Question, Round, Seal, refused};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -100,23 +101,23 @@ impl<'a> Telling<'a> {
             return;
         }
         match entry["sessionUpdate"].as_str() {
-            Some("user_message_chunk") => {
+            Some(update::USER_MESSAGE_CHUNK) => {
                 self.end_message();
                 self.round = None;
                 self.push(Role::User, vec![content(&entry["content"])]);
             }
-            Some("agent_message_chunk")
+            Some(update::AGENT_MESSAGE_CHUNK)
                 if self.round.is_some_and(|it| it.later.iter().any(|said| said.at == at)) =>
             {
                 self.later.push((at, content(&entry["content"])));
             }
-            Some("agent_message_chunk") => {
+            Some(update::AGENT_MESSAGE_CHUNK) => {
                 if !self.calls.is_empty() {
                     self.end_message();
                 }
                 self.said.push(content(&entry["content"]));
             }
-            Some("tool_call") => self.calls.push(called(entry)),
+            Some(update::TOOL_CALL) => self.calls.push(called(entry)),
             _ => {}
         }
     }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use acp_dialect::{Dialect, Heading, Tongue};
 use acp_link::{Link, TrySendError};
 use acp_mcp::{Hub, HubEvent, ServerSpec};
+use acp_proto::method;
 use acp_rpc::{Frame, View};
 use acp_script::agent::{Agent, Effect, McpTool, Record, Thought, Token, ToolOutput, timestamp};
 use tokio::sync::mpsc;
@@ -483,7 +484,9 @@ impl Conversation {
 
 /// An `initialize` with a version in words that no form has: the form that has versions in words refuses it best.
 fn probe_of_another_version(frame: &Frame) -> bool {
-    let View::Request { method: "initialize", params: Some(params), .. } = frame.view() else { return false };
+    let View::Request { method: method::INITIALIZE, params: Some(params), .. } = frame.view() else {
+        return false;
+    };
     let unknown = acp_dialect::detect([frame]).best().is_none();
     unknown
         && serde_json::from_str::<serde_json::Value>(params)

@@ -3,19 +3,21 @@
 use std::collections::HashMap;
 use std::time::Instant;
 
-use acp_rpc::{Frame, Id, Reply, View};
+use acp_proto::{join, method, tool_status, update};
+use acp_rpc::{Frame, Pending, Reply, View};
 use serde_json::Value;
 
 /// Says what happens, one line each; silent unless it was asked for.
 pub(crate) struct Debug {
     on: bool,
-    asked: HashMap<Id, String>,
+    /// The methods of the client's open requests.
+    asked: Pending<String>,
     calls: HashMap<String, (String, Instant)>,
 }
 
 impl Debug {
     pub(crate) fn new(on: bool) -> Self {
-        let debug = Self { on, asked: HashMap::new(), calls: HashMap::new() };
+        let debug = Self { on, asked: Pending::default(), calls: HashMap::new() };
         debug.say("Server started");
         debug
     }
@@ -33,7 +35,7 @@ impl Debug {
         }
         match frame.view() {
             View::Request { id, method, .. } => {
-                self.asked.insert(id.clone(), method.to_owned());
+                let _ = self.asked.replace(id, method.to_owned());
                 self.say(&format!("Received: {method}"));
             }
             View::Notification { method, .. } => self.say(&format!("Received: {method}")),
@@ -45,19 +47,22 @@ impl Debug {
 
     /// An update of the agent, in canonical form.
     pub(crate) fn told(&mut self, frame: &Frame) {
-        if !self.on || frame.method() != Some("session/update") {
+        if !self.on || frame.method() != Some(method::SESSION_UPDATE) {
             return;
         }
-        let Some(params) = frame.params().filter(|params| params.contains("\"tool_call")) else { return };
+        let Some(params) = frame.params().filter(|params| params.contains(join!("\"", update::TOOL_CALL)))
+        else {
+            return;
+        };
         let Ok(params) = serde_json::from_str::<Value>(params) else { return };
         let update = &params["update"];
         let (Some(id), Some(status)) = (update["toolCallId"].as_str(), update["status"].as_str()) else {
             return;
         };
-        let ended = matches!(status, "completed" | "failed");
+        let ended = matches!(status, tool_status::COMPLETED | tool_status::FAILED);
         let name = update["name"].as_str().or(update["title"].as_str()).unwrap_or("tool").to_owned();
         // A call that begins at its end is told again.
-        if ended && update["sessionUpdate"] == "tool_call" {
+        if ended && update["sessionUpdate"] == update::TOOL_CALL {
             return self.say(&format!("Tool call: {name} ({status}, replayed)"));
         }
         let (name, began) = self.calls.entry(id.to_owned()).or_insert_with(|| (name, Instant::now())).clone();
@@ -79,7 +84,7 @@ impl Debug {
         match reply {
             Reply::Error(error) => self.say(&format!("Error sent: {error}")),
             Reply::Result(result) => {
-                if matches!(method.as_deref(), Some("session/new" | "newSession"))
+                if matches!(method.as_deref(), Some(method::SESSION_NEW | "newSession"))
                     && let Ok(result) = serde_json::from_str::<Value>(result)
                 {
                     let id = result.get("sessionId").or(result.get("session_id")).and_then(Value::as_str);

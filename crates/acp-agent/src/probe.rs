@@ -6,6 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use acp_host::{Roots, real_path};
 use acp_policy::{Action, Request, Rules, Stage, ToolKind, ToolPatterns, Verdict};
+use acp_proto::{method, tool_status};
 use acp_rpc::{Frame, Id, RpcError, View};
 use acp_script::agent::Fence;
 use serde_json::{Value, json};
@@ -87,10 +88,11 @@ impl FileWish {
         let mut hands = crate::hands::Hands::new(Fence::default(), deny, None);
         let session = "files";
         let (method, params) = match &self.content {
-            None => ("fs/read_text_file", json!({ "sessionId": session, "path": path })),
-            Some(content) => {
-                ("fs/write_text_file", json!({ "sessionId": session, "path": path, "content": content }))
-            }
+            None => (method::FS_READ_TEXT_FILE, json!({ "sessionId": session, "path": path })),
+            Some(content) => (
+                method::FS_WRITE_TEXT_FILE,
+                json!({ "sessionId": session, "path": path, "content": content }),
+            ),
         };
         if Roots::open(&root, &[]).is_err() {
             return self.refused("the working folder is gone");
@@ -137,7 +139,7 @@ pub(crate) fn dressed(frame: Frame, begun: &mut Vec<(String, u64)>) -> Option<Fr
                 }
             };
             call["startTime"] = json!(start);
-            if matches!(call["status"].as_str(), Some("completed" | "failed")) {
+            if matches!(call["status"].as_str(), Some(tool_status::COMPLETED | tool_status::FAILED)) {
                 begun.retain(|(known, _)| *known != id);
             }
             Some(Frame::notification(method, &params))

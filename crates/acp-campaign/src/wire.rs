@@ -160,10 +160,7 @@ impl Wire {
 
     /// Shows a frame to the judge: the frame itself, or what it says in the judge's own form.
     fn observe(&mut self, at: Duration, from: Side, frame: &Frame) {
-        let dir = match from {
-            Side::Client => Direction::ClientToAgent,
-            Side::Agent => Direction::AgentToClient,
-        };
+        let dir = from.sends();
         if let Some(record) = &mut self.record {
             // What was read before something was sent may be looked at after it: the order is what the judge saw.
             self.recorded = self.recorded.max(at);

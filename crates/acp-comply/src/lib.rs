@@ -29,7 +29,7 @@ pub use diagnostic::{Diagnostic, Grade};
 pub use program::{Defaults, Program, SandboxFile, Severity};
 pub use reader::{Reading, Source, read_all, render_all};
 pub use results::{
-    AgentRun, Dir, EvidenceRef, ExitRecord, ExpectedError, ExpectedFailures, Explanation, FindingRef, Header,
+    AgentRun, EvidenceRef, ExitRecord, ExpectedError, ExpectedFailures, Explanation, FindingRef, Header,
     Outcome, RESULTS_VERSION, Results, ResultsError, Stale, StepRecord, StepState, Suite, Tally, Tool,
     TranscriptLine, Verdict,
 };

@@ -375,44 +375,9 @@ pub struct TranscriptLine {
     /// Milliseconds since the test began.
     pub at_ms: f64,
     /// Which way it went.
-    pub dir: Dir,
+    pub dir: Direction,
     /// The line, shortened when it is very long.
     pub text: String,
-}
-
-/// Which way a frame went.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Dir {
-    /// From the client to the agent.
-    C2a,
-    /// From the agent to the client.
-    A2c,
-}
-
-impl Dir {
-    /// `c2a` or `a2c`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Dir::C2a => "c2a",
-            Dir::A2c => "a2c",
-        }
-    }
-}
-
-impl fmt::Display for Dir {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
-impl From<Direction> for Dir {
-    fn from(direction: Direction) -> Dir {
-        match direction {
-            Direction::ClientToAgent => Dir::C2a,
-            Direction::AgentToClient => Dir::A2c,
-        }
-    }
 }
 
 /// A finding of the judge as plain data.
@@ -470,7 +435,7 @@ pub struct EvidenceRef {
     /// When.
     pub at_ms: f64,
     /// Which way it went.
-    pub dir: Dir,
+    pub dir: Direction,
     /// A part of the frame.
     pub excerpt: String,
     /// Where in the frame.

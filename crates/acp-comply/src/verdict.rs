@@ -10,7 +10,8 @@ mod foreign;
 mod roll_up;
 
 use crate::program::Severity;
-use crate::results::{Dir, FindingRef, Verdict};
+use crate::results::{FindingRef, Verdict};
+use acp_proto::Direction;
 use acp_rules::{ClaimId, Grade, Side, registry};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -87,7 +88,7 @@ pub struct Sighting {
     /// Milliseconds since the test began.
     pub at_ms: f64,
     /// Which way it went.
-    pub dir: Dir,
+    pub dir: Direction,
     /// The beginning of the frame.
     pub excerpt: String,
 }

@@ -5,11 +5,12 @@ use acp_comply::results::{
 };
 use acp_comply::verdict::{BreakKind, ClaimResult, ClaimState, RequirementEvidence, Sighting};
 use acp_comply::{
-    AgentRun, Conformance, Defaults, Dir, EvidenceRef, FindingRef, Found, Header, Outcome, Program,
+    AgentRun, Conformance, Defaults, EvidenceRef, FindingRef, Found, Header, Outcome, Program,
     RESULTS_VERSION, RequirementResult, RequirementState, Results, Stale, StepState, Suite, Table, Tool,
     Verdict,
 };
 use acp_match::{Vars, interpolate_text};
+use acp_proto::Direction;
 use acp_rules::{ClaimId, Grade, Side};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -103,7 +104,7 @@ fn results_of_version_1_can_still_be_read() {
     let agent = &results.agents[0];
     assert_eq!((agent.findings[0].grade, agent.findings[0].blame), (Grade::Warn, Side::Agent));
     assert_eq!(agent.tests[0].findings[0].grade, Grade::Fail);
-    assert_eq!(agent.tests[0].transcript[0].dir, Dir::C2a);
+    assert_eq!(agent.tests[0].transcript[0].dir, Direction::ClientToAgent);
     // By its severity, as that version judged.
     let words = "NOT CONFORMANT: 1 required test failed";
     assert_eq!(results.conformance(agent).to_string(), words);
@@ -125,7 +126,7 @@ fn everything() -> Results {
         evidence: vec![EvidenceRef {
             index: 3,
             at_ms: 1.5,
-            dir: Dir::A2c,
+            dir: Direction::AgentToClient,
             excerpt: "{}".into(),
             pointer: Some("/x".into()),
         }],
@@ -153,11 +154,11 @@ fn everything() -> Results {
     outcome.unanswered.push("2".into());
     outcome.exit = Some(ExitRecord { code: Some(1), signal: None, stderr: "e".into() });
     outcome.findings.push(finding.clone());
-    outcome.transcript.push(TranscriptLine { at_ms: 0.0, dir: Dir::C2a, text: "{}".into() });
+    outcome.transcript.push(TranscriptLine { at_ms: 0.0, dir: Direction::ClientToAgent, text: "{}".into() });
     outcome.attempts = vec![Verdict::Pass, Verdict::Fail];
     outcome.expected = Some("known".into());
     outcome.model = vec![json!({"event": "request"})];
-    let sighting = Sighting { at_ms: 1.5, dir: Dir::A2c, excerpt: "{}".into() };
+    let sighting = Sighting { at_ms: 1.5, dir: Direction::AgentToClient, excerpt: "{}".into() };
     outcome.claims = vec![ClaimResult {
         id: "SES-01".parse::<ClaimId>().unwrap(),
         grade: Grade::Fail,

@@ -2,9 +2,10 @@
 
 use std::collections::VecDeque;
 
+use acp_proto::Side;
 use acp_rpc::Frame;
 
-use crate::dialect::{Dialect, Side};
+use crate::dialect::Dialect;
 use crate::fast;
 use crate::note::Note;
 use crate::options::Options;
@@ -90,7 +91,7 @@ impl Bridge {
             if self.client.dialect() == Dialect::V1 {
                 seen(from, frame);
             }
-            routed.frames.push((from.flip(), frame.clone()));
+            routed.frames.push((from.other(), frame.clone()));
             return routed;
         }
         let first = self.at(from).to_canonical(frame);
@@ -115,7 +116,7 @@ impl Bridge {
     /// The peer at `side` is gone: what the other one still waits for is answered in its own form.
     pub fn closed(&mut self, side: Side) -> Routed {
         let mut routed = Routed::default();
-        let left = side.flip();
+        let left = side.other();
         let out = self.at(left).canonical_closed();
         routed.notes.extend(out.notes.into_iter().map(|note| (left, note)));
         routed.frames.extend(out.frames.into_iter().map(|out| (left, out.frame)));
@@ -135,18 +136,18 @@ impl Bridge {
         routed.notes.extend(first.notes.into_iter().map(|note| (from, note)));
         for out in first.frames {
             match out.way {
-                Way::Onward => between.push_back((from.flip(), out.frame)),
+                Way::Onward => between.push_back((from.other(), out.frame)),
                 Way::Back => routed.frames.push((from, out.frame)),
             }
         }
         while let Some((to, frame)) = between.pop_front() {
-            seen(to.flip(), &frame);
+            seen(to.other(), &frame);
             let out = self.at(to).from_canonical(&frame);
             routed.notes.extend(out.notes.into_iter().map(|note| (to, note)));
             for out in out.frames {
                 match out.way {
                     Way::Onward => routed.frames.push((to, out.frame)),
-                    Way::Back => between.push_back((to.flip(), out.frame)),
+                    Way::Back => between.push_back((to.other(), out.frame)),
                 }
             }
         }

@@ -1,5 +1,6 @@
 //! Chunks of streamed text, read without building a tree: strings stay JSON text as it was written.
 
+use acp_proto::{UpdateKind, join, method, update};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -52,21 +53,26 @@ const AGENT: ChunkKind = ChunkKind::Agent;
 const THOUGHT: ChunkKind = ChunkKind::Thought;
 const USER: ChunkKind = ChunkKind::User;
 
+/// The beginning of a notification, up to its method.
+const NOTIFICATION: &str = r#"{"jsonrpc":"2.0","method":""#;
+const V1_KIND: &str = r#","update":{"sessionUpdate":""#;
+const V1_TEXT: &str = r#"","content":{"type":"text","text":"#;
+
 const V1: Spelling = Spelling {
-    head: r#"{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"#,
+    head: join!(NOTIFICATION, method::SESSION_UPDATE, r#"","params":{"sessionId":"#),
     between: &[
-        (AGENT, r#","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"#),
-        (THOUGHT, r#","update":{"sessionUpdate":"agent_thought_chunk","content":{"type":"text","text":"#),
-        (USER, r#","update":{"sessionUpdate":"user_message_chunk","content":{"type":"text","text":"#),
+        (AGENT, join!(V1_KIND, update::AGENT_MESSAGE_CHUNK, V1_TEXT)),
+        (THOUGHT, join!(V1_KIND, update::AGENT_THOUGHT_CHUNK, V1_TEXT)),
+        (USER, join!(V1_KIND, update::USER_MESSAGE_CHUNK, V1_TEXT)),
     ],
     tail: "}}}}",
 };
 const SNAKE: Spelling = Spelling {
-    head: r#"{"jsonrpc":"2.0","method":"session/update","params":{"session_id":"#,
+    head: join!(NOTIFICATION, method::SESSION_UPDATE, r#"","params":{"session_id":"#),
     between: &[
-        (AGENT, r#","type":"agent_message_chunk","data":{"text":"#),
-        (THOUGHT, r#","type":"agent_thought_chunk","data":{"text":"#),
-        (USER, r#","type":"user_message_chunk","data":{"text":"#),
+        (AGENT, join!(r#","type":""#, update::AGENT_MESSAGE_CHUNK, r#"","data":{"text":"#)),
+        (THOUGHT, join!(r#","type":""#, update::AGENT_THOUGHT_CHUNK, r#"","data":{"text":"#)),
+        (USER, join!(r#","type":""#, update::USER_MESSAGE_CHUNK, r#"","data":{"text":"#)),
     ],
     tail: "}}}",
 };
@@ -146,7 +152,7 @@ impl<'a> Chunk<'a> {
 /// The notification that brings chunks.
 pub(crate) fn method(dialect: Dialect) -> &'static str {
     match dialect {
-        Dialect::V1 | Dialect::Go | Dialect::V2025_1 => "session/update",
+        Dialect::V1 | Dialect::Go | Dialect::V2025_1 => method::SESSION_UPDATE,
         Dialect::Probe => "messageChunk",
         Dialect::Delta => "assistant.message_delta",
     }
@@ -279,13 +285,24 @@ fn any_delta(params: &str) -> Option<Chunk<'_>> {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "UpdateKind")]
 pub(crate) enum ChunkKind {
-    #[serde(rename = "agent_message_chunk")]
     Agent,
-    #[serde(rename = "agent_thought_chunk")]
     Thought,
-    #[serde(rename = "user_message_chunk")]
     User,
+}
+
+impl TryFrom<UpdateKind> for ChunkKind {
+    type Error = &'static str;
+
+    fn try_from(kind: UpdateKind) -> Result<Self, Self::Error> {
+        match kind {
+            UpdateKind::AgentMessageChunk => Ok(Self::Agent),
+            UpdateKind::AgentThoughtChunk => Ok(Self::Thought),
+            UpdateKind::UserMessageChunk => Ok(Self::User),
+            _ => Err("not a chunk of text"),
+        }
+    }
 }
 
 #[derive(Deserialize)]

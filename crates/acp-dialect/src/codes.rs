@@ -1,5 +1,6 @@
 //! Error codes by meaning. The original is kept in `error.data.original` whenever the code changes.
 
+use acp_proto::{error_code, method};
 use acp_rpc::RpcError;
 use serde_json::{Value, json};
 
@@ -7,11 +8,6 @@ use crate::core::Core;
 use crate::dialect::Dialect;
 use crate::json::{Map, object};
 use crate::note::NoteKind;
-
-/// v1: authentication is needed first.
-pub(crate) const AUTH_REQUIRED: i64 = -32000;
-/// v1: no such session or file.
-pub(crate) const NOT_FOUND: i64 = -32002;
 
 /// What an error says, whatever its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,26 +35,26 @@ pub(crate) fn decode(core: &mut Core, method: &str, session: Option<&str>, error
         return original;
     }
     let (code, reason) = match (core.dialect, error.code) {
-        (Dialect::V2025_1, -32001) => (NOT_FOUND, "resource_not_found"),
+        (Dialect::V2025_1, -32001) => (error_code::RESOURCE_NOT_FOUND, "resource_not_found"),
         (Dialect::V2025_1 | Dialect::Go, -32002) | (Dialect::Probe, -32003) => {
-            (RpcError::INTERNAL_ERROR, "permission_denied")
+            (error_code::INTERNAL_ERROR, "permission_denied")
         }
-        (Dialect::V2025_1, -32003) => (RpcError::INVALID_REQUEST, "invalid_state"),
-        (Dialect::V2025_1, -32004) => (RpcError::METHOD_NOT_FOUND, "capability_not_supported"),
-        (Dialect::Probe, -32001) => (RpcError::INTERNAL_ERROR, "unsupported_protocol_version"),
-        (Dialect::Probe, -32002) => (NOT_FOUND, "session_not_found"),
-        (Dialect::Probe, -32004) => (RpcError::INTERNAL_ERROR, "tool_execution_failed"),
-        (Dialect::Go, -32000) => (RpcError::INTERNAL_ERROR, "connection_closed"),
-        (Dialect::Go, -32001) => (RpcError::INTERNAL_ERROR, "timeout"),
-        (Dialect::Go, -32003) => (NOT_FOUND, "session_expired"),
+        (Dialect::V2025_1, -32003) => (error_code::INVALID_REQUEST, "invalid_state"),
+        (Dialect::V2025_1, -32004) => (error_code::METHOD_NOT_FOUND, "capability_not_supported"),
+        (Dialect::Probe, -32001) => (error_code::INTERNAL_ERROR, "unsupported_protocol_version"),
+        (Dialect::Probe, -32002) => (error_code::RESOURCE_NOT_FOUND, "session_not_found"),
+        (Dialect::Probe, -32004) => (error_code::INTERNAL_ERROR, "tool_execution_failed"),
+        (Dialect::Go, -32000) => (error_code::INTERNAL_ERROR, "connection_closed"),
+        (Dialect::Go, -32001) => (error_code::INTERNAL_ERROR, "timeout"),
+        (Dialect::Go, -32003) => (error_code::RESOURCE_NOT_FOUND, "session_expired"),
         // The same number, but on the way back it would be read as a state or a missing capability.
-        (Dialect::V2025_1, RpcError::INVALID_REQUEST | RpcError::METHOD_NOT_FOUND) => {
+        (Dialect::V2025_1, error_code::INVALID_REQUEST | error_code::METHOD_NOT_FOUND) => {
             return with_original(core.dialect, error.clone(), error.code, Map::new());
         }
         _ => return error,
     };
     let mut data = object([("reason", reason.into())]);
-    if code == NOT_FOUND
+    if code == error_code::RESOURCE_NOT_FOUND
         && let Some(session) = session
         && !method.starts_with("fs/")
     {
@@ -101,8 +97,8 @@ fn number(dialect: Dialect, meaning: Meaning) -> Option<i64> {
         (Dialect::Probe, MissingSession | MissingFile) => -32002,
         (Dialect::Probe, Version) | (Dialect::Go, Timeout) => -32001,
         (Dialect::Go, Closed) => -32000,
-        (Dialect::Go, MissingFile) => RpcError::INVALID_PARAMS,
-        (_, Cancelled | Unassigned | Closed | Timeout | ToolFailed | Version) => RpcError::INTERNAL_ERROR,
+        (Dialect::Go, MissingFile) => error_code::INVALID_PARAMS,
+        (_, Cancelled | Unassigned | Closed | Timeout | ToolFailed | Version) => error_code::INTERNAL_ERROR,
         (_, State | Gated) => return None,
     };
     Some(code)
@@ -112,22 +108,28 @@ fn meaning(core: &Core, method: &str, session: Option<&str>, error: &RpcError) -
     let data = error.data.as_ref();
     let reason = data.and_then(|data| data.get("reason")).and_then(Value::as_str).unwrap_or_default();
     match (error.code, reason) {
-        (AUTH_REQUIRED, _) => Meaning::Auth,
-        (NOT_FOUND, _) if data.is_some_and(|data| data.get("sessionId").is_some()) => Meaning::MissingSession,
-        (NOT_FOUND, _) if method.starts_with("fs/") || data.is_some_and(|data| data.get("uri").is_some()) => {
+        (error_code::AUTH_REQUIRED, _) => Meaning::Auth,
+        (error_code::RESOURCE_NOT_FOUND, _) if data.is_some_and(|data| data.get("sessionId").is_some()) => {
+            Meaning::MissingSession
+        }
+        (error_code::RESOURCE_NOT_FOUND, _)
+            if method.starts_with("fs/") || data.is_some_and(|data| data.get("uri").is_some()) =>
+        {
             Meaning::MissingFile
         }
-        (NOT_FOUND, _) => Meaning::MissingSession,
-        (RpcError::CANCELLED, _) => Meaning::Cancelled,
-        (RpcError::INVALID_REQUEST, _) => Meaning::State,
-        (RpcError::METHOD_NOT_FOUND, _) if is_gated(method) => Meaning::Gated,
-        (RpcError::INTERNAL_ERROR, "permission_denied") => Meaning::Denied,
-        (RpcError::INTERNAL_ERROR, "connection_closed") => Meaning::Closed,
-        (RpcError::INTERNAL_ERROR, "timeout") => Meaning::Timeout,
-        (RpcError::INTERNAL_ERROR, "tool_execution_failed") => Meaning::ToolFailed,
-        (RpcError::INTERNAL_ERROR, "unsupported_protocol_version") => Meaning::Version,
-        (RpcError::INTERNAL_ERROR, "") if says_denied(method, &error.message) => Meaning::Denied,
-        (RpcError::INTERNAL_ERROR, "") if method == "session/prompt" && tool_failed(core, session) => {
+        (error_code::RESOURCE_NOT_FOUND, _) => Meaning::MissingSession,
+        (error_code::REQUEST_CANCELLED, _) => Meaning::Cancelled,
+        (error_code::INVALID_REQUEST, _) => Meaning::State,
+        (error_code::METHOD_NOT_FOUND, _) if is_gated(method) => Meaning::Gated,
+        (error_code::INTERNAL_ERROR, "permission_denied") => Meaning::Denied,
+        (error_code::INTERNAL_ERROR, "connection_closed") => Meaning::Closed,
+        (error_code::INTERNAL_ERROR, "timeout") => Meaning::Timeout,
+        (error_code::INTERNAL_ERROR, "tool_execution_failed") => Meaning::ToolFailed,
+        (error_code::INTERNAL_ERROR, "unsupported_protocol_version") => Meaning::Version,
+        (error_code::INTERNAL_ERROR, "") if says_denied(method, &error.message) => Meaning::Denied,
+        (error_code::INTERNAL_ERROR, "")
+            if method == method::SESSION_PROMPT && tool_failed(core, session) =>
+        {
             Meaning::ToolFailed
         }
         (-32004..=-32001, _) => Meaning::Unassigned,
@@ -137,7 +139,7 @@ fn meaning(core: &Core, method: &str, session: Option<&str>, error: &RpcError) -
 
 /// Methods that a peer must not call unless the other side said that it can.
 fn is_gated(method: &str) -> bool {
-    matches!(method, "session/load" | "authenticate")
+    matches!(method, method::SESSION_LOAD | method::AUTHENTICATE)
         || method.starts_with("fs/")
         || method.starts_with("terminal/")
 }

@@ -3,11 +3,12 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 
-use acp_rpc::{Frame, Id, RpcError};
+use acp_proto::{Side, error_code, method};
+use acp_rpc::{Frame, Id, Pending, RpcError};
 use serde_json::Value;
 
 use crate::codes;
-use crate::dialect::{Dialect, Side};
+use crate::dialect::Dialect;
 use crate::json::{self, Map};
 use crate::note::{Note, NoteKind};
 use crate::options::Options;
@@ -85,7 +86,7 @@ impl Refusal {
 
     /// The other side's form has no such method.
     pub(crate) fn absent(method: &str, dialect: Dialect) -> Self {
-        Self::new("", RpcError::METHOD_NOT_FOUND, format!("{dialect} has no counterpart of {method}"))
+        Self::new("", error_code::METHOD_NOT_FOUND, format!("{dialect} has no counterpart of {method}"))
     }
 }
 
@@ -96,9 +97,9 @@ pub(crate) struct Core {
     pub(crate) side: Side,
     pub(crate) options: Options,
     /// Requests of the foreign peer that the canonical side has yet to answer.
-    pub(crate) by_foreign: BTreeMap<Id, Asked>,
+    pub(crate) by_foreign: Pending<Asked>,
     /// Requests that the foreign peer has yet to answer.
-    pub(crate) of_foreign: BTreeMap<Id, Asked>,
+    pub(crate) of_foreign: Pending<Asked>,
     pub(crate) sessions: BTreeMap<String, Session>,
     /// Canonical ids in the order in which the sessions appeared.
     order: VecDeque<String>,
@@ -126,8 +127,8 @@ impl Core {
         let mut core = Self {
             dialect,
             side,
-            by_foreign: BTreeMap::new(),
-            of_foreign: BTreeMap::new(),
+            by_foreign: Pending::new(MOST_OPEN),
+            of_foreign: Pending::new(MOST_OPEN),
             sessions: BTreeMap::new(),
             order: VecDeque::new(),
             to_canonical: BTreeMap::new(),
@@ -207,7 +208,7 @@ impl Core {
         self.emit(wire, frame);
     }
 
-    fn open(&mut self, wire: Wire) -> &mut BTreeMap<Id, Asked> {
+    fn open(&mut self, wire: Wire) -> &mut Pending<Asked> {
         match wire {
             Wire::Canonical => &mut self.by_foreign,
             Wire::Foreign => &mut self.of_foreign,
@@ -217,29 +218,24 @@ impl Core {
     /// Refuses a request of the current sender if too many of its requests are open.
     pub(crate) fn crowded(&mut self) -> Option<Refusal> {
         let wire = if self.decoding { Wire::Canonical } else { Wire::Foreign };
-        (self.open(wire).len() >= MOST_OPEN).then(|| {
+        self.open(wire).is_full().then(|| {
             let message =
                 format!("{MOST_OPEN} requests wait for an answer; no more are taken before one came");
-            Refusal::new("", RpcError::INTERNAL_ERROR, message)
+            Refusal::new("", error_code::INTERNAL_ERROR, message)
         })
     }
 
     pub(crate) fn expect(&mut self, wire: Wire, id: &Id, asked: Asked) {
-        let open = self.open(wire);
-        let old = open.insert(id.clone(), asked);
-        if open.len() > MOST_OPEN
-            && let Some((_, forgotten)) = open.pop_first()
-        {
-            let message = "too many requests are open; the answer to this one will not be known";
-            self.note(NoteKind::Lossy, forgotten.method, "id", message);
-        }
-        if let Some(old) = old {
-            self.note(
-                NoteKind::DuplicateId,
-                old.method,
-                "id",
-                format!("the id {id} was used again before the first request was answered"),
-            );
+        match self.open(wire).replace(id, asked) {
+            Ok(None) => {}
+            Ok(Some(first)) => {
+                let message = format!("the id {id} was used again before the first request was answered");
+                self.note(NoteKind::DuplicateId, first.method, "id", message);
+            }
+            Err(asked) => {
+                let message = "too many requests are open; the answer to this one will not be known";
+                self.note(NoteKind::Lossy, asked.method, "id", message);
+            }
         }
     }
 
@@ -314,7 +310,7 @@ impl Core {
         {
             self.to_foreign.remove(&canonical);
             let message = format!("the session {oldest:?} is forgotten: there are more than {MOST_PAIRS}");
-            self.note(NoteKind::Lossy, "session/new", "sessionId", message);
+            self.note(NoteKind::Lossy, method::SESSION_NEW, "sessionId", message);
         }
     }
 

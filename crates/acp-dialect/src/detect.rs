@@ -1,5 +1,6 @@
 //! Which form a peer speaks, from what it says first.
 
+use acp_proto::{method, update};
 use acp_rpc::{Frame, Reply, View};
 use serde_json::Value;
 
@@ -77,7 +78,7 @@ fn said(method: &str, params: &Map) -> Detection {
     if let Some(dialect) = owner(method) {
         return Detection::Sure(dialect);
     }
-    if method != "initialize" {
+    if method != method::INITIALIZE {
         return later(method, params);
     }
     match form_of_initialize(params) {
@@ -127,7 +128,7 @@ fn later(method: &str, params: &Map) -> Detection {
         return Detection::Sure(Dialect::Delta);
     }
     if let Some(Value::Object(update)) = params.get("update") {
-        let call = |word: &Value| matches!(word.as_str(), Some("tool_call" | "tool_call_update"));
+        let call = |word: &Value| matches!(word.as_str(), Some(update::TOOL_CALL | update::TOOL_CALL_UPDATE));
         if update.get("kind").is_some_and(call)
             || ["toolKind", "input", "output", "plan"].iter().any(|name| update.contains_key(*name))
         {

@@ -79,38 +79,3 @@ impl FromStr for Dialect {
             .ok_or_else(|| UnknownDialect(name.to_owned()))
     }
 }
-
-/// An end of the wire.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Side {
-    /// The editor or whatever drives the agent.
-    Client,
-    /// The agent.
-    Agent,
-}
-
-impl Side {
-    /// The other end.
-    #[must_use]
-    pub fn flip(self) -> Self {
-        match self {
-            Self::Client => Self::Agent,
-            Self::Agent => Self::Client,
-        }
-    }
-
-    /// The word used in messages.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Client => "client",
-            Self::Agent => "agent",
-        }
-    }
-}
-
-impl fmt::Display for Side {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}

@@ -39,9 +39,10 @@ mod tongue;
 mod translator;
 mod v2025;
 
+pub use acp_proto::Side;
 pub use bridge::{Bridge, Routed};
 pub use detect::{Detection, detect};
-pub use dialect::{Dialect, Side, UnknownDialect};
+pub use dialect::{Dialect, UnknownDialect};
 pub use note::{Note, NoteKind};
 pub use options::{Credentials, Options, START_KEY, Unasked, UnknownAnswer};
 pub use overhear::Overhear;

@@ -1,8 +1,9 @@
 //! What two peers of one foreign form say to each other, in v1: for who only reads along.
 
+use acp_proto::Side;
 use acp_rpc::Frame;
 
-use crate::dialect::{Dialect, Side};
+use crate::dialect::Dialect;
 use crate::note::NoteKind;
 use crate::options::Options;
 use crate::translator::{Translated, Translator, Way};

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use acp_proto::tool_status;
 use acp_rpc::Id;
 use serde_json::Value;
 
@@ -64,7 +65,7 @@ pub(crate) struct Tool {
 
 impl Tool {
     pub(crate) fn is_open(&self) -> bool {
-        matches!(self.status.as_str(), "pending" | "in_progress")
+        matches!(self.status.as_str(), tool_status::PENDING | tool_status::IN_PROGRESS)
     }
 }
 

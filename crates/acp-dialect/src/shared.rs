@@ -1,5 +1,6 @@
 //! Steps that several forms take.
 
+use acp_proto::{error_code, method, option_kind, stop_reason, tool_status, update};
 use acp_rpc::{Frame, Id, RpcError};
 use serde_json::{Value, json};
 
@@ -50,7 +51,11 @@ pub(crate) fn wrong_answer(core: &mut Core, id: &Id, method: &str, flaw: &str, a
 
 /// Chooses an option of a permission request; `None` when no option says that.
 pub(crate) fn choose(options: &[Value], approve: bool) -> Option<String> {
-    let kinds = if approve { ["allow_once", "allow_always"] } else { ["reject_once", "reject_always"] };
+    let kinds = if approve {
+        [option_kind::ALLOW_ONCE, option_kind::ALLOW_ALWAYS]
+    } else {
+        [option_kind::REJECT_ONCE, option_kind::REJECT_ALWAYS]
+    };
     kinds.iter().find_map(|kind| {
         let found = options.iter().find(|option| option.get("kind").and_then(Value::as_str) == Some(kind))?;
         found.get("optionId").and_then(Value::as_str).map(str::to_owned)
@@ -81,7 +86,7 @@ pub(crate) fn answer_unasked(core: &mut Core, id: &Id, params: &Map) {
         core.dialect,
         if must_ask { "as the mode ask wants it" } else { "by the setting" }
     );
-    core.note(NoteKind::Answered, "session/request_permission", "", message);
+    core.note(NoteKind::Answered, method::SESSION_REQUEST_PERMISSION, "", message);
     core.answer(Wire::Canonical, id, outcome(chosen));
 }
 
@@ -93,7 +98,7 @@ pub(crate) fn needs_asking(core: &Core, method: &str, params: &Map) -> Result<()
     }
     let message =
         format!("permission denied: {method} in a session of the mode ask, whose client cannot be asked");
-    let mut refusal = Refusal::new("", RpcError::INTERNAL_ERROR, message);
+    let mut refusal = Refusal::new("", error_code::INTERNAL_ERROR, message);
     refusal.error.data = Some(json!({ "reason": "permission_denied" }));
     Err(refusal)
 }
@@ -155,8 +160,8 @@ pub(crate) fn flatten(block: &Value) -> (String, bool) {
 pub(crate) fn observe(core: &mut Core, session: &str, update: &Map) {
     let session = core.session(session);
     match text(update, "sessionUpdate") {
-        Some("tool_call" | "tool_call_update") => observe_tool(session, update),
-        Some("current_mode_update") => session.mode = text(update, "currentModeId").map(str::to_owned),
+        Some(update::TOOL_CALL | update::TOOL_CALL_UPDATE) => observe_tool(session, update),
+        Some(update::CURRENT_MODE_UPDATE) => session.mode = text(update, "currentModeId").map(str::to_owned),
         _ => {}
     }
 }
@@ -175,9 +180,9 @@ fn observe_tool(session: &mut crate::session::Session, update: &Map) {
         }
     }
     if tool.status.is_empty() {
-        "pending".clone_into(&mut tool.status);
+        tool_status::PENDING.clone_into(&mut tool.status);
     }
-    let failed = tool.status == "failed";
+    let failed = tool.status == tool_status::FAILED;
     if let Some(turn) = session.turn.as_mut() {
         turn.failed_tool = failed;
     }
@@ -195,11 +200,11 @@ fn observe_tool(session: &mut crate::session::Session, update: &Map) {
 pub(crate) fn session_made(core: &mut Core, id: &Id, asked: &Asked, result: Value) -> Option<Map> {
     let Job::New { chosen, mode } = &asked.job else { return None };
     let Value::Object(result) = result else {
-        wrong_answer(core, id, "session/new", "it is not an object", result);
+        wrong_answer(core, id, method::SESSION_NEW, "it is not an object", result);
         return None;
     };
     let Some(canonical) = text(&result, "sessionId").map(str::to_owned) else {
-        wrong_answer(core, id, "session/new", "sessionId is missing", Value::Object(result));
+        wrong_answer(core, id, method::SESSION_NEW, "sessionId is missing", Value::Object(result));
         return None;
     };
     note_second_session(core, &canonical);
@@ -214,7 +219,7 @@ pub(crate) fn session_made(core: &mut Core, id: &Id, asked: &Asked, result: Valu
     let wanted = if is_2025 { session.meant(mode) } else { Some(session.spelled(mode)) };
     let Some(wanted) = wanted.filter(|wanted| session.modes.contains(wanted)) else {
         let message = format!("the agent has no mode {mode:?}; the session keeps the agent's own");
-        core.note(NoteKind::Lossy, "session/new", "mode", message);
+        core.note(NoteKind::Lossy, method::SESSION_NEW, "mode", message);
         return Some(result);
     };
     if session.mode.as_deref() == Some(&wanted) {
@@ -227,9 +232,9 @@ pub(crate) fn session_made(core: &mut Core, id: &Id, asked: &Asked, result: Valu
     core.request(
         Wire::Canonical,
         &set,
-        "session/set_mode",
+        method::SESSION_SET_MODE,
         params,
-        Asked::new("session/set_mode", Some(canonical)).with(job),
+        Asked::new(method::SESSION_SET_MODE, Some(canonical)).with(job),
     );
     None
 }
@@ -241,7 +246,7 @@ pub(crate) fn mode_after_new(core: &mut Core, asked: Asked, refused: Option<&Rpc
     if let Some(error) = refused {
         let message =
             format!("the agent did not set the mode {mode:?}; the session keeps the agent's own: {error}");
-        core.note(NoteKind::Lossy, "session/new", "mode", message);
+        core.note(NoteKind::Lossy, method::SESSION_NEW, "mode", message);
     } else {
         tell_mode(&mut result, &mode);
         core.session(&asked.session.unwrap_or_default()).mode = Some(mode);
@@ -252,7 +257,7 @@ pub(crate) fn mode_after_new(core: &mut Core, asked: Asked, refused: Option<&Rpc
 pub(crate) fn note_second_session(core: &mut Core, canonical: &str) {
     if core.knows(canonical) {
         let message = format!("the agent gave the session id {canonical:?} to a second session");
-        core.note(NoteKind::DuplicateSession, "session/new", "sessionId", message);
+        core.note(NoteKind::DuplicateSession, method::SESSION_NEW, "sessionId", message);
     }
 }
 
@@ -306,7 +311,7 @@ pub(crate) fn end_turn(core: &mut Core, session: &str, id: &Id) -> Turn {
 pub(crate) fn cancel_asks(core: &mut Core, session: &str) {
     for ask in std::mem::take(&mut core.session(session).asks) {
         let message = "the turn is over or cancelled; the open question was answered cancelled";
-        core.note(NoteKind::Answered, "session/request_permission", "", message);
+        core.note(NoteKind::Answered, method::SESSION_REQUEST_PERMISSION, "", message);
         core.answer(Wire::Canonical, &ask.id, outcome(None));
     }
 }
@@ -328,7 +333,13 @@ pub(crate) fn cancel_as_request(core: &mut Core, method: &str, params: Map, sess
         turn.cancelled = true;
     }
     let id = core.invent_id();
-    core.request(Wire::Foreign, &id, method, params, Asked::new("session/cancel", session).with(Job::Cancel));
+    core.request(
+        Wire::Foreign,
+        &id,
+        method,
+        params,
+        Asked::new(method::SESSION_CANCEL, session).with(Job::Cancel),
+    );
 }
 
 /// The answer to such a request says nothing that v1 wants to hear.
@@ -341,7 +352,7 @@ pub(crate) fn infer_session(core: &mut Core, method: &str) -> Result<String, Ref
     let Some(session) = core.likely_session().map(str::to_owned) else {
         return Err(Refusal::new(
             "sessionId",
-            RpcError::INVALID_REQUEST,
+            error_code::INVALID_REQUEST,
             format!("{method} before any session was made"),
         ));
     };
@@ -354,7 +365,7 @@ pub(crate) fn infer_session(core: &mut Core, method: &str) -> Result<String, Ref
 pub(crate) fn tell_update(core: &mut Core, session: &str, update: Map) {
     observe(core, session, &update);
     let params = crate::json::object([("sessionId", session.into()), ("update", Value::Object(update))]);
-    core.tell(Wire::Canonical, "session/update", params);
+    core.tell(Wire::Canonical, method::SESSION_UPDATE, params);
 }
 
 /// A v1 text chunk for the canonical side.
@@ -383,7 +394,7 @@ pub(crate) fn stop_reason(core: &mut Core, method: &'static str, result: &Map) -
     let reason = text(result, "stopReason").unwrap_or_default().to_owned();
     if reason.is_empty() {
         core.note(NoteKind::WrongShape, method, "stopReason", "the stop reason is missing");
-    } else if reason != "end_turn" && core.dialect != Dialect::Go {
+    } else if reason != stop_reason::END_TURN && core.dialect != Dialect::Go {
         let message = format!("the form has no stop reasons; {reason} is kept in _meta");
         core.note(NoteKind::Lossy, method, "stopReason", message);
     }

@@ -1,10 +1,11 @@
 //! One wire, one foreign peer.
 
+use acp_proto::{Side, error_code, method};
 use acp_rpc::{Frame, Id, Reply, RpcError, View};
 use serde_json::Value;
 
 use crate::core::{Asked, Core, Job, Refusal, Wire};
-use crate::dialect::{Dialect, Side};
+use crate::dialect::Dialect;
 use crate::json::Map;
 use crate::note::{Note, NoteKind};
 use crate::options::Options;
@@ -125,7 +126,7 @@ impl Translator {
     /// The canonical side is gone: answers every request that the foreign peer still waits for, in its own form.
     pub fn canonical_closed(&mut self) -> Translated {
         self.core.begin(false);
-        for (id, asked) in std::mem::take(&mut self.core.by_foreign) {
+        for (id, asked) in self.core.by_foreign.drain() {
             let id = match asked.job {
                 Job::Told { .. } => continue,
                 Job::ModeAfterNew { reply_to, .. } => reply_to,
@@ -185,7 +186,7 @@ impl Translator {
             shared::through_quietly(core, frame, id, method);
             return;
         };
-        if core.is_decoding() && method == "initialize" {
+        if core.is_decoding() && method == method::INITIALIZE {
             introduce(core, &params);
         }
         let session = named_session(core, &params);
@@ -286,7 +287,7 @@ impl Translator {
         let core = &mut self.core;
         match asked.job {
             Job::Through => return core.pass(frame),
-            Job::Cancel => return shared::cancel_answered(core, "session/cancel"),
+            Job::Cancel => return shared::cancel_answered(core, method::SESSION_CANCEL),
             _ => {}
         }
         match (core.dialect, core.is_decoding()) {
@@ -308,7 +309,7 @@ impl Translator {
         match asked.job {
             Job::Cancel => {
                 let message = format!("the agent refused to cancel: {error}");
-                return core.note(NoteKind::Lossy, "session/cancel", "error", message);
+                return core.note(NoteKind::Lossy, method::SESSION_CANCEL, "error", message);
             }
             Job::Told { .. } => return delta::permission_failed(core, session.as_deref(), &error),
             Job::ModeAfterNew { .. } => {
@@ -333,8 +334,8 @@ impl Translator {
         }
         if let Some(session) = session.as_deref() {
             match &*asked.method {
-                "session/prompt" => drop(shared::end_turn(core, session, id)),
-                "session/load" => core.session(session).replay = None,
+                method::SESSION_PROMPT => drop(shared::end_turn(core, session, id)),
+                method::SESSION_LOAD => core.session(session).replay = None,
                 _ => {}
             }
         }
@@ -378,7 +379,7 @@ fn other_dialect(method: &str, owner: Dialect, agreed: Dialect) -> Refusal {
     Refusal {
         kind: NoteKind::OtherDialect,
         field: "",
-        error: Box::new(RpcError::new(RpcError::METHOD_NOT_FOUND, message)),
+        error: Box::new(RpcError::new(error_code::METHOD_NOT_FOUND, message)),
     }
 }
 
@@ -392,6 +393,6 @@ fn introduce(core: &mut Core, params: &Map) {
             "the {} introduced itself in the form {found}; this connection speaks {}",
             core.side, core.dialect
         );
-        core.note(NoteKind::OtherDialect, "initialize", "protocolVersion", message);
+        core.note(NoteKind::OtherDialect, method::INITIALIZE, "protocolVersion", message);
     }
 }

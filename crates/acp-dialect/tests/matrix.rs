@@ -44,7 +44,7 @@ fn converse(client: Dialect, agent: Dialect) -> Cell {
         let routed = bridge.receive(from, &frame);
         cell.notes.extend(routed.notes);
         for (to, frame) in routed.frames {
-            cell.log(to, to.flip(), &frame);
+            cell.log(to, to.other(), &frame);
             let answers = match to {
                 Side::Client => cell.client.receive(&frame),
                 Side::Agent => cell.agent.receive(&frame),

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use acp_link::Link;
 use acp_link::child::{Child, Exit};
+use acp_proto::method;
 use acp_rpc::{Direction, Frame, Reply, RpcError, View};
 use agent_client_protocol_schema::ProtocolVersion;
 use agent_client_protocol_schema::v1::{
@@ -130,7 +131,7 @@ impl AcpClient {
             .client_capabilities(options.capabilities.clone())
             .client_info(options.info.clone());
         let response: Typed<InitializeResponse> =
-            self.call("initialize", &request, options.timeouts.initialize, None).await?;
+            self.call(method::INITIALIZE, &request, options.timeouts.initialize, None).await?;
         if response.protocol_version != ProtocolVersion::V1 {
             self.close(Duration::from_secs(1)).await;
             let theirs = response.protocol_version.as_u16();
@@ -153,29 +154,29 @@ impl AcpClient {
     /// Logs in with one of the methods that the agent offered. A method that runs in a terminal cannot be used here.
     pub async fn authenticate(&self, method: &str) -> Result<Typed<AuthenticateResponse>, ClientError> {
         let request = AuthenticateRequest::new(method.to_owned());
-        self.call("authenticate", &request, self.shared.options.timeouts.authenticate, None).await
+        self.call(method::AUTHENTICATE, &request, self.shared.options.timeouts.authenticate, None).await
     }
 
     /// Logs out.
     pub async fn logout(&self) -> Result<Typed<LogoutResponse>, ClientError> {
-        let offered = self.capabilities("logout")?.auth.logout.is_some();
-        require(offered, "logout", "agentCapabilities.auth.logout")?;
-        self.call("logout", &LogoutRequest::new(), self.timeout(), None).await
+        let offered = self.capabilities(method::LOGOUT)?.auth.logout.is_some();
+        require(offered, method::LOGOUT, "agentCapabilities.auth.logout")?;
+        self.call(method::LOGOUT, &LogoutRequest::new(), self.timeout(), None).await
     }
 
     /// Opens a session.
     pub async fn new_session(&self, workspace: &Workspace) -> Result<Typed<NewSessionResponse>, ClientError> {
-        let roots = self.check(workspace, "session/new")?;
+        let roots = self.check(workspace, method::SESSION_NEW)?;
         let request = NewSessionRequest::new(&workspace.cwd)
             .additional_directories(workspace.additional.clone())
             .mcp_servers(workspace.mcp_servers.clone());
         let providers = self.shared.providers.clone();
         let open: Then = Box::new(move |frame| {
-            if let Ok(response) = typed::<NewSessionResponse>("session/new", frame.clone()) {
+            if let Ok(response) = typed::<NewSessionResponse>(method::SESSION_NEW, frame.clone()) {
                 providers.open_session(&response.session_id.0, roots);
             }
         });
-        self.call("session/new", &request, self.shared.options.timeouts.session, Some(open)).await
+        self.call(method::SESSION_NEW, &request, self.shared.options.timeouts.session, Some(open)).await
     }
 
     /// Loads a session; its history comes as [`Event::Update`]s before this returns.
@@ -184,14 +185,14 @@ impl AcpClient {
         session: &str,
         workspace: &Workspace,
     ) -> Result<Typed<LoadSessionResponse>, ClientError> {
-        let offered = self.capabilities("session/load")?.load_session;
+        let offered = self.capabilities(method::SESSION_LOAD)?.load_session;
         require(offered, "loading a session", "agentCapabilities.loadSession")?;
-        let roots = self.check(workspace, "session/load")?;
+        let roots = self.check(workspace, method::SESSION_LOAD)?;
         self.shared.providers.open_session(session, roots);
         let request = LoadSessionRequest::new(session.to_owned(), &workspace.cwd)
             .additional_directories(workspace.additional.clone())
             .mcp_servers(workspace.mcp_servers.clone());
-        self.call("session/load", &request, self.shared.options.timeouts.session, None).await
+        self.call(method::SESSION_LOAD, &request, self.shared.options.timeouts.session, None).await
     }
 
     /// Resumes a session without its history.
@@ -200,14 +201,14 @@ impl AcpClient {
         session: &str,
         workspace: &Workspace,
     ) -> Result<Typed<ResumeSessionResponse>, ClientError> {
-        let offered = self.capabilities("session/resume")?.session_capabilities.resume.is_some();
+        let offered = self.capabilities(method::SESSION_RESUME)?.session_capabilities.resume.is_some();
         require(offered, "resuming a session", "agentCapabilities.sessionCapabilities.resume")?;
-        let roots = self.check(workspace, "session/resume")?;
+        let roots = self.check(workspace, method::SESSION_RESUME)?;
         self.shared.providers.open_session(session, roots);
         let request = ResumeSessionRequest::new(session.to_owned(), &workspace.cwd)
             .additional_directories(workspace.additional.clone())
             .mcp_servers(workspace.mcp_servers.clone());
-        self.call("session/resume", &request, self.shared.options.timeouts.session, None).await
+        self.call(method::SESSION_RESUME, &request, self.shared.options.timeouts.session, None).await
     }
 
     /// One page of the sessions that the agent knows; `cursor` as the page before gave it.
@@ -216,29 +217,29 @@ impl AcpClient {
         cwd: Option<&Path>,
         cursor: Option<&str>,
     ) -> Result<Typed<ListSessionsResponse>, ClientError> {
-        let offered = self.capabilities("session/list")?.session_capabilities.list.is_some();
+        let offered = self.capabilities(method::SESSION_LIST)?.session_capabilities.list.is_some();
         require(offered, "listing sessions", "agentCapabilities.sessionCapabilities.list")?;
         let request =
             ListSessionsRequest::new().cwd(cwd.map(Path::to_path_buf)).cursor(cursor.map(str::to_owned));
-        self.call("session/list", &request, self.timeout(), None).await
+        self.call(method::SESSION_LIST, &request, self.timeout(), None).await
     }
 
     /// Closes a session: its terminals end.
     pub async fn close_session(&self, session: &str) -> Result<Typed<CloseSessionResponse>, ClientError> {
-        let offered = self.capabilities("session/close")?.session_capabilities.close.is_some();
+        let offered = self.capabilities(method::SESSION_CLOSE)?.session_capabilities.close.is_some();
         require(offered, "closing a session", "agentCapabilities.sessionCapabilities.close")?;
         let request = CloseSessionRequest::new(session.to_owned());
-        let closed = self.call("session/close", &request, self.timeout(), None).await;
+        let closed = self.call(method::SESSION_CLOSE, &request, self.timeout(), None).await;
         self.shared.providers.close_session(session);
         closed
     }
 
     /// Deletes a session.
     pub async fn delete_session(&self, session: &str) -> Result<Typed<DeleteSessionResponse>, ClientError> {
-        let offered = self.capabilities("session/delete")?.session_capabilities.delete.is_some();
+        let offered = self.capabilities(method::SESSION_DELETE)?.session_capabilities.delete.is_some();
         require(offered, "deleting a session", "agentCapabilities.sessionCapabilities.delete")?;
         let request = DeleteSessionRequest::new(session.to_owned());
-        self.call("session/delete", &request, self.timeout(), None).await
+        self.call(method::SESSION_DELETE, &request, self.timeout(), None).await
     }
 
     /// Sends a prompt. The content is checked against what the agent takes.
@@ -258,14 +259,14 @@ impl AcpClient {
         let meta = trace.map(|trace| Meta::from_iter([("traceparent".to_owned(), trace.into())]));
         let request = PromptRequest::new(session.to_owned(), prompt).meta(meta);
         let reply = ReplyTo::Turn(session.to_owned(), notes);
-        self.send_request("session/prompt", &request, self.shared.options.timeouts.prompt, None, reply)
+        self.send_request(method::SESSION_PROMPT, &request, self.shared.options.timeouts.prompt, None, reply)
             .await?;
         Ok(Turn { notes: turn, over: false })
     }
 
     /// Whether the agent takes such a prompt, by what it has offered. [`prompt`](AcpClient::prompt) sends no other.
     pub fn check_prompt(&self, prompt: &[ContentBlock]) -> Result<(), ClientError> {
-        content::check(&self.capabilities("session/prompt")?.prompt_capabilities, prompt)
+        content::check(&self.capabilities(method::SESSION_PROMPT)?.prompt_capabilities, prompt)
     }
 
     /// [`prompt`](AcpClient::prompt) with plain text.
@@ -276,7 +277,7 @@ impl AcpClient {
     /// Cancels the session's turn. The turn still ends by itself, with the stop reason `cancelled` if the agent
     /// plays by the rules; pending permission requests are answered `cancelled`.
     pub async fn cancel(&self, session: &str) {
-        let frame = Frame::notification("session/cancel", &CancelNotification::new(session.to_owned()));
+        let frame = Frame::notification(method::SESSION_CANCEL, &CancelNotification::new(session.to_owned()));
         let _ = self.commands.send(Command::Line(frame.raw().clone())).await;
         self.shared.providers.cancel_session(session);
     }
@@ -288,7 +289,7 @@ impl AcpClient {
         mode: &str,
     ) -> Result<Typed<SetSessionModeResponse>, ClientError> {
         let request = SetSessionModeRequest::new(session.to_owned(), mode.to_owned());
-        self.call("session/set_mode", &request, self.timeout(), None).await
+        self.call(method::SESSION_SET_MODE, &request, self.timeout(), None).await
     }
 
     /// Sets a config option.
@@ -299,7 +300,7 @@ impl AcpClient {
         value: SessionConfigOptionValue,
     ) -> Result<Typed<SetSessionConfigOptionResponse>, ClientError> {
         let request = SetSessionConfigOptionRequest::new(session.to_owned(), option.to_owned(), value);
-        self.call("session/set_config_option", &request, self.timeout(), None).await
+        self.call(method::SESSION_SET_CONFIG_OPTION, &request, self.timeout(), None).await
     }
 
     /// Sends any request and returns the response as it came, an error response included.

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use acp_dialect::{Bridge, Dialect, Note, Side};
 use acp_link::{Burst, GLANCE, Link};
+use acp_proto::error_code;
 use acp_rpc::{Frame, RpcError};
 use bytes::Bytes;
 use tokio::time::sleep_until;
@@ -332,7 +333,7 @@ impl Joint {
     fn unavailable(&mut self, why: &str) -> RpcError {
         let code = match self.bridge.at(Side::Client).dialect() {
             Dialect::Go => GO_CLOSED,
-            _ => RpcError::INTERNAL_ERROR,
+            _ => error_code::INTERNAL_ERROR,
         };
         RpcError::new(code, why)
     }

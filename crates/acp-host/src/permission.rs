@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use acp_policy::{Choice, ChoiceKind, Decision, Outcome, Rules, Verdict, choose_option};
+use acp_policy::{Choice, Decision, Outcome, PermissionOptionKind, Rules, Verdict, choose_option};
+use acp_proto::method;
 use acp_rpc::RpcError;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -34,7 +35,7 @@ impl PermissionParams {
         let choice = |option: &OptionParams| PermissionChoice {
             id: option.option_id.clone(),
             name: option.name.clone(),
-            kind: ChoiceKind::from_wire(&option.kind),
+            kind: PermissionOptionKind::from_name(&option.kind),
         };
         self.options.iter().map(choice).collect()
     }
@@ -81,7 +82,7 @@ impl Clerk {
         params: Option<&str>,
         folders: impl FnOnce(&str) -> &'a [String],
     ) -> Result<Ruling, RpcError> {
-        let params: PermissionParams = crate::refusal::params("session/request_permission", params)?;
+        let params: PermissionParams = crate::refusal::params(method::SESSION_REQUEST_PERMISSION, params)?;
         let id = params.tool_call_id()?;
         let call = self.calls.facts(&params.session_id, id, &params.tool_call).read();
         let folders = folders(&params.session_id);

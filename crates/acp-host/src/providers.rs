@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use acp_link::leash::Leash;
 use acp_policy::Rules;
+use acp_proto::{error_code, join, method, update};
 use acp_rpc::{Frame, Id, RpcError, View};
 use serde_json::Value;
 use tokio::sync::mpsc;
@@ -167,7 +168,7 @@ impl Providers {
     pub fn observe(&self, frame: &Frame) {
         let View::Notification { method, params: Some(params) } = frame.view() else { return };
         match method {
-            "$/cancel_request" => {
+            method::CANCEL_REQUEST => {
                 #[derive(serde::Deserialize)]
                 #[serde(rename_all = "camelCase")]
                 struct Params<'a> {
@@ -181,7 +182,7 @@ impl Providers {
                     self.shared.pending.cancel_request(&id);
                 }
             }
-            "session/update" if params.contains("\"tool_call") => {
+            method::SESSION_UPDATE if params.contains(join!("\"", update::TOOL_CALL)) => {
                 let Ok(params) = serde_json::from_str::<Value>(params) else { return };
                 if let Some(session) = params["sessionId"].as_str() {
                     self.shared.state().calls.observe(session, &params["update"]);
@@ -206,7 +207,7 @@ impl Providers {
                 let mut call = Call { shared: &shared, method: &method, log: &mut log, ticket };
                 call.dispatch(params.as_deref()).await
             } else {
-                Err(RpcError::new(RpcError::INVALID_REQUEST, "this is not a request"))
+                Err(RpcError::new(error_code::INVALID_REQUEST, "this is not a request"))
             };
             Answer { id, method, outcome, log }
         }

@@ -1,6 +1,6 @@
 //! Questions to a person, when there is one.
 
-use acp_policy::{ChoiceKind, ToolKind};
+use acp_policy::{PermissionOptionKind, ToolKind};
 use serde_json::Value;
 use tokio::sync::oneshot;
 
@@ -63,7 +63,7 @@ pub struct PermissionChoice {
     /// What the agent calls it.
     pub name: String,
     /// What it means.
-    pub kind: ChoiceKind,
+    pub kind: Option<PermissionOptionKind>,
 }
 
 /// A person's answer.

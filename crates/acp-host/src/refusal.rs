@@ -2,12 +2,10 @@
 
 use std::path::Path;
 
+use acp_proto::error_code;
 use acp_rpc::RpcError;
 use serde::de::DeserializeOwned;
 use serde_json::json;
-
-/// "Resource not found": a file, a session, a terminal.
-pub(crate) const NOT_FOUND: i64 = -32002;
 
 pub(crate) fn params<T: DeserializeOwned>(method: &str, params: Option<&str>) -> Result<T, RpcError> {
     let text = params.unwrap_or("{}");
@@ -27,21 +25,22 @@ pub(crate) fn outside(path: &Path) -> RpcError {
 }
 
 pub(crate) fn no_file(path: &Path) -> RpcError {
-    RpcError::new(NOT_FOUND, format!("file not found: {}", path.display()))
+    RpcError::new(error_code::RESOURCE_NOT_FOUND, format!("file not found: {}", path.display()))
         .with_data(json!({"uri": format!("file://{}", path.display())}))
 }
 
 pub(crate) fn no_session(session: &str) -> RpcError {
-    RpcError::new(NOT_FOUND, format!("session not found: {session}")).with_data(json!({"sessionId": session}))
+    RpcError::new(error_code::RESOURCE_NOT_FOUND, format!("session not found: {session}"))
+        .with_data(json!({"sessionId": session}))
 }
 
 pub(crate) fn no_terminal(terminal: &str) -> RpcError {
-    RpcError::new(NOT_FOUND, format!("terminal not found: {terminal}"))
+    RpcError::new(error_code::RESOURCE_NOT_FOUND, format!("terminal not found: {terminal}"))
         .with_data(json!({"terminalId": terminal}))
 }
 
 pub(crate) fn cancelled(method: &str) -> RpcError {
-    RpcError::new(RpcError::CANCELLED, format!("{method} was cancelled"))
+    RpcError::new(error_code::REQUEST_CANCELLED, format!("{method} was cancelled"))
 }
 
 /// Something about a file that is not the machine's fault: a folder, bytes that are not text, too large.

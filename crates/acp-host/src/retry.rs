@@ -7,6 +7,7 @@ use std::future::Future;
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
+use acp_proto::error_code;
 use acp_rpc::RpcError;
 
 use crate::ClientError;
@@ -53,17 +54,19 @@ impl Meaning {
             (_, Some("timeout")) => Meaning::Timeout,
             (_, Some("permission_denied")) => Meaning::PermissionDenied,
             (_, Some("session_expired")) => Meaning::SessionExpired,
-            (RpcError::PARSE_ERROR, _) => Meaning::ParseError,
-            (RpcError::INVALID_REQUEST, _) => Meaning::InvalidRequest,
-            (RpcError::METHOD_NOT_FOUND, _) => Meaning::MethodNotFound,
-            (RpcError::INVALID_PARAMS, _) => Meaning::InvalidParams,
-            (RpcError::INTERNAL_ERROR, _) => Meaning::InternalError,
-            (RpcError::CANCELLED, _) => Meaning::Cancelled,
-            (-32000, _) => Meaning::AuthRequired,
-            (-32002, _) if data.is_some_and(|data| data.get("sessionId").is_some()) => {
+            (error_code::PARSE_ERROR, _) => Meaning::ParseError,
+            (error_code::INVALID_REQUEST, _) => Meaning::InvalidRequest,
+            (error_code::METHOD_NOT_FOUND, _) => Meaning::MethodNotFound,
+            (error_code::INVALID_PARAMS, _) => Meaning::InvalidParams,
+            (error_code::INTERNAL_ERROR, _) => Meaning::InternalError,
+            (error_code::REQUEST_CANCELLED, _) => Meaning::Cancelled,
+            (error_code::AUTH_REQUIRED, _) => Meaning::AuthRequired,
+            (error_code::RESOURCE_NOT_FOUND, _)
+                if data.is_some_and(|data| data.get("sessionId").is_some()) =>
+            {
                 Meaning::SessionExpired
             }
-            (-32002, _) => Meaning::NotFound,
+            (error_code::RESOURCE_NOT_FOUND, _) => Meaning::NotFound,
             _ => Meaning::Other,
         }
     }

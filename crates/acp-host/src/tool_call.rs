@@ -5,6 +5,7 @@ mod places;
 use std::collections::{HashMap, VecDeque};
 
 use acp_policy::{Action, Class, Decision, Request, Rules, Stage, ToolKind, Verdict, shell};
+use acp_proto::tool_status;
 use serde_json::Value;
 
 use crate::command_rules;
@@ -65,7 +66,7 @@ impl ToolCallFacts {
     /// What these facts amount to.
     pub(crate) fn read(&self) -> ToolCall {
         let places = Places::of(self.raw_input.as_ref(), &self.locations, &self.content);
-        let claimed = self.kind.as_deref().map_or(ToolKind::Other, ToolKind::from_wire);
+        let claimed = self.kind.as_deref().map_or(ToolKind::Other, ToolKind::from_name_or_other);
         let kind = self.real_kind(claimed, &places);
         ToolCall { title: self.title.clone(), name: self.name.clone(), claimed, kind, places }
     }
@@ -76,13 +77,13 @@ impl ToolCallFacts {
         if !places.commands.is_empty() {
             return ToolKind::Execute;
         }
-        if claimed.class() == Class::Execute {
+        if Class::of(claimed) == Class::Execute {
             return claimed;
         }
         if says(RUNS) || title_command(self.title.as_deref()).is_some() {
             return ToolKind::Execute;
         }
-        if claimed.class() == Class::Read && (says(CHANGES) || !places.changed.is_empty()) {
+        if Class::of(claimed) == Class::Read && (says(CHANGES) || !places.changed.is_empty()) {
             return ToolKind::Edit;
         }
         claimed
@@ -135,7 +136,7 @@ impl ToolCall {
 
     /// Paths of a call that changes files which stand where no path is expected.
     fn hinted(&self) -> impl Iterator<Item = &str> {
-        let changes = self.kind.class() == Class::Write;
+        let changes = Class::of(self.kind) == Class::Write;
         let texts = self.places.others.iter().map(String::as_str).filter(move |_| changes);
         let title = self.title.as_deref().filter(|_| changes && self.places.is_empty());
         let words = title.into_iter().flat_map(str::split_whitespace);
@@ -195,7 +196,7 @@ impl ToolCall {
         let title = title_command(self.title.as_deref());
         let title =
             title.or(self.title.as_deref().filter(|_| self.kind == ToolKind::Execute && commands.is_empty()));
-        let runs = self.kind.class() == Class::Execute;
+        let runs = Class::of(self.kind) == Class::Execute;
         let suspects = others.iter().filter(|_| runs).chain(commands).map(String::as_str).chain(title);
         let suspects = suspects.map(Action::Command);
         let files = paths.iter().chain(changed).chain(located).chain(cwds).chain(others);
@@ -214,7 +215,7 @@ impl ToolCall {
     /// server's tool, which nothing else tells, and only where the call shows nothing that is worse.
     fn names_to_allow(&self) -> Vec<&str> {
         let is_mild =
-            matches!(self.kind, ToolKind::Other | ToolKind::Fetch) || self.kind.class() == Class::Read;
+            matches!(self.kind, ToolKind::Other | ToolKind::Fetch) || Class::of(self.kind) == Class::Read;
         let is_mild = is_mild && self.places.changed.is_empty();
         self.name.as_deref().filter(|name| is_mild && name.starts_with("mcp__")).into_iter().collect()
     }
@@ -235,7 +236,7 @@ impl ToolCall {
             // What fetches a file reads it.
             decisions.extend((self.kind == ToolKind::Fetch).then(|| decide(ToolKind::Read, path)));
         }
-        for path in self.places.changed.iter().filter(|_| self.kind.class() == Class::Execute) {
+        for path in self.places.changed.iter().filter(|_| Class::of(self.kind) == Class::Execute) {
             decisions.push(decide(ToolKind::Edit, path));
         }
         decisions
@@ -333,7 +334,7 @@ impl ToolCalls {
             self.bytes = self.bytes.saturating_sub(known.size() + id.len());
             self.order.retain(|it| *it != id);
         }
-        if matches!(update["status"].as_str(), Some("completed" | "failed")) {
+        if matches!(update["status"].as_str(), Some(tool_status::COMPLETED | tool_status::FAILED)) {
             return;
         }
         let mut facts = known.unwrap_or_default();

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use acp_policy::{
-    Action, Choice, ChoiceKind, Class, Outcome, Request, Rules, Stage, ToolKind, Verdict, choose_option,
-    shell,
+    Action, Choice, Class, Outcome, PermissionOptionKind, Request, Rules, Stage, ToolKind, Verdict,
+    choose_option, shell,
 };
+use acp_proto::{error_code, method, tool_status};
 use acp_rpc::{Frame, Id, RpcError, View};
 use serde_json::{Value, json};
 
@@ -56,16 +57,16 @@ impl Client {
         let View::Notification { method, params: Some(params) } = frame.view() else { return None };
         let params: Value = serde_json::from_str(params).ok()?;
         match method {
-            "$/cancel_request" => {
+            method::CANCEL_REQUEST => {
                 let id = Id::parse(&params["requestId"].to_string())?;
                 let error = self.hands.take_back(&id)?;
                 return Some(Frame::failure(&id, &error));
             }
-            "session/update" => {
+            method::SESSION_UPDATE => {
                 let (session, update) = (params["sessionId"].as_str()?, &params["update"]);
                 let call = update["toolCallId"].as_str()?;
                 let calls = &mut self.sessions.entry(session.to_owned()).or_default().calls;
-                if matches!(update["status"].as_str(), Some("completed" | "failed")) {
+                if matches!(update["status"].as_str(), Some(tool_status::COMPLETED | tool_status::FAILED)) {
                     calls.remove(call);
                 } else {
                     absorb(calls.entry(call.to_owned()).or_insert_with(|| json!({})), update);
@@ -84,17 +85,17 @@ impl Client {
     /// Answers a request of the agent.
     pub(crate) fn answer(&mut self, now: Duration, files: &mut Files, frame: &Frame) -> (Answer, Answers) {
         let View::Request { id, method, params } = frame.view() else {
-            let error = RpcError::new(RpcError::INVALID_REQUEST, "this is not a request");
+            let error = RpcError::new(error_code::INVALID_REQUEST, "this is not a request");
             return (Answer::Now(Err(error)), Vec::new());
         };
         let params = params.and_then(|params| serde_json::from_str(params).ok()).unwrap_or_else(|| json!({}));
         let plain = |result| (Answer::Now(result), Vec::new());
         let kind = match method {
-            "session/request_permission" => return plain(self.permission(&params)),
-            "elicitation/create" => return plain(self.elicit(&params)),
-            "fs/read_text_file" if self.offers("/fs/readTextFile") => Some((ToolKind::Read, "path")),
-            "fs/write_text_file" if self.offers("/fs/writeTextFile") => Some((ToolKind::Edit, "path")),
-            "terminal/create" if self.offers("/terminal") => Some((ToolKind::Execute, "command")),
+            method::SESSION_REQUEST_PERMISSION => return plain(self.permission(&params)),
+            method::ELICITATION_CREATE => return plain(self.elicit(&params)),
+            method::FS_READ_TEXT_FILE if self.offers("/fs/readTextFile") => Some((ToolKind::Read, "path")),
+            method::FS_WRITE_TEXT_FILE if self.offers("/fs/writeTextFile") => Some((ToolKind::Edit, "path")),
+            method::TERMINAL_CREATE if self.offers("/terminal") => Some((ToolKind::Execute, "command")),
             other if other.starts_with("terminal/") && self.offers("/terminal") => None,
             other => return plain(Err(RpcError::method_not_found(other))),
         };
@@ -124,7 +125,8 @@ impl Client {
         let action = if key == "path" { Action::Path(&subject) } else { Action::Command(&subject) };
         let request = Request { stage: Stage::Access, kind, tools: &[], action, root: Some(&self.root) };
         let decision = self.rules.decide(&request);
-        let granted = self.sessions.get(session).is_some_and(|session| session.granted >= Some(kind.class()));
+        let granted =
+            self.sessions.get(session).is_some_and(|session| session.granted >= Some(Class::of(kind)));
         match decision.verdict {
             Verdict::Allow => Ok(()),
             Verdict::Ask if granted => Ok(()),
@@ -145,20 +147,22 @@ impl Client {
         }
         let mut facts = session.calls.get(call).cloned().unwrap_or_else(|| json!({}));
         absorb(&mut facts, &params["toolCall"]);
-        let kind = facts["kind"].as_str().map_or(ToolKind::Other, ToolKind::from_wire);
+        let kind = facts["kind"].as_str().map_or(ToolKind::Other, ToolKind::from_name_or_other);
         let verdict = decide(&self.rules, kind, &facts);
         let choices: Vec<Choice<'_>> = options
             .iter()
             .filter_map(|option| {
-                let kind = ChoiceKind::from_wire(option["kind"].as_str().unwrap_or_default());
+                let kind = PermissionOptionKind::from_name(option["kind"].as_str().unwrap_or_default());
                 Some(Choice { id: option["optionId"].as_str()?, kind })
             })
             .collect();
         match choose_option(verdict, &choices) {
             Outcome::Cancelled => Ok(json!({ "outcome": { "outcome": "cancelled" } })),
             Outcome::Selected(option) => {
-                if choices.iter().any(|choice| choice.id == option && choice.kind.allows()) {
-                    session.granted = session.granted.max(Some(kind.class()));
+                if choices.iter().any(|choice| {
+                    choice.id == option && choice.kind.is_some_and(PermissionOptionKind::allows)
+                }) {
+                    session.granted = session.granted.max(Some(Class::of(kind)));
                 }
                 Ok(json!({ "outcome": { "outcome": "selected", "optionId": option } }))
             }
@@ -169,7 +173,7 @@ impl Client {
     fn elicit(&self, params: &Value) -> Result<Value, RpcError> {
         let (form, url) = (self.offers("/elicitation/form"), self.offers("/elicitation/url"));
         if !form && !url {
-            return Err(RpcError::method_not_found("elicitation/create"));
+            return Err(RpcError::method_not_found(method::ELICITATION_CREATE));
         }
         text(params, "message")?;
         let needed: &[&str] = match text(params, "mode")? {

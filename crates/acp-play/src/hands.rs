@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use acp_proto::{error_code, method};
 use acp_rpc::{Id, RpcError};
 use serde_json::{Value, json};
 
@@ -25,16 +26,16 @@ impl Hands {
     ) -> (Answer, Answers) {
         let plain = |result| (Answer::Now(result), Vec::new());
         match method {
-            "fs/read_text_file" => plain(read(files, root, params)),
-            "fs/write_text_file" => plain(write(files, root, params)),
-            "terminal/create" => plain(self.terminals.create(now, files, root, params)),
-            "terminal/output" => plain(self.terminals.output(now, params)),
-            "terminal/wait_for_exit" => (self.terminals.wait(now, id, params), Vec::new()),
-            "terminal/kill" => {
+            method::FS_READ_TEXT_FILE => plain(read(files, root, params)),
+            method::FS_WRITE_TEXT_FILE => plain(write(files, root, params)),
+            method::TERMINAL_CREATE => plain(self.terminals.create(now, files, root, params)),
+            method::TERMINAL_OUTPUT => plain(self.terminals.output(now, params)),
+            method::TERMINAL_WAIT_FOR_EXIT => (self.terminals.wait(now, id, params), Vec::new()),
+            method::TERMINAL_KILL => {
                 let (result, waited) = self.terminals.kill(now, params);
                 (Answer::Now(result), waited)
             }
-            "terminal/release" => {
+            method::TERMINAL_RELEASE => {
                 let (result, waited) = self.terminals.release(now, params);
                 (Answer::Now(result), waited)
             }
@@ -51,7 +52,7 @@ impl Hands {
     pub(crate) fn take_back(&mut self, id: &Id) -> Option<RpcError> {
         self.terminals
             .take_back(id)
-            .then(|| RpcError::new(RpcError::CANCELLED, "terminal/wait_for_exit was cancelled"))
+            .then(|| RpcError::new(error_code::REQUEST_CANCELLED, "terminal/wait_for_exit was cancelled"))
     }
 }
 
@@ -92,7 +93,7 @@ fn write(files: &mut Files, root: &str, params: &Value) -> Result<Value, RpcErro
 
 fn explain(verb: &str, path: &str, trouble: Trouble) -> RpcError {
     match trouble {
-        Trouble::Missing => RpcError::new(-32002, format!("file not found: {path}"))
+        Trouble::Missing => RpcError::new(error_code::RESOURCE_NOT_FOUND, format!("file not found: {path}"))
             .with_data(json!({ "uri": format!("file://{path}") })),
         Trouble::Folder => RpcError::internal(format!("cannot {verb} {path}: it is a folder"))
             .with_data(json!({ "reason": "is_a_folder" })),

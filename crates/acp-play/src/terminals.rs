@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use acp_proto::error_code;
 use acp_rpc::{Id, RpcError};
 use serde_json::{Value, json};
 
@@ -55,7 +56,7 @@ impl Terminals {
             return Err(RpcError::invalid_params(format!("the cwd {cwd:?} must be absolute")));
         }
         if !files.is_folder(&cwd) {
-            return Err(RpcError::new(-32002, format!("file not found: {cwd}")));
+            return Err(RpcError::new(error_code::RESOURCE_NOT_FOUND, format!("file not found: {cwd}")));
         }
         if !files::is_within(root, &cwd) {
             return Err(RpcError::internal(format!(
@@ -199,5 +200,6 @@ pub(crate) fn text<'a>(params: &'a Value, key: &str) -> Result<&'a str, RpcError
 }
 
 fn no_terminal(id: &str) -> RpcError {
-    RpcError::new(-32002, format!("terminal not found: {id}")).with_data(json!({ "terminalId": id }))
+    RpcError::new(error_code::RESOURCE_NOT_FOUND, format!("terminal not found: {id}"))
+        .with_data(json!({ "terminalId": id }))
 }

@@ -1,47 +1,16 @@
 //! From a verdict to one of the options that the agent offered.
 
+use acp_proto::PermissionOptionKind;
+
 use crate::Verdict;
-
-/// What an offered option means.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum ChoiceKind {
-    /// Allow this call.
-    AllowOnce,
-    /// Allow this and later calls.
-    AllowAlways,
-    /// Reject this call.
-    RejectOnce,
-    /// Reject this and later calls.
-    RejectAlways,
-    /// A kind that this version does not know; never chosen by itself.
-    Other,
-}
-
-impl ChoiceKind {
-    /// Reads a wire name.
-    pub fn from_wire(name: &str) -> ChoiceKind {
-        match name {
-            "allow_once" => ChoiceKind::AllowOnce,
-            "allow_always" => ChoiceKind::AllowAlways,
-            "reject_once" => ChoiceKind::RejectOnce,
-            "reject_always" => ChoiceKind::RejectAlways,
-            _ => ChoiceKind::Other,
-        }
-    }
-
-    /// Whether choosing this lets the call go on.
-    pub const fn allows(self) -> bool {
-        matches!(self, ChoiceKind::AllowOnce | ChoiceKind::AllowAlways)
-    }
-}
 
 /// One option of a permission request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Choice<'a> {
     /// The option's id, to be sent back as it came.
     pub id: &'a str,
-    /// What it means.
-    pub kind: ChoiceKind,
+    /// What it means. `None`: a kind that this version does not know, which is never chosen by itself.
+    pub kind: Option<PermissionOptionKind>,
 }
 
 /// The answer to a permission request.
@@ -57,12 +26,14 @@ pub enum Outcome {
 /// nothing of the sort. [`Verdict::Ask`] means here that there is nobody to ask, which is a no.
 pub fn choose_option(verdict: Verdict, options: &[Choice<'_>]) -> Outcome {
     let wanted = match verdict {
-        Verdict::Allow => [ChoiceKind::AllowOnce, ChoiceKind::AllowAlways],
-        Verdict::Deny | Verdict::Ask => [ChoiceKind::RejectOnce, ChoiceKind::RejectAlways],
+        Verdict::Allow => [PermissionOptionKind::AllowOnce, PermissionOptionKind::AllowAlways],
+        Verdict::Deny | Verdict::Ask => {
+            [PermissionOptionKind::RejectOnce, PermissionOptionKind::RejectAlways]
+        }
     };
     wanted
         .iter()
-        .find_map(|kind| options.iter().find(|option| option.kind == *kind))
+        .find_map(|kind| options.iter().find(|option| option.kind == Some(*kind)))
         .map_or(Outcome::Cancelled, |option| Outcome::Selected(option.id.to_owned()))
 }
 
@@ -71,10 +42,10 @@ mod tests {
     use super::*;
 
     const ALL: [Choice<'_>; 4] = [
-        Choice { id: "aa", kind: ChoiceKind::AllowAlways },
-        Choice { id: "ra", kind: ChoiceKind::RejectAlways },
-        Choice { id: "ao", kind: ChoiceKind::AllowOnce },
-        Choice { id: "ro", kind: ChoiceKind::RejectOnce },
+        Choice { id: "aa", kind: Some(PermissionOptionKind::AllowAlways) },
+        Choice { id: "ra", kind: Some(PermissionOptionKind::RejectAlways) },
+        Choice { id: "ao", kind: Some(PermissionOptionKind::AllowOnce) },
+        Choice { id: "ro", kind: Some(PermissionOptionKind::RejectOnce) },
     ];
 
     fn pick(verdict: Verdict, options: &[Choice<'_>]) -> String {
@@ -101,7 +72,7 @@ mod tests {
     fn an_option_of_the_other_side_is_never_taken() {
         assert_eq!(pick(Verdict::Deny, &ALL[..1]), "cancelled");
         assert_eq!(pick(Verdict::Allow, &ALL[1..2]), "cancelled");
-        assert_eq!(pick(Verdict::Allow, &[Choice { id: "x", kind: ChoiceKind::Other }]), "cancelled");
+        assert_eq!(pick(Verdict::Allow, &[Choice { id: "x", kind: None }]), "cancelled");
         assert_eq!(pick(Verdict::Allow, &[]), "cancelled");
     }
 }

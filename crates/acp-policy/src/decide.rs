@@ -179,7 +179,7 @@ impl Request<'_> {
     fn class(&self) -> Class {
         match self.action {
             Action::Command(_) => Class::Execute,
-            _ => self.kind.class(),
+            _ => Class::of(self.kind),
         }
     }
 }

@@ -16,7 +16,8 @@ mod policy;
 mod sets;
 pub mod shell;
 
-pub use choice::{Choice, ChoiceKind, Outcome, choose_option};
+pub use acp_proto::{PermissionOptionKind, ToolKind};
+pub use choice::{Choice, Outcome, choose_option};
 pub use decide::{Action, Decision, Request, Rules, Stage, Verdict};
 pub use pattern::{PatternError, ToolPattern, ToolPatterns};
-pub use policy::{Class, Policy, ToolKind, UnknownPolicy};
+pub use policy::{Class, Policy, UnknownPolicy};

@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::decide::{Action, Request};
+use crate::policy::pattern_names;
 use crate::{Class, ToolKind, glob, sets, shell};
 
 /// How the tools of MCP servers begin.
@@ -156,7 +157,7 @@ impl ToolPattern {
     /// Whether a part of what it forbids may be what the request is about, as far as its kind and names tell: a call of
     /// a kind that says little may read, change or run anything.
     pub(crate) fn may_touch(&self, request: &Request<'_>) -> bool {
-        let says_little = request.kind.class() == Class::Execute || request.kind == ToolKind::Think;
+        let says_little = Class::of(request.kind) == Class::Execute || request.kind == ToolKind::Think;
         let found_is_read = request.kind == ToolKind::Search && self.stands_for(ToolKind::Read);
         self.is_partial()
             && (self.forbids(request)
@@ -166,13 +167,14 @@ impl ToolPattern {
 
     /// Whether the pattern, as one that forbids, is about such a tool: who may not edit may not delete or move either.
     fn forbids(&self, request: &Request<'_>) -> bool {
-        self.names(request) || (request.kind.class() == Class::Write && self.stands_for(ToolKind::Edit))
+        self.names(request) || (Class::of(request.kind) == Class::Write && self.stands_for(ToolKind::Edit))
     }
 
     fn is_about_files(&self) -> bool {
         ToolKind::ALL
-            .into_iter()
-            .any(|kind| kind != ToolKind::Think && kind.class() <= Class::Write && self.stands_for(kind))
+            .iter()
+            .copied()
+            .any(|kind| kind != ToolKind::Think && Class::of(kind) <= Class::Write && self.stands_for(kind))
     }
 
     fn is_bash(&self) -> bool {
@@ -184,7 +186,7 @@ impl ToolPattern {
     }
 
     fn stands_for(&self, kind: ToolKind) -> bool {
-        kind.pattern_names().iter().any(|name| same_name(&self.name, name))
+        pattern_names(kind).iter().any(|name| same_name(&self.name, name))
     }
 
     /// Whether it can be about any tool at all: one of these, one of an MCP server, or all of a kind.
@@ -194,7 +196,7 @@ impl ToolPattern {
             Some((front, _)) => front.starts_with(FOREIGN) || FOREIGN.starts_with(front),
         };
         foreign
-            || ToolKind::ALL.into_iter().any(|kind| self.stands_for(kind))
+            || ToolKind::ALL.iter().copied().any(|kind| self.stands_for(kind))
             || tools.iter().any(|tool| self.is_for(tool))
     }
 }

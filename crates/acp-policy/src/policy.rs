@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use acp_proto::ToolKind;
+
 /// How permission is given when no pattern says otherwise.
 ///
 /// The first four are for unattended runs, the last four are the permission modes of coding agents.
@@ -76,96 +78,19 @@ impl FromStr for Policy {
 )]
 pub struct UnknownPolicy(pub String);
 
-/// The kind of a tool call, as the protocol names it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum ToolKind {
-    /// Reads files or data.
-    Read,
-    /// Changes files.
-    Edit,
-    /// Removes files.
-    Delete,
-    /// Moves or renames files.
-    Move,
-    /// Looks for something.
-    Search,
-    /// Runs a command.
-    Execute,
-    /// Reasons, touching nothing.
-    Think,
-    /// Fetches from outside.
-    Fetch,
-    /// Changes the session's mode.
-    SwitchMode,
-    /// Anything else, and every kind that this version does not know.
-    Other,
-}
-
-impl ToolKind {
-    /// Every kind, in the protocol's order.
-    pub const ALL: [ToolKind; 10] = [
-        ToolKind::Read,
-        ToolKind::Edit,
-        ToolKind::Delete,
-        ToolKind::Move,
-        ToolKind::Search,
-        ToolKind::Execute,
-        ToolKind::Think,
-        ToolKind::Fetch,
-        ToolKind::SwitchMode,
-        ToolKind::Other,
-    ];
-
-    /// The kind's name on the wire.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            ToolKind::Read => "read",
-            ToolKind::Edit => "edit",
-            ToolKind::Delete => "delete",
-            ToolKind::Move => "move",
-            ToolKind::Search => "search",
-            ToolKind::Execute => "execute",
-            ToolKind::Think => "think",
-            ToolKind::Fetch => "fetch",
-            ToolKind::SwitchMode => "switch_mode",
-            ToolKind::Other => "other",
-        }
-    }
-
-    /// Reads a wire name; an unknown name is [`ToolKind::Other`], the most careful class.
-    pub fn from_wire(name: &str) -> ToolKind {
-        ToolKind::ALL.into_iter().find(|k| k.as_str() == name).unwrap_or(ToolKind::Other)
-    }
-
-    /// What the kind can do to the world.
-    pub const fn class(self) -> Class {
-        match self {
-            ToolKind::Read | ToolKind::Search | ToolKind::Think => Class::Read,
-            ToolKind::Edit | ToolKind::Delete | ToolKind::Move => Class::Write,
-            ToolKind::Execute | ToolKind::Fetch | ToolKind::SwitchMode | ToolKind::Other => Class::Execute,
-        }
-    }
-
-    /// The tool names that stand for this kind in patterns, whatever a call says its tool's name is.
-    pub const fn pattern_names(self) -> &'static [&'static str] {
-        match self {
-            ToolKind::Read => &["Read"],
-            ToolKind::Edit => &["Edit", "Write"],
-            ToolKind::Delete => &["Delete"],
-            ToolKind::Move => &["Move"],
-            ToolKind::Search => &["Grep", "Glob", "Search"],
-            ToolKind::Execute => &["Bash", "Execute", "run_command"],
-            ToolKind::Think => &["Think"],
-            ToolKind::Fetch => &["WebFetch", "Fetch"],
-            ToolKind::SwitchMode => &["SwitchMode"],
-            ToolKind::Other => &[],
-        }
-    }
-}
-
-impl fmt::Display for ToolKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+/// The tool names that stand for a kind in patterns, whatever a call says its tool's name is.
+pub(crate) const fn pattern_names(kind: ToolKind) -> &'static [&'static str] {
+    match kind {
+        ToolKind::Read => &["Read"],
+        ToolKind::Edit => &["Edit", "Write"],
+        ToolKind::Delete => &["Delete"],
+        ToolKind::Move => &["Move"],
+        ToolKind::Search => &["Grep", "Glob", "Search"],
+        ToolKind::Execute => &["Bash", "Execute", "run_command"],
+        ToolKind::Think => &["Think"],
+        ToolKind::Fetch => &["WebFetch", "Fetch"],
+        ToolKind::SwitchMode => &["SwitchMode"],
+        ToolKind::Other => &[],
     }
 }
 
@@ -181,6 +106,16 @@ pub enum Class {
 }
 
 impl Class {
+    /// What a tool of this kind can do. A kind that says nothing is in the most careful class.
+    #[must_use]
+    pub const fn of(kind: ToolKind) -> Class {
+        match kind {
+            ToolKind::Read | ToolKind::Search | ToolKind::Think => Class::Read,
+            ToolKind::Edit | ToolKind::Delete | ToolKind::Move => Class::Write,
+            ToolKind::Execute | ToolKind::Fetch | ToolKind::SwitchMode | ToolKind::Other => Class::Execute,
+        }
+    }
+
     /// The class in words, for reasons.
     pub const fn as_str(self) -> &'static str {
         match self {

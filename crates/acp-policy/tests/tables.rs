@@ -20,7 +20,7 @@ fn every_policy_decides_every_kind_as_its_table_says() {
         let policy: Policy = cells[1].trim().parse().expect("a policy");
         let verdicts: Vec<&str> = cells[2].split_whitespace().collect();
         assert_eq!(verdicts.len(), ToolKind::ALL.len(), "line {line}");
-        for (kind, expected) in ToolKind::ALL.into_iter().zip(verdicts) {
+        for (kind, expected) in ToolKind::ALL.iter().copied().zip(verdicts) {
             let request = Request { stage, kind, tools: &[], action: Action::Unknown, root: None };
             let decision = Rules::of(policy).decide(&request);
             assert_eq!(decision.verdict.as_str(), expected, "line {line}: {policy} on {kind}");
@@ -56,7 +56,7 @@ fn patterns_decide_as_their_table_says() {
         let tools: Vec<&str> = tool.split(',').map(str::trim).filter(|tool| *tool != "-").collect();
         let request = Request {
             stage: Stage::Permission,
-            kind: ToolKind::from_wire(kind),
+            kind: ToolKind::from_name_or_other(kind),
             tools: &tools,
             action,
             root: Some("/w"),

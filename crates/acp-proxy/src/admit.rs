@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use acp_link::Link;
+use acp_proto::error_code;
 use acp_rpc::{Frame, Id, RpcError, View};
 use tokio::time::timeout;
 
@@ -54,7 +55,7 @@ pub(crate) async fn by_token(client: &mut Link, token: &str) -> Result<(), Strin
     };
     let _ = timeout(ASKING, asks).await;
     // Not -32000: to a client that is a login which the agent offers, and none of them helps here.
-    let error = RpcError::new(RpcError::INVALID_REQUEST, words.clone());
+    let error = RpcError::new(error_code::INVALID_REQUEST, words.clone());
     let _ = client.tx.try_send(Frame::failure(&id, &error).raw());
     Err(format!("a client was refused: {words}"))
 }

@@ -171,7 +171,7 @@ impl Conduct {
             let decided = Decided {
                 conversation: 0,
                 t: 0,
-                dir: asked_by.as_str().to_owned(),
+                dir: asked_by,
                 method: frame.method().unwrap_or_default().to_owned(),
                 id,
                 verdict: verdict.to_owned(),
@@ -228,7 +228,7 @@ mod tests {
             let decided = Decided {
                 conversation: 0,
                 t: 0,
-                dir: "a2c".into(),
+                dir: Direction::AgentToClient,
                 method: "session/request_permission".into(),
                 id: "1".into(),
                 verdict: "allow".into(),

@@ -9,7 +9,8 @@ use std::time::Instant;
 
 use acp_host::Clerk;
 use acp_policy::{Rules, Verdict};
-use acp_rpc::{Frame, Id, Reply, RpcError, View};
+use acp_proto::{Direction, method};
+use acp_rpc::{Frame, Id, Pending, Reply, RpcError, View};
 use acp_script::faults::Fault;
 use bytes::Bytes;
 use memchr::memmem::Finder;
@@ -149,18 +150,20 @@ pub(crate) enum Handling {
 }
 
 /// A request that an answer is waited for.
-enum Pending {
+enum OpenRequest {
     Opening { folders: Vec<String>, session: Option<String>, trace: Option<String> },
     Prompt { session: String, trace: Option<String> },
     Closing(String),
 }
 
-impl Pending {
+impl OpenRequest {
     /// How long the names are that it keeps.
     fn length(&self) -> usize {
         match self {
-            Pending::Opening { folders, session, .. } => folders.iter().chain(session).map(String::len).sum(),
-            Pending::Prompt { session, .. } | Pending::Closing(session) => session.len(),
+            OpenRequest::Opening { folders, session, .. } => {
+                folders.iter().chain(session).map(String::len).sum()
+            }
+            OpenRequest::Prompt { session, .. } | OpenRequest::Closing(session) => session.len(),
         }
     }
 }
@@ -185,7 +188,7 @@ pub(crate) struct Desk {
     /// For requests that have none of their own.
     trace: Option<String>,
     clerk: Clerk,
-    pending: BTreeMap<Id, Pending>,
+    pending: Pending<OpenRequest>,
     /// Open sessions and their folders, the working folder first.
     sessions: BTreeMap<String, Vec<String>>,
     cancelled: BTreeSet<String>,
@@ -208,9 +211,6 @@ const MOST_OPEN: usize = 8192;
 /// So are those with longer names, in bytes: what they are called is a peer's to decide.
 const LONGEST_NAMES: usize = 8192;
 
-const NEW: &str = "session/new";
-const PERMISSION: &str = "session/request_permission";
-
 impl Desk {
     pub(crate) fn new(
         office: Arc<Office>,
@@ -229,7 +229,7 @@ impl Desk {
             heard,
             trace,
             clerk: Clerk::default(),
-            pending: BTreeMap::new(),
+            pending: Pending::new(MOST_OPEN),
             sessions: BTreeMap::new(),
             cancelled: BTreeSet::new(),
             id: Finder::new(b"\"id\""),
@@ -243,16 +243,19 @@ impl Desk {
         let frame = Frame::parse(line.clone());
         match frame.view() {
             View::Request {
-                id, method: NEW | "session/load" | "session/resume" | "session/fork", ..
+                id,
+                method:
+                    method::SESSION_NEW | method::SESSION_LOAD | method::SESSION_RESUME | method::SESSION_FORK,
+                ..
             } => self.opening(id, &frame),
-            View::Request { id, method: "session/prompt", .. } => self.prompt(id.clone(), &frame),
-            View::Request { id, method: "session/close" | "session/delete", .. } => {
+            View::Request { id, method: method::SESSION_PROMPT, .. } => self.prompt(id, &frame),
+            View::Request { id, method: method::SESSION_CLOSE | method::SESSION_DELETE, .. } => {
                 if let Some(session) = session_of(&frame) {
-                    self.expect(id.clone(), Pending::Closing(session));
+                    self.expect(id, OpenRequest::Closing(session));
                 }
                 Handling::Pass
             }
-            View::Notification { method: "session/cancel", .. } => {
+            View::Notification { method: method::SESSION_CANCEL, .. } => {
                 if self.cancelled.len() < MOST_OPEN {
                     self.cancelled
                         .extend(session_of(&frame).filter(|session| session.len() <= LONGEST_NAMES));
@@ -273,10 +276,10 @@ impl Desk {
         }
         let frame = Frame::parse(line.clone());
         match frame.view() {
-            View::Request { id, method: PERMISSION, params } if rules => {
+            View::Request { id, method: method::SESSION_REQUEST_PERMISSION, params } if rules => {
                 self.permission(&id.clone(), params, &frame)
             }
-            View::Notification { method: "session/update", params: Some(params) } if rules => {
+            View::Notification { method: method::SESSION_UPDATE, params: Some(params) } if rules => {
                 self.clerk.observe(params);
                 Handling::Pass
             }
@@ -297,7 +300,7 @@ impl Desk {
 
     /// Everything that the conversation holds is given back.
     pub(crate) fn close(&mut self) {
-        for pending in std::mem::take(&mut self.pending).into_values() {
+        for (_, pending) in self.pending.drain() {
             self.abandon(pending);
         }
         for _ in std::mem::take(&mut self.sessions) {
@@ -306,30 +309,28 @@ impl Desk {
     }
 
     /// An answer is waited for. Of an id that is used twice there is one answer: the first request is given up.
-    fn expect(&mut self, id: Id, pending: Pending) {
+    fn expect(&mut self, id: &Id, pending: OpenRequest) {
         // Which ids a client uses, and how many, is its own to decide.
-        let is_full = self.pending.len() >= MOST_OPEN && !self.pending.contains_key(&id);
-        if is_full || length(&id) + pending.length() > LONGEST_NAMES {
-            self.abandon(pending);
-            return;
-        }
-        if let Some(first) = self.pending.insert(id, pending) {
-            self.abandon(first);
+        let is_long = length(id) + pending.length() > LONGEST_NAMES;
+        let given_up =
+            if is_long { Some(pending) } else { self.pending.replace(id, pending).unwrap_or_else(Some) };
+        if let Some(given_up) = given_up {
+            self.abandon(given_up);
         }
     }
 
     /// Gives back what a request holds that has no answer.
-    fn abandon(&self, pending: Pending) {
+    fn abandon(&self, pending: OpenRequest) {
         match pending {
-            Pending::Opening { .. } => self.office.leave(),
-            Pending::Prompt { session, trace } => {
+            OpenRequest::Opening { .. } => self.office.leave(),
+            OpenRequest::Prompt { session, trace } => {
                 self.turn_ended(&session, trace.as_deref(), "interrupted");
             }
-            Pending::Closing(_) => {}
+            OpenRequest::Closing(_) => {}
         }
     }
 
-    fn prompt(&mut self, id: Id, frame: &Frame) -> Handling {
+    fn prompt(&mut self, id: &Id, frame: &Frame) -> Handling {
         let Some(mut splice) = Splice::of(frame) else { return Handling::Pass };
         let trace = self.traced(&mut splice);
         if let Some(session) = splice.string("sessionId") {
@@ -338,7 +339,7 @@ impl Desk {
                 self.tell_turn("turn begins", &session, trace.as_deref(), &[]);
             }
             self.office.running.up();
-            self.expect(id, Pending::Prompt { session, trace });
+            self.expect(id, OpenRequest::Prompt { session, trace });
         }
         instead(splice)
     }
@@ -356,9 +357,9 @@ impl Desk {
         own.or_else(|| self.trace.clone())
     }
 
-    fn answered(&mut self, pending: Pending, reply: Reply<'_>) {
+    fn answered(&mut self, pending: OpenRequest, reply: Reply<'_>) {
         match (pending, reply) {
-            (Pending::Opening { folders, session, trace }, Reply::Result(result)) => {
+            (OpenRequest::Opening { folders, session, trace }, Reply::Result(result)) => {
                 let result: serde_json::Value = serde_json::from_str(result).unwrap_or_default();
                 let session = result["sessionId"].as_str().map(str::to_owned).or(session).unwrap_or_default();
                 self.office.count(&counts::OPENED, "");
@@ -369,19 +370,19 @@ impl Desk {
                     self.office.leave();
                 }
             }
-            (Pending::Opening { .. }, Reply::Error(_)) => self.office.leave(),
-            (Pending::Closing(session), Reply::Result(_)) => {
+            (OpenRequest::Opening { .. }, Reply::Error(_)) => self.office.leave(),
+            (OpenRequest::Closing(session), Reply::Result(_)) => {
                 if self.sessions.remove(&session).is_some() {
                     self.office.leave();
                 }
             }
-            (Pending::Closing(_), Reply::Error(_)) => {}
-            (Pending::Prompt { session, trace }, Reply::Result(result)) => {
+            (OpenRequest::Closing(_), Reply::Error(_)) => {}
+            (OpenRequest::Prompt { session, trace }, Reply::Result(result)) => {
                 let result: serde_json::Value = serde_json::from_str(result).unwrap_or_default();
                 let reason = result["stopReason"].as_str().unwrap_or("unknown");
                 self.turn_ended(&session, trace.as_deref(), reason);
             }
-            (Pending::Prompt { session, trace }, Reply::Error(_)) => {
+            (OpenRequest::Prompt { session, trace }, Reply::Error(_)) => {
                 self.turn_ended(&session, trace.as_deref(), "error");
             }
         }
@@ -429,14 +430,21 @@ impl Desk {
                 if let Some(heard) = &self.heard {
                     witness::lock(heard).decided(Instant::now(), frame, &answer, reason);
                 }
-                self.decided("a2c", verdict.as_str(), reason, frame, &answer)
+                self.decided(Direction::AgentToClient, verdict.as_str(), reason, frame, &answer)
             }
             _ => Handling::Pass,
         }
     }
 
     /// Answers a request in the place of who was asked, once that is kept.
-    fn decided(&self, dir: &str, verdict: &str, reason: &str, request: &Frame, answer: &Frame) -> Handling {
+    fn decided(
+        &self,
+        dir: Direction,
+        verdict: &str,
+        reason: &str,
+        request: &Frame,
+        answer: &Frame,
+    ) -> Handling {
         match self.keep(dir, verdict, reason, request, answer) {
             Ok(()) => Handling::Back(answer.raw().clone()),
             Err(why) => Handling::Stop(why),
@@ -446,7 +454,7 @@ impl Desk {
     /// Keeps a decision in the journal: why that cannot be done.
     fn keep(
         &self,
-        dir: &str,
+        dir: Direction,
         verdict: &str,
         reason: &str,
         request: &Frame,
@@ -456,7 +464,7 @@ impl Desk {
         let decided = Decided {
             conversation: 0,
             t: 0,
-            dir: dir.to_owned(),
+            dir,
             method: request.method().unwrap_or_default().to_owned(),
             id: request.id().map(ToString::to_string).unwrap_or_default(),
             verdict: verdict.to_owned(),
@@ -479,7 +487,7 @@ impl Drop for Desk {
 fn hides_permission(frame: &Frame) -> bool {
     let Some(text) = frame.text() else { return false };
     let Ok(value) = serde_json::from_str::<serde_json::Value>(text) else { return false };
-    let asks = |value: &serde_json::Value| value["method"] == PERMISSION;
+    let asks = |value: &serde_json::Value| value["method"] == method::SESSION_REQUEST_PERMISSION;
     asks(&value) || value.as_array().is_some_and(|list| list.iter().any(asks))
 }
 

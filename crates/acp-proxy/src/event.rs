@@ -186,7 +186,6 @@ impl TurnEnd {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Passed {
     /// Which way: `c2a`, `a2c`.
-    #[serde(with = "direction")]
     pub dir: Direction,
     /// The frame; a line that is none, as text.
     pub frame: Box<RawValue>,
@@ -398,21 +397,6 @@ impl Body {
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&String::from_utf8_lossy(&self.to_json()))
-    }
-}
-
-mod direction {
-    use acp_rpc::Direction;
-    use serde::{Deserialize, Deserializer, Serializer};
-
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde calls")]
-    pub(super) fn serialize<S: Serializer>(dir: &Direction, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(dir.as_str())
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Direction, D::Error> {
-        let word = std::borrow::Cow::<'_, str>::deserialize(deserializer)?;
-        word.parse().map_err(serde::de::Error::custom)
     }
 }
 

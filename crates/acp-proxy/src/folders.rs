@@ -12,7 +12,8 @@ use std::time::Duration;
 use acp_dialect::{Dialect, START_KEY};
 use acp_link::child::Child;
 use acp_link::{Link, Receiver, Sender};
-use acp_rpc::{Frame, Id, Reply, RpcError, View};
+use acp_proto::method;
+use acp_rpc::{Frame, Id, Pending, Reply, RpcError, View};
 use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -45,8 +46,8 @@ pub(crate) fn beside(first: Link, open: FolderOpener, grace: Duration) -> Link {
         introduction: Map::new(),
         login: None,
         sessions: HashMap::new(),
-        owed: HashMap::new(),
-        asked: HashMap::new(),
+        owed: Pending::default(),
+        asked: Pending::default(),
         numbers: 0,
     };
     tokio::spawn(folders.run(first, heard, grace));
@@ -102,9 +103,9 @@ struct Folders {
     /// Which agent has a session.
     sessions: HashMap<String, usize>,
     /// Which agent owes the answer to a request of the client.
-    owed: HashMap<Id, usize>,
+    owed: Pending<usize>,
     /// Requests of agents under the ids that the client sees.
-    asked: HashMap<Id, (usize, Id)>,
+    asked: Pending<(usize, Id)>,
     numbers: u64,
 }
 
@@ -158,7 +159,9 @@ impl Folders {
                     Ok((at, Some(params))) => (at, Frame::request(id, method, &params).raw().clone()),
                     Err(why) => return self.refuse(id, &why).await,
                 };
-                self.owed.insert(id.clone(), at);
+                if self.owed.replace(id, at).is_err() {
+                    return self.refuse(id, "too many requests wait for an answer").await;
+                }
                 self.pass(at, line);
             }
             View::Notification { params, .. } => {
@@ -174,12 +177,12 @@ impl Folders {
         let mut params: Value =
             params.and_then(|params| serde_json::from_str(params).ok()).unwrap_or_default();
         match method {
-            "initialize" => {
+            method::INITIALIZE => {
                 self.agents[FIRST].told = told(&params);
                 self.introduction = params.as_object().cloned().unwrap_or_default();
                 return Ok((FIRST, None));
             }
-            "authenticate" => {
+            method::AUTHENTICATE => {
                 self.login = Some(params.to_string());
                 return Ok((FIRST, None));
             }
@@ -232,7 +235,7 @@ impl Folders {
             params.insert(name.clone(), value.clone());
         }
         let tx = writer(tx);
-        let _ = tx.send(Frame::request(&id, "initialize", &params).raw().clone());
+        let _ = tx.send(Frame::request(&id, method::INITIALIZE, &params).raw().clone());
         let agent = &mut self.agents[at];
         (agent.tx, agent.child, agent.phase) = (Some(tx), child, Phase::Greeted(id));
     }
@@ -246,7 +249,7 @@ impl Folders {
             View::Response { id, .. } if at != FIRST && self.owed.remove(id).is_none() => return,
             View::Request { id, method, params } if at != FIRST => {
                 let seen = self.own_id();
-                self.asked.insert(seen.clone(), (at, id.clone()));
+                let _ = self.asked.replace(&seen, (at, id.clone()));
                 let params = self.with_session(at, params);
                 Frame::request(&seen, method, &params).raw().clone()
             }
@@ -267,7 +270,8 @@ impl Folders {
         self.agents[at].phase = Phase::Ready;
         let login = self.login.clone().map(|params| {
             let id = self.own_id();
-            Bytes::from(format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"authenticate","params":{params}}}"#))
+            let method = method::AUTHENTICATE;
+            Bytes::from(format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#))
         });
         let waiting = std::mem::take(&mut self.agents[at].waiting);
         for line in login.into_iter().chain(waiting) {
@@ -294,11 +298,9 @@ impl Folders {
         drop(agent.tx.take());
         agent.waiting.clear();
         self.sessions.retain(|_, owner| *owner != at);
-        let owed: Vec<Id> =
-            self.owed.iter().filter(|(_, owner)| **owner == at).map(|(id, _)| id.clone()).collect();
+        let owed = self.owed.drain_if(|_, owner| *owner == at);
         let folder = self.agents[at].told["working_directory"].as_str().unwrap_or("/").to_owned();
-        for id in owed {
-            self.owed.remove(&id);
+        for (id, _) in owed {
             self.refuse(&id, &format!("the agent in {folder} is gone: {why}")).await;
         }
     }

@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use acp_dialect::{Detection, Dialect, UnknownDialect, detect};
 use acp_link::{Burst, End, Receiver};
+use acp_proto::error_code;
 use acp_rpc::{Frame, Id, RpcError, View};
 
 /// The form of the protocol that clients speak.
@@ -76,7 +77,7 @@ pub(crate) async fn greet(rx: &mut Receiver) -> Greeting {
     match rx.end() {
         Some(End::Broken(why)) => {
             let reason = format!("cannot read this client: {why}");
-            let answer = Frame::failure(&Id::Null, &RpcError::new(RpcError::PARSE_ERROR, reason.clone()));
+            let answer = Frame::failure(&Id::Null, &RpcError::new(error_code::PARSE_ERROR, reason.clone()));
             Greeting::Unknown { answer, reason }
         }
         _ => Greeting::Silent,
@@ -90,8 +91,10 @@ fn unknown(frame: &Frame, seen: &str) -> Greeting {
         _ => Id::Null,
     };
     let code = match frame.view() {
-        View::Malformed(_) if frame.text().is_none_or(|text| !text.starts_with('{')) => RpcError::PARSE_ERROR,
-        _ => RpcError::INVALID_REQUEST,
+        View::Malformed(_) if frame.text().is_none_or(|text| !text.starts_with('{')) => {
+            error_code::PARSE_ERROR
+        }
+        _ => error_code::INVALID_REQUEST,
     };
     let reason = format!("cannot tell which form of the protocol this client speaks: {seen}");
     let answer = Frame::failure(&id, &RpcError::new(code, reason.clone()));

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use acp_dialect::Side;
-use acp_rpc::{Direction, Frame};
+use acp_rpc::Frame;
 use acp_rules::{Ending, Finding, Judge, JudgeConfig, Severity};
 
 use crate::talk::{Level, Talk};
@@ -25,10 +25,7 @@ impl Lint {
     }
 
     pub(crate) fn seen(&self, from: Side, at: Instant, frame: &Frame) {
-        let dir = match from {
-            Side::Client => Direction::ClientToAgent,
-            Side::Agent => Direction::AgentToClient,
-        };
+        let dir = from.sends();
         let mut judge = self.judge.lock().unwrap_or_else(PoisonError::into_inner);
         judge.observe(at.saturating_duration_since(self.began), dir, frame);
         judge.news().iter().for_each(|finding| self.tell(finding));
@@ -43,11 +40,8 @@ impl Lint {
 
     fn tell(&self, finding: &Finding) {
         let (severity, rule) = (finding.severity.as_str(), finding.rule);
-        let blame = match finding.blame {
-            acp_rules::Side::Agent => "agent",
-            acp_rules::Side::Client => "client",
-        };
-        let words = format!("{severity} {} {rule}: {blame}: {}", finding.requirement, finding.message);
+        let words =
+            format!("{severity} {} {rule}: {}: {}", finding.requirement, finding.blame, finding.message);
         let level = match finding.severity {
             Severity::Warning => Level::Warn,
             Severity::Error => Level::Error,

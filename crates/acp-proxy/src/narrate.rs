@@ -4,7 +4,8 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use acp_rpc::{Direction, Flaw, Frame, Id, Reply, View};
+use acp_proto::{method, update};
+use acp_rpc::{Direction, Exchange, Flaw, Frame, Id, Reply, View};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -22,7 +23,7 @@ const MOST_OPEN: usize = 4096;
 /// Reads a conversation and tells what happens in its sessions. Pure: it keeps what it must remember, and no time.
 #[derive(Debug, Default)]
 pub struct Narrator {
-    open: HashMap<(Direction, Id), Open>,
+    open: Exchange<Open>,
     sessions: HashMap<Arc<str>, Session>,
     /// The session of the last update: mostly it is the next one's too.
     last: Option<Arc<str>>,
@@ -109,7 +110,7 @@ impl Narrator {
     /// Reads one frame; what happened is appended to `out`.
     pub fn hear(&mut self, dir: Direction, frame: &Frame, out: &mut Vec<Told>) {
         match frame.view() {
-            View::Notification { method: "session/update", params: Some(params) }
+            View::Notification { method: method::SESSION_UPDATE, params: Some(params) }
                 if dir == Direction::AgentToClient =>
             {
                 self.update(params, frame, out);
@@ -206,17 +207,17 @@ impl Narrator {
         let open = match (dir, method, session) {
             (
                 Direction::ClientToAgent,
-                "session/new" | "session/load" | "session/resume" | "session/fork",
+                method::SESSION_NEW | method::SESSION_LOAD | method::SESSION_RESUME | method::SESSION_FORK,
                 session,
             ) => {
-                if let (Some(session), "session/load") = (&session, method) {
+                if let (Some(session), method::SESSION_LOAD) = (&session, method) {
                     self.sessions.entry(session.clone()).or_default().loading = Some(0);
                 }
                 let params = owned(params.unwrap_or("null"));
                 Open::Opening { method: method.to_owned(), params, session }
             }
             // One that comes while a turn runs is told, and its answer, but it is no turn.
-            (Direction::ClientToAgent, "session/prompt", Some(session)) if !self.in_turn(&session) => {
+            (Direction::ClientToAgent, method::SESSION_PROMPT, Some(session)) if !self.in_turn(&session) => {
                 let prompt = member(params, "prompt").unwrap_or_else(|| owned("[]"));
                 let known = self.sessions.entry(session.clone()).or_default();
                 known.turn = Some(Tally::default());
@@ -227,17 +228,17 @@ impl Narrator {
                 Open::Prompt(session)
             }
             (_, _, Some(session)) if !self.knows(dir, &session) => return,
-            (Direction::AgentToClient, "session/request_permission", Some(session)) => {
+            (Direction::AgentToClient, method::SESSION_REQUEST_PERMISSION, Some(session)) => {
                 let params = owned(params.unwrap_or("null"));
                 out.push((session.clone(), Body::Permission(Permission { id: id.to_string(), params })));
                 Open::Permission(session)
             }
-            (Direction::ClientToAgent, "session/close" | "session/delete", Some(session)) => {
+            (Direction::ClientToAgent, method::SESSION_CLOSE | method::SESSION_DELETE, Some(session)) => {
                 out.push((session.clone(), passed(dir, frame)));
                 Open::Closing(session)
             }
             (_, method, Some(session)) => {
-                if let (Direction::AgentToClient, "fs/write_text_file") = (dir, method)
+                if let (Direction::AgentToClient, method::FS_WRITE_TEXT_FILE) = (dir, method)
                     && let Some(turn) =
                         self.sessions.get_mut(&session).and_then(|session| session.turn.as_mut())
                 {
@@ -248,11 +249,11 @@ impl Narrator {
             }
             (_, _, None) => return,
         };
-        let key = (dir, id.clone());
-        // A turn ends by its answer, however many requests are open, and whoever uses its id again.
+        // A turn ends by its answer, however many requests are open, even if its id is used again.
+        let table = self.open.by_mut(dir);
         let is_turn = |open: &Open| matches!(open, Open::Prompt(_));
-        if is_turn(&open) || self.open.len() < MOST_OPEN && !self.open.get(&key).is_some_and(is_turn) {
-            self.open.insert(key, open);
+        if is_turn(&open) || table.len() < MOST_OPEN && !table.get(id).is_some_and(is_turn) {
+            let _ = table.replace(id, open);
         }
     }
 
@@ -266,7 +267,7 @@ impl Narrator {
     }
 
     fn answered(&mut self, dir: Direction, id: &Id, reply: Reply<'_>, frame: &Frame, out: &mut Vec<Told>) {
-        let Some(open) = self.open.remove(&(dir.flip(), id.clone())) else { return };
+        let Some(open) = self.open.answered(dir, id) else { return };
         match open {
             Open::Opening { method, params, session } => self.opened(method, params, session, reply, out),
             Open::Prompt(session) => {
@@ -373,9 +374,9 @@ impl Narrator {
 fn plain_text(update: &str) -> Option<Text> {
     let chunk: Chunk<'_> = serde_json::from_str(update).ok()?;
     let role = match &*chunk.session_update {
-        "agent_message_chunk" => Role::Agent,
-        "agent_thought_chunk" => Role::Thought,
-        "user_message_chunk" => Role::User,
+        update::AGENT_MESSAGE_CHUNK => Role::Agent,
+        update::AGENT_THOUGHT_CHUNK => Role::Thought,
+        update::USER_MESSAGE_CHUNK => Role::User,
         _ => return None,
     };
     if chunk.content.kind != "text" {

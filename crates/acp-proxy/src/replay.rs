@@ -6,7 +6,8 @@ mod script;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use acp_dialect::{Bridge, Detection, Dialect, Options, Side, detect};
+use acp_dialect::{Bridge, Detection, Dialect, Options, detect};
+use acp_proto::method;
 use acp_rpc::transcript::Entry;
 use acp_rpc::{Direction, Frame};
 
@@ -169,7 +170,7 @@ impl Recording {
     /// How many prompts were sent.
     #[must_use]
     pub fn turns(&self) -> usize {
-        self.said.iter().filter(|said| said.frame.method() == Some("session/prompt")).count()
+        self.said.iter().filter(|said| said.frame.method() == Some(method::SESSION_PROMPT)).count()
     }
 
     /// The events of its sessions, as a stream would carry them, each chunk by itself.
@@ -209,7 +210,7 @@ impl Recording {
                     let request = &self.said[index - 1].frame;
                     narrator.decided(request, &said.frame, &decided.reason, &mut told);
                 }
-                Some(decided) if decided.dir == Direction::AgentToClient.as_str() => {}
+                Some(decided) if decided.dir == Direction::AgentToClient => {}
                 _ => narrator.hear(said.dir, &said.frame, &mut told),
             }
             tell(said.t, &mut told, &mut events);
@@ -264,16 +265,10 @@ fn canonical(conversation: Conversation) -> Recording {
         while let Some((_, decision)) = decided.next_if(|(before, _)| *before <= index) {
             push_decision(&mut said, &decision);
         }
-        let from = match dir {
-            Direction::ClientToAgent => Side::Client,
-            Direction::AgentToClient => Side::Agent,
-        };
+        let from = dir.sender();
         let line = if line.starts_with(b"\xEF\xBB\xBF") { line.slice(3..) } else { line };
         bridge.receive_seen(from, &Frame::parse(line), &mut |side, frame| {
-            let dir = match side {
-                Side::Client => Direction::ClientToAgent,
-                Side::Agent => Direction::AgentToClient,
-            };
+            let dir = side.sends();
             said.push(Said { t, dir, frame: frame.clone(), by_proxy: None });
         });
     }
@@ -307,7 +302,7 @@ fn in_order(said: &mut [Said]) {
 
 /// A request that the proxy answered itself, and its answer.
 fn push_decision(said: &mut Vec<Said>, decided: &Decided) {
-    let dir: Direction = decided.dir.parse().unwrap_or(Direction::AgentToClient);
+    let dir = decided.dir;
     let t = Duration::from_micros(decided.t);
     if decided.is_change() {
         let frame = Frame::parse(decided.answer.clone());

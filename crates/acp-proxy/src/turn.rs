@@ -1,5 +1,6 @@
 //! What a turn amounts to: its text, weighed, and the files that it left.
 
+use acp_proto::update;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -28,7 +29,7 @@ impl Tally {
     pub(crate) fn update(&mut self, update: &str) {
         let Ok(update) = serde_json::from_str::<Value>(update) else { return };
         match update["sessionUpdate"].as_str() {
-            Some("agent_message_chunk") => match update["content"]["type"].as_str() {
+            Some(update::AGENT_MESSAGE_CHUNK) => match update["content"]["type"].as_str() {
                 Some("text") => {
                     if let Some(text) = update["content"]["text"].as_str() {
                         self.text(text);
@@ -40,7 +41,7 @@ impl Tally {
                 }
                 _ => {}
             },
-            Some("tool_call" | "tool_call_update") => {
+            Some(update::TOOL_CALL | update::TOOL_CALL_UPDATE) => {
                 let content = update["content"].as_array().into_iter().flatten();
                 for diff in content.filter(|part| part["type"] == "diff") {
                     self.file(json!({ "path": diff["path"] }));

@@ -1,6 +1,7 @@
 //! One self-contained page: summary, filter, a section per test with the conversation and the findings.
 
-use acp_comply::{AgentRun, Dir, Outcome, Results, Side, Standing};
+use acp_comply::{AgentRun, Outcome, Results, Side, Standing};
+use acp_proto::Direction;
 use minijinja::value::Serde;
 use minijinja::{AutoEscape, Environment, context};
 use serde::Serialize;
@@ -236,11 +237,12 @@ impl Test {
                 .iter()
                 .map(|line| Frame {
                     at: format!("{:.1}", line.at_ms),
-                    arrow: if line.dir == Dir::C2a { "→" } else { "←" },
-                    side: if line.dir == Dir::C2a { "client" } else { "agent" },
+                    arrow: if line.dir == Direction::ClientToAgent { "→" } else { "←" },
+                    side: line.dir.sender().as_str(),
                     gist: gist(&line.text),
                     text: pretty_text(&line.text),
-                    marked: line.dir == Dir::A2c && marked.iter().any(|at| (at - line.at_ms).abs() < 0.001),
+                    marked: line.dir == Direction::AgentToClient
+                        && marked.iter().any(|at| (at - line.at_ms).abs() < 0.001),
                 })
                 .collect(),
             elided: test.elided,

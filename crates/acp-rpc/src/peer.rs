@@ -2,20 +2,18 @@ mod recent;
 mod violation;
 
 use std::cmp::Reverse;
-use std::collections::hash_map::Entry;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::BinaryHeap;
 use std::time::Duration;
 
+use acp_proto::method;
 use serde::Serialize;
 
 use crate::frame::Sort;
+use crate::pending::{NotAdded, Pending};
 use crate::scan::Scanner;
 use crate::{Frame, Id, RpcError};
 use recent::Recent;
 pub use violation::Violation;
-
-/// The notification by which a side takes back a request of its own.
-pub const CANCEL_REQUEST: &str = "$/cancel_request";
 
 /// How much a peer remembers. A side that floods cannot make it remember more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +40,9 @@ impl Default for Limits {
 /// [`Peer::tick`] with the time before [`Peer::receive`] with the same time, and again at
 /// [`Peer::next_deadline`].
 ///
+/// It also holds what the caller has to remember about open requests: `Ours` for each of our own, given back with the
+/// answer or when the time is up, and `Theirs` for each of theirs, until it is answered. A plain `Peer` holds nothing.
+///
 /// ```
 /// use std::time::Duration;
 /// use acp_rpc::{Frame, Peer, Received};
@@ -57,13 +58,23 @@ impl Default for Limits {
 /// assert_eq!(violation.name(), "duplicate-response");
 /// # Ok::<(), acp_rpc::RequestError>(())
 /// ```
-#[derive(Debug, Default)]
-pub struct Peer {
+///
+/// ```
+/// # use std::time::Duration;
+/// # use acp_rpc::{Frame, Limits, Peer, Received};
+/// let mut peer = Peer::<(), &str>::remembering(Limits::default());
+/// let (id, _) = peer.request_with(Duration::ZERO, "ping", &(), None, "for the status line").unwrap();
+/// let answer = Frame::response(&id, &"pong");
+/// let Received::Answered { ours, .. } = peer.receive(Duration::ZERO, answer) else { panic!() };
+/// assert_eq!(ours, "for the status line");
+/// ```
+#[derive(Debug)]
+pub struct Peer<Theirs = (), Ours = ()> {
     limits: Limits,
     last_id: i64,
-    outstanding: HashMap<Id, Pending>,
+    outstanding: Pending<Outstanding<Ours>>,
     settled: Recent<Settled>,
-    owed: HashMap<Id, Duration>,
+    owed: Pending<Owed<Theirs>>,
     replied: Recent<()>,
     /// Deadlines, nearest first. An entry may outlive its request; it counts only while the request agrees.
     deadlines: BinaryHeap<Reverse<(Duration, Id)>>,
@@ -71,7 +82,7 @@ pub struct Peer {
 
 /// What an incoming frame means to this peer.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Received {
+pub enum Received<Ours = ()> {
     /// A request: answer it once, with [`Peer::respond`] or [`Peer::fail`].
     Asked {
         /// The id to answer.
@@ -101,16 +112,18 @@ pub enum Received {
         method: Box<str>,
         /// The answer.
         frame: Frame,
+        /// What was remembered about the request.
+        ours: Ours,
     },
     /// They broke a rule of JSON-RPC, or sent no frame at all.
     Violation(Violation, Frame),
     /// A batch, element by element.
-    Batch(Vec<Received>),
+    Batch(Vec<Received<Ours>>),
 }
 
 /// A request of ours that got no answer in time.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Expired {
+pub struct Expired<Ours = ()> {
     /// The request's id.
     pub id: Id,
     /// The request's method.
@@ -119,6 +132,18 @@ pub struct Expired {
     pub sent: Duration,
     /// When the answer was due.
     pub deadline: Duration,
+    /// What was remembered about it.
+    pub ours: Ours,
+}
+
+/// A request of ours that cannot be sent; what was to be remembered about it is given back.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{why}")]
+pub struct NotSent<Ours> {
+    /// Why.
+    pub why: RequestError,
+    /// What was to be remembered.
+    pub ours: Ours,
 }
 
 /// Why a request of ours cannot be sent.
@@ -155,10 +180,17 @@ pub enum ReplyError {
 pub struct NotOutstanding(pub Id);
 
 #[derive(Debug)]
-struct Pending {
+struct Outstanding<Ours> {
     method: Box<str>,
     sent: Duration,
     deadline: Option<Duration>,
+    ours: Ours,
+}
+
+#[derive(Debug)]
+struct Owed<Theirs> {
+    since: Duration,
+    theirs: Theirs,
 }
 
 /// How a request of ours ended.
@@ -168,11 +200,17 @@ enum Settled {
     Expired,
 }
 
+impl Default for Peer {
+    fn default() -> Self {
+        Self::new(Limits::default())
+    }
+}
+
 impl Peer {
-    /// A peer with its own bounds.
+    /// A peer with its own bounds that remembers nothing for its caller.
     #[must_use]
     pub fn new(limits: Limits) -> Self {
-        Self { limits, ..Self::default() }
+        Self::remembering(limits)
     }
 
     /// Builds a request under the next free integer id, to be answered within `timeout`.
@@ -186,19 +224,10 @@ impl Peer {
         params: &(impl Serialize + ?Sized),
         timeout: Option<Duration>,
     ) -> Result<(Id, Frame), RequestError> {
-        let mut id = Id::Int(self.last_id.wrapping_add(1));
-        while self.outstanding.contains_key(&id) {
-            self.last_id = self.last_id.wrapping_add(1);
-            id = Id::Int(self.last_id.wrapping_add(1));
-        }
-        let frame = Frame::request(&id, method, params);
-        self.sent(now, &frame, timeout)?;
-        self.last_id = self.last_id.wrapping_add(1);
-        Ok((id, frame))
+        self.request_with(now, method, params, timeout, ()).map_err(|not_sent| not_sent.why)
     }
 
-    /// Remembers a request that was built elsewhere, under the id it carries. It may be flawed, as long as it has
-    /// an id and a method: the answer to a bad request is worth waiting for.
+    /// Remembers a request that was built elsewhere, under the id it carries. See [`Peer::sent_with`].
     ///
     /// # Errors
     /// When the id waits for an answer already, too many requests wait, or the frame has no id or no method.
@@ -208,19 +237,74 @@ impl Peer {
         frame: &Frame,
         timeout: Option<Duration>,
     ) -> Result<(), RequestError> {
+        self.sent_with(now, frame, timeout, ()).map_err(|not_sent| not_sent.why)
+    }
+}
+
+impl<Theirs: Default, Ours> Peer<Theirs, Ours> {
+    /// A peer that remembers `Ours` about each of our open requests and `Theirs` about each of theirs.
+    #[must_use]
+    pub fn remembering(limits: Limits) -> Self {
+        Self {
+            limits,
+            last_id: 0,
+            outstanding: Pending::new(limits.outstanding),
+            settled: Recent::default(),
+            owed: Pending::new(limits.owed),
+            replied: Recent::default(),
+            deadlines: BinaryHeap::new(),
+        }
+    }
+
+    /// Builds a request under the next free integer id, to be answered within `timeout`. `ours` comes back with its
+    /// answer.
+    ///
+    /// # Errors
+    /// When too many requests wait, or the params cannot be written as JSON.
+    pub fn request_with(
+        &mut self,
+        now: Duration,
+        method: &str,
+        params: &(impl Serialize + ?Sized),
+        timeout: Option<Duration>,
+        ours: Ours,
+    ) -> Result<(Id, Frame), NotSent<Ours>> {
+        let mut id = Id::Int(self.last_id.wrapping_add(1));
+        while self.outstanding.contains(&id) {
+            self.last_id = self.last_id.wrapping_add(1);
+            id = Id::Int(self.last_id.wrapping_add(1));
+        }
+        let frame = Frame::request(&id, method, params);
+        self.sent_with(now, &frame, timeout, ours)?;
+        self.last_id = self.last_id.wrapping_add(1);
+        Ok((id, frame))
+    }
+
+    /// Remembers a request that was built elsewhere, under the id it carries. It may be flawed, as long as it has
+    /// an id and a method: the answer to a bad request is worth waiting for.
+    ///
+    /// # Errors
+    /// When the id waits for an answer already, too many requests wait, or the frame has no id or no method.
+    pub fn sent_with(
+        &mut self,
+        now: Duration,
+        frame: &Frame,
+        timeout: Option<Duration>,
+        ours: Ours,
+    ) -> Result<(), NotSent<Ours>> {
         let (Some(id), Some(method)) = (frame.id(), frame.method()) else {
             let why =
                 frame.flaw().map_or_else(|| "it has no id or no method".to_owned(), ToString::to_string);
-            return Err(RequestError::NotARequest(why));
+            return Err(NotSent { why: RequestError::NotARequest(why), ours });
         };
-        if self.outstanding.len() >= self.limits.outstanding {
-            return Err(RequestError::TooMany(self.limits.outstanding));
-        }
         let deadline = timeout.and_then(|timeout| now.checked_add(timeout));
-        match self.outstanding.entry(id.clone()) {
-            Entry::Occupied(_) => return Err(RequestError::IdInUse(id.clone())),
-            Entry::Vacant(slot) => slot.insert(Pending { method: method.into(), sent: now, deadline }),
-        };
+        let outstanding = Outstanding { method: method.into(), sent: now, deadline, ours };
+        self.outstanding.add(id, outstanding).map_err(|not_added| match not_added {
+            NotAdded::InUse(given) => NotSent { why: RequestError::IdInUse(id.clone()), ours: given.ours },
+            NotAdded::Full(given) => {
+                NotSent { why: RequestError::TooMany(self.limits.outstanding), ours: given.ours }
+            }
+        })?;
         if let Some(deadline) = deadline {
             self.drop_stale_deadlines();
             self.deadlines.push(Reverse((deadline, id.clone())));
@@ -243,10 +327,10 @@ impl Peer {
         struct Params<'a> {
             request_id: &'a Id,
         }
-        if !self.outstanding.contains_key(id) {
+        if !self.outstanding.contains(id) {
             return Err(NotOutstanding(id.clone()));
         }
-        Ok(Frame::notification(CANCEL_REQUEST, &Params { request_id: id }))
+        Ok(Frame::notification(method::CANCEL_REQUEST, &Params { request_id: id }))
     }
 
     /// Builds the answer to a request of theirs, once.
@@ -266,11 +350,11 @@ impl Peer {
     }
 
     /// Sorts an incoming frame. Constant time, whatever came before.
-    pub fn receive(&mut self, now: Duration, frame: Frame) -> Received {
+    pub fn receive(&mut self, now: Duration, frame: Frame) -> Received<Ours> {
         match frame.sort() {
-            Sort::Notification if frame.method() != Some(CANCEL_REQUEST) => Received::Told { frame },
+            Sort::Notification if frame.method() != Some(method::CANCEL_REQUEST) => Received::Told { frame },
             Sort::Notification => match frame.params().and_then(cancelled_id) {
-                Some(id) => Received::CancelAsked { owed: self.owed.contains_key(&id), id, frame },
+                Some(id) => Received::CancelAsked { owed: self.owed.contains(&id), id, frame },
                 None => Received::Violation(Violation::BadCancel, frame),
             },
             Sort::Request(id) => match self.owe(now, id) {
@@ -278,7 +362,7 @@ impl Peer {
                 Err(violation) => Received::Violation(violation, frame),
             },
             Sort::Response(id) => match self.settle(id) {
-                Ok((id, method)) => Received::Answered { id, method, frame },
+                Ok((id, Outstanding { method, ours, .. })) => Received::Answered { id, method, frame, ours },
                 Err(violation) => Received::Violation(violation, frame),
             },
             Sort::Batch(frames) => {
@@ -289,7 +373,7 @@ impl Peer {
     }
 
     /// Gives up the requests whose deadline has come; an answer from now on is late.
-    pub fn tick(&mut self, now: Duration) -> Vec<Expired> {
+    pub fn tick(&mut self, now: Duration) -> Vec<Expired<Ours>> {
         let mut expired = Vec::new();
         while let Some(Reverse((deadline, _))) = self.deadlines.peek()
             && *deadline <= now
@@ -298,9 +382,9 @@ impl Peer {
             if !self.is_live(deadline, &id) {
                 continue;
             }
-            if let Some(pending) = self.outstanding.remove(&id) {
+            if let Some(Outstanding { method, sent, ours, .. }) = self.outstanding.remove(&id) {
                 self.settled.remember(id.clone(), Settled::Expired, self.limits.remembered);
-                expired.push(Expired { id, method: pending.method, sent: pending.sent, deadline });
+                expired.push(Expired { id, method, sent, deadline, ours });
             }
         }
         expired
@@ -319,30 +403,42 @@ impl Peer {
 
     /// Our open requests: id, method, when sent.
     pub fn outstanding(&self) -> impl Iterator<Item = (&Id, &str, Duration)> {
-        self.outstanding.iter().map(|(id, pending)| (id, &*pending.method, pending.sent))
+        self.outstanding.iter().map(|(id, open)| (id, &*open.method, open.sent))
     }
 
     /// Their open requests: id, when received.
     pub fn owed(&self) -> impl Iterator<Item = (&Id, Duration)> {
-        self.owed.iter().map(|(id, at)| (id, *at))
+        self.owed.iter().map(|(id, owed)| (id, owed.since))
     }
 
     /// Whether we owe an answer under this id.
     #[must_use]
     pub fn owes(&self, id: &Id) -> bool {
-        self.owed.contains_key(id)
+        self.owed.contains(id)
+    }
+
+    /// What is remembered about an open request of ours.
+    #[must_use]
+    pub fn ours(&self, id: &Id) -> Option<&Ours> {
+        self.outstanding.get(id).map(|open| &open.ours)
+    }
+
+    /// What is to be remembered about an open request of theirs, to be read or set. It begins as the default.
+    pub fn theirs(&mut self, id: &Id) -> Option<&mut Theirs> {
+        self.owed.get_mut(id).map(|owed| &mut owed.theirs)
     }
 
     /// The conversation is over: all our open requests, which nobody will answer any more.
-    pub fn close(&mut self) -> Vec<Expired> {
+    pub fn close(&mut self) -> Vec<Expired<Ours>> {
         self.deadlines.clear();
         self.owed.clear();
         let mut open: Vec<_> = self
             .outstanding
             .drain()
-            .map(|(id, Pending { method, sent, deadline })| {
+            .into_iter()
+            .map(|(id, Outstanding { method, sent, deadline, ours })| {
                 let deadline = deadline.unwrap_or(Duration::MAX);
-                Expired { id, method, sent, deadline }
+                Expired { id, method, sent, deadline, ours }
             })
             .collect();
         open.sort_by(|a, b| (a.sent, &a.id).cmp(&(b.sent, &b.id)));
@@ -350,7 +446,7 @@ impl Peer {
     }
 
     fn reply(&mut self, id: &Id, build: impl FnOnce(&Id) -> Frame) -> Result<Frame, ReplyError> {
-        if !self.owed.contains_key(id) {
+        if !self.owed.contains(id) {
             return Err(match self.replied.get(id) {
                 Some(()) => ReplyError::AlreadyAnswered(id.clone()),
                 None => ReplyError::NotOwed(id.clone()),
@@ -369,21 +465,17 @@ impl Peer {
         if id.text_len() > self.limits.id_len {
             return Err(Violation::IdTooLong { len: id.text_len() });
         }
-        let full = self.owed.len() >= self.limits.owed;
-        match self.owed.entry(id.clone()) {
-            Entry::Occupied(_) => Err(Violation::IdInUse { id: id.clone() }),
-            Entry::Vacant(_) if full => Err(Violation::TooManyRequests { limit: self.limits.owed }),
-            Entry::Vacant(slot) => {
-                slot.insert(now);
-                Ok(id.clone())
-            }
+        match self.owed.add(id, Owed { since: now, theirs: Theirs::default() }) {
+            Ok(()) => Ok(id.clone()),
+            Err(NotAdded::InUse(_)) => Err(Violation::IdInUse { id: id.clone() }),
+            Err(NotAdded::Full(_)) => Err(Violation::TooManyRequests { limit: self.limits.owed }),
         }
     }
 
-    fn settle(&mut self, id: &Id) -> Result<(Id, Box<str>), Violation> {
-        if let Some((id, pending)) = self.outstanding.remove_entry(id) {
+    fn settle(&mut self, id: &Id) -> Result<(Id, Outstanding<Ours>), Violation> {
+        if let Some((id, open)) = self.outstanding.remove_entry(id) {
             self.settled.remember(id.clone(), Settled::Answered, self.limits.remembered);
-            return Ok((id, pending.method));
+            return Ok((id, open));
         }
         Err(match self.settled.get(id) {
             Some(Settled::Answered) => Violation::DuplicateResponse { id: id.clone() },
@@ -400,14 +492,14 @@ impl Peer {
         if id.text_len() > self.limits.id_len {
             return Violation::IdTooLong { len: id.text_len() };
         }
-        match id.lookalikes().into_iter().find(|other| self.outstanding.contains_key(other)) {
+        match id.lookalikes().into_iter().find(|other| self.outstanding.contains(other)) {
             Some(sent) => Violation::IdTypeChanged { sent, got: id.clone() },
             None => Violation::UnknownResponse { id: id.clone() },
         }
     }
 
     fn is_live(&self, deadline: Duration, id: &Id) -> bool {
-        self.outstanding.get(id).is_some_and(|pending| pending.deadline == Some(deadline))
+        self.outstanding.get(id).is_some_and(|open| open.deadline == Some(deadline))
     }
 
     /// Keeps the heap within a constant factor of what is open.
@@ -420,7 +512,7 @@ impl Peer {
     }
 }
 
-impl Received {
+impl<Ours> Received<Ours> {
     /// The frame; a batch has none of its own.
     #[must_use]
     pub fn frame(&self) -> Option<&Frame> {

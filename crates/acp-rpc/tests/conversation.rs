@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use acp_rpc::{Frame, Id, Line, Peer, Received};
-use acp_testkit::{Chunking, Ended, Mail, Side, World};
+use acp_testkit::{Chunking, Ended, Endpoint, Mail, World};
 use serde_json::json;
 
 /// Asks ten times, takes updates in between, and closes when all is answered.
@@ -15,7 +15,7 @@ struct Client {
     expired: usize,
 }
 
-impl Side for Client {
+impl Endpoint for Client {
     fn start(&mut self, now: Duration, mail: &mut Mail) {
         for n in 0..10 {
             let timeout = Duration::from_millis(if n == 9 { 50 } else { 1000 });
@@ -51,7 +51,7 @@ struct Agent {
     ended: bool,
 }
 
-impl Side for Agent {
+impl Endpoint for Agent {
     fn receive(&mut self, now: Duration, line: Line, mail: &mut Mail) {
         match self.peer.receive(now, Frame::from(line)) {
             Received::Asked { frame, .. } if frame.params() == Some(r#"{"n":9}"#) => {}

@@ -1,5 +1,6 @@
 //! What a line becomes: one table of flaws, ids as they were written, and built frames that read back the same.
 
+use acp_proto::error_code;
 use acp_rpc::{Flaw, Frame, Id, MAX_BATCH, MAX_DEPTH, Reply, RpcError, View};
 use serde_json::json;
 
@@ -77,8 +78,8 @@ fn a_flaw_says_where_and_what_was_expected() {
         "\"jsonrpc\" is \"1.0\" instead of \"2.0\""
     );
     assert_eq!(flaw(b"ab\xffc").to_string(), "not UTF-8: bad byte at 2");
-    assert_eq!(flaw("nope").code(), RpcError::PARSE_ERROR);
-    assert_eq!(flaw("{}").code(), RpcError::INVALID_REQUEST);
+    assert_eq!(flaw("nope").code(), error_code::PARSE_ERROR);
+    assert_eq!(flaw("{}").code(), error_code::INVALID_REQUEST);
 }
 
 #[test]

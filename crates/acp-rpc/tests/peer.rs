@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use acp_proto::error_code;
 use acp_rpc::{
     Frame, Id, Limits, NotOutstanding, Peer, Received, ReplyError, RequestError, RpcError, Violation,
 };
@@ -146,14 +147,14 @@ fn a_request_can_be_taken_back_from_either_side() {
         cancel.to_string(),
         r#"{"jsonrpc":"2.0","method":"$/cancel_request","params":{"requestId":1}}"#
     );
-    let refused = Frame::failure(&id, &RpcError::new(RpcError::CANCELLED, "cancelled"));
+    let refused = Frame::failure(&id, &RpcError::new(error_code::REQUEST_CANCELLED, "cancelled"));
     assert!(matches!(peer.receive(T0, refused), Received::Answered { .. }), "its answer is still awaited");
     assert_eq!(peer.cancel(&id), Err(NotOutstanding(id)));
 
     let theirs = ask(&mut peer, 1.0e0 as i64);
     let told = peer.receive(T0, cancel.clone());
     assert!(matches!(&told, Received::CancelAsked { id, owed: true, .. } if *id == theirs), "{told:?}");
-    peer.fail(&theirs, &RpcError::new(RpcError::CANCELLED, "cancelled")).unwrap();
+    peer.fail(&theirs, &RpcError::new(error_code::REQUEST_CANCELLED, "cancelled")).unwrap();
     assert!(matches!(peer.receive(T0, cancel), Received::CancelAsked { owed: false, .. }));
     for params in [json!({}), json!([]), json!({"requestId": null}), json!({"requestId": [1]})] {
         let bad = peer.receive(T0, Frame::notification("$/cancel_request", &params));
@@ -236,4 +237,32 @@ fn a_batch_is_received_element_by_element() {
         &parts[..],
         [Received::Answered { .. }, Received::Asked { .. }, Received::Violation(Violation::Malformed(_), _)]
     ));
+}
+
+#[test]
+fn what_is_remembered_comes_back_with_the_answer_or_without_one() {
+    let mut peer = Peer::<u8, &str>::remembering(Limits { outstanding: 3, ..Limits::default() });
+    let (answered, _) = peer.request_with(T0, "a", &(), None, "answered").unwrap();
+    let (late, _) = peer.request_with(T0, "b", &(), Some(ms(5)), "late").unwrap();
+    peer.request_with(T0, "c", &(), None, "open").unwrap();
+    let not_sent = peer.request_with(T0, "d", &(), None, "too many").unwrap_err();
+    assert_eq!((not_sent.why, not_sent.ours), (RequestError::TooMany(3), "too many"));
+
+    assert_eq!(peer.ours(&late), Some(&"late"));
+    let Received::Answered { ours, .. } = peer.receive(T0, Frame::response(&answered, &1)) else { panic!() };
+    assert_eq!(ours, "answered");
+    assert_eq!(peer.tick(ms(5)).into_iter().map(|expired| expired.ours).collect::<Vec<_>>(), ["late"]);
+    assert_eq!(peer.close().into_iter().map(|open| open.ours).collect::<Vec<_>>(), ["open"]);
+}
+
+#[test]
+fn what_is_remembered_about_their_request_is_gone_with_its_answer() {
+    let mut peer = Peer::<Option<&str>, ()>::remembering(Limits::default());
+    let id = Id::from("x");
+    assert!(matches!(peer.receive(T0, Frame::request(&id, "m", &())), Received::Asked { .. }));
+    assert_eq!(peer.theirs(&id), Some(&mut None));
+    *peer.theirs(&id).unwrap() = Some("being worked on");
+    assert_eq!(peer.theirs(&id), Some(&mut Some("being worked on")));
+    peer.respond(&id, &1).unwrap();
+    assert_eq!(peer.theirs(&id), None);
 }

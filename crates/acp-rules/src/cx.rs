@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use acp_proto::Side;
 use acp_rpc::{Direction, Frame};
 
 use crate::coverage::Marks;
 use crate::finding::{EXCERPT, Evidence, Finding, Severity, cut};
 use crate::grade::{Grade, split};
-use crate::registry::{Side, registry};
+use crate::registry::registry;
 use crate::rule::{Rule, Weight, places};
 
 /// A frame that came earlier.
@@ -64,7 +65,7 @@ impl<'f> Cx<'f> {
 
     /// Who sent the frame.
     pub(crate) fn sender(&self) -> Side {
-        Side::sender(self.dir)
+        self.dir.sender()
     }
 
     /// The situation that a rule is about arose: its named requirement is put to the test.

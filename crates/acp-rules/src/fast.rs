@@ -3,6 +3,8 @@
 //! What this reader accepts is exactly what the schema calls clean, which a property test shows on mutated
 //! frames; on anything unusual it gives up, and the frame goes the long way.
 
+use acp_proto::update;
+
 use crate::said::Voice;
 
 /// A chunk of text.
@@ -104,9 +106,9 @@ impl<'a> Reader<'a> {
         self.object(|reader, key| match key {
             b"sessionUpdate" if voice.is_none() => {
                 voice = Some(match reader.plain()? {
-                    "agent_message_chunk" => Voice::Agent,
-                    "agent_thought_chunk" => Voice::Thought,
-                    "user_message_chunk" => Voice::User,
+                    update::AGENT_MESSAGE_CHUNK => Voice::Agent,
+                    update::AGENT_THOUGHT_CHUNK => Voice::Thought,
+                    update::USER_MESSAGE_CHUNK => Voice::User,
                     _ => return None,
                 });
                 Some(())

@@ -3,11 +3,12 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
+use acp_proto::Side;
 use acp_rpc::Direction;
 use serde::{Serialize, Serializer};
 
 use crate::grade::Grade;
-use crate::registry::{Side, registry};
+use crate::registry::registry;
 
 /// The longest excerpt kept of a frame, in bytes.
 pub(crate) const EXCERPT: usize = 400;

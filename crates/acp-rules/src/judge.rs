@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use acp_proto::{Side, error_code, method};
 use acp_rpc::{Direction, Frame, Id, Reply, View};
 
 use crate::coverage::Coverage;
@@ -10,7 +11,6 @@ use crate::finding::Finding;
 use crate::grade::Grade;
 use crate::history::History;
 use crate::json::{Json, Tape};
-use crate::registry::Side;
 use crate::rule::{passive, rules};
 use crate::rules::schema::{Part, Subject, Verdict, check};
 use crate::rules::{
@@ -128,7 +128,7 @@ impl Judge {
     /// The stream of one side began with a byte order mark, which its first frame no longer has. Told as often as one
     /// likes before that frame.
     pub fn saw_mark(&mut self, at: Duration, dir: Direction) {
-        if !std::mem::replace(&mut self.marked[Side::sender(dir) as usize], true) {
+        if !std::mem::replace(&mut self.marked[dir.sender() as usize], true) {
             let mut cx = Cx { report: &mut self.report, frame: None, index: self.index, at, dir };
             envelope::mark(&mut self.state, &mut cx);
         }
@@ -260,7 +260,7 @@ fn said(state: &mut State, cx: &mut Cx<'_>, tape: &mut Tape, view: View<'_>, bro
 
 fn notification(state: &mut State, cx: &mut Cx<'_>, tape: &mut Tape, method: &str, params: Option<&str>) {
     ids::notification(state, cx, method);
-    if method == "session/update"
+    if method == method::SESSION_UPDATE
         && let Some(text) = params
         && updates::fast(state, cx, text)
     {
@@ -268,7 +268,7 @@ fn notification(state: &mut State, cx: &mut Cx<'_>, tape: &mut Tape, method: &st
     }
     let params = params.and_then(|text| tape.read(text));
     let edition = state.edition();
-    if method == "session/update" && cx.dir == Direction::AgentToClient {
+    if method == method::SESSION_UPDATE && cx.dir == Direction::AgentToClient {
         let subject = Subject { asked: cx.dir, method, part: Part::Params, edition };
         let verdict = check(cx, subject, params);
         if state.is_v1()
@@ -289,9 +289,9 @@ fn notification(state: &mut State, cx: &mut Cx<'_>, tape: &mut Tape, method: &st
         return;
     }
     match (cx.dir, method) {
-        (_, "$/cancel_request") => turns::cancel_request(state, cx, params),
-        (Direction::ClientToAgent, "session/cancel") => turns::cancel(state, cx, params),
-        (Direction::AgentToClient, "elicitation/complete") => elicitation::complete(state, cx, params),
+        (_, method::CANCEL_REQUEST) => turns::cancel_request(state, cx, params),
+        (Direction::ClientToAgent, method::SESSION_CANCEL) => turns::cancel(state, cx, params),
+        (Direction::AgentToClient, method::ELICITATION_COMPLETE) => elicitation::complete(state, cx, params),
         _ => {}
     }
 }
@@ -300,7 +300,7 @@ fn request(state: &mut State, cx: &mut Cx<'_>, tape: &mut Tape, id: &Id, method:
     ids::request(state, cx, id);
     let params = params.and_then(|text| tape.read(text));
     let edition = match method {
-        "initialize" => handshake::edition_of(params),
+        method::INITIALIZE => handshake::edition_of(params),
         _ => state.edition(),
     };
     let subject = Subject { asked: cx.dir, method, part: Part::Params, edition };
@@ -331,27 +331,27 @@ fn request(state: &mut State, cx: &mut Cx<'_>, tape: &mut Tape, id: &Id, method:
 fn ask(state: &mut State, cx: &mut Cx<'_>, id: &Id, method: &str, params: Json<'_>) -> Ask {
     match (cx.dir, method) {
         (Direction::ClientToAgent, method) => match method {
-            "initialize" => handshake::initialize(state, cx, params),
-            "authenticate" => handshake::authenticate(state, cx, params),
-            "logout" => handshake::logout(state, cx),
-            "session/new" => sessions::new(state, cx, params),
-            "session/fork" => Ask::Fork,
-            "session/load" => load::load(state, cx, params),
-            "session/resume" => load::resume(state, cx, params),
-            "session/list" => listing::list(state, cx, params),
-            "session/close" => sessions::close(state, cx, params),
-            "session/delete" => listing::delete(state, cx, params),
-            "session/set_mode" => modes::set_mode(state, cx, params),
-            "session/set_config_option" => config::set_option(state, cx, params),
-            "session/prompt" => turns::prompt(state, cx, id, params),
+            method::INITIALIZE => handshake::initialize(state, cx, params),
+            method::AUTHENTICATE => handshake::authenticate(state, cx, params),
+            method::LOGOUT => handshake::logout(state, cx),
+            method::SESSION_NEW => sessions::new(state, cx, params),
+            method::SESSION_FORK => Ask::Fork,
+            method::SESSION_LOAD => load::load(state, cx, params),
+            method::SESSION_RESUME => load::resume(state, cx, params),
+            method::SESSION_LIST => listing::list(state, cx, params),
+            method::SESSION_CLOSE => sessions::close(state, cx, params),
+            method::SESSION_DELETE => listing::delete(state, cx, params),
+            method::SESSION_SET_MODE => modes::set_mode(state, cx, params),
+            method::SESSION_SET_CONFIG_OPTION => config::set_option(state, cx, params),
+            method::SESSION_PROMPT => turns::prompt(state, cx, id, params),
             _ => Ask::Other,
         },
         (Direction::AgentToClient, method) => match method {
-            "session/request_permission" => permissions::ask(state, cx, params),
-            "fs/read_text_file" => files::read(state, cx, params),
-            "fs/write_text_file" => files::write(state, cx, params),
-            "terminal/create" => terminals::create(state, cx, params),
-            "elicitation/create" => elicitation::create(state, cx, params),
+            method::SESSION_REQUEST_PERMISSION => permissions::ask(state, cx, params),
+            method::FS_READ_TEXT_FILE => files::read(state, cx, params),
+            method::FS_WRITE_TEXT_FILE => files::write(state, cx, params),
+            method::TERMINAL_CREATE => terminals::create(state, cx, params),
+            method::ELICITATION_CREATE => elicitation::create(state, cx, params),
             method if method.starts_with("terminal/") => terminals::operate(state, cx, method, params),
             _ => Ask::Other,
         },
@@ -383,11 +383,11 @@ fn response(state: &mut State, cx: &mut Cx<'_>, tape: &mut Tape, id: &Id, reply:
         }
     }
     // a request with the id null may be refused for that alone
-    if *id == Id::Null && answer.code() == Some(-32600) {
+    if *id == Id::Null && answer.code() == Some(error_code::INVALID_REQUEST) {
         envelope::undone(state, &open, id);
         return;
     }
-    if &*open.method == "initialize" {
+    if &*open.method == method::INITIALIZE {
         handshake::answered(state, cx, &open, answer);
     }
     // what an answer to bad params looks like is not judged, nor is one to a method that the agent does not offer

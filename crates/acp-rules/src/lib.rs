@@ -33,6 +33,7 @@ mod session;
 mod state;
 mod stats;
 
+pub use acp_proto::Side;
 pub use claim::{ClaimError, ClaimId};
 pub use coverage::{Coverage, Row, Standing};
 pub use excerpt::{Excerpt, excerpt, locate};
@@ -40,7 +41,7 @@ pub use finding::{Evidence, Finding, Severity};
 pub use grade::{Clause, Clauses, Condition, Facts, Grade, Paths};
 pub use history::History;
 pub use judge::{Ending, Judge, JudgeConfig};
-pub use registry::{Level, Registry, Requirement, Side, registry};
+pub use registry::{Level, Registry, Requirement, registry};
 pub use rule::{Rule, RuleInfo, Weight, is_passive, rules};
 pub use schema::SCHEMA_VERSION;
 pub use stats::{Spread, Stats, Volume};

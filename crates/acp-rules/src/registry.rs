@@ -3,56 +3,11 @@
 use std::fmt;
 use std::sync::OnceLock;
 
-use acp_rpc::Direction;
+use acp_proto::Side;
 use serde::{Deserialize, Serialize};
 
 use crate::grade::{Clauses, Condition, Grade};
 use crate::hash::StaticMap;
-
-/// One of the two ends of a conversation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Side {
-    /// The agent.
-    Agent,
-    /// The client.
-    Client,
-}
-
-impl Side {
-    /// Who sent a frame that travelled this way.
-    #[must_use]
-    pub fn sender(dir: Direction) -> Self {
-        match dir {
-            Direction::ClientToAgent => Self::Client,
-            Direction::AgentToClient => Self::Agent,
-        }
-    }
-
-    /// The other end.
-    #[must_use]
-    pub fn other(self) -> Self {
-        match self {
-            Self::Agent => Self::Client,
-            Self::Client => Self::Agent,
-        }
-    }
-
-    /// `agent` or `client`.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Agent => "agent",
-            Self::Client => "client",
-        }
-    }
-}
-
-impl fmt::Display for Side {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
 
 /// How strongly a requirement binds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]

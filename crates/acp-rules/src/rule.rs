@@ -7,7 +7,9 @@ mod table;
 use std::sync::OnceLock;
 
 use crate::grade::split;
-use crate::registry::{Side, registry};
+use acp_proto::Side;
+
+use crate::registry::registry;
 use table::TABLE;
 
 pub use table::Rule;

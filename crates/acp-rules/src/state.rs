@@ -3,12 +3,12 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
+use acp_proto::{Side, error_code, method};
 use acp_rpc::Id;
 
 use crate::caps::{AgentCaps, ClientCaps};
 use crate::cx::Mark;
 use crate::history::Past;
-use crate::registry::Side;
 use crate::rule::Rule;
 use crate::schema::Edition;
 use crate::session::Session;
@@ -37,9 +37,9 @@ pub(crate) enum Told {
 impl Told {
     pub(crate) fn of(method: &str) -> Self {
         match method {
-            "session/update" => Self::Update,
-            "session/cancel" => Self::Cancel,
-            "$/cancel_request" => Self::CancelRequest,
+            method::SESSION_UPDATE => Self::Update,
+            method::SESSION_CANCEL => Self::Cancel,
+            method::CANCEL_REQUEST => Self::CancelRequest,
             custom if custom.starts_with('_') => Self::Custom,
             _ => Self::Other,
         }
@@ -61,7 +61,7 @@ impl Garbage {
     pub(crate) fn of(flaw: &acp_rpc::Flaw) -> Self {
         match flaw {
             acp_rpc::Flaw::EmptyBatch | acp_rpc::Flaw::BatchTooLong { .. } => Self::Batch,
-            flaw if flaw.code() == -32700 => Self::Text,
+            flaw if flaw.code() == error_code::PARSE_ERROR => Self::Text,
             _ => Self::Request,
         }
     }
@@ -69,8 +69,8 @@ impl Garbage {
     /// The code that it is answered with.
     pub(crate) fn code(self) -> i64 {
         match self {
-            Self::Text => -32700,
-            Self::Request | Self::Batch => -32600,
+            Self::Text => error_code::PARSE_ERROR,
+            Self::Request | Self::Batch => error_code::INVALID_REQUEST,
         }
     }
 

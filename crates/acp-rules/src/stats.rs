@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
+use acp_proto::{method, update};
 use acp_rpc::{Direction, Frame, Id, View};
 use serde::Serialize;
 
@@ -107,7 +108,7 @@ impl Stats {
         volume.largest = volume.largest.max(bytes);
         match frame.view() {
             View::Request { id, method, params } => {
-                if method == "session/prompt"
+                if method == method::SESSION_PROMPT
                     && let Some(session) = text_of(params, "/sessionId")
                 {
                     self.waiting.insert(session, at);
@@ -117,7 +118,7 @@ impl Stats {
                 }
             }
             View::Response { id, .. } => self.answered(at, dir, id),
-            View::Notification { method: "session/update", params } => self.update(at, params),
+            View::Notification { method: method::SESSION_UPDATE, params } => self.update(at, params),
             _ => {}
         }
     }
@@ -125,7 +126,7 @@ impl Stats {
     fn answered(&mut self, at: Duration, dir: Direction, id: &Id) {
         let Some((method, asked)) = self.open.remove(&(dir.flip(), id.clone())) else { return };
         let took = at.saturating_sub(asked);
-        if method == "session/prompt" {
+        if method == method::SESSION_PROMPT {
             self.turns.add(took);
         }
         let asker = if dir == Direction::AgentToClient { "client" } else { "agent" };
@@ -136,7 +137,7 @@ impl Stats {
 
     fn update(&mut self, at: Duration, params: Option<&str>) {
         let kind = text_of(params, "/update/sessionUpdate").unwrap_or_default();
-        if kind == "agent_message_chunk"
+        if kind == update::AGENT_MESSAGE_CHUNK
             && !self.waiting.is_empty()
             && let Some(asked) =
                 text_of(params, "/sessionId").and_then(|session| self.waiting.remove(&session))

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use acp_match::Pattern;
+use acp_proto::Direction;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
@@ -37,14 +38,14 @@ pub struct Fault {
 }
 
 /// Which frames a fault concerns. What is left out does not matter.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Select {
     /// Instead of a frame: the start of the connection, or the end of the client's output.
     pub at: Option<At>,
-    /// The direction as the agent sees it.
-    #[serde(default)]
-    pub on: Side,
+    /// Which way the frame travels; in the file `out` (the default) or `in`, as the agent sees it.
+    #[serde(default = "from_agent", deserialize_with = "direction")]
+    pub on: Direction,
     /// What the frame is.
     pub kind: Option<Kind>,
     /// The method of a request or notification: one of these.
@@ -93,17 +94,6 @@ pub enum At {
     Start,
     /// When the client has ended its output.
     End,
-}
-
-/// A direction, as the agent sees it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum Side {
-    /// From the agent.
-    #[default]
-    Out,
-    /// To the agent.
-    In,
 }
 
 /// What a frame is.
@@ -263,6 +253,23 @@ impl<'de> Deserialize<'de> for Time {
             other => Err(serde::de::Error::custom(format!("{other} is not a time; try \"250ms\""))),
         }
     }
+}
+
+fn from_agent() -> Direction {
+    Direction::AgentToClient
+}
+
+fn direction<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Direction, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    enum On {
+        Out,
+        In,
+    }
+    Ok(match On::deserialize(deserializer)? {
+        On::Out => Direction::AgentToClient,
+        On::In => Direction::ClientToAgent,
+    })
 }
 
 fn one_or_many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {

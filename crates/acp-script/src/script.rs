@@ -7,12 +7,13 @@
 use std::collections::BTreeMap;
 
 use acp_match::{Template, Vars};
-use acp_rpc::{Frame, Id};
+use acp_proto::Direction;
+use acp_rpc::{Frame, Id, Pending};
 use regex::Regex;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::faults::{Seen, Select, Side, Time};
+use crate::faults::{Seen, Select, Time};
 
 /// A script file.
 #[derive(Clone, Debug, Deserialize)]
@@ -133,7 +134,7 @@ impl Script {
         let checks =
             script.verify.iter_mut().flat_map(|check| check.frame.iter_mut().chain(&mut check.order));
         for select in script.rules.iter_mut().map(|rule| &mut rule.select).chain(checks) {
-            select.on = Side::In;
+            select.on = Direction::ClientToAgent;
         }
         for rule in &script.rules {
             if let Some(wish) = &rule.wish {
@@ -153,7 +154,8 @@ pub struct ScriptState {
     met: Vec<u64>,
     /// How often each check's frame came, or how far its order has got.
     seen: Vec<u64>,
-    asked: BTreeMap<Id, String>,
+    /// The methods of the agent's open requests.
+    asked: Pending<String>,
 }
 
 impl ScriptState {
@@ -168,14 +170,14 @@ impl ScriptState {
             vars,
             met: vec![0; script.rules.len()],
             seen: vec![0; script.verify.len()],
-            asked: BTreeMap::new(),
+            asked: Pending::default(),
             script,
         }
     }
 
     /// Notes a request of the agent, so that its answer can be told.
-    pub(crate) fn asks(&mut self, id: Id, method: &str) {
-        self.asked.insert(id, method.to_owned());
+    pub(crate) fn asks(&mut self, id: &Id, method: &str) {
+        let _ = self.asked.replace(id, method.to_owned());
     }
 
     /// Takes a frame of the client; what to do about it, if a rule means it.
@@ -185,7 +187,7 @@ impl ScriptState {
             Some(_) => None,
             None => frame.id().and_then(|id| self.asked.remove(id)),
         };
-        let seen = Seen { side: Side::In, frame, answers: answers.as_deref(), value: &value };
+        let seen = Seen { dir: Direction::ClientToAgent, frame, answers: answers.as_deref(), value: &value };
         self.check(&seen);
         let mut chosen = None;
         for (at, rule) in self.script.rules.iter().enumerate() {

@@ -8,14 +8,14 @@ use bytes::Bytes;
 use crate::{Chunking, Clock, Rng};
 
 /// One side of a conversation: it reacts to lines and to time, and writes into a [`Mail`].
-pub trait Side {
+pub trait Endpoint {
     /// Called once, before anything else: the side that speaks first does it here.
     fn start(&mut self, _now: Duration, _mail: &mut Mail) {}
     /// A line came.
     fn receive(&mut self, now: Duration, line: Line, mail: &mut Mail);
     /// The other side will send nothing more.
     fn ended(&mut self, _now: Duration, _mail: &mut Mail) {}
-    /// The time that [`Side::next_deadline`] named has come.
+    /// The time that [`Endpoint::next_deadline`] named has come.
     fn tick(&mut self, _now: Duration, _mail: &mut Mail) {}
     /// When to wake this side, if it waits for anything.
     fn next_deadline(&mut self) -> Option<Duration> {
@@ -24,7 +24,7 @@ pub trait Side {
 }
 
 /// A closure is a side that only answers.
-impl<F: FnMut(Duration, Line, &mut Mail)> Side for F {
+impl<F: FnMut(Duration, Line, &mut Mail)> Endpoint for F {
     fn receive(&mut self, now: Duration, line: Line, mail: &mut Mail) {
         self(now, line, mail);
     }
@@ -117,7 +117,7 @@ struct Lane {
     ended: bool,
 }
 
-impl<C: Side, A: Side> World<C, A> {
+impl<C: Endpoint, A: Endpoint> World<C, A> {
     /// A world where bytes arrive as they were sent.
     pub fn new(client: C, agent: A) -> Self {
         Self {

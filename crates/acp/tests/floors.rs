@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 const PURE: &[&str] = &[
+    "acp-proto",
     "acp-rpc",
     "acp-match",
     "acp-policy",
@@ -23,6 +24,7 @@ const PURE: &[&str] = &[
 ];
 
 const FLOORS: &[&[&str]] = &[
+    &["acp-proto"],
     &["acp-rpc", "acp-match", "acp-policy", "acp-text"],
     &["acp-link", "acp-dialect", "acp-rules", "acp-script", "acp-profile"],
     &["acp-host", "acp-comply", "acp-model", "acp-mcp", "acp-code"],

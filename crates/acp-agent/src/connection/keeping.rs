@@ -1,5 +1,6 @@
 //! A connection's dealings with the store: which sessions it has, and what is kept of them.
 
+use acp_proto::error_code;
 use acp_rpc::{Frame, Reply, RpcError, View};
 use acp_script::agent::Token;
 
@@ -51,7 +52,7 @@ impl Conversation {
 /// What the client is told of trouble with the store.
 pub(super) fn refusal(error: &StoreError) -> RpcError {
     match error.is_elsewhere() {
-        true => RpcError::new(RpcError::INVALID_REQUEST, error.to_string()),
+        true => RpcError::new(error_code::INVALID_REQUEST, error.to_string()),
         false => RpcError::internal(error.to_string()),
     }
 }

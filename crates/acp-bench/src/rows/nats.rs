@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use acp_link::{Link, child};
+use acp_proto::method;
 use acp_proxy::aggregate::Limits;
 use acp_proxy::event::{Body, Event, Role, Text};
 use acp_proxy::nats::{Access, Nats, Settings, Subjects};
@@ -124,12 +125,12 @@ async fn stream(nats: &Nats, count: usize) -> anyhow::Result<f64> {
     let (_stop, stopped) = watch::channel(false);
     let (mut client, theirs) = acp_link::memory(1024);
     let relay = tokio::spawn(async move { proxy.serve(theirs, stopped).await });
-    ask(&mut client, 1, r#""method":"initialize","params":{"protocolVersion":1}"#).await?;
-    ask(&mut client, 2, r#""method":"session/new","params":{"cwd":"/","mcpServers":[]}"#).await?;
+    ask(&mut client, 1, method::INITIALIZE, r#"{"protocolVersion":1}"#).await?;
+    ask(&mut client, 2, method::SESSION_NEW, r#"{"cwd":"/","mcpServers":[]}"#).await?;
     let before = nats.report().stored;
     let began = Instant::now();
-    let prompt = r#""method":"session/prompt","params":{"sessionId":"sess_0123456789abcdef","prompt":[]}"#;
-    ask(&mut client, 3, prompt).await?;
+    let prompt = r#"{"sessionId":"sess_0123456789abcdef","prompt":[]}"#;
+    ask(&mut client, 3, method::SESSION_PROMPT, prompt).await?;
     // The beginning of the turn and its end are events, too.
     while nats.report().stored < before + count as u64 + 2 {
         anyhow::ensure!(began.elapsed() < Duration::from_secs(120), "{:?}", nats.report());
@@ -141,8 +142,9 @@ async fn stream(nats: &Nats, count: usize) -> anyhow::Result<f64> {
     Ok(seconds)
 }
 
-async fn ask(client: &mut Link, id: usize, words: &str) -> anyhow::Result<()> {
-    client.tx.send(format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},{words}}}")).await?;
+async fn ask(client: &mut Link, id: usize, method: &str, params: &str) -> anyhow::Result<()> {
+    let line = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"{method}\",\"params\":{params}}}");
+    client.tx.send(line).await?;
     let answer = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},");
     let mut arrivals = Vec::new();
     while client.rx.recv_many(&mut arrivals, 256).await > 0 {

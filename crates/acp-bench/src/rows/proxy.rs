@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
+use acp_proto::{join, method, update};
 use anyhow::Context as _;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
@@ -197,17 +198,19 @@ async fn client(
 ) -> anyhow::Result<usize> {
     let (reader, mut writer) = socket.split();
     let mut reader = BufReader::with_capacity(16 * 1024, reader);
-    for (id, words) in [
-        (1, r#""method":"initialize","params":{"protocolVersion":1}"#),
-        (2, r#""method":"session/new","params":{"cwd":"/","mcpServers":[]}"#),
+    let ask = |id: u32, method: &str, params: &str| {
+        format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"{method}\",\"params\":{params}}}\n")
+    };
+    for (id, method, params) in [
+        (1, method::INITIALIZE, r#"{"protocolVersion":1}"#),
+        (2, method::SESSION_NEW, r#"{"cwd":"/","mcpServers":[]}"#),
     ] {
-        writer.write_all(format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},{words}}}\n").as_bytes()).await?;
+        writer.write_all(ask(id, method, params).as_bytes()).await?;
         updates_before(&mut reader, id).await?;
     }
     together.wait().await;
-    let prompt =
-        r#"{"jsonrpc":"2.0","id":3,"method":"session/prompt","params":{"sessionId":"s","prompt":[]}}"#;
-    writer.write_all(format!("{prompt}\n").as_bytes()).await?;
+    let prompt = ask(3, method::SESSION_PROMPT, r#"{"sessionId":"s","prompt":[]}"#);
+    writer.write_all(prompt.as_bytes()).await?;
     let count = updates_before(&mut reader, 3).await?;
     anyhow::ensure!(count == chunks, "{count} chunks of {chunks}");
     Ok(count)
@@ -230,7 +233,13 @@ async fn updates_before(reader: &mut BufReader<impl AsyncRead + Unpin>, id: u32)
 async fn agent(mut socket: TcpStream, chunks: usize) -> anyhow::Result<()> {
     let (reader, mut writer) = socket.split();
     let mut lines = BufReader::new(reader).lines();
-    let update = r#"{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"The quick brown fox jumps over the dog. "}}}}"#;
+    let update = join!(
+        r#"{"jsonrpc":"2.0","method":""#,
+        method::SESSION_UPDATE,
+        r#"","params":{"sessionId":"s","update":{"sessionUpdate":""#,
+        update::AGENT_MESSAGE_CHUNK,
+        r#"","content":{"type":"text","text":"The quick brown fox jumps over the dog. "}}}}"#
+    );
     for (id, result) in [
         (1, r#"{"protocolVersion":1,"authMethods":[]}"#),
         (2, r#"{"sessionId":"s"}"#),

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use acp_link::{Link, child};
+use acp_proto::{method, update};
 use acp_rpc::{Frame, Id, Peer, Received};
 use serde_json::{Value, json};
 
@@ -73,10 +74,12 @@ async fn round(acp: &Path, sessions: usize) -> anyhow::Result<Round> {
     let (link, mut agent) = child::spawn(&options)?;
     let mut client = Client { link, peer: Peer::default(), began: Instant::now() };
     let capabilities = json!({"fs": {"readTextFile": false, "writeTextFile": false}, "terminal": false});
-    client.ask("initialize", &json!({"protocolVersion": 1, "clientCapabilities": capabilities})).await?;
+    client
+        .ask(method::INITIALIZE, &json!({"protocolVersion": 1, "clientCapabilities": capabilities}))
+        .await?;
     let mut open = Vec::new();
     for _ in 0..sessions {
-        let made = client.ask("session/new", &json!({"cwd": folder.path(), "mcpServers": []})).await?;
+        let made = client.ask(method::SESSION_NEW, &json!({"cwd": folder.path(), "mcpServers": []})).await?;
         open.push(made["sessionId"].as_str().unwrap_or_default().to_owned());
     }
     let round = client.prompt_all(&open).await?;
@@ -132,7 +135,7 @@ impl Client {
         for session in sessions {
             let prompt = json!({"sessionId": session, "prompt": [{"type": "text", "text": "hello"}]});
             sent.insert(session.clone(), Instant::now());
-            asked.push(self.send("session/prompt", &prompt).await?);
+            asked.push(self.send(method::SESSION_PROMPT, &prompt).await?);
         }
         while !asked.is_empty() {
             for (at, received) in self.arrivals().await? {
@@ -140,7 +143,7 @@ impl Client {
                     Received::Told { frame } => {
                         let params: Value = serde_json::from_str(frame.params().unwrap_or_default())?;
                         let session = params["sessionId"].as_str().unwrap_or_default();
-                        if params["update"]["sessionUpdate"] == "agent_message_chunk"
+                        if params["update"]["sessionUpdate"] == update::AGENT_MESSAGE_CHUNK
                             && let Some(sent) = sent.get(session)
                         {
                             first.entry(session.to_owned()).or_insert(at.saturating_duration_since(*sent));

@@ -5,13 +5,20 @@ use std::io::{BufRead, BufReader, BufWriter, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
+use acp_proto::{join, method};
 use acp_rpc::Frame;
 
 use super::{agent_command, text, update};
 use crate::job::{Job, Kind, Over, Sample};
 use crate::probe::Probe;
 
-pub(super) const ASK: &[u8] = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"session/prompt\",\"params\":{\"sessionId\":\"sess_0123456789abcdef\",\"prompt\":[{\"type\":\"text\",\"text\":\"go\"}]}}\n";
+pub(super) const ASK: &[u8] = join!(
+    r#"{"jsonrpc":"2.0","id":1,"method":""#,
+    method::SESSION_PROMPT,
+    r#"","params":{"sessionId":"sess_0123456789abcdef","prompt":[{"type":"text","text":"go"}]}}"#,
+    "\n"
+)
+.as_bytes();
 pub(super) const ANSWER: &[u8] = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"stopReason\":\"end_turn\"}}\n";
 
 pub(super) fn client(job: &Job) -> anyhow::Result<Sample> {
@@ -92,7 +99,7 @@ pub(super) fn agent(job: &Job) -> anyhow::Result<()> {
 fn answer(job: &Job, reader: impl Read, writer: std::fs::File) -> anyhow::Result<()> {
     let mut reader = BufReader::new(reader);
     let mut writer = BufWriter::with_capacity(64 * 1024, writer);
-    let mut update = Frame::notification("session/update", &update(&text(job))).raw().to_vec();
+    let mut update = Frame::notification(method::SESSION_UPDATE, &update(&text(job))).raw().to_vec();
     update.push(b'\n');
     let mut line = Vec::new();
     for exchange in 0.. {

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use acp_dialect::{Dialect, Side};
+use acp_dialect::Dialect;
 use acp_host::LinesListener;
 use acp_proxy::journal::{Journal, Opened, Settings, What, conversations};
 use acp_proxy::metrics::Metrics;
@@ -40,10 +40,7 @@ impl Kept {
     pub(super) fn listener(&self) -> LinesListener {
         let keeper = self.journal.keeper(1, Instant::now());
         Box::new(move |from, at, lines| {
-            let dir = match from {
-                Side::Client => Direction::ClientToAgent,
-                Side::Agent => Direction::AgentToClient,
-            };
+            let dir = from.sends();
             keeper.lines(at, dir, What::Block(lines.clone())).map_err(|error| error.to_string())
         })
     }

@@ -5,6 +5,7 @@
 use std::time::Instant;
 
 use acp_link::{Link, Receiver, Sender};
+use acp_proto::{method, option_kind, update};
 use acp_rpc::{Frame, Peer, Received};
 use agent_client_protocol::v1::schema::{
     Implementation, InitializeRequest, InitializeResponse, NewSessionResponse, PromptResponse, StopReason,
@@ -21,10 +22,12 @@ const CHUNKS: usize = 8;
 /// The client's answer to a question.
 pub(super) fn answer(question: &Frame) -> anyhow::Result<Value> {
     match question.method() {
-        Some("session/request_permission") => {
+        Some(method::SESSION_REQUEST_PERMISSION) => {
             Ok(json!({ "outcome": { "outcome": "selected", "optionId": "yes" } }))
         }
-        Some("fs/read_text_file") => Ok(json!({ "content": "fn main() {\n    println!(\"hello\");\n}\n" })),
+        Some(method::FS_READ_TEXT_FILE) => {
+            Ok(json!({ "content": "fn main() {\n    println!(\"hello\");\n}\n" }))
+        }
         other => anyhow::bail!("unexpected question: {other:?}"),
     }
 }
@@ -63,12 +66,12 @@ async fn work(
     while let Some(frame) = prompts.recv().await {
         let Received::Asked { id, frame } = peer.receive(began.elapsed(), frame) else { continue };
         let answer = match frame.method().unwrap_or_default() {
-            "initialize" => {
+            method::INITIALIZE => {
                 let asked: InitializeRequest = serde_json::from_str(frame.params().unwrap_or_default())?;
                 let info = Implementation::new("acp-bench", "1");
                 peer.respond(&id, &InitializeResponse::new(asked.protocol_version).agent_info(info))?
             }
-            "session/new" => peer.respond(&id, &NewSessionResponse::new(SESSION))?,
+            method::SESSION_NEW => peer.respond(&id, &NewSessionResponse::new(SESSION))?,
             _ => {
                 for _ in 0..job.updates / MIXED_BLOCK {
                     block += 1;
@@ -87,40 +90,43 @@ async fn work(
 /// One piece of work, from the thought to the report.
 fn lines(block: usize, peer: &Peer, text: &str) -> Vec<Frame> {
     let call = format!("call_{block}");
-    let tell =
-        |update: Value| peer.notify("session/update", &json!({ "sessionId": SESSION, "update": update }));
+    let tell = |update: Value| {
+        peer.notify(method::SESSION_UPDATE, &json!({ "sessionId": SESSION, "update": update }))
+    };
     let ask = |method: &str, params: Value| {
         Frame::request(&acp_rpc::Id::Text(format!("{method}-{block}").into()), method, &params)
     };
     let plan = |first: &str, second: &str| {
-        tell(json!({ "sessionUpdate": "plan", "entries": [
+        tell(json!({ "sessionUpdate": update::PLAN, "entries": [
             { "content": "read the file", "priority": "high", "status": first },
             { "content": "change it", "priority": "medium", "status": second },
         ] }))
     };
     let mut lines = vec![
-        tell(json!({ "sessionUpdate": "agent_thought_chunk",
+        tell(json!({ "sessionUpdate": update::AGENT_THOUGHT_CHUNK,
             "content": { "type": "text", "text": "hm, let me think" } })),
         plan("in_progress", "pending"),
         tell(
-            json!({ "sessionUpdate": "tool_call", "toolCallId": call, "title": "Read main.rs", "kind": "read",
+            json!({ "sessionUpdate": update::TOOL_CALL, "toolCallId": call, "title": "Read main.rs", "kind": "read",
             "status": "pending", "locations": [{ "path": "/project/src/main.rs", "line": 1 }],
             "rawInput": { "path": "/project/src/main.rs" } }),
         ),
         ask(
-            "session/request_permission",
+            method::SESSION_REQUEST_PERMISSION,
             json!({ "sessionId": SESSION, "toolCall": { "toolCallId": call }, "options": [
-                { "optionId": "yes", "name": "Allow", "kind": "allow_once" },
-                { "optionId": "no", "name": "Reject", "kind": "reject_once" },
+                { "optionId": "yes", "name": "Allow", "kind": option_kind::ALLOW_ONCE },
+                { "optionId": "no", "name": "Reject", "kind": option_kind::REJECT_ONCE },
             ] }),
         ),
-        tell(json!({ "sessionUpdate": "tool_call_update", "toolCallId": call, "status": "in_progress" })),
-        ask("fs/read_text_file", json!({ "sessionId": SESSION, "path": "/project/src/main.rs" })),
-        tell(json!({ "sessionUpdate": "tool_call_update", "toolCallId": call, "status": "completed",
+        tell(
+            json!({ "sessionUpdate": update::TOOL_CALL_UPDATE, "toolCallId": call, "status": "in_progress" }),
+        ),
+        ask(method::FS_READ_TEXT_FILE, json!({ "sessionId": SESSION, "path": "/project/src/main.rs" })),
+        tell(json!({ "sessionUpdate": update::TOOL_CALL_UPDATE, "toolCallId": call, "status": "completed",
             "content": [{ "type": "diff", "path": "/project/src/main.rs", "oldText": "a", "newText": "b" }] })),
     ];
-    lines.extend((0..CHUNKS).map(|_| peer.notify("session/update", &update(text))));
-    lines.push(tell(json!({ "sessionUpdate": "usage_update", "used": 1200, "size": 200_000,
+    lines.extend((0..CHUNKS).map(|_| peer.notify(method::SESSION_UPDATE, &update(text))));
+    lines.push(tell(json!({ "sessionUpdate": update::USAGE_UPDATE, "used": 1200, "size": 200_000,
         "cost": { "amount": 0.01, "currency": "USD" } })));
     lines.push(plan("completed", "completed"));
     lines

@@ -1,6 +1,7 @@
 //! `acp mock` as the agent of our client.
 
 use acp_link::child;
+use acp_proto::update;
 use acp_rpc::Frame;
 use anyhow::Context as _;
 
@@ -20,5 +21,5 @@ pub(super) fn options(job: &Job) -> anyhow::Result<child::Options> {
 /// The mock also tells its commands, its title and its usage, which nobody counts.
 pub(super) fn is_chunk(frame: &Frame) -> bool {
     let head = frame.params().and_then(|params| params.get(..80));
-    head.is_some_and(|head| head.contains("\"agent_message_chunk\""))
+    head.is_some_and(|head| head.contains(update::AGENT_MESSAGE_CHUNK))
 }

@@ -11,6 +11,7 @@ mod sdk;
 
 use std::process::{Command, Stdio};
 
+use acp_proto::method;
 use agent_client_protocol::v1::schema::{
     ContentBlock, ContentChunk, SessionNotification, SessionUpdate, TextContent,
 };
@@ -83,7 +84,7 @@ fn update(text: &str) -> SessionNotification {
 
 /// A text that makes the update's line as long as the job says, newline included.
 fn text(job: &Job) -> String {
-    let empty = acp_rpc::Frame::notification("session/update", &update("")).raw().len() + 1;
+    let empty = acp_rpc::Frame::notification(method::SESSION_UPDATE, &update("")).raw().len() + 1;
     "The quick brown fox jumps over the lazy dog. "
         .chars()
         .cycle()

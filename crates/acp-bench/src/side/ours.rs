@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use acp_link::{Arrival, Link, Tap, Wire, child, stdio, tcp};
+use acp_proto::method;
 use acp_rpc::{Direction, Frame, Id, Peer, Received};
 use acp_rules::{Finding, Judge, JudgeConfig, Severity};
 use agent_client_protocol::schema::ProtocolVersion;
@@ -101,15 +102,15 @@ impl<'a> Client<'a> {
         let initialize = InitializeRequest::new(ProtocolVersion::V1)
             .client_capabilities(ClientCapabilities::new().fs(files))
             .client_info(Implementation::new("acp-bench", "1"));
-        self.ask("initialize", &initialize).await?;
+        self.ask(method::INITIALIZE, &initialize).await?;
         probe.first_answer(self.started);
-        let session = self.ask("session/new", &NewSessionRequest::new("/")).await?;
+        let session = self.ask(method::SESSION_NEW, &NewSessionRequest::new("/")).await?;
         let session: NewSessionResponse = serde_json::from_str(session.result().unwrap_or_default())?;
         let cpu = probe::cpu();
         for _ in 0..self.job.prompts {
             let began = Instant::now();
             let prompt = vec![ContentBlock::Text(TextContent::new("go"))];
-            self.ask("session/prompt", &PromptRequest::new(session.session_id.clone(), prompt)).await?;
+            self.ask(method::SESSION_PROMPT, &PromptRequest::new(session.session_id.clone(), prompt)).await?;
             probe.prompt(began);
         }
         probe.cpu(probe::cpu().saturating_sub(cpu));
@@ -205,12 +206,12 @@ async fn answer(job: &Job, mut link: Link) -> anyhow::Result<()> {
         let Received::Asked { id, frame } = peer.receive(now, Frame::from(arrival.line)) else { continue };
         let params = frame.params().unwrap_or_default();
         let answer = match frame.method().unwrap_or_default() {
-            "initialize" => {
+            method::INITIALIZE => {
                 let asked: InitializeRequest = serde_json::from_str(params)?;
                 let info = Implementation::new("acp-bench", "1");
                 peer.respond(&id, &InitializeResponse::new(asked.protocol_version).agent_info(info))?
             }
-            "session/new" => {
+            method::SESSION_NEW => {
                 let _: NewSessionRequest = serde_json::from_str(params)?;
                 peer.respond(&id, &NewSessionResponse::new(SESSION))?
             }
@@ -219,7 +220,7 @@ async fn answer(job: &Job, mut link: Link) -> anyhow::Result<()> {
                     let _: PromptRequest = serde_json::from_str(params)?;
                 }
                 for _ in 0..job.updates {
-                    let frame = peer.notify("session/update", &update(&text));
+                    let frame = peer.notify(method::SESSION_UPDATE, &update(&text));
                     link.tx.send(frame.raw()).await?;
                 }
                 peer.respond(&id, &PromptResponse::new(StopReason::EndTurn))?

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use acp_dialect::{Bridge, Dialect, Options};
 use acp_host::{Ended, Joint, Watch};
 use acp_link::{Wire, child, tcp};
+use acp_proto::method;
 use acp_rpc::{Frame, View};
 use tokio::io::{AsyncWriteExt, BufReader as AsyncBufReader, copy_buf};
 use tokio::net::{TcpListener, unix::pipe};
@@ -48,19 +49,25 @@ fn relay_command(job: &Job) -> anyhow::Result<Command> {
 }
 
 /// What the client says: initialize, session/new, and a prompt up to its id.
-fn words(job: &Job) -> [&'static str; 3] {
-    match job.kind {
+fn words(job: &Job) -> [String; 3] {
+    let [initialize, new, prompt] = match job.kind {
         Kind::RelayTranslated | Kind::RelayKeptTranslated => [
-            r#""method":"initialize","params":{"protocolVersion":"2025-01-01","capabilities":{}}}"#,
-            r#""method":"session/new","params":{"workDir":"/"}}"#,
-            r#""method":"session/prompt","params":{"sessionId":"sess_0123456789abcdef","prompt":"go"}}"#,
+            r#"{"protocolVersion":"2025-01-01","capabilities":{}}"#,
+            r#"{"workDir":"/"}"#,
+            r#"{"sessionId":"sess_0123456789abcdef","prompt":"go"}"#,
         ],
         _ => [
-            r#""method":"initialize","params":{"protocolVersion":1}}"#,
-            r#""method":"session/new","params":{"cwd":"/","mcpServers":[]}}"#,
-            r#""method":"session/prompt","params":{"sessionId":"sess_0123456789abcdef","prompt":[{"type":"text","text":"go"}]}}"#,
+            r#"{"protocolVersion":1}"#,
+            r#"{"cwd":"/","mcpServers":[]}"#,
+            r#"{"sessionId":"sess_0123456789abcdef","prompt":[{"type":"text","text":"go"}]}"#,
         ],
-    }
+    };
+    let words = |method: &str, params: &str| format!(r#""method":"{method}","params":{params}}}"#);
+    [
+        words(method::INITIALIZE, initialize),
+        words(method::SESSION_NEW, new),
+        words(method::SESSION_PROMPT, prompt),
+    ]
 }
 
 fn converse<R: Read>(
@@ -87,12 +94,12 @@ fn converse<R: Read>(
         }
     };
     let [initialize, new, prompt] = words(job);
-    ask(1, initialize, &mut 0)?;
-    ask(2, new, &mut 0)?;
+    ask(1, &initialize, &mut 0)?;
+    ask(2, &new, &mut 0)?;
     for number in 0..job.prompts {
         let began = Instant::now();
         let mut count = 0;
-        ask(3 + number, prompt, &mut count)?;
+        ask(3 + number, &prompt, &mut count)?;
         probe.prompt(began);
         probe.updates(count);
     }
@@ -104,7 +111,7 @@ pub(super) fn agent(job: &Job) -> anyhow::Result<()> {
     let mut reader = BufReader::new(std::io::stdin());
     let output = std::fs::File::from(std::io::stdout().as_fd().try_clone_to_owned()?);
     let mut writer = BufWriter::with_capacity(64 * 1024, output);
-    let mut update = Frame::notification("session/update", &update(&text(job))).raw().to_vec();
+    let mut update = Frame::notification(method::SESSION_UPDATE, &update(&text(job))).raw().to_vec();
     update.push(b'\n');
     let mut line = Vec::new();
     while reader.read_until(b'\n', &mut line)? > 0 {
@@ -112,8 +119,8 @@ pub(super) fn agent(job: &Job) -> anyhow::Result<()> {
         line.clear();
         let View::Request { id, method, .. } = frame.view() else { continue };
         let result = match method {
-            "initialize" => r#"{"protocolVersion":1,"authMethods":[]}"#.to_owned(),
-            "session/new" => format!("{{\"sessionId\":\"{SESSION}\"}}"),
+            method::INITIALIZE => r#"{"protocolVersion":1,"authMethods":[]}"#.to_owned(),
+            method::SESSION_NEW => format!("{{\"sessionId\":\"{SESSION}\"}}"),
             _ => {
                 for _ in 0..job.updates {
                     writer.write_all(&update)?;

@@ -12,7 +12,7 @@ impl FindingRef {
             .map(|evidence| EvidenceRef {
                 index: usize::try_from(evidence.index).unwrap_or(usize::MAX),
                 at_ms: evidence.at.as_secs_f64() * 1000.0,
-                dir: evidence.dir.into(),
+                dir: evidence.dir,
                 excerpt: evidence.excerpt.clone(),
                 pointer: (!evidence.pointer.is_empty()).then(|| evidence.pointer.clone()),
             })

@@ -4,7 +4,6 @@ use super::claims::{Unmet, sighting};
 use super::inbox::{Message, millis};
 use super::{Action, Ending, OWN_IDS, Own, Purpose, Run, State};
 use crate::program::{Handshake, MessageKind, Precondition, StepKind, Subject};
-use crate::results::Dir;
 use crate::table::{OwnRequest, find};
 use crate::verdict::BreakKind;
 use acp_rpc::{Direction, Frame, Id};
@@ -284,7 +283,8 @@ impl Run {
         }
         if (wants_login && !matches!(purpose, Purpose::SetUp(_))) || purpose == Purpose::Login {
             let message = message.to_owned();
-            let frame = sighting(millis(self.now), Dir::A2c, &format!("{{\"error\":{error}}}"));
+            let frame =
+                sighting(millis(self.now), Direction::AgentToClient, &format!("{{\"error\":{error}}}"));
             return self.stopped_by_login(&message, Some(frame));
         }
         if let Purpose::SetUp(index) = purpose {

@@ -3,9 +3,10 @@
 use super::inbox::millis;
 use super::{Ending, Run, State};
 use crate::program::{Marks, Program, Step, StepKind};
-use crate::results::{Dir, StepState};
+use crate::results::StepState;
 use crate::table::find;
 use crate::verdict::{Break, BreakKind, Sighting, StepEvidence};
+use acp_proto::Direction;
 use acp_rpc::Id;
 use acp_rules::{ClaimId, Grade};
 use serde_json::Value;
@@ -233,7 +234,7 @@ impl Run {
     /// A message of the agent as evidence.
     pub(super) fn heard_at(&self, index: usize) -> Option<Sighting> {
         let message = self.inbox.messages().get(index)?;
-        Some(sighting(millis(message.at), Dir::A2c, &message.value.to_string()))
+        Some(sighting(millis(message.at), Direction::AgentToClient, &message.value.to_string()))
     }
 
     /// A request of the test as evidence.
@@ -255,7 +256,7 @@ fn step_provides(step: Option<&Step>) -> Vec<String> {
 }
 
 /// A frame as evidence, shortened.
-pub(super) fn sighting(at_ms: f64, dir: Dir, text: &str) -> Sighting {
+pub(super) fn sighting(at_ms: f64, dir: Direction, text: &str) -> Sighting {
     let mut excerpt: String = text.chars().take(EXCERPT).collect();
     if excerpt.len() < text.len() {
         excerpt.push('…');

@@ -4,7 +4,6 @@ use super::claims::{Unmet, sighting};
 use super::inbox::{Message, kind_of, millis};
 use super::{Action, Run};
 use crate::program::MessageKind;
-use crate::results::Dir;
 use crate::table::find;
 use crate::verdict::BreakKind;
 use acp_rpc::{Direction, Frame, View};
@@ -141,7 +140,7 @@ impl Run {
                 let reason = format!("the answer to request {id} should be an error, but it succeeded");
                 let did =
                     format!("the agent answered {} with a result, not with an error", self.request_words(id));
-                let answer = sighting(millis(self.now), Dir::A2c, &value.to_string());
+                let answer = sighting(millis(self.now), Direction::AgentToClient, &value.to_string());
                 let frames = self.sent_as(id).into_iter().chain([answer]);
                 let mut unmet = Unmet::new(BreakKind::Wrong, reason).did(did).frames(frames);
                 unmet.shows = Some(marks.shows);

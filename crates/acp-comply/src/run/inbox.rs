@@ -82,7 +82,7 @@ impl Inbox {
         let shown: String = text.chars().take(self.limits.line).collect();
         let cut = text.len() - shown.len();
         let text = if cut > 0 { format!("{shown}… ({cut} bytes more)") } else { shown };
-        let line = TranscriptLine { at_ms: millis(at), dir: dir.into(), text };
+        let line = TranscriptLine { at_ms: millis(at), dir, text };
         if self.head.len() < self.limits.transcript {
             self.head.push(line);
             return;

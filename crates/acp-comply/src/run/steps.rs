@@ -5,7 +5,7 @@ use super::inbox::millis;
 use super::{Action, ERROR_WAIT, Ending, Purpose, Run, Sent, State, Wire};
 use crate::json::Json;
 use crate::program::{Handshake, MessageKind, RawBytes, StepKind};
-use crate::results::{Dir, StepRecord, StepState};
+use crate::results::{StepRecord, StepState};
 use crate::table::find;
 use crate::verdict::{BreakKind, Sighting};
 use acp_match::{Fill, Pattern, Template};
@@ -203,7 +203,7 @@ impl Run {
             let text = frame.text().unwrap_or_default();
             let sent = Sent {
                 method: frame.method().map(str::to_owned),
-                frame: sighting(millis(self.now), Dir::C2a, text),
+                frame: sighting(millis(self.now), Direction::ClientToAgent, text),
             };
             self.wire.sent.insert(id.clone(), sent);
             self.wire.outstanding.push(id.clone());

@@ -1,8 +1,7 @@
 //! A tiny scripted agent and the world around it, in virtual time.
 
-use acp_comply::{
-    Action, Defaults, Dir, Event, ExitRecord, FileState, McpCall, Outcome, Program, Run, Setup,
-};
+use acp_comply::{Action, Defaults, Event, ExitRecord, FileState, McpCall, Outcome, Program, Run, Setup};
+use acp_proto::Direction;
 use acp_rpc::{Frame, Id};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -372,7 +371,7 @@ fn describe(outcome: &Outcome, log: &[String]) -> String {
     log.iter().for_each(|line| writeln!(out, "{line}").unwrap());
     writeln!(out, "\nconversation").unwrap();
     for line in &outcome.transcript {
-        let arrow = if line.dir == Dir::C2a { "→" } else { "←" };
+        let arrow = if line.dir == Direction::ClientToAgent { "→" } else { "←" };
         writeln!(out, "{:>6} {arrow} {}", line.at_ms, line.text.trim_end()).unwrap();
     }
     if outcome.elided > 0 {

@@ -1,5 +1,6 @@
 //! `initialize` and `session/new`.
 
+use acp_proto::method;
 use acp_rpc::Id;
 use serde_json::{Value, json};
 
@@ -9,11 +10,10 @@ use crate::note::NoteKind;
 use crate::recast::Recast;
 use crate::shared;
 
-const INIT: &str = "initialize";
 const VERSION: &str = "2025-01-01";
 
 pub(super) fn decode_initialize(core: &mut Core, id: &Id, params: Map) {
-    let mut re = Recast::new(core, INIT, "", params);
+    let mut re = Recast::new(core, method::INITIALIZE, "", params);
     decode_version(&mut re);
     re.keep(&["clientCapabilities"]);
     re.rename("capabilities", "clientCapabilities");
@@ -22,7 +22,7 @@ pub(super) fn decode_initialize(core: &mut Core, id: &Id, params: Map) {
     }
     re.keep(&["clientInfo"]);
     let params = re.finish();
-    core.request(Wire::Canonical, id, INIT, params, Asked::new(INIT, None));
+    core.request(Wire::Canonical, id, method::INITIALIZE, params, Asked::new(method::INITIALIZE, None));
 }
 
 /// The fixed table: one date, one version.
@@ -58,19 +58,19 @@ fn encode_version(re: &mut Recast<'_>) {
 }
 
 pub(super) fn encode_initialize(core: &mut Core, id: &Id, params: Map) {
-    let mut re = Recast::new(core, INIT, "", params);
+    let mut re = Recast::new(core, method::INITIALIZE, "", params);
     encode_version(&mut re);
     re.rename("clientCapabilities", "capabilities");
     re.keep(&["clientInfo"]);
     let params = re.finish();
-    core.request(Wire::Foreign, id, INIT, params, Asked::new(INIT, None));
+    core.request(Wire::Foreign, id, method::INITIALIZE, params, Asked::new(method::INITIALIZE, None));
 }
 
 pub(super) fn decode_initialized(core: &mut Core, id: &Id, result: Value) {
     let Value::Object(result) = result else {
-        return shared::wrong_answer(core, id, INIT, "it is not an object", result);
+        return shared::wrong_answer(core, id, method::INITIALIZE, "it is not an object", result);
     };
-    let mut re = Recast::new(core, INIT, "result", result);
+    let mut re = Recast::new(core, method::INITIALIZE, "result", result);
     decode_version(&mut re);
     re.keep(&["agentCapabilities", "agentInfo"]);
     re.rename("capabilities", "agentCapabilities");
@@ -85,9 +85,9 @@ pub(super) fn decode_initialized(core: &mut Core, id: &Id, result: Value) {
 
 pub(super) fn encode_initialized(core: &mut Core, id: &Id, result: Value) {
     let Value::Object(result) = result else {
-        return shared::wrong_answer(core, id, INIT, "it is not an object", result);
+        return shared::wrong_answer(core, id, method::INITIALIZE, "it is not an object", result);
     };
-    let mut re = Recast::new(core, INIT, "result", result);
+    let mut re = Recast::new(core, method::INITIALIZE, "result", result);
     encode_version(&mut re);
     re.rename("agentCapabilities", "capabilities");
     re.rename("agentInfo", "serverInfo");
@@ -103,10 +103,10 @@ pub(super) fn encode_initialized(core: &mut Core, id: &Id, result: Value) {
 }
 
 pub(super) fn decode_new(core: &mut Core, id: &Id, params: Map) {
-    let mut re = Recast::new(core, "session/new", "", params);
+    let mut re = Recast::new(core, method::SESSION_NEW, "", params);
     place(&mut re);
     let params = re.finish();
-    core.request(Wire::Canonical, id, "session/new", params, Asked::new("session/new", None));
+    core.request(Wire::Canonical, id, method::SESSION_NEW, params, Asked::new(method::SESSION_NEW, None));
 }
 
 /// `workDir` and the servers, with what is missing made up.
@@ -121,10 +121,10 @@ pub(super) fn place(re: &mut Recast<'_>) {
 }
 
 pub(super) fn encode_new(core: &mut Core, id: &Id, params: Map) {
-    let mut re = Recast::new(core, "session/new", "", params);
+    let mut re = Recast::new(core, method::SESSION_NEW, "", params);
     displace(&mut re);
     let params = re.finish();
-    core.request(Wire::Foreign, id, "session/new", params, Asked::new("session/new", None));
+    core.request(Wire::Foreign, id, method::SESSION_NEW, params, Asked::new(method::SESSION_NEW, None));
 }
 
 pub(super) fn displace(re: &mut Recast<'_>) {

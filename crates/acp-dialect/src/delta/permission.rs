@@ -1,5 +1,6 @@
 //! Permission: a notification that asks and a notification that answers.
 
+use acp_proto::{error_code, method, option_kind};
 use acp_rpc::{Id, RpcError};
 use serde_json::{Value, json};
 
@@ -10,13 +11,12 @@ use crate::recast::Recast;
 use crate::session::{Ask, MOST_ASKS};
 use crate::shared;
 
-const ASK: &str = "session/request_permission";
 const ANSWER: &str = "session/permission_response";
 
 /// A delta agent asks: v1 asks with a request.
 pub(super) fn told(core: &mut Core, params: Map) {
     let call = core.invent_name("permission");
-    let mut re = Recast::new(core, ASK, "", params);
+    let mut re = Recast::new(core, method::SESSION_REQUEST_PERMISSION, "", params);
     let session = re.session("sessionId", "sessionId");
     let tool = re.take_text("tool");
     let command = re.take_text("command");
@@ -42,8 +42,8 @@ pub(super) fn told(core: &mut Core, params: Map) {
     re.invent(
         "options",
         json!([
-            { "optionId": "allow", "name": "Allow", "kind": "allow_once" },
-            { "optionId": "reject", "name": "Reject", "kind": "reject_once" },
+            { "optionId": "allow", "name": "Allow", "kind": option_kind::ALLOW_ONCE },
+            { "optionId": "reject", "name": "Reject", "kind": option_kind::REJECT_ONCE },
         ]),
         "delta gives no options; allow and reject were offered",
     );
@@ -58,11 +58,20 @@ pub(super) fn told(core: &mut Core, params: Map) {
         .filter_map(|option| option.get("optionId").and_then(Value::as_str).map(str::to_owned))
         .collect();
     let id = core.invent_id();
-    core.request(Wire::Canonical, &id, ASK, params, Asked::new(ASK, session).with(Job::Told { allow }));
+    core.request(
+        Wire::Canonical,
+        &id,
+        method::SESSION_REQUEST_PERMISSION,
+        params,
+        Asked::new(method::SESSION_REQUEST_PERMISSION, session).with(Job::Told { allow }),
+    );
 }
 
 fn says_yes(option: &Value) -> bool {
-    matches!(option.get("kind").and_then(Value::as_str), Some("allow_once" | "allow_always"))
+    matches!(
+        option.get("kind").and_then(Value::as_str),
+        Some(option_kind::ALLOW_ONCE | option_kind::ALLOW_ALWAYS)
+    )
 }
 
 fn kind_of(tool: &str) -> &'static str {
@@ -83,7 +92,12 @@ pub(super) fn decided(core: &mut Core, asked: &Asked, result: &Value) {
     let option =
         outcome.and_then(|outcome| outcome.get("optionId")).and_then(Value::as_str).unwrap_or_default();
     if word.is_none() {
-        core.note(NoteKind::WrongShape, ASK, "result.outcome", "the outcome is missing; taken as a denial");
+        core.note(
+            NoteKind::WrongShape,
+            method::SESSION_REQUEST_PERMISSION,
+            "result.outcome",
+            "the outcome is missing; taken as a denial",
+        );
     }
     let approved = word == Some("selected")
         && matches!(&asked.job, Job::Told { allow } if allow.iter().any(|allowed| allowed == option));
@@ -115,9 +129,9 @@ pub(super) fn ask(core: &mut Core, id: &Id, params: Map) -> Result<(), Refusal> 
         text(&params, "sessionId").map_or(0, |id| core.sessions.get(id).map_or(0, |s| s.asks.len()));
     if waiting >= MOST_ASKS {
         let message = format!("{MOST_ASKS} questions wait for the client's answer; no more are asked");
-        return Err(Refusal::new("", RpcError::INTERNAL_ERROR, message));
+        return Err(Refusal::new("", error_code::INTERNAL_ERROR, message));
     }
-    let mut re = Recast::new(core, ASK, "", params);
+    let mut re = Recast::new(core, method::SESSION_REQUEST_PERMISSION, "", params);
     let session = re.session("sessionId", "sessionId").unwrap_or_default();
     let call = re.take_map("toolCall").unwrap_or_default();
     let options = re.take_list("options").unwrap_or_default();
@@ -143,7 +157,7 @@ pub(super) fn ask(core: &mut Core, id: &Id, params: Map) -> Result<(), Refusal> 
     );
     let params = re.finish();
     core.session(&session).asks.push_back(Ask { id: id.clone(), options });
-    core.tell(Wire::Foreign, ASK, params);
+    core.tell(Wire::Foreign, method::SESSION_REQUEST_PERMISSION, params);
     Ok(())
 }
 
@@ -157,8 +171,9 @@ pub(super) fn withdrawn(core: &mut Core, params: &Map) -> bool {
     });
     let Some(ask) = found else { return false };
     let message = "delta cannot take a question back; the client was not told, and its answer is not awaited";
-    core.note(NoteKind::Lossy, "$/cancel_request", "requestId", message);
-    let error = RpcError::new(RpcError::CANCELLED, "the question was taken back before it was answered");
+    core.note(NoteKind::Lossy, method::CANCEL_REQUEST, "requestId", message);
+    let error =
+        RpcError::new(error_code::REQUEST_CANCELLED, "the question was taken back before it was answered");
     core.fail(Wire::Canonical, &ask.id, &error);
     true
 }

@@ -1,5 +1,6 @@
 //! `session/prompt`, `assistant.message_delta`, and `session/load` with its history in one piece.
 
+use acp_proto::{error_code, method, stop_reason, update};
 use acp_rpc::{Frame, Id};
 use serde_json::{Value, json};
 
@@ -11,13 +12,10 @@ use crate::recast::Recast;
 use crate::session::Replay;
 use crate::shared;
 
-const PROMPT: &str = "session/prompt";
-const LOAD: &str = "session/load";
 const DELTA: &str = "assistant.message_delta";
-const UPDATE: &str = "session/update";
 
 pub(super) fn decode_prompt(core: &mut Core, id: &Id, params: Map) {
-    let mut re = Recast::new(core, PROMPT, "", params);
+    let mut re = Recast::new(core, method::SESSION_PROMPT, "", params);
     let session = re.session("sessionId", "sessionId");
     match re.take("prompt") {
         Some(Value::String(said)) => re.set("prompt", json!([{ "type": "text", "text": said }])),
@@ -28,12 +26,18 @@ pub(super) fn decode_prompt(core: &mut Core, id: &Id, params: Map) {
     if let Some(session) = &session {
         core.session(session).begin_turn(id);
     }
-    core.request(Wire::Canonical, id, PROMPT, params, Asked::new(PROMPT, session));
+    core.request(
+        Wire::Canonical,
+        id,
+        method::SESSION_PROMPT,
+        params,
+        Asked::new(method::SESSION_PROMPT, session),
+    );
 }
 
 /// A prompt that is plain text goes as a string; blocks go as v1 writes them.
 pub(super) fn encode_prompt(core: &mut Core, id: &Id, params: Map) {
-    let mut re = Recast::new(core, PROMPT, "", params);
+    let mut re = Recast::new(core, method::SESSION_PROMPT, "", params);
     let session = re.session("sessionId", "sessionId");
     if let Some(blocks) = re.take("prompt") {
         let said = match blocks.as_array().map(Vec::as_slice) {
@@ -56,7 +60,13 @@ pub(super) fn encode_prompt(core: &mut Core, id: &Id, params: Map) {
     if let Some(session) = &session {
         core.session(session).begin_turn(id);
     }
-    core.request(Wire::Foreign, id, PROMPT, params, Asked::new(PROMPT, session));
+    core.request(
+        Wire::Foreign,
+        id,
+        method::SESSION_PROMPT,
+        params,
+        Asked::new(method::SESSION_PROMPT, session),
+    );
 }
 
 pub(super) fn decode_delta(core: &mut Core, params: Map) {
@@ -68,7 +78,7 @@ pub(super) fn decode_delta(core: &mut Core, params: Map) {
         re.core.session(session).said(said, limit);
     }
     let mut update = object([
-        ("sessionUpdate", "agent_message_chunk".into()),
+        ("sessionUpdate", update::AGENT_MESSAGE_CHUNK.into()),
         ("content", json!({ "type": "text", "text": said })),
     ]);
     if let Some(id) = re.take_restored("messageId") {
@@ -76,14 +86,14 @@ pub(super) fn decode_delta(core: &mut Core, params: Map) {
     }
     re.set("update", update);
     let params = re.finish();
-    core.tell(Wire::Canonical, UPDATE, params);
+    core.tell(Wire::Canonical, method::SESSION_UPDATE, params);
 }
 
 /// Remembers what a v1 update on the delta wire says.
 pub(super) fn observe(core: &mut Core, params: &Map) {
     if let (Some(session), Some(Value::Object(update))) = (text(params, "sessionId"), params.get("update")) {
         let session = session.to_owned();
-        if text(update, "sessionUpdate") == Some("agent_message_chunk") {
+        if text(update, "sessionUpdate") == Some(update::AGENT_MESSAGE_CHUNK) {
             let said = update.get("content").map(|content| shared::flatten(content).0).unwrap_or_default();
             let limit = core.options.reply_limit;
             core.session(&session).said(&said, limit);
@@ -95,21 +105,26 @@ pub(super) fn observe(core: &mut Core, params: &Map) {
 pub(super) fn encode_update(core: &mut Core, frame: &Frame, mut params: Map) {
     let session = text(&params, "sessionId").unwrap_or_default().to_owned();
     let Some(Value::Object(update)) = params.get("update").cloned() else {
-        core.note(NoteKind::WrongShape, UPDATE, "update", "it is missing or not an object; passed unchanged");
+        core.note(
+            NoteKind::WrongShape,
+            method::SESSION_UPDATE,
+            "update",
+            "it is missing or not an object; passed unchanged",
+        );
         return core.pass(frame);
     };
     shared::observe(core, &session, &update);
     let kind = text(&update, "sessionUpdate").unwrap_or_default().to_owned();
     let said = update.get("content").and_then(shared::plain_text).map(str::to_owned);
     match (kind.as_str(), said) {
-        ("user_message_chunk" | "agent_message_chunk", Some(said))
+        (update::USER_MESSAGE_CHUNK | update::AGENT_MESSAGE_CHUNK, Some(said))
             if core.session(&session).replay.is_some() =>
         {
             if let Some(replay) = core.session(&session).replay.as_mut() {
-                replay.say(kind == "user_message_chunk", &said, text(&update, "messageId"));
+                replay.say(kind == update::USER_MESSAGE_CHUNK, &said, text(&update, "messageId"));
             }
         }
-        ("agent_message_chunk", Some(said)) => {
+        (update::AGENT_MESSAGE_CHUNK, Some(said)) => {
             let limit = core.options.reply_limit;
             core.session(&session).said(&said, limit);
             params.shift_remove("update");
@@ -135,7 +150,7 @@ pub(super) fn encode_update(core: &mut Core, frame: &Frame, mut params: Map) {
         }
         _ => {
             let message = format!("delta streams text only; {kind} is passed as v1 writes it");
-            core.note(NoteKind::Passed, UPDATE, "update.sessionUpdate", message);
+            core.note(NoteKind::Passed, method::SESSION_UPDATE, "update.sessionUpdate", message);
             core.pass(frame);
         }
     }
@@ -145,11 +160,11 @@ pub(super) fn encode_prompted(core: &mut Core, id: &Id, asked: &Asked, result: V
     let session = asked.session.clone().unwrap_or_default();
     let turn = shared::end_turn(core, &session, id);
     let Value::Object(mut result) = result else {
-        return shared::wrong_answer(core, id, PROMPT, "it is not an object", result);
+        return shared::wrong_answer(core, id, method::SESSION_PROMPT, "it is not an object", result);
     };
     let reason = text(&result, "stopReason").unwrap_or_default().to_owned();
     result.shift_remove("stopReason");
-    let mut re = Recast::new(core, PROMPT, "result", result);
+    let mut re = Recast::new(core, method::SESSION_PROMPT, "result", result);
     re.set("sessionId", session);
     if turn.truncated {
         re.note(NoteKind::Lossy, "content", "the text was longer than the limit; the deltas had all of it");
@@ -162,8 +177,8 @@ pub(super) fn encode_prompted(core: &mut Core, id: &Id, asked: &Asked, result: V
         re.set("artifacts", artifacts);
     }
     match reason.as_str() {
-        "end_turn" => {}
-        "cancelled" => re.set("canceled", true),
+        stop_reason::END_TURN => {}
+        stop_reason::CANCELLED => re.set("canceled", true),
         "" => re.note(NoteKind::WrongShape, "stopReason", "the stop reason is missing"),
         _ => {
             let message = format!("delta has no stop reasons; {reason} is kept in _meta");
@@ -178,9 +193,9 @@ pub(super) fn decode_prompted(core: &mut Core, id: &Id, asked: &Asked, result: V
     let session = asked.session.clone().unwrap_or_default();
     let turn = shared::end_turn(core, &session, id);
     let Value::Object(result) = result else {
-        return shared::wrong_answer(core, id, PROMPT, "it is not an object", result);
+        return shared::wrong_answer(core, id, method::SESSION_PROMPT, "it is not an object", result);
     };
-    let mut re = Recast::new(core, PROMPT, "result", result);
+    let mut re = Recast::new(core, method::SESSION_PROMPT, "result", result);
     re.take("sessionId");
     let content = re.take_text("content").unwrap_or_default();
     let fresh = turn.streamed == 0 && !content.is_empty();
@@ -200,18 +215,18 @@ pub(super) fn decode_prompted(core: &mut Core, id: &Id, asked: &Asked, result: V
     let canceled = re.take("canceled") == Some(Value::Bool(true));
     re.keep(&["stopReason"]);
     if canceled || turn.cancelled {
-        re.set("stopReason", "cancelled");
+        re.set("stopReason", stop_reason::CANCELLED);
     }
-    re.invent("stopReason", "end_turn", "delta has no stop reasons");
+    re.invent("stopReason", stop_reason::END_TURN, "delta has no stop reasons");
     let result = re.finish();
     if fresh {
         core.note(
             NoteKind::Invented,
-            PROMPT,
+            method::SESSION_PROMPT,
             "result.content",
             "nothing was streamed; the answer's text is told as a chunk",
         );
-        shared::tell_text(core, &session, "agent_message_chunk", &content);
+        shared::tell_text(core, &session, update::AGENT_MESSAGE_CHUNK, &content);
     }
     for artifact in &artifacts {
         tell_artifact(core, &session, artifact);
@@ -225,7 +240,7 @@ fn tell_artifact(core: &mut Core, session: &str, artifact: &Value) {
     let Some(path) = field("uri").or_else(|| field("path")).or_else(|| artifact.as_str()) else {
         core.note(
             NoteKind::WrongShape,
-            PROMPT,
+            method::SESSION_PROMPT,
             "result.artifacts",
             "an artifact names no path; kept in _meta only",
         );
@@ -238,34 +253,40 @@ fn tell_artifact(core: &mut Core, session: &str, artifact: &Value) {
     };
     let name = field("name").unwrap_or_else(|| shared::basename(path)).to_owned();
     let link = json!({ "type": "resource_link", "uri": uri, "name": name });
-    let update = object([("sessionUpdate", "agent_message_chunk".into()), ("content", link)]);
+    let update = object([("sessionUpdate", update::AGENT_MESSAGE_CHUNK.into()), ("content", link)]);
     shared::tell_update(core, session, update);
 }
 
 pub(super) fn decode_load(core: &mut Core, id: &Id, params: Map) {
-    let mut re = Recast::new(core, LOAD, "", params);
+    let mut re = Recast::new(core, method::SESSION_LOAD, "", params);
     let session = re.session("sessionId", "sessionId");
     place(&mut re);
     let params = re.finish();
     if let Some(session) = &session {
         core.session(session).replay = Some(Replay::default());
     }
-    core.request(Wire::Canonical, id, LOAD, params, Asked::new(LOAD, session));
+    core.request(
+        Wire::Canonical,
+        id,
+        method::SESSION_LOAD,
+        params,
+        Asked::new(method::SESSION_LOAD, session),
+    );
 }
 
 pub(super) fn encode_load(core: &mut Core, id: &Id, params: Map) {
-    let mut re = Recast::new(core, LOAD, "", params);
+    let mut re = Recast::new(core, method::SESSION_LOAD, "", params);
     let session = re.session("sessionId", "sessionId");
     displace(&mut re);
     let params = re.finish();
-    core.request(Wire::Foreign, id, LOAD, params, Asked::new(LOAD, session));
+    core.request(Wire::Foreign, id, method::SESSION_LOAD, params, Asked::new(method::SESSION_LOAD, session));
 }
 
 /// The replayed text as pairs of prompt and response, then the answer.
 pub(super) fn encode_loaded(core: &mut Core, id: &Id, asked: &Asked, result: Value) {
     let session = asked.session.clone().unwrap_or_default();
     let replay = core.session(&session).replay.take().unwrap_or_default();
-    shared::note_truncated(core, LOAD, &replay);
+    shared::note_truncated(core, method::SESSION_LOAD, &replay);
     let mut history: Vec<Map> = Vec::new();
     for said in replay.messages {
         match (said.by_user, history.last_mut()) {
@@ -277,8 +298,9 @@ pub(super) fn encode_loaded(core: &mut Core, id: &Id, asked: &Asked, result: Val
         }
     }
     let told = object([("sessionId", session.clone().into()), ("history", json!(history))]);
-    core.tell(Wire::Foreign, UPDATE, told);
-    let mut re = Recast::new(core, LOAD, "result", result.as_object().cloned().unwrap_or_default());
+    core.tell(Wire::Foreign, method::SESSION_UPDATE, told);
+    let mut re =
+        Recast::new(core, method::SESSION_LOAD, "result", result.as_object().cloned().unwrap_or_default());
     re.set("sessionId", session);
     re.set("loaded", true);
     let result = re.finish();
@@ -286,7 +308,7 @@ pub(super) fn encode_loaded(core: &mut Core, id: &Id, asked: &Asked, result: Val
 }
 
 pub(super) fn decode_history(core: &mut Core, params: Map) {
-    let mut re = Recast::new(core, UPDATE, "", params);
+    let mut re = Recast::new(core, method::SESSION_UPDATE, "", params);
     let session = re.session("sessionId", "sessionId").unwrap_or_default();
     let history = re.take_list("history").unwrap_or_default();
     // What stands beside the history travels with the first chunk, what stands beside a turn with the turn's first.
@@ -296,12 +318,12 @@ pub(super) fn decode_history(core: &mut Core, params: Map) {
             shared::observe(core, &session, &update);
             let mut params = object([("sessionId", session.clone().into()), ("update", update.into())]);
             params.extend(beside.take().map(|meta| ("_meta".to_owned(), meta)));
-            core.tell(Wire::Canonical, UPDATE, params);
+            core.tell(Wire::Canonical, method::SESSION_UPDATE, params);
         }
     }
     if beside.is_some() {
         let message = "the history is empty; what stands beside it is left out";
-        core.note(NoteKind::Lossy, UPDATE, "history", message);
+        core.note(NoteKind::Lossy, method::SESSION_UPDATE, "history", message);
     }
 }
 
@@ -311,13 +333,13 @@ fn decode_past(core: &mut Core, turn: Value) -> Vec<Map> {
         Value::Object(turn) if turn.contains_key("prompt") || turn.contains_key("response") => turn,
         _ => {
             let message = "an entry has neither a prompt nor a response; left out";
-            core.note(NoteKind::WrongShape, UPDATE, "history", message);
+            core.note(NoteKind::WrongShape, method::SESSION_UPDATE, "history", message);
             return Vec::new();
         }
     };
-    let mut re = Recast::new(core, UPDATE, "history", turn);
+    let mut re = Recast::new(core, method::SESSION_UPDATE, "history", turn);
     let mut updates = Vec::new();
-    for (field, kind) in [("prompt", "user_message_chunk"), ("response", "agent_message_chunk")] {
+    for (field, kind) in [("prompt", update::USER_MESSAGE_CHUNK), ("response", update::AGENT_MESSAGE_CHUNK)] {
         let blocks = match re.take(field).unwrap_or_default() {
             Value::String(said) if said.is_empty() => Vec::new(),
             Value::String(said) => vec![json!({ "type": "text", "text": said })],
@@ -342,7 +364,7 @@ fn decode_past(core: &mut Core, turn: Value) -> Vec<Map> {
         None if beside.is_empty() => {}
         None => {
             let message = "an entry says nothing; what stands beside it is left out";
-            core.note(NoteKind::Lossy, UPDATE, "history", message);
+            core.note(NoteKind::Lossy, method::SESSION_UPDATE, "history", message);
         }
     }
     updates
@@ -350,14 +372,20 @@ fn decode_past(core: &mut Core, turn: Value) -> Vec<Map> {
 
 pub(super) fn decode_loaded(core: &mut Core, id: &Id, result: Value) {
     let Value::Object(result) = result else {
-        return shared::wrong_answer(core, id, LOAD, "it is not an object", result);
+        return shared::wrong_answer(core, id, method::SESSION_LOAD, "it is not an object", result);
     };
-    let mut re = Recast::new(core, LOAD, "result", result);
+    let mut re = Recast::new(core, method::SESSION_LOAD, "result", result);
     re.take("sessionId");
     if re.take("loaded") == Some(Value::Bool(false)) {
         re.finish();
-        core.note(NoteKind::Lossy, LOAD, "result.loaded", "not loaded: told as an error, as v1 does");
-        let error = acp_rpc::RpcError::new(crate::codes::NOT_FOUND, "the agent did not load the session");
+        core.note(
+            NoteKind::Lossy,
+            method::SESSION_LOAD,
+            "result.loaded",
+            "not loaded: told as an error, as v1 does",
+        );
+        let error =
+            acp_rpc::RpcError::new(error_code::RESOURCE_NOT_FOUND, "the agent did not load the session");
         return core.fail(Wire::Canonical, id, &error);
     }
     re.keep(&["modes", "configOptions"]);

@@ -48,7 +48,7 @@ impl Long {
         let mut told = Vec::new();
         for out in self.at(from).the_long_way(true, frame).frames {
             assert_eq!(out.way, Way::Onward, "{frame} was answered");
-            let second = self.at(from.flip()).the_long_way(false, &out.frame).frames;
+            let second = self.at(from.other()).the_long_way(false, &out.frame).frames;
             told.extend(second.into_iter().filter(|out| out.way == Way::Onward).map(|out| out.frame));
         }
         told

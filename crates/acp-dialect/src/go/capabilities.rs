@@ -1,5 +1,6 @@
 //! Capabilities: a list of content types and an `mcp` object.
 
+use acp_proto::method;
 use acp_rpc::Id;
 use serde_json::{Value, json};
 
@@ -9,7 +10,6 @@ use crate::note::NoteKind;
 use crate::recast::Recast;
 use crate::shared;
 
-const INIT: &str = "initialize";
 /// Content types that v1 has a flag for; text and links are always there.
 const FLAGS: [&str; 3] = ["image", "audio", "embeddedContext"];
 
@@ -19,15 +19,15 @@ pub(super) fn note_client(core: &mut Core, params: &Map) {
     let more = params.get("clientCapabilities").and_then(Value::as_object);
     for name in more.into_iter().flat_map(Map::keys).filter(|name| !known(name)) {
         let field = format!("clientCapabilities.{name}");
-        core.note(NoteKind::Passed, INIT, field, "go has no field for it; passed unchanged");
+        core.note(NoteKind::Passed, method::INITIALIZE, field, "go has no field for it; passed unchanged");
     }
 }
 
 pub(super) fn decode(core: &mut Core, id: &Id, result: Value) {
     let Value::Object(result) = result else {
-        return shared::wrong_answer(core, id, INIT, "it is not an object", result);
+        return shared::wrong_answer(core, id, method::INITIALIZE, "it is not an object", result);
     };
-    let mut re = Recast::new(core, INIT, "result", result);
+    let mut re = Recast::new(core, method::INITIALIZE, "result", result);
     re.keep(&["protocolVersion"]);
     if let Some(capabilities) = re.take_map("agentCapabilities") {
         let capabilities = decode_agent(re.core, capabilities);
@@ -39,14 +39,14 @@ pub(super) fn decode(core: &mut Core, id: &Id, result: Value) {
 }
 
 fn decode_agent(core: &mut Core, capabilities: Map) -> Map {
-    let mut re = Recast::new(core, INIT, "result.agentCapabilities", capabilities);
+    let mut re = Recast::new(core, method::INITIALIZE, "result.agentCapabilities", capabilities);
     re.keep(&["loadSession"]);
     if let Some(prompt) = re.take_map("promptCapabilities") {
         let prompt = decode_prompt(re.core, prompt);
         re.set("promptCapabilities", prompt);
     }
     if let Some(mcp) = re.take_map("mcp") {
-        let mut inner = Recast::new(re.core, INIT, "result.agentCapabilities.mcp", mcp);
+        let mut inner = Recast::new(re.core, method::INITIALIZE, "result.agentCapabilities.mcp", mcp);
         inner.rename("httpTransport", "http");
         inner.rename("sseTransport", "sse");
         let mcp = inner.finish();
@@ -57,7 +57,7 @@ fn decode_agent(core: &mut Core, capabilities: Map) -> Map {
 }
 
 fn decode_prompt(core: &mut Core, prompt: Map) -> Map {
-    let mut re = Recast::new(core, INIT, "result.agentCapabilities.promptCapabilities", prompt);
+    let mut re = Recast::new(core, method::INITIALIZE, "result.agentCapabilities.promptCapabilities", prompt);
     re.keep(&FLAGS);
     let Some(list) = re.take_list("content") else { return re.finish() };
     let words: Vec<&str> = list.iter().filter_map(Value::as_str).collect();
@@ -79,9 +79,9 @@ fn decode_prompt(core: &mut Core, prompt: Map) -> Map {
 
 pub(super) fn encode(core: &mut Core, id: &Id, result: Value) {
     let Value::Object(result) = result else {
-        return shared::wrong_answer(core, id, INIT, "it is not an object", result);
+        return shared::wrong_answer(core, id, method::INITIALIZE, "it is not an object", result);
     };
-    let mut re = Recast::new(core, INIT, "result", result);
+    let mut re = Recast::new(core, method::INITIALIZE, "result", result);
     re.keep(&["protocolVersion", "agentInfo"]);
     if let Some(capabilities) = re.take_map("agentCapabilities") {
         let capabilities = encode_agent(re.core, capabilities);
@@ -93,14 +93,15 @@ pub(super) fn encode(core: &mut Core, id: &Id, result: Value) {
 }
 
 fn encode_agent(core: &mut Core, capabilities: Map) -> Map {
-    let mut re = Recast::new(core, INIT, "result.agentCapabilities", capabilities);
+    let mut re = Recast::new(core, method::INITIALIZE, "result.agentCapabilities", capabilities);
     re.keep(&["loadSession"]);
     if let Some(prompt) = re.take_map("promptCapabilities") {
         let prompt = encode_prompt(re.core, prompt);
         re.set("promptCapabilities", prompt);
     }
     if let Some(mcp) = re.take_map("mcpCapabilities") {
-        let mut inner = Recast::new(re.core, INIT, "result.agentCapabilities.mcpCapabilities", mcp);
+        let mut inner =
+            Recast::new(re.core, method::INITIALIZE, "result.agentCapabilities.mcpCapabilities", mcp);
         inner.rename("http", "httpTransport");
         inner.rename("sse", "sseTransport");
         let mcp = inner.finish();
@@ -113,7 +114,7 @@ fn encode_agent(core: &mut Core, capabilities: Map) -> Map {
 }
 
 fn encode_prompt(core: &mut Core, prompt: Map) -> Map {
-    let mut re = Recast::new(core, INIT, "result.agentCapabilities.promptCapabilities", prompt);
+    let mut re = Recast::new(core, method::INITIALIZE, "result.agentCapabilities.promptCapabilities", prompt);
     let mut words = vec!["text"];
     for flag in FLAGS {
         if re.take(flag) == Some(Value::Bool(true)) {

@@ -1,5 +1,6 @@
 //! Content: `resourceLink`, and resources without a wrapper.
 
+use acp_proto::method;
 use serde_json::Value;
 
 use crate::core::Core;
@@ -7,15 +8,13 @@ use crate::json::{Map, text};
 use crate::note::NoteKind;
 use crate::recast::Recast;
 
-const PROMPT: &str = "session/prompt";
-
 /// Recasts the blocks of a prompt in place; says whether anything changed.
 pub(super) fn recast_prompt(core: &mut Core, params: &mut Map) -> bool {
     let Some(Value::Array(list)) = params.get_mut("prompt") else {
         if params.contains_key("prompt") {
             core.note(
                 NoteKind::WrongShape,
-                PROMPT,
+                method::SESSION_PROMPT,
                 "prompt",
                 "not a list of content blocks; passed unchanged",
             );
@@ -24,7 +23,7 @@ pub(super) fn recast_prompt(core: &mut Core, params: &mut Map) -> bool {
     };
     let mut changed = false;
     for block in list {
-        let now = recast(core, PROMPT, block.clone());
+        let now = recast(core, method::SESSION_PROMPT, block.clone());
         changed |= now != *block;
         *block = now;
     }

@@ -5,6 +5,7 @@ mod content;
 mod servers;
 mod updates;
 
+use acp_proto::{method, stop_reason};
 use acp_rpc::{Frame, Id};
 use serde_json::Value;
 
@@ -13,8 +14,6 @@ use crate::json::{Map, text};
 use crate::note::NoteKind;
 use crate::recast::Recast;
 use crate::shared;
-
-const PROMPT: &str = "session/prompt";
 
 pub(crate) fn decode_request(
     core: &mut Core,
@@ -25,18 +24,18 @@ pub(crate) fn decode_request(
 ) -> Result<(), Refusal> {
     note_snake(core, method, &params);
     match method {
-        "initialize" => forward_same(core, frame, id, Asked::new("initialize", None)),
-        "session/new" | "session/load" => {
+        method::INITIALIZE => forward_same(core, frame, id, Asked::new(method::INITIALIZE, None)),
+        method::SESSION_NEW | method::SESSION_LOAD => {
             let session = text(&params, "sessionId").map(str::to_owned);
             let changed = servers::decode(core, method, &mut params);
             forward(core, frame, id, method, params, changed, session);
         }
-        PROMPT => {
+        method::SESSION_PROMPT => {
             let session = begin_turn(core, id, &params);
             let changed = content::recast_prompt(core, &mut params);
             forward(core, frame, id, method, params, changed, session);
         }
-        "session/request_permission" => {
+        method::SESSION_REQUEST_PERMISSION => {
             let session = text(&params, "sessionId").map(str::to_owned);
             forward(core, frame, id, method, params, false, session);
         }
@@ -53,21 +52,21 @@ pub(crate) fn encode_request(
     mut params: Map,
 ) -> Result<(), Refusal> {
     match method {
-        "initialize" => {
+        method::INITIALIZE => {
             capabilities::note_client(core, &params);
-            forward_same(core, frame, id, Asked::new("initialize", None));
+            forward_same(core, frame, id, Asked::new(method::INITIALIZE, None));
         }
-        "session/new" | "session/load" => {
+        method::SESSION_NEW | method::SESSION_LOAD => {
             let session = text(&params, "sessionId").map(str::to_owned);
             let changed = servers::encode(core, method, &mut params);
             forward(core, frame, id, method, params, changed, session);
         }
-        PROMPT => {
+        method::SESSION_PROMPT => {
             let session = begin_turn(core, id, &params);
             let changed = content::recast_prompt(core, &mut params);
             forward(core, frame, id, method, params, changed, session);
         }
-        "session/request_permission" => {
+        method::SESSION_REQUEST_PERMISSION => {
             let session = text(&params, "sessionId").map(str::to_owned);
             let changed = updates::complete_permission(core, session.as_deref(), &mut params);
             forward(core, frame, id, method, params, changed, session);
@@ -80,8 +79,8 @@ pub(crate) fn encode_request(
 pub(crate) fn decode_notification(core: &mut Core, frame: &Frame, method: &str, params: Map) {
     note_snake(core, method, &params);
     match method {
-        "session/update" => updates::decode(core, frame, params),
-        "session/cancel" => {
+        method::SESSION_UPDATE => updates::decode(core, frame, params),
+        method::SESSION_CANCEL => {
             shared::mark_cancelled(core, text(&params, "sessionId"));
             core.pass(frame);
         }
@@ -91,33 +90,33 @@ pub(crate) fn decode_notification(core: &mut Core, frame: &Frame, method: &str, 
 
 pub(crate) fn encode_notification(core: &mut Core, frame: &Frame, method: &str, params: Map) {
     match method {
-        "session/update" => updates::encode(core, frame, params),
-        "session/cancel" => core.pass(frame),
+        method::SESSION_UPDATE => updates::encode(core, frame, params),
+        method::SESSION_CANCEL => core.pass(frame),
         _ => shared::told_through(core, frame, method),
     }
 }
 
 pub(crate) fn decode_result(core: &mut Core, id: &Id, asked: Asked, result: Value) {
     match &*asked.method {
-        "initialize" => capabilities::decode(core, id, result),
-        PROMPT => decode_prompted(core, id, &asked, result),
+        method::INITIALIZE => capabilities::decode(core, id, result),
+        method::SESSION_PROMPT => decode_prompted(core, id, &asked, result),
         _ => session_result(core, id, &asked, result, Wire::Canonical),
     }
 }
 
 pub(crate) fn encode_result(core: &mut Core, id: &Id, asked: Asked, result: Value) {
     match &*asked.method {
-        "initialize" => capabilities::encode(core, id, result),
-        PROMPT => encode_prompted(core, id, &asked, result),
+        method::INITIALIZE => capabilities::encode(core, id, result),
+        method::SESSION_PROMPT => encode_prompted(core, id, &asked, result),
         _ => session_result(core, id, &asked, result, Wire::Foreign),
     }
 }
 
 /// The answers to `session/new`, `session/load` and permission requests are the same in both forms.
 fn session_result(core: &mut Core, id: &Id, asked: &Asked, result: Value, wire: Wire) {
-    if asked.method == "session/new" {
+    if asked.method == method::SESSION_NEW {
         let Some(session) = result.get("sessionId").and_then(Value::as_str).map(str::to_owned) else {
-            return shared::wrong_answer(core, id, "session/new", "sessionId is missing", result);
+            return shared::wrong_answer(core, id, method::SESSION_NEW, "sessionId is missing", result);
         };
         shared::note_second_session(core, &session);
         core.session(&session);
@@ -130,9 +129,9 @@ fn decode_prompted(core: &mut Core, id: &Id, asked: &Asked, result: Value) {
         shared::end_turn(core, session, id);
     }
     let Value::Object(result) = result else {
-        return shared::wrong_answer(core, id, PROMPT, "it is not an object", result);
+        return shared::wrong_answer(core, id, method::SESSION_PROMPT, "it is not an object", result);
     };
-    let mut re = Recast::new(core, PROMPT, "result", result);
+    let mut re = Recast::new(core, method::SESSION_PROMPT, "result", result);
     if let Some(named) = re.take("sessionId")
         && named.as_str() != asked.session.as_deref()
     {
@@ -160,15 +159,15 @@ fn encode_prompted(core: &mut Core, id: &Id, asked: &Asked, result: Value) {
         shared::end_turn(core, session, id);
     }
     let Value::Object(result) = result else {
-        return shared::wrong_answer(core, id, PROMPT, "it is not an object", result);
+        return shared::wrong_answer(core, id, method::SESSION_PROMPT, "it is not an object", result);
     };
-    let mut re = Recast::new(core, PROMPT, "result", result);
+    let mut re = Recast::new(core, method::SESSION_PROMPT, "result", result);
     if let Some(session) = asked.session.clone() {
         re.set("sessionId", session);
     }
     match re.take("stopReason") {
-        Some(reason) if reason == "max_turn_requests" => {
-            re.set("stopReason", "max_tokens");
+        Some(reason) if reason == stop_reason::MAX_TURN_REQUESTS => {
+            re.set("stopReason", stop_reason::MAX_TOKENS);
             re.carry(
                 "stopReason",
                 reason,

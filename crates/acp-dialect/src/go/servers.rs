@@ -1,5 +1,6 @@
 //! MCP servers: a map from name to settings, or v1's list.
 
+use acp_proto::method;
 use serde_json::{Value, json};
 
 use crate::core::Core;
@@ -9,7 +10,7 @@ use crate::note::NoteKind;
 /// Turns a map of servers into v1's list; says whether anything changed.
 pub(super) fn decode(core: &mut Core, method: &str, params: &mut Map) -> bool {
     match params.shift_remove("mcpServers") {
-        None if method == "session/load" => {
+        None if method == method::SESSION_LOAD => {
             params.insert("mcpServers".to_owned(), json!([]));
             true
         }
@@ -83,11 +84,11 @@ fn pairs(map: Map) -> Value {
 pub(super) fn encode(core: &mut Core, method: &str, params: &mut Map) -> bool {
     let Some(Value::Array(list)) = params.get("mcpServers") else { return false };
     let remote = list.iter().any(|server| server.get("url").is_some());
-    if method == "session/load" && list.is_empty() {
+    if method == method::SESSION_LOAD && list.is_empty() {
         params.shift_remove("mcpServers");
         return true;
     }
-    if method == "session/new" && !remote {
+    if method == method::SESSION_NEW && !remote {
         return false;
     }
     let list = list.clone();

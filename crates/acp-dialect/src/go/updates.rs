@@ -1,5 +1,6 @@
 //! `session/update`: tool calls by `kind`, `input` and `output`, plans as a list of strings.
 
+use acp_proto::{method, update};
 use acp_rpc::Frame;
 use serde_json::{Value, json};
 
@@ -11,13 +12,17 @@ use crate::recast::Recast;
 use crate::session::Tool;
 use crate::shared;
 
-const UPDATE: &str = "session/update";
 const KINDS: [&str; 9] = ["read", "edit", "delete", "move", "search", "execute", "think", "fetch", "other"];
 
 pub(super) fn decode(core: &mut Core, frame: &Frame, mut params: Map) {
     let session = text(&params, "sessionId").map(str::to_owned);
     let Some(Value::Object(update)) = params.get("update").cloned() else {
-        core.note(NoteKind::WrongShape, UPDATE, "update", "it is missing or not an object; passed unchanged");
+        core.note(
+            NoteKind::WrongShape,
+            method::SESSION_UPDATE,
+            "update",
+            "it is missing or not an object; passed unchanged",
+        );
         return core.pass(frame);
     };
     let now = decode_update(core, update.clone());
@@ -27,7 +32,12 @@ pub(super) fn decode(core: &mut Core, frame: &Frame, mut params: Map) {
 pub(super) fn encode(core: &mut Core, frame: &Frame, mut params: Map) {
     let session = text(&params, "sessionId").map(str::to_owned);
     let Some(Value::Object(update)) = params.get("update").cloned() else {
-        core.note(NoteKind::WrongShape, UPDATE, "update", "it is missing or not an object; passed unchanged");
+        core.note(
+            NoteKind::WrongShape,
+            method::SESSION_UPDATE,
+            "update",
+            "it is missing or not an object; passed unchanged",
+        );
         return core.pass(frame);
     };
     let interrupted = session.as_deref().is_some_and(|session| is_interrupted(core, session, &update));
@@ -66,11 +76,11 @@ fn finish(
     }
     params.insert("update".to_owned(), Value::Object(now));
     let wire = if decoded { Wire::Canonical } else { Wire::Foreign };
-    core.tell(wire, UPDATE, std::mem::take(params));
+    core.tell(wire, method::SESSION_UPDATE, std::mem::take(params));
 }
 
 fn is_call(word: Option<&str>) -> bool {
-    matches!(word, Some("tool_call" | "tool_call_update"))
+    matches!(word, Some(update::TOOL_CALL | update::TOOL_CALL_UPDATE))
 }
 
 fn decode_update(core: &mut Core, mut update: Map) -> Map {
@@ -87,15 +97,15 @@ fn decode_update(core: &mut Core, mut update: Map) -> Map {
         return decode_plan(core, update);
     }
     if let Some(block) = update.get("content").filter(|block| block.is_object()).cloned() {
-        update.insert("content".to_owned(), content::recast(core, UPDATE, block));
+        update.insert("content".to_owned(), content::recast(core, method::SESSION_UPDATE, block));
     }
     update
 }
 
 fn decode_call(core: &mut Core, update: Map) -> Map {
-    let mut re = Recast::new(core, UPDATE, "update", update);
+    let mut re = Recast::new(core, method::SESSION_UPDATE, "update", update);
     re.keep(&["sessionUpdate", "toolCallId", "title", "name"]);
-    if re.placed("sessionUpdate").and_then(Value::as_str) == Some("tool_call") {
+    if re.placed("sessionUpdate").and_then(Value::as_str) == Some(update::TOOL_CALL) {
         let title = re.placed("toolCallId").cloned().unwrap_or_default();
         re.invent("title", title, "v1 needs a title; the id was taken");
     }
@@ -135,7 +145,7 @@ fn decode_output(core: &mut Core, output: Vec<Value>) -> (Vec<Value>, Vec<Value>
         let kind = block.get("type").and_then(Value::as_str).unwrap_or_default().to_owned();
         match (kind.as_str(), block) {
             ("diff", Value::Object(block)) => {
-                let mut re = Recast::new(core, UPDATE, "update.output", block);
+                let mut re = Recast::new(core, method::SESSION_UPDATE, "update.output", block);
                 re.keep(&["type", "path"]);
                 re.rename("oldContent", "oldText");
                 re.rename("newContent", "newText");
@@ -148,7 +158,7 @@ fn decode_output(core: &mut Core, output: Vec<Value>) -> (Vec<Value>, Vec<Value>
                 None => {
                     core.note(
                         NoteKind::Lossy,
-                        UPDATE,
+                        method::SESSION_UPDATE,
                         "update.output.terminal",
                         "go does not say which terminal; kept in _meta",
                     );
@@ -168,9 +178,9 @@ fn restored_terminal(block: &Value) -> Option<Value> {
 }
 
 fn decode_plan(core: &mut Core, update: Map) -> Map {
-    let mut re = Recast::new(core, UPDATE, "update", update);
+    let mut re = Recast::new(core, method::SESSION_UPDATE, "update", update);
     re.take("sessionUpdate");
-    re.set("sessionUpdate", "plan");
+    re.set("sessionUpdate", update::PLAN);
     let mut plan = re.take_map("plan").unwrap_or_default();
     let steps = plan.shift_remove("steps").and_then(|steps| steps.as_array().cloned()).unwrap_or_default();
     if !plan.is_empty() {
@@ -198,19 +208,19 @@ fn decode_plan(core: &mut Core, update: Map) -> Map {
 
 fn encode_update(core: &mut Core, session: Option<&str>, mut update: Map) -> Map {
     match text(&update, "sessionUpdate") {
-        Some("tool_call" | "tool_call_update") => encode_call(core, session, update),
-        Some("plan") => encode_plan(core, update),
-        Some("agent_message_chunk" | "user_message_chunk" | "agent_thought_chunk") => {
+        Some(update::TOOL_CALL | update::TOOL_CALL_UPDATE) => encode_call(core, session, update),
+        Some(update::PLAN) => encode_plan(core, update),
+        Some(update::AGENT_MESSAGE_CHUNK | update::USER_MESSAGE_CHUNK | update::AGENT_THOUGHT_CHUNK) => {
             let block = update.get("content").cloned().unwrap_or_default();
             if block.get("type").and_then(Value::as_str) != Some("text") {
                 core.note(
                     NoteKind::Passed,
-                    UPDATE,
+                    method::SESSION_UPDATE,
                     "update.content",
                     "go chunks are text; the block is passed in go's shape",
                 );
             }
-            let now = content::recast(core, UPDATE, block.clone());
+            let now = content::recast(core, method::SESSION_UPDATE, block.clone());
             if now != block {
                 update.insert("content".to_owned(), now);
             }
@@ -219,7 +229,7 @@ fn encode_update(core: &mut Core, session: Option<&str>, mut update: Map) -> Map
         other => {
             let message =
                 format!("go does not name the update {:?}; passed unchanged", other.unwrap_or_default());
-            core.note(NoteKind::Passed, UPDATE, "update.sessionUpdate", message);
+            core.note(NoteKind::Passed, method::SESSION_UPDATE, "update.sessionUpdate", message);
             update
         }
     }
@@ -233,7 +243,7 @@ fn encode_call(core: &mut Core, session: Option<&str>, update: Map) -> Map {
         .and_then(|(session, id)| session.tools.get(id))
         .cloned()
         .unwrap_or_default();
-    let mut re = Recast::new(core, UPDATE, "update", update);
+    let mut re = Recast::new(core, method::SESSION_UPDATE, "update", update);
     let variant = re.peek("sessionUpdate").cloned().unwrap_or_default();
     re.keep(&["sessionUpdate"]);
     re.set("kind", variant);
@@ -275,14 +285,14 @@ fn encode_output(core: &mut Core, block: Value) -> Value {
     let kind = block.get("type").and_then(Value::as_str).unwrap_or_default().to_owned();
     match (kind.as_str(), block) {
         ("diff", Value::Object(block)) => {
-            let mut re = Recast::new(core, UPDATE, "update.content", block);
+            let mut re = Recast::new(core, method::SESSION_UPDATE, "update.content", block);
             re.keep(&["type", "path"]);
             re.rename("oldText", "oldContent");
             re.rename("newText", "newContent");
             Value::Object(re.finish())
         }
         ("terminal", Value::Object(block)) => {
-            let mut re = Recast::new(core, UPDATE, "update.content", block);
+            let mut re = Recast::new(core, method::SESSION_UPDATE, "update.content", block);
             re.keep(&["type"]);
             if let Some(terminal) = re.take("terminalId") {
                 re.carry(
@@ -299,7 +309,7 @@ fn encode_output(core: &mut Core, block: Value) -> Value {
 }
 
 fn encode_plan(core: &mut Core, update: Map) -> Map {
-    let mut re = Recast::new(core, UPDATE, "update", update);
+    let mut re = Recast::new(core, method::SESSION_UPDATE, "update", update);
     re.take("sessionUpdate");
     let entries = re.take_list("entries").unwrap_or_default();
     let steps: Vec<Value> =
@@ -327,11 +337,10 @@ fn encode_plan(core: &mut Core, update: Map) -> Map {
 
 /// The Go struct wants a title and a kind with each permission request; says whether anything changed.
 pub(super) fn complete_permission(core: &mut Core, session: Option<&str>, params: &mut Map) -> bool {
-    const METHOD: &str = "session/request_permission";
     let Some(Value::Object(call)) = params.get("toolCall").cloned() else {
         core.note(
             NoteKind::WrongShape,
-            METHOD,
+            method::SESSION_REQUEST_PERMISSION,
             "toolCall",
             "it is missing or not an object; passed unchanged",
         );
@@ -343,7 +352,7 @@ pub(super) fn complete_permission(core: &mut Core, session: Option<&str>, params
         .and_then(|session| session.tools.get(&id))
         .cloned()
         .unwrap_or_default();
-    let mut re = Recast::new(core, METHOD, "toolCall", call.clone());
+    let mut re = Recast::new(core, method::SESSION_REQUEST_PERMISSION, "toolCall", call.clone());
     re.keep(&["toolCallId", "title"]);
     let title = if known.name.is_empty() { id } else { known.name };
     re.invent("title", title, "go wants a title; the last known one was given");

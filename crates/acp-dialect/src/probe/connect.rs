@@ -1,5 +1,6 @@
 //! `initialize`.
 
+use acp_proto::{error_code, method};
 use acp_rpc::{Id, RpcError};
 use serde_json::{Value, json};
 
@@ -9,11 +10,9 @@ use crate::note::NoteKind;
 use crate::recast::Recast;
 use crate::shared;
 
-const INIT: &str = "initialize";
-
 pub(super) fn decode_initialize(core: &mut Core, id: &Id, params: Map) -> Result<(), Refusal> {
     let files = core.options.client_files;
-    let mut re = Recast::new(core, INIT, "", params);
+    let mut re = Recast::new(core, method::INITIALIZE, "", params);
     match re.take("protocolVersion") {
         Some(Value::String(version)) if version == "1" => {}
         Some(Value::Number(version)) if version.as_u64() == Some(1) => {
@@ -27,7 +26,7 @@ pub(super) fn decode_initialize(core: &mut Core, id: &Id, params: Map) -> Result
             let given = other.as_ref().map_or_else(|| "no version".to_owned(), written);
             let mut refusal = Refusal::new(
                 "protocolVersion",
-                RpcError::INTERNAL_ERROR,
+                error_code::INTERNAL_ERROR,
                 format!("unsupported protocol version {given}; only \"1\" is spoken here{advice}"),
             );
             refusal.error.data = Some(json!({ "reason": "unsupported_protocol_version" }));
@@ -42,12 +41,12 @@ pub(super) fn decode_initialize(core: &mut Core, id: &Id, params: Map) -> Result
     }
     re.keep(&["clientInfo"]);
     let params = re.finish();
-    core.request(Wire::Canonical, id, INIT, params, Asked::new(INIT, None));
+    core.request(Wire::Canonical, id, method::INITIALIZE, params, Asked::new(method::INITIALIZE, None));
     Ok(())
 }
 
 pub(super) fn encode_initialize(core: &mut Core, id: &Id, params: Map) {
-    let mut re = Recast::new(core, INIT, "", params);
+    let mut re = Recast::new(core, method::INITIALIZE, "", params);
     match re.take("protocolVersion") {
         Some(version) if version == 1 => {}
         Some(other) => re.carry("protocolVersion", other, NoteKind::Lossy, "probe has one version, \"1\""),
@@ -58,14 +57,14 @@ pub(super) fn encode_initialize(core: &mut Core, id: &Id, params: Map) {
         re.take("clientCapabilities");
     }
     let params = re.finish();
-    core.request(Wire::Foreign, id, INIT, params, Asked::new(INIT, None));
+    core.request(Wire::Foreign, id, method::INITIALIZE, params, Asked::new(method::INITIALIZE, None));
 }
 
 pub(super) fn decode_initialized(core: &mut Core, id: &Id, result: Value) {
     let Value::Object(result) = result else {
-        return shared::wrong_answer(core, id, INIT, "it is not an object", result);
+        return shared::wrong_answer(core, id, method::INITIALIZE, "it is not an object", result);
     };
-    let mut re = Recast::new(core, INIT, "result", result);
+    let mut re = Recast::new(core, method::INITIALIZE, "result", result);
     match re.take("protocolVersion") {
         Some(version) if version == "1" || version == 1 => {}
         Some(other) => re.carry("protocolVersion", other, NoteKind::Lossy, "an unknown version; taken as 1"),
@@ -86,7 +85,7 @@ pub(super) fn decode_initialized(core: &mut Core, id: &Id, result: Value) {
 }
 
 fn decode_capabilities(core: &mut Core, capabilities: Map) -> Map {
-    let mut re = Recast::new(core, INIT, "result.capabilities", capabilities);
+    let mut re = Recast::new(core, method::INITIALIZE, "result.capabilities", capabilities);
     if let Some(managed) = re.take("sessionManagement") {
         let load = managed == Value::Bool(true);
         re.carry("sessionManagement", managed, NoteKind::Lossy, "taken to mean that sessions can be loaded");
@@ -99,9 +98,9 @@ fn decode_capabilities(core: &mut Core, capabilities: Map) -> Map {
 
 pub(super) fn encode_initialized(core: &mut Core, id: &Id, result: Value) {
     let Value::Object(result) = result else {
-        return shared::wrong_answer(core, id, INIT, "it is not an object", result);
+        return shared::wrong_answer(core, id, method::INITIALIZE, "it is not an object", result);
     };
-    let mut re = Recast::new(core, INIT, "result", result);
+    let mut re = Recast::new(core, method::INITIALIZE, "result", result);
     match re.take("protocolVersion") {
         Some(version) if version == 1 => {}
         Some(other) => re.carry("protocolVersion", other, NoteKind::Lossy, "probe has one version, \"1\""),
@@ -120,7 +119,7 @@ pub(super) fn encode_initialized(core: &mut Core, id: &Id, result: Value) {
 }
 
 fn encode_capabilities(core: &mut Core, capabilities: Map) -> Map {
-    let mut re = Recast::new(core, INIT, "result.agentCapabilities", capabilities);
+    let mut re = Recast::new(core, method::INITIALIZE, "result.agentCapabilities", capabilities);
     re.invent("tools", json!([]), "v1 agents do not list their tools");
     let load = re.take("loadSession").unwrap_or(Value::Bool(false));
     if re.restored("sessionManagement").is_none() {
@@ -134,7 +133,7 @@ fn encode_capabilities(core: &mut Core, capabilities: Map) -> Map {
 /// A version refused is no error in v1: the answer names the version that is spoken.
 pub(super) fn version_refused(core: &mut Core, id: &Id, error: &RpcError) {
     let message = format!("v1 answers a version it does not speak with its own; the refusal was: {error}");
-    core.note(NoteKind::Lossy, INIT, "error", message);
+    core.note(NoteKind::Lossy, method::INITIALIZE, "error", message);
     let mut result = crate::json::object([("protocolVersion", 1.into()), ("agentCapabilities", json!({}))]);
     put_meta(&mut result, core.carry_key(), "error", json!({ "code": error.code, "message": error.message }));
     core.answer(Wire::Canonical, id, result);

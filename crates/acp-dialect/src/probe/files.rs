@@ -1,17 +1,18 @@
 //! `readTextFile`, `writeTextFile`: paths relative to the directory given at start, no session; in both directions.
 
+use acp_proto::{Side, method};
 use acp_rpc::Id;
 use serde_json::{Value, json};
 
 use crate::core::{Asked, Core, Job, Refusal, Wire};
-use crate::dialect::Side;
 use crate::json::{Map, text};
 use crate::note::NoteKind;
 use crate::recast::Recast;
 use crate::shared;
 
 pub(super) fn decode(core: &mut Core, id: &Id, method: &str, params: Map) -> Result<(), Refusal> {
-    let canonical = if method == "readTextFile" { "fs/read_text_file" } else { "fs/write_text_file" };
+    let canonical =
+        if method == "readTextFile" { method::FS_READ_TEXT_FILE } else { method::FS_WRITE_TEXT_FILE };
     if core.side == Side::Client {
         let message = "v1 clients do not read the agent's files; passed on for agents that answer anyway";
         core.note(NoteKind::Passed, method.to_owned(), "", message);
@@ -38,7 +39,7 @@ pub(super) fn decode(core: &mut Core, id: &Id, method: &str, params: Map) -> Res
 }
 
 pub(super) fn encode(core: &mut Core, id: &Id, method: &str, params: Map) {
-    let name = if method == "fs/read_text_file" { "readTextFile" } else { "writeTextFile" };
+    let name = if method == method::FS_READ_TEXT_FILE { "readTextFile" } else { "writeTextFile" };
     let base = format!("{}/", core.options.work_dir.trim_end_matches('/'));
     let mut re = Recast::new(core, name, "", params);
     let session = re.take_text("sessionId");
@@ -74,7 +75,7 @@ pub(super) fn encode_result(core: &mut Core, id: &Id, asked: &Asked, result: Val
         Value::Object(result) => {
             let mut re = Recast::new(core, asked.method.to_string(), "result", result);
             re.keep(&["content", "outcome", "terminalId"]);
-            if asked.method == "fs/write_text_file" {
+            if asked.method == method::FS_WRITE_TEXT_FILE {
                 re.set("success", true);
             }
             let result = re.finish();

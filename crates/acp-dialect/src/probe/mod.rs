@@ -6,6 +6,7 @@ mod sessions;
 mod turns;
 mod updates;
 
+use acp_proto::{method, update};
 use acp_rpc::{Frame, Id, RpcError};
 use serde_json::{Value, json};
 
@@ -26,7 +27,7 @@ pub(crate) fn decode_request(
     params: Map,
 ) -> Result<(), Refusal> {
     match method {
-        "initialize" => return connect::decode_initialize(core, id, params),
+        method::INITIALIZE => return connect::decode_initialize(core, id, params),
         "newSession" => return sessions::decode_new(core, id, params),
         "loadSession" => sessions::decode_load(core, id, params),
         "setSessionMode" => sessions::decode_mode(core, id, params),
@@ -42,8 +43,8 @@ pub(crate) fn decode_request(
             core.answer(Wire::Foreign, id, json!({ "success": true }));
         }
         "readTextFile" | "writeTextFile" => return files::decode(core, id, method, params),
-        "requestPermission" => declared(core, id, method, "session/request_permission", params),
-        "createTerminal" => declared(core, id, method, "terminal/create", params),
+        "requestPermission" => declared(core, id, method, method::SESSION_REQUEST_PERMISSION, params),
+        "createTerminal" => declared(core, id, method, method::TERMINAL_CREATE, params),
         _ if is_v1(method) => {
             let message = "a v1 method on a probe connection; passed unchanged";
             core.note(NoteKind::OtherDialect, method.to_owned(), "", message);
@@ -57,8 +58,8 @@ pub(crate) fn decode_request(
 /// What is wrong with a request, with the name that its field has in this form.
 pub(crate) fn in_its_words(method: &str, message: String) -> String {
     match method {
-        "session/prompt" => message.replacen("params.prompt", "params.message", 1),
-        "session/set_mode" => message.replacen("params.modeId", "params.mode", 1),
+        method::SESSION_PROMPT => message.replacen("params.prompt", "params.message", 1),
+        method::SESSION_SET_MODE => message.replacen("params.modeId", "params.mode", 1),
         _ => message,
     }
 }
@@ -71,13 +72,13 @@ pub(crate) fn encode_request(
     params: Map,
 ) -> Result<(), Refusal> {
     match method {
-        "initialize" => connect::encode_initialize(core, id, params),
-        "session/new" => sessions::encode_new(core, id, params),
-        "session/load" => sessions::encode_load(core, id, params),
-        "session/set_mode" => sessions::encode_mode(core, id, params),
-        "session/prompt" => turns::encode_prompt(core, id, params),
-        "session/request_permission" => shared::answer_unasked(core, id, &params),
-        "fs/read_text_file" | "fs/write_text_file" => files::encode(core, id, method, params),
+        method::INITIALIZE => connect::encode_initialize(core, id, params),
+        method::SESSION_NEW => sessions::encode_new(core, id, params),
+        method::SESSION_LOAD => sessions::encode_load(core, id, params),
+        method::SESSION_SET_MODE => sessions::encode_mode(core, id, params),
+        method::SESSION_PROMPT => turns::encode_prompt(core, id, params),
+        method::SESSION_REQUEST_PERMISSION => shared::answer_unasked(core, id, &params),
+        method::FS_READ_TEXT_FILE | method::FS_WRITE_TEXT_FILE => files::encode(core, id, method, params),
         _ if is_v1(method) => return Err(Refusal::absent(method, Dialect::Probe)),
         _ => shared::through(core, frame, id, method),
     }
@@ -89,8 +90,10 @@ pub(crate) fn decode_notification(core: &mut Core, frame: &Frame, method: &str, 
         "messageChunk" => updates::decode_chunk(core, params),
         "toolCallProgress" => updates::decode_progress(core, params),
         "sessionUpdated" => updates::decode_updated(core, params),
-        "planUpdated" => updates::decode_declared(core, method, "plan", params),
-        "availableCommands" => updates::decode_declared(core, method, "available_commands_update", params),
+        "planUpdated" => updates::decode_declared(core, method, update::PLAN, params),
+        "availableCommands" => {
+            updates::decode_declared(core, method, update::AVAILABLE_COMMANDS_UPDATE, params)
+        }
         "cancel" => decode_cancel(core, params),
         _ if is_v1(method) => {
             let message = "a v1 notification on a probe connection; passed unchanged";
@@ -103,23 +106,28 @@ pub(crate) fn decode_notification(core: &mut Core, frame: &Frame, method: &str, 
 
 pub(crate) fn encode_notification(core: &mut Core, frame: &Frame, method: &str, params: Map) {
     match method {
-        "session/update" => updates::encode(core, params),
-        "session/cancel" => {
+        method::SESSION_UPDATE => updates::encode(core, params),
+        method::SESSION_CANCEL => {
             let mut re = Recast::new(core, "cancel", "", params);
             let session = re.session("sessionId", "sessionId");
             let params = re.finish();
             shared::cancel_as_request(core, "cancel", params, session);
         }
-        "$/cancel_request" => {
+        method::CANCEL_REQUEST => {
             core.note(
                 NoteKind::Lossy,
-                "$/cancel_request",
+                method::CANCEL_REQUEST,
                 "",
                 "probe cannot cancel a single request; not passed on",
             );
         }
-        "elicitation/complete" => {
-            core.note(NoteKind::Lossy, "elicitation/complete", "", "probe has no elicitation; not passed on");
+        method::ELICITATION_COMPLETE => {
+            core.note(
+                NoteKind::Lossy,
+                method::ELICITATION_COMPLETE,
+                "",
+                "probe has no elicitation; not passed on",
+            );
         }
         _ => shared::told_through(core, frame, method),
     }
@@ -127,26 +135,26 @@ pub(crate) fn encode_notification(core: &mut Core, frame: &Frame, method: &str, 
 
 pub(crate) fn decode_result(core: &mut Core, id: &Id, asked: Asked, result: Value) {
     match &*asked.method {
-        "initialize" => connect::decode_initialized(core, id, result),
-        "session/new" => sessions::decode_made(core, id, result),
-        "session/load" => sessions::decode_loaded(core, id, &asked, result),
-        "session/set_mode" => sessions::decode_mode_set(core, id, result),
-        "session/prompt" => turns::decode_prompted(core, id, &asked, result),
+        method::INITIALIZE => connect::decode_initialized(core, id, result),
+        method::SESSION_NEW => sessions::decode_made(core, id, result),
+        method::SESSION_LOAD => sessions::decode_loaded(core, id, &asked, result),
+        method::SESSION_SET_MODE => sessions::decode_mode_set(core, id, result),
+        method::SESSION_PROMPT => turns::decode_prompted(core, id, &asked, result),
         _ => files::decode_result(core, id, asked, result),
     }
 }
 
 pub(crate) fn encode_result(core: &mut Core, id: &Id, asked: Asked, result: Value) {
     match &*asked.method {
-        "initialize" => connect::encode_initialized(core, id, result),
-        "session/new" => {
+        method::INITIALIZE => connect::encode_initialized(core, id, result),
+        method::SESSION_NEW => {
             if let Some(result) = shared::session_made(core, id, &asked, result) {
                 encode_made(core, id, result);
             }
         }
-        "session/load" => sessions::encode_loaded(core, id, &asked, result),
-        "session/set_mode" => sessions::encode_mode_set(core, id, asked, result),
-        "session/prompt" => turns::encode_prompted(core, id, &asked, result),
+        method::SESSION_LOAD => sessions::encode_loaded(core, id, &asked, result),
+        method::SESSION_SET_MODE => sessions::encode_mode_set(core, id, asked, result),
+        method::SESSION_PROMPT => turns::encode_prompted(core, id, &asked, result),
         _ => files::encode_result(core, id, &asked, result),
     }
 }
@@ -154,11 +162,11 @@ pub(crate) fn encode_result(core: &mut Core, id: &Id, asked: Asked, result: Valu
 /// Errors of this form that v1 does not express as errors. Says whether it was one and is dealt with.
 pub(crate) fn error_is_no_error(core: &mut Core, id: &Id, asked: &Asked, error: &RpcError) -> bool {
     match (&*asked.method, error.code) {
-        ("initialize", -32001) => {
+        (method::INITIALIZE, -32001) => {
             connect::version_refused(core, id, error);
             true
         }
-        ("session/prompt", -32004) => turns::tool_failed(core, id, asked, error),
+        (method::SESSION_PROMPT, -32004) => turns::tool_failed(core, id, asked, error),
         _ => false,
     }
 }
@@ -172,7 +180,7 @@ fn decode_cancel(core: &mut Core, params: Map) {
     {
         turn.cancelled = true;
     }
-    core.tell(Wire::Canonical, "session/cancel", params);
+    core.tell(Wire::Canonical, method::SESSION_CANCEL, params);
 }
 
 /// Names that the form declares without saying their shape: the v1 shape is assumed.
@@ -188,6 +196,6 @@ fn declared(core: &mut Core, id: &Id, method: &str, canonical: &'static str, par
 }
 
 fn is_v1(method: &str) -> bool {
-    matches!(method, "authenticate" | "logout")
+    matches!(method, method::AUTHENTICATE | method::LOGOUT)
         || ["session/", "fs/", "terminal/", "elicitation/"].iter().any(|family| method.starts_with(family))
 }

@@ -1,5 +1,6 @@
 //! `newSession`, `loadSession`, `setSessionMode`.
 
+use acp_proto::{error_code, method, update};
 use acp_rpc::{Id, RpcError};
 use serde_json::{Value, json};
 
@@ -22,8 +23,10 @@ pub(super) fn decode_new(core: &mut Core, id: &Id, params: Map) -> Result<(), Re
     if let Some(chosen) = &chosen
         && (re.core.knows(chosen) || re.core.canonical_id(chosen) != chosen)
     {
-        let error =
-            RpcError::new(RpcError::INVALID_REQUEST, format!("the session id {chosen:?} is already in use"));
+        let error = RpcError::new(
+            error_code::INVALID_REQUEST,
+            format!("the session id {chosen:?} is already in use"),
+        );
         return Err(Refusal { kind: NoteKind::DuplicateSession, field: "sessionId", error: Box::new(error) });
     }
     place(&mut re);
@@ -36,9 +39,9 @@ pub(super) fn decode_new(core: &mut Core, id: &Id, params: Map) -> Result<(), Re
     core.request(
         Wire::Canonical,
         id,
-        "session/new",
+        method::SESSION_NEW,
         params,
-        Asked::new("session/new", None).with(Job::New { chosen, mode }),
+        Asked::new(method::SESSION_NEW, None).with(Job::New { chosen, mode }),
     );
     Ok(())
 }
@@ -88,7 +91,7 @@ pub(super) fn encode_new(core: &mut Core, id: &Id, params: Map) {
     let mut re = Recast::new(core, NEW, "", params);
     displace(&mut re);
     let params = re.finish();
-    core.request(Wire::Foreign, id, NEW, params, Asked::new("session/new", None));
+    core.request(Wire::Foreign, id, NEW, params, Asked::new(method::SESSION_NEW, None));
 }
 
 /// probe knows one directory, given at its start, and no MCP servers.
@@ -156,7 +159,13 @@ pub(super) fn decode_load(core: &mut Core, id: &Id, params: Map) {
     if let Some(session) = &session {
         core.session(session).replay = Some(Replay::default());
     }
-    core.request(Wire::Canonical, id, "session/load", params, Asked::new("session/load", session));
+    core.request(
+        Wire::Canonical,
+        id,
+        method::SESSION_LOAD,
+        params,
+        Asked::new(method::SESSION_LOAD, session),
+    );
 }
 
 pub(super) fn encode_load(core: &mut Core, id: &Id, params: Map) {
@@ -164,7 +173,7 @@ pub(super) fn encode_load(core: &mut Core, id: &Id, params: Map) {
     let session = re.session("sessionId", "sessionId");
     displace(&mut re);
     let params = re.finish();
-    core.request(Wire::Foreign, id, LOAD, params, Asked::new("session/load", session));
+    core.request(Wire::Foreign, id, LOAD, params, Asked::new(method::SESSION_LOAD, session));
 }
 
 /// The replay that came before this answer becomes `history`.
@@ -233,12 +242,12 @@ fn replay_message(core: &mut Core, session: &str, said: Value) {
         return;
     };
     let kind = match role {
-        "user" => "user_message_chunk",
-        "assistant" => "agent_message_chunk",
+        "user" => update::USER_MESSAGE_CHUNK,
+        "assistant" => update::AGENT_MESSAGE_CHUNK,
         other => {
             let message = format!("v1 has no role {other:?}; replayed as the agent's");
             core.note(NoteKind::Lossy, LOAD, "result.history.role", message);
-            "agent_message_chunk"
+            update::AGENT_MESSAGE_CHUNK
         }
     };
     shared::tell_text(core, session, kind, content);
@@ -254,7 +263,13 @@ pub(super) fn decode_mode(core: &mut Core, id: &Id, params: Map) {
         re.set("modeId", mode);
     }
     let params = re.finish();
-    core.request(Wire::Canonical, id, "session/set_mode", params, Asked::new("session/set_mode", session));
+    core.request(
+        Wire::Canonical,
+        id,
+        method::SESSION_SET_MODE,
+        params,
+        Asked::new(method::SESSION_SET_MODE, session),
+    );
 }
 
 pub(super) fn encode_mode(core: &mut Core, id: &Id, params: Map) {
@@ -267,7 +282,7 @@ pub(super) fn encode_mode(core: &mut Core, id: &Id, params: Map) {
         re.set("mode", mode);
     }
     let params = re.finish();
-    core.request(Wire::Foreign, id, MODE, params, Asked::new("session/set_mode", session));
+    core.request(Wire::Foreign, id, MODE, params, Asked::new(method::SESSION_SET_MODE, session));
 }
 
 pub(super) fn encode_mode_set(core: &mut Core, id: &Id, asked: Asked, result: Value) {

@@ -1,5 +1,6 @@
 //! `prompt`: one string in, the whole text again in the answer.
 
+use acp_proto::{method, stop_reason, update};
 use acp_rpc::{Id, RpcError};
 use serde_json::{Value, json};
 
@@ -25,7 +26,13 @@ pub(super) fn decode_prompt(core: &mut Core, id: &Id, params: Map) {
     if let Some(session) = &session {
         core.session(session).begin_turn(id);
     }
-    core.request(Wire::Canonical, id, "session/prompt", params, Asked::new("session/prompt", session));
+    core.request(
+        Wire::Canonical,
+        id,
+        method::SESSION_PROMPT,
+        params,
+        Asked::new(method::SESSION_PROMPT, session),
+    );
 }
 
 pub(super) fn encode_prompt(core: &mut Core, id: &Id, params: Map) {
@@ -48,7 +55,7 @@ pub(super) fn encode_prompt(core: &mut Core, id: &Id, params: Map) {
     if let Some(session) = &session {
         core.session(session).begin_turn(id);
     }
-    core.request(Wire::Foreign, id, PROMPT, params, Asked::new("session/prompt", session));
+    core.request(Wire::Foreign, id, PROMPT, params, Asked::new(method::SESSION_PROMPT, session));
 }
 
 pub(super) fn encode_prompted(core: &mut Core, id: &Id, asked: &Asked, result: Value) {
@@ -56,7 +63,7 @@ pub(super) fn encode_prompted(core: &mut Core, id: &Id, asked: &Asked, result: V
     let turn = shared::end_turn(core, &session, id);
     let foreign = core.foreign_id(&session).to_owned();
     let Value::Object(mut result) = result else {
-        return shared::wrong_answer(core, id, "session/prompt", "it is not an object", result);
+        return shared::wrong_answer(core, id, method::SESSION_PROMPT, "it is not an object", result);
     };
     let reason = shared::stop_reason(core, PROMPT, &result);
     result.shift_remove("stopReason");
@@ -74,7 +81,7 @@ pub(super) fn encode_prompted(core: &mut Core, id: &Id, asked: &Asked, result: V
     if let Some(now) = re.core.wall_clock.clone() {
         re.invent("timestamp", now, "v1 gives no time; the translator's clock was taken");
     }
-    if reason != "end_turn" {
+    if reason != stop_reason::END_TURN {
         re.carry_quietly("stopReason", reason.into());
     }
     let result = re.finish();
@@ -99,7 +106,7 @@ pub(super) fn decode_prompted(core: &mut Core, id: &Id, asked: &Asked, result: V
         let message = "the answer's text is not what was streamed; kept in _meta";
         re.carry("content", content.clone().into(), NoteKind::Lossy, message);
     }
-    let reason = if turn.cancelled { "cancelled" } else { "end_turn" };
+    let reason = if turn.cancelled { stop_reason::CANCELLED } else { stop_reason::END_TURN };
     re.invent("stopReason", reason, "probe has no stop reasons");
     let result = re.finish();
     if fresh {
@@ -110,7 +117,7 @@ pub(super) fn decode_prompted(core: &mut Core, id: &Id, asked: &Asked, result: V
             "nothing was streamed; the answer's text is told as a chunk",
         );
         for block in content {
-            let update = object([("sessionUpdate", "agent_message_chunk".into()), ("content", block)]);
+            let update = object([("sessionUpdate", update::AGENT_MESSAGE_CHUNK.into()), ("content", block)]);
             shared::tell_update(core, &session, update);
         }
     }
@@ -149,7 +156,7 @@ pub(super) fn tool_failed(core: &mut Core, id: &Id, asked: &Asked, error: &RpcEr
     );
     for call in open {
         let update = object([
-            ("sessionUpdate", "tool_call_update".into()),
+            ("sessionUpdate", update::TOOL_CALL_UPDATE.into()),
             ("toolCallId", call.into()),
             ("status", "failed".into()),
             ("content", json!([{ "type": "content", "content": { "type": "text", "text": error.message } }])),
@@ -157,7 +164,7 @@ pub(super) fn tool_failed(core: &mut Core, id: &Id, asked: &Asked, error: &RpcEr
         shared::tell_update(core, &session, update);
     }
     shared::end_turn(core, &session, id);
-    let mut result = object([("stopReason", "end_turn".into())]);
+    let mut result = object([("stopReason", stop_reason::END_TURN.into())]);
     put_meta(&mut result, core.carry_key(), "error", json!(error));
     core.answer(Wire::Canonical, id, result);
     true

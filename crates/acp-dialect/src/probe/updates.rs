@@ -1,5 +1,6 @@
 //! `messageChunk`, `toolCallProgress`, `sessionUpdated`.
 
+use acp_proto::{method, update};
 use serde_json::{Value, json};
 
 use super::sessions::probe_mode;
@@ -27,13 +28,13 @@ pub(super) fn decode_chunk(core: &mut Core, params: Map) {
         re.carry_quietly("index", index);
     }
     let content = re.take_restored("content").unwrap_or_else(|| json!({ "type": "text", "text": said }));
-    let mut update = object([("sessionUpdate", "agent_message_chunk".into()), ("content", content)]);
+    let mut update = object([("sessionUpdate", update::AGENT_MESSAGE_CHUNK.into()), ("content", content)]);
     if let Some(id) = re.take_restored("messageId") {
         update.insert("messageId".to_owned(), id);
     }
     re.set("update", update);
     let params = re.finish();
-    core.tell(Wire::Canonical, "session/update", params);
+    core.tell(Wire::Canonical, method::SESSION_UPDATE, params);
 }
 
 /// The nested form and the flat one that is seen in practice.
@@ -69,14 +70,14 @@ pub(super) fn decode_progress(core: &mut Core, params: Map) {
     shared::observe(re.core, &session, &update);
     re.set("update", update);
     let params = re.finish();
-    core.tell(Wire::Canonical, "session/update", params);
+    core.tell(Wire::Canonical, method::SESSION_UPDATE, params);
 }
 
 fn decode_call(core: &mut Core, session: &str, call: Map) -> Map {
     let id = text(&call, "id").unwrap_or_default().to_owned();
     let known = core.session(session).tools.contains_key(&id);
     let mut re = Recast::new(core, PROGRESS, "toolCall", call);
-    re.set("sessionUpdate", if known { "tool_call_update" } else { "tool_call" });
+    re.set("sessionUpdate", if known { update::TOOL_CALL_UPDATE } else { update::TOOL_CALL });
     re.rename("id", "toolCallId");
     let name = re.take("name");
     if !known {
@@ -153,13 +154,13 @@ pub(super) fn decode_updated(core: &mut Core, params: Map) {
     let both = mode.is_some() && at.is_some();
     if let Some(mode) = mode {
         let mut update =
-            object([("sessionUpdate", "current_mode_update".into()), ("currentModeId", mode.into())]);
+            object([("sessionUpdate", update::CURRENT_MODE_UPDATE.into()), ("currentModeId", mode.into())]);
         if let Some(at) = &at {
             put_meta(&mut update, key, "updatedAt", at.clone());
         }
         shared::tell_update(core, &session, update);
     }
-    let mut info = object([("sessionUpdate", "session_info_update".into())]);
+    let mut info = object([("sessionUpdate", update::SESSION_INFO_UPDATE.into())]);
     if let Some(meta) = rest.get("_meta") {
         info.insert("_meta".to_owned(), meta.clone());
     }
@@ -196,14 +197,14 @@ pub(super) fn encode(core: &mut Core, mut params: Map) {
         other => {
             core.note(
                 NoteKind::WrongShape,
-                "session/update",
+                method::SESSION_UPDATE,
                 "update",
                 "it is missing or not an object; kept in _meta",
             );
             object([("_meta", json!({ "update": other }))])
         }
     };
-    let mut re = Recast::new(core, "session/update", "", params);
+    let mut re = Recast::new(core, method::SESSION_UPDATE, "", params);
     let session = re.session("sessionId", "sessionId").unwrap_or_default();
     let mut envelope = re.finish();
     shared::observe(core, &session, &update);
@@ -216,14 +217,14 @@ pub(super) fn encode(core: &mut Core, mut params: Map) {
         return;
     }
     let method = match kind.as_str() {
-        "agent_message_chunk" => encode_chunk(core, &session, update, &mut envelope),
-        "tool_call" | "tool_call_update" => encode_call(core, &session, update, &mut envelope),
-        "current_mode_update" => encode_mode(core, update, &mut envelope),
-        "session_info_update" => encode_info(core, update, &mut envelope),
+        update::AGENT_MESSAGE_CHUNK => encode_chunk(core, &session, update, &mut envelope),
+        update::TOOL_CALL | update::TOOL_CALL_UPDATE => encode_call(core, &session, update, &mut envelope),
+        update::CURRENT_MODE_UPDATE => encode_mode(core, update, &mut envelope),
+        update::SESSION_INFO_UPDATE => encode_info(core, update, &mut envelope),
         _ => {
             let message =
                 format!("probe has no update like {kind}; it travels in the _meta of sessionUpdated");
-            core.note(NoteKind::Carried, "session/update", "update.sessionUpdate", message);
+            core.note(NoteKind::Carried, method::SESSION_UPDATE, "update.sessionUpdate", message);
             put_meta(&mut envelope, shared::V1_KEY, "update", update.into());
             UPDATED
         }
@@ -236,8 +237,8 @@ fn collect(core: &mut Core, session: &str, kind: &str, update: Map) {
     let said = update.get("content").map(shared::flatten);
     let Some(replay) = core.session(session).replay.as_mut() else { return };
     match (kind, said) {
-        ("user_message_chunk" | "agent_message_chunk", Some((said, whole))) => {
-            replay.say(kind == "user_message_chunk", &said, text(&update, "messageId"));
+        (update::USER_MESSAGE_CHUNK | update::AGENT_MESSAGE_CHUNK, Some((said, whole))) => {
+            replay.say(kind == update::USER_MESSAGE_CHUNK, &said, text(&update, "messageId"));
             if !whole {
                 replay.keep(update.into());
             }

@@ -1,6 +1,7 @@
 //! `initialize` and `authenticate`.
 
-use acp_rpc::{Id, RpcError};
+use acp_proto::{error_code, method};
+use acp_rpc::Id;
 use serde_json::{Value, json};
 
 use super::blocks;
@@ -11,10 +12,8 @@ use crate::options::Credentials;
 use crate::recast::Recast;
 use crate::shared;
 
-const INIT: &str = "initialize";
-
 pub(super) fn decode_initialize(core: &mut Core, id: &Id, params: Map) {
-    let mut re = Recast::new(core, INIT, "", params);
+    let mut re = Recast::new(core, method::INITIALIZE, "", params);
     match re.take("protocol_version") {
         Some(Value::String(version)) if version == "2025.1" => {}
         Some(other) => {
@@ -39,11 +38,11 @@ pub(super) fn decode_initialize(core: &mut Core, id: &Id, params: Map) {
         re.core.held_servers = servers;
     }
     let params = re.finish();
-    core.request(Wire::Canonical, id, INIT, params, Asked::new(INIT, None));
+    core.request(Wire::Canonical, id, method::INITIALIZE, params, Asked::new(method::INITIALIZE, None));
 }
 
 fn decode_client_capabilities(core: &mut Core, capabilities: Map) -> Map {
-    let mut re = Recast::new(core, INIT, "capabilities", capabilities);
+    let mut re = Recast::new(core, method::INITIALIZE, "capabilities", capabilities);
     if let Some(files) = re.take("text_files") {
         re.set("fs", json!({ "readTextFile": files, "writeTextFile": files }));
     }
@@ -59,7 +58,12 @@ fn decode_client_capabilities(core: &mut Core, capabilities: Map) -> Map {
 /// A server of `2025.1` as v1 knows it.
 fn decode_server(core: &mut Core, server: Value) -> Option<Value> {
     let Value::Object(server) = server else {
-        core.note(NoteKind::WrongShape, INIT, "mcp_servers", "an entry is not an object; left out");
+        core.note(
+            NoteKind::WrongShape,
+            method::INITIALIZE,
+            "mcp_servers",
+            "an entry is not an object; left out",
+        );
         return None;
     };
     let name = text(&server, "name").unwrap_or("server").to_owned();
@@ -78,12 +82,12 @@ fn credentials(core: &mut Core, credentials: Option<&Value>) -> Vec<Value> {
         return Vec::new();
     }
     if core.options.credentials == Credentials::Withhold {
-        core.note(NoteKind::Lossy, INIT, "mcp_servers.credentials", "withheld by the setting");
+        core.note(NoteKind::Lossy, method::INITIALIZE, "mcp_servers.credentials", "withheld by the setting");
         return Vec::new();
     }
     core.note(
         NoteKind::Lossy,
-        INIT,
+        method::INITIALIZE,
         "mcp_servers.credentials",
         "v1 has no credentials; given as environment variables or headers",
     );
@@ -92,7 +96,7 @@ fn credentials(core: &mut Core, credentials: Option<&Value>) -> Vec<Value> {
 }
 
 pub(super) fn encode_initialize(core: &mut Core, id: &Id, params: Map) -> Result<(), Refusal> {
-    let mut re = Recast::new(core, INIT, "", params);
+    let mut re = Recast::new(core, method::INITIALIZE, "", params);
     match re.take("protocolVersion") {
         Some(version) if version == 1 => {}
         Some(other) => {
@@ -120,12 +124,12 @@ pub(super) fn encode_initialize(core: &mut Core, id: &Id, params: Map) -> Result
     let params = re.finish();
     core.held_dir = text(&params, "working_directory").map(str::to_owned);
     core.held_servers = params.get("mcp_servers").and_then(Value::as_array).cloned().unwrap_or_default();
-    core.request(Wire::Foreign, id, INIT, params, Asked::new(INIT, None));
+    core.request(Wire::Foreign, id, method::INITIALIZE, params, Asked::new(method::INITIALIZE, None));
     Ok(())
 }
 
 fn encode_client_capabilities(core: &mut Core, capabilities: Map) -> Map {
-    let mut re = Recast::new(core, INIT, "clientCapabilities", capabilities);
+    let mut re = Recast::new(core, method::INITIALIZE, "clientCapabilities", capabilities);
     let fs = re.take_map("fs").unwrap_or_default();
     let can = |name: &str| fs.get(name).and_then(Value::as_bool).unwrap_or(false);
     let (read, write) = (can("readTextFile"), can("writeTextFile"));
@@ -161,7 +165,7 @@ fn encode_server(server: &Value) -> Result<Value, Refusal> {
             "the MCP server {:?} cannot be used: 2025.1 has no arguments for one; name a program that needs none",
             field("name")
         );
-        return Err(Refusal::new("mcpServers.args", RpcError::INVALID_PARAMS, message));
+        return Err(Refusal::new("mcpServers.args", error_code::INVALID_PARAMS, message));
     }
     let mut secrets = Map::new();
     for pair in
@@ -176,9 +180,9 @@ fn encode_server(server: &Value) -> Result<Value, Refusal> {
 
 pub(super) fn decode_initialized(core: &mut Core, id: &Id, result: Value) {
     let Value::Object(result) = result else {
-        return shared::wrong_answer(core, id, INIT, "it is not an object", result);
+        return shared::wrong_answer(core, id, method::INITIALIZE, "it is not an object", result);
     };
-    let mut re = Recast::new(core, INIT, "result", result);
+    let mut re = Recast::new(core, method::INITIALIZE, "result", result);
     re.invent("protocolVersion", 1, "2025.1 answers without a version");
     let capabilities = re.take_map("capabilities").unwrap_or_default();
     let capabilities = decode_agent_capabilities(re.core, capabilities);
@@ -196,7 +200,7 @@ pub(super) fn decode_initialized(core: &mut Core, id: &Id, result: Value) {
 }
 
 fn decode_agent_capabilities(core: &mut Core, capabilities: Map) -> Map {
-    let mut re = Recast::new(core, INIT, "result.capabilities", capabilities);
+    let mut re = Recast::new(core, method::INITIALIZE, "result.capabilities", capabilities);
     let load = re.core.options.load_session;
     re.invent("loadSession", load, "2025.1 cannot say whether sessions can be loaded; set by the translator");
     if let Some(image) = re.take("image")
@@ -213,9 +217,9 @@ fn decode_agent_capabilities(core: &mut Core, capabilities: Map) -> Map {
 
 pub(super) fn encode_initialized(core: &mut Core, id: &Id, result: Value) {
     let Value::Object(result) = result else {
-        return shared::wrong_answer(core, id, INIT, "it is not an object", result);
+        return shared::wrong_answer(core, id, method::INITIALIZE, "it is not an object", result);
     };
-    let mut re = Recast::new(core, INIT, "result", result);
+    let mut re = Recast::new(core, method::INITIALIZE, "result", result);
     match re.take("protocolVersion") {
         Some(version) if version == 1 => {}
         Some(other) => {
@@ -235,7 +239,7 @@ pub(super) fn encode_initialized(core: &mut Core, id: &Id, result: Value) {
 }
 
 fn encode_agent_capabilities(core: &mut Core, capabilities: Map) -> Map {
-    let mut re = Recast::new(core, INIT, "result.agentCapabilities", capabilities);
+    let mut re = Recast::new(core, method::INITIALIZE, "result.agentCapabilities", capabilities);
     re.invent("streaming", true, "a v1 agent always streams");
     re.invent(
         "audio",
@@ -262,32 +266,32 @@ fn encode_agent_capabilities(core: &mut Core, capabilities: Map) -> Map {
 }
 
 pub(super) fn decode_authenticate(core: &mut Core, id: &Id, params: Map) {
-    let mut re = Recast::new(core, "authenticate", "", params);
+    let mut re = Recast::new(core, method::AUTHENTICATE, "", params);
     re.rename("type", "methodId");
     if let Some(token) = re.take("token") {
         re.carry("token", token, NoteKind::Carried, "v1 has no field for a token; kept in _meta");
     }
     let params = re.finish();
-    core.request(Wire::Canonical, id, "authenticate", params, Asked::new("authenticate", None));
+    core.request(Wire::Canonical, id, method::AUTHENTICATE, params, Asked::new(method::AUTHENTICATE, None));
 }
 
 pub(super) fn encode_authenticate(core: &mut Core, id: &Id, params: Map) -> Result<(), Refusal> {
-    let mut re = Recast::new(core, "authenticate", "", params);
+    let mut re = Recast::new(core, method::AUTHENTICATE, "", params);
     re.rename("methodId", "type");
     if re.restored("token").is_none() {
         let Some(token) = re.core.options.token.clone() else {
             let message = "a 2025.1 agent wants a token and none is set";
-            return Err(Refusal::new("token", RpcError::INVALID_PARAMS, message));
+            return Err(Refusal::new("token", error_code::INVALID_PARAMS, message));
         };
         re.set("token", token);
         re.note(NoteKind::Invented, "token", "v1 has no field for a token; the one that was set was given");
     }
     let params = re.finish();
-    core.request(Wire::Foreign, id, "authenticate", params, Asked::new("authenticate", None));
+    core.request(Wire::Foreign, id, method::AUTHENTICATE, params, Asked::new(method::AUTHENTICATE, None));
     Ok(())
 }
 
 /// Content blocks of a list, one by one.
 pub(super) fn recast_blocks(core: &mut Core, blocks: Vec<Value>) -> Vec<Value> {
-    blocks.into_iter().map(|block| blocks::recast(core, "session/prompt", block)).collect()
+    blocks.into_iter().map(|block| blocks::recast(core, method::SESSION_PROMPT, block)).collect()
 }

@@ -6,6 +6,7 @@ mod sessions;
 mod updates;
 mod world;
 
+use acp_proto::method;
 use acp_rpc::{Frame, Id};
 use serde_json::Value;
 
@@ -30,24 +31,29 @@ pub(crate) fn decode_request(
         return Ok(());
     }
     match method {
-        "initialize" => connect::decode_initialize(core, id, params),
-        "authenticate" => connect::decode_authenticate(core, id, params),
-        "session/new" => return sessions::decode_new(core, id, params),
-        "session/load" => sessions::decode_load(core, id, params),
-        "session/prompt" => sessions::decode_prompt(core, id, params),
-        "session/cancel" => {
+        method::INITIALIZE => connect::decode_initialize(core, id, params),
+        method::AUTHENTICATE => connect::decode_authenticate(core, id, params),
+        method::SESSION_NEW => return sessions::decode_new(core, id, params),
+        method::SESSION_LOAD => sessions::decode_load(core, id, params),
+        method::SESSION_PROMPT => sessions::decode_prompt(core, id, params),
+        method::SESSION_CANCEL => {
             decode_cancel(core, params);
             core.note(
                 NoteKind::Answered,
-                "session/cancel",
+                method::SESSION_CANCEL,
                 "",
                 "sent with an id; acknowledged by the translator",
             );
             core.answer(Wire::Foreign, id, ok());
         }
-        "fs/read_text_file" | "fs/write_text_file" => return world::decode_file(core, id, method, params),
-        "terminal/create" => return world::decode_create(core, id, params),
-        "terminal/output" | "terminal/wait_for_exit" | "terminal/kill" | "terminal/release" => {
+        method::FS_READ_TEXT_FILE | method::FS_WRITE_TEXT_FILE => {
+            return world::decode_file(core, id, method, params);
+        }
+        method::TERMINAL_CREATE => return world::decode_create(core, id, params),
+        method::TERMINAL_OUTPUT
+        | method::TERMINAL_WAIT_FOR_EXIT
+        | method::TERMINAL_KILL
+        | method::TERMINAL_RELEASE => {
             return world::decode_terminal(core, id, method, params);
         }
         _ => shared::through(core, frame, id, method),
@@ -63,22 +69,25 @@ pub(crate) fn encode_request(
     params: Map,
 ) -> Result<(), Refusal> {
     match method {
-        "initialize" => return connect::encode_initialize(core, id, params),
-        "authenticate" => return connect::encode_authenticate(core, id, params),
-        "session/new" => return sessions::encode_new(core, id, params),
-        "session/load" => return sessions::encode_load(core, id, params),
-        "session/prompt" => sessions::encode_prompt(core, id, params),
-        "session/request_permission" => shared::answer_unasked(core, id, &params),
-        "fs/write_text_file" => {
+        method::INITIALIZE => return connect::encode_initialize(core, id, params),
+        method::AUTHENTICATE => return connect::encode_authenticate(core, id, params),
+        method::SESSION_NEW => return sessions::encode_new(core, id, params),
+        method::SESSION_LOAD => return sessions::encode_load(core, id, params),
+        method::SESSION_PROMPT => sessions::encode_prompt(core, id, params),
+        method::SESSION_REQUEST_PERMISSION => shared::answer_unasked(core, id, &params),
+        method::FS_WRITE_TEXT_FILE => {
             shared::needs_asking(core, method, &params)?;
             world::encode_file(core, id, method, params);
         }
-        "fs/read_text_file" => world::encode_file(core, id, method, params),
-        "terminal/create" => {
+        method::FS_READ_TEXT_FILE => world::encode_file(core, id, method, params),
+        method::TERMINAL_CREATE => {
             shared::needs_asking(core, method, &params)?;
             world::encode_create(core, id, params);
         }
-        "terminal/output" | "terminal/wait_for_exit" | "terminal/kill" | "terminal/release" => {
+        method::TERMINAL_OUTPUT
+        | method::TERMINAL_WAIT_FOR_EXIT
+        | method::TERMINAL_KILL
+        | method::TERMINAL_RELEASE => {
             world::encode_terminal(core, id, method, params);
         }
         _ if is_v1_only(method) => return Err(Refusal::absent(method, Dialect::V2025_1)),
@@ -93,26 +102,26 @@ pub(crate) fn decode_notification(core: &mut Core, frame: &Frame, method: &str, 
         return;
     }
     match method {
-        "session/update" => updates::decode(core, params),
-        "session/cancel" => decode_cancel(core, params),
+        method::SESSION_UPDATE => updates::decode(core, params),
+        method::SESSION_CANCEL => decode_cancel(core, params),
         _ => shared::told_through(core, frame, method),
     }
 }
 
 pub(crate) fn encode_notification(core: &mut Core, frame: &Frame, method: &str, params: Map) {
     match method {
-        "session/update" => updates::encode(core, params),
-        "session/cancel" => {
-            let mut re = Recast::new(core, "session/cancel", "", params);
+        method::SESSION_UPDATE => updates::encode(core, params),
+        method::SESSION_CANCEL => {
+            let mut re = Recast::new(core, method::SESSION_CANCEL, "", params);
             let session = re.session("sessionId", "session_id");
             let params = re.finish();
             shared::mark_cancelled(core, session.as_deref());
-            core.tell(Wire::Foreign, "session/cancel", params);
+            core.tell(Wire::Foreign, method::SESSION_CANCEL, params);
         }
-        "$/cancel_request" => {
+        method::CANCEL_REQUEST => {
             core.note(
                 NoteKind::Lossy,
-                "$/cancel_request",
+                method::CANCEL_REQUEST,
                 "",
                 "2025.1 cannot cancel a single request; not passed on",
             );
@@ -123,12 +132,12 @@ pub(crate) fn encode_notification(core: &mut Core, frame: &Frame, method: &str, 
 
 pub(crate) fn decode_result(core: &mut Core, id: &Id, asked: Asked, result: Value) {
     match &*asked.method {
-        "initialize" => connect::decode_initialized(core, id, result),
-        "session/new" => sessions::decode_made(core, id, &asked, result),
-        "session/load" => sessions::decode_loaded(core, id, &asked, result),
-        "session/prompt" => sessions::decode_prompted(core, id, &asked, result),
-        "authenticate" => {
-            let done = sessions::without_status(core, "authenticate", result);
+        method::INITIALIZE => connect::decode_initialized(core, id, result),
+        method::SESSION_NEW => sessions::decode_made(core, id, &asked, result),
+        method::SESSION_LOAD => sessions::decode_loaded(core, id, &asked, result),
+        method::SESSION_PROMPT => sessions::decode_prompted(core, id, &asked, result),
+        method::AUTHENTICATE => {
+            let done = sessions::without_status(core, method::AUTHENTICATE, result);
             core.answer(Wire::Canonical, id, done);
         }
         _ => world::decode_result(core, id, asked, result),
@@ -137,17 +146,17 @@ pub(crate) fn decode_result(core: &mut Core, id: &Id, asked: Asked, result: Valu
 
 pub(crate) fn encode_result(core: &mut Core, id: &Id, asked: Asked, result: Value) {
     match &*asked.method {
-        "initialize" => connect::encode_initialized(core, id, result),
-        "session/new" => {
+        method::INITIALIZE => connect::encode_initialized(core, id, result),
+        method::SESSION_NEW => {
             if let Some(result) = shared::session_made(core, id, &asked, result) {
                 encode_made(core, id, result);
             }
         }
-        "session/set_mode" => sessions::mode_set(core, asked),
-        "session/load" => sessions::encode_loaded(core, id, &asked, result),
-        "session/prompt" => sessions::encode_prompted(core, id, &asked, result),
-        "authenticate" => {
-            let result = sessions::status_ok(core, "authenticate", result);
+        method::SESSION_SET_MODE => sessions::mode_set(core, asked),
+        method::SESSION_LOAD => sessions::encode_loaded(core, id, &asked, result),
+        method::SESSION_PROMPT => sessions::encode_prompted(core, id, &asked, result),
+        method::AUTHENTICATE => {
+            let result = sessions::status_ok(core, method::AUTHENTICATE, result);
             core.answer(Wire::Foreign, id, result);
         }
         _ => world::encode_result(core, id, &asked, result),
@@ -155,17 +164,17 @@ pub(crate) fn encode_result(core: &mut Core, id: &Id, asked: Asked, result: Valu
 }
 
 fn decode_cancel(core: &mut Core, params: Map) {
-    let mut re = Recast::new(core, "session/cancel", "", params);
+    let mut re = Recast::new(core, method::SESSION_CANCEL, "", params);
     let session = re.session("session_id", "sessionId");
     let params = re.finish();
     shared::mark_cancelled(core, session.as_deref());
-    core.tell(Wire::Canonical, "session/cancel", params);
+    core.tell(Wire::Canonical, method::SESSION_CANCEL, params);
 }
 
 /// Whether the params are in v1's spelling on a `2025.1` wire. They pass as they are: the other side reads v1.
 fn is_camel(core: &mut Core, method: &str, params: &Map) -> bool {
     let camel = params.contains_key("sessionId") && !params.contains_key("session_id")
-        || method == "initialize"
+        || method == method::INITIALIZE
             && params.contains_key("protocolVersion")
             && !params.contains_key("protocol_version");
     if camel {
@@ -180,7 +189,7 @@ fn is_camel(core: &mut Core, method: &str, params: &Map) -> bool {
 }
 
 fn is_v1_only(method: &str) -> bool {
-    matches!(method, "logout" | "elicitation/create") || method.starts_with("session/")
+    matches!(method, method::LOGOUT | method::ELICITATION_CREATE) || method.starts_with("session/")
 }
 
 fn ok() -> Value {

@@ -1,5 +1,6 @@
 //! `session/new`, `session/load`, `session/prompt`.
 
+use acp_proto::{error_code, method, stop_reason};
 use acp_rpc::{Id, RpcError};
 use serde_json::{Value, json};
 
@@ -12,12 +13,8 @@ use crate::options::START_KEY;
 use crate::recast::Recast;
 use crate::shared;
 
-const NEW: &str = "session/new";
-const LOAD: &str = "session/load";
-const PROMPT: &str = "session/prompt";
-
 pub(super) fn decode_new(core: &mut Core, id: &Id, params: Map) -> Result<(), Refusal> {
-    let mut re = Recast::new(core, NEW, "", params);
+    let mut re = Recast::new(core, method::SESSION_NEW, "", params);
     let chosen = re.take_text("session_id");
     if chosen.is_none() {
         re.note(
@@ -31,7 +28,7 @@ pub(super) fn decode_new(core: &mut Core, id: &Id, params: Map) -> Result<(), Re
         && is_taken(re.core, chosen)
     {
         let message = format!("the session id {chosen:?} is already in use");
-        let error = Box::new(RpcError::new(RpcError::INVALID_REQUEST, message));
+        let error = Box::new(RpcError::new(error_code::INVALID_REQUEST, message));
         return Err(Refusal { kind: NoteKind::DuplicateSession, field: "session_id", error });
     }
     place_session(&mut re);
@@ -41,7 +38,13 @@ pub(super) fn decode_new(core: &mut Core, id: &Id, params: Map) -> Result<(), Re
         }
     }
     let params = re.finish();
-    core.request(Wire::Canonical, id, NEW, params, Asked::new(NEW, None).with(Job::New { chosen, mode }));
+    core.request(
+        Wire::Canonical,
+        id,
+        method::SESSION_NEW,
+        params,
+        Asked::new(method::SESSION_NEW, None).with(Job::New { chosen, mode }),
+    );
     Ok(())
 }
 
@@ -90,14 +93,14 @@ fn displace_session(re: &mut Recast<'_>) -> Result<(), Refusal> {
                 "the MCP server {} cannot be used: 2025.1 names MCP servers at initialize, which is over",
                 server["name"]
             );
-            return Err(Refusal::new("mcpServers", RpcError::INVALID_PARAMS, message));
+            return Err(Refusal::new("mcpServers", error_code::INVALID_PARAMS, message));
         }
     }
     Ok(())
 }
 
 pub(crate) fn encode_made(core: &mut Core, id: &Id, result: Map) {
-    let mut re = Recast::new(core, NEW, "result", result);
+    let mut re = Recast::new(core, method::SESSION_NEW, "result", result);
     let session = re.session("sessionId", "session_id");
     if let Some(canonical) = session
         && re.placed("session_id").and_then(Value::as_str) != Some(&canonical)
@@ -118,7 +121,7 @@ pub(super) fn mode_set(core: &mut Core, asked: Asked) {
 
 pub(super) fn encode_new(core: &mut Core, id: &Id, params: Map) -> Result<(), Refusal> {
     let prefix = core.options.session_prefix.clone();
-    let mut re = Recast::new(core, NEW, "", params);
+    let mut re = Recast::new(core, method::SESSION_NEW, "", params);
     let chosen = match re.take_restored("session_id") {
         Some(Value::String(chosen)) => chosen,
         _ => {
@@ -134,14 +137,20 @@ pub(super) fn encode_new(core: &mut Core, id: &Id, params: Map) -> Result<(), Re
     let params = re.finish();
     let mode = text(&params, "mode").map(str::to_owned);
     let job = Job::New { chosen: Some(chosen), mode };
-    core.request(Wire::Foreign, id, NEW, params, Asked::new(NEW, None).with(job));
+    core.request(
+        Wire::Foreign,
+        id,
+        method::SESSION_NEW,
+        params,
+        Asked::new(method::SESSION_NEW, None).with(job),
+    );
     Ok(())
 }
 
 pub(super) fn decode_made(core: &mut Core, id: &Id, asked: &Asked, result: Value) {
     let Job::New { chosen, mode } = &asked.job else { return };
-    let result = without_status(core, NEW, result);
-    let mut re = Recast::new(core, NEW, "result", result);
+    let result = without_status(core, method::SESSION_NEW, result);
+    let mut re = Recast::new(core, method::SESSION_NEW, "result", result);
     let named = re.take_text("session_id").or_else(|| chosen.clone()).unwrap_or_default();
     let canonical = match re.take_restored("sessionId") {
         Some(Value::String(canonical)) => canonical,
@@ -168,25 +177,31 @@ fn place_modes(re: &mut Recast<'_>, current: Option<&str>) {
 }
 
 pub(super) fn decode_load(core: &mut Core, id: &Id, params: Map) {
-    let mut re = Recast::new(core, LOAD, "", params);
+    let mut re = Recast::new(core, method::SESSION_LOAD, "", params);
     let session = re.session("session_id", "sessionId");
     place_session(&mut re);
     let params = re.finish();
     if let Some(session) = &session {
         core.session(session);
     }
-    core.request(Wire::Canonical, id, LOAD, params, Asked::new(LOAD, session));
+    core.request(
+        Wire::Canonical,
+        id,
+        method::SESSION_LOAD,
+        params,
+        Asked::new(method::SESSION_LOAD, session),
+    );
 }
 
 pub(super) fn encode_load(core: &mut Core, id: &Id, params: Map) -> Result<(), Refusal> {
-    let mut re = Recast::new(core, LOAD, "", params);
+    let mut re = Recast::new(core, method::SESSION_LOAD, "", params);
     let session = re.session("sessionId", "session_id");
     displace_session(&mut re)?;
     let params = re.finish();
     if let Some(session) = &session {
         core.session(session);
     }
-    core.request(Wire::Foreign, id, LOAD, params, Asked::new(LOAD, session));
+    core.request(Wire::Foreign, id, method::SESSION_LOAD, params, Asked::new(method::SESSION_LOAD, session));
     Ok(())
 }
 
@@ -194,13 +209,13 @@ pub(super) fn encode_loaded(core: &mut Core, id: &Id, asked: &Asked, result: Val
     if let (Some(session), Some(result)) = (asked.session.as_deref(), result.as_object()) {
         shared::remember_modes(core, session, result);
     }
-    let result = status_ok(core, LOAD, result);
+    let result = status_ok(core, method::SESSION_LOAD, result);
     core.answer(Wire::Foreign, id, result);
 }
 
 pub(super) fn decode_loaded(core: &mut Core, id: &Id, asked: &Asked, result: Value) {
-    let result = without_status(core, LOAD, result);
-    let mut re = Recast::new(core, LOAD, "result", result);
+    let result = without_status(core, method::SESSION_LOAD, result);
+    let mut re = Recast::new(core, method::SESSION_LOAD, "result", result);
     re.take("session_id");
     place_modes(&mut re, None);
     let result = re.finish();
@@ -211,7 +226,7 @@ pub(super) fn decode_loaded(core: &mut Core, id: &Id, asked: &Asked, result: Val
 }
 
 pub(super) fn decode_prompt(core: &mut Core, id: &Id, params: Map) {
-    let mut re = Recast::new(core, PROMPT, "", params);
+    let mut re = Recast::new(core, method::SESSION_PROMPT, "", params);
     let session = re.session("session_id", "sessionId");
     if let Some(blocks) = re.take_list("content") {
         let blocks = recast_blocks(re.core, blocks);
@@ -221,11 +236,17 @@ pub(super) fn decode_prompt(core: &mut Core, id: &Id, params: Map) {
     if let Some(session) = &session {
         core.session(session).begin_turn(id);
     }
-    core.request(Wire::Canonical, id, PROMPT, params, Asked::new(PROMPT, session));
+    core.request(
+        Wire::Canonical,
+        id,
+        method::SESSION_PROMPT,
+        params,
+        Asked::new(method::SESSION_PROMPT, session),
+    );
 }
 
 pub(super) fn encode_prompt(core: &mut Core, id: &Id, params: Map) {
-    let mut re = Recast::new(core, PROMPT, "", params);
+    let mut re = Recast::new(core, method::SESSION_PROMPT, "", params);
     let session = re.session("sessionId", "session_id");
     if let Some(blocks) = re.take_list("prompt") {
         let blocks = recast_blocks(re.core, blocks);
@@ -235,7 +256,13 @@ pub(super) fn encode_prompt(core: &mut Core, id: &Id, params: Map) {
     if let Some(session) = &session {
         core.session(session).begin_turn(id);
     }
-    core.request(Wire::Foreign, id, PROMPT, params, Asked::new(PROMPT, session));
+    core.request(
+        Wire::Foreign,
+        id,
+        method::SESSION_PROMPT,
+        params,
+        Asked::new(method::SESSION_PROMPT, session),
+    );
 }
 
 pub(super) fn encode_prompted(core: &mut Core, id: &Id, asked: &Asked, result: Value) {
@@ -243,15 +270,15 @@ pub(super) fn encode_prompted(core: &mut Core, id: &Id, asked: &Asked, result: V
         shared::end_turn(core, session, id);
     }
     let Value::Object(mut result) = result else {
-        return shared::wrong_answer(core, id, PROMPT, "it is not an object", result);
+        return shared::wrong_answer(core, id, method::SESSION_PROMPT, "it is not an object", result);
     };
-    let reason = shared::stop_reason(core, PROMPT, &result);
+    let reason = shared::stop_reason(core, method::SESSION_PROMPT, &result);
     result.shift_remove("stopReason");
-    let mut re = Recast::new(core, PROMPT, "result", result);
+    let mut re = Recast::new(core, method::SESSION_PROMPT, "result", result);
     if re.restored("status").is_none() {
         re.set("status", "ok");
     }
-    if reason != "end_turn" {
+    if reason != stop_reason::END_TURN {
         re.carry_quietly("stopReason", reason.into());
     }
     let result = re.finish();
@@ -262,12 +289,12 @@ pub(super) fn decode_prompted(core: &mut Core, id: &Id, asked: &Asked, result: V
     let turn =
         asked.session.as_deref().map(|session| shared::end_turn(core, session, id)).unwrap_or_default();
     let Value::Object(result) = result else {
-        return shared::wrong_answer(core, id, PROMPT, "it is not an object", result);
+        return shared::wrong_answer(core, id, method::SESSION_PROMPT, "it is not an object", result);
     };
-    let mut re = Recast::new(core, PROMPT, "result", result);
+    let mut re = Recast::new(core, method::SESSION_PROMPT, "result", result);
     let status = re.take("status");
     let word = status.as_ref().and_then(Value::as_str).unwrap_or_default();
-    let cancelled = turn.cancelled || matches!(word, "cancelled" | "canceled");
+    let cancelled = turn.cancelled || matches!(word, stop_reason::CANCELLED | "canceled");
     match status {
         Some(status) if status != "ok" => {
             re.carry("status", status, NoteKind::Carried, "2025.1 knows no status but ok; kept in _meta");
@@ -275,7 +302,7 @@ pub(super) fn decode_prompted(core: &mut Core, id: &Id, asked: &Asked, result: V
         Some(_) => {}
         None => re.note(NoteKind::WrongShape, "status", "the status is missing"),
     }
-    let reason = if cancelled { "cancelled" } else { "end_turn" };
+    let reason = if cancelled { stop_reason::CANCELLED } else { stop_reason::END_TURN };
     re.invent("stopReason", reason, "2025.1 has no stop reasons");
     let result = re.finish();
     core.answer(Wire::Canonical, id, result);

@@ -1,5 +1,6 @@
 //! `session/update {session_id, type, data}`.
 
+use acp_proto::{method, tool_status, update};
 use serde_json::{Value, json};
 
 use crate::core::{Core, Wire};
@@ -8,10 +9,8 @@ use crate::note::NoteKind;
 use crate::recast::Recast;
 use crate::shared;
 
-const UPDATE: &str = "session/update";
-
 pub(super) fn decode(core: &mut Core, params: Map) {
-    let mut re = Recast::new(core, UPDATE, "", params);
+    let mut re = Recast::new(core, method::SESSION_UPDATE, "", params);
     let session = re.session("session_id", "sessionId");
     let kind = re.take_text("type").unwrap_or_default();
     let data = re.take_map("data").unwrap_or_default();
@@ -21,22 +20,22 @@ pub(super) fn decode(core: &mut Core, params: Map) {
     }
     re.set("update", update);
     let params = re.finish();
-    core.tell(Wire::Canonical, UPDATE, params);
+    core.tell(Wire::Canonical, method::SESSION_UPDATE, params);
 }
 
 fn decode_data(core: &mut Core, kind: &str, data: Map) -> Map {
-    let mut re = Recast::new(core, UPDATE, "data", data);
+    let mut re = Recast::new(core, method::SESSION_UPDATE, "data", data);
     re.set("sessionUpdate", kind);
     match kind {
-        "agent_message_chunk" | "agent_thought_chunk" | "user_message_chunk" => {
+        update::AGENT_MESSAGE_CHUNK | update::AGENT_THOUGHT_CHUNK | update::USER_MESSAGE_CHUNK => {
             let said = re.take("text");
             if re.restored("content").is_none() {
                 re.set("content", json!({ "type": "text", "text": said.unwrap_or_default() }));
             }
         }
-        "tool_call" => decode_tool_call(&mut re),
-        "tool_call_update" => decode_tool_update(&mut re),
-        "plan" => decode_plan(&mut re),
+        update::TOOL_CALL => decode_tool_call(&mut re),
+        update::TOOL_CALL_UPDATE => decode_tool_update(&mut re),
+        update::PLAN => decode_plan(&mut re),
         _ => {
             let message = format!("2025.1 does not name the update {kind:?}");
             re.note(NoteKind::Passed, "type", message);
@@ -81,10 +80,10 @@ fn decode_plan(re: &mut Recast<'_>) {
 
 fn decode_step(core: &mut Core, step: Value) -> Value {
     let Some(step) = into_map(step) else {
-        core.note(NoteKind::WrongShape, UPDATE, "data.steps", "a step is not an object");
+        core.note(NoteKind::WrongShape, method::SESSION_UPDATE, "data.steps", "a step is not an object");
         return json!({ "content": "", "priority": "medium", "status": "pending" });
     };
-    let mut re = Recast::new(core, UPDATE, "data.steps", step);
+    let mut re = Recast::new(core, method::SESSION_UPDATE, "data.steps", step);
     re.rename("description", "content");
     re.invent("priority", "medium", "2025.1 has no priorities");
     re.keep(&["status"]);
@@ -93,7 +92,7 @@ fn decode_step(core: &mut Core, step: Value) -> Value {
 }
 
 pub(super) fn encode(core: &mut Core, params: Map) {
-    let mut re = Recast::new(core, UPDATE, "", params);
+    let mut re = Recast::new(core, method::SESSION_UPDATE, "", params);
     let session = re.session("sessionId", "session_id");
     let update = re.take_map("update").unwrap_or_default();
     let kind = text(&update, "sessionUpdate").unwrap_or_default().to_owned();
@@ -111,24 +110,24 @@ pub(super) fn encode(core: &mut Core, params: Map) {
     re.set("data", data);
     let params = re.finish();
     let foreign = params.get("session_id").cloned().unwrap_or_default();
-    core.tell(Wire::Foreign, UPDATE, params);
+    core.tell(Wire::Foreign, method::SESSION_UPDATE, params);
     if let Some(later) = later {
-        let kind = "tool_call_update";
+        let kind = update::TOOL_CALL_UPDATE;
         let data = encode_update(core, kind, later);
         let params = [("session_id", foreign), ("type", kind.into()), ("data", data.into())];
-        core.tell(Wire::Foreign, UPDATE, object(params));
+        core.tell(Wire::Foreign, method::SESSION_UPDATE, object(params));
     }
 }
 
 /// Whether `2025.1` has an update for this; a user's message is sent as the agent's are, so that a history has both sides.
 fn has_place(kind: &str) -> bool {
     const KINDS: [&str; 6] = [
-        "agent_message_chunk",
-        "agent_thought_chunk",
-        "user_message_chunk",
-        "tool_call",
-        "tool_call_update",
-        "plan",
+        update::AGENT_MESSAGE_CHUNK,
+        update::AGENT_THOUGHT_CHUNK,
+        update::USER_MESSAGE_CHUNK,
+        update::TOOL_CALL,
+        update::TOOL_CALL_UPDATE,
+        update::PLAN,
     ];
     KINDS.contains(&kind)
 }
@@ -140,7 +139,9 @@ fn is_carried(core: &Core, update: &Map) -> bool {
 
 /// The update that tells how a call ended which is told whole, as in a replay: `2025.1` begins calls without a state.
 fn later_state(kind: &str, update: &Map) -> Option<Map> {
-    if kind != "tool_call" || !matches!(text(update, "status"), Some("completed" | "failed")) {
+    if kind != update::TOOL_CALL
+        || !matches!(text(update, "status"), Some(tool_status::COMPLETED | tool_status::FAILED))
+    {
         return None;
     }
     let told = ["toolCallId", "status", "content", "rawOutput"];
@@ -149,10 +150,10 @@ fn later_state(kind: &str, update: &Map) -> Option<Map> {
 
 fn encode_update(core: &mut Core, kind: &str, mut update: Map) -> Map {
     update.shift_remove("sessionUpdate");
-    let mut re = Recast::new(core, UPDATE, "update", update);
+    let mut re = Recast::new(core, method::SESSION_UPDATE, "update", update);
     match kind {
-        "agent_message_chunk" | "agent_thought_chunk" => encode_chunk(&mut re),
-        "user_message_chunk" => {
+        update::AGENT_MESSAGE_CHUNK | update::AGENT_THOUGHT_CHUNK => encode_chunk(&mut re),
+        update::USER_MESSAGE_CHUNK => {
             re.note(
                 NoteKind::Passed,
                 "sessionUpdate",
@@ -160,9 +161,9 @@ fn encode_update(core: &mut Core, kind: &str, mut update: Map) -> Map {
             );
             encode_chunk(&mut re);
         }
-        "tool_call" => encode_tool_call(&mut re),
-        "tool_call_update" => encode_tool_update(&mut re),
-        "plan" => encode_plan(&mut re),
+        update::TOOL_CALL => encode_tool_call(&mut re),
+        update::TOOL_CALL_UPDATE => encode_tool_update(&mut re),
+        update::PLAN => encode_plan(&mut re),
         _ => {
             let message = format!("2025.1 does not name the update {kind}; its fields are in _meta");
             re.note(NoteKind::Carried, "sessionUpdate", message);
@@ -282,10 +283,15 @@ fn encode_plan(re: &mut Recast<'_>) {
 
 fn encode_entry(core: &mut Core, number: u64, entry: Value) -> Value {
     let Some(entry) = into_map(entry) else {
-        core.note(NoteKind::WrongShape, UPDATE, "update.entries", "an entry is not an object");
+        core.note(
+            NoteKind::WrongShape,
+            method::SESSION_UPDATE,
+            "update.entries",
+            "an entry is not an object",
+        );
         return Value::Object(object([("id", number.into())]));
     };
-    let mut re = Recast::new(core, UPDATE, "update.entries", entry);
+    let mut re = Recast::new(core, method::SESSION_UPDATE, "update.entries", entry);
     re.invent("id", number, "v1 entries have no ids; counted from one");
     re.rename("content", "description");
     re.keep(&["status"]);

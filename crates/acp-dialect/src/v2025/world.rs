@@ -1,5 +1,6 @@
 //! Files and terminals: requests of the agent that name no session and give commands as one string.
 
+use acp_proto::method;
 use acp_rpc::Id;
 use serde_json::{Value, json};
 
@@ -43,7 +44,7 @@ pub(super) fn encode_file(core: &mut Core, id: &Id, method: &str, params: Map) {
         job = Job::Read { line, limit };
     }
     let params = re.finish();
-    if let (Some(session), Some(path), "fs/write_text_file") = (session.as_deref(), written, method) {
+    if let (Some(session), Some(path), method::FS_WRITE_TEXT_FILE) = (session.as_deref(), written, method) {
         core.session(session).wrote(&path);
     }
     core.request(Wire::Foreign, id, method, params, Asked::new(method.to_owned(), session).with(job));
@@ -62,9 +63,8 @@ fn drop_session(re: &mut Recast<'_>) -> Option<String> {
 }
 
 pub(super) fn decode_create(core: &mut Core, id: &Id, params: Map) -> Result<(), Refusal> {
-    const METHOD: &str = "terminal/create";
-    let session = session_for(core, METHOD, &params)?;
-    let mut re = Recast::new(core, METHOD, "", params);
+    let session = session_for(core, method::TERMINAL_CREATE, &params)?;
+    let mut re = Recast::new(core, method::TERMINAL_CREATE, "", params);
     re.take_restored("sessionId");
     re.set("sessionId", session.clone());
     if let Some(line) = re.take_text("command") {
@@ -77,7 +77,13 @@ pub(super) fn decode_create(core: &mut Core, id: &Id, params: Map) -> Result<(),
     }
     re.keep(&["cwd"]);
     let params = re.finish();
-    core.request(Wire::Canonical, id, METHOD, params, Asked::new(METHOD, Some(session)));
+    core.request(
+        Wire::Canonical,
+        id,
+        method::TERMINAL_CREATE,
+        params,
+        Asked::new(method::TERMINAL_CREATE, Some(session)),
+    );
     Ok(())
 }
 
@@ -96,8 +102,7 @@ fn split_command(line: &str) -> (String, Vec<String>) {
 }
 
 pub(super) fn encode_create(core: &mut Core, id: &Id, params: Map) {
-    const METHOD: &str = "terminal/create";
-    let mut re = Recast::new(core, METHOD, "", params);
+    let mut re = Recast::new(core, method::TERMINAL_CREATE, "", params);
     let session = drop_session(&mut re);
     re.keep(&["cwd"]);
     let command = re.take_text("command").unwrap_or_default();
@@ -119,7 +124,13 @@ pub(super) fn encode_create(core: &mut Core, id: &Id, params: Map) {
     };
     re.set("command", line);
     let params = re.finish();
-    core.request(Wire::Foreign, id, METHOD, params, Asked::new(METHOD, session));
+    core.request(
+        Wire::Foreign,
+        id,
+        method::TERMINAL_CREATE,
+        params,
+        Asked::new(method::TERMINAL_CREATE, session),
+    );
 }
 
 fn quoted(word: &str) -> String {

@@ -100,7 +100,7 @@ pub fn play(dialect: Dialect, said: &[Said], options: &Options) -> Seen {
                 middle.settle(n, from, true, out, true);
             }
             Speaker::Middle => {
-                let to = from.flip();
+                let to = from.other();
                 middle.seen.canonical.push(said.line.clone());
                 let out = middle.at(to).from_canonical(&said.line.frame);
                 middle.settle(n, to, false, out, false);
@@ -126,7 +126,7 @@ impl Middle {
         self.seen.notes.extend(out.notes.into_iter().map(|note| (n, at, note)));
         for out in out.frames {
             let to_middle = decoded == (out.way == Way::Onward);
-            let towards = if to_middle { at.flip() } else { at };
+            let towards = if to_middle { at.other() } else { at };
             let dir =
                 if towards == Side::Agent { Direction::ClientToAgent } else { Direction::AgentToClient };
             let line = Line { n, dir, frame: out.frame.clone() };
@@ -136,8 +136,8 @@ impl Middle {
             }
             self.seen.canonical.push(line);
             if on {
-                let next = self.at(at.flip()).from_canonical(&out.frame);
-                self.settle(n, at.flip(), false, next, true);
+                let next = self.at(at.other()).from_canonical(&out.frame);
+                self.settle(n, at.other(), false, next, true);
             }
         }
     }

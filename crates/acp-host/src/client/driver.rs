@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use acp_link::child::{Child, Exit};
 use acp_link::{Arrival, Link, Receiver, Sender, TrySendError};
-use acp_rpc::{Direction, Frame, Id, Peer, Received, Reply, RpcError, View};
+use acp_proto::method;
+use acp_rpc::{Direction, Frame, Id, Limits, NotSent, Peer, Received, Reply, RpcError, View};
 use agent_client_protocol_schema::v1::SessionUpdate;
 use bytes::Bytes;
 use futures_util::FutureExt;
@@ -75,10 +76,9 @@ pub(super) struct Driver {
     tx: Sender,
     rx: Receiver,
     child: Option<Child>,
-    peer: Peer,
+    peer: Peer<(), Waiter>,
     providers: Providers,
     commands: mpsc::Receiver<Command>,
-    waiting: HashMap<Id, Waiter>,
     turns: HashMap<String, mpsc::Sender<Note>>,
     out: mpsc::Sender<Note>,
     /// Notes on their way to whoever reads them; while there are any, nothing more is received.
@@ -120,10 +120,9 @@ impl Driver {
             tx: link.tx,
             rx: link.rx,
             child,
-            peer: Peer::default(),
+            peer: Peer::remembering(Limits::default()),
             providers,
             commands,
-            waiting: HashMap::new(),
             turns: HashMap::new(),
             out,
             backlog: VecDeque::new(),
@@ -224,17 +223,21 @@ impl Driver {
             self.reply(reply, Err(Failure::Gone(how, stderr)));
             return;
         }
-        match self.peer.request(self.began.elapsed(), &method, &params, timeout) {
-            Ok((id, frame)) => {
-                if let ReplyTo::Turn(session, notes) = &reply {
-                    self.providers.turn_began(session);
-                    self.turns.insert(session.clone(), notes.clone());
+        let turn = match &reply {
+            ReplyTo::Turn(session, notes) => Some((session.clone(), notes.clone())),
+            ReplyTo::Caller(_) => None,
+        };
+        let waiter = Waiter { timeout, then, reply };
+        match self.peer.request_with(self.began.elapsed(), &method, &params, timeout, waiter) {
+            Ok((_, frame)) => {
+                if let Some((session, notes)) = turn {
+                    self.providers.turn_began(&session);
+                    self.turns.insert(session, notes);
                 }
-                self.waiting.insert(id, Waiter { timeout, then, reply });
                 self.send(frame.raw().clone());
             }
-            Err(error) => {
-                let how = Gone::Disconnected(error.to_string());
+            Err(NotSent { why, ours: Waiter { reply, .. } }) => {
+                let how = Gone::Disconnected(why.to_string());
                 self.reply(reply, Err(Failure::Gone(how, LastWords::default())));
             }
         }
@@ -292,10 +295,11 @@ impl Driver {
         self.sort(received);
     }
 
-    fn sort(&mut self, received: Received) {
+    fn sort(&mut self, received: Received<Waiter>) {
         match received {
             Received::Asked { frame, .. } => {
-                let is_large = matches!(frame.method(), Some("fs/read_text_file" | "terminal/output"));
+                let is_large =
+                    matches!(frame.method(), Some(method::FS_READ_TEXT_FILE | method::TERMINAL_OUTPUT));
                 let weight = Weight { bytes: frame.raw().len(), is_large };
                 self.asked_bytes += weight.bytes;
                 self.deferred.push_back((self.providers.answer(&frame).boxed(), weight));
@@ -306,7 +310,7 @@ impl Driver {
                 self.providers.observe(&frame);
                 self.told(frame);
             }
-            Received::Answered { id, frame, .. } => self.settle(&id, Ok(frame)),
+            Received::Answered { frame, ours, .. } => self.settle(ours, Ok(frame)),
             Received::Violation(violation, frame) => {
                 self.backlog.push_back((self.out.clone(), Note::Violation(violation, frame)));
             }
@@ -315,7 +319,7 @@ impl Driver {
     }
 
     fn told(&mut self, frame: Frame) {
-        let View::Notification { method: "session/update", params: Some(params) } = frame.view() else {
+        let View::Notification { method: method::SESSION_UPDATE, params: Some(params) } = frame.view() else {
             self.backlog.push_back((self.out.clone(), Note::Notification(frame)));
             return;
         };
@@ -355,8 +359,7 @@ impl Driver {
         }
     }
 
-    fn settle(&mut self, id: &Id, outcome: Result<Frame, Failure>) {
-        let Some(waiter) = self.waiting.remove(id) else { return };
+    fn settle(&mut self, waiter: Waiter, outcome: Result<Frame, Failure>) {
         if let (Ok(frame), Some(then)) = (&outcome, waiter.then) {
             then(frame);
         }
@@ -381,8 +384,8 @@ impl Driver {
     fn expire(&mut self) {
         let words = self.last_words();
         for expired in self.peer.tick(self.began.elapsed()) {
-            let after = self.waiting.get(&expired.id).and_then(|waiter| waiter.timeout).unwrap_or_default();
-            self.settle(&expired.id, Err(Failure::Timeout(after, words.clone())));
+            let after = expired.ours.timeout.unwrap_or_default();
+            self.settle(expired.ours, Err(Failure::Timeout(after, words.clone())));
         }
     }
 
@@ -429,7 +432,7 @@ impl Driver {
         self.answers.abort_all();
         self.providers.close();
         for open in self.peer.close() {
-            self.settle(&open.id, Err(Failure::Gone(how.clone(), words.clone())));
+            self.settle(open.ours, Err(Failure::Gone(how.clone(), words.clone())));
         }
         self.backlog.push_back((self.out.clone(), Note::Closed(how.clone(), words)));
     }

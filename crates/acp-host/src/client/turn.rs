@@ -1,3 +1,4 @@
+use acp_proto::method;
 use acp_rpc::{Frame, Violation};
 use agent_client_protocol_schema::v1::{PromptResponse, SessionUpdate};
 use tokio::sync::mpsc;
@@ -64,8 +65,8 @@ impl Turn {
                 Some(Note::Decision(record)) => TurnEvent::Decision(record),
                 Some(Note::Answer(answer)) => {
                     self.over = true;
-                    let answered = answer.map_err(|failure| failure.explain("session/prompt"));
-                    match answered.and_then(|frame| typed("session/prompt", frame)) {
+                    let answered = answer.map_err(|failure| failure.explain(method::SESSION_PROMPT));
+                    match answered.and_then(|frame| typed(method::SESSION_PROMPT, frame)) {
                         Ok(response) => TurnEvent::Ended(response),
                         Err(error) => TurnEvent::Failed(error),
                     }
@@ -73,7 +74,7 @@ impl Turn {
                 Some(Note::Violation(..) | Note::Notification(_) | Note::Closed(..)) => continue,
                 None => {
                     self.over = true;
-                    TurnEvent::Failed(Failure::closed().explain("session/prompt"))
+                    TurnEvent::Failed(Failure::closed().explain(method::SESSION_PROMPT))
                 }
             };
             return Some(event);
@@ -89,7 +90,7 @@ impl Turn {
                 TurnEvent::Update(_) | TurnEvent::Decision(_) => {}
             }
         }
-        Err(Failure::closed().explain("session/prompt"))
+        Err(Failure::closed().explain(method::SESSION_PROMPT))
     }
 }
 

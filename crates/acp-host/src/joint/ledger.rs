@@ -1,15 +1,11 @@
 //! Which of the client's requests are open, for links that pass lines without reading them.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use acp_dialect::Side;
-use acp_rpc::{Frame, Id, View};
+use acp_proto::{SessionId, method};
+use acp_rpc::{Frame, Id, Pending, View};
 use bytes::Bytes;
 use memchr::memmem::Finder;
 use memchr::{memchr, memrchr};
-
-/// More open requests than this are not remembered.
-const MOST: usize = 65_536;
 
 #[derive(serde::Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -22,14 +18,14 @@ struct Prompt<'a> {
 #[derive(Debug)]
 pub(super) struct Ledger {
     id: Finder<'static>,
-    open: BTreeSet<Id>,
+    open: Pending<()>,
     /// Prompts among them, and their sessions.
-    turns: BTreeMap<Id, String>,
+    turns: Pending<SessionId>,
 }
 
 impl Default for Ledger {
     fn default() -> Self {
-        Ledger { id: Finder::new(b"\"id\""), open: BTreeSet::new(), turns: BTreeMap::new() }
+        Ledger { id: Finder::new(b"\"id\""), open: Pending::default(), turns: Pending::default() }
     }
 }
 
@@ -49,8 +45,9 @@ impl Ledger {
     pub(super) fn read(&mut self, from: Side, frame: &Frame) {
         self.turn(from, frame);
         match (from, frame.view()) {
-            (Side::Client, View::Request { id, .. }) if self.open.len() < MOST => {
-                self.open.insert(id.clone());
+            // What is beyond the table's limit is passed on without being remembered.
+            (Side::Client, View::Request { id, .. }) => {
+                let _ = self.open.replace(id, ());
             }
             (Side::Agent, View::Response { id, .. }) => {
                 self.open.remove(id);
@@ -62,12 +59,10 @@ impl Ledger {
     /// Sees turns begin and end in a canonical conversation.
     pub(super) fn turn(&mut self, from: Side, frame: &Frame) {
         match (from, frame.view()) {
-            (Side::Client, View::Request { id, method: "session/prompt", params })
-                if self.turns.len() < MOST =>
-            {
+            (Side::Client, View::Request { id, method: method::SESSION_PROMPT, params }) => {
                 let params: Option<Prompt<'_>> = params.and_then(|text| serde_json::from_str(text).ok());
                 if let Some(Prompt { session_id }) = params {
-                    self.turns.insert(id.clone(), session_id.into_owned());
+                    let _ = self.turns.replace(id, session_id.into_owned().into());
                 }
             }
             (Side::Agent, View::Response { id, .. }) => {
@@ -78,14 +73,14 @@ impl Ledger {
     }
 
     /// The sessions that a turn is running in.
-    pub(super) fn turns(&self) -> impl Iterator<Item = &String> {
+    pub(super) fn turns(&self) -> impl Iterator<Item = &SessionId> {
         self.turns.values()
     }
 
     /// The open requests, in the order of their ids; none are open afterwards.
-    pub(super) fn take(&mut self) -> BTreeSet<Id> {
+    pub(super) fn take(&mut self) -> Vec<Id> {
         self.turns.clear();
-        std::mem::take(&mut self.open)
+        self.open.drain().into_iter().map(|(id, ())| id).collect()
     }
 }
 
@@ -103,6 +98,6 @@ mod tests {
         ledger.passed(Side::Agent, &line(r#"{"jsonrpc":"2.0","id":2,"method":"theirs"}"#));
         ledger.passed(Side::Client, &line(r#"{"jsonrpc":"2.0","id":2,"result":{}}"#));
         ledger.passed(Side::Agent, &line(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#));
-        assert_eq!(ledger.take().into_iter().collect::<Vec<_>>(), [Id::from("x")]);
+        assert_eq!(ledger.take(), [Id::from("x")]);
     }
 }

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use acp_dialect::{Detection, Dialect, NoteKind, Side, detect};
 use acp_link::{Arrival, Burst};
+use acp_proto::error_code;
 use acp_rpc::{Frame, Id, Line, RpcError, View};
 use bytes::{Buf, Bytes};
 use memchr::memchr;
@@ -50,7 +51,7 @@ impl Joint {
             return self.take_winding(at, &plain);
         }
         if self.identity {
-            self.queue(from.flip()).lines(lines);
+            self.queue(from.other()).lines(lines);
             if self.watch.seen.is_none() {
                 return self.ledger.passed(from, &plain);
             }
@@ -95,7 +96,7 @@ impl Joint {
             return self.take_winding(at, line.bytes());
         }
         if self.identity {
-            self.queue(from.flip()).line(line.bytes());
+            self.queue(from.other()).line(line.bytes());
             if self.watch.seen.is_none() {
                 return self.ledger.passed(from, line.bytes());
             }
@@ -188,7 +189,7 @@ impl Joint {
             View::Request { id, .. } => Some(id.clone()),
             _ => None,
         });
-        let error = RpcError::new(RpcError::INVALID_REQUEST, reason.clone());
+        let error = RpcError::new(error_code::INVALID_REQUEST, reason.clone());
         // What is open includes what was asked just now.
         let rest = side == Side::Agent || asked.is_none();
         match (side, asked) {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Instant;
 
 use acp_dialect::{Dialect, Side, Way};
+use acp_proto::{SessionId, method};
 use acp_rpc::{Frame, Id, View};
 use bytes::Bytes;
 use serde_json::json;
@@ -24,7 +25,7 @@ impl Joint {
 
     /// Cancels the turns that are running, as the client would. Says how many there were.
     pub fn cancel_turns(&mut self) -> usize {
-        let sessions: BTreeSet<String> = self.ledger.turns().cloned().collect();
+        let sessions: BTreeSet<SessionId> = self.ledger.turns().cloned().collect();
         sessions.iter().filter(|session| self.cancel(session)).count()
     }
 
@@ -34,7 +35,7 @@ impl Joint {
         if !canonical || !self.ledger.turns().any(|running| running == session) {
             return false;
         }
-        let cancel = Frame::notification("session/cancel", &json!({ "sessionId": session }));
+        let cancel = Frame::notification(method::SESSION_CANCEL, &json!({ "sessionId": session }));
         if let Some(seen) = &mut self.watch.seen {
             seen(Side::Client, Instant::now(), &cancel);
         }
@@ -90,11 +91,11 @@ impl Joint {
 fn begins_work(method: &str) -> bool {
     matches!(
         method,
-        "session/prompt"
-            | "session/new"
-            | "session/load"
-            | "session/resume"
-            | "session/fork"
+        method::SESSION_PROMPT
+            | method::SESSION_NEW
+            | method::SESSION_LOAD
+            | method::SESSION_RESUME
+            | method::SESSION_FORK
             | "prompt"
             | "newSession"
             | "loadSession"

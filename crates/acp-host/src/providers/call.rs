@@ -3,7 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use acp_policy::{Action, ChoiceKind, Decision, Outcome, Request, Stage, ToolKind, Verdict, choose_option};
+use acp_policy::{
+    Action, Decision, Outcome, PermissionOptionKind, Request, Stage, ToolKind, Verdict, choose_option,
+};
+use acp_proto::method;
 use acp_rpc::RpcError;
 use serde_json::{Value, json};
 
@@ -38,15 +41,15 @@ impl Call<'_> {
         let offer = self.shared.settings.offer;
         let unknown = || Err(RpcError::method_not_found(self.method));
         match self.method {
-            "session/request_permission" => self.permission(params).await,
-            "fs/read_text_file" if offer.read_text_file => self.read(params).await,
-            "fs/write_text_file" if offer.write_text_file => self.write(params).await,
-            "terminal/create" if offer.terminal => self.create(params).await,
-            "terminal/output" if offer.terminal => Ok(terminal::output(&*self.find(params)?)),
-            "terminal/wait_for_exit" if offer.terminal => self.wait(params).await,
-            "terminal/kill" if offer.terminal => self.kill(params).await,
-            "terminal/release" if offer.terminal => self.release(params),
-            "elicitation/create" if offer.elicitation_form || offer.elicitation_url => {
+            method::SESSION_REQUEST_PERMISSION => self.permission(params).await,
+            method::FS_READ_TEXT_FILE if offer.read_text_file => self.read(params).await,
+            method::FS_WRITE_TEXT_FILE if offer.write_text_file => self.write(params).await,
+            method::TERMINAL_CREATE if offer.terminal => self.create(params).await,
+            method::TERMINAL_OUTPUT if offer.terminal => Ok(terminal::output(&*self.find(params)?)),
+            method::TERMINAL_WAIT_FOR_EXIT if offer.terminal => self.wait(params).await,
+            method::TERMINAL_KILL if offer.terminal => self.kill(params).await,
+            method::TERMINAL_RELEASE if offer.terminal => self.release(params),
+            method::ELICITATION_CREATE if offer.elicitation_form || offer.elicitation_url => {
                 self.elicit(params).await
             }
             _ => unknown(),
@@ -162,11 +165,11 @@ impl Call<'_> {
     }
 
     /// What a person allows is allowed in exactly this form, and nothing else is.
-    fn grant(&self, session: &str, deeds: Vec<Deed>, choice: ChoiceKind) {
+    fn grant(&self, session: &str, deeds: Vec<Deed>, choice: Option<PermissionOptionKind>) {
         let span = match choice {
-            ChoiceKind::AllowOnce => Span::Once,
-            ChoiceKind::AllowAlways => Span::Session,
-            ChoiceKind::RejectOnce | ChoiceKind::RejectAlways | ChoiceKind::Other => return,
+            Some(PermissionOptionKind::AllowOnce) => Span::Once,
+            Some(PermissionOptionKind::AllowAlways) => Span::Session,
+            _ => return,
         };
         let mut state = self.shared.state();
         let grants = &mut state.sessions.entry(session.to_owned()).or_default().grants;

@@ -1,6 +1,7 @@
 //! What desks count. Every number is there from the beginning: one that is missing cannot be told from one that is zero.
 
 use crate::metrics::Metrics;
+use acp_proto::stop_reason;
 
 /// A number, or one for each value of a label.
 pub(super) struct Count {
@@ -24,12 +25,12 @@ pub(super) const TURNS: Count = Count {
     help: "Turns that have ended, by their stop reason.",
     label: "stop_reason",
     values: &[
-        "end_turn",
-        "cancelled",
-        "max_tokens",
-        "max_turn_requests",
-        "refusal",
-        "error",
+        stop_reason::END_TURN,
+        stop_reason::CANCELLED,
+        stop_reason::MAX_TOKENS,
+        stop_reason::MAX_TURN_REQUESTS,
+        stop_reason::REFUSAL,
+        stop_reason::ERROR,
         "interrupted",
         "other",
     ],

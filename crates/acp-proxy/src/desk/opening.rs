@@ -1,8 +1,9 @@
 //! New sessions: how many there may be, and what each of them gets.
 
+use acp_proto::{Direction, method};
 use acp_rpc::{Frame, Id, RpcError};
 
-use super::{Desk, FULL, Handling, NEW, Pending, counts};
+use super::{Desk, FULL, Handling, OpenRequest, counts};
 use crate::journal::Decided;
 use crate::splice::Splice;
 use crate::talk::Level;
@@ -20,13 +21,15 @@ impl Desk {
         let trace = self.traced(&mut splice);
         if !known {
             let folders = self.folders(&splice);
-            self.expect(id.clone(), Pending::Opening { folders, session, trace });
+            self.expect(id, OpenRequest::Opening { folders, session, trace });
         }
         let Some(line) = splice.done() else { return Handling::Pass };
         let passed_on = Frame::parse(line);
         if !reasons.is_empty() {
             let reason = format!("the proxy's {}", reasons.join(" and "));
-            if let Err(why) = self.keep("c2a", Decided::CHANGED, &reason, frame, &passed_on) {
+            if let Err(why) =
+                self.keep(Direction::ClientToAgent, Decided::CHANGED, &reason, frame, &passed_on)
+            {
                 return Handling::Stop(why);
             }
         }
@@ -69,12 +72,12 @@ impl Desk {
         let words = format!(
             "this proxy serves at most {most} sessions at once (--max-sessions); close one, or try again later"
         );
-        let method = frame.method().unwrap_or(NEW);
+        let method = frame.method().unwrap_or(method::SESSION_NEW);
         self.office.count(&counts::REFUSED, "");
         self.talk.tell(Level::Warn, self.number, &format!("refused {method}: {words}"), &[]);
         let error =
             RpcError { data: Some(serde_json::json!({ FULL: most })), ..RpcError::internal(words.clone()) };
         let answer = Frame::failure(id, &error);
-        self.decided("c2a", "refuse", &words, frame, &answer)
+        self.decided(Direction::ClientToAgent, "refuse", &words, frame, &answer)
     }
 }

@@ -107,7 +107,7 @@ pub struct Decided {
     /// When, in microseconds since the conversation began.
     pub t: u64,
     /// Who had asked: `c2a` is the client.
-    pub dir: String,
+    pub dir: Direction,
     /// What was asked.
     pub method: String,
     /// The id of the request, as JSON.

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use acp_host::{Ask as Asking, Asked, Question};
-use acp_policy::{Choice, ChoiceKind, Outcome, Verdict, choose_option};
+use acp_policy::{Choice, Outcome, PermissionOptionKind, Verdict, choose_option};
 use async_nats::{Request, RequestErrorKind};
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
@@ -143,19 +143,21 @@ impl Workshop {
                 let options = options.iter().map(|option| AskOption {
                     id: option.id.clone(),
                     name: option.name.clone(),
-                    kind: kind_name(option.kind).to_owned(),
+                    kind: option.kind.map_or("other", PermissionOptionKind::as_str).to_owned(),
                 });
                 let kind = kind.as_str().to_owned();
                 (title.clone(), kind, subjects.clone(), options.collect(), raw(params))
             }
             Asking::Access { method, subject } => {
-                let option = |id: &str, name: &str, kind: &str| AskOption {
+                let option = |id: &str, name: &str, kind: PermissionOptionKind| AskOption {
                     id: id.to_owned(),
                     name: name.to_owned(),
-                    kind: kind.to_owned(),
+                    kind: kind.as_str().to_owned(),
                 };
-                let options =
-                    vec![option(ALLOW, "Allow", "allow_once"), option("reject", "Reject", "reject_once")];
+                let options = vec![
+                    option(ALLOW, "Allow", PermissionOptionKind::AllowOnce),
+                    option("reject", "Reject", PermissionOptionKind::RejectOnce),
+                ];
                 let (title, subjects) = (format!("{method} {subject}"), vec![subject.clone()]);
                 (title, "other".to_owned(), subjects, options, RawValue::NULL.to_owned())
             }
@@ -225,15 +227,5 @@ fn check(ask: &Ask, option: Option<&str>) -> Result<(), String> {
             Err(format!("{option:?} was answered, and offered were {}", offered.join(", ")))
         }
         _ => Ok(()),
-    }
-}
-
-const fn kind_name(kind: ChoiceKind) -> &'static str {
-    match kind {
-        ChoiceKind::AllowOnce => "allow_once",
-        ChoiceKind::AllowAlways => "allow_always",
-        ChoiceKind::RejectOnce => "reject_once",
-        ChoiceKind::RejectAlways => "reject_always",
-        ChoiceKind::Other => "other",
     }
 }

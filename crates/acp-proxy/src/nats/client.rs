@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use acp_proto::stop_reason;
 use async_nats::jetstream::context::{PublishErrorKind, traits::Publisher as _};
 use async_nats::jetstream::message::PublishMessage;
 use async_nats::jetstream::stream::{LastRawMessageErrorKind, RawMessageErrorKind, Stream};
@@ -269,7 +270,7 @@ impl TaskClient {
             }
             Err(error) => return Err(wrong(what, &error)),
         }
-        let end = crate::turn::Tally::default().end("cancelled".to_owned(), None, None);
+        let end = crate::turn::Tally::default().end(stop_reason::CANCELLED.to_owned(), None, None);
         let result = TaskResult::of(task, agent, None, at, end);
         let message = PublishMessage::build().payload(json(&result)).expected_last_subject_sequence(0);
         let message = message.outbound_message(self.subjects.result(task));

@@ -6,7 +6,8 @@ use std::time::Instant;
 
 use acp_dialect::Side;
 use acp_host::Gate;
-use acp_rpc::{Direction, Frame};
+use acp_proto::method;
+use acp_rpc::Frame;
 use async_nats::Message;
 use futures_util::StreamExt as _;
 use tokio::sync::oneshot;
@@ -120,7 +121,7 @@ impl Ear {
             Desk::Client { .. } => None,
         };
         // Whoever loads a session means the one that there is.
-        let anyones = matches!(body, Body::Session(opened) if opened.method != "session/new" && opened.method != "session/fork");
+        let anyones = matches!(body, Body::Session(opened) if opened.method != method::SESSION_NEW && opened.method != method::SESSION_FORK);
         let hold = match self.nats.shared.owners.claim(session, queue, anyones) {
             Claimed::Free(hold) => Some(hold),
             Claimed::From(hold) => {
@@ -145,10 +146,7 @@ impl Hearing for Ear {
         if self.over {
             return;
         }
-        let dir = match from {
-            Side::Client => Direction::ClientToAgent,
-            Side::Agent => Direction::AgentToClient,
-        };
+        let dir = from.sends();
         self.narrator.hear(dir, frame, &mut self.told);
         let live = self.nats.shared.is_live().then(|| self.told.first().cloned()).flatten();
         if let Some((session, body)) = live

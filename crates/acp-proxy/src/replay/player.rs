@@ -1,9 +1,10 @@
 //! An agent that answers as recorded. Pure: frames and time in, frames out.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use acp_rpc::{Frame, Id, RpcError, View};
+use acp_proto::{StopReason, error_code, method};
+use acp_rpc::{Frame, Id, Pending, RpcError, View};
 use serde_json::{Value, json};
 
 use super::script::{Script, Step};
@@ -20,8 +21,8 @@ pub struct Player {
     out: VecDeque<Frame>,
     /// Recorded session ids, by the client's.
     sessions: BTreeMap<String, String>,
-    /// The agent's requests that were answered.
-    answered: BTreeSet<Id>,
+    /// The agent's requests that wait for their answers.
+    open: Pending<()>,
     /// How much faster than recorded; `None`: at once.
     speed: Option<f64>,
     notes: Vec<String>,
@@ -51,7 +52,7 @@ impl Player {
             used: vec![false; script.asked.len()],
             lanes: Vec::new(),
             sessions: BTreeMap::new(),
-            answered: BTreeSet::new(),
+            open: Pending::default(),
             speed,
             notes: Vec::new(),
             script,
@@ -66,10 +67,10 @@ impl Player {
                 self.asked(now, id, method, &params);
             }
             View::Response { id, .. } => {
-                self.answered.insert(id.clone());
+                self.open.remove(id);
                 self.go_on(now);
             }
-            View::Notification { method: "session/cancel", params } => {
+            View::Notification { method: method::SESSION_CANCEL, params } => {
                 let params: Value =
                     params.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
                 if let Some(session) = params["sessionId"].as_str() {
@@ -113,12 +114,12 @@ impl Player {
                 had => format!("the recording has {had} answers to {method}, and none is left for this one"),
             };
             self.notes.push(words.clone());
-            let code = if had == 0 { RpcError::METHOD_NOT_FOUND } else { RpcError::INTERNAL_ERROR };
+            let code = if had == 0 { error_code::METHOD_NOT_FOUND } else { error_code::INTERNAL_ERROR };
             return self.out.push_back(Frame::failure(id, &RpcError::new(code, words)));
         };
         self.used[found] = true;
         let recorded = &self.script.asked[found];
-        if method == "session/prompt" && recorded.params["prompt"] != params["prompt"] {
+        if method == method::SESSION_PROMPT && recorded.params["prompt"] != params["prompt"] {
             self.notes
                 .push("the prompt differs from the recorded one; the recorded answer is given".to_owned());
         }
@@ -176,6 +177,9 @@ impl Player {
                 Step::Say(_, frame) => Some(self.renamed(lane, &frame)),
                 Step::Answer(_, frame) => Some(self.renamed(lane, &answered(&lane.id, &frame))),
             };
+            if let Some(View::Request { id, .. }) = frame.as_ref().map(Frame::view) {
+                let _ = self.open.replace(id, ());
+            }
             self.out.extend(frame);
             let mut lane = self.lanes.remove(at);
             lane.next += 1;
@@ -197,7 +201,7 @@ impl Player {
 
     fn is_blocked(&self, lane: &Lane) -> bool {
         match self.script.asked[lane.asked].steps.get(lane.next) {
-            Some(Step::Await(id)) => !self.answered.contains(id),
+            Some(Step::Await(id)) => self.open.contains(id),
             _ => false,
         }
     }
@@ -206,11 +210,11 @@ impl Player {
         let (gone, left): (Vec<Lane>, Vec<Lane>) =
             std::mem::take(&mut self.lanes).into_iter().partition(|lane| {
                 lane.session.as_deref() == Some(session)
-                    && self.script.asked[lane.asked].method == "session/prompt"
+                    && self.script.asked[lane.asked].method == method::SESSION_PROMPT
             });
         self.lanes = left;
         for lane in gone {
-            self.out.push_back(Frame::response(&lane.id, &json!({ "stopReason": "cancelled" })));
+            self.out.push_back(Frame::response(&lane.id, &json!({ "stopReason": StopReason::Cancelled })));
         }
     }
 

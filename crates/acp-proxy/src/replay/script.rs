@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use acp_rpc::{Direction, Frame, Id, View};
+use acp_proto::method;
+use acp_rpc::{Direction, Exchange, Frame, Id, View};
 use serde_json::Value;
 
 use super::Said;
@@ -66,9 +67,8 @@ impl Script {
 #[derive(Default)]
 struct Sorting {
     script: Script,
-    open: BTreeMap<Id, usize>,
-    /// The agent's own requests, and for which of the client's they were.
-    theirs: BTreeMap<Id, usize>,
+    /// Open requests: the client's by their number, the agent's by the number of the request that they were for.
+    open: Exchange<usize>,
     /// The request that a session is busy with, or was last.
     busy: BTreeMap<String, usize>,
     /// When the last thing was done for a request.
@@ -84,17 +84,23 @@ impl Sorting {
                 let session = params["sessionId"].as_str().map(str::to_owned);
                 let index = self.script.asked.len();
                 if let Some(session) = &session
-                    && matches!(method, "session/prompt" | "session/load" | "session/resume" | "session/fork")
+                    && matches!(
+                        method,
+                        method::SESSION_PROMPT
+                            | method::SESSION_LOAD
+                            | method::SESSION_RESUME
+                            | method::SESSION_FORK
+                    )
                 {
                     self.busy.insert(session.clone(), index);
                 }
-                self.open.insert(id.clone(), index);
+                let _ = self.open.asked(said.dir, id, index);
                 self.times.push(said.t);
                 let method = method.to_owned();
                 self.script.asked.push(Asked { method, params, session, steps: Vec::new() });
             }
             View::Response { id, .. } => {
-                if let Some(index) = self.theirs.remove(id) {
+                if let Some(index) = self.open.answered(said.dir, id) {
                     self.script.asked[index].steps.push(Step::Await(id.clone()));
                     self.times[index] = said.t;
                 }
@@ -106,7 +112,7 @@ impl Sorting {
     fn agent(&mut self, said: &Said) {
         let frame = said.frame.clone();
         if let View::Response { id, .. } = frame.view() {
-            let Some(index) = self.open.remove(id) else { return };
+            let Some(index) = self.open.answered(said.dir, id) else { return };
             if let Some(session) = session_in(frame.result()) {
                 self.busy.insert(session, index);
             }
@@ -119,7 +125,7 @@ impl Sorting {
             return self.script.preamble.push(Step::Say(said.t, frame));
         };
         if let View::Request { id, .. } = frame.view() {
-            self.theirs.insert(id.clone(), index);
+            let _ = self.open.asked(said.dir, id, index);
         }
         let rest = self.rest(index, said.t);
         self.script.asked[index].steps.push(Step::Say(rest, frame));

@@ -190,7 +190,10 @@ fn telling<'t>(row: &Row, test: &'t Outcome) -> Option<&'t str> {
 }
 
 fn heard(test: &Outcome) -> impl DoubleEndedIterator<Item = &str> {
-    test.transcript.iter().filter(|line| line.dir == acp_comply::Dir::A2c).map(|line| line.text.as_str())
+    test.transcript
+        .iter()
+        .filter(|line| line.dir == acp_proto::Direction::AgentToClient)
+        .map(|line| line.text.as_str())
 }
 
 fn evidence(row: &Row, test: &Outcome, seen: Seen) -> Evidence {

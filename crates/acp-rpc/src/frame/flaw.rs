@@ -1,4 +1,4 @@
-use crate::RpcError;
+use acp_proto::error_code;
 
 /// Why a line is not a good frame.
 ///
@@ -132,8 +132,8 @@ impl Flaw {
             | Self::Blank
             | Self::NotJson { .. }
             | Self::TooDeep { .. }
-            | Self::LoneSurrogate { .. } => RpcError::PARSE_ERROR,
-            _ => RpcError::INVALID_REQUEST,
+            | Self::LoneSurrogate { .. } => error_code::PARSE_ERROR,
+            _ => error_code::INVALID_REQUEST,
         }
     }
 }

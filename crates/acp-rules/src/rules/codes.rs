@@ -1,9 +1,10 @@
 //! Error answers: their form and their codes.
 
+use acp_proto::{Side, error_code, method};
+
 use crate::cx::Cx;
 use crate::json::{Json, Kind};
 use crate::judge::Answer;
-use crate::registry::Side;
 use crate::rule::Rule;
 use crate::rules::schema::is_request;
 use crate::state::{Ask, Open, Phase, State};
@@ -56,7 +57,7 @@ pub(crate) fn lenient(state: &mut State, cx: &mut Cx<'_>, open: &Open, answer: A
         return;
     }
     cx.saw(Rule::InvalidRequestCode, side);
-    if !matches!(answer.code(), Some(-32600 | -32700)) {
+    if !matches!(answer.code(), Some(error_code::INVALID_REQUEST | error_code::PARSE_ERROR)) {
         let found = answer.code().map_or("a result".to_owned(), |code| format!("error {code}"));
         let message =
             format!("a request that is not valid JSON-RPC was answered with {found} instead of error -32600");
@@ -91,7 +92,7 @@ fn custom(cx: &mut Cx<'_>, open: &Open, answer: Answer<'_>) {
     let Answer::Bad(code) = answer else { return };
     cx.saw(Rule::CustomRequestCode, Side::Agent);
     // a request that is known may be refused for what it says
-    if !matches!(code, Some(-32601 | -32602)) {
+    if !matches!(code, Some(error_code::METHOD_NOT_FOUND | error_code::INVALID_PARAMS)) {
         let message = format!("{} was refused with {} instead of error -32601", open.method, found(answer));
         cx.breach(Rule::CustomRequestCode, Side::Agent, message).at("/error/code").with(open.mark);
     }
@@ -100,7 +101,7 @@ fn custom(cx: &mut Cx<'_>, open: &Open, answer: Answer<'_>) {
 fn unknown_method(cx: &mut Cx<'_>, open: &Open, answer: Answer<'_>) {
     let side = cx.sender();
     cx.saw(Rule::UnknownMethodCode, side);
-    if answer.code() != Some(-32601) {
+    if answer.code() != Some(error_code::METHOD_NOT_FOUND) {
         let found = found(answer);
         let message =
             format!("the unknown method {} was answered with {found} instead of error -32601", open.method);
@@ -120,10 +121,10 @@ fn of_agent(state: &mut State, cx: &mut Cx<'_>, open: &Open, answer: Answer<'_>)
     let side = Side::Agent;
     if open.bad_params {
         cx.saw(Rule::InvalidParamsCode, side);
-        if &*open.method == "session/prompt" {
+        if &*open.method == method::SESSION_PROMPT {
             cx.saw_id("PT-10");
         }
-        if answer.code() != Some(-32602) && !open.early {
+        if answer.code() != Some(error_code::INVALID_PARAMS) && !open.early {
             let message = format!(
                 "{} with bad params was answered with {} instead of error -32602",
                 open.method,
@@ -133,7 +134,7 @@ fn of_agent(state: &mut State, cx: &mut Cx<'_>, open: &Open, answer: Answer<'_>)
         }
         return;
     }
-    if answer.code() == Some(-32000) {
+    if answer.code() == Some(error_code::AUTH_REQUIRED) {
         cx.saw(Rule::AuthCodeMisused, side);
         if state.agent.auth.is_empty() {
             let message = format!(
@@ -141,23 +142,23 @@ fn of_agent(state: &mut State, cx: &mut Cx<'_>, open: &Open, answer: Answer<'_>)
                 open.method
             );
             let breach = cx.breach(Rule::AuthCodeMisused, side, message).at("/error/code").with(open.mark);
-            if &*open.method == "session/new" {
+            if &*open.method == method::SESSION_NEW {
                 breach.names("AUTH-06");
             }
         } else {
             cx.saw_id("AUTH-06");
-            state.gated |= &*open.method == "session/new";
+            state.gated |= &*open.method == method::SESSION_NEW;
             if state.authenticated {
                 let message =
                     format!("{} needs authentication although authenticate had succeeded", open.method);
                 cx.breach(Rule::AuthStillRequired, side, message).at("/error/code").with(open.mark);
             }
         }
-    } else if state.authenticated && &*open.method == "session/new" {
+    } else if state.authenticated && &*open.method == method::SESSION_NEW {
         cx.saw(Rule::AuthStillRequired, side);
     }
     if state.gated
-        && &*open.method == "session/new"
+        && &*open.method == method::SESSION_NEW
         && let Some(logout) = state.logged_out.filter(|logout| logout.index < open.mark.index)
     {
         cx.saw(Rule::LogoutIgnored, side);
@@ -190,11 +191,11 @@ fn unknown_session(cx: &mut Cx<'_>, open: &Open, answer: Answer<'_>) {
                 open.method
             );
             let breach = cx.breach(Rule::SessionUnknownAccepted, Side::Agent, message).with(open.mark);
-            if &*open.method != "session/prompt" {
+            if &*open.method != method::SESSION_PROMPT {
                 breach.names("RPC-15/other");
             }
         }
-        Answer::Bad(code) if code != Some(-32002) => {
+        Answer::Bad(code) if code != Some(error_code::RESOURCE_NOT_FOUND) => {
             let message = format!(
                 "{} for the unknown session {session:?} was answered with {} instead of -32002",
                 open.method,
@@ -209,9 +210,10 @@ fn unknown_session(cx: &mut Cx<'_>, open: &Open, answer: Answer<'_>) {
 /// -32601 for a method that must be there, or silence about one that need not.
 fn missing_method(state: &mut State, cx: &mut Cx<'_>, open: &Open, answer: Answer<'_>) {
     let side = cx.sender();
-    let missing = answer.code() == Some(-32601);
+    let missing = answer.code() == Some(error_code::METHOD_NOT_FOUND);
     match (side, &*open.method) {
-        (Side::Agent, "session/new" | "session/prompt") | (Side::Client, "session/request_permission") => {
+        (Side::Agent, method::SESSION_NEW | method::SESSION_PROMPT)
+        | (Side::Client, method::SESSION_REQUEST_PERMISSION) => {
             cx.saw(Rule::BaselineMissing, side);
             if missing {
                 let message = format!("{} is answered with -32601 although every {side} has it", open.method);
@@ -245,14 +247,14 @@ fn missing_method(state: &mut State, cx: &mut Cx<'_>, open: &Open, answer: Answe
 /// Whether an optional method was advertised; `None` when it is not optional.
 pub(crate) fn advertised(state: &State, side: Side, method: &str) -> Option<bool> {
     match (side, method) {
-        (Side::Agent, "session/load") => Some(state.agent.load),
-        (Side::Agent, "session/resume") => Some(state.agent.resume),
-        (Side::Agent, "session/close") => Some(state.agent.close),
-        (Side::Agent, "session/list") => Some(state.agent.list),
-        (Side::Agent, "session/delete") => Some(state.agent.delete),
-        (Side::Agent, "logout") => Some(state.agent.logout),
-        (Side::Client, "fs/read_text_file") => Some(state.client.read),
-        (Side::Client, "fs/write_text_file") => Some(state.client.write),
+        (Side::Agent, method::SESSION_LOAD) => Some(state.agent.load),
+        (Side::Agent, method::SESSION_RESUME) => Some(state.agent.resume),
+        (Side::Agent, method::SESSION_CLOSE) => Some(state.agent.close),
+        (Side::Agent, method::SESSION_LIST) => Some(state.agent.list),
+        (Side::Agent, method::SESSION_DELETE) => Some(state.agent.delete),
+        (Side::Agent, method::LOGOUT) => Some(state.agent.logout),
+        (Side::Client, method::FS_READ_TEXT_FILE) => Some(state.client.read),
+        (Side::Client, method::FS_WRITE_TEXT_FILE) => Some(state.client.write),
         (Side::Client, method) if method.starts_with("terminal/") => Some(state.client.terminal),
         _ => None,
     }

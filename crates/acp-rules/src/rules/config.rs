@@ -3,7 +3,8 @@
 use crate::cx::Cx;
 use crate::json::Json;
 use crate::judge::Answer;
-use crate::registry::Side;
+use acp_proto::Side;
+
 use crate::rule::Rule;
 use crate::session::{Session, Setting};
 use crate::state::{Ask, Open, State};

@@ -1,11 +1,11 @@
 //! Content blocks, times and costs.
 
+use acp_proto::Side;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use crate::cx::Cx;
 use crate::json::Json;
-use crate::registry::Side;
 use crate::rule::Rule;
 use crate::state::{Content, State};
 

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use acp_proto::{Side, method};
 use acp_rpc::Id;
 
 use crate::cx::{Cx, Mark};
 use crate::judge::Ending;
-use crate::registry::Side;
 use crate::rule::Rule;
 use crate::rules::load;
 use crate::state::{Ask, State, since};
@@ -67,7 +67,7 @@ struct Left {
 fn unanswered(state: &mut State, cx: &mut Cx<'_>, asker: Side, end: End) -> bool {
     let after_batch = state.asked[asker as usize].had_batch;
     let open = &state.asked[asker as usize].open;
-    let turn_runs = open.values().any(|open| &*open.method == "session/prompt");
+    let turn_runs = open.values().any(|open| &*open.method == method::SESSION_PROMPT);
     // of requests with the same id nobody knows which are left, and what asks for nothing may be answered or not
     let mut left: Vec<Left> = open
         .iter()
@@ -116,7 +116,7 @@ fn tell(cx: &mut Cx<'_>, silent: Side, open: &Left, ending: Ending) {
         return;
     }
     let unsure = ending == Ending::Unknown;
-    if silent == Side::Agent && &*open.method == "session/prompt" {
+    if silent == Side::Agent && &*open.method == method::SESSION_PROMPT {
         let also: &'static [&'static str] = if open.cancelled { &["CAN-09"] } else { &[] };
         let breach = cx.breach(Rule::PromptUnanswered, silent, message).also(also).with(open.mark);
         if unsure || open.lenient {
@@ -135,7 +135,7 @@ fn tell(cx: &mut Cx<'_>, silent: Side, open: &Left, ending: Ending) {
         // one that is gone answers nothing, whatever was asked
         (Side::Agent, _) if ending == Ending::AgentExited => breach.names("TRN-03"),
         (Side::Agent, method) if method.starts_with('_') => breach.names("EXT-06"),
-        (Side::Agent, "session/close") => breach.names("SES-15"),
+        (Side::Agent, method::SESSION_CLOSE) => breach.names("SES-15"),
         (Side::Agent, _) if open.id == Id::Null => breach.names("RPC-13"),
         (Side::Client, method) if method.starts_with('_') => breach.names("C-EXT-02"),
         _ => breach,

@@ -1,9 +1,9 @@
 //! Framing and the JSON-RPC envelope.
 
+use acp_proto::Side;
 use acp_rpc::{Flaw, Frame, Id, Reply, View};
 
 use crate::cx::Cx;
-use crate::registry::Side;
 use crate::rule::Rule;
 use crate::rules::{load, turns};
 use crate::state::{Ask, Garbage, Open, Phase, State};

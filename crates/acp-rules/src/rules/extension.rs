@@ -1,10 +1,10 @@
 //! Custom methods and `_meta`.
 
+use acp_proto::{Side, method};
 use acp_rpc::Direction;
 
 use crate::cx::Cx;
 use crate::json::Json;
-use crate::registry::Side;
 use crate::rule::Rule;
 use crate::rules::schema::{Verdict, is_request};
 use crate::state::State;
@@ -13,7 +13,7 @@ use crate::state::State;
 pub(crate) fn method(state: &mut State, cx: &mut Cx<'_>, method: &str, verdict: Verdict, has_id: bool) {
     let side = cx.sender();
     let edition = state.edition();
-    if method == "initialize" {
+    if method == method::INITIALIZE {
         return;
     }
     if side == Side::Agent && state.is_v1() {
@@ -33,7 +33,7 @@ pub(crate) fn method(state: &mut State, cx: &mut Cx<'_>, method: &str, verdict: 
             false => format!("{method} is a notification, but was sent with an id"),
         };
         let breach = cx.breach(Rule::WrongKind, side, message).at(if request { "/method" } else { "/id" });
-        if method == "session/request_permission" && side == Side::Agent {
+        if method == method::SESSION_REQUEST_PERMISSION && side == Side::Agent {
             breach.names("PERM-01");
         }
     }

@@ -1,12 +1,12 @@
 //! initialize, versions, capabilities, authentication.
 
+use acp_proto::{Side, error_code, method};
 use acp_rpc::Direction;
 
 use crate::caps::{AgentCaps, ClientCaps};
 use crate::cx::Cx;
 use crate::json::Json;
 use crate::judge::Answer;
-use crate::registry::Side;
 use crate::rule::Rule;
 use crate::schema::Edition;
 use crate::state::{Ask, Open, Phase, State};
@@ -26,14 +26,14 @@ pub(crate) fn edition_of(params: Option<Json<'_>>) -> Edition {
 
 /// Nothing comes before initialize. Gives whether the message was too early.
 pub(crate) fn gate(state: &mut State, cx: &mut Cx<'_>, method: &str) -> bool {
-    if method == "initialize" || method.starts_with('$') {
+    if method == method::INITIALIZE || method.starts_with('$') {
         return false;
     }
     match (cx.dir, state.phase) {
         (Direction::ClientToAgent, Phase::Fresh) => {
             let id = match method {
-                "session/list" => "C-SES-07",
-                "session/prompt" => "C-PT-01",
+                method::SESSION_LIST => "C-SES-07",
+                method::SESSION_PROMPT => "C-PT-01",
                 _ => "C-INIT-01",
             };
             let message = format!("{method} is sent before initialize");
@@ -133,8 +133,9 @@ pub(crate) fn answered(state: &mut State, cx: &mut Cx<'_>, open: &Open, answer: 
         Answer::Bad(_) if second => {}
         Answer::Bad(code) => {
             // an agent that speaks version 2 needs what that version calls for
-            let lacks_info =
-                code == Some(-32602) && !has_info && requested.is_some_and(|version| version >= 2);
+            let lacks_info = code == Some(error_code::INVALID_PARAMS)
+                && !has_info
+                && requested.is_some_and(|version| version >= 2);
             refused(state, cx, open, requested, code, lacks_info);
         }
         Answer::Good(result) => {
@@ -172,7 +173,7 @@ fn refused(
 ) {
     state.phase = Phase::Refused;
     let says_so = cx.frame.and_then(acp_rpc::Frame::error).is_some_and(|error| error.contains("info"));
-    if lacks_info && says_so || code == Some(-32000) {
+    if lacks_info && says_so || code == Some(error_code::AUTH_REQUIRED) {
         return;
     }
     if requested.is_some_and(|version| (0..=65535).contains(&version)) {
@@ -182,7 +183,7 @@ fn refused(
         );
         let breach = cx.breach(Rule::InitializeRefused, Side::Agent, message).with(open.mark);
         // an agent of the second version refuses what lies below everything it has
-        if code == Some(-32022) || lacks_info {
+        if code == Some(error_code::UNSUPPORTED_VERSION) || lacks_info {
             breach.names("INIT-05/v2");
         }
     }

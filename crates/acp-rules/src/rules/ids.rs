@@ -1,9 +1,9 @@
 //! Requests and their answers: who owes what.
 
+use acp_proto::{Side, error_code};
 use acp_rpc::{Id, Reply};
 
 use crate::cx::Cx;
-use crate::registry::Side;
 use crate::rule::Rule;
 use crate::rules::envelope;
 use crate::state::{Open, State, Told};
@@ -106,7 +106,7 @@ fn null_answer(state: &mut State, cx: &mut Cx<'_>, reply: Reply<'_>) {
             let (rule, _, claim) = expected.rule();
             cx.saw(rule, side);
             // both codes are in use for what is hardly readable
-            if !matches!(code, Some(-32700 | -32600)) {
+            if !matches!(code, Some(error_code::PARSE_ERROR | error_code::INVALID_REQUEST)) {
                 let found = code.map_or("a result".to_owned(), |code| format!("error {code}"));
                 let expected = expected.code();
                 cx.breach(rule, side, format!("answered with {found} instead of error {expected}"))

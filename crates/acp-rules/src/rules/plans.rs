@@ -2,7 +2,8 @@
 
 use crate::cx::Cx;
 use crate::json::Json;
-use crate::registry::Side;
+use acp_proto::{Side, stop_reason};
+
 use crate::rule::Rule;
 use crate::session::{Plan, Session, Stage, Status};
 
@@ -52,7 +53,7 @@ pub(crate) fn turn_ended(session: &mut Session, cx: &mut Cx<'_>, turn: u64, stop
     let Some(plan) = session.plan.as_ref().filter(|plan| plan.sent_in_turn == turn) else {
         return;
     };
-    if stop != Some("end_turn") {
+    if stop != Some(stop_reason::END_TURN) {
         return;
     }
     cx.saw(Rule::PlanStale, Side::Agent);

@@ -2,11 +2,12 @@
 
 use std::collections::HashSet;
 
+use acp_proto::{Side, method, update};
 use acp_rpc::Direction;
 
 use crate::cx::Cx;
 use crate::json::Json;
-use crate::registry::{Side, registry};
+use crate::registry::registry;
 use crate::rule::Rule;
 use crate::schema::{Edition, Flaw, Method, ShapeId, What, flaws, is_clean};
 
@@ -141,7 +142,7 @@ fn report(cx: &mut Cx<'_>, subject: Subject<'_>, value: Json<'_>, found: &[Flaw]
             false => requirement(side, subject, &variant, &flaw.pointer, flaw.what),
         };
         let also: &'static [&'static str] = match variant.as_str() {
-            "available_commands_update" => &["CMD-01"],
+            update::AVAILABLE_COMMANDS_UPDATE => &["CMD-01"],
             _ if side == Side::Agent && has_snake_twin(value, flaw) => &["RPC-17"],
             _ => &[],
         };
@@ -167,7 +168,7 @@ fn has_snake_twin(value: Json<'_>, flaw: &Flaw) -> bool {
 
 /// A mode update with the field that the page's example has.
 fn has_page_field(variant: &str, value: Json<'_>) -> bool {
-    let update = value.get("update").filter(|_| variant == "current_mode_update");
+    let update = value.get("update").filter(|_| variant == update::CURRENT_MODE_UPDATE);
     update.is_some_and(|update| update.get_str("modeId").is_some() && update.get("currentModeId").is_none())
 }
 
@@ -185,11 +186,11 @@ fn unknown_field(
     pointer: String,
 ) {
     let side = cx.sender();
-    if flaw.pointer == "/update/modeId" && variant == "current_mode_update" {
+    if flaw.pointer == "/update/modeId" && variant == update::CURRENT_MODE_UPDATE {
         // told as the missing currentModeId
         return;
     }
-    if subject.method == "initialize"
+    if subject.method == method::INITIALIZE
         && flaw.pointer.starts_with("/authMethods")
         && flaw.pointer.ends_with("/command")
     {
@@ -204,7 +205,7 @@ fn unknown_field(
         flaw.pointer.rsplit('/').next().is_some_and(|name| name.trim_start_matches('_').contains('_'));
     let also: &'static [&'static str] = if is_snake && side == Side::Agent { &["RPC-17"] } else { &[] };
     let breach = cx.breach(Rule::UnknownField, side, message).also(also).at(pointer);
-    if variant == "session_info_update" {
+    if variant == update::SESSION_INFO_UPDATE {
         breach.names("INFO-01");
     }
 }
@@ -223,7 +224,7 @@ fn of(variant: &str) -> String {
 
 /// The kind of a session update.
 fn variant(subject: Subject<'_>, value: Json<'_>) -> Option<String> {
-    if subject.method != "session/update" {
+    if subject.method != method::SESSION_UPDATE {
         return None;
     }
     value.path(&["update", "sessionUpdate"])?.str().map(std::borrow::Cow::into_owned)
@@ -246,32 +247,32 @@ fn of_agent(subject: Subject<'_>, variant: &str, pointer: &str, what: What) -> &
     if pointer.ends_with("/_meta") {
         return "EXT-02";
     }
-    if pointer.contains("/configOptions") && subject.method != "session/set_config_option" {
+    if pointer.contains("/configOptions") && subject.method != method::SESSION_SET_CONFIG_OPTION {
         return "CFG-01";
     }
     match subject.method {
-        "initialize" if within("/protocolVersion") && what == What::Missing => "INIT-01",
-        "initialize" if within("/protocolVersion") => "INIT-03",
-        "initialize" if pointer.is_empty() => "INIT-01",
-        "initialize" if within("/agentCapabilities") => "INIT-11",
-        "initialize" if within("/authMethods") => "AUTH-01",
-        "authenticate" => "AUTH-04",
-        "logout" => "AUTH-08",
-        "session/new" if within("/sessionId") => "SES-01",
-        "session/new" | "session/load" | "session/resume" if within("/modes") => "MODE-01",
-        "session/load" => "SES-06",
-        "session/list" => "SES-16",
-        "session/close" => "SES-14",
-        "session/delete" => "SES-28",
-        "session/set_mode" => "MODE-02",
-        "session/set_config_option" => "CFG-04",
-        "session/prompt" if what == What::Missing && within("/stopReason") => "PT-01",
-        "session/prompt" if within("/stopReason") => "PT-02",
-        "session/update" => of_update(variant, pointer),
-        "session/request_permission" if within("/options/") => "PERM-02",
-        "session/request_permission" => "PERM-01",
-        "elicitation/create" if within("/requestedSchema") => "ELI-05",
-        "elicitation/create" => "ELI-03",
+        method::INITIALIZE if within("/protocolVersion") && what == What::Missing => "INIT-01",
+        method::INITIALIZE if within("/protocolVersion") => "INIT-03",
+        method::INITIALIZE if pointer.is_empty() => "INIT-01",
+        method::INITIALIZE if within("/agentCapabilities") => "INIT-11",
+        method::INITIALIZE if within("/authMethods") => "AUTH-01",
+        method::AUTHENTICATE => "AUTH-04",
+        method::LOGOUT => "AUTH-08",
+        method::SESSION_NEW if within("/sessionId") => "SES-01",
+        method::SESSION_NEW | method::SESSION_LOAD | method::SESSION_RESUME if within("/modes") => "MODE-01",
+        method::SESSION_LOAD => "SES-06",
+        method::SESSION_LIST => "SES-16",
+        method::SESSION_CLOSE => "SES-14",
+        method::SESSION_DELETE => "SES-28",
+        method::SESSION_SET_MODE => "MODE-02",
+        method::SESSION_SET_CONFIG_OPTION => "CFG-04",
+        method::SESSION_PROMPT if what == What::Missing && within("/stopReason") => "PT-01",
+        method::SESSION_PROMPT if within("/stopReason") => "PT-02",
+        method::SESSION_UPDATE => of_update(variant, pointer),
+        method::SESSION_REQUEST_PERMISSION if within("/options/") => "PERM-02",
+        method::SESSION_REQUEST_PERMISSION => "PERM-01",
+        method::ELICITATION_CREATE if within("/requestedSchema") => "ELI-05",
+        method::ELICITATION_CREATE => "ELI-03",
         method if method.starts_with("terminal/") => "TERM-07",
         _ => "INIT-06",
     }
@@ -281,19 +282,23 @@ fn of_update(variant: &str, pointer: &str) -> &'static str {
     let within = |name: &str| pointer.strip_prefix("/update").is_some_and(|rest| rest.starts_with(name));
     match variant {
         _ if within("/sessionUpdate") || !pointer.starts_with("/update") => "PT-04",
-        "tool_call" if within("/toolCallId") || within("/title") => "TC-02",
-        "tool_call" | "tool_call_update" if within("/kind") || within("/status") => "TC-04",
-        "tool_call" | "tool_call_update" if within("/content") && pointer.ends_with("Text") => "DIFF-02",
-        "tool_call" | "tool_call_update" if within("/content") => "TC-08",
-        "tool_call" | "tool_call_update" if within("/locations") => "TC-09",
-        "tool_call_update" if within("/toolCallId") => "TC-05",
-        "plan" => "PLAN-02",
-        "current_mode_update" => "MODE-05",
-        "config_option_update" => "CFG-01",
-        "session_info_update" => "INFO-01",
-        "usage_update" => "PT-06",
-        "notice" => "INFO-03",
-        "user_message_chunk" | "agent_message_chunk" | "agent_thought_chunk" if within("/content") => {
+        update::TOOL_CALL if within("/toolCallId") || within("/title") => "TC-02",
+        update::TOOL_CALL | update::TOOL_CALL_UPDATE if within("/kind") || within("/status") => "TC-04",
+        update::TOOL_CALL | update::TOOL_CALL_UPDATE if within("/content") && pointer.ends_with("Text") => {
+            "DIFF-02"
+        }
+        update::TOOL_CALL | update::TOOL_CALL_UPDATE if within("/content") => "TC-08",
+        update::TOOL_CALL | update::TOOL_CALL_UPDATE if within("/locations") => "TC-09",
+        update::TOOL_CALL_UPDATE if within("/toolCallId") => "TC-05",
+        update::PLAN => "PLAN-02",
+        update::CURRENT_MODE_UPDATE => "MODE-05",
+        update::CONFIG_OPTION_UPDATE => "CFG-01",
+        update::SESSION_INFO_UPDATE => "INFO-01",
+        update::USAGE_UPDATE => "PT-06",
+        update::NOTICE => "INFO-03",
+        update::USER_MESSAGE_CHUNK | update::AGENT_MESSAGE_CHUNK | update::AGENT_THOUGHT_CHUNK
+            if within("/content") =>
+        {
             "CNT-06"
         }
         _ => "PT-04",
@@ -302,18 +307,18 @@ fn of_update(variant: &str, pointer: &str) -> &'static str {
 
 fn of_client(subject: Subject<'_>, pointer: &str) -> &'static str {
     match subject.method {
-        "initialize" if pointer.starts_with("/protocolVersion") => "C-INIT-02",
+        method::INITIALIZE if pointer.starts_with("/protocolVersion") => "C-INIT-02",
         _ if pointer.starts_with("/mcpServers/") => "C-MCP-02",
-        "session/load" => "C-SES-02",
-        "session/resume" => "C-SES-04",
-        "session/close" => "C-SES-06",
-        "session/request_permission" => "C-PERM-01",
-        "elicitation/create" => "C-ELI-08",
-        "terminal/create" => "C-TERM-01",
-        "terminal/output" => "C-TERM-03",
-        "terminal/wait_for_exit" => "C-TERM-04",
-        "session/set_config_option" => "C-CFG-07",
-        "session/set_mode" => "C-CFG-09",
+        method::SESSION_LOAD => "C-SES-02",
+        method::SESSION_RESUME => "C-SES-04",
+        method::SESSION_CLOSE => "C-SES-06",
+        method::SESSION_REQUEST_PERMISSION => "C-PERM-01",
+        method::ELICITATION_CREATE => "C-ELI-08",
+        method::TERMINAL_CREATE => "C-TERM-01",
+        method::TERMINAL_OUTPUT => "C-TERM-03",
+        method::TERMINAL_WAIT_FOR_EXIT => "C-TERM-04",
+        method::SESSION_SET_CONFIG_OPTION => "C-CFG-07",
+        method::SESSION_SET_MODE => "C-CFG-09",
         _ => "C-INIT-06",
     }
 }
@@ -396,7 +401,7 @@ fn exercise(cx: &mut Cx<'_>, subject: Subject<'_>, value: Option<Json<'_>>) {
     cx.saw(Rule::Schema, side);
     cx.saw(Rule::UnknownField, side);
     let ids: &[&str] = match (side, subject.method) {
-        (Side::Agent, "session/update") => return exercise_update(cx, value),
+        (Side::Agent, method::SESSION_UPDATE) => return exercise_update(cx, value),
         (Side::Agent, method) => exercised_by_agent(method, value),
         (Side::Client, method) => exercised_by_client(method),
     };
@@ -407,25 +412,25 @@ fn exercise(cx: &mut Cx<'_>, subject: Subject<'_>, value: Option<Json<'_>>) {
 
 fn exercised_by_agent(method: &str, value: Option<Json<'_>>) -> &'static [&'static str] {
     match method {
-        "initialize"
+        method::INITIALIZE
             if value
                 .is_some_and(|v| v.some("authMethods").is_some_and(|list| list.items().next().is_some())) =>
         {
             &["INIT-01", "INIT-03", "INIT-11", "EXT-09", "AUTH-01", "AUTH-02", "RPC-17"]
         }
-        "initialize" => &["INIT-01", "INIT-03", "INIT-11", "EXT-09", "RPC-17"],
-        "authenticate" => &["AUTH-04"],
-        "logout" => &["AUTH-08"],
-        "session/new" => &["SES-01"],
-        "session/load" => &["SES-06"],
-        "session/resume" => &["SES-11"],
-        "session/list" => &["SES-16"],
-        "session/close" => &["SES-14"],
-        "session/delete" => &["SES-28"],
-        "session/set_config_option" => &["CFG-01"],
-        "session/prompt" => &["PT-01", "PT-02", "PT-11"],
-        "session/request_permission" => &["PERM-01", "PERM-02"],
-        "elicitation/create" => &["ELI-03", "ELI-05"],
+        method::INITIALIZE => &["INIT-01", "INIT-03", "INIT-11", "EXT-09", "RPC-17"],
+        method::AUTHENTICATE => &["AUTH-04"],
+        method::LOGOUT => &["AUTH-08"],
+        method::SESSION_NEW => &["SES-01"],
+        method::SESSION_LOAD => &["SES-06"],
+        method::SESSION_RESUME => &["SES-11"],
+        method::SESSION_LIST => &["SES-16"],
+        method::SESSION_CLOSE => &["SES-14"],
+        method::SESSION_DELETE => &["SES-28"],
+        method::SESSION_SET_CONFIG_OPTION => &["CFG-01"],
+        method::SESSION_PROMPT => &["PT-01", "PT-02", "PT-11"],
+        method::SESSION_REQUEST_PERMISSION => &["PERM-01", "PERM-02"],
+        method::ELICITATION_CREATE => &["ELI-03", "ELI-05"],
         method if method.starts_with("terminal/") => &["TERM-07"],
         _ => &[],
     }
@@ -433,13 +438,13 @@ fn exercised_by_agent(method: &str, value: Option<Json<'_>>) -> &'static [&'stat
 
 fn exercised_by_client(method: &str) -> &'static [&'static str] {
     match method {
-        "initialize" => &["C-INIT-02", "C-EXT-04"],
-        "session/load" => &["C-SES-02"],
-        "session/resume" => &["C-SES-04"],
-        "session/close" => &["C-SES-06"],
-        "elicitation/create" => &["C-ELI-08"],
-        "terminal/output" => &["C-TERM-03"],
-        "terminal/wait_for_exit" => &["C-TERM-04"],
+        method::INITIALIZE => &["C-INIT-02", "C-EXT-04"],
+        method::SESSION_LOAD => &["C-SES-02"],
+        method::SESSION_RESUME => &["C-SES-04"],
+        method::SESSION_CLOSE => &["C-SES-06"],
+        method::ELICITATION_CREATE => &["C-ELI-08"],
+        method::TERMINAL_OUTPUT => &["C-TERM-03"],
+        method::TERMINAL_WAIT_FOR_EXIT => &["C-TERM-04"],
         _ => &[],
     }
 }
@@ -459,23 +464,23 @@ fn exercise_update(cx: &mut Cx<'_>, value: Option<Json<'_>>) {
         ]
     });
     let which = match &*kind {
-        "agent_message_chunk" | "agent_thought_chunk" | "user_message_chunk" => 1,
-        "tool_call_update" => 2,
-        "tool_call" => 3,
+        update::AGENT_MESSAGE_CHUNK | update::AGENT_THOUGHT_CHUNK | update::USER_MESSAGE_CHUNK => 1,
+        update::TOOL_CALL_UPDATE => 2,
+        update::TOOL_CALL => 3,
         _ => 0,
     };
     for place in &places[which] {
         cx.saw_place(*place);
     }
     let more: &[&str] = match &*kind {
-        "plan" => &["PLAN-02"],
-        "session_info_update" => &["INFO-01"],
-        "usage_update" => &["PT-06"],
-        "notice" => &["INFO-03"],
-        "available_commands_update" => &["CMD-01"],
-        "config_option_update" => &["CFG-01"],
-        "current_mode_update" => &["MODE-05"],
-        "tool_call" | "tool_call_update" if update.some("content").is_some() => &["TC-08"],
+        update::PLAN => &["PLAN-02"],
+        update::SESSION_INFO_UPDATE => &["INFO-01"],
+        update::USAGE_UPDATE => &["PT-06"],
+        update::NOTICE => &["INFO-03"],
+        update::AVAILABLE_COMMANDS_UPDATE => &["CMD-01"],
+        update::CONFIG_OPTION_UPDATE => &["CFG-01"],
+        update::CURRENT_MODE_UPDATE => &["MODE-05"],
+        update::TOOL_CALL | update::TOOL_CALL_UPDATE if update.some("content").is_some() => &["TC-08"],
         _ => &[],
     };
     for id in more {

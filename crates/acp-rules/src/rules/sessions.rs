@@ -1,11 +1,11 @@
 //! session/new, session/close, and which session a request is for.
 
+use acp_proto::{Side, method};
 use acp_rpc::Direction;
 
 use crate::cx::Cx;
 use crate::json::Json;
 use crate::judge::Answer;
-use crate::registry::Side;
 use crate::rule::Rule;
 use crate::rules::paths::is_absolute;
 use crate::rules::{config, load, modes};
@@ -184,7 +184,11 @@ pub(crate) fn known(state: &mut State, cx: &mut Cx<'_>, open: &mut Open) {
     // these are for sessions that need not be open here
     let anywhere = matches!(
         &*open.method,
-        "session/load" | "session/resume" | "session/fork" | "session/delete" | "session/close"
+        method::SESSION_LOAD
+            | method::SESSION_RESUME
+            | method::SESSION_FORK
+            | method::SESSION_DELETE
+            | method::SESSION_CLOSE
     );
     if anywhere || state.sessions_forgotten || open.early {
         return;
@@ -194,7 +198,7 @@ pub(crate) fn known(state: &mut State, cx: &mut Cx<'_>, open: &mut Open) {
             in_closed(session, cx, open);
             return;
         }
-        open.unknown_session = session.stage == Stage::Closed && &*open.method != "session/prompt";
+        open.unknown_session = session.stage == Stage::Closed && &*open.method != method::SESSION_PROMPT;
         return;
     }
     // an agent may know the sessions that it listed
@@ -209,7 +213,7 @@ pub(crate) fn known(state: &mut State, cx: &mut Cx<'_>, open: &mut Open) {
         Direction::AgentToClient if open.method.starts_with("terminal/") => {
             (Rule::SessionUnknown, Some("TERM-07"))
         }
-        Direction::AgentToClient if &*open.method == "session/request_permission" => {
+        Direction::AgentToClient if &*open.method == method::SESSION_REQUEST_PERMISSION => {
             (Rule::SessionUnknown, Some("PERM-01"))
         }
         Direction::AgentToClient => (Rule::SessionUnknown, None),
@@ -223,7 +227,7 @@ pub(crate) fn known(state: &mut State, cx: &mut Cx<'_>, open: &mut Open) {
 
 /// An agent asks for something in a session that was closed. Giving back a terminal is right even then.
 fn in_closed(session: &Session, cx: &mut Cx<'_>, open: &Open) {
-    let gives_back = matches!(&*open.method, "terminal/release" | "terminal/kill");
+    let gives_back = matches!(&*open.method, method::TERMINAL_RELEASE | method::TERMINAL_KILL);
     if session.stage == Stage::Closed && !gives_back {
         let message = format!("{} is sent in a session that was closed", open.method);
         cx.breach(Rule::UpdateAfterClose, Side::Agent, message).at("/params/sessionId");

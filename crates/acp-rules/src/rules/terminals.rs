@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use acp_proto::{Side, method};
+
 use crate::cx::Cx;
 use crate::json::Json;
 use crate::judge::Answer;
-use crate::registry::Side;
 use crate::rule::Rule;
 use crate::rules::paths::is_absolute;
 use crate::rules::{permissions, turns};
@@ -16,7 +17,7 @@ const AT_ONCE: Duration = Duration::from_secs(2);
 
 /// terminal/create
 pub(crate) fn create(state: &mut State, cx: &mut Cx<'_>, params: Json<'_>) -> Ask {
-    capability(state, cx, "terminal/create");
+    capability(state, cx, method::TERMINAL_CREATE);
     turns::new_work(state, cx, params, "a terminal");
     permissions::effect(state, cx, params, "a command is started");
     if let Some(cwd) = params.some("cwd").and_then(Json::str) {
@@ -63,7 +64,7 @@ pub(crate) fn operate(state: &mut State, cx: &mut Cx<'_>, method: &str, params: 
                 cx.breach(Rule::CrossTalk, side, message).at("/params/sessionId").with(terminal.mark);
             }
             match method {
-                "terminal/release" => {
+                method::TERMINAL_RELEASE => {
                     terminal.released = true;
                     cx.saw(Rule::TerminalAfterRelease, side);
                     cx.saw(Rule::TerminalLeaked, side);
@@ -71,7 +72,7 @@ pub(crate) fn operate(state: &mut State, cx: &mut Cx<'_>, method: &str, params: 
                         cx.saw_id("TERM-05");
                     }
                 }
-                "terminal/kill" => terminal.killed = true,
+                method::TERMINAL_KILL => terminal.killed = true,
                 _ => {}
             }
         }
@@ -115,14 +116,14 @@ fn operated(state: &mut State, cx: &mut Cx<'_>, open: &Open, answer: Answer<'_>,
     let side = Side::Client;
     if released {
         cx.saw(Rule::TerminalReleasedAnswers, side);
-        if answer.is_good() && &*open.method != "terminal/release" {
+        if answer.is_good() && &*open.method != method::TERMINAL_RELEASE {
             let message = format!("{} succeeded for the terminal {id:?}, which was released", open.method);
             cx.breach(Rule::TerminalReleasedAnswers, side, message).with(open.mark);
         }
         return;
     }
     let Some(terminal) = state.terminals.get_mut(id) else { return };
-    if terminal.killed && matches!(&*open.method, "terminal/output" | "terminal/wait_for_exit") {
+    if terminal.killed && matches!(&*open.method, method::TERMINAL_OUTPUT | method::TERMINAL_WAIT_FOR_EXIT) {
         cx.saw(Rule::TerminalKilledGone, side);
         if !answer.is_good() {
             let message =
@@ -132,8 +133,8 @@ fn operated(state: &mut State, cx: &mut Cx<'_>, open: &Open, answer: Answer<'_>,
     }
     let Answer::Good(result) = answer else { return };
     match &*open.method {
-        "terminal/output" => output(terminal, cx, open, result),
-        "terminal/wait_for_exit" => {
+        method::TERMINAL_OUTPUT => output(terminal, cx, open, result),
+        method::TERMINAL_WAIT_FOR_EXIT => {
             cx.saw(Rule::TerminalNoStatus, side);
             if result.some("exitCode").is_none() && result.some("signal").is_none() {
                 let message = "terminal/wait_for_exit was answered without exitCode and signal";

@@ -3,7 +3,8 @@
 use crate::caps::ClientCaps;
 use crate::cx::Cx;
 use crate::json::Json;
-use crate::registry::Side;
+use acp_proto::Side;
+
 use crate::rule::Rule;
 use crate::rules::content;
 use crate::rules::paths::is_absolute;

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use acp_proto::{Side, error_code, method, stop_reason};
 use acp_rpc::Id;
 
 use crate::cx::Cx;
 use crate::json::Json;
 use crate::judge::Answer;
-use crate::registry::Side;
 use crate::rule::Rule;
 use crate::rules::{content, load, plans, tools};
 use crate::session::{Ended, Permission, Session, Stage, Turn};
@@ -86,7 +86,7 @@ fn begin(session: &mut Session, id: &Id, mark: crate::cx::Mark, said: Vec<String
 /// A prompt with bad params may start a turn all the same.
 pub(crate) fn bad_prompt(state: &mut State, cx: &mut Cx<'_>, open: &Open, id: &Id) {
     let mark = cx.mark();
-    if &*open.method == "session/prompt"
+    if &*open.method == method::SESSION_PROMPT
         && let Some(session) = open.session.as_deref().and_then(|id| state.session(id))
     {
         begin(session, id, mark, Vec::new());
@@ -172,12 +172,21 @@ pub(crate) fn request_cancelled(state: &mut State, cx: &mut Cx<'_>, open: &Open,
     let Answer::Bad(code) = answer else { return };
     let known = open.session.as_deref().is_some_and(|id| state.session(id).is_some());
     // a prompt may be refused for other reasons too
-    let of_its_own = matches!(code, Some(-32600 | -32601 | -32602 | -32000 | -32002));
-    if side == Side::Client || &*open.method != "session/prompt" || !known || of_its_own {
+    let of_its_own = matches!(
+        code,
+        Some(
+            error_code::INVALID_REQUEST
+                | error_code::METHOD_NOT_FOUND
+                | error_code::INVALID_PARAMS
+                | error_code::AUTH_REQUIRED
+                | error_code::RESOURCE_NOT_FOUND
+        )
+    );
+    if side == Side::Client || &*open.method != method::SESSION_PROMPT || !known || of_its_own {
         return;
     }
     cx.saw(Rule::CancelledRequestCode, side);
-    if code != Some(-32800) {
+    if code != Some(error_code::REQUEST_CANCELLED) {
         let code = code.map_or("without a code".to_owned(), |code| code.to_string());
         let message = format!("the prompt was cancelled by $/cancel_request, and answered with error {code}");
         cx.breach(Rule::CancelledRequestCode, side, message).at("/error/code").with(open.mark);
@@ -199,10 +208,10 @@ pub(crate) fn ended(state: &mut State, cx: &mut Cx<'_>, id: &Id, open: &Open, an
         Answer::Bad(_) => None,
     };
     let stop = stop.as_deref();
-    let cancelled = stop == Some("cancelled") || turn.cancel.is_some();
+    let cancelled = stop == Some(stop_reason::CANCELLED) || turn.cancel.is_some();
     // a turn that had ended before the cancel arrived is an ordinary one
-    let took_cancel =
-        stop == Some("cancelled") || turn.cancel.is_some_and(|cancel| since(cancel, cx.at) >= RACE);
+    let took_cancel = stop == Some(stop_reason::CANCELLED)
+        || turn.cancel.is_some_and(|cancel| since(cancel, cx.at) >= RACE);
     session.ended = Some(Ended { mark: cx.mark(), cancelled: took_cancel });
     remember(session, &mut turn, stop, cancelled);
     if closed {
@@ -217,7 +226,7 @@ pub(crate) fn ended(state: &mut State, cx: &mut Cx<'_>, id: &Id, open: &Open, an
         // refused because a turn ran, cancelled or not
     } else if let Some(cancel) = turn.cancel {
         after(cx, open, answer, stop, &turn, cancel);
-    } else if stop == Some("cancelled") {
+    } else if stop == Some(stop_reason::CANCELLED) {
         spread(cx, &name, &turn, last_cancel);
     } else if last_cancel.is_some_and(|(other, mark)| *other != *name && mark.index > turn.mark.index) {
         cx.saw(Rule::CancelSpreads, Side::Agent);
@@ -237,7 +246,10 @@ pub(crate) fn ended(state: &mut State, cx: &mut Cx<'_>, id: &Id, open: &Open, an
     }
     if loaded && !busy {
         cx.saw(Rule::LoadedSessionRefuses, Side::Agent);
-        if matches!(answer.code(), Some(-32601 | -32602 | -32002)) {
+        if matches!(
+            answer.code(),
+            Some(error_code::METHOD_NOT_FOUND | error_code::INVALID_PARAMS | error_code::RESOURCE_NOT_FOUND)
+        ) {
             let message = "a prompt in a loaded session was refused";
             cx.breach(Rule::LoadedSessionRefuses, Side::Agent, message).with(open.mark);
         }
@@ -248,7 +260,7 @@ pub(crate) fn ended(state: &mut State, cx: &mut Cx<'_>, id: &Id, open: &Open, an
             cx.saw(Rule::UpdateAfterCancelled, Side::Agent);
         }
     }
-    if stop == Some("end_turn") && !command {
+    if stop == Some(stop_reason::END_TURN) && !command {
         cx.saw(Rule::NoOutput, Side::Agent);
         if !turn.output && !turn.overlaps && turn.cancel.is_none() && !left {
             cx.breach(
@@ -272,7 +284,10 @@ pub(crate) fn ended(state: &mut State, cx: &mut Cx<'_>, id: &Id, open: &Open, an
 fn remember(session: &mut Session, turn: &mut Turn, stop: Option<&str>, cancelled: bool) {
     let said = std::mem::take(&mut turn.said);
     let is_command = said.first().is_some_and(|text| text.trim_start().starts_with('/'));
-    let is_history = matches!(stop, Some("end_turn" | "max_tokens" | "max_turn_requests")) && !cancelled;
+    let is_history = matches!(
+        stop,
+        Some(stop_reason::END_TURN | stop_reason::MAX_TOKENS | stop_reason::MAX_TURN_REQUESTS)
+    ) && !cancelled;
     session.live.cut |= is_command || turn.overlaps;
     if is_history {
         session.live.prompted(turn.number, said);
@@ -312,7 +327,7 @@ fn closed_answers(cx: &mut Cx<'_>, open: &Open, answer: Answer<'_>) {
 /// Prompts that an agent has to take.
 fn refused(cx: &mut Cx<'_>, open: &Open, answer: Answer<'_>, content: Content, command: bool, turn: &Turn) {
     let side = Side::Agent;
-    let invalid = answer.code() == Some(-32602);
+    let invalid = answer.code() == Some(error_code::INVALID_PARAMS);
     let optional = [
         (content.image, "CNT-03", "image"),
         (content.audio, "CNT-04", "audio"),
@@ -355,13 +370,13 @@ fn after(
     cancel: crate::cx::Mark,
 ) {
     let side = Side::Agent;
-    if open.cancelled && answer.code() == Some(-32800) {
+    if open.cancelled && answer.code() == Some(error_code::REQUEST_CANCELLED) {
         // $/cancel_request named the prompt as well, and this is the answer to that
         return;
     }
     if turn.cancel_with_permission {
         cx.saw(Rule::CancelPermission, side);
-        if stop != Some("cancelled") {
+        if stop != Some(stop_reason::CANCELLED) {
             let found = stop.map_or("an error".to_owned(), |stop| format!("stopReason {stop}"));
             let message =
                 format!("the turn was cancelled while a permission was pending, and ended with {found}");
@@ -374,7 +389,7 @@ fn after(
     let raced = since(cancel, cx.at) < RACE;
     let doubtful = since(cancel, cx.at) < DOUBT;
     match (answer, stop) {
-        (_, Some("cancelled")) => {
+        (_, Some(stop_reason::CANCELLED)) => {
             cx.saw(Rule::CancelIgnored, side);
             cx.saw_id("RPC-16");
             cx.saw(Rule::CancelAsError, side);
@@ -382,7 +397,7 @@ fn after(
         (Answer::Bad(code), _) => {
             cx.saw(Rule::CancelAsError, side);
             if code.is_some() || !raced {
-                let of_cancel = code == Some(-32800);
+                let of_cancel = code == Some(error_code::REQUEST_CANCELLED);
                 let code = code.map_or_else(String::new, |code| format!(" {code}"));
                 let message =
                     format!("the turn was cancelled by session/cancel, and answered with error{code}");
@@ -421,7 +436,7 @@ fn spread(cx: &mut Cx<'_>, name: &str, turn: &Turn, last_cancel: Option<(Box<str
 fn closing_turn(cx: &mut Cx<'_>, open: &Open, stop: Option<&str>, closing: crate::cx::Mark) {
     cx.saw(Rule::CloseKeepsTurn, Side::Agent);
     let doubtful = since(closing, cx.at) < DOUBT;
-    if stop == Some("cancelled") || since(closing, cx.at) < RACE {
+    if stop == Some(stop_reason::CANCELLED) || since(closing, cx.at) < RACE {
         return;
     }
     let found = stop.map_or("an error".to_owned(), |stop| format!("stopReason {stop}"));

@@ -1,10 +1,10 @@
 //! session/update: which session, which turn, which kind.
 
+use acp_proto::{Side, method, update};
 use acp_rpc::Direction;
 
 use crate::cx::Cx;
 use crate::json::Json;
-use crate::registry::Side;
 use crate::rule::Rule;
 use crate::rules::schema::Verdict;
 use crate::rules::{config, content, extension, handshake, modes, plans, tools};
@@ -47,7 +47,7 @@ pub(crate) fn fast(state: &mut State, cx: &mut Cx<'_>, params: &str) -> bool {
 
 /// An update for a session that exists. This runs on every chunk.
 pub(crate) fn update(state: &mut State, cx: &mut Cx<'_>, params: Json<'_>, verdict: Verdict) {
-    if handshake::gate(state, cx, "session/update") {
+    if handshake::gate(state, cx, method::SESSION_UPDATE) {
         return;
     }
     cx.saw(Rule::UnknownMethod, Side::Agent);
@@ -62,12 +62,13 @@ pub(crate) fn update(state: &mut State, cx: &mut Cx<'_>, params: Json<'_>, verdi
     let client = state.client;
     let session = &mut state.sessions_mut()[place];
     let voice = match &*kind {
-        "agent_message_chunk" => Some(Voice::Agent),
-        "agent_thought_chunk" => Some(Voice::Thought),
-        "user_message_chunk" => Some(Voice::User),
+        update::AGENT_MESSAGE_CHUNK => Some(Voice::Agent),
+        update::AGENT_THOUGHT_CHUNK => Some(Voice::Thought),
+        update::USER_MESSAGE_CHUNK => Some(Voice::User),
         _ => None,
     };
-    let is_output = voice.is_some() || matches!(&*kind, "tool_call" | "tool_call_update" | "plan");
+    let is_output =
+        voice.is_some() || matches!(&*kind, update::TOOL_CALL | update::TOOL_CALL_UPDATE | update::PLAN);
     if is_output && timing(session, cx, &kind, update, voice) {
         return;
     }
@@ -79,19 +80,19 @@ pub(crate) fn update(state: &mut State, cx: &mut Cx<'_>, params: Json<'_>, verdi
         }
         return;
     }
-    if verdict == Verdict::Bad && !matches!(&*kind, "tool_call" | "tool_call_update") {
+    if verdict == Verdict::Bad && !matches!(&*kind, update::TOOL_CALL | update::TOOL_CALL_UPDATE) {
         return;
     }
     match &*kind {
-        "tool_call" => tools::create(state, cx, place, update),
-        "tool_call_update" => tools::update(state, cx, place, update),
-        "plan" => plans::update(session, cx, update),
-        "current_mode_update" => modes::update(session, cx, update),
-        "config_option_update" => config::update(session, cx, update, client.boolean_options),
-        "available_commands_update" => plans::commands(session, cx, update),
-        "session_info_update" => content::info(cx, update),
-        "usage_update" => content::usage(cx, update),
-        "notice" => {
+        update::TOOL_CALL => tools::create(state, cx, place, update),
+        update::TOOL_CALL_UPDATE => tools::update(state, cx, place, update),
+        update::PLAN => plans::update(session, cx, update),
+        update::CURRENT_MODE_UPDATE => modes::update(session, cx, update),
+        update::CONFIG_OPTION_UPDATE => config::update(session, cx, update, client.boolean_options),
+        update::AVAILABLE_COMMANDS_UPDATE => plans::commands(session, cx, update),
+        update::SESSION_INFO_UPDATE => content::info(cx, update),
+        update::USAGE_UPDATE => content::usage(cx, update),
+        update::NOTICE => {
             cx.saw(Rule::NoticeUnasked, Side::Agent);
             if !client.notices {
                 let message = "a notice is sent, but the client did not advertise session.notices";
@@ -106,7 +107,7 @@ pub(crate) fn update(state: &mut State, cx: &mut Cx<'_>, params: Json<'_>, verdi
                 .at("/params/update");
             }
         }
-        "compaction_update" | "compaction_summary_chunk" => {
+        update::COMPACTION_UPDATE | update::COMPACTION_SUMMARY_CHUNK => {
             // what was compacted need not be replayed
             session.live.cut = true;
             cx.saw(Rule::CompactionUnasked, Side::Agent);
@@ -132,7 +133,7 @@ fn unknown(state: &State, cx: &mut Cx<'_>, id: &str) {
     let mut being_created = false;
     for open in state.asked[Side::Client as usize].open.values() {
         // a session that is loaded or resumed has its name already
-        being_created |= matches!(&*open.method, "session/new" | "session/fork");
+        being_created |= matches!(&*open.method, method::SESSION_NEW | method::SESSION_FORK);
     }
     let message = match being_created {
         true => format!("an update for session {id:?} comes before the answer that creates it"),
@@ -251,7 +252,7 @@ fn is_history(session: &Session, kind: &str, update: Json<'_>, voice: Option<Voi
             }
         }
         Some(Voice::Thought) => false,
-        None if kind == "plan" => false,
+        None if kind == update::PLAN => false,
         None => update.get_str("toolCallId").is_some_and(|id| session.tools.contains_key(&*id)),
     }
 }
@@ -259,7 +260,7 @@ fn is_history(session: &Session, kind: &str, update: Json<'_>, voice: Option<Voi
 /// A part of the replay of session/load.
 fn replay(session: &mut Session, cx: &mut Cx<'_>, kind: &str, update: Json<'_>, voice: Option<Voice>) {
     let Some(voice) = voice else {
-        if kind == "tool_call"
+        if kind == update::TOOL_CALL
             && let Some(id) = update.get_str("toolCallId")
         {
             session.replay.tool(0, &id);

@@ -5,6 +5,7 @@ mod shape;
 
 use std::sync::OnceLock;
 
+use acp_proto::method;
 use acp_rpc::Direction;
 use serde_json::Value;
 
@@ -78,7 +79,7 @@ impl Schema {
         match Shapes::compile(&value) {
             Ok(shapes) => {
                 let methods = methods(&value, &shapes);
-                let update = methods[1].get("session/update").copied();
+                let update = methods[1].get(method::SESSION_UPDATE).copied();
                 Self { shapes, methods, update }
             }
             Err(problem) => {
@@ -94,7 +95,7 @@ impl Schema {
     /// The method when it is called in this direction.
     #[inline]
     pub(crate) fn method(&self, dir: Direction, name: &str) -> Option<&Method> {
-        if name == "session/update" && dir == Direction::AgentToClient {
+        if name == method::SESSION_UPDATE && dir == Direction::AgentToClient {
             return self.update.as_ref();
         }
         self.methods[slot(dir)].get(name)

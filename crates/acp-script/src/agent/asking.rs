@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use acp_proto::{method, tool_status};
 use acp_rpc::{Frame, Id, RpcError, View};
 use serde_json::{Value, json};
 
@@ -35,7 +36,7 @@ impl Agent {
         let own = self.is_own(method);
         self.outbox.push_back(if own { Effect::Own(frame) } else { Effect::Send(frame) });
         if let Some(script) = &mut self.script {
-            script.asks(Id::Int(id), method);
+            script.asks(&Id::Int(id), method);
         }
         self.pending.insert(id, Pending { session: session.to_owned(), serial, then, own });
         let until = patience.map(|time| self.now + time);
@@ -46,8 +47,8 @@ impl Agent {
     fn is_own(&self, method: &str) -> bool {
         let (caps, habits) = (self.caps(), &self.config.habits);
         let (offered, means) = match method {
-            "fs/read_text_file" => (caps.read, habits.reads),
-            "fs/write_text_file" => (caps.write, habits.writes),
+            method::FS_READ_TEXT_FILE => (caps.read, habits.reads),
+            method::FS_WRITE_TEXT_FILE => (caps.write, habits.writes),
             other if other.starts_with("terminal/") => (caps.terminal, habits.runs),
             _ => return false,
         };
@@ -64,7 +65,7 @@ impl Agent {
 
     /// Takes a request of ours back.
     pub(super) fn take_back(&mut self, id: i64, own: bool) {
-        let frame = Frame::notification("$/cancel_request", &json!({ "requestId": id }));
+        let frame = Frame::notification(method::CANCEL_REQUEST, &json!({ "requestId": id }));
         self.outbox.push_back(if own { Effect::Own(frame) } else { Effect::Send(frame) });
     }
 
@@ -179,7 +180,7 @@ impl Agent {
         let Some((session, work)) = self.awaited(token) else { return };
         match answer {
             Ok(output) => {
-                let status = if output.failed { "failed" } else { "completed" };
+                let status = if output.failed { tool_status::FAILED } else { tool_status::COMPLETED };
                 let mut done = json!({ "status": status, "content": text_content(&output.text) });
                 if !output.raw.is_null() {
                     done["rawOutput"] = output.raw;

@@ -3,12 +3,13 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use acp_proto::StopReason;
 use acp_rpc::Id;
 
 use super::Agent;
 use super::effect::Effect;
 use super::job::Job;
-use super::step::{Step, Stop};
+use super::step::Step;
 use super::tools::Stage;
 use super::turn::{Await, Cancel, Wait};
 use crate::switch::Switch;
@@ -90,7 +91,7 @@ impl Agent {
             steps.push_back(Step::Kill(terminal.clone()));
             steps.push_back(Step::Release(terminal.clone()));
         }
-        steps.extend([Step::CloseTools, Step::Usage, Step::End(Stop::Cancelled)]);
+        steps.extend([Step::CloseTools, Step::Usage, Step::End(StopReason::Cancelled)]);
         turn.steps = steps;
         let saying = turn.saying.take().map(Step::Stream);
         for step in left.into_iter().chain(saying) {

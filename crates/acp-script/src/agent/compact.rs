@@ -3,13 +3,14 @@
 
 use std::collections::VecDeque;
 
+use acp_proto::{StopReason, update};
 use serde_json::Value;
 
 use super::Agent;
 use super::digest::{self, tokens, tokens_of};
 use super::effect::{Effect, Thought, ThoughtEnd, Wanted};
 use super::record::{Cut, Digest};
-use super::step::{Step, Stop, Stream, Voice};
+use super::step::{Step, Stream, Voice};
 use super::think::rejected;
 use super::tools::cut;
 use super::turn::Wait;
@@ -53,7 +54,7 @@ impl Agent {
                  smaller steps, or allow longer answers with --max-tokens."
             );
             let mut steps: VecDeque<Step> = self.inform(session, title, &words).into_iter().collect();
-            steps.extend([Step::Usage, Step::End(Stop::MaxTokens)]);
+            steps.extend([Step::Usage, Step::End(StopReason::MaxTokens)]);
             return steps;
         }
         let words = format!(
@@ -67,7 +68,7 @@ impl Agent {
         let words =
             "The model, or a content filter of its vendor, ended the answer here. Ask in other words.";
         let steps = self.inform(session, "The model refuses", words);
-        steps.into_iter().chain([Step::Usage, Step::End(Stop::Refusal)]).collect()
+        steps.into_iter().chain([Step::Usage, Step::End(StopReason::Refusal)]).collect()
     }
 
     /// The conversation is too long for the model, by our count or by what its vendor said.
@@ -195,7 +196,7 @@ fn boundary(record: &super::Record, budget: u64) -> Option<usize> {
     let from = record.digest.as_ref().map_or(0, |digest| digest.entries);
     let history = &record.history;
     let begins = |at: &usize| {
-        let users = |at: usize| history[at]["sessionUpdate"] == "user_message_chunk";
+        let users = |at: usize| history[at]["sessionUpdate"] == update::USER_MESSAGE_CHUNK;
         users(*at) && (*at == 0 || !users(*at - 1))
     };
     let prompts = (0..history.len()).filter(begins);
@@ -212,7 +213,8 @@ fn keep_request(history: &[Value], entries: usize, text: &mut String) {
     if at >= entries {
         return;
     }
-    let said = history[at..entries].iter().take_while(|entry| entry["sessionUpdate"] == "user_message_chunk");
+    let said =
+        history[at..entries].iter().take_while(|entry| entry["sessionUpdate"] == update::USER_MESSAGE_CHUNK);
     let texts = said.filter_map(|entry| entry.pointer("/content/text").and_then(Value::as_str));
     let request = texts.collect::<Vec<_>>().join("\n");
     text.push_str(&format!("\n\nThe request that is being worked on:\n{}", cut(request.trim(), REQUEST)));

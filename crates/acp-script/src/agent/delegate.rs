@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
+use acp_proto::{StopReason, method, update};
 use acp_rpc::Id;
 use serde_json::{Value, json};
 
@@ -13,7 +14,6 @@ use super::Agent;
 use super::job::Job;
 use super::permits::Failure;
 use super::session::{Parent, Session};
-use super::step::Stop;
 use super::tools::{Work, cut, text_content};
 use super::turn::Wait;
 use super::turn::{Cancel, Turn};
@@ -133,7 +133,7 @@ impl Agent {
     }
 
     /// A child's turn has ended.
-    pub(super) fn child_ended(&mut self, child: &str, turn: &Turn, outcome: Result<Stop, String>) {
+    pub(super) fn child_ended(&mut self, child: &str, turn: &Turn, outcome: Result<StopReason, String>) {
         self.pending.retain(|_, pending| pending.session != child);
         let Some(open) = self.sessions.remove(child) else { return };
         let Some(parent) = open.parent else { return };
@@ -141,7 +141,7 @@ impl Agent {
         let answer = words(&open.record.history);
         if self.caps().subagents {
             let idle = json!({
-                "sessionUpdate": "subagent_update", "sessionId": child, "state": { "state": "idle" },
+                "sessionUpdate": update::SUBAGENT_UPDATE, "sessionId": child, "state": { "state": "idle" },
             });
             self.update(&session, &idle);
         }
@@ -150,8 +150,8 @@ impl Agent {
         };
         let failure = match (turn.cancel, outcome) {
             (Some(Cancel::Overdue), _) => Some(format!("it took longer than {} s", LIMIT.as_secs())),
-            (Some(_), _) | (_, Ok(Stop::Cancelled)) => Some("it was cancelled".to_owned()),
-            (None, Ok(Stop::EndTurn)) => None,
+            (Some(_), _) | (_, Ok(StopReason::Cancelled)) => Some("it was cancelled".to_owned()),
+            (None, Ok(StopReason::EndTurn)) => None,
             (None, Ok(stop)) => Some(format!("it stopped with {}", stop.as_str())),
             (None, Err(reason)) => Some(reason),
         };
@@ -181,7 +181,7 @@ impl Agent {
             return;
         }
         let announced = json!({
-            "sessionUpdate": "subagent_update",
+            "sessionUpdate": update::SUBAGENT_UPDATE,
             "sessionId": child,
             "title": cut(task, 80),
             "description": task,
@@ -189,14 +189,14 @@ impl Agent {
             "_meta": { META: work.call },
         });
         let message = json!({
-            "sessionUpdate": "session_message",
+            "sessionUpdate": update::SESSION_MESSAGE,
             "messageId": self.fresh_id("msg"),
             "senderSessionId": session,
             "recipientSessionId": child,
             "content": [{ "type": "text", "text": task }],
         });
         self.update(session, &announced);
-        self.notify("session/update", &json!({ "sessionId": child, "update": message }));
+        self.notify(method::SESSION_UPDATE, &json!({ "sessionId": child, "update": message }));
     }
 
     /// Cancels the children of a turn that is cancelled; it ends when they have.
@@ -213,10 +213,10 @@ impl Agent {
     /// own sees everything in the child's.
     pub(super) fn child_update(&mut self, child: &str, update: &Value) {
         if self.caps().subagents {
-            self.notify("session/update", &json!({ "sessionId": child, "update": update }));
+            self.notify(method::SESSION_UPDATE, &json!({ "sessionId": child, "update": update }));
         }
         let Some(parent) = self.sessions.get(child).and_then(|open| open.parent.clone()) else { return };
-        if !matches!(update["sessionUpdate"].as_str(), Some("tool_call" | "tool_call_update")) {
+        if !matches!(update["sessionUpdate"].as_str(), Some(update::TOOL_CALL | update::TOOL_CALL_UPDATE)) {
             return;
         }
         self.update(&parent.session, &marked(update, &parent.call));
@@ -277,7 +277,7 @@ pub(super) fn as_shown(history: &[Value]) -> Vec<Value> {
 
 /// Everything the agent said in a history.
 fn words(history: &[Value]) -> String {
-    let said = history.iter().filter(|entry| entry["sessionUpdate"] == "agent_message_chunk");
+    let said = history.iter().filter(|entry| entry["sessionUpdate"] == update::AGENT_MESSAGE_CHUNK);
     let texts: Vec<&str> =
         said.filter_map(|entry| entry.pointer("/content/text").and_then(Value::as_str)).collect();
     texts.join("\n")

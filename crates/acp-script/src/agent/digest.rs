@@ -1,5 +1,6 @@
 //! A long conversation in short: the person's words and the last answers stay, what tools said goes.
 
+use acp_proto::update;
 use serde_json::{Value, json};
 
 use super::Agent;
@@ -55,10 +56,10 @@ impl Agent {
         let text = if text.is_empty() { "Nothing was said before." } else { text };
         let summary = json!({ "type": "text", "text": text });
         for body in [
-            json!({ "sessionUpdate": "compaction_update", "compactionId": id, "status": "in_progress" }),
-            json!({ "sessionUpdate": "compaction_summary_chunk", "compactionId": id, "content": summary }),
+            json!({ "sessionUpdate": update::COMPACTION_UPDATE, "compactionId": id, "status": "in_progress" }),
+            json!({ "sessionUpdate": update::COMPACTION_SUMMARY_CHUNK, "compactionId": id, "content": summary }),
             json!({
-                "sessionUpdate": "compaction_update", "compactionId": id, "status": "completed",
+                "sessionUpdate": update::COMPACTION_UPDATE, "compactionId": id, "status": "completed",
                 "summary": [summary],
             }),
         ] {
@@ -81,13 +82,13 @@ fn told_until(record: &Record, from: usize, until: usize) -> Vec<&Value> {
 
 /// Where the prompt that is being answered begins.
 pub(super) fn this_turn(history: &[Value]) -> usize {
-    let asked = |entry: &&Value| entry["sessionUpdate"] == "user_message_chunk";
+    let asked = |entry: &&Value| entry["sessionUpdate"] == update::USER_MESSAGE_CHUNK;
     let Some(last) = history.iter().rfind(asked) else { return 0 };
     history.iter().position(|entry| entry["messageId"] == last["messageId"]).unwrap_or(0)
 }
 
 fn is_message(entry: &Value) -> bool {
-    matches!(entry["sessionUpdate"].as_str(), Some("user_message_chunk" | "agent_message_chunk"))
+    matches!(entry["sessionUpdate"].as_str(), Some(update::USER_MESSAGE_CHUNK | update::AGENT_MESSAGE_CHUNK))
 }
 
 /// About how much of a model's room an entry takes: what was said, or what a tool was asked and answered.
@@ -115,7 +116,7 @@ fn newest(text: String) -> String {
 /// The digest as the first thing that was said.
 pub(super) fn entry(digest: &Digest) -> Value {
     let text = format!("[What was said before, in short]\n{}", digest.text);
-    json!({ "sessionUpdate": "user_message_chunk", "content": { "type": "text", "text": text } })
+    json!({ "sessionUpdate": update::USER_MESSAGE_CHUNK, "content": { "type": "text", "text": text } })
 }
 
 /// Whether nothing was said or done since the last digest and before this entry of the history.
@@ -135,11 +136,11 @@ fn in_short(history: &[&Value]) -> String {
     for entry in history {
         let text = entry.pointer("/content/text").and_then(Value::as_str);
         match (entry["sessionUpdate"].as_str(), text) {
-            (Some("user_message_chunk"), Some(text)) => {
+            (Some(update::USER_MESSAGE_CHUNK), Some(text)) => {
                 lines.extend(answer.take());
                 lines.push(format!("Person: {}\n", cut(text.trim(), MESSAGE)));
             }
-            (Some("agent_message_chunk"), Some(text)) => {
+            (Some(update::AGENT_MESSAGE_CHUNK), Some(text)) => {
                 answer = Some(format!("Agent: {}\n", cut(text.trim(), MESSAGE)));
             }
             _ => {}

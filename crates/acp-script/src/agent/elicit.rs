@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use acp_proto::method;
 use acp_rpc::RpcError;
 use serde_json::{Value, json};
 
@@ -39,7 +40,7 @@ impl Agent {
                 "required": [key.clone()],
             },
         });
-        self.ask(session, "elicitation/create", &params, Await::Form { key }, None);
+        self.ask(session, method::ELICITATION_CREATE, &params, Await::Form { key }, None);
     }
 
     pub(super) fn form_answered(&mut self, session: &str, key: &str, answer: &Result<Value, RpcError>) {
@@ -71,7 +72,7 @@ impl Agent {
             "elicitationId": elicitation,
             "url": format!("https://{}.invalid/continue", self.config.persona.host),
         });
-        self.ask(session, "elicitation/create", &params, Await::Page { elicitation }, None);
+        self.ask(session, method::ELICITATION_CREATE, &params, Await::Page { elicitation }, None);
     }
 
     pub(super) fn page_answered(

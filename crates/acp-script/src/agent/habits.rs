@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use acp_proto::method;
 use serde::{Deserialize, Deserializer};
 
 use crate::faults::Time;
@@ -251,14 +252,14 @@ impl Habits {
     /// The feature that a request belongs to.
     pub(super) fn feature(method: &str) -> Option<Feature> {
         Some(match method {
-            "session/load" => Feature::Load,
-            "session/resume" => Feature::Resume,
-            "session/list" => Feature::List,
-            "session/close" => Feature::Close,
-            "session/delete" => Feature::Delete,
-            "session/set_mode" => Feature::Modes,
-            "session/set_config_option" => Feature::ConfigOptions,
-            "logout" => Feature::Logout,
+            method::SESSION_LOAD => Feature::Load,
+            method::SESSION_RESUME => Feature::Resume,
+            method::SESSION_LIST => Feature::List,
+            method::SESSION_CLOSE => Feature::Close,
+            method::SESSION_DELETE => Feature::Delete,
+            method::SESSION_SET_MODE => Feature::Modes,
+            method::SESSION_SET_CONFIG_OPTION => Feature::ConfigOptions,
+            method::LOGOUT => Feature::Logout,
             _ => return None,
         })
     }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use acp_proto::error_code;
 use acp_rpc::RpcError;
 use serde_json::{Value, json};
 
@@ -306,7 +307,7 @@ pub(super) fn known_before(answer: &Result<Value, RpcError>) -> Old {
             let message = error.message.to_lowercase();
             let absent =
                 ["not found", "no such", "not exist", "enoent"].iter().any(|word| message.contains(word));
-            match error.code == -32002 || absent {
+            match error.code == error_code::RESOURCE_NOT_FOUND || absent {
                 true => Old::Absent,
                 false => Old::Closed(error.message.trim_end_matches('.').to_owned()),
             }

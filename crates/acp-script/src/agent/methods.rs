@@ -1,5 +1,6 @@
 //! Client requests: which there are, and the short ones.
 
+use acp_proto::{error_code, method, update};
 use acp_rpc::{Id, RpcError};
 use serde_json::{Value, json};
 
@@ -17,42 +18,42 @@ const VERSION: u64 = 1;
 pub(super) fn is_request(method: &str) -> bool {
     matches!(
         method,
-        "initialize"
-            | "authenticate"
-            | "logout"
-            | "session/new"
-            | "session/load"
-            | "session/resume"
-            | "session/list"
-            | "session/close"
-            | "session/delete"
-            | "session/set_mode"
-            | "session/set_config_option"
-            | "session/prompt"
+        method::INITIALIZE
+            | method::AUTHENTICATE
+            | method::LOGOUT
+            | method::SESSION_NEW
+            | method::SESSION_LOAD
+            | method::SESSION_RESUME
+            | method::SESSION_LIST
+            | method::SESSION_CLOSE
+            | method::SESSION_DELETE
+            | method::SESSION_SET_MODE
+            | method::SESSION_SET_CONFIG_OPTION
+            | method::SESSION_PROMPT
     )
 }
 
 impl Agent {
     pub(super) fn serve(&mut self, id: &Id, method: &str, params: &Params) -> Result<(), RpcError> {
-        if method != "initialize" {
+        if method != method::INITIALIZE {
             self.settled = true;
         }
         if Habits::feature(method).is_some_and(|feature| !self.config.habits.has(feature)) {
             return Err(RpcError::method_not_found(method));
         }
         match method {
-            "initialize" => self.initialize(id, params),
-            "authenticate" => self.authenticate(id, params),
-            "logout" => self.logout(id),
-            "session/new" => self.new_session(id, params),
-            "session/load" if self.config.load_session => self.load(id, params),
-            "session/resume" => self.resume(id, params),
-            "session/list" => self.list(id, params),
-            "session/close" => self.close(id, params),
-            "session/delete" => self.delete(id, params),
-            "session/set_mode" => self.set_mode(id, params),
-            "session/set_config_option" => self.set_config_option(id, params),
-            "session/prompt" => self.prompt(id, params),
+            method::INITIALIZE => self.initialize(id, params),
+            method::AUTHENTICATE => self.authenticate(id, params),
+            method::LOGOUT => self.logout(id),
+            method::SESSION_NEW => self.new_session(id, params),
+            method::SESSION_LOAD if self.config.load_session => self.load(id, params),
+            method::SESSION_RESUME => self.resume(id, params),
+            method::SESSION_LIST => self.list(id, params),
+            method::SESSION_CLOSE => self.close(id, params),
+            method::SESSION_DELETE => self.delete(id, params),
+            method::SESSION_SET_MODE => self.set_mode(id, params),
+            method::SESSION_SET_CONFIG_OPTION => self.set_config_option(id, params),
+            method::SESSION_PROMPT => self.prompt(id, params),
             _ => Err(RpcError::method_not_found(method)),
         }
     }
@@ -109,7 +110,7 @@ impl Agent {
             Auth::SignedIn | Auth::Required(None) => false,
         };
         if wrong {
-            return Err(RpcError::new(-32000, "the token is not the expected one"));
+            return Err(RpcError::new(error_code::AUTH_REQUIRED, "the token is not the expected one"));
         }
         self.signed_in = true;
         self.respond(id, &json!({}));
@@ -157,7 +158,10 @@ impl Agent {
         if option == MODE_OPTION {
             let mode = value.as_str().unwrap_or_default().to_owned();
             self.change_mode_quietly(session, &mode);
-            self.update(session, &json!({ "sessionUpdate": "current_mode_update", "currentModeId": mode }));
+            self.update(
+                session,
+                &json!({ "sessionUpdate": update::CURRENT_MODE_UPDATE, "currentModeId": mode }),
+            );
         } else {
             self.change_option(session, option, value);
         }
@@ -169,12 +173,12 @@ impl Agent {
     /// Changes the mode and tells the client in both forms.
     pub(super) fn change_mode(&mut self, session: &str, mode: &str) {
         self.change_mode_quietly(session, mode);
-        self.update(session, &json!({ "sessionUpdate": "current_mode_update", "currentModeId": mode }));
+        self.update(session, &json!({ "sessionUpdate": update::CURRENT_MODE_UPDATE, "currentModeId": mode }));
         let options = self.options(session);
         if options.as_array().is_some_and(|options| !options.is_empty()) {
             self.update(
                 session,
-                &json!({ "sessionUpdate": "config_option_update", "configOptions": options }),
+                &json!({ "sessionUpdate": update::CONFIG_OPTION_UPDATE, "configOptions": options }),
             );
         }
     }
@@ -215,5 +219,6 @@ fn given_token(params: &Value) -> Option<&str> {
 
 /// -32002, with the session in `data`.
 pub(super) fn unknown_session(session: &str) -> RpcError {
-    RpcError::new(-32002, format!("session not found: {session}")).with_data(json!({ "sessionId": session }))
+    RpcError::new(error_code::RESOURCE_NOT_FOUND, format!("session not found: {session}"))
+        .with_data(json!({ "sessionId": session }))
 }

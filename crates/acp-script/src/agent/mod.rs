@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use acp_policy::{Policy, ToolPatterns};
+use acp_proto::{error_code, method};
 use acp_rpc::{Flaw, Frame, Id, Reply, RpcError, View};
 use serde_json::{Value, json};
 
@@ -189,7 +190,8 @@ impl Agent {
             return;
         }
         // Null only where nobody can tell which id is meant.
-        let clear = flaw.code() == RpcError::INVALID_REQUEST && !matches!(flaw, Flaw::DuplicateMember("id"));
+        let clear =
+            flaw.code() == error_code::INVALID_REQUEST && !matches!(flaw, Flaw::DuplicateMember("id"));
         let id = frame.id().filter(|_| clear).unwrap_or(&Id::Null);
         self.refuse(id, &RpcError::new(flaw.code(), flaw.to_string()));
     }
@@ -198,7 +200,11 @@ impl Agent {
         let outcome = match Params::parse(params) {
             _ if !methods::is_request(method) => Err(RpcError::method_not_found(method)),
             Err(error) => Err(error),
-            Ok(_) if self.client.is_none() && method != "initialize" && !self.wrong(Switch::NoHandshake) => {
+            Ok(_)
+                if self.client.is_none()
+                    && method != method::INITIALIZE
+                    && !self.wrong(Switch::NoHandshake) =>
+            {
                 Err(invalid_request("not initialized: send initialize first"))
             }
             Ok(params) => self.serve(id, method, &params),
@@ -211,13 +217,13 @@ impl Agent {
     fn told(&mut self, method: &str, params: Option<&str>) {
         let Ok(params) = Params::parse(params) else { return };
         match method {
-            "session/cancel" => {
+            method::SESSION_CANCEL => {
                 if let Ok(session) = params.text("sessionId") {
                     let session = session.to_owned();
                     self.cancel(&session, turn::Cancel::Session);
                 }
             }
-            "$/cancel_request" => {
+            method::CANCEL_REQUEST => {
                 let Some(id) = params.value().get("requestId").and_then(|id| Id::parse(&id.to_string()))
                 else {
                     return;
@@ -261,7 +267,7 @@ impl Agent {
         if !self.is_root(session) {
             return self.child_update(session, update);
         }
-        self.notify("session/update", &json!({ "sessionId": session, "update": update }));
+        self.notify(method::SESSION_UPDATE, &json!({ "sessionId": session, "update": update }));
     }
 
     /// What the client can do; nothing before `initialize`.
@@ -377,5 +383,5 @@ impl Agent {
 }
 
 fn invalid_request(message: &str) -> RpcError {
-    RpcError::new(RpcError::INVALID_REQUEST, message)
+    RpcError::new(error_code::INVALID_REQUEST, message)
 }

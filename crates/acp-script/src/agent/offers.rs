@@ -1,5 +1,6 @@
 //! What the agent offers, as the protocol says it: capabilities, modes, config options, slash commands.
 
+use acp_proto::update;
 use serde_json::{Value, json};
 
 use super::habits::{Feature, LoginGate};
@@ -183,5 +184,5 @@ pub(super) fn commands(persona: &Persona) -> Value {
             shown
         })
         .collect();
-    json!({ "sessionUpdate": "available_commands_update", "availableCommands": commands })
+    json!({ "sessionUpdate": update::AVAILABLE_COMMANDS_UPDATE, "availableCommands": commands })
 }

@@ -1,6 +1,7 @@
 //! What may be done: by the client's capabilities, by the rules, by the person.
 
 use acp_policy::{Action, Policy, Request, Rules, Stage as Asked, ToolKind, ToolPatterns, Verdict};
+use acp_proto::{method, option_kind, tool_status};
 use acp_rpc::RpcError;
 use serde_json::{Value, json};
 
@@ -206,7 +207,7 @@ impl Agent {
             None => {}
         }
         let mut call = json!({
-            "toolCallId": work.call, "title": work.job.title(), "kind": work.job.kind(), "status": "pending",
+            "toolCallId": work.call, "title": work.job.title(), "kind": work.job.kind(), "status": tool_status::PENDING,
             "rawInput": work.job.input(), "content": work.job.preview(),
         });
         if work.job.path().is_some() {
@@ -217,15 +218,15 @@ impl Agent {
             "sessionId": session,
             "toolCall": call,
             "options": [
-                { "optionId": "allow-once", "name": "Allow once", "kind": "allow_once" },
-                { "optionId": "allow-always", "name": format!("Always allow {what}"), "kind": "allow_always" },
-                { "optionId": "reject-once", "name": "Reject", "kind": "reject_once" },
-                { "optionId": "reject-always", "name": format!("Always reject {what}"), "kind": "reject_always" },
+                { "optionId": "allow-once", "name": "Allow once", "kind": option_kind::ALLOW_ONCE },
+                { "optionId": "allow-always", "name": format!("Always allow {what}"), "kind": option_kind::ALLOW_ALWAYS },
+                { "optionId": "reject-once", "name": "Reject", "kind": option_kind::REJECT_ONCE },
+                { "optionId": "reject-always", "name": format!("Always reject {what}"), "kind": option_kind::REJECT_ALWAYS },
             ],
         });
         let patience = self.config.permission_timeout;
         let then = Await::Work(Box::new(work), Stage::Permission);
-        self.ask(session, "session/request_permission", &params, then, patience);
+        self.ask(session, method::SESSION_REQUEST_PERMISSION, &params, then, patience);
     }
 
     pub(super) fn decided(&mut self, session: &str, work: Work, answer: Result<Value, RpcError>) {
@@ -268,7 +269,7 @@ impl Agent {
             Job::Write { path, .. } if self.config.careful && self.reads() => {
                 let params = json!({ "sessionId": session, "path": path });
                 let then = Await::Work(Box::new(work), Stage::Again);
-                self.ask(session, "fs/read_text_file", &params, then, None);
+                self.ask(session, method::FS_READ_TEXT_FILE, &params, then, None);
             }
             _ => self.proceed(session, work),
         }

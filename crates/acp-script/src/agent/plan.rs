@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use acp_proto::{StopReason, error_code, update};
 use acp_rpc::RpcError;
 use serde_json::{Value, json};
 
@@ -11,7 +12,7 @@ use super::job::{Change, Job, Old};
 use super::offers;
 use super::plain;
 use super::session::Session;
-use super::step::{Step, Stop, Stream, Voice};
+use super::step::{Step, Stream, Voice};
 use super::{Agent, ClientCaps};
 use crate::switch::Switch;
 use crate::wishes::{self, Intent};
@@ -81,7 +82,7 @@ impl Agent {
             self.steps(open, intent, blocks, &mut steps);
         }
         steps.extend(self.planned(&plan, true).into_iter().take(1));
-        steps.extend([Step::Usage, Step::End(Stop::EndTurn)]);
+        steps.extend([Step::Usage, Step::End(StopReason::EndTurn)]);
         (steps, false)
     }
 
@@ -272,18 +273,18 @@ impl Agent {
             Intent::ToolFailure => steps.push_back(Step::Begin(Job::Harmless { fails: true })),
             Intent::Refuse => {
                 steps.push_back(self.speak("I refuse, as you wished."));
-                steps.extend([Step::Usage, Step::End(Stop::Refusal)]);
+                steps.extend([Step::Usage, Step::End(StopReason::Refusal)]);
             }
             Intent::MaxTokens => {
                 steps.push_back(self.speak("This answer is cut off because the tokens ran"));
-                steps.extend([Step::Usage, Step::End(Stop::MaxTokens)]);
+                steps.extend([Step::Usage, Step::End(StopReason::MaxTokens)]);
             }
             Intent::MaxTurnRequests => {
                 steps.push_back(self.speak("I have asked the model too often in this turn."));
-                steps.extend([Step::Usage, Step::End(Stop::MaxTurnRequests)]);
+                steps.extend([Step::Usage, Step::End(StopReason::MaxTurnRequests)]);
             }
             Intent::Fail(code) => steps.push_back(Step::Fail(RpcError::new(
-                code.unwrap_or(RpcError::INTERNAL_ERROR),
+                code.unwrap_or(error_code::INTERNAL_ERROR),
                 "this prompt failed, as was wished",
             ))),
             Intent::Mode(_) if !self.config.habits.has(Feature::Modes) => {
@@ -423,7 +424,7 @@ impl Agent {
         }
         let title = text.unwrap_or_else(|| "A notice, as was wished".to_owned());
         let update = json!({
-            "sessionUpdate": "notice", "severity": "info", "title": title,
+            "sessionUpdate": update::NOTICE, "severity": "info", "title": title,
             "description": "Sent because the prompt asked for it.",
         });
         steps.push_back(Step::Update(update, false));
@@ -481,7 +482,7 @@ fn deeds_plan(deeds: &[(String, bool)], end: bool) -> Value {
             json!({ "content": deed, "priority": "medium", "status": status })
         })
         .collect();
-    json!({ "sessionUpdate": "plan", "entries": entries })
+    json!({ "sessionUpdate": update::PLAN, "entries": entries })
 }
 
 fn think(time: Duration, steps: &mut VecDeque<Step>) {
@@ -516,7 +517,7 @@ fn plan_updates(drafted: &[String], steps: &mut VecDeque<Step>) {
                 json!({ "content": step, "priority": priority, "status": status })
             })
             .collect();
-        let update = json!({ "sessionUpdate": "plan", "entries": entries });
+        let update = json!({ "sessionUpdate": update::PLAN, "entries": entries });
         steps.push_back(Step::Update(update, done == number));
         if done < number {
             steps.push_back(Step::Pause(SLOW / 5));

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use acp_proto::update;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -147,7 +148,7 @@ pub struct Later {
 /// Where in the history the words stand that a provider did not take: told again, they would be refused again. Notices
 /// may stand between them and the question.
 pub fn refused(rounds: &[Round], history: &[Value]) -> BTreeSet<usize> {
-    let is_users = |at: &usize| history[*at]["sessionUpdate"] == "user_message_chunk";
+    let is_users = |at: &usize| history[*at]["sessionUpdate"] == update::USER_MESSAGE_CHUNK;
     let mut places = BTreeSet::new();
     let mut before = 0;
     for round in rounds {

@@ -1,5 +1,6 @@
 //! Updates about the session itself, and the chunks of messages.
 
+use acp_proto::{method, update};
 use acp_rpc::Frame;
 use serde_json::{Value, json};
 
@@ -10,7 +11,10 @@ impl Agent {
     pub(super) fn change_config(&mut self, session: &str, option: &str, value: &Value) {
         self.change_option(session, option, value);
         let options = self.options(session);
-        self.update(session, &json!({ "sessionUpdate": "config_option_update", "configOptions": options }));
+        self.update(
+            session,
+            &json!({ "sessionUpdate": update::CONFIG_OPTION_UPDATE, "configOptions": options }),
+        );
     }
 
     pub(super) fn retitle(&mut self, session: &str, title: String) {
@@ -23,7 +27,7 @@ impl Agent {
     pub(super) fn report_info(&mut self, session: &str) {
         let updated = record::timestamp(self.wall_clock());
         let title = self.sessions.get(session).and_then(|open| open.record.title.clone());
-        let mut update = json!({ "sessionUpdate": "session_info_update", "updatedAt": updated });
+        let mut update = json!({ "sessionUpdate": update::SESSION_INFO_UPDATE, "updatedAt": updated });
         if let Some(title) = title {
             update["title"] = json!(title);
         }
@@ -40,7 +44,7 @@ impl Agent {
         let used = self.sessions.get(session).map_or(0, |open| open.record.used);
         let size = self.context(session);
         let persona = &self.config.persona;
-        let mut update = json!({ "sessionUpdate": "usage_update", "used": used, "size": size });
+        let mut update = json!({ "sessionUpdate": update::USAGE_UPDATE, "used": used, "size": size });
         if let Some(price) = persona.price {
             #[expect(clippy::cast_precision_loss, reason = "a pretended price")]
             let amount = (used as f64 * price).round() / 1e6;
@@ -71,6 +75,6 @@ impl Mold {
     }
 
     pub(super) fn chunk(&self, text: &str) -> Frame {
-        Frame::notification_around("session/update", &self.before, text, &self.after)
+        Frame::notification_around(method::SESSION_UPDATE, &self.before, text, &self.after)
     }
 }

@@ -2,13 +2,14 @@
 
 use std::collections::VecDeque;
 
+use acp_proto::{StopReason, method};
 use acp_rpc::{Frame, Id, RpcError, View};
 use serde_json::{Value, json};
 
 use super::Agent;
 use super::params::{self, Params};
 use super::plan::prompt_text;
-use super::step::{Step, Stop, Stream, Voice};
+use super::step::{Step, Stream, Voice};
 use super::turn::{Await, Wait};
 use crate::script::Act;
 
@@ -16,7 +17,7 @@ impl Agent {
     /// Does what the script says about this frame; whether that is all.
     pub(super) fn follow_script(&mut self, frame: &Frame) -> bool {
         let prompt = match frame.view() {
-            View::Request { method: "session/prompt", params, .. } => self.scripted_prompt(params),
+            View::Request { method: method::SESSION_PROMPT, params, .. } => self.scripted_prompt(params),
             _ => None,
         };
         let text = prompt.as_ref().map(|(_, blocks)| prompt_text(blocks));
@@ -122,7 +123,7 @@ impl Agent {
                 self.insert(session, [Step::Fail(RpcError::new(code, message))]);
             }
             Act::End(reason) => {
-                let step = match Stop::parse(&reason) {
+                let step = match StopReason::from_name(&reason) {
                     Some(stop) => Step::End(stop),
                     None => Step::Respond(json!({ "stopReason": reason })),
                 };

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use acp_proto::{error_code, tool_status, update};
 use acp_rpc::{Id, RpcError};
 use serde_json::{Value, json};
 
@@ -338,7 +339,7 @@ impl Agent {
     pub fn warn(&mut self, session: &str, title: &str, description: &str) {
         if self.caps().notices {
             let notice = json!({
-                "sessionUpdate": "notice", "severity": "warning", "title": title, "description": description,
+                "sessionUpdate": update::NOTICE, "severity": "warning", "title": title, "description": description,
             });
             return self.update(session, &notice);
         }
@@ -434,7 +435,11 @@ impl Agent {
 
     /// Refuses while nobody is signed in.
     pub(super) fn gate(&self) -> Result<(), RpcError> {
-        if self.signed_in { Ok(()) } else { Err(RpcError::new(-32000, "authentication required")) }
+        if self.signed_in {
+            Ok(())
+        } else {
+            Err(RpcError::new(error_code::AUTH_REQUIRED, "authentication required"))
+        }
     }
 
     fn room(&self) -> Result<(), RpcError> {
@@ -475,8 +480,8 @@ impl Agent {
 /// A turn that was cut off (its process was killed) ends here: open tool calls as failed, messages as far as they came.
 fn recover(record: &mut Record) {
     for mut left in std::mem::take(&mut record.draft) {
-        if left["sessionUpdate"] == "tool_call" {
-            left["status"] = json!("failed");
+        if left["sessionUpdate"] == update::TOOL_CALL {
+            left["status"] = json!(tool_status::FAILED);
             left["content"] = text_content("Interrupted: the agent ended before this was done.");
         }
         record.used += digest::tokens_of(&left);

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use acp_proto::{StopReason, update};
 use acp_rpc::RpcError;
 use serde_json::{Value, json};
 
@@ -65,40 +66,11 @@ pub(super) enum Step {
     /// Something that a script says.
     Act(Act),
     /// End the turn.
-    End(Stop),
+    End(StopReason),
     /// End the turn with this result.
     Respond(Value),
     /// End the turn with an error.
     Fail(RpcError),
-}
-
-/// Why a turn ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stop {
-    EndTurn,
-    MaxTokens,
-    MaxTurnRequests,
-    Refusal,
-    Cancelled,
-}
-
-impl Stop {
-    /// The stop reason of that name.
-    pub(super) fn parse(name: &str) -> Option<Self> {
-        [Self::EndTurn, Self::MaxTokens, Self::MaxTurnRequests, Self::Refusal, Self::Cancelled]
-            .into_iter()
-            .find(|stop| stop.as_str() == name)
-    }
-
-    pub(super) fn as_str(self) -> &'static str {
-        match self {
-            Self::EndTurn => "end_turn",
-            Self::MaxTokens => "max_tokens",
-            Self::MaxTurnRequests => "max_turn_requests",
-            Self::Refusal => "refusal",
-            Self::Cancelled => "cancelled",
-        }
-    }
 }
 
 /// Who speaks.
@@ -113,8 +85,8 @@ pub(super) enum Voice {
 impl Voice {
     pub(super) fn update(self) -> &'static str {
         match self {
-            Self::Agent | Self::Notice => "agent_message_chunk",
-            Self::Thought => "agent_thought_chunk",
+            Self::Agent | Self::Notice => update::AGENT_MESSAGE_CHUNK,
+            Self::Thought => update::AGENT_THOUGHT_CHUNK,
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use acp_proto::{method, tool_status};
 use acp_rpc::RpcError;
 use serde_json::{Value, json};
 
@@ -44,7 +45,7 @@ impl Agent {
             Job::Run { kill_after, .. } => kill_after,
             _ => None,
         };
-        self.ask_terminal(session, "terminal/wait_for_exit", work, Stage::Exited, patience);
+        self.ask_terminal(session, method::TERMINAL_WAIT_FOR_EXIT, work, Stage::Exited, patience);
     }
 
     pub(super) fn ask_terminal(
@@ -64,12 +65,12 @@ impl Agent {
         if let Job::Run { killed, .. } = &mut work.job {
             *killed = true;
         }
-        self.ask_terminal(session, "terminal/kill", work, Stage::Killed, Some(CLEANUP));
+        self.ask_terminal(session, method::TERMINAL_KILL, work, Stage::Killed, Some(CLEANUP));
     }
 
     pub(super) fn kill_terminal(&mut self, session: &str, terminal: &str) {
         let params = json!({ "sessionId": session, "terminalId": terminal });
-        self.ask(session, "terminal/kill", &params, Await::Cleanup, Some(CLEANUP));
+        self.ask(session, method::TERMINAL_KILL, &params, Await::Cleanup, Some(CLEANUP));
     }
 
     pub(super) fn release_terminal(&mut self, session: &str, terminal: &str) {
@@ -77,7 +78,7 @@ impl Agent {
             turn.terminals.retain(|open| open != terminal);
         }
         let params = json!({ "sessionId": session, "terminalId": terminal });
-        self.ask(session, "terminal/release", &params, Await::Cleanup, Some(CLEANUP));
+        self.ask(session, method::TERMINAL_RELEASE, &params, Await::Cleanup, Some(CLEANUP));
     }
 
     /// Reports how a command ended.
@@ -116,7 +117,7 @@ impl Agent {
             self.report(
                 session,
                 &work.call,
-                &json!({ "status": "failed", "content": content, "rawOutput": raw }),
+                &json!({ "status": tool_status::FAILED, "content": content, "rawOutput": raw }),
             );
         }
         // The release stands next in the turn; the words come after it.

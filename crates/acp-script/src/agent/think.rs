@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use acp_proto::StopReason;
 use acp_rpc::RpcError;
 use serde_json::Value;
 
@@ -12,7 +13,7 @@ use super::mcp::SERVERS;
 use super::record::Record;
 use super::reports::Mold;
 use super::session::Session;
-use super::step::{Step, Stop, Stream, Voice};
+use super::step::{Step, Stream, Voice};
 use super::turn::Wait;
 use super::{Agent, Later, Round, Seal};
 
@@ -29,7 +30,7 @@ impl Agent {
         if turn.rounds >= most {
             let words = format!("I stopped because I have asked the model {most} times in this turn.");
             self.say(session, words);
-            return self.append(session, [Step::Usage, Step::End(Stop::MaxTurnRequests)]);
+            return self.append(session, [Step::Usage, Step::End(StopReason::MaxTurnRequests)]);
         }
         turn.rounds += 1;
         let wanted = if turn.overflows > 0 { Wanted::Anyway } else { Wanted::Answer };
@@ -204,7 +205,7 @@ impl Agent {
             ThoughtEnd::Done => {
                 (turn.cuts, turn.overflows) = (0, 0);
                 match calls.is_empty() {
-                    true => VecDeque::from([Step::Usage, Step::End(Stop::EndTurn)]),
+                    true => VecDeque::from([Step::Usage, Step::End(StopReason::EndTurn)]),
                     false => call_steps(calls),
                 }
             }

@@ -5,6 +5,7 @@
 //!      └───────────┴────────────────┴─────────► failed
 //! ```
 
+use acp_proto::{method, tool_status, update};
 use acp_rpc::RpcError;
 use serde_json::{Value, json};
 
@@ -67,12 +68,12 @@ impl Agent {
         let call = self.fresh_id("call");
         let mut body = json!({
             "toolCallId": call, "title": job.title(), "name": job.name(), "kind": job.kind(),
-            "status": "pending", "rawInput": job.input(),
+            "status": tool_status::PENDING, "rawInput": job.input(),
         });
         if job.path().is_some() {
             body["locations"] = job.locations();
         }
-        let mut update = json!({ "sessionUpdate": "tool_call" });
+        let mut update = json!({ "sessionUpdate": update::TOOL_CALL });
         merge(&mut update, &body);
         self.update(session, &update);
         if let Some(open) = self.sessions.get_mut(session)
@@ -98,7 +99,7 @@ impl Agent {
                 let params = json!({ "sessionId": session, "path": path });
                 self.ask(
                     session,
-                    "fs/read_text_file",
+                    method::FS_READ_TEXT_FILE,
                     &params,
                     Await::Work(Box::new(work), Stage::Old),
                     None,
@@ -125,7 +126,7 @@ impl Agent {
                     Ok(text) => {
                         let params = json!({ "sessionId": session, "path": path, "content": text });
                         let then = Await::Work(Box::new(work), Stage::Written);
-                        self.ask(session, "fs/write_text_file", &params, then, None);
+                        self.ask(session, method::FS_WRITE_TEXT_FILE, &params, then, None);
                     }
                     Err(reason) => self.fail(session, &work, &cannot_edit(&reason)),
                 }
@@ -139,7 +140,7 @@ impl Agent {
                 });
                 self.ask(
                     session,
-                    "terminal/create",
+                    method::TERMINAL_CREATE,
                     &params,
                     Await::Work(Box::new(work), Stage::Created),
                     None,
@@ -160,7 +161,7 @@ impl Agent {
                 self.use_tool(session, work, name, arguments);
             }
             Job::Plan { entries } => {
-                let update = json!({ "sessionUpdate": "plan", "entries": entries });
+                let update = json!({ "sessionUpdate": update::PLAN, "entries": entries });
                 self.update(session, &update);
                 self.keep(session, update);
                 self.complete(session, &work, &text_content("The plan is noted."), &json!({ "noted": true }));
@@ -178,7 +179,7 @@ impl Agent {
                     }
                 }
                 let then = Await::Work(Box::new(work), Stage::Read);
-                self.ask(session, "fs/read_text_file", &params, then, None);
+                self.ask(session, method::FS_READ_TEXT_FILE, &params, then, None);
             }
             Job::Delegate { .. } | Job::Wrong { .. } => {}
         }
@@ -237,7 +238,7 @@ impl Agent {
                 if let (Job::Run { exit, .. }, Ok(status), Stage::Exited) = (&mut work.job, &answer, stage) {
                     *exit = status.clone();
                 }
-                self.ask_terminal(session, "terminal/output", work, Stage::Output, None);
+                self.ask_terminal(session, method::TERMINAL_OUTPUT, work, Stage::Output, None);
             }
             Stage::Output => {
                 let terminal = work.terminal.clone().unwrap_or_default();
@@ -304,14 +305,14 @@ impl Agent {
     }
 
     pub(super) fn progress(&mut self, session: &str, work: &Work) {
-        self.report(session, &work.call, &json!({ "status": "in_progress" }));
+        self.report(session, &work.call, &json!({ "status": tool_status::IN_PROGRESS }));
     }
 
     pub(super) fn complete(&mut self, session: &str, work: &Work, content: &Value, raw: &Value) {
         self.report(
             session,
             &work.call,
-            &json!({ "status": "completed", "content": content, "rawOutput": raw }),
+            &json!({ "status": tool_status::COMPLETED, "content": content, "rawOutput": raw }),
         );
     }
 
@@ -321,7 +322,11 @@ impl Agent {
     }
 
     pub(super) fn fail_as(&mut self, session: &str, work: &Work, reason: &str, failure: Failure) {
-        self.report(session, &work.call, &json!({ "status": "failed", "content": text_content(reason) }));
+        self.report(
+            session,
+            &work.call,
+            &json!({ "status": tool_status::FAILED, "content": text_content(reason) }),
+        );
         self.after_failure(session, reason, failure);
     }
 
@@ -339,13 +344,16 @@ impl Agent {
 
     /// Sends a `tool_call_update` and keeps the call's state.
     pub(super) fn report(&mut self, session: &str, call: &str, fields: &Value) {
-        let mut update = json!({ "sessionUpdate": "tool_call_update", "toolCallId": call });
+        let mut update = json!({ "sessionUpdate": update::TOOL_CALL_UPDATE, "toolCallId": call });
         merge(&mut update, fields);
         self.update(session, &update);
         let Some(turn) = self.turn(session) else { return };
         let Some(tool) = turn.tools.iter_mut().find(|tool| tool.body["toolCallId"] == call) else { return };
         merge(&mut tool.body, fields);
-        tool.done = matches!(fields.get("status").and_then(Value::as_str), Some("completed" | "failed"));
+        tool.done = matches!(
+            fields.get("status").and_then(Value::as_str),
+            Some(tool_status::COMPLETED | tool_status::FAILED)
+        );
         if tool.done {
             let mut kept = tool.body.clone();
             forget_terminals(&mut kept);
@@ -364,7 +372,7 @@ impl Agent {
             .filter_map(|tool| tool.body["toolCallId"].as_str().map(str::to_owned))
             .collect();
         for call in open {
-            self.report(session, &call, &json!({ "status": "failed" }));
+            self.report(session, &call, &json!({ "status": tool_status::FAILED }));
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use acp_proto::{StopReason, error_code, method, update};
 use acp_rpc::{Id, RpcError};
 use serde_json::{Value, json};
 
@@ -13,7 +14,7 @@ use super::effect::{Effect, Token};
 use super::habits::{Connecting, SecondPrompt};
 use super::params::{self, Params};
 use super::reports::Mold;
-use super::step::{Step, Stop, Stream, Voice};
+use super::step::{Step, Stream, Voice};
 use super::tools::{Stage, Work, cut};
 use crate::switch::Switch;
 
@@ -122,7 +123,7 @@ pub(super) enum Await {
 
 /// What a prompt is answered with.
 enum Outcome {
-    Stop(Stop),
+    Stop(StopReason),
     Result(Value),
 }
 
@@ -197,7 +198,7 @@ impl Agent {
     pub(super) fn cancel_queue(&mut self, session: &str) {
         let waiting = self.sessions.get_mut(session).map(|open| std::mem::take(&mut open.queue));
         for (id, _) in waiting.into_iter().flatten() {
-            self.respond(&id, &json!({ "stopReason": Stop::Cancelled.as_str() }));
+            self.respond(&id, &json!({ "stopReason": StopReason::Cancelled.as_str() }));
         }
     }
 
@@ -208,7 +209,7 @@ impl Agent {
         open.news.clear();
         for block in blocks {
             open.remember(
-                json!({ "sessionUpdate": "user_message_chunk", "content": block, "messageId": message }),
+                json!({ "sessionUpdate": update::USER_MESSAGE_CHUNK, "content": block, "messageId": message }),
             );
         }
         open.turn = Some(Turn {
@@ -288,7 +289,7 @@ impl Agent {
         if turn.wait.is_some() {
             return false;
         }
-        let step = turn.steps.pop_front().unwrap_or(Step::End(Stop::EndTurn));
+        let step = turn.steps.pop_front().unwrap_or(Step::End(StopReason::EndTurn));
         self.perform(session, step);
         self.turn(session).is_some_and(|turn| turn.wait.is_none())
     }
@@ -304,8 +305,7 @@ impl Agent {
             }
             Step::Show(block) => {
                 let message = self.fresh_id("msg");
-                let update =
-                    json!({ "sessionUpdate": "agent_message_chunk", "content": block, "messageId": message });
+                let update = json!({ "sessionUpdate": update::AGENT_MESSAGE_CHUNK, "content": block, "messageId": message });
                 self.update(session, &update);
                 self.keep(session, update);
             }
@@ -322,7 +322,7 @@ impl Agent {
             Step::Form(what) => self.ask_form(session, what.as_deref()),
             Step::Page => self.ask_page(session),
             Step::PageDone(elicitation) => {
-                self.notify("elicitation/complete", &json!({ "elicitationId": elicitation }));
+                self.notify(method::ELICITATION_COMPLETE, &json!({ "elicitationId": elicitation }));
             }
             Step::Remember(word) => {
                 if self.wrong(Switch::SharedMemory) {
@@ -416,7 +416,7 @@ impl Agent {
         if !self.is_root(session) {
             let outcome = match outcome {
                 Ok(Outcome::Stop(stop)) => Ok(stop),
-                Ok(Outcome::Result(_)) => Ok(Stop::EndTurn),
+                Ok(Outcome::Result(_)) => Ok(StopReason::EndTurn),
                 Err(error) => Err(error.message),
             };
             return self.child_ended(session, &turn, outcome);
@@ -425,7 +425,10 @@ impl Agent {
         self.touch(session);
         match (outcome, turn.cancel) {
             (Ok(_), Some(Cancel::Request)) => {
-                self.refuse(&turn.request, &RpcError::new(RpcError::CANCELLED, "request cancelled"));
+                self.refuse(
+                    &turn.request,
+                    &RpcError::new(error_code::REQUEST_CANCELLED, "request cancelled"),
+                );
             }
             (Ok(Outcome::Stop(stop)), _) => {
                 self.respond(&turn.request, &json!({ "stopReason": stop.as_str() }));

@@ -1,17 +1,18 @@
 //! Applying faults.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use acp_match::{Template, Vars};
-use acp_rpc::{Frame, Id, View};
+use acp_proto::Direction;
+use acp_rpc::{Exchange, Frame, View};
 use base64::Engine as _;
 use bytes::Bytes;
 use serde_json::Value;
 
 use super::chance::Chance;
 use super::select::Seen;
-use super::{Action, At, Fault, Select, Side, edit, garble};
+use super::{Action, At, Fault, Select, edit, garble};
 
 /// What comes out between an agent and its client.
 #[derive(Clone, Debug)]
@@ -46,8 +47,8 @@ pub struct Faults {
     coalescing: Option<(usize, Vec<u8>)>,
     stall: Option<Stall>,
     stalled: VecDeque<Passage>,
-    /// The methods of requests on their way, by direction and id.
-    asked: [BTreeMap<Id, String>; 2],
+    /// The methods of open requests.
+    asked: Exchange<String>,
     /// Changed ids of the agent's requests, and what they were.
     pub(super) renamed: Vec<(Value, Value)>,
 }
@@ -78,7 +79,7 @@ enum Fate {
 
 /// A frame under treatment.
 pub(super) struct Patient {
-    side: Side,
+    dir: Direction,
     pub(super) frame: Frame,
     pub(super) value: Value,
     pub(super) edited: bool,
@@ -107,7 +108,7 @@ impl Faults {
             coalescing: None,
             stall: None,
             stalled: VecDeque::new(),
-            asked: [BTreeMap::new(), BTreeMap::new()],
+            asked: Exchange::default(),
             renamed: Vec::new(),
         }
     }
@@ -130,12 +131,12 @@ impl Faults {
     /// A frame from the client.
     pub fn incoming(&mut self, now: Duration, frame: Frame) {
         let frame = self.named_back(frame);
-        self.pass(now, Side::In, frame);
+        self.pass(now, Direction::ClientToAgent, frame);
     }
 
     /// A frame from the agent.
     pub fn outgoing(&mut self, now: Duration, frame: Frame) {
-        self.pass(now, Side::Out, frame);
+        self.pass(now, Direction::AgentToClient, frame);
     }
 
     /// Lets the time pass.
@@ -175,24 +176,24 @@ impl Faults {
             .map(|rule| rule.fault.r#do.clone())
             .collect();
         for actions in meant {
-            let mut patient = Patient::new(Side::Out, frame.clone(), Value::Null);
+            let mut patient = Patient::new(Direction::AgentToClient, frame.clone(), Value::Null);
             patient.fate = Fate::Gone;
             self.treat(now, &mut patient, &actions);
             self.discharge(patient);
         }
     }
 
-    fn pass(&mut self, now: Duration, side: Side, frame: Frame) {
-        let answers = self.track(side, &frame);
+    fn pass(&mut self, now: Duration, dir: Direction, frame: Frame) {
+        let answers = self.track(dir, &frame);
         let value = serde_json::from_slice(frame.raw()).unwrap_or(Value::Null);
-        let mut patient = Patient::new(side, frame, value);
-        if side == Side::Out {
+        let mut patient = Patient::new(dir, frame, value);
+        if dir == Direction::AgentToClient {
             self.rename_cancelled(&mut patient);
         }
         let released = self.release(&patient, answers.as_deref());
         for at in 0..self.rules.len() {
             let original = patient.frame.clone();
-            let seen = Seen { side, frame: &original, answers: answers.as_deref(), value: &patient.value };
+            let seen = Seen { dir, frame: &original, answers: answers.as_deref(), value: &patient.value };
             if self.concerns(at, &seen) {
                 let actions = self.rules[at].fault.r#do.clone();
                 self.treat(now, &mut patient, &actions);
@@ -211,17 +212,13 @@ impl Faults {
     }
 
     /// Remembers requests, and finds out what a response answers.
-    fn track(&mut self, side: Side, frame: &Frame) -> Option<String> {
-        let (own, other) = match side {
-            Side::Out => (0, 1),
-            Side::In => (1, 0),
-        };
+    fn track(&mut self, dir: Direction, frame: &Frame) -> Option<String> {
         match frame.view() {
             View::Request { id, method, .. } => {
-                self.asked[own].insert(id.clone(), method.to_owned());
+                let _ = self.asked.asked(dir, id, method.to_owned());
                 None
             }
-            View::Response { id, .. } => self.asked[other].remove(id),
+            View::Response { id, .. } => self.asked.answered(dir, id),
             _ => None,
         }
     }
@@ -241,7 +238,7 @@ impl Faults {
         if self.held.is_empty() {
             return Vec::new();
         }
-        let seen = Seen { side: patient.side, frame: &patient.frame, answers, value: &patient.value };
+        let seen = Seen { dir: patient.dir, frame: &patient.frame, answers, value: &patient.value };
         let vars = &self.vars;
         let (released, kept): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.held).into_iter().partition(|(select, _)| select.means(&seen, vars));
@@ -281,11 +278,11 @@ impl Faults {
             Action::Stall(time) => self.stall = Some(Stall::Until(now + time.0)),
             Action::Hang => self.stall = Some(Stall::Forever),
             Action::Before(items) => {
-                let made = self.make(patient.side, items);
+                let made = self.make(patient.dir, items);
                 patient.before.extend(made);
             }
             Action::After(items) => {
-                let made = self.make(patient.side, items);
+                let made = self.make(patient.dir, items);
                 patient.after.extend(made);
             }
             Action::Capture(places) => {
@@ -378,15 +375,17 @@ impl Faults {
         }
     }
 
-    /// Frames and raw lines out of nothing, towards where `side` goes.
-    fn make(&self, side: Side, items: &[Value]) -> Vec<Passage> {
+    /// Frames and raw lines out of nothing, towards where `dir` goes.
+    fn make(&self, dir: Direction, items: &[Value]) -> Vec<Passage> {
         items
             .iter()
-            .map(|item| match (side, self.fill(item)) {
-                (Side::Out, Value::String(line)) => Passage::Raw(garble::with_newline(line.as_bytes())),
-                (Side::Out, frame) => Passage::Send(made(frame)),
-                (Side::In, Value::String(line)) => Passage::ToAgent(Frame::parse(line)),
-                (Side::In, frame) => Passage::ToAgent(made(frame)),
+            .map(|item| match (dir, self.fill(item)) {
+                (Direction::AgentToClient, Value::String(line)) => {
+                    Passage::Raw(garble::with_newline(line.as_bytes()))
+                }
+                (Direction::AgentToClient, frame) => Passage::Send(made(frame)),
+                (Direction::ClientToAgent, Value::String(line)) => Passage::ToAgent(Frame::parse(line)),
+                (Direction::ClientToAgent, frame) => Passage::ToAgent(made(frame)),
             })
             .collect()
     }
@@ -397,9 +396,9 @@ impl Faults {
         let mut frame = self.fill(reply);
         frame["id"] = id;
         let frame = made(frame);
-        Some(match patient.side {
-            Side::In => Passage::Send(frame),
-            Side::Out => Passage::ToAgent(frame),
+        Some(match patient.dir {
+            Direction::ClientToAgent => Passage::Send(frame),
+            Direction::AgentToClient => Passage::ToAgent(frame),
         })
     }
 
@@ -408,9 +407,9 @@ impl Faults {
         for passage in patient.before {
             self.emit(passage);
         }
-        let whole = match patient.side {
-            Side::Out => Passage::Send(patient.frame),
-            Side::In => Passage::ToAgent(patient.frame),
+        let whole = match patient.dir {
+            Direction::AgentToClient => Passage::Send(patient.frame),
+            Direction::ClientToAgent => Passage::ToAgent(patient.frame),
         };
         let written = patient.written.unwrap_or_else(|| vec![whole]);
         match patient.fate {
@@ -456,9 +455,9 @@ impl Faults {
 }
 
 impl Patient {
-    fn new(side: Side, frame: Frame, value: Value) -> Self {
+    fn new(dir: Direction, frame: Frame, value: Value) -> Self {
         Self {
-            side,
+            dir,
             frame,
             value,
             edited: false,

@@ -24,7 +24,7 @@ impl Faults {
 
     /// Whoever takes a request back names it as it was sent.
     pub(super) fn rename_cancelled(&self, patient: &mut Patient) {
-        if self.renamed.is_empty() || patient.frame.method() != Some(acp_rpc::CANCEL_REQUEST) {
+        if self.renamed.is_empty() || patient.frame.method() != Some(acp_proto::method::CANCEL_REQUEST) {
             return;
         }
         let named = patient.value.pointer("/params/requestId");

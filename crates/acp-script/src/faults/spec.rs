@@ -1,5 +1,6 @@
 //! Faults on a command line.
 
+use acp_proto::method;
 use serde_json::Value;
 
 use super::Fault;
@@ -64,7 +65,7 @@ pub fn parse_spec(text: &str) -> Result<Fault, SpecError> {
 
 /// Whether an agent only ever answers this method.
 fn is_client_request(method: &str) -> bool {
-    matches!(method, "initialize" | "authenticate" | "logout")
+    matches!(method, method::INITIALIZE | method::AUTHENTICATE | method::LOGOUT)
         || (method.starts_with("session/")
-            && !matches!(method, "session/update" | "session/request_permission"))
+            && !matches!(method, method::SESSION_UPDATE | method::SESSION_REQUEST_PERMISSION))
 }

@@ -1,4 +1,5 @@
 use super::*;
+use acp_proto::Direction;
 use acp_rpc::Frame;
 use serde_json::json;
 
@@ -153,7 +154,7 @@ fn a_short_spec_is_a_fault() {
     assert_eq!(fault.select.method, ["session/update"]);
     assert_eq!((fault.select.skip, fault.select.times), (2, Some(1)));
     assert_eq!(parse_spec("exit=7@session/prompt").unwrap().select.to, ["session/prompt"]);
-    assert_eq!(parse_spec("drop@<session/cancel").unwrap().select.on, Side::In);
+    assert_eq!(parse_spec("drop@<session/cancel").unwrap().select.on, Direction::ClientToAgent);
     assert!(
         matches!(parse_spec("delay=200ms").unwrap().r#do[0], Action::Delay(Time(time)) if time.as_millis() == 200)
     );

@@ -5,7 +5,7 @@ mod form;
 use std::io::Write;
 
 use acp_host::{Ask, Asked, Elicited, PermissionChoice, Question};
-use acp_policy::ChoiceKind;
+use acp_policy::PermissionOptionKind;
 use acp_text::line as clean;
 use anstyle::{AnsiColor, Style};
 use serde_json::{Map, Value};
@@ -99,22 +99,22 @@ fn pick<'a>(word: &str, options: &'a [PermissionChoice]) -> Option<&'a Permissio
     if let Ok(number) = word.parse::<usize>() {
         return options.get(number.checked_sub(1)?);
     }
-    let of_kind = |kind: ChoiceKind| options.iter().find(|option| option.kind == kind);
+    let of_kind = |kind: PermissionOptionKind| options.iter().find(|option| option.kind == Some(kind));
     match word.to_lowercase().as_str() {
-        "y" | "yes" => of_kind(ChoiceKind::AllowOnce),
-        "n" | "no" => of_kind(ChoiceKind::RejectOnce),
-        "a" | "always" => of_kind(ChoiceKind::AllowAlways),
+        "y" | "yes" => of_kind(PermissionOptionKind::AllowOnce),
+        "n" | "no" => of_kind(PermissionOptionKind::RejectOnce),
+        "a" | "always" => of_kind(PermissionOptionKind::AllowAlways),
         _ => None,
     }
 }
 
-fn meaning(kind: ChoiceKind) -> &'static str {
+fn meaning(kind: Option<PermissionOptionKind>) -> &'static str {
     match kind {
-        ChoiceKind::AllowOnce => "(allow once)",
-        ChoiceKind::AllowAlways => "(allow always)",
-        ChoiceKind::RejectOnce => "(reject once)",
-        ChoiceKind::RejectAlways => "(reject always)",
-        ChoiceKind::Other => "",
+        Some(PermissionOptionKind::AllowOnce) => "(allow once)",
+        Some(PermissionOptionKind::AllowAlways) => "(allow always)",
+        Some(PermissionOptionKind::RejectOnce) => "(reject once)",
+        Some(PermissionOptionKind::RejectAlways) => "(reject always)",
+        None => "",
     }
 }
 
@@ -141,8 +141,10 @@ mod tests {
 
     #[test]
     fn options_are_picked_by_number_or_word() {
-        let option = |id: &str, kind| PermissionChoice { id: id.to_owned(), name: id.to_owned(), kind };
-        let options = [option("go", ChoiceKind::AllowOnce), option("stop", ChoiceKind::RejectOnce)];
+        let option =
+            |id: &str, kind| PermissionChoice { id: id.to_owned(), name: id.to_owned(), kind: Some(kind) };
+        let options =
+            [option("go", PermissionOptionKind::AllowOnce), option("stop", PermissionOptionKind::RejectOnce)];
         let picked = |word| pick(word, &options).map(|option| option.id.as_str());
         assert_eq!(
             (picked("1"), picked("2"), picked("Y"), picked("no")),

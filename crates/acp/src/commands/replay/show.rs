@@ -1,12 +1,12 @@
 //! A recorded conversation for people.
 
-use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
 use acp_host::Update;
+use acp_proto::{method, update};
 use acp_proxy::replay::{Recording, Said};
-use acp_rpc::{Direction, Frame, Id, Reply, View};
+use acp_rpc::{Direction, Exchange, Frame, Reply, View};
 use agent_client_protocol_schema::v1::StopReason;
 use serde_json::{Value, json};
 
@@ -19,8 +19,7 @@ pub(super) fn text(recordings: &[Recording], speed: Option<f64>, verbose: bool) 
     for recording in recordings {
         let mut show = Show {
             renderer: Renderer::new(anstream::stdout().lock(), verbose),
-            prompts: BTreeSet::new(),
-            permissions: BTreeSet::new(),
+            open: Exchange::default(),
             verbose,
         };
         show.heading(recording)?;
@@ -56,8 +55,8 @@ impl Pace {
 
 struct Show<W> {
     renderer: Renderer<W>,
-    prompts: BTreeSet<Id>,
-    permissions: BTreeSet<Id>,
+    /// Prompts and permission requests that wait for their answers.
+    open: Exchange<()>,
     verbose: bool,
 }
 
@@ -89,25 +88,32 @@ impl<W: Write> Show<W> {
             return self.renderer.note(&clean(&words));
         }
         match (said.dir, said.frame.view()) {
-            (Direction::ClientToAgent, View::Request { id, method: "session/prompt", params }) => {
-                self.prompts.insert(id.clone());
+            (Direction::ClientToAgent, View::Request { id, method: method::SESSION_PROMPT, params }) => {
+                let _ = self.open.asked(said.dir, id, ());
                 self.prompt(params)
             }
-            (Direction::AgentToClient, View::Notification { method: "session/update", params }) => {
+            (Direction::AgentToClient, View::Notification { method: method::SESSION_UPDATE, params }) => {
                 self.update(&said.frame, params)
             }
-            (Direction::AgentToClient, View::Request { id, method: "session/request_permission", .. }) => {
-                self.permissions.insert(id.clone());
+            (
+                Direction::AgentToClient,
+                View::Request { id, method: method::SESSION_REQUEST_PERMISSION, .. },
+            ) => {
+                let _ = self.open.asked(said.dir, id, ());
                 self.renderer.note(&clean(&format!("asks permission: {}", subject(&said.frame))))
             }
-            (Direction::ClientToAgent, View::Response { id, reply }) if self.permissions.remove(id) => {
+            (dir @ Direction::ClientToAgent, View::Response { id, reply })
+                if self.open.answered(dir, id).is_some() =>
+            {
                 let words = match reply {
                     Reply::Result(result) => answer(result),
                     Reply::Error(error) => format!("error {error}"),
                 };
                 self.renderer.note(&clean(&format!("answered: {words}")))
             }
-            (Direction::AgentToClient, View::Response { id, reply }) if self.prompts.remove(id) => {
+            (dir @ Direction::AgentToClient, View::Response { id, reply })
+                if self.open.answered(dir, id).is_some() =>
+            {
                 match reply {
                     Reply::Result(result) => {
                         let result: Value = serde_json::from_str(result).unwrap_or_default();
@@ -139,9 +145,9 @@ impl<W: Write> Show<W> {
     fn prompt(&mut self, params: Option<&str>) -> io::Result<()> {
         let params: Value = params.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
         for block in params["prompt"].as_array().into_iter().flatten() {
-            let update = json!({ "sessionUpdate": "user_message_chunk", "content": block });
+            let update = json!({ "sessionUpdate": update::USER_MESSAGE_CHUNK, "content": block });
             let params = json!({ "sessionId": params["sessionId"], "update": update });
-            let frame = Frame::notification("session/update", &params);
+            let frame = Frame::notification(method::SESSION_UPDATE, &params);
             self.update(&frame, frame.params())?;
         }
         self.renderer.fresh()

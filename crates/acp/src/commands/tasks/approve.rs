@@ -3,6 +3,7 @@
 use std::io::{BufRead, IsTerminal, Write};
 use std::time::Duration;
 
+use acp_proto::PermissionOptionKind;
 use acp_proxy::nats::TaskClient;
 use acp_proxy::nats::payload::{Ask, AskOption};
 
@@ -99,11 +100,12 @@ impl Approve {
     /// The answer that the flags give: an option, or none of them.
     fn preset(&self, ask: &Ask) -> Option<Option<String>> {
         let wanted = match (self.allow, self.reject) {
-            (true, _) => ["allow_once", "allow_always"],
-            (_, true) => ["reject_once", "reject_always"],
+            (true, _) => [PermissionOptionKind::AllowOnce, PermissionOptionKind::AllowAlways],
+            (_, true) => [PermissionOptionKind::RejectOnce, PermissionOptionKind::RejectAlways],
             _ => return None,
         };
-        let option = |kind: &&str| ask.options.iter().find(|option| option.kind == *kind);
+        let option =
+            |kind: &PermissionOptionKind| ask.options.iter().find(|option| option.kind == kind.as_str());
         Some(wanted.iter().find_map(option).map(|option| option.id.clone()))
     }
 }

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use acp_host::Update;
+use acp_proto::{StopReason, method};
 use acp_proxy::event::{Body, Decider, Decision, Event, Role, Seen, Text};
 use acp_proxy::nats::payload::{State, Status, TaskResult};
 use acp_proxy::parts::Parts;
@@ -91,7 +92,7 @@ impl Screen {
 
     /// Shows a task's result, and says the exit code for it.
     pub(super) fn result(&mut self, result: &TaskResult) -> io::Result<u8> {
-        let code = if result.stop_reason == "end_turn" { exit::OK } else { exit::FAILED };
+        let code = if result.stop_reason == StopReason::EndTurn.as_str() { exit::OK } else { exit::FAILED };
         let Some(human) = &mut self.human else {
             line(&json!({ "kind": "result", "data": result }))?;
             return Ok(code);
@@ -124,7 +125,7 @@ fn decided(decision: &Decision) -> String {
 }
 
 fn update(session: &str, known: Option<SessionUpdate>, event: &Event) -> Update {
-    let frame = Frame::notification("session/update", &json!({ "event": event }));
+    let frame = Frame::notification(method::SESSION_UPDATE, &json!({ "event": event }));
     Update { session: session.to_owned(), update: known.map(Box::new), frame }
 }
 
