@@ -417,7 +417,8 @@ mod direction {
 }
 
 /// A value as JSON text.
-pub(crate) fn raw(value: &serde_json::Value) -> Box<RawValue> {
+#[must_use]
+pub fn raw(value: &serde_json::Value) -> Box<RawValue> {
     serde_json::value::to_raw_value(value).unwrap_or_else(|_| RawValue::NULL.to_owned())
 }
 

@@ -1,5 +1,6 @@
 //! New sessions: how many there may be, and what each of them gets.
 
+use acp_dialect::Side;
 use acp_rpc::{Frame, Id, RpcError};
 
 use super::{Desk, FULL, Handling, NEW, Pending, counts};
@@ -26,7 +27,7 @@ impl Desk {
         let passed_on = Frame::parse(line);
         if !reasons.is_empty() {
             let reason = format!("the proxy's {}", reasons.join(" and "));
-            if let Err(why) = self.keep("c2a", Decided::CHANGED, &reason, frame, &passed_on) {
+            if let Err(why) = self.record(Side::Client, Decided::CHANGED, &reason, frame, &passed_on) {
                 return Handling::Stop(why);
             }
         }
@@ -75,6 +76,6 @@ impl Desk {
         let error =
             RpcError { data: Some(serde_json::json!({ FULL: most })), ..RpcError::internal(words.clone()) };
         let answer = Frame::failure(id, &error);
-        self.decided("c2a", "refuse", &words, frame, &answer)
+        self.decided(Side::Client, "refuse", &words, frame, &answer)
     }
 }
