@@ -12,6 +12,7 @@ use acp_link::leash::Leash;
 use acp_link::{Link, Wire};
 use acp_policy::{Policy, ToolPatterns};
 use acp_script::agent::{Agent, AgentConfig, Fence, TOOL_NAMES};
+use futures_util::future::BoxFuture;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -169,57 +170,63 @@ impl Server {
     }
 
     /// Serves one link until the client goes away or [`stop`](Server::stop) is called.
-    pub async fn serve(&self, link: Link) {
-        let number = self.connections.fetch_add(1, Ordering::Relaxed);
-        let mut config = self.config.clone();
-        if let Some(provider) = self.shared.provider.as_deref() {
-            name_models(provider).await;
-            config.persona = character::config(&self.shared.settings, Some(provider)).persona;
-        }
-        config.id_prefix = format!("{:x}{number:x}", self.base % 0xff_ffff_ffff);
-        config.started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        config.warning.clone_from(&self.warning);
-        let tongue = Tongue::new(self.shared.settings.speak, self.shared.translation());
-        converse(link, Agent::new(config), tongue, self.shared.clone()).await;
+    pub fn serve(&self, link: Link) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            let number = self.connections.fetch_add(1, Ordering::Relaxed);
+            let mut config = self.config.clone();
+            if let Some(provider) = self.shared.provider.as_deref() {
+                name_models(provider).await;
+                config.persona = character::config(&self.shared.settings, Some(provider)).persona;
+            }
+            config.id_prefix = format!("{:x}{number:x}", self.base % 0xff_ffff_ffff);
+            config.started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            config.warning.clone_from(&self.warning);
+            let tongue = Tongue::new(self.shared.settings.speak, self.shared.translation());
+            converse(link, Agent::new(config), tongue, self.shared.clone()).await;
+        })
     }
 
     /// Serves own standard input and output.
-    pub async fn serve_stdio(&self) -> Result<(), ServeError> {
-        let link = acp_link::stdio::own(&Wire::default()).map_err(ServeError::Stdio)?;
-        self.serve(link).await;
-        Ok(())
+    pub fn serve_stdio(&self) -> BoxFuture<'_, Result<(), ServeError>> {
+        Box::pin(async move {
+            let link = acp_link::stdio::own(&Wire::default()).map_err(ServeError::Stdio)?;
+            self.serve(link).await;
+            Ok(())
+        })
     }
 
     /// Listens for lines over TCP; says the address, then serves every connection that comes until it is told to stop.
-    pub async fn serve_tcp(
+    pub fn serve_tcp(
         self: Arc<Self>,
         address: SocketAddr,
-        listening: impl FnOnce(SocketAddr),
-    ) -> Result<(), ServeError> {
-        let failed = |error| ServeError::Listen { address, error };
-        let listener = acp_link::tcp::listen(address, &Wire::default()).await.map_err(failed)?;
-        listening(listener.local_addr().map_err(failed)?);
-        let mut serving = JoinSet::new();
-        loop {
-            let accepted = tokio::select! {
-                accepted = listener.accept() => accepted,
-                Some(_) = serving.join_next() => continue,
-                () = self.shared.stopped() => break,
-            };
-            match accepted {
-                Ok((link, _)) => {
-                    let server = self.clone();
-                    serving.spawn(async move { server.serve(link).await });
-                }
-                Err(error) => {
-                    // Out of descriptors, most likely: wait for some to come back.
-                    eprintln!("acp agent: cannot accept a connection: {error}");
-                    tokio::time::sleep(Duration::from_millis(50)).await;
+        listening: Box<dyn FnOnce(SocketAddr) + Send>,
+    ) -> BoxFuture<'static, Result<(), ServeError>> {
+        Box::pin(async move {
+            let failed = |error| ServeError::Listen { address, error };
+            let listener = acp_link::tcp::listen(address, &Wire::default()).await.map_err(failed)?;
+            listening(listener.local_addr().map_err(failed)?);
+            let mut serving = JoinSet::new();
+            loop {
+                let accepted = tokio::select! {
+                    accepted = listener.accept() => accepted,
+                    Some(_) = serving.join_next() => continue,
+                    () = self.shared.stopped() => break,
+                };
+                match accepted {
+                    Ok((link, _)) => {
+                        let server = self.clone();
+                        serving.spawn(async move { server.serve(link).await });
+                    }
+                    Err(error) => {
+                        // Out of descriptors, most likely: wait for some to come back.
+                        eprintln!("acp agent: cannot accept a connection: {error}");
+                        tokio::time::sleep(Duration::from_millis(50)).await;
+                    }
                 }
             }
-        }
-        while serving.join_next().await.is_some() {}
-        Ok(())
+            while serving.join_next().await.is_some() {}
+            Ok(())
+        })
     }
 }
 

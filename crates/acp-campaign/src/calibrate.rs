@@ -11,6 +11,7 @@ use std::time::Duration;
 use acp_comply::results::Calibrated;
 use acp_comply::{Found, Program, Wordings};
 use futures_util::StreamExt;
+use futures_util::future::LocalBoxFuture;
 
 use crate::campaign::{Campaign, Listener, Progress};
 use crate::drive::{Conditions, Driven, Probed, drive};
@@ -121,14 +122,20 @@ impl Campaign {
     }
 
     /// Calibration alone, without any test.
-    pub async fn calibrate_alone(&self, target: &Target, listener: &Listener) -> Result<Calibrated, String> {
-        let (probe, fault) = self.probe_alone(target).await;
-        if let Some(fault) = fault {
-            return Err(fault);
-        }
-        let pace = Pace::new(self.jobs, None);
-        let calibration = self.calibrate(target, &probe, &pace, listener).await;
-        Ok(calibration.record(probe.at_eof))
+    pub fn calibrate_alone<'a>(
+        &'a self,
+        target: &'a Target,
+        listener: &'a Listener,
+    ) -> LocalBoxFuture<'a, Result<Calibrated, String>> {
+        Box::pin(async move {
+            let (probe, fault) = self.probe_alone(target).await;
+            if let Some(fault) = fault {
+                return Err(fault);
+            }
+            let pace = Pace::new(self.jobs, None);
+            let calibration = self.calibrate(target, &probe, &pace, listener).await;
+            Ok(calibration.record(probe.at_eof))
+        })
     }
 
     /// Runs one calibration file, with another wording until it shows what it is about.

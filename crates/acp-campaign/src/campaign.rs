@@ -5,6 +5,7 @@ use std::sync::Arc;
 use acp_comply::results::{Isolation, Outside};
 use acp_comply::verdict::Ending;
 use acp_comply::{AgentRun, Defaults, FindingRef, Header, Outcome, Program, Table};
+use futures_util::future::LocalBoxFuture;
 use tokio::sync::watch;
 
 use crate::calibrate::Calibration;
@@ -66,35 +67,39 @@ pub type Listener = Arc<dyn Fn(&Progress<'_>) + Send + Sync>;
 
 impl Campaign {
     /// Runs every test against one target.
-    pub async fn run(&self, target: &Target, listener: &Listener) -> AgentRun {
-        let mut run =
-            AgentRun { version: target.version.clone(), ..AgentRun::new(&target.name, target.describe()) };
-        let outside = network::is_loopback_only().filter(|only| *only).and_then(|_| network::outside());
-        let (probe, notice) = self.probe(target, &mut run).await;
-        listener(&Progress::Agent(&target.name, self.programs.len()));
-        if let Some(words) = &notice {
-            listener(&Progress::Noticed(&target.name, words));
-        }
-        if run.fault.is_some() {
-            // One paragraph says it all; the same for every test would say no more.
+    pub fn run<'a>(&'a self, target: &'a Target, listener: &'a Listener) -> LocalBoxFuture<'a, AgentRun> {
+        Box::pin(async move {
+            let mut run = AgentRun {
+                version: target.version.clone(),
+                ..AgentRun::new(&target.name, target.describe())
+            };
+            let outside = network::is_loopback_only().filter(|only| *only).and_then(|_| network::outside());
+            let (probe, notice) = self.probe(target, &mut run).await;
+            listener(&Progress::Agent(&target.name, self.programs.len()));
+            if let Some(words) = &notice {
+                listener(&Progress::Noticed(&target.name, words));
+            }
+            if run.fault.is_some() {
+                // One paragraph says it all; the same for every test would say no more.
+                run.isolation = isolation(target, outside);
+                return run;
+            }
+            let canary = self.canary();
+            let pace = Pace::new(self.jobs, canary.clone());
+            let calibration = self.calibrate(target, &probe, &pace, listener).await;
+            let mut round =
+                Round { campaign: self, target, probe: probe.with(calibration), pace, canary, listener };
+            let mut driven = round.first().await;
+            round.out_of_reach_again(&mut driven).await;
+            round.absences_again(&mut driven).await;
+            for mut driven in driven.into_iter().map(|(_, driven)| driven) {
+                driven.outcome.notes.extend(notice.clone());
+                take(&mut run, driven);
+            }
+            run.calibration = Some(round.probe.calibration.record(round.probe.at_eof));
             run.isolation = isolation(target, outside);
-            return run;
-        }
-        let canary = self.canary();
-        let pace = Pace::new(self.jobs, canary.clone());
-        let calibration = self.calibrate(target, &probe, &pace, listener).await;
-        let mut round =
-            Round { campaign: self, target, probe: probe.with(calibration), pace, canary, listener };
-        let mut driven = round.first().await;
-        round.out_of_reach_again(&mut driven).await;
-        round.absences_again(&mut driven).await;
-        for mut driven in driven.into_iter().map(|(_, driven)| driven) {
-            driven.outcome.notes.extend(notice.clone());
-            take(&mut run, driven);
-        }
-        run.calibration = Some(round.probe.calibration.record(round.probe.at_eof));
-        run.isolation = isolation(target, outside);
-        run
+            run
+        })
     }
 
     /// A witness of how busy the machine is, while tests run.

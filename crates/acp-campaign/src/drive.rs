@@ -16,7 +16,7 @@ use crate::conduct::{Place, Test};
 use crate::evidence::file_name;
 use crate::forms;
 use crate::mind::Mind;
-use crate::stub::HttpStub;
+use crate::stub::{self, HttpStub};
 use crate::target::{Target, Way};
 use crate::wire::{AtEof, Parting};
 
@@ -43,7 +43,7 @@ pub struct Conditions {
     pub grace: Duration,
     /// The method to authenticate with.
     pub auth_method: Option<String>,
-    /// The stub MCP server's program.
+    /// The stub MCP server's program; without it, tests that hand it to the agent do not apply.
     pub mcp_stub: Option<PathBuf>,
     /// Keep sandboxes and transcripts here.
     pub keep: Option<PathBuf>,
@@ -146,7 +146,8 @@ pub async fn drive(
         };
         setup.table = table;
     }
-    if let Some(driven) = hindered(program, &setup).or_else(|| unspeakable(program, target, &setup)) {
+    let inapplicable = || inapplicable(program, target, conditions, &setup);
+    if let Some(driven) = hindered(program, &setup).or_else(inapplicable) {
         return driven;
     }
     let http = match HttpStub::start(program, &cell, conditions).await {
@@ -187,9 +188,14 @@ pub async fn drive(
     driven
 }
 
-/// A test of what the target's form of the protocol has no words for needs no agent either.
-fn unspeakable(program: &Arc<Program>, target: &Target, setup: &Setup) -> Option<Driven> {
-    let reason = forms::lacks(target.dialect, program)?;
+/// A test does not apply whose words the target's form of the protocol lacks, or whose MCP server we lack.
+fn inapplicable(
+    program: &Arc<Program>,
+    target: &Target,
+    conditions: &Conditions,
+    setup: &Setup,
+) -> Option<Driven> {
+    let reason = forms::lacks(target.dialect, program).or_else(|| stub::lacks(conditions, program))?;
     let mut run = Run::new(Arc::clone(program), setup.clone());
     run.handle(Duration::ZERO, Event::NotApplicable(reason));
     ended(program, run)

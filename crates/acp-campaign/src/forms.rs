@@ -9,7 +9,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use acp_comply::Program;
 use acp_dialect::{Dialect, NoteKind, Side};
-use acp_host::Watch;
+use acp_host::Observers;
 use globset::{Glob, GlobMatcher};
 use serde::Deserialize;
 
@@ -72,9 +72,9 @@ pub(crate) struct Refused(Arc<Mutex<Option<String>>>);
 
 impl Refused {
     /// Notes the first refusal of a translation between a runner that speaks v1 and an agent of that form.
-    pub fn watch(&self, dialect: Dialect) -> Watch {
+    pub fn observers(&self, dialect: Dialect) -> Observers {
         let refused = self.clone();
-        Watch::notes(move |side, note| {
+        Observers::of_notes(move |side, note| {
             if side == Side::Agent && note.kind == NoteKind::Refused {
                 let mut first = refused.0.lock().unwrap_or_else(PoisonError::into_inner);
                 first.get_or_insert_with(|| format!("{dialect} cannot carry this: {}", note.message));

@@ -19,6 +19,7 @@ use acp_play::{Actor, Conditions as PlayConditions, needs_process, play, probe};
 use acp_script::defects::Defect;
 use acp_script::variants::Variant;
 use futures_util::StreamExt;
+use futures_util::future::LocalBoxFuture;
 
 use crate::campaign::{Campaign, Listener};
 use crate::drive::{Probed, drive};
@@ -144,30 +145,32 @@ impl Proof {
 }
 
 /// Runs the conforming agent against the whole suite, and the suite against everything that it must tell apart.
-pub async fn prove(
-    campaign: &Campaign,
-    target: &Target,
-    defects: &[Defect],
-    variants: &[Variant],
-    listener: &Listener,
-) -> Proof {
-    let conforming = campaign.run(target, listener).await;
-    let playable: Vec<Arc<Program>> =
-        campaign.programs.iter().filter(|program| needs_process(program).is_none()).cloned().collect();
-    let mut played = tokio::task::block_in_place(|| in_memory(campaign, &playable, defects, variants));
-    real_hunt(campaign, target, defects, &conforming, &mut played.defects).await;
-    let claims = proved(&campaign.programs, &played.defects);
-    Proof {
-        unequal: unequal(&conforming, &playable),
-        conforming,
-        alone: played.alone,
-        pairs: played.pairs,
-        random: played.random,
-        defects: played.defects,
-        under: played.under,
-        mutants: played.mutants,
-        claims,
-    }
+pub fn prove<'a>(
+    campaign: &'a Campaign,
+    target: &'a Target,
+    defects: &'a [Defect],
+    variants: &'a [Variant],
+    listener: &'a Listener,
+) -> LocalBoxFuture<'a, Proof> {
+    Box::pin(async move {
+        let conforming = campaign.run(target, listener).await;
+        let playable: Vec<Arc<Program>> =
+            campaign.programs.iter().filter(|program| needs_process(program).is_none()).cloned().collect();
+        let mut played = tokio::task::block_in_place(|| in_memory(campaign, &playable, defects, variants));
+        real_hunt(campaign, target, defects, &conforming, &mut played.defects).await;
+        let claims = proved(&campaign.programs, &played.defects);
+        Proof {
+            unequal: unequal(&conforming, &playable),
+            conforming,
+            alone: played.alone,
+            pairs: played.pairs,
+            random: played.random,
+            defects: played.defects,
+            under: played.under,
+            mutants: played.mutants,
+            claims,
+        }
+    })
 }
 
 /// How tests are played: with the built-in calibration and its wordings.

@@ -7,6 +7,7 @@ use acp_link::child::{self, Child};
 use acp_match::Vars;
 use acp_model::{Endpoint, Hints, Settings};
 use acp_profile::Profile;
+use futures_util::future::BoxFuture;
 use serde_json::Value;
 
 use crate::cell::Cell;
@@ -27,26 +28,31 @@ impl std::fmt::Debug for Room {
 
 impl Room {
     /// Makes the home, starts the model and the agent. The agent works in `workspace`.
-    pub async fn open(
-        real: &Real,
-        workspace: &Path,
+    pub fn open<'a>(
+        real: &'a Real,
+        workspace: &'a Path,
         supervisor: Option<PathBuf>,
-    ) -> Result<(Room, Link, Child), String> {
-        let mut cell =
-            Cell::make(&real.profile.name, None).map_err(|error| format!("cannot make a home: {error}"))?;
-        cell.sandbox = workspace.to_path_buf();
-        let model = if real.has_model() {
-            let settings = Settings { hints: Hints::from(&real.profile), ..Settings::default() };
-            let started = Endpoint::start(settings).await;
-            Some(started.map_err(|error| format!("the scripted model cannot listen on loopback: {error}"))?)
-        } else {
-            None
-        };
-        let url = model.as_ref().map(Endpoint::url);
-        let ready = real.ready(&cell, url.as_deref()).await?;
-        let options = child::Options { supervisor, ..ready.options };
-        let (link, child) = child::spawn(&options).map_err(|error| error.to_string())?;
-        Ok((Room { profile: real.profile.clone(), cell, _model: model }, link, child))
+    ) -> BoxFuture<'a, Result<(Room, Link, Child), String>> {
+        Box::pin(async move {
+            let mut cell = Cell::make(&real.profile.name, None)
+                .map_err(|error| format!("cannot make a home: {error}"))?;
+            cell.sandbox = workspace.to_path_buf();
+            let model = if real.has_model() {
+                let settings = Settings { hints: Hints::from(&real.profile), ..Settings::default() };
+                let started = Endpoint::start(settings).await;
+                Some(
+                    started
+                        .map_err(|error| format!("the scripted model cannot listen on loopback: {error}"))?,
+                )
+            } else {
+                None
+            };
+            let url = model.as_ref().map(Endpoint::url);
+            let ready = real.ready(&cell, url.as_deref()).await?;
+            let options = child::Options { supervisor, ..ready.options };
+            let (link, child) = child::spawn(&options).map_err(|error| error.to_string())?;
+            Ok((Room { profile: real.profile.clone(), cell, _model: model }, link, child))
+        })
     }
 
     /// The requests that the agent needs after this session was opened.

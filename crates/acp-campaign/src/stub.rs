@@ -23,7 +23,7 @@ impl HttpStub {
         conditions: &Conditions,
     ) -> Result<Option<HttpStub>, String> {
         let Some(stub) = &conditions.mcp_stub else { return Ok(None) };
-        if !format!("{:?}", program.steps).contains("${mcpHttp}") {
+        if !mentions(program, &["${mcpHttp}"]) {
             return Ok(None);
         }
         let log = cell.mcp_log.to_string_lossy().into_owned();
@@ -38,6 +38,19 @@ impl HttpStub {
         let url = said.get("url").and_then(Value::as_str).ok_or("the stub MCP server has no address")?;
         Ok(Some(HttpStub { url: url.to_owned(), _link: link, _child: child }))
     }
+}
+
+/// Why a test cannot run without the stub MCP server, if there is none and the test hands it to the agent.
+pub(crate) fn lacks(conditions: &Conditions, program: &Program) -> Option<String> {
+    let needs_one = || mentions(program, &["${mcpStub}", "${mcpHttp}"]);
+    (conditions.mcp_stub.is_none() && needs_one()).then(|| {
+        "the test needs the stub MCP server, which is not in this build (feature \"mcp\")".to_owned()
+    })
+}
+
+fn mentions(program: &Program, variables: &[&str]) -> bool {
+    let steps = format!("{:?}", program.steps);
+    variables.iter().any(|variable| steps.contains(variable))
 }
 
 /// Everything that the stub saw so far.

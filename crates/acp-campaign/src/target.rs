@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use acp_dialect::{Dialect, Options, Unasked};
-use acp_host::{Sessions, translated_again};
+use acp_host::{Sessions, translated_resuming};
 use acp_link::child::{self, Child, Exit, SpawnError};
 use acp_link::{Link, Wire, tcp, ws};
 
@@ -336,7 +336,7 @@ impl Connection {
             session_prefix: format!("session_{:x}_{count:x}", std::process::id()),
             ..Options::default()
         };
-        self.link = translated_again(self.link, dialect, options, refused.watch(dialect), sessions);
+        self.link = translated_resuming(self.link, dialect, options, refused.observers(dialect), sessions);
         self
     }
 }

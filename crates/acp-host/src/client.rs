@@ -25,8 +25,10 @@ use agent_client_protocol_schema::v1::{
     SetSessionConfigOptionResponse, SetSessionModeRequest, SetSessionModeResponse,
 };
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
 use tokio::sync::{broadcast, mpsc, oneshot};
 
 use crate::jail::Roots;
@@ -259,8 +261,8 @@ impl AcpClient {
         let meta = trace.map(|trace| Meta::from_iter([("traceparent".to_owned(), trace.into())]));
         let request = PromptRequest::new(session.to_owned(), prompt).meta(meta);
         let reply = ReplyTo::Turn(session.to_owned(), notes);
-        self.send_request(method::SESSION_PROMPT, &request, self.shared.options.timeouts.prompt, None, reply)
-            .await?;
+        let params = serialized(method::SESSION_PROMPT, &request)?;
+        self.send_request(method::SESSION_PROMPT, params, self.shared.options.timeouts.prompt, None, reply).await?;
         Ok(Turn { notes: turn, over: false })
     }
 
@@ -310,9 +312,7 @@ impl AcpClient {
         params: &impl Serialize,
         timeout: Option<Duration>,
     ) -> Result<Frame, ClientError> {
-        let (reply, answer) = oneshot::channel();
-        self.send_request(method, params, timeout, None, ReplyTo::Caller(reply)).await?;
-        answer.await.unwrap_or_else(|_| Err(Failure::closed())).map_err(|failure| failure.explain(method))
+        self.exchange(method, serialized(method, params)?, timeout, None).await
     }
 
     /// Sends a line as it is. An answer to it is seen by [`observe`](AcpClient::observe) alone.
@@ -332,10 +332,12 @@ impl AcpClient {
 
     /// Ends the connection. An agent that we started gets `grace` to end by itself, is told to terminate, and is
     /// killed after as long again. Returns how it ended.
-    pub async fn close(&self, grace: Duration) -> Option<Exit> {
-        let (done, ended) = oneshot::channel();
-        self.commands.send(Command::Close { grace, done }).await.ok()?;
-        ended.await.ok().flatten()
+    pub fn close(&self, grace: Duration) -> BoxFuture<'_, Option<Exit>> {
+        Box::pin(async move {
+            let (done, ended) = oneshot::channel();
+            self.commands.send(Command::Close { grace, done }).await.ok()?;
+            ended.await.ok().flatten()
+        })
     }
 
     fn timeout(&self) -> Option<Duration> {
@@ -384,26 +386,41 @@ impl AcpClient {
         timeout: Option<Duration>,
         then: Option<Then>,
     ) -> Result<Typed<T>, ClientError> {
-        let (reply, answer) = oneshot::channel();
-        self.send_request(method, params, timeout, then, ReplyTo::Caller(reply)).await?;
-        let answer = answer.await.unwrap_or_else(|_| Err(Failure::closed()));
-        typed(method, answer.map_err(|failure| failure.explain(method))?)
+        typed(method, self.exchange(method, serialized(method, params)?, timeout, then).await?)
+    }
+
+    /// Sends a request and waits for its response. Boxed, so that it is compiled once.
+    fn exchange<'a>(
+        &'a self,
+        method: &'a str,
+        params: Box<RawValue>,
+        timeout: Option<Duration>,
+        then: Option<Then>,
+    ) -> BoxFuture<'a, Result<Frame, ClientError>> {
+        Box::pin(async move {
+            let (reply, answer) = oneshot::channel();
+            self.send_request(method, params, timeout, then, ReplyTo::Caller(reply)).await?;
+            answer.await.unwrap_or_else(|_| Err(Failure::closed())).map_err(|failure| failure.explain(method))
+        })
     }
 
     async fn send_request(
         &self,
         method: &str,
-        params: &impl Serialize,
+        params: Box<RawValue>,
         timeout: Option<Duration>,
         then: Option<Then>,
         reply: ReplyTo,
     ) -> Result<(), ClientError> {
-        let params = serde_json::value::to_raw_value(params)
-            .map_err(|error| ClientError::Params { method: method.to_owned(), error })?;
         let request = Request { method: method.to_owned(), params, timeout, then, reply };
         let sent = self.commands.send(Command::Request(request)).await;
         sent.map_err(|_| Failure::closed().explain(method))
     }
+}
+
+fn serialized(method: &str, params: &impl Serialize) -> Result<Box<RawValue>, ClientError> {
+    serde_json::value::to_raw_value(params)
+        .map_err(|error| ClientError::Params { method: method.to_owned(), error })
 }
 
 fn require(offered: bool, what: impl Into<String>, capability: &'static str) -> Result<(), ClientError> {

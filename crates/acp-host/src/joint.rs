@@ -11,64 +11,23 @@ use std::future::pending;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use acp_dialect::{Bridge, Dialect, Note, Side};
+use acp_dialect::{Bridge, Dialect, Side};
 use acp_link::{Burst, GLANCE, Link};
 use acp_proto::error_code;
 use acp_rpc::{Frame, RpcError};
-use bytes::Bytes;
 use tokio::time::sleep_until;
 
 use crate::gate::Gate;
+use crate::observer::Observers;
 use ledger::Ledger;
 use queue::Queue;
 
-pub use translated::{translated, translated_again};
+pub use translated::{translated, translated_resuming};
 
 /// How many bytes may wait for a peer that asks and does not read the answers.
 const PATIENCE: usize = 512 * 1024;
 /// The code of the `go` form for a connection that is gone.
 const GO_CLOSED: i64 = -32000;
-
-/// Is told of a step of a translation, and the side whose form it is about.
-pub type NoteListener = Box<dyn FnMut(Side, &Note) + Send>;
-/// Is shown a canonical frame, the side that it comes from, and when it came.
-pub type FrameListener = Box<dyn FnMut(Side, Instant, &Frame) + Send>;
-/// Is shown whole lines as they came from a side, each with its line ending, and when they came. An error ends the
-/// conversation, and the lines are not passed on.
-pub type LinesListener = Box<dyn FnMut(Side, Instant, &Bytes) -> Result<(), String> + Send>;
-
-/// Told what is said to a side that the other side did not say, and why.
-pub type SaidListener = Box<dyn FnMut(Side, &Frame, &str) + Send>;
-
-/// Who wants to know what happens between two joined links.
-pub struct Watch {
-    /// Told of each step of a translation that is more than renaming.
-    pub note: NoteListener,
-    /// Shown each frame of the conversation in its canonical form, with the side that it comes from. Without it, lines
-    /// between peers of the same form are not even read.
-    pub seen: Option<FrameListener>,
-    /// Shown what each side says in its own form, a read at a time, before anything is done with it. This is the cheap
-    /// one: nothing is cut or parsed for it. A message of its own, or a line that lacks its line ending, is shown alone
-    /// and without one.
-    pub heard: Option<LinesListener>,
-    /// Shown what is said to a side in the other one's place: errors for requests that nobody will answer, a cancel.
-    pub said: Option<SaidListener>,
-    /// While this is closed, the agent is not read: whoever keeps what was seen cannot follow.
-    pub gate: Option<Arc<Gate>>,
-}
-
-impl Watch {
-    /// Nobody.
-    #[must_use]
-    pub fn nobody() -> Watch {
-        Watch::notes(|_, _| {})
-    }
-
-    /// Someone who is told of notes.
-    pub fn notes(note: impl FnMut(Side, &Note) + Send + 'static) -> Watch {
-        Watch { note: Box::new(note), seen: None, heard: None, said: None, gate: None }
-    }
-}
 
 /// Why [`Joint::run`] came back.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -107,7 +66,7 @@ pub struct Joint {
     /// Whether the ledger says which requests are open. A translator knows that by itself, except for v1, which it does
     /// not read.
     ledgered: bool,
-    watch: Watch,
+    observers: Observers,
     ledger: Ledger,
     /// What each side has not taken yet.
     to_client: Queue,
@@ -146,7 +105,7 @@ const DEAF: Duration = Duration::from_secs(2);
 impl Joint {
     /// Joins two links. The bridge says which form each side speaks.
     #[must_use]
-    pub fn new(client: Link, agent: Link, mut bridge: Bridge, watch: Watch) -> Joint {
+    pub fn new(client: Link, agent: Link, mut bridge: Bridge, observers: Observers) -> Joint {
         let identity = bridge.is_identity();
         Joint {
             client,
@@ -154,7 +113,7 @@ impl Joint {
             identity,
             ledgered: identity || bridge.at(Side::Client).dialect() == Dialect::V1,
             bridge,
-            watch,
+            observers,
             ledger: Ledger::default(),
             to_client: Queue::default(),
             to_agent: Queue::default(),
@@ -209,15 +168,8 @@ impl Joint {
     pub fn answer_open(&mut self, why: &str) {
         let answers = if self.ledgered { self.open_answers(why) } else { self.bridged_answers(why) };
         for answer in answers {
-            self.say(Side::Client, &answer, why);
+            self.observers.spoke(Side::Client, &answer, why);
             self.queue(Side::Client).line(answer.raw());
-        }
-    }
-
-    /// Tells of something that we say to a side ourselves.
-    fn say(&mut self, to: Side, frame: &Frame, why: &str) {
-        if let Some(said) = &mut self.watch.said {
-            said(to, frame, why);
         }
     }
 
@@ -233,7 +185,7 @@ impl Joint {
                 && self.to_agent.is_empty()
                 && self.to_client.bytes() < PATIENCE
                 && self.agent_deaf.is_none();
-            let shut = self.watch.gate.as_ref().filter(|gate| !gate.is_open()).cloned();
+            let shut = self.observers.gate().filter(|gate| !gate.is_open()).cloned();
             let hear_agent =
                 room && shut.is_none() && self.to_client.is_empty() && self.to_agent.bytes() < PATIENCE;
             let client_waits = !self.to_client.is_empty() && self.pacing == Pacing::Ready;
@@ -346,7 +298,7 @@ impl Joint {
     fn bridged_answers(&mut self, why: &str) -> Vec<Frame> {
         let routed = self.bridge.closed(Side::Agent);
         for (side, note) in &routed.notes {
-            (self.watch.note)(*side, note);
+            self.observers.note(*side, note);
         }
         let frames = routed.frames.into_iter().map(|(_, frame)| frame);
         frames.map(|frame| with_reason(&frame, why).unwrap_or(frame)).collect()

@@ -57,6 +57,7 @@ mod folders;
 mod gate;
 mod jail;
 mod joint;
+mod observer;
 mod offer;
 mod permission;
 mod providers;
@@ -76,10 +77,8 @@ pub use elicitation::Elicited;
 pub use files::FileLimits;
 pub use gate::Gate;
 pub use jail::{Roots, RootsError};
-pub use joint::{
-    Ended, FrameListener, Joint, LinesListener, NoteListener, SaidListener, Sessions, Watch, translated,
-    translated_again,
-};
+pub use joint::{Ended, Joint, Sessions, translated, translated_resuming};
+pub use observer::{Decision, Interest, Observer, Observers};
 pub use offer::Offer;
 pub use permission::{Clerk, Ruling};
 pub use providers::{Answer, Limits, Providers, Settings};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use acp_dialect::{Bridge, Dialect, Options, Side};
-use acp_host::{Ended, Joint, Watch, translated};
+use acp_host::{Ended, Interest, Joint, Observer, Observers, translated};
 use acp_link::{Link, memory};
 use acp_rpc::{Frame, Id, RpcError};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -12,8 +12,12 @@ use tokio::time::timeout;
 fn joined(client: Dialect, agent: Dialect) -> (Link, Joint, Link) {
     let (ours, client_end) = memory(8);
     let (agent_end, theirs) = memory(8);
-    let joint =
-        Joint::new(client_end, agent_end, Bridge::new(client, agent, Options::default()), Watch::nobody());
+    let joint = Joint::new(
+        client_end,
+        agent_end,
+        Bridge::new(client, agent, Options::default()),
+        Observers::default(),
+    );
     (ours, joint, theirs)
 }
 
@@ -81,8 +85,12 @@ async fn a_line_that_is_too_long_ends_the_conversation_with_a_reason() {
     let (read, write) = tokio::io::split(far);
     let client = acp_link::stream::link(read, write, &wire);
     let (agent, _theirs) = memory(8);
-    let mut joint =
-        Joint::new(client, agent, Bridge::new(Dialect::V1, Dialect::V1, Options::default()), Watch::nobody());
+    let mut joint = Joint::new(
+        client,
+        agent,
+        Bridge::new(Dialect::V1, Dialect::V1, Options::default()),
+        Observers::default(),
+    );
     let (read, write) = tokio::io::split(near);
     let mut ours = acp_link::stream::link(read, write, &acp_link::Wire::default());
     ours.tx.send(r#"{"jsonrpc":"2.0","id":7,"method":"a"}"#).await.expect("a reader");
@@ -113,7 +121,7 @@ async fn a_client_that_waits_for_nothing_is_told_why_its_conversation_is_closed(
 #[tokio::test]
 async fn a_translated_link_ends_with_both_of_its_ends() {
     let (agent_end, mut theirs) = memory(8);
-    let mut ours = translated(agent_end, Dialect::Delta, Options::default(), Watch::nobody());
+    let mut ours = translated(agent_end, Dialect::Delta, Options::default(), Observers::default());
     let cancel = r#"{"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":"s"}}"#;
     ours.tx.send(cancel).await.expect("a reader");
     let heard = Frame::from(theirs.rx.recv().await.expect("a line").line);
@@ -136,6 +144,21 @@ fn piped() -> (tokio::io::DuplexStream, Link) {
     (near, acp_link::stream::link(read, write, &acp_link::Wire::default()))
 }
 
+type Kept = std::sync::Arc<std::sync::Mutex<Vec<(Side, Vec<u8>)>>>;
+
+struct KeepsLines(Kept);
+
+impl Observer for KeepsLines {
+    fn interest(&self) -> Interest {
+        Interest { lines: true, frames: false }
+    }
+
+    fn lines(&mut self, from: Side, _at: std::time::Instant, lines: &bytes::Bytes) -> Result<(), String> {
+        self.0.lock().expect("whole").push((from, lines.to_vec()));
+        Ok(())
+    }
+}
+
 #[tokio::test]
 async fn between_peers_of_one_form_every_byte_stays() {
     let said = "\u{feff}{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"a\"}\r\n\n not json \r\n{\"b\": 1.50}\n"
@@ -144,12 +167,9 @@ async fn between_peers_of_one_form_every_byte_stays() {
         let ((mut ours, client), (mut theirs, agent)) = (piped(), piped());
         let heard = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
         let kept = heard.clone();
-        let mut watch = Watch::nobody();
-        watch.heard = Some(Box::new(move |side, _, lines| {
-            kept.lock().expect("whole").push((side, lines.to_vec()));
-            Ok(())
-        }));
-        let mut joint = Joint::new(client, agent, Bridge::new(dialect, dialect, Options::default()), watch);
+        let observers = Observers::new(vec![Box::new(KeepsLines(kept))]);
+        let mut joint =
+            Joint::new(client, agent, Bridge::new(dialect, dialect, Options::default()), observers);
         let pass = tokio::spawn(async move { joint.run().await });
         ours.write_all(said).await.expect("a reader");
         let mut came = vec![0; said.len()];

@@ -20,6 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use rustix::process::{Pid, Signal};
 use tokio::net::unix::pipe;
 use tokio::sync::watch;
@@ -349,31 +350,35 @@ impl Child {
     }
 
     /// Waits until it and all its descendants are gone. Cancel safe.
-    pub async fn wait(&mut self) -> Exit {
-        let known = match self.exit.wait_for(Option::is_some).await {
-            Ok(exit) => exit.clone(),
-            Err(_) => None,
-        };
-        let stage = self.stage();
-        known.unwrap_or_else(|| Exit { code: None, signal: None, stage, survivors: Vec::new() })
+    pub fn wait(&mut self) -> BoxFuture<'_, Exit> {
+        Box::pin(async move {
+            let known = match self.exit.wait_for(Option::is_some).await {
+                Ok(exit) => exit.clone(),
+                Err(_) => None,
+            };
+            let stage = self.stage();
+            known.unwrap_or_else(|| Exit { code: None, signal: None, stage, survivors: Vec::new() })
+        })
     }
 
     /// Ends it: ends its input (after what is queued), waits `grace`; tells it to terminate, waits `grace`; kills it.
     ///
     /// An agent that still has output to write cannot end while nobody reads it: keep receiving meanwhile, or drop
     /// the receiver first.
-    pub async fn shutdown(&mut self, grace: Duration) -> Exit {
-        self.outbox.close();
-        self.reach(Stage::Eof);
-        if let Ok(exit) = timeout(grace, self.wait()).await {
-            return exit;
-        }
-        self.terminate();
-        if let Ok(exit) = timeout(grace, self.wait()).await {
-            return exit;
-        }
-        self.kill();
-        self.wait().await
+    pub fn shutdown(&mut self, grace: Duration) -> BoxFuture<'_, Exit> {
+        Box::pin(async move {
+            self.outbox.close();
+            self.reach(Stage::Eof);
+            if let Ok(exit) = timeout(grace, self.wait()).await {
+                return exit;
+            }
+            self.terminate();
+            if let Ok(exit) = timeout(grace, self.wait()).await {
+                return exit;
+            }
+            self.kill();
+            self.wait().await
+        })
     }
 
     /// Tells it, and its process group, to terminate (SIGTERM).

@@ -7,6 +7,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use rustix::net::sockopt;
 
 use tokio::net::{TcpListener, TcpStream, ToSocketAddrs};
@@ -46,11 +47,13 @@ impl Listener {
     }
 
     /// The next client. Cancel safe.
-    pub async fn accept(&self) -> io::Result<(Link, SocketAddr)> {
-        let (socket, peer) = self.socket.accept().await?;
-        // Dropping the writing half ends our output and leaves theirs open.
-        let (reader, writer) = opened(socket)?.into_split();
-        Ok((stream::link(NoBrowser::new(reader), writer, &self.wire), peer))
+    pub fn accept(&self) -> BoxFuture<'_, io::Result<(Link, SocketAddr)>> {
+        Box::pin(async move {
+            let (socket, peer) = self.socket.accept().await?;
+            // Dropping the writing half ends our output and leaves theirs open.
+            let (reader, writer) = opened(socket)?.into_split();
+            Ok((stream::link(NoBrowser::new(reader), writer, &self.wire), peer))
+        })
     }
 }
 

@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use acp_rpc::Line;
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt, Stream, StreamExt};
 use tokio::net::{TcpListener, TcpStream, ToSocketAddrs};
@@ -81,42 +82,49 @@ pub async fn connect(url: &str, wire: &Wire) -> Result<Link, ConnectError> {
 }
 
 /// Like [`connect`], showing a token.
-pub async fn connect_as(url: &str, wire: &Wire, token: Option<&str>) -> Result<Link, ConnectError> {
-    let bad = |why: String| ConnectError::Address { url: url.to_owned(), why };
-    let mut request = url.into_client_request().map_err(|error| bad(error.to_string()))?;
-    let uri = request.uri().clone();
-    match uri.scheme_str() {
-        Some("ws") => {}
-        Some("wss") => return Err(bad("TLS is not supported".to_owned())),
-        _ => return Err(bad("not a WebSocket address".to_owned())),
-    }
-    let host = uri.host().ok_or_else(|| bad("it names no host".to_owned()))?;
-    if matches!(uri.path(), "" | "/") && uri.query().is_none() {
-        let authority = uri.authority().map_or(host, |it| it.as_str());
-        let with_path = format!("ws://{authority}{PATH}");
-        *request.uri_mut() = with_path.parse().map_err(|error| bad(format!("{error}")))?;
-    }
-    if let Some(token) = token {
-        let value =
-            format!("Bearer {token}").parse().map_err(|_| bad("the token has odd characters".to_owned()))?;
-        request.headers_mut().insert(AUTHORIZATION, value);
-    }
-    let address = (host.trim_start_matches('[').trim_end_matches(']'), uri.port_u16().unwrap_or(80));
-    let tcp = |error| ConnectError::Tcp { url: url.to_owned(), error };
-    let socket = TcpStream::connect(address).await.map_err(tcp)?;
-    let socket = crate::tcp::opened(socket).map_err(tcp)?;
-    let socket = unread::Socket::new(socket);
-    let handshake = client_async_with_config(request, socket, Some(config(wire)));
-    let why = match timeout(PATIENCE, handshake).await {
-        Ok(Ok((socket, _response))) => return Ok(link(socket, wire)),
-        Ok(Err(Error::Http(response))) => {
-            let words = response.body().as_deref().map(String::from_utf8_lossy).unwrap_or_default();
-            format!("the server answered {}: {}", response.status(), words.trim())
+pub fn connect_as<'a>(
+    url: &'a str,
+    wire: &'a Wire,
+    token: Option<&'a str>,
+) -> BoxFuture<'a, Result<Link, ConnectError>> {
+    Box::pin(async move {
+        let bad = |why: String| ConnectError::Address { url: url.to_owned(), why };
+        let mut request = url.into_client_request().map_err(|error| bad(error.to_string()))?;
+        let uri = request.uri().clone();
+        match uri.scheme_str() {
+            Some("ws") => {}
+            Some("wss") => return Err(bad("TLS is not supported".to_owned())),
+            _ => return Err(bad("not a WebSocket address".to_owned())),
         }
-        Ok(Err(error)) => error.to_string(),
-        Err(_) => "no answer in time".to_owned(),
-    };
-    Err(ConnectError::Handshake { url: url.to_owned(), why })
+        let host = uri.host().ok_or_else(|| bad("it names no host".to_owned()))?;
+        if matches!(uri.path(), "" | "/") && uri.query().is_none() {
+            let authority = uri.authority().map_or(host, |it| it.as_str());
+            let with_path = format!("ws://{authority}{PATH}");
+            *request.uri_mut() = with_path.parse().map_err(|error| bad(format!("{error}")))?;
+        }
+        if let Some(token) = token {
+            let value = format!("Bearer {token}")
+                .parse()
+                .map_err(|_| bad("the token has odd characters".to_owned()))?;
+            request.headers_mut().insert(AUTHORIZATION, value);
+        }
+        let address = (host.trim_start_matches('[').trim_end_matches(']'), uri.port_u16().unwrap_or(80));
+        let tcp = |error| ConnectError::Tcp { url: url.to_owned(), error };
+        let socket = TcpStream::connect(address).await.map_err(tcp)?;
+        let socket = crate::tcp::opened(socket).map_err(tcp)?;
+        let socket = unread::Socket::new(socket);
+        let handshake = client_async_with_config(request, socket, Some(config(wire)));
+        let why = match timeout(PATIENCE, handshake).await {
+            Ok(Ok((socket, _response))) => return Ok(link(socket, wire)),
+            Ok(Err(Error::Http(response))) => {
+                let words = response.body().as_deref().map(String::from_utf8_lossy).unwrap_or_default();
+                format!("the server answered {}: {}", response.status(), words.trim())
+            }
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => "no answer in time".to_owned(),
+        };
+        Err(ConnectError::Handshake { url: url.to_owned(), why })
+    })
 }
 
 /// Listens for clients under [`PATH`], and refuses the pages of browsers. Port 0 takes a free one: see
@@ -165,25 +173,27 @@ impl Listener {
     }
 
     /// The next client, and what is known of it. Cancel safe.
-    pub async fn accept_visitor(&mut self) -> io::Result<(Link, SocketAddr, Visitor)> {
-        loop {
-            tokio::select! {
-                accepted = self.socket.accept() => {
-                    let (socket, peer) = accepted?;
-                    let (config, door) = (config(&self.wire), self.door.clone());
-                    self.opening.spawn(async move {
-                        let (socket, visitor) = open(socket, config, &door).await?;
-                        Some((socket, peer, visitor))
-                    });
-                }
-                Some(opened) = self.opening.join_next() => match opened {
-                    Ok(Some((socket, peer, visitor))) => {
-                        return Ok((link(socket, &self.wire), peer, visitor));
+    pub fn accept_visitor(&mut self) -> BoxFuture<'_, io::Result<(Link, SocketAddr, Visitor)>> {
+        Box::pin(async move {
+            loop {
+                tokio::select! {
+                    accepted = self.socket.accept() => {
+                        let (socket, peer) = accepted?;
+                        let (config, door) = (config(&self.wire), self.door.clone());
+                        self.opening.spawn(async move {
+                            let (socket, visitor) = open(socket, config, &door).await?;
+                            Some((socket, peer, visitor))
+                        });
                     }
-                    _ => self.refused += 1,
-                },
+                    Some(opened) = self.opening.join_next() => match opened {
+                        Ok(Some((socket, peer, visitor))) => {
+                            return Ok((link(socket, &self.wire), peer, visitor));
+                        }
+                        _ => self.refused += 1,
+                    },
+                }
             }
-        }
+        })
     }
 }
 

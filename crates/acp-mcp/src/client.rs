@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use acp_link::leash::Leash;
+use futures_util::future::BoxFuture;
 use http::{HeaderName, HeaderValue};
 use rmcp::model::{CallToolRequestParams, ClientCapabilities, ClientConfig, Implementation, ProtocolVersion};
 use rmcp::service::{ClientInitializeError, RunningService};
@@ -18,7 +18,7 @@ use serde_json::Value;
 use tokio::sync::Mutex;
 
 use crate::child::{Process, Tail};
-use crate::{McpError, ServerSpec};
+use crate::{CallResult, McpError, Options, ServerIdentity, ServerSpec, Tool};
 
 /// How long a program that has closed its output may take to end: how it ended, and its last words, say more than that
 /// it is gone.
@@ -26,85 +26,6 @@ const ENDING: Duration = Duration::from_secs(2);
 
 /// How long a look takes at whether a program has ended.
 const LOOK: Duration = Duration::from_millis(200);
-
-/// Time limits and identity of a [`Client`].
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// For starting the server and the handshake.
-    pub connect_timeout: Duration,
-    /// For each request after it.
-    pub call_timeout: Duration,
-    /// How long a program may take to end after its input was closed.
-    pub close_grace: Duration,
-    /// How many bytes of a program's standard error to keep.
-    pub stderr_limit: usize,
-    /// `clientInfo.name` of the handshake.
-    pub client_name: String,
-    /// Who ends a program when we cannot; without it, one that does not care for the end of its input outlives a kill.
-    pub leash: Option<Leash>,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            connect_timeout: Duration::from_secs(15),
-            call_timeout: Duration::from_secs(120),
-            close_grace: Duration::from_secs(2),
-            stderr_limit: 16 * 1024,
-            client_name: "acp-workbench".to_owned(),
-            leash: None,
-        }
-    }
-}
-
-/// Who answered the handshake.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ServerIdentity {
-    /// `serverInfo.name`; empty when the server gave none.
-    pub name: String,
-    /// `serverInfo.version`.
-    pub version: String,
-    /// The protocol version both sides agreed on.
-    pub protocol_version: String,
-    /// Free words about how to use the server.
-    pub instructions: Option<String>,
-}
-
-/// A tool that a server offers.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Tool {
-    /// Its name on this server, without any prefix.
-    pub name: String,
-    /// A name for people.
-    pub title: Option<String>,
-    /// What it does.
-    pub description: Option<String>,
-    /// The JSON Schema of its arguments.
-    pub input_schema: Value,
-}
-
-/// What a tool gave back. A tool that failed is still a result: see [`CallResult::is_error`].
-#[derive(Clone, Debug, PartialEq)]
-pub struct CallResult {
-    /// The content blocks as the server sent them.
-    pub content: Vec<Value>,
-    /// `structuredContent`, when there was one.
-    pub structured: Option<Value>,
-    /// True when the tool says that it failed.
-    pub is_error: bool,
-}
-
-impl CallResult {
-    /// The text blocks, joined by newlines.
-    pub fn text(&self) -> String {
-        let texts = self
-            .content
-            .iter()
-            .filter(|block| block["type"] == "text")
-            .filter_map(|block| block["text"].as_str());
-        texts.collect::<Vec<_>>().join("\n")
-    }
-}
 
 /// A connection to one server. Methods take `&self` and may overlap; dropping it kills a server program
 /// with its whole process group, [`Client::close`] asks it to end first.
@@ -122,65 +43,72 @@ pub struct Client {
 
 impl Client {
     /// Connects with the default [`Options`].
-    pub async fn connect(spec: ServerSpec) -> Result<Self, McpError> {
-        Self::connect_with(spec, Options::default()).await
+    pub fn connect(spec: ServerSpec) -> BoxFuture<'static, Result<Self, McpError>> {
+        Box::pin(async move { Self::connect_with(spec, Options::default()).await })
     }
 
     /// Starts or reaches the server and completes the handshake.
-    pub async fn connect_with(spec: ServerSpec, options: Options) -> Result<Self, McpError> {
-        let server = spec.to_string();
-        let greeting = Greeting { name: options.client_name.clone() };
-        let (process, service) = match &spec {
-            ServerSpec::Stdio { .. } => {
-                let (mut process, stdout, stdin) =
-                    Process::start(&spec, options.stderr_limit, options.leash.as_ref())
-                        .map_err(|source| McpError::Start { server: server.clone(), source })?;
-                let opening = serve_client(greeting, (stdout, stdin));
-                let opened = tokio::time::timeout(options.connect_timeout, opening).await;
-                let service = match opened {
-                    Ok(Ok(service)) => service,
-                    Ok(Err(error)) => {
-                        let ended = process.ended_within(ENDING).await;
-                        let reason =
-                            ended.map_or_else(|| error.to_string(), |status| format!("it ended ({status})"));
-                        return Err(McpError::Handshake { server, reason, stderr: process.stderr().text() });
-                    }
-                    Err(_) => {
-                        return Err(timeout(
-                            server,
-                            "initialize",
-                            options.connect_timeout,
-                            process.stderr().text(),
-                        ));
-                    }
-                };
-                (Some(process), service)
-            }
-            ServerSpec::Http { url, headers } => {
-                let transport = http_transport(&server, url, headers)?;
-                let opened =
-                    tokio::time::timeout(options.connect_timeout, serve_client(greeting, transport)).await;
-                let service = opened
-                    .map_err(|_| {
-                        timeout(server.clone(), "initialize", options.connect_timeout, String::new())
-                    })?
-                    .map_err(|error| McpError::Handshake {
-                        server: server.clone(),
-                        reason: handshake_words(&error),
-                        stderr: String::new(),
-                    })?;
-                (None, service)
-            }
-        };
-        Ok(Self {
-            identity: identity(&service),
-            stderr: process.as_ref().map(|process| process.stderr().clone()),
-            pid: process.as_ref().and_then(Process::id),
-            process: process.map(Mutex::new),
-            unreachable: AtomicBool::new(false),
-            server,
-            service,
-            options,
+    pub fn connect_with(spec: ServerSpec, options: Options) -> BoxFuture<'static, Result<Self, McpError>> {
+        Box::pin(async move {
+            let server = spec.to_string();
+            let greeting = Greeting { name: options.client_name.clone() };
+            let (process, service) = match &spec {
+                ServerSpec::Stdio { .. } => {
+                    let (mut process, stdout, stdin) =
+                        Process::start(&spec, options.stderr_limit, options.leash.as_ref())
+                            .map_err(|source| McpError::Start { server: server.clone(), source })?;
+                    let opening = serve_client(greeting, (stdout, stdin));
+                    let opened = tokio::time::timeout(options.connect_timeout, opening).await;
+                    let service = match opened {
+                        Ok(Ok(service)) => service,
+                        Ok(Err(error)) => {
+                            let ended = process.ended_within(ENDING).await;
+                            let reason = ended
+                                .map_or_else(|| error.to_string(), |status| format!("it ended ({status})"));
+                            return Err(McpError::Handshake {
+                                server,
+                                reason,
+                                stderr: process.stderr().text(),
+                            });
+                        }
+                        Err(_) => {
+                            return Err(timeout(
+                                server,
+                                "initialize",
+                                options.connect_timeout,
+                                process.stderr().text(),
+                            ));
+                        }
+                    };
+                    (Some(process), service)
+                }
+                ServerSpec::Http { url, headers } => {
+                    let transport = http_transport(&server, url, headers)?;
+                    let opened =
+                        tokio::time::timeout(options.connect_timeout, serve_client(greeting, transport))
+                            .await;
+                    let service = opened
+                        .map_err(|_| {
+                            timeout(server.clone(), "initialize", options.connect_timeout, String::new())
+                        })?
+                        .map_err(|error| McpError::Handshake {
+                            server: server.clone(),
+                            reason: handshake_words(&error),
+                            stderr: String::new(),
+                        })?;
+                    (None, service)
+                }
+            };
+            Ok(Self {
+                identity: identity(&service),
+                stderr: process.as_ref().map(|process| process.stderr().clone()),
+                pid: process.as_ref().and_then(Process::id),
+                process: process.map(Mutex::new),
+                unreachable: AtomicBool::new(false),
+                server,
+                service,
+                options,
+            })
         })
     }
 
@@ -200,45 +128,55 @@ impl Client {
     }
 
     /// Every tool of the server, all pages.
-    pub async fn tools(&self) -> Result<Vec<Tool>, McpError> {
-        let listed = self.bounded("tools/list", self.service.list_all_tools()).await?;
-        Ok(listed.into_iter().map(tool).collect())
+    pub fn tools(&self) -> BoxFuture<'_, Result<Vec<Tool>, McpError>> {
+        Box::pin(async move {
+            let listed = self.bounded("tools/list", self.service.list_all_tools()).await?;
+            Ok(listed.into_iter().map(tool).collect())
+        })
     }
 
     /// Calls a tool. `args` must be a JSON object; `null` counts as an empty one.
-    pub async fn call(&self, tool: &str, args: Value) -> Result<CallResult, McpError> {
-        let mut params = CallToolRequestParams::new(tool.to_owned());
-        match args {
-            Value::Null => {}
-            Value::Object(map) => params = params.with_arguments(map),
-            other => return Err(McpError::BadArguments { tool: tool.to_owned(), found: type_name(&other) }),
-        }
-        let what = format!("tools/call of {tool:?}");
-        let result = self.bounded(&what, self.service.call_tool(params)).await?;
-        Ok(CallResult {
-            content: result
-                .content
-                .iter()
-                .map(|block| serde_json::to_value(block).unwrap_or_default())
-                .collect(),
-            structured: result.structured_content,
-            is_error: result.is_error.unwrap_or(false),
+    pub fn call<'a>(&'a self, tool: &'a str, args: Value) -> BoxFuture<'a, Result<CallResult, McpError>> {
+        Box::pin(async move {
+            let mut params = CallToolRequestParams::new(tool.to_owned());
+            match args {
+                Value::Null => {}
+                Value::Object(map) => params = params.with_arguments(map),
+                other => {
+                    return Err(McpError::BadArguments { tool: tool.to_owned(), found: type_name(&other) });
+                }
+            }
+            let what = format!("tools/call of {tool:?}");
+            let result = self.bounded(&what, self.service.call_tool(params)).await?;
+            Ok(CallResult {
+                content: result
+                    .content
+                    .iter()
+                    .map(|block| serde_json::to_value(block).unwrap_or_default())
+                    .collect(),
+                structured: result.structured_content,
+                is_error: result.is_error.unwrap_or(false),
+            })
         })
     }
 
     /// Whether the server is gone for good: nothing that is asked will be answered.
-    pub async fn is_gone(&self) -> bool {
-        self.end_of_process(LOOK).await.is_some()
-            || self.service.is_transport_closed()
-            || self.unreachable.load(Ordering::Relaxed)
+    pub fn is_gone(&self) -> BoxFuture<'_, bool> {
+        Box::pin(async move {
+            self.end_of_process(LOOK).await.is_some()
+                || self.service.is_transport_closed()
+                || self.unreachable.load(Ordering::Relaxed)
+        })
     }
 
     /// Ends the connection: a program's input is closed, then it is waited for, then its group is killed.
-    pub async fn close(mut self) {
-        let _ = self.service.close_with_timeout(self.options.close_grace).await;
-        if let Some(process) = self.process.take() {
-            process.into_inner().finish(self.options.close_grace).await;
-        }
+    pub fn close(mut self) -> BoxFuture<'static, ()> {
+        Box::pin(async move {
+            let _ = self.service.close_with_timeout(self.options.close_grace).await;
+            if let Some(process) = self.process.take() {
+                process.into_inner().finish(self.options.close_grace).await;
+            }
+        })
     }
 
     async fn bounded<T>(

@@ -5,6 +5,12 @@ use std::time::Duration;
 /// Why a server could not be reached or did not answer. Each message names the server.
 #[derive(Debug, thiserror::Error)]
 pub enum McpError {
+    /// This build has no MCP.
+    #[error("cannot connect to {server}: this build has no MCP client (feature \"mcp\")")]
+    Absent {
+        /// The server, as its spec displays.
+        server: String,
+    },
     /// The program could not be started.
     #[error("cannot start {server}: {source}; is the path right and the file executable?")]
     Start {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use acp_link::leash::Leash;
+use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::{JoinHandle, JoinSet};
@@ -155,11 +156,13 @@ impl Hub {
     }
 
     /// Ends everything, politely for a moment.
-    pub async fn close(mut self) {
-        let keys: Vec<u64> = self.connecting.keys().chain(self.clients.keys()).copied().collect();
-        keys.into_iter().for_each(|key| self.disconnect(key));
-        let all = async { while self.closing.join_next().await.is_some() {} };
-        let _ = tokio::time::timeout(Duration::from_secs(3), all).await;
+    pub fn close(mut self) -> BoxFuture<'static, ()> {
+        Box::pin(async move {
+            let keys: Vec<u64> = self.connecting.keys().chain(self.clients.keys()).copied().collect();
+            keys.into_iter().for_each(|key| self.disconnect(key));
+            let all = async { while self.closing.join_next().await.is_some() {} };
+            let _ = tokio::time::timeout(Duration::from_secs(3), all).await;
+        })
     }
 }
 

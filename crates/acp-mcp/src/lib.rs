@@ -1,22 +1,31 @@
 //! MCP (Model Context Protocol) at the edge of the workbench, on `rmcp`: the [`Client`] that talks to the
-//! servers which an ACP session names, the [`stub`] server whose log proves what an agent did with it, and
-//! [`serve_tools`], which offers a set of [`Tools`] on standard input and output.
+//! servers which an ACP session names, the `stub` server whose log proves what an agent did with it, and
+//! `serve_tools`, which offers a set of tools on standard input and output.
 //!
 //! There is no ACP here, and no decision about which tool to call. A server that does not start, dies or
 //! stalls is an [`McpError`] value, never a panic and never a hang.
 //!
-//! Read first: [`ServerSpec`] (how to reach a server), [`Client`], [`stub::StubLog`].
+//! Without the feature `rmcp` there are only the types and a [`Client`] that never connects, and no servers.
+//!
+//! Read first: [`ServerSpec`] (how to reach a server), [`Client`], `stub::StubLog`.
 
+#[cfg(feature = "rmcp")]
 mod child;
+#[cfg_attr(not(feature = "rmcp"), path = "no_client.rs")]
 mod client;
 mod error;
 mod hub;
+#[cfg(feature = "rmcp")]
 mod serve;
 mod spec;
+#[cfg(feature = "rmcp")]
 pub mod stub;
+mod types;
 
-pub use client::{CallResult, Client, Options, ServerIdentity, Tool};
+pub use client::Client;
 pub use error::McpError;
 pub use hub::{Hub, HubEvent};
+#[cfg(feature = "rmcp")]
 pub use serve::{Answer, Call, Offer, Tools, serve_tools};
 pub use spec::ServerSpec;
+pub use types::{CallResult, Options, ServerIdentity, Tool};

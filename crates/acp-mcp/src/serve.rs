@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use futures_util::future::LocalBoxFuture;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation, JsonObject,
     ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool, ToolAnnotations,
 };
 use rmcp::service::RequestContext;
-use rmcp::{ErrorData, RoleServer, ServerHandler};
+use rmcp::{ErrorData, RoleServer, ServerHandler, ServiceExt as _};
 use serde_json::Value;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -54,17 +55,19 @@ pub struct Answer {
 }
 
 /// Serves until the input ends or SIGTERM comes; returns why it ended.
-pub async fn serve_tools(tools: Arc<dyn Tools>) -> std::io::Result<String> {
-    let mut terminated = signal(SignalKind::terminate())?;
-    let ended = CancellationToken::new();
-    let overdue = async {
-        ended.cancelled().await;
-        tokio::time::sleep(LAST_WORDS).await;
-    };
-    Ok(tokio::select! {
-        reason = converse(Server { tools }, ended.clone()) => reason,
-        () = overdue => "end of input".to_owned(),
-        _ = terminated.recv() => "SIGTERM".to_owned(),
+pub fn serve_tools(tools: Arc<dyn Tools>) -> LocalBoxFuture<'static, std::io::Result<String>> {
+    Box::pin(async move {
+        let mut terminated = signal(SignalKind::terminate())?;
+        let ended = CancellationToken::new();
+        let overdue = async {
+            ended.cancelled().await;
+            tokio::time::sleep(LAST_WORDS).await;
+        };
+        Ok(tokio::select! {
+            reason = converse(Server { tools }.into_dyn(), ended.clone()) => reason,
+            () = overdue => "end of input".to_owned(),
+            _ = terminated.recv() => "SIGTERM".to_owned(),
+        })
     })
 }
 

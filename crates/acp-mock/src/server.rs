@@ -19,6 +19,7 @@ use acp_script::agent::{AgentConfig, Auth, Habits};
 use acp_script::defects::Defect;
 use acp_script::faults::{Action, Fault};
 use acp_script::variants::Variant;
+use futures_util::future::BoxFuture;
 
 use crate::connection::{Ending, converse};
 use crate::forms;
@@ -138,35 +139,37 @@ impl Server {
     }
 
     /// Serves one link until the client goes away.
-    pub async fn serve(&self, link: Link) -> Ending {
-        let number = self.connections.fetch_add(1, Ordering::Relaxed);
-        let link = match &self.tap {
-            Some(tap) if number == 0 => link.tapped(tap, Direction::ClientToAgent),
-            _ => link,
-        };
-        let mut agent = self.settings.agent.clone();
-        let agent_prefix = format!("{:x}{number:x}", self.base % 0xff_ffff_ffff);
-        agent.id_prefix.clone_from(&agent_prefix);
-        forms::introduce(&mut agent.persona);
-        agent.started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let seed = self.settings.seed.unwrap_or(self.base).wrapping_add(number);
-        let exit_delay = agent.habits.exit_delay;
-        let player = Player::new(agent, &self.settings.faults, seed);
-        let watch = Watch {
-            verbose: self.settings.verbose,
-            journal: self.journal.clone(),
-            stdout: self.stdout.get().cloned(),
-        };
-        let tongue = Tongue::new(self.settings.speak, self.options(&agent_prefix));
-        let ending =
-            converse(link, player, tongue, self.store.clone(), watch, self.settings.leash.clone()).await;
-        tokio::time::sleep(exit_delay).await;
-        if let Some(tap) = self.tap.as_ref().filter(|_| number == 0)
-            && let Err(error) = tap.finish()
-        {
-            eprintln!("acp mock: {error}");
-        }
-        ending
+    pub fn serve(&self, link: Link) -> BoxFuture<'_, Ending> {
+        Box::pin(async move {
+            let number = self.connections.fetch_add(1, Ordering::Relaxed);
+            let link = match &self.tap {
+                Some(tap) if number == 0 => link.tapped(tap, Direction::ClientToAgent),
+                _ => link,
+            };
+            let mut agent = self.settings.agent.clone();
+            let agent_prefix = format!("{:x}{number:x}", self.base % 0xff_ffff_ffff);
+            agent.id_prefix.clone_from(&agent_prefix);
+            forms::introduce(&mut agent.persona);
+            agent.started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            let seed = self.settings.seed.unwrap_or(self.base).wrapping_add(number);
+            let exit_delay = agent.habits.exit_delay;
+            let player = Player::new(agent, &self.settings.faults, seed);
+            let watch = Watch {
+                verbose: self.settings.verbose,
+                journal: self.journal.clone(),
+                stdout: self.stdout.get().cloned(),
+            };
+            let tongue = Tongue::new(self.settings.speak, self.options(&agent_prefix));
+            let ending =
+                converse(link, player, tongue, self.store.clone(), watch, self.settings.leash.clone()).await;
+            tokio::time::sleep(exit_delay).await;
+            if let Some(tap) = self.tap.as_ref().filter(|_| number == 0)
+                && let Err(error) = tap.finish()
+            {
+                eprintln!("acp mock: {error}");
+            }
+            ending
+        })
     }
 
     /// What a translation must be told.
@@ -190,18 +193,20 @@ impl Server {
     }
 
     /// Serves own standard input and output.
-    pub async fn serve_stdio(&self) -> Result<Ending, ServeError> {
-        if self
-            .settings
-            .faults
-            .iter()
-            .any(|fault| fault.r#do.iter().any(|action| matches!(action, Action::Grandchild(_))))
-        {
-            let stdout = io::stdout().as_fd().try_clone_to_owned().map_err(ServeError::Stdio)?;
-            let _ = self.stdout.set(Arc::new(stdout));
-        }
-        let link = acp_link::stdio::own(&Wire::default()).map_err(ServeError::Stdio)?;
-        Ok(self.serve(link).await)
+    pub fn serve_stdio(&self) -> BoxFuture<'_, Result<Ending, ServeError>> {
+        Box::pin(async move {
+            if self
+                .settings
+                .faults
+                .iter()
+                .any(|fault| fault.r#do.iter().any(|action| matches!(action, Action::Grandchild(_))))
+            {
+                let stdout = io::stdout().as_fd().try_clone_to_owned().map_err(ServeError::Stdio)?;
+                let _ = self.stdout.set(Arc::new(stdout));
+            }
+            let link = acp_link::stdio::own(&Wire::default()).map_err(ServeError::Stdio)?;
+            Ok(self.serve(link).await)
+        })
     }
 }
 
@@ -215,16 +220,23 @@ pub enum Listener {
 
 impl Listener {
     /// Listens for TCP connections.
-    pub async fn tcp(address: SocketAddr) -> Result<Self, ServeError> {
-        let listener = acp_link::tcp::listen(address, &Wire::default()).await;
-        listener.map(Self::Tcp).map_err(|error| ServeError::Listen { address, error })
+    pub fn tcp(address: SocketAddr) -> BoxFuture<'static, Result<Self, ServeError>> {
+        Box::pin(async move {
+            let listener = acp_link::tcp::listen(address, &Wire::default()).await;
+            listener.map(Self::Tcp).map_err(|error| ServeError::Listen { address, error })
+        })
     }
 
     /// Listens for WebSocket connections of programs, and of pages of these origins.
-    pub async fn web_socket(address: SocketAddr, origins: Vec<String>) -> Result<Self, ServeError> {
-        let door = Door { token: None, origins };
-        let listener = acp_link::ws::listen_behind(address, &Wire::default(), door).await;
-        listener.map(Self::WebSocket).map_err(|error| ServeError::Listen { address, error })
+    pub fn web_socket(
+        address: SocketAddr,
+        origins: Vec<String>,
+    ) -> BoxFuture<'static, Result<Self, ServeError>> {
+        Box::pin(async move {
+            let door = Door { token: None, origins };
+            let listener = acp_link::ws::listen_behind(address, &Wire::default(), door).await;
+            listener.map(Self::WebSocket).map_err(|error| ServeError::Listen { address, error })
+        })
     }
 
     /// Where it listens.
@@ -236,35 +248,37 @@ impl Listener {
     }
 
     /// Serves every connection that comes, until one of them ends the process: with which code.
-    pub async fn run(mut self, server: Arc<Server>) -> i32 {
-        let (exits, mut exit) = tokio::sync::mpsc::unbounded_channel();
-        loop {
-            let accept = async {
-                match &mut self {
-                    Self::Tcp(listener) => listener.accept().await,
-                    Self::WebSocket(listener) => listener.accept().await,
-                }
-            };
-            let accepted = tokio::select! {
-                accepted = accept => accepted,
-                Some(code) = exit.recv() => return code,
-            };
-            match accepted {
-                Ok((link, _)) => {
-                    let (server, exits) = (server.clone(), exits.clone());
-                    tokio::spawn(async move {
-                        if let Ending::Exit(code) = server.serve(link).await {
-                            let _ = exits.send(code);
-                        }
-                    });
-                }
-                Err(error) => {
-                    // Out of descriptors, most likely: wait for some to come back.
-                    eprintln!("acp mock: cannot accept a connection: {error}");
-                    tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    pub fn run(mut self, server: Arc<Server>) -> BoxFuture<'static, i32> {
+        Box::pin(async move {
+            let (exits, mut exit) = tokio::sync::mpsc::unbounded_channel();
+            loop {
+                let accept = async {
+                    match &mut self {
+                        Self::Tcp(listener) => listener.accept().await,
+                        Self::WebSocket(listener) => listener.accept().await,
+                    }
+                };
+                let accepted = tokio::select! {
+                    accepted = accept => accepted,
+                    Some(code) = exit.recv() => return code,
+                };
+                match accepted {
+                    Ok((link, _)) => {
+                        let (server, exits) = (server.clone(), exits.clone());
+                        tokio::spawn(async move {
+                            if let Ending::Exit(code) = server.serve(link).await {
+                                let _ = exits.send(code);
+                            }
+                        });
+                    }
+                    Err(error) => {
+                        // Out of descriptors, most likely: wait for some to come back.
+                        eprintln!("acp mock: cannot accept a connection: {error}");
+                        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+                    }
                 }
             }
-        }
+        })
     }
 }
 

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::response::Response;
+use futures_util::future::BoxFuture;
 use http::{HeaderMap, Method, StatusCode, Uri, header};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
@@ -75,29 +76,31 @@ struct Inner {
 
 impl Endpoint {
     /// Binds the port and serves in the background.
-    pub async fn start(settings: Settings) -> std::io::Result<Self> {
-        let journal = Journal::open(settings.journal.as_deref())?;
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, settings.port)).await?;
-        let address = listener.local_addr()?;
-        let inner = Arc::new(Inner {
-            script: Mutex::new((Arc::new(settings.script), Memory::default())),
-            hints: Hints { files: Some(read_text), ..settings.hints },
-            journal,
-            pace: settings.pace,
-            keep_alive: settings.keep_alive,
-            stall_limit: settings.stall_limit,
-            number: AtomicU64::new(0),
-        });
-        let stop = CancellationToken::new();
-        let app = axum::Router::new().fallback(answer).with_state(inner.clone());
-        let stopped = stop.clone();
-        tokio::spawn(async move {
-            tokio::select! {
-                _ = axum::serve(listener, app).into_future() => {}
-                () = stopped.cancelled() => {}
-            }
-        });
-        Ok(Self { address, inner, stop })
+    pub fn start(settings: Settings) -> BoxFuture<'static, std::io::Result<Self>> {
+        Box::pin(async move {
+            let journal = Journal::open(settings.journal.as_deref())?;
+            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, settings.port)).await?;
+            let address = listener.local_addr()?;
+            let inner = Arc::new(Inner {
+                script: Mutex::new((Arc::new(settings.script), Memory::default())),
+                hints: Hints { files: Some(read_text), ..settings.hints },
+                journal,
+                pace: settings.pace,
+                keep_alive: settings.keep_alive,
+                stall_limit: settings.stall_limit,
+                number: AtomicU64::new(0),
+            });
+            let stop = CancellationToken::new();
+            let app = axum::Router::new().fallback(answer).with_state(inner.clone());
+            let stopped = stop.clone();
+            tokio::spawn(async move {
+                tokio::select! {
+                    _ = axum::serve(listener, app).into_future() => {}
+                    () = stopped.cancelled() => {}
+                }
+            });
+            Ok(Self { address, inner, stop })
+        })
     }
 
     /// The base address, without a path.

@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use acp_host::Clerk;
+use acp_dialect::Side;
+use acp_host::{Clerk, Decision, Observers};
 use acp_policy::{Rules, Verdict};
 use acp_proto::{Direction, method};
 use acp_rpc::{Frame, Id, Pending, Reply, RpcError, View};
@@ -16,12 +17,9 @@ use bytes::Bytes;
 use memchr::memmem::Finder;
 use tokio::sync::watch;
 
-use crate::conduct::Minutes;
-use crate::journal::Decided;
 use crate::metrics::{Metrics, Value};
 use crate::splice::Splice;
 use crate::talk::{Level, Talk};
-use crate::witness::{self, Heard};
 use counts::Count;
 
 /// What a proxy does with a conversation besides passing it on.
@@ -56,8 +54,8 @@ impl Duties {
     }
 }
 
-/// Lets a session go that nobody uses, if there is one: true when its place will be free in a moment.
-pub(crate) type GiveWay = Box<dyn Fn() -> bool + Send + Sync>;
+/// Closes an idle session, if there is one: true when its place will be free in a moment.
+pub type EvictIdleSession = Box<dyn Fn() -> bool + Send + Sync>;
 
 /// What all desks of a proxy share.
 pub(crate) struct Office {
@@ -65,7 +63,7 @@ pub(crate) struct Office {
     /// Sessions that are open or being opened.
     open: watch::Sender<usize>,
     /// Who is asked for a place before a session is refused.
-    give_way: Mutex<Option<GiveWay>>,
+    give_way: Mutex<Option<EvictIdleSession>>,
     metrics: Metrics,
     sessions: Value,
     running: Value,
@@ -102,7 +100,7 @@ impl Office {
     }
 
     /// Who is asked for a place before a session is refused.
-    pub(crate) fn ask_before_refusing(&self, give_way: GiveWay) {
+    pub(crate) fn ask_before_refusing(&self, give_way: EvictIdleSession) {
         *self.give_way.lock().unwrap_or_else(PoisonError::into_inner) = Some(give_way);
     }
 
@@ -180,11 +178,9 @@ pub(crate) struct Desk {
     pub(crate) office: Arc<Office>,
     talk: Talk,
     number: u64,
-    minutes: Option<Minutes>,
     /// How many lines were passed on to the client.
     pub(crate) passed: u64,
-    /// Who sees what passes here.
-    pub(crate) heard: Option<Heard>,
+    pub(crate) observers: Observers,
     /// For requests that have none of their own.
     trace: Option<String>,
     clerk: Clerk,
@@ -201,8 +197,9 @@ pub(crate) struct Desk {
 /// Where the answer to a refused session says how many there may be.
 const FULL: &str = "maxSessions";
 
-/// Whether a session was refused because there are too many.
-pub(crate) fn is_full(error: &RpcError) -> bool {
+/// Whether a session was refused because there are too many ([`Duties::max_sessions`]).
+#[must_use]
+pub fn is_full(error: &RpcError) -> bool {
     error.data.as_ref().is_some_and(|data| data.get(FULL).is_some())
 }
 
@@ -216,17 +213,15 @@ impl Desk {
         office: Arc<Office>,
         talk: Talk,
         number: u64,
-        minutes: Option<Minutes>,
-        heard: Option<Heard>,
+        observers: Observers,
         trace: Option<String>,
     ) -> Desk {
         Desk {
             office,
             talk,
             number,
-            minutes,
             passed: 0,
-            heard,
+            observers,
             trace,
             clerk: Clerk::default(),
             pending: Pending::new(MOST_OPEN),
@@ -238,27 +233,22 @@ impl Desk {
         }
     }
 
-    /// A line of the client.
-    pub(crate) fn client_says(&mut self, line: &Bytes) -> Handling {
-        let frame = Frame::parse(line.clone());
+    /// A frame of the client.
+    pub(crate) fn client_says(&mut self, frame: &Frame) -> Handling {
         match frame.view() {
             View::Request {
-                id,
-                method:
-                    method::SESSION_NEW | method::SESSION_LOAD | method::SESSION_RESUME | method::SESSION_FORK,
-                ..
-            } => self.opening(id, &frame),
-            View::Request { id, method: method::SESSION_PROMPT, .. } => self.prompt(id, &frame),
+                id, method: method::SESSION_NEW | method::SESSION_LOAD | method::SESSION_RESUME | method::SESSION_FORK, ..
+            } => self.opening(id, frame),
+            View::Request { id, method: method::SESSION_PROMPT, .. } => self.prompt(id, frame),
             View::Request { id, method: method::SESSION_CLOSE | method::SESSION_DELETE, .. } => {
-                if let Some(session) = session_of(&frame) {
+                if let Some(session) = session_of(frame) {
                     self.expect(id, OpenRequest::Closing(session));
                 }
                 Handling::Pass
             }
             View::Notification { method: method::SESSION_CANCEL, .. } => {
                 if self.cancelled.len() < MOST_OPEN {
-                    self.cancelled
-                        .extend(session_of(&frame).filter(|session| session.len() <= LONGEST_NAMES));
+                    self.cancelled.extend(session_of(frame).filter(|session| session.len() <= LONGEST_NAMES));
                 }
                 Handling::Pass
             }
@@ -266,18 +256,22 @@ impl Desk {
         }
     }
 
-    /// A line of the agent.
-    pub(crate) fn agent_says(&mut self, line: &Bytes) -> Handling {
+    /// Whether a line of the agent may be one that something is decided about. Most need not be parsed.
+    pub(crate) fn may_concern(&self, line: &Bytes) -> bool {
         let rules = self.office.duties.rules.is_some();
-        let is_of_interest = self.id.find(line).is_some()
-            || (rules && (self.tool_call.find(line).is_some() || self.escape.find(line).is_some()));
-        if !is_of_interest {
+        self.id.find(line).is_some()
+            || (rules && (self.tool_call.find(line).is_some() || self.escape.find(line).is_some()))
+    }
+
+    /// A frame of the agent.
+    pub(crate) fn agent_says(&mut self, frame: &Frame) -> Handling {
+        if !self.may_concern(frame.raw()) {
             return Handling::Pass;
         }
-        let frame = Frame::parse(line.clone());
+        let rules = self.office.duties.rules.is_some();
         match frame.view() {
             View::Request { id, method: method::SESSION_REQUEST_PERMISSION, params } if rules => {
-                self.permission(&id.clone(), params, &frame)
+                self.permission(&id.clone(), params, frame)
             }
             View::Notification { method: method::SESSION_UPDATE, params: Some(params) } if rules => {
                 self.clerk.observe(params);
@@ -289,7 +283,7 @@ impl Desk {
                 }
                 Handling::Pass
             }
-            View::Batch(_) | View::Malformed(_) if rules && hides_permission(&frame) => {
+            View::Batch(_) | View::Malformed(_) if rules && hides_permission(frame) => {
                 let reason = "the agent asks for permission in a form that is no plain request, so the policy \
                     cannot decide it";
                 Handling::Stop(reason.to_owned())
@@ -427,53 +421,31 @@ impl Desk {
         match &ruling.result {
             Some(result) if verdict != Verdict::Ask => {
                 let answer = Frame::response(id, result);
-                if let Some(heard) = &self.heard {
-                    witness::lock(heard).decided(Instant::now(), frame, &answer, reason);
-                }
-                self.decided(Direction::AgentToClient, verdict.as_str(), reason, frame, &answer)
+                self.decided(Side::Agent, verdict.as_str(), reason, frame, &answer)
             }
             _ => Handling::Pass,
         }
     }
 
-    /// Answers a request in the place of who was asked, once that is kept.
-    fn decided(
-        &self,
-        dir: Direction,
-        verdict: &str,
-        reason: &str,
-        request: &Frame,
-        answer: &Frame,
-    ) -> Handling {
-        match self.keep(dir, verdict, reason, request, answer) {
+    /// Answers a request, once the decision is recorded.
+    fn decided(&self, from: Side, verdict: &str, reason: &str, request: &Frame, answer: &Frame) -> Handling {
+        match self.record(from, verdict, reason, request, answer) {
             Ok(()) => Handling::Back(answer.raw().clone()),
             Err(why) => Handling::Stop(why),
         }
     }
 
-    /// Keeps a decision in the journal: why that cannot be done.
-    fn keep(
+    /// Shows a decision to the observers; an error says why it cannot be recorded.
+    fn record(
         &self,
-        dir: Direction,
+        from: Side,
         verdict: &str,
         reason: &str,
         request: &Frame,
         answer: &Frame,
     ) -> Result<(), String> {
-        let Some(minutes) = &self.minutes else { return Ok(()) };
-        let decided = Decided {
-            conversation: 0,
-            t: 0,
-            dir,
-            method: request.method().unwrap_or_default().to_owned(),
-            id: request.id().map(ToString::to_string).unwrap_or_default(),
-            verdict: verdict.to_owned(),
-            reason: reason.to_owned(),
-            request: request.text().unwrap_or_default().to_owned(),
-            answer: answer.text().unwrap_or_default().to_owned(),
-            behind: 0,
-        };
-        minutes.decided(self.passed, decided).map_err(|error| error.to_string())
+        let (at, passed) = (Instant::now(), self.passed);
+        self.observers.decided(&Decision { at, from, request, answer, verdict, reason, passed })
     }
 }
 

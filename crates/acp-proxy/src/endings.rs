@@ -11,13 +11,28 @@ use tokio::time::{sleep, timeout};
 
 use crate::greet::frames;
 
+/// What clients are told when we are told to stop.
+pub(crate) const SHUTTING_DOWN: &str = "the proxy is shutting down";
 /// How long a client may take to read the last words, and to close its end.
 pub(crate) const LAST_WORDS: Duration = Duration::from_secs(1);
 /// How long a client whose agent did not start may take to ask something that can be answered with the reason.
 const FIRST_WORDS: Duration = Duration::from_secs(5);
 
+/// Why a relay came to its end, in words; `None` when we were told to stop.
+#[must_use]
+pub fn why_over(ended: Option<&Ended>) -> String {
+    match ended {
+        None => SHUTTING_DOWN.to_owned(),
+        Some(Ended::AgentGone) => "the agent is gone".to_owned(),
+        Some(Ended::ClientDone | Ended::ClientGone) => "the client left".to_owned(),
+        Some(Ended::Refused { reason, .. } | Ended::Stopped(reason) | Ended::Closed(reason)) => {
+            reason.clone()
+        }
+    }
+}
+
 /// Resolves once we are told to stop, or nobody can tell us any more.
-pub(crate) async fn stopped(stop: &mut watch::Receiver<bool>) {
+pub async fn stopped(stop: &mut watch::Receiver<bool>) {
     if stop.wait_for(|stop| *stop).await.is_err() {
         std::future::pending::<()>().await;
     }

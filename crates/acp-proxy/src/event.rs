@@ -401,7 +401,8 @@ impl fmt::Display for Event {
 }
 
 /// A value as JSON text.
-pub(crate) fn raw(value: &serde_json::Value) -> Box<RawValue> {
+#[must_use]
+pub fn raw(value: &serde_json::Value) -> Box<RawValue> {
     serde_json::value::to_raw_value(value).unwrap_or_else(|_| RawValue::NULL.to_owned())
 }
 

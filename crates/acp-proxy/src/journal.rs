@@ -8,6 +8,7 @@
 //! being written. Each run writes files of its own, so several proxies may share a folder.
 
 mod files;
+mod observe;
 mod read;
 mod record;
 mod recover;
@@ -18,13 +19,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub use files::{default_folder, runs, segments};
+pub use observe::{Decisions, JournalObserver};
 pub use read::{
     Conversation, Notice, Reader, SegmentError, Spoken, conversations, conversations_of, is_segment,
 };
 pub use record::{Closed, Decided, End, Gap, Lines, Opened, Record, What};
 pub use recover::{Recovered, recover};
 pub use trouble::JournalError;
-pub use write::{Journal, Keeper};
+pub use write::Journal;
 
 /// When what was written is forced to the disk. Against the end of this process nothing of it is needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

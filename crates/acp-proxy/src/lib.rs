@@ -11,20 +11,18 @@
 //! **Read first:** [`Proxy`], [`Settings`], [`Listener`].
 
 mod admit;
-pub mod aggregate;
-mod conduct;
+mod conversation;
 mod desk;
 mod endings;
 pub mod event;
 mod folders;
 mod greet;
+mod handle;
 pub mod journal;
 mod lint;
 pub mod metrics;
 pub mod narrate;
-pub mod nats;
 pub mod ops;
-pub mod parts;
 mod proxy;
 mod record;
 pub mod replay;
@@ -33,16 +31,19 @@ mod settings;
 mod splice;
 mod station;
 mod talk;
-mod turn;
-mod witness;
+mod traffic;
+pub mod turn;
 
+pub use acp_host::{Decision, Interest, Observer};
 pub use admit::{TOKEN_METHOD, token_line};
-pub use desk::Duties;
+pub use conversation::ClientInfo;
+pub use desk::{Duties, EvictIdleSession, is_full};
+pub use endings::{stopped, why_over};
 pub use folders::FolderOpener;
 pub use greet::ClientForm;
-pub use proxy::{Guest, Opened, Opener, Outcome, Proxy};
+pub use handle::{ConversationHandle, DecisionReasons};
+pub use proxy::{ObserverFactory, Opened, Opener, Outcome, Proxy};
 pub use serve::{Entry, ListenError, Listener};
 pub use settings::Settings;
 pub use station::impossible;
 pub use talk::{Level, Say, Saying};
-pub use witness::{Hearing, Reasons, Reins, Witness};

@@ -1,57 +1,66 @@
-//! The judge reads along and speaks at once.
+//! The judge of a conversation that passes.
 
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use acp_dialect::Side;
+use acp_host::{Ended, Interest, Observer};
 use acp_rpc::Frame;
 use acp_rules::{Ending, Finding, Judge, JudgeConfig, Severity};
 
 use crate::talk::{Level, Talk};
 
-/// The judge of one conversation.
-#[derive(Clone)]
-pub(crate) struct Lint {
-    judge: Arc<Mutex<Judge>>,
+/// Judges one conversation, and logs each finding at once.
+pub(crate) struct LintObserver {
+    judge: Judge,
     began: Instant,
     talk: Talk,
     number: u64,
 }
 
-impl Lint {
-    pub(crate) fn new(talk: Talk, number: u64) -> Lint {
-        let judge = Arc::new(Mutex::new(Judge::new(JudgeConfig::default())));
-        Lint { judge, began: Instant::now(), talk, number }
+impl LintObserver {
+    pub(crate) fn new(talk: Talk, number: u64) -> LintObserver {
+        LintObserver { judge: Judge::new(JudgeConfig::default()), began: Instant::now(), talk, number }
     }
 
-    pub(crate) fn seen(&self, from: Side, at: Instant, frame: &Frame) {
+    fn tell_news(&mut self) {
+        let (talk, number) = (&self.talk, self.number);
+        self.judge.news().iter().for_each(|finding| tell(talk, number, finding));
+    }
+}
+
+impl Observer for LintObserver {
+    fn interest(&self) -> Interest {
+        Interest { lines: false, frames: true }
+    }
+
+    fn frame(&mut self, from: Side, at: Instant, frame: &Frame) {
         let dir = from.sends();
-        let mut judge = self.judge.lock().unwrap_or_else(PoisonError::into_inner);
-        judge.observe(at.saturating_duration_since(self.began), dir, frame);
-        judge.news().iter().for_each(|finding| self.tell(finding));
+        self.judge.observe(at.saturating_duration_since(self.began), dir, frame);
+        self.tell_news();
     }
 
-    pub(crate) fn close(&self, ending: Ending) {
-        let mut judge = self.judge.lock().unwrap_or_else(PoisonError::into_inner);
-        judge.set_ending(ending);
-        judge.close(self.began.elapsed());
-        judge.news().iter().for_each(|finding| self.tell(finding));
+    fn over(&mut self, ended: Option<&Ended>) {
+        let agent_went = matches!(ended, Some(Ended::AgentGone));
+        self.judge.set_ending(if agent_went { Ending::AgentExited } else { Ending::ClientClosed });
+        self.judge.close(self.began.elapsed());
+        self.tell_news();
     }
+}
 
-    fn tell(&self, finding: &Finding) {
-        let (severity, rule) = (finding.severity.as_str(), finding.rule);
-        let words =
-            format!("{severity} {} {rule}: {}: {}", finding.requirement, finding.blame, finding.message);
-        let level = match finding.severity {
-            Severity::Warning => Level::Warn,
-            Severity::Error => Level::Error,
-        };
-        self.talk.tell(level, self.number, &words, &[]);
-    }
+fn tell(talk: &Talk, number: u64, finding: &Finding) {
+    let (severity, rule) = (finding.severity.as_str(), finding.rule);
+    let words = format!("{severity} {} {rule}: {}: {}", finding.requirement, finding.blame, finding.message);
+    let level = match finding.severity {
+        Severity::Warning => Level::Warn,
+        Severity::Error => Level::Error,
+    };
+    talk.tell(level, number, &words, &[]);
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, Mutex};
+
     use super::*;
 
     #[test]
@@ -59,9 +68,8 @@ mod tests {
         let levels = Arc::new(Mutex::new(Vec::new()));
         let kept = levels.clone();
         let talk = Talk::new(Arc::new(move |saying| kept.lock().expect("whole").push(saying.level)));
-        let lint = Lint::new(talk, 1);
         for severity in [Severity::Warning, Severity::Error] {
-            lint.tell(&Finding {
+            let finding = Finding {
                 rule: "rule",
                 requirement: "REQ-01",
                 blame: acp_rules::Side::Agent,
@@ -76,7 +84,8 @@ mod tests {
                 hint: "",
                 absent: false,
                 evidence: Vec::new(),
-            });
+            };
+            tell(&talk, 1, &finding);
         }
         assert_eq!(*levels.lock().expect("whole"), [Level::Warn, Level::Error]);
     }

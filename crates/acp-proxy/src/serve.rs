@@ -6,11 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use acp_link::{Door, Link, Wire, stdio, tcp, ws};
+use futures_util::future::BoxFuture;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use crate::conversation::ClientInfo;
 use crate::endings::{excuse, farewell, stopped};
-use crate::proxy::{Guest, Outcome, Proxy};
+use crate::proxy::{Outcome, Proxy};
 use crate::talk::Level;
 
 /// Refused clients that are told why, at once; more are turned away without a word.
@@ -56,15 +58,21 @@ pub enum ListenError {
 
 impl Listener {
     /// Listens for TCP connections; port 0 takes a free one.
-    pub async fn tcp(address: SocketAddr, entry: Entry) -> Result<Self, ListenError> {
-        let listener = tcp::listen(address, &entry.wire).await;
-        listener.map(|tcp| Self::Tcp(tcp, entry)).map_err(|error| ListenError::Address { address, error })
+    pub fn tcp(address: SocketAddr, entry: Entry) -> BoxFuture<'static, Result<Self, ListenError>> {
+        Box::pin(async move {
+            let listener = tcp::listen(address, &entry.wire).await;
+            listener.map(|tcp| Self::Tcp(tcp, entry)).map_err(|error| ListenError::Address { address, error })
+        })
     }
 
     /// Listens for WebSocket connections; port 0 takes a free one.
-    pub async fn web_socket(address: SocketAddr, entry: Entry) -> Result<Self, ListenError> {
-        let listener = ws::listen_behind(address, &entry.wire, entry.door.clone()).await;
-        listener.map(|ws| Self::WebSocket(ws, entry)).map_err(|error| ListenError::Address { address, error })
+    pub fn web_socket(address: SocketAddr, entry: Entry) -> BoxFuture<'static, Result<Self, ListenError>> {
+        Box::pin(async move {
+            let listener = ws::listen_behind(address, &entry.wire, entry.door.clone()).await;
+            listener
+                .map(|ws| Self::WebSocket(ws, entry))
+                .map_err(|error| ListenError::Address { address, error })
+        })
     }
 
     /// Where it listens.
@@ -79,64 +87,66 @@ impl Listener {
 
     /// Serves clients until `stop` turns true; then every conversation is ended and its agent with it. On standard
     /// streams there is one client, and this ends with it.
-    pub async fn run(
+    pub fn run(
         self,
         proxy: Arc<Proxy>,
         mut stop: watch::Receiver<bool>,
-    ) -> Result<Outcome, ListenError> {
-        let (mut listener, most) = match self {
-            Self::Stdio(entry) => {
-                let link = stdio::own(&entry.wire).map_err(ListenError::Stdio)?;
-                let guest = Guest { admitted: true, ..Guest::default() };
-                return Ok(proxy.serve_guest(link, guest, stop).await);
-            }
-            Self::Tcp(_, Entry { most, .. }) | Self::WebSocket(_, Entry { most, .. }) => (self, most),
-        };
-        let (mut conversations, mut refusals) = (JoinSet::new(), JoinSet::new());
-        loop {
-            tokio::select! {
-                () = stopped(&mut stop) => break,
-                Some(_) = conversations.join_next() => {}
-                Some(()) = next_refusal(&mut refusals) => {}
-                accepted = listener.accept() => match accepted {
-                    Ok((link, _)) if most.is_some_and(|most| conversations.len() >= most) => {
-                        let most = most.unwrap_or_default();
-                        let why = format!(
-                            "this proxy serves at most {most} connections at once (--max-connections); try again later"
-                        );
-                        proxy.refused(&why);
-                        if refusals.len() < REFUSALS {
-                            refusals.spawn(refuse(link, why, stop.clone()));
+    ) -> BoxFuture<'static, Result<Outcome, ListenError>> {
+        Box::pin(async move {
+            let (mut listener, most) = match self {
+                Self::Stdio(entry) => {
+                    let link = stdio::own(&entry.wire).map_err(ListenError::Stdio)?;
+                    let info = ClientInfo { admitted: true, ..ClientInfo::default() };
+                    return Ok(proxy.serve_known(link, info, stop).await);
+                }
+                Self::Tcp(_, Entry { most, .. }) | Self::WebSocket(_, Entry { most, .. }) => (self, most),
+            };
+            let (mut conversations, mut refusals) = (JoinSet::new(), JoinSet::new());
+            loop {
+                tokio::select! {
+                    () = stopped(&mut stop) => break,
+                    Some(_) = conversations.join_next() => {}
+                    Some(()) = next_refusal(&mut refusals) => {}
+                    accepted = listener.accept() => match accepted {
+                        Ok((link, _)) if most.is_some_and(|most| conversations.len() >= most) => {
+                            let most = most.unwrap_or_default();
+                            let why = format!(
+                                "this proxy serves at most {most} connections at once (--max-connections); try again later"
+                            );
+                            proxy.refused(&why);
+                            if refusals.len() < REFUSALS {
+                                refusals.spawn(refuse(link, why, stop.clone()));
+                            }
                         }
-                    }
-                    Ok((link, guest)) => {
-                        let (proxy, stop) = (proxy.clone(), stop.clone());
-                        conversations.spawn(async move { proxy.serve_guest(link, guest, stop).await });
-                    }
-                    Err(error) => {
-                        // Out of descriptors, most likely: wait for some to come back.
-                        proxy.say(Level::Warn, &format!("cannot accept a connection: {error}"));
-                        tokio::time::sleep(Duration::from_millis(50)).await;
-                    }
-                },
+                        Ok((link, info)) => {
+                            let (proxy, stop) = (proxy.clone(), stop.clone());
+                            conversations.spawn(async move { proxy.serve_known(link, info, stop).await });
+                        }
+                        Err(error) => {
+                            // Out of descriptors, most likely: wait for some to come back.
+                            proxy.say(Level::Warn, &format!("cannot accept a connection: {error}"));
+                            tokio::time::sleep(Duration::from_millis(50)).await;
+                        }
+                    },
+                }
             }
-        }
-        drop(listener);
-        refusals.abort_all();
-        while conversations.join_next().await.is_some() {}
-        Ok(Outcome::Stopped)
+            drop(listener);
+            refusals.abort_all();
+            while conversations.join_next().await.is_some() {}
+            Ok(Outcome::Stopped)
+        })
     }
 
     /// The next client, and what is known of it.
-    async fn accept(&mut self) -> io::Result<(Link, Guest)> {
+    async fn accept(&mut self) -> io::Result<(Link, ClientInfo)> {
         match self {
             Self::Tcp(listener, _) => {
                 let (link, _) = listener.accept().await?;
-                Ok((link, Guest::default()))
+                Ok((link, ClientInfo::default()))
             }
             Self::WebSocket(listener, _) => {
                 let (link, _, visitor) = listener.accept_visitor().await?;
-                Ok((link, Guest { admitted: true, trace: visitor.traceparent, ..Guest::default() }))
+                Ok((link, ClientInfo { admitted: true, trace: visitor.traceparent, ..ClientInfo::default() }))
             }
             Self::Stdio(_) => std::future::pending().await,
         }

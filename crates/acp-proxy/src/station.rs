@@ -12,7 +12,6 @@ use bytes::Bytes;
 
 use crate::desk::{Desk, Handling};
 use crate::talk::{Level, Talk};
-use crate::witness;
 
 /// Lines that wait inside this process.
 const BURST: usize = 256;
@@ -71,7 +70,7 @@ impl Station {
         }
         let (mut client_ended, mut agent_ended) = (false, false);
         let (mut heard, mut said) = (Vec::new(), Vec::new());
-        let gate = self.desk.heard.as_ref().and_then(|heard| witness::lock(heard).gate());
+        let gate = self.desk.observers.gate().cloned();
         loop {
             self.settle();
             let gone = drain(&self.client.tx, &mut self.to_client).is_err();
@@ -104,7 +103,7 @@ impl Station {
                     said.drain(..).for_each(|arrival| self.agent_says(arrival));
                     if agent_ended && !self.piece.is_empty() {
                         let line = std::mem::take(&mut self.piece);
-                        self.pass(line.into());
+                        self.pass_line(line.into());
                     }
                 }
                 () = opened(shut), if shut.is_some() => {}
@@ -137,16 +136,17 @@ impl Station {
 
     fn client_says(&mut self, arrival: Arrival) {
         let Some(line) = self.whole(arrival.line) else { return };
-        self.show(Side::Client, &line);
-        let line = match self.desk.client_says(&line) {
-            Handling::Pass => line,
-            Handling::Instead(line) => line,
+        let frame = Frame::parse(line);
+        self.desk.observers.frame(Side::Client, Instant::now(), &frame);
+        let frame = match self.desk.client_says(&frame) {
+            Handling::Pass => frame,
+            Handling::Instead(line) => Frame::parse(line),
             Handling::Back(answer) => return self.put(&answer, true),
             Handling::Stop(why) => return self.over = Some(why),
         };
         match &mut self.faults {
-            Some(faults) => faults.incoming(self.began.elapsed(), Frame::parse(line)),
-            None => self.to_agent.push_back(line),
+            Some(faults) => faults.incoming(self.began.elapsed(), frame),
+            None => self.to_agent.push_back(frame.raw().clone()),
         }
     }
 
@@ -154,14 +154,18 @@ impl Station {
         let Some(line) = self.whole(arrival.line) else { return };
         match &mut self.faults {
             Some(faults) => faults.outgoing(self.began.elapsed(), Frame::parse(line)),
-            None => self.decide(&line),
+            None if self.desk.observers.interest().frames || self.desk.may_concern(&line) => {
+                self.decide(&Frame::parse(line));
+            }
+            None => self.put(&line, true),
         }
     }
 
-    /// A line of the agent, as it came through the faults.
-    fn decide(&mut self, line: &Bytes) {
-        match self.desk.agent_says(line) {
-            Handling::Pass => self.put(line, true),
+    /// A frame of the agent, as it came through the faults.
+    fn decide(&mut self, frame: &Frame) {
+        match self.desk.agent_says(frame) {
+            Handling::Pass if self.piece.is_empty() => self.pass(frame),
+            Handling::Pass => self.put(frame.raw(), true),
             Handling::Instead(line) => self.put(&line, true),
             Handling::Back(answer) => self.to_agent.push_back(answer),
             Handling::Stop(why) => self.over = Some(why),
@@ -172,7 +176,7 @@ impl Station {
     fn settle(&mut self) {
         while let Some(passage) = self.faults.as_mut().and_then(Faults::poll) {
             match passage {
-                Passage::Send(frame) => self.decide(frame.raw()),
+                Passage::Send(frame) => self.decide(&frame),
                 Passage::Raw(bytes) => self.put(&bytes, false),
                 Passage::ToAgent(frame) => self.to_agent.push_back(frame.raw().clone()),
                 Passage::Stderr(line) => self.talk.about(self.number, &String::from_utf8_lossy(&line)),
@@ -187,7 +191,7 @@ impl Station {
     /// Something for the client: a line, or any piece of one.
     fn put(&mut self, bytes: &Bytes, whole: bool) {
         if whole && self.piece.is_empty() {
-            return self.pass(bytes.clone());
+            return self.pass_line(bytes.clone());
         }
         self.piece.extend_from_slice(bytes);
         if whole {
@@ -197,22 +201,24 @@ impl Station {
             let rest = self.piece.split_off(end + 1);
             let mut line = std::mem::replace(&mut self.piece, rest);
             line.pop();
-            self.pass(line.into());
+            self.pass_line(line.into());
         }
     }
 
-    /// A line for the client.
-    fn pass(&mut self, line: Bytes) {
-        self.show(Side::Agent, &line);
+    /// A line for the client, which nobody has parsed yet. Nobody does if nobody observes frames.
+    fn pass_line(&mut self, line: Bytes) {
+        if self.desk.observers.interest().frames {
+            return self.pass(&Frame::parse(line));
+        }
         self.desk.passed += 1;
         self.to_client.push_back(line);
     }
 
-    /// Shows a line to who sees what passes.
-    fn show(&self, from: Side, line: &Bytes) {
-        if let Some(heard) = &self.desk.heard {
-            witness::lock(heard).seen(from, Instant::now(), &Frame::parse(line.clone()));
-        }
+    /// A frame for the client.
+    fn pass(&mut self, frame: &Frame) {
+        self.desk.observers.frame(Side::Agent, Instant::now(), frame);
+        self.desk.passed += 1;
+        self.to_client.push_back(frame.raw().clone());
     }
 
     fn whole(&mut self, line: Line) -> Option<Bytes> {

@@ -1,11 +1,11 @@
 //! What a proxy says about its work: one line each, and what is the same for every conversation only once.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
 use acp_dialect::{Note, Side};
+use acp_host::Observer;
 
 /// Says one line to whoever runs the proxy.
 pub type Say = Arc<dyn Fn(&Saying<'_>) + Send + Sync>;
@@ -67,8 +67,6 @@ impl fmt::Display for Saying<'_> {
 const MOST_EACH: usize = 100;
 /// So many different notes are remembered, of so many conversations.
 const MOST: usize = 1000;
-/// Words that nobody wanted to say for so long are about something that is over.
-const OVER: Duration = Duration::from_secs(60);
 
 /// Shared by all conversations of a proxy.
 #[derive(Clone)]
@@ -118,6 +116,28 @@ impl Talk {
     }
 }
 
+/// Logs the steps of one conversation's translations that are more than renaming.
+pub(crate) struct NoteLog {
+    talk: Talk,
+    number: u64,
+    /// Also what lies in the nature of the two forms, besides what a peer does wrong.
+    all: bool,
+}
+
+impl NoteLog {
+    pub(crate) fn new(talk: Talk, number: u64, all: bool) -> NoteLog {
+        NoteLog { talk, number, all }
+    }
+}
+
+impl Observer for NoteLog {
+    fn note(&mut self, side: Side, note: &Note) {
+        if self.all || note.kind.is_misbehaviour() {
+            self.talk.note(self.number, side, note);
+        }
+    }
+}
+
 impl Told {
     /// If something is to be told about a conversation, how much that is with it.
     fn add(&mut self, number: u64, key: String, is_nature: bool) -> Option<usize> {
@@ -135,28 +155,6 @@ impl Told {
             self.natures.insert(key);
         }
         Some(own.len())
-    }
-}
-
-/// What would be said again and again while something is wrong, and is said once; and again when it was over.
-#[derive(Debug, Default)]
-pub(crate) struct Once(HashMap<String, Instant>);
-
-impl Once {
-    /// Whether words are to be said that somebody wants to say now.
-    pub(crate) fn is_due(&mut self, words: &str, now: Instant) -> bool {
-        let lasts = |last: &Instant| now.saturating_duration_since(*last) < OVER;
-        if let Some(last) = self.0.get_mut(words) {
-            return !lasts(&std::mem::replace(last, now));
-        }
-        if self.0.len() >= MOST {
-            self.0.retain(|_, last| lasts(last));
-        }
-        let room = self.0.len() < MOST;
-        if room {
-            self.0.insert(words.to_owned(), now);
-        }
-        room
     }
 }
 
@@ -208,19 +206,5 @@ mod tests {
             talk.note(number as u64, Side::Client, &note(NoteKind::WrongShape, 0));
         }
         assert_eq!(lines.lock().expect("whole").len(), 2 * (MOST + 8));
-    }
-
-    #[test]
-    fn what_lasts_is_said_once_and_what_comes_back_again() {
-        let (mut once, began) = (Once::default(), Instant::now());
-        let said =
-            [0, 1, 50, 100, 150, 210, 269, 500].map(|t| once.is_due("x", began + Duration::from_secs(t)));
-        assert_eq!(said, [true, false, false, false, false, true, false, true]);
-        let later = began + Duration::from_secs(600);
-        for number in 0..MOST {
-            once.is_due(&number.to_string(), later);
-        }
-        assert!(!once.is_due("one too many", later));
-        assert!(once.is_due("one too many", later + OVER));
     }
 }

@@ -12,7 +12,7 @@ const MOST_FILES: usize = 1000;
 
 /// A running turn.
 #[derive(Debug, Default, Clone)]
-pub(crate) struct Tally {
+pub struct Tally {
     length: u64,
     digest: Sha256,
     files: Vec<Value>,
@@ -20,13 +20,13 @@ pub(crate) struct Tally {
 
 impl Tally {
     /// More of the agent's text.
-    pub(crate) fn text(&mut self, text: &str) {
+    pub fn text(&mut self, text: &str) {
         self.length += text.len() as u64;
         self.digest.update(text.as_bytes());
     }
 
     /// An update that is no plain text. It may hold text all the same, and files.
-    pub(crate) fn update(&mut self, update: &str) {
+    pub fn update(&mut self, update: &str) {
         let Ok(update) = serde_json::from_str::<Value>(update) else { return };
         match update["sessionUpdate"].as_str() {
             Some(update::AGENT_MESSAGE_CHUNK) => match update["content"]["type"].as_str() {
@@ -52,7 +52,7 @@ impl Tally {
     }
 
     /// The agent had a file written.
-    pub(crate) fn wrote(&mut self, params: Option<&str>) {
+    pub fn wrote(&mut self, params: Option<&str>) {
         let params = params.and_then(|params| serde_json::from_str::<Value>(params).ok());
         if let Some(path) = params.as_ref().and_then(|params| params["path"].as_str()) {
             self.file(json!({ "path": path }));
@@ -60,7 +60,8 @@ impl Tally {
     }
 
     /// The end of the turn.
-    pub(crate) fn end(
+    #[must_use]
+    pub fn end(
         self,
         stop_reason: String,
         result: Option<Box<RawValue>>,

@@ -13,7 +13,11 @@ use crate::install::{Installed, cache_folder};
 use crate::target::{self, TargetArgs};
 
 /// What `acp comply` examines when nothing is named.
-pub const DEFAULT: &[&str] = &["mock", "reference"];
+pub const DEFAULT: &[&str] = &[
+    "mock",
+    #[cfg(feature = "agent")]
+    "reference",
+];
 
 /// The target of this name. The built-in agents keep their sessions in their private home, so that a restart can load
 /// them, and speak the form that they are asked to.
@@ -21,7 +25,7 @@ pub fn target(name: &str, settings: Option<&Path>, dialect: Dialect) -> anyhow::
     let built_in = target::built_in_args(name, dialect, "${home}/sessions").filter(|_| settings.is_none());
     if let Some(args) = built_in {
         let own = std::env::current_exe().context("cannot find the program's own file")?;
-        // Under the name of one command, the program has to be told that another one is meant.
+        // A copy of the program under an alias has to be told that another command is meant.
         let plain = own.file_name().is_none_or(|file| file != "acp").then(|| crate::PLAIN.to_owned());
         let args = plain.into_iter().chain(args);
         return Ok(Target { dialect, ..Target::start(name, own.display().to_string(), args) });

@@ -1,11 +1,13 @@
-//! The command line of ACP Workbench, shared by the `acp` binary and its alias binaries.
+//! The command line of ACP Workbench.
 //!
 //! Logic worth a unit test lives in the other crates: here arguments become settings, settings become a
 //! call, and what comes back becomes an exit code. Start reading at [`run`], [`Cli`] and [`commands`].
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
 use std::process::ExitCode;
 
+use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 
 #[macro_use]
@@ -14,6 +16,7 @@ mod say;
 pub mod builtin;
 pub mod commands;
 pub mod exit;
+mod features;
 pub mod install;
 pub mod isolate;
 pub mod out;
@@ -57,6 +60,7 @@ pub enum Command {
     /// Talk with an agent
     Chat(commands::chat::Args),
     /// The reference agent: searches, reads and changes code, by plain wishes or with a model
+    #[cfg(feature = "agent")]
     Agent(commands::agent::Args),
     /// An agent that does exactly what it is told, well or badly, over stdio, TCP or WebSocket
     Mock(commands::mock::Args),
@@ -65,12 +69,15 @@ pub enum Command {
     /// Show a recorded conversation again, or play its agent
     Replay(commands::replay::Args),
     /// Work for agents behind proxies on NATS: submit tasks, watch them, answer their questions
+    #[cfg(feature = "nats")]
     Tasks(commands::tasks::Args),
     /// A small MCP server with five tools that records what it saw
+    #[cfg(feature = "mcp")]
     McpStub(commands::mcp_stub::Args),
     /// A scripted model that real agents accept in place of a vendor's
     Model(commands::model::Args),
     /// Find code: ranked search, structural queries, whole blocks of files
+    #[cfg(feature = "code")]
     Code(commands::code::Args),
     /// The agents that are known by name, and how to install them
     Profiles(commands::profiles::Args),
@@ -81,15 +88,22 @@ pub enum Command {
     Man(commands::man::Args),
 }
 
-/// A hidden first argument: whichever of our binaries this is, what follows is a command of `acp`.
+/// A hidden first argument: whatever this program is called, what follows is a command of `acp`.
 pub(crate) const PLAIN: &str = "__acp";
+
+/// Names under which the program is one command: `acpcomply …` is `acp comply --always-markdown …`.
+const ALIASES: [(&str, &[&str]); 3] = [
+    ("acpcomply", &["comply", "--always-markdown"]),
+    ("acp-harness", &["harness"]),
+    ("mock-acp-server", &["mock"]),
+];
 
 /// Parses the arguments, runs the command and maps what happened to an exit code.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let_readers_go();
-    // Hidden, and read from the real arguments: every binary of this package can supervise the agents it starts, hold
-    // the leash of its commands, be one of the agents in the box, and be the MCP server that it hands to them.
-    let mut own = std::env::args_os().skip(1);
+    let args: Vec<OsString> = args.into_iter().collect();
+    // Hidden: the program also supervises the agents it starts, and holds the leash of the commands it runs for them.
+    let mut own = args.iter().skip(1).cloned();
     let first = own.next();
     if first.as_ref().is_some_and(|word| word == acp_link::supervisor::ARGUMENT) {
         return acp_link::supervisor::main(own);
@@ -97,18 +111,10 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     if first.as_ref().is_some_and(|word| word == acp_link::leash::ARGUMENT) {
         return acp_link::leash::main();
     }
-    let args: Vec<OsString> = match first {
-        Some(word) if word == PLAIN => std::iter::once("acp".into()).chain(own).collect(),
-        Some(word) if word == "mcp-stub" => std::env::args_os().collect(),
-        _ => args.into_iter().collect(),
-    };
-    let cli = match Cli::try_parse_from(args) {
+    let args = resolve_alias(args);
+    let cli = match Cli::try_parse_from(&args) {
         Ok(cli) => cli,
-        Err(error) => {
-            let code = if error.use_stderr() { exit::USAGE } else { exit::OK };
-            let _ = error.print();
-            return ExitCode::from(code);
-        }
+        Err(error) => return refuse_usage(&error, &args),
     };
     let outcome = match cli.command {
         Command::Comply(args) => commands::comply::run(&args),
@@ -121,13 +127,17 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Requirements(args) => commands::requirements::run(&args),
         Command::Prompt(args) => commands::prompt::run(&args),
         Command::Chat(args) => commands::chat::run(&args),
+        #[cfg(feature = "agent")]
         Command::Agent(args) => commands::agent::run(&args),
         Command::Mock(args) => commands::mock::run(&args),
         Command::Proxy(args) => commands::proxy::run(&args),
         Command::Replay(args) => commands::replay::run(&args),
+        #[cfg(feature = "nats")]
         Command::Tasks(args) => commands::tasks::run(&args),
+        #[cfg(feature = "mcp")]
         Command::McpStub(args) => commands::mcp_stub::run(&args),
         Command::Model(args) => commands::model::run(&args),
+        #[cfg(feature = "code")]
         Command::Code(args) => commands::code::run(&args),
         Command::Profiles(args) => commands::profiles::run(&args),
         Command::Completions(args) => commands::completions::run(&args),
@@ -142,6 +152,38 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     })
 }
 
+/// The same arguments for `acp`, where the program's own name stands for a command.
+fn resolve_alias(mut args: Vec<OsString>) -> Vec<OsString> {
+    let called = args.first().map(Path::new).and_then(Path::file_name).map(OsStr::to_owned);
+    let is_first = |word: &str| args.get(1).is_some_and(|first| first == word);
+    if is_first(PLAIN) {
+        args.remove(1);
+        args[0] = "acp".into();
+        return args;
+    }
+    let alias = ALIASES.into_iter().find(|(name, _)| called.as_ref().is_some_and(|called| called == name));
+    // The stub MCP server is handed to agents under the name of whatever program this is.
+    let Some((_, words)) = alias.filter(|_| !is_first("mcp-stub")) else { return args };
+    if is_first("--version") || is_first("-V") {
+        return args;
+    }
+    args.splice(..1, ["acp"].iter().chain(words).map(OsString::from));
+    args
+}
+
+/// Explains what is wrong with the arguments, and names the missing feature where a command needs one.
+fn refuse_usage(error: &clap::Error, args: &[OsString]) -> ExitCode {
+    let command = args.get(1).and_then(|word| word.to_str()).unwrap_or_default();
+    if let (ErrorKind::InvalidSubcommand, Some(feature)) =
+        (error.kind(), features::of_absent_command(command))
+    {
+        eprintln!("acp: {}", features::absent(&format!("acp {command}"), feature));
+        return ExitCode::from(exit::USAGE);
+    }
+    let _ = error.print();
+    ExitCode::from(if error.use_stderr() { exit::USAGE } else { exit::OK })
+}
+
 /// What `println!` makes a panic of: a reader that goes away (`acp … | head`) is no error, and a full disk is a fault in
 /// words.
 fn let_readers_go() {
@@ -149,7 +191,7 @@ fn let_readers_go() {
     std::panic::set_hook(Box::new(move |info| {
         let said = info.payload().downcast_ref::<String>().map(String::as_str).unwrap_or_default();
         match said.strip_prefix("failed printing to stdout: ") {
-            None if acp_agent::panic_is_expected() => {}
+            None if features::panic_is_expected() => {}
             None => default(info),
             Some(why) if why.contains("Broken pipe") => std::process::exit(i32::from(exit::OK)),
             Some(why) => {

@@ -12,6 +12,8 @@ use acp_profile::{Catalogue, Profile};
 use acp_rpc::Direction;
 use anyhow::{Context, bail};
 
+use crate::features;
+
 /// The flags that name one agent.
 #[derive(clap::Args, Debug, Default)]
 pub struct TargetArgs {
@@ -36,6 +38,7 @@ pub struct TargetArgs {
 /// The agents in the box: their names, and the arguments under which this program plays them.
 const BUILT_IN: &[(&str, &[&str])] = &[
     ("mock", &["mock", "--stdio", "--dialect", "v1"]),
+    #[cfg(feature = "agent")]
     ("reference", &["agent", "--allow-edit", "--enable-delegate", "--enable-mcp", "--dialect", "v1"]),
 ];
 
@@ -191,8 +194,8 @@ impl Connection {
                 session_prefix: format!("session_{:x}", std::process::id()),
                 ..Translation::default()
             };
-            let watch = acp_host::Watch::notes(note);
-            self.link = acp_host::translated(self.link, dialect, options, watch);
+            let observers = acp_host::Observers::of_notes(note);
+            self.link = acp_host::translated(self.link, dialect, options, observers);
         }
         self
     }
@@ -254,6 +257,9 @@ fn named(name: &str, settings: Option<&Path>) -> anyhow::Result<Target> {
             args: args.iter().map(OsString::from).collect(),
             env: Vec::new(),
         });
+    }
+    if let ("reference", Some(feature)) = (name, features::of_absent_command("agent")) {
+        bail!(features::absent("the reference agent", feature));
     }
     let catalogue = Catalogue::built_in();
     let Ok(profile) = catalogue.find(name) else {

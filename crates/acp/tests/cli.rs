@@ -45,6 +45,7 @@ fn completions_know_the_commands() {
 }
 
 #[test]
+#[cfg(all(feature = "agent", feature = "nats"))]
 fn every_command_of_the_readme_exists() {
     let readme = include_str!("../../../README.md");
     let commands = commands();

@@ -29,7 +29,7 @@ const FLOORS: &[&[&str]] = &[
     &["acp-link", "acp-dialect", "acp-rules", "acp-script", "acp-profile"],
     &["acp-host", "acp-comply", "acp-model", "acp-mcp", "acp-code"],
     &["acp-play", "acp-proxy", "acp-agent", "acp-mock", "acp-report"],
-    &["acp-campaign"],
+    &["acp-campaign", "acp-nats"],
     &["acp-workbench", "acp-bench"],
 ];
 
@@ -96,6 +96,23 @@ fn a_pure_crate_has_no_runtime_and_denies_the_world() {
             "{name}/src/lib.rs must begin with #![deny(clippy::disallowed_methods)]"
         );
     }
+}
+
+#[test]
+fn every_workspace_dependency_is_used_by_a_crate() {
+    let root = std::fs::read_to_string(crates_dir().join("../Cargo.toml")).expect("Cargo.toml");
+    let root: toml::Table = root.parse().expect("a manifest");
+    let declared = root["workspace"]["dependencies"].as_table().expect("a table").keys();
+    let manifests = manifests();
+    let used: Vec<String> = manifests
+        .values()
+        .flat_map(|manifest| {
+            let sections = ["dependencies", "dev-dependencies", "build-dependencies"];
+            sections.into_iter().flat_map(|section| dependencies(manifest, section)).collect::<Vec<_>>()
+        })
+        .collect();
+    let unused: Vec<_> = declared.filter(|name| !used.contains(name)).collect();
+    assert!(unused.is_empty(), "nothing uses {unused:?}: remove them from [workspace.dependencies]");
 }
 
 #[test]

@@ -7,10 +7,10 @@ mod faults;
 #[path = "proxy/ops_page.rs"]
 mod ops_page;
 #[allow(dead_code, reason = "the other suite uses the rest")]
-#[path = "../../acp-proxy/tests/nats/server.rs"]
+#[path = "../../acp-nats/tests/nats/server.rs"]
 mod server;
 #[allow(dead_code, reason = "the other suite uses the rest")]
-#[path = "../../acp-proxy/tests/nats/story.rs"]
+#[path = "../../acp-nats/tests/nats/story.rs"]
 mod story;
 
 use std::path::{Path, PathBuf};
@@ -18,9 +18,9 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use acp_nats::payload::TaskResult;
+use acp_nats::{Access, Subjects, TaskClient, TaskProgress};
 use acp_proxy::event::{Body, Event};
-use acp_proxy::nats::payload::TaskResult;
-use acp_proxy::nats::{Access, Progress, Subjects, TaskClient};
 use acp_proxy::{Say, Saying};
 use server::{PATIENCE, Server};
 
@@ -179,7 +179,7 @@ async fn within<T>(future: impl Future<Output = T>) -> T {
 async fn session_of(client: &TaskClient, task: &str) -> String {
     let mut progress = within(client.follow(task)).await.expect("a stream");
     loop {
-        if let Some(Progress::Status(status)) = within(progress.recv()).await
+        if let Some(TaskProgress::Status(status)) = within(progress.recv()).await
             && let Some(session) = status.session
         {
             return session;
@@ -190,7 +190,7 @@ async fn session_of(client: &TaskClient, task: &str) -> String {
 async fn result(client: &TaskClient, task: &str) -> TaskResult {
     let mut progress = within(client.follow(task)).await.expect("a stream");
     loop {
-        if let Some(Progress::Ended(result)) = within(progress.recv()).await {
+        if let Some(TaskProgress::Ended(result)) = within(progress.recv()).await {
             return *result;
         }
     }

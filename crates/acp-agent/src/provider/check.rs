@@ -1,5 +1,6 @@
 //! One exchange with each provider, to see whether it works.
 
+use futures_util::future::LocalBoxFuture;
 use tokio::sync::mpsc;
 
 use super::{
@@ -25,18 +26,20 @@ pub struct Checked {
 }
 
 /// Asks every provider of a choice once. Nobody is asked where the choice is the scripted one.
-pub async fn check(
-    choice: &Choice,
-    env: &dyn Fn(&str) -> Option<String>,
-) -> Result<Vec<Checked>, ProviderError> {
-    let mut checked = Vec::new();
-    for provider in open_each(choice, env, 1)? {
-        let model = provider.models().into_iter().next().map(|model| model.id).unwrap_or_default();
-        let outcome = exchange(&*provider, &model).await;
-        let model = if model == AUTO { String::new() } else { model };
-        checked.push(Checked { provider: provider.name().to_owned(), model, outcome });
-    }
-    Ok(checked)
+pub fn check<'a>(
+    choice: &'a Choice,
+    env: &'a dyn Fn(&str) -> Option<String>,
+) -> LocalBoxFuture<'a, Result<Vec<Checked>, ProviderError>> {
+    Box::pin(async move {
+        let mut checked = Vec::new();
+        for provider in open_each(choice, env, 1)? {
+            let model = provider.models().into_iter().next().map(|model| model.id).unwrap_or_default();
+            let outcome = exchange(&*provider, &model).await;
+            let model = if model == AUTO { String::new() } else { model };
+            checked.push(Checked { provider: provider.name().to_owned(), model, outcome });
+        }
+        Ok(checked)
+    })
 }
 
 async fn exchange(provider: &dyn Provider, model: &str) -> Result<String, ProviderError> {

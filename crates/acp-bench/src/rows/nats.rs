@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use acp_link::{Link, child};
+use acp_nats::aggregate::AggregateLimits;
+use acp_nats::{Access, Nats, NatsSettings, Subjects};
 use acp_proto::method;
-use acp_proxy::aggregate::Limits;
 use acp_proxy::event::{Body, Event, Role, Text};
-use acp_proxy::nats::{Access, Nats, Settings, Subjects};
 use acp_proxy::{Proxy, Say, Saying};
 use tokio::sync::watch;
 
@@ -21,7 +21,7 @@ use crate::table::{self, rate, ratio};
 use server::Server;
 
 #[allow(dead_code, reason = "the tests use the rest")]
-#[path = "../../../acp-proxy/tests/nats/server.rs"]
+#[path = "../../../acp-nats/tests/nats/server.rs"]
 mod server;
 
 const UPDATES: usize = 100_000;
@@ -60,11 +60,11 @@ pub(super) fn run(plan: &Plan) -> anyhow::Result<Vec<Bar>> {
 }
 
 async fn start(url: &str, spool: &Path) -> anyhow::Result<Nats> {
-    let settings = Settings {
+    let settings = NatsSettings {
         access: Access { url: url.to_owned(), ..Access::default() },
         agent: "bench".to_owned(),
         subjects: Subjects::default(),
-        limits: Limits::none(),
+        limits: AggregateLimits::none(),
         window: WINDOW,
         spool: spool.to_owned(),
         spool_limit: 1 << 30,
@@ -121,7 +121,7 @@ async fn stream(nats: &Nats, count: usize) -> anyhow::Result<f64> {
             Ok((link, Some(child)))
         })
     });
-    let proxy = Proxy::new(acp_proxy::Settings::default(), open, quiet()).witnessed(Arc::new(nats.clone()));
+    let proxy = Proxy::new(acp_proxy::Settings::default(), open, quiet()).observed_by(Arc::new(nats.clone()));
     let (_stop, stopped) = watch::channel(false);
     let (mut client, theirs) = acp_link::memory(1024);
     let relay = tokio::spawn(async move { proxy.serve(theirs, stopped).await });

@@ -1,10 +1,8 @@
 //! The relay's journal, as the proxy keeps it.
 
-use std::time::Instant;
-
 use acp_dialect::Dialect;
-use acp_host::LinesListener;
-use acp_proxy::journal::{Journal, Opened, Settings, What, conversations};
+use acp_host::Observers;
+use acp_proxy::journal::{Decisions, Journal, JournalObserver, Opened, Settings, conversations};
 use acp_proxy::metrics::Metrics;
 use acp_rpc::Direction;
 
@@ -14,6 +12,7 @@ use crate::job::{Job, Kind};
 pub(super) struct Kept {
     journal: Journal,
     folder: tempfile::TempDir,
+    client: Dialect,
 }
 
 /// The journal of a job that has one.
@@ -24,25 +23,22 @@ pub(super) fn journal(job: &Job, client: Dialect) -> anyhow::Result<Option<Kept>
     let folder = tempfile::tempdir()?;
     let say = std::sync::Arc::new(|saying: &acp_proxy::Saying<'_>| eprintln!("{saying}"));
     let journal = Journal::create(Settings::new(folder.path()), &Metrics::default(), say)?;
-    journal.open(Opened {
-        conversation: 1,
-        at: String::new(),
-        agent: "bench".to_owned(),
-        client_dialect: client.to_string(),
-        agent_dialect: Dialect::V1.to_string(),
-        again: false,
-    })?;
-    Ok(Some(Kept { journal, folder }))
+    Ok(Some(Kept { journal, folder, client }))
 }
 
 impl Kept {
     /// Keeps every line before it is passed on.
-    pub(super) fn listener(&self) -> LinesListener {
-        let keeper = self.journal.keeper(1, Instant::now());
-        Box::new(move |from, at, lines| {
-            let dir = from.sends();
-            keeper.lines(at, dir, What::Block(lines.clone())).map_err(|error| error.to_string())
-        })
+    pub(super) fn observers(&self) -> anyhow::Result<Observers> {
+        let opened = Opened {
+            conversation: 1,
+            at: String::new(),
+            agent: "bench".to_owned(),
+            client_dialect: self.client.to_string(),
+            agent_dialect: Dialect::V1.to_string(),
+            again: false,
+        };
+        let observer = JournalObserver::begin(&self.journal, opened, Decisions::Never)?;
+        Ok(Observers::new(vec![Box::new(observer)]))
     }
 
     /// Whether everything is there.

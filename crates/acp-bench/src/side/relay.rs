@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use acp_dialect::{Bridge, Dialect, Options};
-use acp_host::{Ended, Joint, Watch};
+use acp_host::{Ended, Joint, Observers};
 use acp_link::{Wire, child, tcp};
 use acp_proto::method;
 use acp_rpc::{Frame, View};
@@ -183,10 +183,9 @@ async fn joined(job: &Job, client: Dialect) -> anyhow::Result<()> {
     options.stderr = child::Stderr::Inherit;
     let (agent, mut process) = child::spawn(&options)?;
     let bridge = Bridge::new(client, Dialect::V1, Options::default());
-    let mut watch = Watch::nobody();
     let journal = kept::journal(job, client)?;
-    watch.heard = journal.as_ref().map(kept::Kept::listener);
-    let mut joint = Joint::new(link, agent, bridge, watch);
+    let observers = journal.as_ref().map_or_else(|| Ok(Observers::default()), kept::Kept::observers)?;
+    let mut joint = Joint::new(link, agent, bridge, observers);
     while joint.run().await == Ended::ClientDone {}
     drop(joint);
     process.shutdown(Duration::from_secs(1)).await;

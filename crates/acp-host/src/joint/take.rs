@@ -1,4 +1,4 @@
-//! What comes from a side: shown to who hears it, read, translated, and queued for the other side.
+//! What comes from a side: shown to the observers, read, translated, and queued for the other side.
 
 use std::sync::PoisonError;
 use std::time::Instant;
@@ -52,12 +52,12 @@ impl Joint {
         }
         if self.identity {
             self.queue(from.other()).lines(lines);
-            if self.watch.seen.is_none() {
+            if !self.observers.interest().frames {
                 return self.ledger.passed(from, &plain);
             }
         }
         // Streamed text has a short way, but nobody sees the canonical frame on it.
-        let short = !self.identity && self.watch.seen.is_none();
+        let short = !self.identity && !self.observers.interest().frames;
         let text = if short { std::str::from_utf8(&plain).ok() } else { None };
         let mut start = 0;
         while let Some(length) = memchr(b'\n', &plain[start..]) {
@@ -97,17 +97,16 @@ impl Joint {
         }
         if self.identity {
             self.queue(from.other()).line(line.bytes());
-            if self.watch.seen.is_none() {
+            if !self.observers.interest().frames {
                 return self.ledger.passed(from, line.bytes());
             }
         }
         self.take_frame(from, at, &Frame::from(line));
     }
 
-    /// Shows lines to who hears them; whether they may be passed on.
+    /// Shows lines to the observers; whether they may be passed on.
     fn shown(&mut self, from: Side, at: Instant, lines: &Bytes) -> bool {
-        let Some(heard) = &mut self.watch.heard else { return true };
-        let Err(reason) = heard(from, at, lines) else { return true };
+        let Err(reason) = self.observers.lines(from, at, lines) else { return true };
         self.answer_open(&reason);
         self.ending = Some(Ended::Stopped(reason));
         false
@@ -120,10 +119,8 @@ impl Joint {
         }
         if self.identity {
             // It has been passed on. Two peers of a foreign form say nothing canonical.
-            if let Some(seen) = &mut self.watch.seen
-                && self.bridge.at(from).dialect() == Dialect::V1
-            {
-                seen(from, at, frame);
+            if self.bridge.at(from).dialect() == Dialect::V1 {
+                self.observers.frame(from, at, frame);
             }
             return;
         }
@@ -135,17 +132,15 @@ impl Joint {
             self.bridge.at(Side::Client).set_wall_clock(now.clone());
             self.bridge.at(Side::Agent).set_wall_clock(now);
         }
-        let (seen, ledger, ledgered) = (&mut self.watch.seen, &mut self.ledger, self.ledgered);
+        let (observers, ledger, ledgered) = (&self.observers, &mut self.ledger, self.ledgered);
         let routed = self.bridge.receive_seen(from, frame, &mut |side, frame| {
             if !ledgered {
                 ledger.turn(side, frame);
             }
-            if let Some(seen) = seen {
-                seen(side, at, frame);
-            }
+            observers.frame(side, at, frame);
         });
         for (side, note) in &routed.notes {
-            (self.watch.note)(*side, note);
+            self.observers.note(*side, note);
         }
         let strange =
             routed.notes.iter().find(|(side, note)| *side == from && note.kind == NoteKind::OtherDialect);
@@ -195,7 +190,7 @@ impl Joint {
         match (side, asked) {
             (Side::Client, id) => {
                 let answer = Frame::failure(&id.unwrap_or(Id::Null), &error);
-                self.say(Side::Client, &answer, &reason);
+                self.observers.spoke(Side::Client, &answer, &reason);
                 self.queue(Side::Client).line(answer.raw());
             }
             (Side::Agent, Some(id)) => self.queue(Side::Agent).line(Frame::failure(&id, &error).raw()),

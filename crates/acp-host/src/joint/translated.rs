@@ -5,7 +5,8 @@ use std::sync::PoisonError;
 use acp_dialect::{Bridge, Dialect, Options};
 use acp_link::Link;
 
-use super::{Ended, Joint, Sessions, Watch};
+use super::{Ended, Joint, Sessions};
+use crate::observer::Observers;
 
 /// Lines that wait inside this process between a translation and who speaks v1.
 const BURST: usize = 256;
@@ -13,18 +14,18 @@ const BURST: usize = 256;
 /// The link to an agent that speaks a foreign form, as a link to one that speaks v1. The translation runs in a task of
 /// its own until both sides have ended; must be called inside a tokio runtime.
 #[must_use]
-pub fn translated(link: Link, dialect: Dialect, options: Options, watch: Watch) -> Link {
-    translated_again(link, dialect, options, watch, &Sessions::default())
+pub fn translated(link: Link, dialect: Dialect, options: Options, observers: Observers) -> Link {
+    translated_resuming(link, dialect, options, observers, &Sessions::default())
 }
 
 /// Like [`translated`], for several connections to one agent, one after another: `sessions` is what each leaves to the
 /// next.
 #[must_use]
-pub fn translated_again(
+pub fn translated_resuming(
     link: Link,
     dialect: Dialect,
     mut options: Options,
-    watch: Watch,
+    observers: Observers,
     sessions: &Sessions,
 ) -> Link {
     if dialect == Dialect::V1 {
@@ -32,7 +33,7 @@ pub fn translated_again(
     }
     options.sessions.extend(sessions.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned());
     let (ours, theirs) = acp_link::memory(BURST);
-    let mut joint = Joint::new(theirs, link, Bridge::new(Dialect::V1, dialect, options), watch);
+    let mut joint = Joint::new(theirs, link, Bridge::new(Dialect::V1, dialect, options), observers);
     joint.sessions = Some(sessions.clone());
     tokio::spawn(async move { while joint.run().await == Ended::ClientDone {} });
     ours

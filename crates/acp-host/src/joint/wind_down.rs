@@ -36,11 +36,9 @@ impl Joint {
             return false;
         }
         let cancel = Frame::notification(method::SESSION_CANCEL, &json!({ "sessionId": session }));
-        if let Some(seen) = &mut self.watch.seen {
-            seen(Side::Client, Instant::now(), &cancel);
-        }
+        self.observers.frame(Side::Client, Instant::now(), &cancel);
         let why = self.winding.clone();
-        self.say(Side::Agent, &cancel, why.as_deref().unwrap_or("the turn was to be cancelled"));
+        self.observers.spoke(Side::Agent, &cancel, why.as_deref().unwrap_or("the turn was to be cancelled"));
         let translated = self.bridge.at(Side::Agent).from_canonical(&cancel);
         for out in translated.frames.into_iter().filter(|out| out.way == Way::Onward) {
             self.queue(Side::Agent).line(out.frame.raw());
@@ -53,7 +51,7 @@ impl Joint {
     pub fn close(&mut self, why: &str) {
         self.answer_open(why);
         let farewell = Frame::failure(&Id::Null, &self.unavailable(why));
-        self.say(Side::Client, &farewell, why);
+        self.observers.spoke(Side::Client, &farewell, why);
         self.queue(Side::Client).line(farewell.raw());
         self.ending = Some(Ended::Closed(why.to_owned()));
     }
@@ -72,7 +70,7 @@ impl Joint {
             };
             if let Some(id) = refused {
                 let refusal = Frame::failure(&id, &self.unavailable(&why));
-                self.say(Side::Client, &refusal, &why);
+                self.observers.spoke(Side::Client, &refusal, &why);
                 self.queue(Side::Client).line(refusal.raw());
                 continue;
             }

@@ -3,6 +3,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio::net::TcpListener;
@@ -21,13 +22,19 @@ pub struct HttpStub {
 }
 
 /// Binds a loopback port; 0 takes any free one.
-pub async fn serve_http(settings: &StubSettings, log: LogFile, port: u16) -> std::io::Result<HttpStub> {
-    log.started(settings, "http");
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
-    let address = listener.local_addr()?;
-    let stub = HttpStub { listener, address, settings: settings.clone(), log };
-    stub.log.write(Event::Listening { url: stub.url() });
-    Ok(stub)
+pub fn serve_http(
+    settings: &StubSettings,
+    log: LogFile,
+    port: u16,
+) -> BoxFuture<'_, std::io::Result<HttpStub>> {
+    Box::pin(async move {
+        log.started(settings, "http");
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
+        let address = listener.local_addr()?;
+        let stub = HttpStub { listener, address, settings: settings.clone(), log };
+        stub.log.write(Event::Listening { url: stub.url() });
+        Ok(stub)
+    })
 }
 
 impl HttpStub {
@@ -42,27 +49,29 @@ impl HttpStub {
     }
 
     /// Serves until SIGTERM or SIGINT.
-    pub async fn run(self) -> std::io::Result<()> {
-        let Self { listener, settings, log, .. } = self;
-        let stop = CancellationToken::new();
-        let maker = {
-            let (settings, log) = (settings.clone(), log.clone());
-            move || Ok(Stub::new(&settings, log.clone()))
-        };
-        let config =
-            StreamableHttpServerConfig::default().with_cancellation_token(stop.clone()).with_sse_retry(None);
-        let service = StreamableHttpService::new(maker, Arc::new(sessions()), config);
-        let app = axum::Router::new().fallback_service(service);
-        let mut terminated = signal(SignalKind::terminate())?;
-        let mut interrupted = signal(SignalKind::interrupt())?;
-        let reason = tokio::select! {
-            served = axum::serve(listener, app).into_future() => format!("the server failed: {served:?}"),
-            _ = terminated.recv() => "SIGTERM".to_owned(),
-            _ = interrupted.recv() => "SIGINT".to_owned(),
-        };
-        stop.cancel();
-        log.write(Event::Exit { reason });
-        Ok(())
+    pub fn run(self) -> BoxFuture<'static, std::io::Result<()>> {
+        Box::pin(async move {
+            let Self { listener, settings, log, .. } = self;
+            let stop = CancellationToken::new();
+            let maker = {
+                let (settings, log) = (settings.clone(), log.clone());
+                move || Ok(Stub::new(&settings, log.clone()))
+            };
+            let config =
+                StreamableHttpServerConfig::default().with_cancellation_token(stop.clone()).with_sse_retry(None);
+            let service = StreamableHttpService::new(maker, Arc::new(sessions()), config);
+            let app = axum::Router::new().fallback_service(service);
+            let mut terminated = signal(SignalKind::terminate())?;
+            let mut interrupted = signal(SignalKind::interrupt())?;
+            let reason = tokio::select! {
+                served = axum::serve(listener, app).into_future() => format!("the server failed: {served:?}"),
+                _ = terminated.recv() => "SIGTERM".to_owned(),
+                _ = interrupted.recv() => "SIGINT".to_owned(),
+            };
+            stop.cancel();
+            log.write(Event::Exit { reason });
+            Ok(())
+        })
     }
 }
 

@@ -4,8 +4,10 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use futures_util::future::LocalBoxFuture;
+use rmcp::service::DynService;
 use rmcp::transport::io::stdio_pipes;
-use rmcp::{ServerHandler, serve_server};
+use rmcp::{RoleServer, ServiceExt as _, serve_server};
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -17,25 +19,28 @@ use super::server::{LogFile, Stub, StubSettings};
 pub(crate) const LAST_WORDS: Duration = Duration::from_millis(250);
 
 /// Serves until the input ends or SIGTERM comes, and says in the log which it was.
-pub async fn serve_stdio(settings: &StubSettings, log: LogFile) -> std::io::Result<()> {
-    log.started(settings, "stdio");
-    let mut terminated = signal(SignalKind::terminate())?;
-    let ended = CancellationToken::new();
-    let overdue = async {
-        ended.cancelled().await;
-        tokio::time::sleep(LAST_WORDS).await;
-    };
-    let reason = tokio::select! {
-        reason = converse(Stub::new(settings, log.clone()), ended.clone()) => reason,
-        () = overdue => "end of input".to_owned(),
-        _ = terminated.recv() => "SIGTERM".to_owned(),
-    };
-    log.write(Event::Exit { reason });
-    Ok(())
+pub fn serve_stdio(settings: &StubSettings, log: LogFile) -> LocalBoxFuture<'_, std::io::Result<()>> {
+    Box::pin(async move {
+        log.started(settings, "stdio");
+        let mut terminated = signal(SignalKind::terminate())?;
+        let ended = CancellationToken::new();
+        let overdue = async {
+            ended.cancelled().await;
+            tokio::time::sleep(LAST_WORDS).await;
+        };
+        let reason = tokio::select! {
+            reason = converse(Stub::new(settings, log.clone()).into_dyn(), ended.clone()) => reason,
+            () = overdue => "end of input".to_owned(),
+            _ = terminated.recv() => "SIGTERM".to_owned(),
+        };
+        log.write(Event::Exit { reason });
+        Ok(())
+    })
 }
 
-/// Serves on standard input and output until the input ends; returns why it ended.
-pub(crate) async fn converse(server: impl ServerHandler, ended: CancellationToken) -> String {
+/// Serves on standard input and output until the input ends; returns why it ended. Each kind of server would have
+/// `rmcp` compiled once more, so they come as trait objects.
+pub(crate) async fn converse(server: Box<dyn DynService<RoleServer>>, ended: CancellationToken) -> String {
     let (input, output) = stdio_pipes();
     match serve_server(server, (Watched { input, ended }, output)).await {
         Ok(service) => match service.waiting().await {

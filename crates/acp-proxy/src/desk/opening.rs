@@ -1,6 +1,7 @@
 //! New sessions: how many there may be, and what each of them gets.
 
-use acp_proto::{Direction, method};
+use acp_dialect::Side;
+use acp_proto::method;
 use acp_rpc::{Frame, Id, RpcError};
 
 use super::{Desk, FULL, Handling, OpenRequest, counts};
@@ -27,9 +28,7 @@ impl Desk {
         let passed_on = Frame::parse(line);
         if !reasons.is_empty() {
             let reason = format!("the proxy's {}", reasons.join(" and "));
-            if let Err(why) =
-                self.keep(Direction::ClientToAgent, Decided::CHANGED, &reason, frame, &passed_on)
-            {
+            if let Err(why) = self.record(Side::Client, Decided::CHANGED, &reason, frame, &passed_on) {
                 return Handling::Stop(why);
             }
         }
@@ -78,6 +77,6 @@ impl Desk {
         let error =
             RpcError { data: Some(serde_json::json!({ FULL: most })), ..RpcError::internal(words.clone()) };
         let answer = Frame::failure(id, &error);
-        self.decided(Direction::ClientToAgent, "refuse", &words, frame, &answer)
+        self.decided(Side::Client, "refuse", &words, frame, &answer)
     }
 }

@@ -10,10 +10,10 @@ fn a_request_id_that_is_used_twice_keeps_no_place_and_no_turn() {
         r#"{"jsonrpc":"2.0","id":8,"method":"session/prompt","params":{"sessionId":"s","prompt":[]}}"#,
     ];
     for _ in 0..3 {
-        let mut desk = Desk::new(office.clone(), talk.clone(), 1, None, None, None);
+        let mut desk = Desk::new(office.clone(), talk.clone(), 1, Observers::default(), None);
         for line in lines {
             for _ in 0..2 {
-                let handling = desk.client_says(&Bytes::from_static(line.as_bytes()));
+                let handling = desk.client_says(&Frame::parse(line.as_bytes()));
                 assert!(matches!(handling, Handling::Instead(_) | Handling::Pass), "{handling:?}");
             }
         }
@@ -28,7 +28,7 @@ fn a_request_id_that_is_used_twice_keeps_no_place_and_no_turn() {
 fn long_names_of_a_client_fill_no_memory() {
     let (metrics, talk) = (Metrics::default(), Talk::new(Arc::new(|_| {})));
     let office = Office::new(Duties { max_sessions: Some(3), ..Duties::default() }, &metrics);
-    let mut desk = Desk::new(office.clone(), talk, 1, None, None, None);
+    let mut desk = Desk::new(office.clone(), talk, 1, Observers::default(), None);
     let long = "x".repeat(LONGEST_NAMES + 1);
     let lines = [
         Frame::notification("session/cancel", &serde_json::json!({"sessionId": long})),
@@ -38,7 +38,7 @@ fn long_names_of_a_client_fill_no_memory() {
         Frame::request(&Id::from(3), "session/close", &serde_json::json!({"sessionId": long})),
     ];
     for line in lines {
-        let handling = desk.client_says(line.raw());
+        let handling = desk.client_says(&line);
         assert!(matches!(handling, Handling::Instead(_) | Handling::Pass), "it is passed on: {handling:?}");
     }
     assert!(desk.cancelled.is_empty() && desk.pending.is_empty() && *office.open.borrow() == 0);
@@ -66,13 +66,13 @@ fn every_number_is_there_before_anything_has_happened() {
 fn desk_with(policy: acp_policy::Policy) -> Desk {
     let (metrics, talk) = (Metrics::default(), Talk::new(Arc::new(|_| {})));
     let duties = Duties { rules: Some(Rules::of(policy)), ..Duties::default() };
-    Desk::new(Office::new(duties, &metrics), talk, 1, None, None, None)
+    Desk::new(Office::new(duties, &metrics), talk, 1, Observers::default(), None)
 }
 
 fn open_session(desk: &mut Desk, params: &serde_json::Value) {
     let line = Frame::request(&Id::from(1), NEW, params);
-    desk.client_says(line.raw());
-    desk.agent_says(Frame::response(&Id::from(1), &serde_json::json!({"sessionId": "s"})).raw());
+    desk.client_says(&line);
+    desk.agent_says(&Frame::response(&Id::from(1), &serde_json::json!({"sessionId": "s"})));
 }
 
 fn ask(desk: &mut Desk, session: &str, call: &serde_json::Value) -> Handling {
@@ -80,7 +80,7 @@ fn ask(desk: &mut Desk, session: &str, call: &serde_json::Value) -> Handling {
     tool_call["toolCallId"] = "c".into();
     let options = serde_json::json!([{"optionId": "y", "name": "y", "kind": "allow_once"}]);
     let params = serde_json::json!({"sessionId": session, "toolCall": tool_call, "options": options});
-    desk.agent_says(Frame::request(&Id::from(9), PERMISSION, &params).raw())
+    desk.agent_says(&Frame::request(&Id::from(9), PERMISSION, &params))
 }
 
 #[test]
@@ -121,6 +121,11 @@ fn edits_outside_the_folders_of_a_session_are_not_approved_unasked() {
     }
 }
 
+/// What becomes of a line of the agent.
+fn says(desk: &mut Desk, line: &str) -> Handling {
+    desk.agent_says(&Frame::parse(line.to_owned()))
+}
+
 #[test]
 fn a_permission_request_in_disguise_is_decided_or_stopped() {
     let params = r#"{"sessionId":"s","toolCall":{"toolCallId":"c","kind":"execute"},"options":[]}"#;
@@ -130,13 +135,13 @@ fn a_permission_request_in_disguise_is_decided_or_stopped() {
     for line in
         [plain.clone(), plain.replace("\"id\"", r#""\u0069d""#).replace("_permission", r"\u005fpermission")]
     {
-        let handling = desk.agent_says(&Bytes::from(line.clone()));
+        let handling = says(&mut desk, &line);
         assert!(matches!(handling, Handling::Back(_)), "{line} {handling:?}");
     }
     for line in [format!("[{plain}]"), plain.replace(r#""jsonrpc":"2.0","#, "")] {
-        let handling = desk.agent_says(&Bytes::from(line.clone()));
+        let handling = says(&mut desk, &line);
         assert!(matches!(handling, Handling::Stop(_) | Handling::Back(_)), "{line} {handling:?}");
     }
     let other = plain.replace("session/request_permission", "fs/read_text_file");
-    assert_eq!(desk.agent_says(&Bytes::from(format!("[{other}]"))), Handling::Pass);
+    assert_eq!(says(&mut desk, &format!("[{other}]")), Handling::Pass);
 }

@@ -10,11 +10,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::{Duration, Instant, SystemTime};
 
 use super::files::{self, DONE, OPEN};
-use super::record::{self, Closed, Decided, End, Gap, Lines, MAGIC, Opened, Record, What};
+use super::record::{self, Closed, Decided, End, Gap, Lines, MAGIC, Opened, Record};
 use super::{JournalError, OnFailure, Settings, Sync};
 use crate::metrics::{Metrics, Value};
 use crate::talk::{Level, Say, Saying};
-use acp_rpc::Direction;
 
 /// After a failure, writing is tried again so much later.
 const AGAIN: Duration = Duration::from_millis(500);
@@ -160,50 +159,11 @@ impl Journal {
     pub fn finish(&self) -> Result<(), JournalError> {
         self.inner.finish()
     }
-
-    /// Keeps what one conversation says.
-    #[must_use]
-    pub fn keeper(&self, conversation: u64, began: Instant) -> Keeper {
-        Keeper { journal: self.clone(), conversation, began }
-    }
 }
 
 impl std::fmt::Debug for Journal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Journal").field("run", &self.inner.run).finish_non_exhaustive()
-    }
-}
-
-/// One conversation on its way into the journal.
-#[derive(Clone, Debug)]
-pub struct Keeper {
-    journal: Journal,
-    conversation: u64,
-    began: Instant,
-}
-
-impl Keeper {
-    /// Whose.
-    #[must_use]
-    pub fn conversation(&self) -> u64 {
-        self.conversation
-    }
-
-    /// Keeps lines that were just read.
-    pub fn lines(&self, at: Instant, dir: Direction, what: What) -> Result<(), JournalError> {
-        let t = at.saturating_duration_since(self.began);
-        self.journal.lines(Lines { conversation: self.conversation, t, dir, what })
-    }
-
-    /// Microseconds since the conversation began.
-    #[must_use]
-    pub fn now(&self) -> u64 {
-        u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX)
-    }
-
-    /// Keeps a decision.
-    pub fn decided(&self, decided: Decided) -> Result<(), JournalError> {
-        self.journal.decided(Decided { conversation: self.conversation, t: self.now(), ..decided })
     }
 }
 

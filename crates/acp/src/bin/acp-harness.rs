@@ -1,8 +1,8 @@
 //! `acp-harness …` is `acp harness …`.
 
-use std::process::ExitCode;
+#[path = "../launch.rs"]
+mod launch;
 
-fn main() -> ExitCode {
-    let own = std::env::args_os().skip(1);
-    acp_workbench::run(["acp".into(), "harness".into()].into_iter().chain(own))
+fn main() -> std::process::ExitCode {
+    launch::acp_as("acp-harness")
 }

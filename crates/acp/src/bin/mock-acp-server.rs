@@ -1,5 +1,8 @@
 //! `mock-acp-server …` is `acp mock …`.
+
+#[path = "../launch.rs"]
+mod launch;
+
 fn main() -> std::process::ExitCode {
-    let own = std::env::args_os().skip(1);
-    acp_workbench::run(["acp".into(), "mock".into()].into_iter().chain(own))
+    launch::acp_as("mock-acp-server")
 }

@@ -142,7 +142,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
                 println!("{}", serde_json::json!({ "listening": address.to_string() }));
                 eprintln!("acp agent: listening on {address}");
             };
-            let serving = server.clone().serve_tcp(SocketAddr::new(args.bind, port), listening);
+            let serving = server.clone().serve_tcp(SocketAddr::new(args.bind, port), Box::new(listening));
             let outcome = runtime.block_on(until_told(&server, serving));
             runtime.shutdown_background();
             outcome

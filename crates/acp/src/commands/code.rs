@@ -3,14 +3,17 @@
 use std::io::{IsTerminal as _, Read as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
+#[cfg(feature = "mcp")]
 use std::sync::Arc;
 use std::time::Duration;
 
 use acp_code::{CodeError, Engine, Format, Stop, extract, query, render, search};
+#[cfg(feature = "mcp")]
 use anyhow::Context as _;
 
 use crate::exit;
 
+#[cfg(feature = "mcp")]
 mod server;
 
 /// So much of standard input is looked at.
@@ -33,6 +36,7 @@ enum Tool {
     /// Whole blocks: `file`, `file:10`, `file:10-20`, `file#Symbol`, `file#Type.method`
     Extract(ExtractArgs),
     /// Offer the three tools to a model, as an MCP server on standard input and output
+    #[cfg(feature = "mcp")]
     Mcp(McpArgs),
 }
 
@@ -114,6 +118,7 @@ struct ExtractArgs {
     common: Common,
 }
 
+#[cfg(feature = "mcp")]
 #[derive(clap::Args)]
 struct McpArgs {
     /// The folder that holds everything; nothing outside of it is read
@@ -140,6 +145,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Tool::Search(args) => searched(args),
         Tool::Query(args) => queried(args),
         Tool::Extract(args) => extracted(args),
+        #[cfg(feature = "mcp")]
         Tool::Mcp(args) => return served(args),
     };
     match ran {
@@ -230,6 +236,7 @@ fn pieces(args: &ExtractArgs, engine: &Engine) -> Result<Vec<String>, CodeError>
     Ok(named.chain(found).collect())
 }
 
+#[cfg(feature = "mcp")]
 fn served(args: &McpArgs) -> anyhow::Result<ExitCode> {
     let engine = match Engine::new(&args.path) {
         Ok(engine) => engine.with_ignored(args.no_ignore),

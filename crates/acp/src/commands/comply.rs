@@ -407,7 +407,7 @@ fn conditions(args: &Args) -> anyhow::Result<Conditions> {
         patience: args.patience,
         grace: Duration::from_millis(500),
         auth_method: args.auth.clone(),
-        mcp_stub: Some(own),
+        mcp_stub: cfg!(feature = "mcp").then_some(own),
         keep: args.keep.clone(),
         wordings: wordings(args)?,
         is_second_run: false,

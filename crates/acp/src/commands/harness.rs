@@ -169,7 +169,7 @@ fn run_scenarios(args: &Args, programs: Vec<Arc<Program>>, target: &Target) -> a
             patience: None,
             grace: Duration::from_millis(500),
             auth_method: None,
-            mcp_stub: Some(own),
+            mcp_stub: cfg!(feature = "mcp").then_some(own),
             keep: None,
             wordings: acp_campaign::suite::wishes().clone(),
             is_second_run: false,

@@ -1,7 +1,9 @@
 //! One module per command: its arguments and the call it makes.
 
+#[cfg(feature = "agent")]
 pub mod agent;
 pub mod chat;
+#[cfg(feature = "code")]
 pub mod code;
 pub mod completions;
 pub mod comply;
@@ -12,6 +14,7 @@ pub mod harness;
 pub mod lint;
 pub mod man;
 pub mod matrix;
+#[cfg(feature = "mcp")]
 pub mod mcp_stub;
 pub mod mock;
 pub mod model;
@@ -22,4 +25,5 @@ pub mod proxy;
 pub mod replay;
 pub mod requirements;
 pub mod suites;
+#[cfg(feature = "nats")]
 pub mod tasks;

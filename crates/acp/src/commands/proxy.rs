@@ -2,6 +2,7 @@
 
 mod duties;
 mod journal;
+#[cfg_attr(not(feature = "nats"), path = "proxy/no_nats.rs")]
 pub mod nats;
 mod operation;
 mod starts;

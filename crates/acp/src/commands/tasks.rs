@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use acp_proxy::nats::payload::{Op, Prompt, Task, TaskResult};
-use acp_proxy::nats::{Cancelled, ClientError, Progress, TaskClient, trace};
+use acp_nats::payload::{Op, Prompt, Task, TaskResult};
+use acp_nats::{Cancelled, TaskClient, TaskClientError, TaskProgress, trace};
 use acp_proxy::{Level, Say, Saying};
 use anyhow::Context;
 
@@ -214,13 +214,13 @@ async fn follow(client: &TaskClient, task: &str, mut screen: Screen) -> Result<u
         }
         tokio::select! {
             progress = progress.recv() => match progress {
-                Some(Progress::Status(status)) => {
+                Some(TaskProgress::Status(status)) => {
                     screen.status(&status).map_err(Trouble::fault)?;
                     if let (Some(session), None) = (&status.session, &events) {
                         events = Some(client.events(session, None).await.map_err(trouble)?);
                     }
                 }
-                Some(Progress::Ended(ended)) => {
+                Some(TaskProgress::Ended(ended)) => {
                     // The session's events say more, as far as there are any: the end of the turn is not among them when
                     // somebody else has the session, or when they are not kept any more.
                     let session = ended.session.as_deref().filter(|_| ended.stop_reason != "rejected");
@@ -295,15 +295,15 @@ async fn cancel_session(client: &TaskClient, session: &str, close: bool, json: b
 }
 
 /// Whose fault it is.
-fn trouble(error: ClientError) -> Trouble {
+fn trouble(error: TaskClientError) -> Trouble {
     match error {
-        ClientError::Known(_) | ClientError::Unknown(_) | ClientError::TooLarge { .. } => {
+        TaskClientError::Known(_) | TaskClientError::Unknown(_) | TaskClientError::TooLarge { .. } => {
             Trouble::usage(error)
         }
-        ClientError::NotServed(_) | ClientError::Refused(_) => Trouble::failed(error),
-        ClientError::Access(_)
-        | ClientError::NoStream(_)
-        | ClientError::OtherStyle(..)
-        | ClientError::Nats { .. } => Trouble::fault(error),
+        TaskClientError::NotServed(_) | TaskClientError::Refused(_) => Trouble::failed(error),
+        TaskClientError::Access(_)
+        | TaskClientError::NoStream(_)
+        | TaskClientError::OtherStyle(..)
+        | TaskClientError::Nats { .. } => Trouble::fault(error),
     }
 }

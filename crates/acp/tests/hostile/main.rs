@@ -2,7 +2,7 @@
 //! terminal, hides, or begins a line of its own where one line is expected.
 
 mod made;
-#[path = "../../../acp-proxy/tests/nats/server.rs"]
+#[path = "../../../acp-nats/tests/nats/server.rs"]
 #[allow(dead_code, reason = "the other suite uses the rest")]
 mod server;
 #[path = "../talk/terminal.rs"]

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use acp_proxy::aggregate::Limits;
+use acp_nats::aggregate::AggregateLimits;
+use acp_nats::{Access, Nats, NatsSettings, NatsStatus, Style, Subjects, TaskSettings};
 use acp_proxy::metrics::Metrics;
-use acp_proxy::nats::{Access, Nats, Report, Settings, Style, Subjects, Work};
 use acp_proxy::ops::Health;
 use acp_proxy::{Level, Listener, Outcome, Proxy, Say, Saying};
 use anyhow::{Context, ensure};
@@ -163,7 +163,7 @@ const LAST_EVENTS: Duration = Duration::from_secs(5);
 pub struct Started {
     /// The hub.
     pub nats: Nats,
-    work: Option<Work>,
+    work: Option<TaskSettings>,
 }
 
 impl NatsArgs {
@@ -193,18 +193,18 @@ impl NatsArgs {
         };
         ensure!(self.ack_wait >= Duration::from_millis(300), "--ack-wait must be at least 300ms");
         let agent = self.queue.as_deref().unwrap_or(&proxy.agent_name);
-        let settings = Settings {
+        let settings = NatsSettings {
             access: self.access.access(url)?,
             agent: agent.to_owned(),
             subjects: self.access.subjects(),
-            limits: if self.no_aggregate { Limits::none() } else { Limits::default() },
+            limits: if self.no_aggregate { AggregateLimits::none() } else { AggregateLimits::default() },
             window: self.nats_window,
             spool: self.spool.clone().map_or_else(|| default_spool(agent), Ok)?,
             spool_limit: self.spool_limit.max(1) * 1024 * 1024,
             replicas: self.nats_replicas,
             live: self.live,
         };
-        let work = (self.tasks > 0).then(|| Work {
+        let work = (self.tasks > 0).then(|| TaskSettings {
             at_once: self.tasks,
             ack_wait: self.ack_wait,
             lost_after: self.lost_after,
@@ -217,7 +217,7 @@ impl NatsArgs {
             idle: self.session_idle,
             most_idle: self.idle_sessions,
             grace: self.task_grace,
-            ..Work::default()
+            ..TaskSettings::default()
         });
         let nats = Nats::start(settings, say.clone()).await?;
         count(&proxy.metrics, &nats);
@@ -235,7 +235,7 @@ impl NatsArgs {
 
 /// Counts what NATS does.
 fn count(metrics: &Metrics, nats: &Nats) {
-    type Read = fn(Report) -> u64;
+    type Read = fn(NatsStatus) -> u64;
     let gauges: [(&str, &str, Read); 4] = [
         ("acp_nats_ready", "Whether events are being stored.", |report| u64::from(report.ready)),
         ("acp_nats_sessions", "Sessions that are published.", |report| report.sessions),
@@ -272,12 +272,12 @@ pub async fn serve(
         let listener = listener.context("--listen none needs --nats: nobody could come")?;
         return Ok(listener.run(Arc::new(proxy), stop).await?);
     };
-    let proxy = Arc::new(proxy.witnessed(Arc::new(nats.clone())));
+    let proxy = Arc::new(proxy.observed_by(Arc::new(nats.clone())));
     // Tasks are taken until we are told to stop, or the client on standard streams leaves and takes us with it.
     let (leave, leaving) = watch::channel(false);
     let tasks = async {
         match work {
-            Some(work) => nats.work(proxy.clone(), work, leaving).await,
+            Some(work) => nats.run_tasks(proxy.clone(), work, leaving).await,
             None => stopped(leaving).await,
         }
     };
@@ -321,7 +321,7 @@ fn default_spool(agent: &str) -> anyhow::Result<PathBuf> {
             PathBuf::from(home).join(".local/state")
         }
     };
-    Ok(state.join("acp").join("spool").join(acp_proxy::nats::subject::token(agent)))
+    Ok(state.join("acp").join("spool").join(acp_nats::subject::token(agent)))
 }
 
 #[cfg(test)]

@@ -3,9 +3,9 @@
 use std::io::{BufRead, IsTerminal, Write};
 use std::time::Duration;
 
+use acp_nats::TaskClient;
+use acp_nats::payload::{AskOption, PermissionAsk};
 use acp_proto::PermissionOptionKind;
-use acp_proxy::nats::TaskClient;
-use acp_proxy::nats::payload::{Ask, AskOption};
 
 use super::show::line;
 use super::trouble;
@@ -98,7 +98,7 @@ impl Approve {
     }
 
     /// The answer that the flags give: an option, or none of them.
-    fn preset(&self, ask: &Ask) -> Option<Option<String>> {
+    fn preset(&self, ask: &PermissionAsk) -> Option<Option<String>> {
         let wanted = match (self.allow, self.reject) {
             (true, _) => [PermissionOptionKind::AllowOnce, PermissionOptionKind::AllowAlways],
             (_, true) => [PermissionOptionKind::RejectOnce, PermissionOptionKind::RejectAlways],
@@ -125,7 +125,7 @@ async fn list(client: &TaskClient, json: bool) -> Result<u8, Trouble> {
     Ok(exit::OK)
 }
 
-fn show(ask: &Ask) {
+fn show(ask: &PermissionAsk) {
     println!("{}  {}", ask.id, clean(&ask.title));
     let task = ask.task.as_deref().map_or_else(String::new, |task| format!("task {}, ", clean(task)));
     println!("  {task}session {}, {}", clean(&ask.session), clean(&ask.kind));
@@ -138,7 +138,7 @@ fn show(ask: &Ask) {
 }
 
 /// Asks whoever sits at the terminal.
-fn ask_person(ask: &Ask) -> Result<Option<String>, Trouble> {
+fn ask_person(ask: &PermissionAsk) -> Result<Option<String>, Trouble> {
     if !std::io::stdin().is_terminal() {
         return Err(Trouble::usage(anyhow::anyhow!("how? use --allow, --reject or --option ID")));
     }

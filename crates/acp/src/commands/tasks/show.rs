@@ -3,10 +3,10 @@
 use std::io::{self, Write};
 
 use acp_host::Update;
+use acp_nats::parts::Parts;
+use acp_nats::payload::{Status, TaskResult, TaskState};
 use acp_proto::{StopReason, method};
 use acp_proxy::event::{Body, Decider, Decision, Event, Role, Seen, Text};
-use acp_proxy::nats::payload::{State, Status, TaskResult};
-use acp_proxy::parts::Parts;
 use acp_rpc::Frame;
 use agent_client_protocol_schema::v1::{ContentBlock, ContentChunk, SessionUpdate};
 use serde::Serialize;
@@ -53,8 +53,10 @@ impl Screen {
             return line(&json!({ "kind": "status", "data": status }));
         }
         match (status.state, &status.session) {
-            (State::Begun, Some(session)) => eprintln!("task {} has begun in session {session}", status.task),
-            (State::Withdrawn, _) => eprintln!("task {} was taken back", status.task),
+            (TaskState::Begun, Some(session)) => {
+                eprintln!("task {} has begun in session {session}", status.task)
+            }
+            (TaskState::Withdrawn, _) => eprintln!("task {} was taken back", status.task),
             _ => {}
         }
         Ok(())
