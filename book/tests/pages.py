@@ -72,6 +72,8 @@ def blocks(text):
 
 
 def looks_like_a_command(line):
+    if re.match(r"acp [a-z-]+: ", line):
+        return False  # a log line
     words = line.removeprefix("$ ").split()
     while words and re.fullmatch(r"\w+=\S*", words[0]):
         words.pop(0)
