@@ -130,13 +130,16 @@ def script(found):
     for number, step in enumerate(found):
         log = f'"$LOG/{number}"'
         if step.background:
-            lines += [f"{{\n{step.command}\n}} >{log} 2>&1 &", f"wait_for {log}", f"echo 0 >{log}.code"]
+            lines += [f"{{\n{step.command}\n}} >{log} 2>&1 &", f"wait_for {log}", f"running $! {log}"]
         elif step.script and step.code == 0:
             lines += [f"set -eo pipefail\n{{\n{step.command}\n}} >{log} 2>&1", f"set +eo pipefail; echo 0 >{log}.code"]
         else:
             lines += [f"{{\n{step.command}\n}} >{log} 2>&1", f"echo $? >{log}.code"]
-    helper = "wait_for() { for _ in $(seq 200); do [ -s \"$1\" ] && return; sleep 0.05; done; }"
-    return "\n".join([helper, *lines, "exit 0", ""])
+    helpers = [
+        'wait_for() { for _ in $(seq 200); do [ -s "$1" ] && return; sleep 0.05; done; }',
+        'running() { if kill -0 "$1" 2>/dev/null; then echo 0; else wait "$1"; echo $?; fi >"$2.code"; }',
+    ]
+    return "\n".join([*helpers, *lines, "exit 0", ""])
 
 
 def isolated():
