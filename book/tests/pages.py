@@ -171,7 +171,7 @@ def matches(expected, actual):
     return re.fullmatch(pattern, "".join(comparable(line) + "\n" for line in actual)) is not None
 
 
-def run(page, binaries, timeout=280):
+def run(page, binaries, timeout=900):
     """Runs a page. Returns how many commands it ran; raises `Wrong` for the first that is not as the page says."""
     text = page.read_text()
     found = steps(text)

@@ -132,6 +132,16 @@ fn every_link_leads_somewhere() {
     assert!(wrong.is_empty(), "{wrong}");
 }
 
+#[test]
+fn the_compose_file_starts_proxies_that_the_program_understands() {
+    use clap::Parser as _;
+    let text = read(&root().join("examples/nats/compose.yaml"));
+    let line = text.lines().find_map(|line| line.trim().strip_prefix("command: ").filter(|line| line.contains("proxy")));
+    let words: Vec<String> = serde_json::from_str(line.expect("a command")).expect("a list of words");
+    let all = std::iter::once("acp").chain(words.iter().map(String::as_str));
+    Cli::try_parse_from(all).unwrap_or_else(|error| panic!("{words:?}: {error}"));
+}
+
 /// The help of a command and of the commands below it.
 fn help(words: &[&str], command: &clap::Command, into: &mut String) {
     let output = Command::new(env!("CARGO_BIN_EXE_acp"))
