@@ -40,6 +40,9 @@ SHAPES = [
 ]
 
 
+RUNNING = set()  # the process groups of the pages that run now
+
+
 class Wrong(Exception):
     """A block that cannot be run, or did not do what the page says."""
 
@@ -205,19 +208,26 @@ def run_steps(found, scratch, binaries, timeout):
     process = subprocess.Popen(
         [*isolated(), "bash", str(scratch / "page.sh")], env=environment, start_new_session=True, stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace")
+    RUNNING.add(process.pid)
     try:
         try:
             _, said = process.communicate(timeout=timeout)
         except subprocess.TimeoutExpired:
             said = f"the page did not end within {timeout} s"
     finally:
-        try:
-            os.killpg(process.pid, signal.SIGTERM)
-        except ProcessLookupError:
-            pass
+        end(process.pid)
     for number, step in enumerate(found):
         check(step, log / str(number), f"{home}", said)
     return len(found)
+
+
+def end(group):
+    """Ends what a page left running."""
+    RUNNING.discard(group)
+    try:
+        os.killpg(group, signal.SIGTERM)
+    except ProcessLookupError:
+        pass
 
 
 def check(step, log, home, said):

@@ -5,7 +5,9 @@
 """
 import argparse
 import concurrent.futures
+import os
 import pathlib
+import signal
 import sys
 import time
 
@@ -28,7 +30,16 @@ def attempt(page, binaries):
         return 0, str(wrong), time.monotonic() - begin
 
 
+def stop(number, _):
+    """On a signal nothing is left running."""
+    for group in list(pages.RUNNING):
+        pages.end(group)
+    os._exit(128 + number)
+
+
 def main():
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, stop)
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--binaries", type=pathlib.Path, required=True, help="the folder that holds acp and its aliases")
     parser.add_argument("-j", "--jobs", type=int, default=2, help="how many pages run at once")
