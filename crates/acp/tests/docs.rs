@@ -105,7 +105,11 @@ fn every_page_is_in_the_table_of_contents_once() {
         .map(|page| page.file_name().expect("a name").to_string_lossy().into_owned())
         .filter(|name| name != "SUMMARY.md")
         .collect();
-    assert_eq!(unique.into_iter().cloned().collect::<BTreeSet<_>>(), there, "docs/SUMMARY.md and docs/*.md differ");
+    assert_eq!(
+        unique.into_iter().cloned().collect::<BTreeSet<_>>(),
+        there,
+        "docs/SUMMARY.md and docs/*.md differ"
+    );
 }
 
 #[test]
@@ -136,7 +140,9 @@ fn every_link_leads_somewhere() {
 fn the_compose_file_starts_proxies_that_the_program_understands() {
     use clap::Parser as _;
     let text = read(&root().join("examples/nats/compose.yaml"));
-    let line = text.lines().find_map(|line| line.trim().strip_prefix("command: ").filter(|line| line.contains("proxy")));
+    let line = text
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("command: ").filter(|line| line.contains("proxy")));
     let words: Vec<String> = serde_json::from_str(line.expect("a command")).expect("a list of words");
     let all = std::iter::once("acp").chain(words.iter().map(String::as_str));
     Cli::try_parse_from(all).unwrap_or_else(|error| panic!("{words:?}: {error}"));
@@ -154,8 +160,10 @@ fn help(words: &[&str], command: &clap::Command, into: &mut String) {
     let text = String::from_utf8(output.stdout).expect("text");
     let text: Vec<&str> = text.lines().map(str::trim_end).collect();
     let level = "#".repeat(words.len().clamp(2, 3));
-    write!(into, "\n{level} {}\n\n```text\n{}\n```\n", words.join(" "), text.join("\n").trim_end()).expect("text");
-    for below in command.get_subcommands().filter(|below| !below.is_hide_set() && below.get_name() != "help") {
+    write!(into, "\n{level} {}\n\n```text\n{}\n```\n", words.join(" "), text.join("\n").trim_end())
+        .expect("text");
+    for below in command.get_subcommands().filter(|below| !below.is_hide_set() && below.get_name() != "help")
+    {
         help(&[words, &[below.get_name()]].concat(), below, into);
     }
 }
