@@ -38,7 +38,7 @@ fn every_shipped_test_file_can_be_read_without_complaint() {
 
 #[test]
 fn the_first_test_of_the_manual_can_be_read() {
-    let manual = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/jsont.md");
+    let manual = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/write-a-test.md");
     let manual = std::fs::read_to_string(manual).unwrap();
     let examples: Vec<&str> =
         manual.split("```json\n").skip(1).filter_map(|part| part.split("```").next()).collect();
