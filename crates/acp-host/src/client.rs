@@ -262,7 +262,8 @@ impl AcpClient {
         let request = PromptRequest::new(session.to_owned(), prompt).meta(meta);
         let reply = ReplyTo::Turn(session.to_owned(), notes);
         let params = serialized(method::SESSION_PROMPT, &request)?;
-        self.send_request(method::SESSION_PROMPT, params, self.shared.options.timeouts.prompt, None, reply).await?;
+        self.send_request(method::SESSION_PROMPT, params, self.shared.options.timeouts.prompt, None, reply)
+            .await?;
         Ok(Turn { notes: turn, over: false })
     }
 

@@ -7,7 +7,7 @@ use std::time::Instant;
 use acp_dialect::Side;
 use acp_host::{Ended, Gate};
 use acp_proto::method;
-use acp_rpc::{Direction, Frame};
+use acp_rpc::Frame;
 use async_nats::Message;
 use futures_util::StreamExt as _;
 use tokio::sync::oneshot;

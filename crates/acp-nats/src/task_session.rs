@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 use acp_dialect::Dialect;
 use acp_host::{AcpClient, ClientError, ClientOptions, Events, Question, TurnEvent, Workspace};
 use acp_policy::Rules;
-use acp_proto::method;
 use agent_client_protocol_schema::v1::ContentBlock;
 use tokio::sync::{Mutex, mpsc, watch};
 use tokio::task::JoinHandle;
@@ -323,6 +322,7 @@ async fn enter(client: &AcpClient, task: &Task, workspace: &Workspace) -> Result
 
 #[cfg(test)]
 mod tests {
+    use acp_proto::method;
     use acp_rpc::{Frame, View};
     use serde_json::json;
 

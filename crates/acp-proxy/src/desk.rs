@@ -10,7 +10,7 @@ use std::time::Instant;
 use acp_dialect::Side;
 use acp_host::{Clerk, Decision, Observers};
 use acp_policy::{Rules, Verdict};
-use acp_proto::{Direction, method};
+use acp_proto::method;
 use acp_rpc::{Frame, Id, Pending, Reply, RpcError, View};
 use acp_script::faults::Fault;
 use bytes::Bytes;
@@ -237,7 +237,10 @@ impl Desk {
     pub(crate) fn client_says(&mut self, frame: &Frame) -> Handling {
         match frame.view() {
             View::Request {
-                id, method: method::SESSION_NEW | method::SESSION_LOAD | method::SESSION_RESUME | method::SESSION_FORK, ..
+                id,
+                method:
+                    method::SESSION_NEW | method::SESSION_LOAD | method::SESSION_RESUME | method::SESSION_FORK,
+                ..
             } => self.opening(id, frame),
             View::Request { id, method: method::SESSION_PROMPT, .. } => self.prompt(id, frame),
             View::Request { id, method: method::SESSION_CLOSE | method::SESSION_DELETE, .. } => {

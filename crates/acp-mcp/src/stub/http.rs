@@ -57,8 +57,9 @@ impl HttpStub {
                 let (settings, log) = (settings.clone(), log.clone());
                 move || Ok(Stub::new(&settings, log.clone()))
             };
-            let config =
-                StreamableHttpServerConfig::default().with_cancellation_token(stop.clone()).with_sse_retry(None);
+            let config = StreamableHttpServerConfig::default()
+                .with_cancellation_token(stop.clone())
+                .with_sse_retry(None);
             let service = StreamableHttpService::new(maker, Arc::new(sessions()), config);
             let app = axum::Router::new().fallback_service(service);
             let mut terminated = signal(SignalKind::terminate())?;

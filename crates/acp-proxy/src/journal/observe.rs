@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use acp_dialect::Side;
 use acp_host::{Decision, Interest, Observer};
-use acp_rpc::{Direction, Frame, View};
+use acp_rpc::{Frame, View};
 use bytes::Bytes;
 use memchr::memchr_iter;
 
@@ -63,7 +63,7 @@ impl Observer for JournalObserver {
         let is_block = lines.ends_with(b"\n");
         let what = if is_block { What::Block(lines.clone()) } else { What::Message(lines.clone()) };
         let t = at.saturating_duration_since(self.began);
-        let record = Lines { conversation: self.conversation, t, dir: direction(from), what };
+        let record = Lines { conversation: self.conversation, t, dir: from.sends(), what };
         self.journal.lines(record).map_err(|error| error.to_string())?;
         if from == Side::Agent && self.decisions == Decisions::Possible {
             self.written += if is_block { memchr_iter(b'\n', lines).count() as u64 } else { 1 };
@@ -83,7 +83,7 @@ impl Observer for JournalObserver {
         let decided = Decided {
             conversation: 0,
             t: 0,
-            dir: direction(to).as_str().to_owned(),
+            dir: to.sends(),
             method: frame.method().unwrap_or_default().to_owned(),
             id,
             verdict: verdict.to_owned(),
@@ -101,7 +101,7 @@ impl Observer for JournalObserver {
         let decided = Decided {
             conversation: 0,
             t: 0,
-            dir: direction(*from).as_str().to_owned(),
+            dir: from.sends(),
             method: request.method().unwrap_or_default().to_owned(),
             id: request.id().map(ToString::to_string).unwrap_or_default(),
             verdict: (*verdict).to_owned(),
@@ -117,13 +117,6 @@ impl Observer for JournalObserver {
         let closed = Closed { conversation: self.conversation, t: self.now(), outcome: outcome.to_owned() };
         // The journal itself reports that it cannot be written.
         let _ = self.journal.close(closed);
-    }
-}
-
-fn direction(from: Side) -> Direction {
-    match from {
-        Side::Client => Direction::ClientToAgent,
-        Side::Agent => Direction::AgentToClient,
     }
 }
 
