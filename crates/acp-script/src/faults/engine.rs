@@ -320,7 +320,7 @@ impl Faults {
     /// Actions on bytes; they concern what goes to the client.
     fn garble(&mut self, patient: &mut Patient, action: &Action) {
         patient.settle();
-        let line = patient.frame.raw().clone();
+        let line = patient.line_for(action);
         let written = match action {
             Action::Raw(text) => vec![Passage::Raw(garble::with_newline(text.as_bytes()))],
             Action::Bytes(text) => {
@@ -346,6 +346,8 @@ impl Faults {
                 let line = [text.as_bytes(), &line].concat();
                 vec![Passage::Raw(garble::with_newline(&line))]
             }
+            // Bytes that are not UTF-8 have no escapes.
+            Action::Ascii if std::str::from_utf8(&line).is_err() => return,
             Action::Ascii => vec![Passage::Raw(garble::with_newline(garble::ascii(&line).as_bytes()))],
             Action::Crlf => {
                 let mut ended = line.to_vec();
@@ -466,6 +468,18 @@ impl Patient {
             after: Vec::new(),
             fate: Fate::Pass,
         }
+    }
+
+    /// The line that an action on bytes changes: what another action has written already, if this one only changes how a line is
+    /// written, and the frame otherwise.
+    fn line_for(&self, action: &Action) -> Bytes {
+        if action.is_about_writing()
+            && let Some([Passage::Raw(bytes)]) = self.written.as_deref()
+            && let Some(line) = bytes.strip_suffix(b"\n")
+        {
+            return Bytes::copy_from_slice(line);
+        }
+        self.frame.raw().clone()
     }
 
     /// Makes the frame what the value says.
