@@ -108,10 +108,4 @@ impl Method {
             _ => Some(Side::Agent),
         }
     }
-
-    /// Whether its answer opens a session: a new one, or one that was stored.
-    #[must_use]
-    pub const fn opens_session(self) -> bool {
-        matches!(self, Self::SessionNew | Self::SessionLoad | Self::SessionResume | Self::SessionFork)
-    }
 }
