@@ -172,7 +172,7 @@ async fn a_client_of_the_relay_is_published_too_and_may_come_back() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn text_at_fifty_tokens_a_second_is_fewer_than_eight_messages_a_second() {
-    let Some(stage) = Stage::with(|plan| plan.nats.limits = Limits::default()).await else { return };
+    let Some(stage) = Stage::with(|plan| plan.nats.limits = AggregateLimits::default()).await else { return };
     let Stage { client, .. } = &stage;
     submit(client, &task("slow", "count 100 20000")).await;
     let ended = result(client, "slow").await;
