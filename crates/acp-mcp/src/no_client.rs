@@ -1,37 +1,42 @@
 //! The client of a build without the feature `rmcp`: it never connects, and says why.
 
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, ready};
 use serde_json::Value;
 
 use crate::{CallResult, McpError, Options, ServerSpec, Tool};
 
 /// A connection to one server, of which there is none in this build.
-pub enum Client {}
+pub struct Client {
+    server: String,
+}
 
 impl Client {
     /// Fails: there is no MCP in this build.
     pub fn connect_with(spec: ServerSpec, _options: Options) -> BoxFuture<'static, Result<Self, McpError>> {
-        let server = spec.to_string();
-        Box::pin(async move { Err(McpError::Absent { server }) })
+        Box::pin(ready(Err(McpError::Absent { server: spec.to_string() })))
     }
 
-    /// Every tool of the server.
+    /// Fails, as does every request.
     pub fn tools(&self) -> BoxFuture<'_, Result<Vec<Tool>, McpError>> {
-        match *self {}
+        Box::pin(ready(Err(self.absent())))
     }
 
-    /// Calls a tool.
+    /// Fails, as does every request.
     pub fn call<'a>(&'a self, _tool: &'a str, _args: Value) -> BoxFuture<'a, Result<CallResult, McpError>> {
-        match *self {}
+        Box::pin(ready(Err(self.absent())))
     }
 
-    /// Whether the server is gone.
+    /// Whether the server is gone: it never was there.
     pub fn is_gone(&self) -> BoxFuture<'_, bool> {
-        match *self {}
+        Box::pin(ready(true))
     }
 
     /// Ends the connection.
     pub fn close(self) -> BoxFuture<'static, ()> {
-        match self {}
+        Box::pin(ready(()))
+    }
+
+    fn absent(&self) -> McpError {
+        McpError::Absent { server: self.server.clone() }
     }
 }
