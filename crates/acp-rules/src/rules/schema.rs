@@ -289,6 +289,8 @@ fn of_update(variant: &str, pointer: &str) -> &'static str {
         "tool_call_update" if within("/toolCallId") => "TC-05",
         "plan" => "PLAN-02",
         "current_mode_update" => "MODE-05",
+        // the list itself, not one of its options
+        "config_option_update" if pointer == "/update/configOptions" => "CFG-07",
         "config_option_update" => "CFG-01",
         "session_info_update" => "INFO-01",
         "usage_update" => "PT-06",
@@ -341,6 +343,7 @@ const IDS: &[&str] = &[
     "CFG-01",
     "CFG-04",
     "CFG-05",
+    "CFG-07",
     "PT-01",
     "PT-02",
     "PT-04",
