@@ -32,8 +32,10 @@ use spread::spread;
 const SEED: u64 = 20_261_116;
 const RANDOM: usize = 10;
 /// Of the changes of the suite, one in so many is tried.
-pub const ONE_IN: usize = 8;
-/// Of the agents that have every two variants together, and of the defects under variants, one in so many is played.
+pub const ONE_IN: u64 = 8;
+/// Of the defects under variants, one in so many is hunted.
+pub const UNDER_ONE_IN: u64 = 8;
+/// Of the agents that have every two variants together, one in so many is played.
 pub const PAIRS_ONE_IN: usize = 8;
 
 /// What the proof came to.
@@ -221,7 +223,9 @@ fn in_memory(
             let touching = variants.iter().filter(move |variant| touches(defect, variant));
             touching.map(move |variant| (defect, variant))
         })
-        .step_by(PAIRS_ONE_IN)
+        .filter(|(defect, variant)| {
+            is_in_sample(&format!("{} under {}", defect.id, variant.id), UNDER_ONE_IN)
+        })
         .collect();
     let under = spread(jobs, &touched, |(defect, variant)| {
         let known = plain.iter().find(|hunted| hunted.id == defect.id);
@@ -315,13 +319,25 @@ fn changes(
     tried.into_iter().flatten().collect()
 }
 
-/// One change of a test in so many, always the same ones: by the test's name and the place of the change.
-fn sample(test: &str, changes: Vec<Mutant>) -> Vec<Mutant> {
-    let start = test.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+/// One change of a test in so many. Which ones depends on their names alone, so that a change elsewhere in the suite, or in
+/// the same test, takes no other change out of the sample.
+fn sample(test: &str, mut changes: Vec<Mutant>) -> Vec<Mutant> {
+    let mut seen: BTreeMap<String, usize> = BTreeMap::new();
+    changes.retain(|mutant| {
+        let count = seen.entry(mutant.what.clone()).or_default();
+        *count += 1;
+        is_in_sample(&format!("{test}: {} ({count})", mutant.what), ONE_IN)
+    });
+    changes
+}
+
+/// Whether the thing of this name is among the one in so many that is tried: the same answer in every build (FNV-1a, stirred
+/// so that the last bits depend on all of it).
+fn is_in_sample(name: &str, one_in: u64) -> bool {
+    let sum = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });
-    let first = usize::try_from((start ^ SEED) % ONE_IN as u64).unwrap_or(0);
-    changes.into_iter().skip(first).step_by(ONE_IN).collect()
+    ((sum ^ (sum >> 32)).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32).is_multiple_of(one_in)
 }
 
 /// Tests that come out differently in memory.
@@ -420,4 +436,19 @@ fn with_defect(target: &Target, defect: &str) -> Target {
         args.extend(["--defect".to_owned(), defect.to_owned()]);
     }
     target
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sample_is_chosen_by_name_and_is_about_as_large_as_it_should_be() {
+        let chosen = |one_in: u64| -> Vec<usize> {
+            (0..4000).filter(|number| is_in_sample(&format!("test {number}"), one_in)).collect()
+        };
+        assert_eq!(chosen(1).len(), 4000);
+        assert!((400..600).contains(&chosen(8).len()), "{}", chosen(8).len());
+        assert_eq!(chosen(8), chosen(8));
+    }
 }

@@ -145,6 +145,16 @@ impl Receiver {
         }
     }
 
+    /// How many of the lines that were read so far ended with a carriage return and a newline, which they no longer have.
+    /// Lines that were read in one piece are not counted.
+    #[must_use]
+    pub fn crlf_lines(&self) -> u64 {
+        match &self.source {
+            Source::Bytes(_, splitter) | Source::Memory(_, splitter) => splitter.crlf_lines(),
+            Source::Messages(_) => 0,
+        }
+    }
+
     /// Waits for at least one line, then appends what is there, at most `max` lines, to `buf`. Returns how many;
     /// zero when there will be no more. Cancel safe.
     pub async fn recv_many(&mut self, buf: &mut Vec<Arrival>, max: usize) -> usize {

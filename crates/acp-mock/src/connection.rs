@@ -121,6 +121,7 @@ impl Conversation {
                 biased;
                 arrival = self.link.rx.recv() => match arrival {
                     Some(arrival) => {
+                        self.player.saw_returns(self.link.rx.crlf_lines());
                         self.hear(&Frame::from(arrival.line));
                     }
                     None => break self.input_ended().await,

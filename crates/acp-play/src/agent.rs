@@ -110,6 +110,7 @@ impl Process {
         }
         self.input.push(bytes);
         while let Some(line) = self.input.next_line() {
+            self.player.saw_returns(self.input.crlf_lines());
             self.player.receive(around.now, &Frame::from(line));
             self.act(around);
         }

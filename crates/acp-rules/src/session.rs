@@ -56,6 +56,8 @@ pub(crate) struct Turn {
 pub(crate) struct Ended {
     pub(crate) mark: Mark,
     pub(crate) cancelled: bool,
+    /// The client took the prompt back with $/cancel_request.
+    pub(crate) taken_back: bool,
 }
 
 /// A tool call's status.
@@ -159,6 +161,8 @@ pub(crate) struct Session {
     message_order: VecDeque<Box<str>>,
     pub(crate) last_message: Option<(Box<str>, Voice)>,
     pub(crate) plan: Option<Plan>,
+    /// A plan that has entries was sent.
+    pub(crate) has_planned: bool,
     pub(crate) commands: Vec<Box<str>>,
     pub(crate) compactions: HashMap<Box<str>, bool>,
     pub(crate) live: Said,
@@ -213,6 +217,7 @@ impl Session {
             message_order: VecDeque::new(),
             last_message: None,
             plan: None,
+            has_planned: false,
             commands: Vec::new(),
             compactions: HashMap::new(),
             live: Said::default(),

@@ -77,6 +77,8 @@ pub struct Select {
     pub stray: bool,
     /// The frame is longer than this many bytes.
     pub longer: Option<usize>,
+    /// The frame is shorter than this many bytes; an empty line is shorter than one.
+    pub shorter: Option<usize>,
     /// Let this many pass first.
     #[serde(default)]
     pub skip: u64,
@@ -125,6 +127,8 @@ pub enum Action {
     Set(BTreeMap<String, Value>),
     /// Takes away what is at these pointers.
     Remove(Vec<String>),
+    /// Puts so many more items at the end of the lists at the pointers; `${n}` in an item is its number.
+    Fill(BTreeMap<String, Filling>),
     /// The frame never arrives.
     Drop,
     /// So many more copies.
@@ -207,6 +211,16 @@ impl Action {
             Action::Ascii | Action::Crlf | Action::Reverse | Action::Split(_) | Action::Coalesce(_)
         )
     }
+}
+
+/// What a list is filled with.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Filling {
+    /// How many items.
+    pub count: usize,
+    /// What each of them is.
+    pub with: Value,
 }
 
 /// Another form of request ids.

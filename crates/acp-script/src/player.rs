@@ -15,6 +15,10 @@ pub struct Player {
     now: Duration,
     survives_end: bool,
     survives_in_turn: bool,
+    ignores_returns: bool,
+    /// How many lines ended with a carriage return and a newline, and whether the next frame is such a line.
+    returns: u64,
+    is_returned: bool,
 }
 
 impl Player {
@@ -22,9 +26,19 @@ impl Player {
     pub fn new(config: AgentConfig, faults: &[Fault], seed: u64) -> Self {
         let survives_end = config.switches.contains(&Switch::SurvivesEnd);
         let survives_in_turn = config.switches.contains(&Switch::SurvivesEndInTurn);
+        let ignores_returns = config.switches.contains(&Switch::IgnoresReturns);
         let mut faults = Faults::new(faults, seed);
         faults.start(Duration::ZERO);
-        Self { agent: Agent::new(config), faults, now: Duration::ZERO, survives_end, survives_in_turn }
+        Self {
+            agent: Agent::new(config),
+            faults,
+            now: Duration::ZERO,
+            survives_end,
+            survives_in_turn,
+            ignores_returns,
+            returns: 0,
+            is_returned: false,
+        }
     }
 
     /// The agent itself, for the answers of the world.
@@ -32,9 +46,18 @@ impl Player {
         &mut self.agent
     }
 
+    /// Takes how many of the client's lines ended with a carriage return and a newline, before the last of them is received.
+    pub fn saw_returns(&mut self, lines: u64) {
+        self.is_returned = lines > self.returns;
+        self.returns = lines;
+    }
+
     /// Takes one frame from the client.
     pub fn receive(&mut self, now: Duration, frame: &Frame) {
         self.now = self.now.max(now);
+        if std::mem::take(&mut self.is_returned) && self.ignores_returns {
+            return;
+        }
         if self.faults.is_empty() {
             self.agent.receive(now, frame);
         } else {

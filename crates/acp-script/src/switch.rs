@@ -16,6 +16,8 @@ pub enum Switch {
     SharedMemory,
     /// Empties a session's history when it is loaded.
     EraseOnLoad,
+    /// Keeps nothing of a session's history once it was replayed.
+    ForgetsAfterLoad,
     /// A resumed session has forgotten what was said.
     ResumeForgets,
     /// Leaves the MCP servers of a closed session running.
@@ -48,6 +50,8 @@ pub enum Switch {
     SkipsValidation,
     /// Asks for secrets with a form.
     SecretsInForms,
+    /// Does not understand lines that end with a carriage return and a newline.
+    IgnoresReturns,
     /// The process goes on when its input has ended.
     SurvivesEnd,
     /// The process goes on when its input has ended in the middle of a turn.

@@ -77,7 +77,9 @@ impl Habits {
             for (key, value) in &variant.agent {
                 match (joined.get_mut(key), value) {
                     (None, value) => drop(joined.insert(key.clone(), value.clone())),
-                    (Some(Value::Array(known)), Value::Array(more)) => known.extend(more.iter().cloned()),
+                    (Some(Value::Array(known)), Value::Array(more)) if adds_up(key) => {
+                        known.extend(more.iter().cloned());
+                    }
                     (Some(known), value) if known == value => {}
                     (Some(known), value) => {
                         return Err(format!("{key:?} cannot be both {known} and {value}"));
@@ -87,6 +89,11 @@ impl Habits {
         }
         serde_json::from_value(Value::Object(joined)).map_err(|error| error.to_string())
     }
+}
+
+/// Whether a list of what one variant lacks or speaks is added to another's. Other lists are whole.
+fn adds_up(habit: &str) -> bool {
+    matches!(habit, "lacks" | "versions")
 }
 
 /// Every variant in the box, by id. Files that cannot be read are left out here and fail the tests.

@@ -43,6 +43,7 @@ chapters! {
             r#"{"jsonrpc":"2.0","id":null,"method":"initialize","params":{"protocolVersion":1}}"#,
             r#"{"jsonrpc":"2.0","id":"abc","method":"initialize","params":{"protocolVersion":1}}"#,
             r#"{"jsonrpc":"2.0","id":6,"method":7}"#,
+            r#"{"jsonrpc":"2.0","id":7,"method":"_acp.test/params","params":3}"#,
         ] {
             desk.line(line);
         }
@@ -121,6 +122,7 @@ chapters! {
         desk.ask("session/delete", &json!({ "sessionId": session }));
         desk.ask("session/list", &json!({}));
         desk.ask("session/delete", &json!({ "sessionId": "nobody" }));
+        desk.ask("session/delete", &json!({ "sessionId": "nobody" }));
         for wish in ["Think a bit then respond.", "Run the command 'sleep 60'."] {
             let busy = desk.session_with(&json!({ "mcpServers": [server("one")] }));
             let turn = desk.begin_prompt(&busy, wish);
@@ -174,8 +176,15 @@ chapters! {
         let turn = desk.begin_prompt(&session, "Think a bit then respond.");
         desk.settle(SECOND / 2);
         desk.ask("session/set_mode", &with(&session, json!({ "modeId": "code" })));
-        desk.ask("session/set_config_option", &with(&session, json!({ "configId": "model", "value": "mock-small" })));
+        for params in [
+            json!({ "configId": "model", "value": "mock-small" }),
+            json!({ "configId": "mode", "value": "plan" }),
+        ] {
+            desk.ask("session/set_config_option", &with(&session, params));
+        }
         desk.answer_to(turn);
+        desk.ask("session/set_config_option", &with(&session, json!({ "configId": "model", "value": "mock-large" })));
+        desk.ask("session/set_mode", &with("nobody", json!({ "modeId": "code" })));
     },
     "plain prompts" => |desk| {
         desk.greet();
@@ -194,7 +203,7 @@ chapters! {
         for wish in [
             "Reply with exactly: naïve – 日本語 – 🦀", "Show me an image", "Run out of tokens.",
             "Draft a plan with three steps.", "/help", "Send me a notice.", "Compact your context.",
-            "Remember the word damson.", "Which word did I ask you to remember?",
+            "Remember the word damson.", "Which word did I ask you to remember?", "Announce your commands.", "/help",
         ] {
             desk.prompt(&session, wish);
         }

@@ -34,7 +34,7 @@ pub enum Change {
 pub enum Aim {
     /// A condition of the whole test. A legal agent that it left out must get another verdict, or another reason for it.
     Applies,
-    /// Something that was allowed. A legal agent must get another verdict, or a claim in another state.
+    /// Something that a check allowed. A legal agent must get another verdict, or a claim in another state.
     Excuse,
     /// Something that keeps the test from blaming an agent for the wrong thing, or from passing without a witness. An
     /// agent, legal or not, must get another verdict, or a claim in another state.
@@ -79,7 +79,7 @@ fn steps(program: &Program, below: &[Step], way: &mut Vec<usize>, found: &mut Ve
                 found.push(Mutant { program: changed, change, aim, line, what });
             }
         };
-        marks(program, step, &mut add);
+        marks(program, step, &below[at + 1..], &mut add);
         match &step.kind {
             StepKind::Expect(expect) => expectation(step, expect, &mut add),
             StepKind::Forbid { methods, messages, .. } => forbidden(step, methods, messages, &mut add),
@@ -124,7 +124,11 @@ fn names(claims: &[ClaimId]) -> String {
     claims.iter().map(ClaimId::as_str).collect::<Vec<_>>().join(", ")
 }
 
-fn marks(program: &Program, step: &Step, add: &mut Add<'_>) {
+fn marks(program: &Program, step: &Step, rest: &[Step], add: &mut Add<'_>) {
+    let shown = if step.marks.shows.is_empty() { &program.claims } else { &step.marks.shows };
+    if waits_for_any_answer(step) && breaks_when_unanswered(program, rest, shown) {
+        return;
+    }
     if !step.marks.shows.is_empty() {
         let what = format!("the step does not show {}", names(&step.marks.shows));
         add(Aim::Check, step.line, what, &|step| step.marks.shows.clear());
@@ -144,6 +148,31 @@ fn marks(program: &Program, step: &Step, add: &mut Add<'_>) {
             }
         });
     }
+}
+
+/// Whether a step waits for answers of whatever kind, so that only a missing answer does not meet it.
+fn waits_for_any_answer(step: &Step) -> bool {
+    let StepKind::Expect(expect) = &step.kind else { return false };
+    expect.messages.iter().flat_map(|message| &message.alternatives).all(is_any_answer)
+}
+
+/// Whether a missing answer breaks these claims without this step, too: a request that is never answered breaks what the next
+/// step would show. That is so as long as the agent waits for nothing from the test.
+fn breaks_when_unanswered(program: &Program, rest: &[Step], shown: &[ClaimId]) -> bool {
+    let is_left_waiting = |step: &Step| match &step.kind {
+        StepKind::Expect(expect) => {
+            expect.messages.iter().flat_map(|message| &message.alternatives).any(|envelope| envelope.no_reply)
+        }
+        _ => false,
+    };
+    let shows = |step: &Step| {
+        let StepKind::Expect(expect) = &step.kind else { return step.marks.shows.clone() };
+        let own = expect.messages.iter().flat_map(|message| &message.marks.shows);
+        step.marks.shows.iter().chain(own).cloned().collect()
+    };
+    let mut later = rest.iter().filter(|step| !matches!(step.kind, StepKind::Forbid { .. })).map(shows);
+    let next = later.find(|shows| !shows.is_empty()).unwrap_or_default();
+    !program.steps.iter().any(is_left_waiting) && shown.iter().all(|claim| next.contains(claim))
 }
 
 fn expectation(step: &Step, expect: &Expect, add: &mut Add<'_>) {
@@ -166,6 +195,7 @@ fn message_changes(
     add: &mut Add<'_>,
 ) {
     let (line, aim) = of;
+    let allowed = allowed_by(aim);
     let edited = move |step: &mut Step, edit: &dyn Fn(&mut Expected)| {
         if let StepKind::Expect(expect) = &mut step.kind
             && let Some(message) = expect.messages.get_mut(at)
@@ -174,7 +204,7 @@ fn message_changes(
         }
     };
     if message.optional {
-        add(Aim::Excuse, line, "an optional message is demanded".to_owned(), &|step| {
+        add(allowed, line, "an optional message is demanded".to_owned(), &|step| {
             edited(step, &|message| message.optional = false);
         });
     } else if let (Some(aim), true) = (aim, can_be_left_out(message, expect)) {
@@ -186,7 +216,7 @@ fn message_changes(
         for (which, gone) in message.alternatives.iter().enumerate() {
             // What is accepted although it breaks something, or says nothing, is not legal, or not surely.
             let is_plain = gone.breaks.is_empty() && gone.inconclusive.is_none();
-            let aim = if is_plain { Aim::Excuse } else { Aim::Guard };
+            let aim = if is_plain { allowed } else { Aim::Guard };
             add(aim, line, format!("alternative {} is gone", which + 1), &|step| {
                 edited(step, &|message| drop(message.alternatives.remove(which)));
             });
@@ -200,16 +230,24 @@ fn message_changes(
     }
 }
 
+/// What is taken away with something that a step or message with this aim allows. Where nothing is checked, an agent that is
+/// not allowed something is not blamed, but it is not tested either, whether it is legal or not.
+fn allowed_by(aim: Option<Aim>) -> Aim {
+    if aim == Some(Aim::Check) { Aim::Excuse } else { Aim::Guard }
+}
+
 /// Whether it makes a difference that a message may be left out: nothing is taken from it, and it is more than any answer
 /// to a request, which is missed in every test.
 fn can_be_left_out(message: &Expected, expect: &Expect) -> bool {
-    let is_any_answer = |envelope: &Envelope| {
-        let keys = envelope.pattern.as_object();
-        envelope.kind == MessageKind::Response && keys.is_some_and(|keys| keys.keys().all(|key| key == "id"))
-    };
     message.captures.is_empty()
         && expect.captures.is_empty()
         && !message.alternatives.iter().any(is_any_answer)
+}
+
+/// Whether every answer to a request is meant.
+fn is_any_answer(envelope: &Envelope) -> bool {
+    let keys = envelope.pattern.as_object();
+    envelope.kind == MessageKind::Response && keys.is_some_and(|keys| keys.keys().all(|key| key == "id"))
 }
 
 fn pattern_changes(place: (usize, usize), envelope: &Envelope, aim: Option<Aim>, add: &mut Add<'_>) {
@@ -235,7 +273,7 @@ fn pattern_changes(place: (usize, usize), envelope: &Envelope, aim: Option<Aim>,
         }
         for (cut, tighter) in tightened(&pattern) {
             let what = format!("{pointer} may not be {cut}");
-            add(Aim::Excuse, envelope.line, what, &edit(tighter));
+            add(allowed_by(aim), envelope.line, what, &edit(tighter));
         }
     }
 }
@@ -363,6 +401,30 @@ mod tests {
         );
         let what: Vec<&str> = found.iter().map(|(_, what)| what.as_str()).skip(1).collect();
         assert_eq!(what, ["an unmet step breaks what the test claims"]);
+    }
+
+    #[test]
+    fn a_wait_for_any_answer_is_not_changed_when_the_next_step_shows_the_same() {
+        let any =
+            r#"{"expect": {"timeoutMs": 10, "messages": [{"response": {"id": 2}}]}, "unless": "no answer"}"#;
+        let shown = r#"{"expect": {"timeoutMs": 10, "messages": [{"notification": {"method": "x"}}]}, "shows": ["PT-02"]}"#;
+        let is_changed = |steps: &str| {
+            changes(steps).iter().any(|(_, what)| what == "an unmet step breaks what the test claims")
+        };
+        assert!(!is_changed(&format!("{any}, {shown}")));
+        assert!(is_changed(any), "nothing else breaks the claim");
+    }
+
+    #[test]
+    fn what_is_allowed_on_the_way_is_a_guard() {
+        let text = r#"{"title": "t", "description": "d", "severity": "required", "docs": [], "requirements": ["PT-02"],
+            "sandbox": {"files": []}, "steps": [{"newSession": {}}, {"expect": {"messages": [{"anyOf":
+            [{"notification": {"method": "a"}}, {"notification": {"method": "b"}}]}]}, "unless": "nothing came"}]}"#;
+        let program = Program::read("t.jsont", text, &Defaults::default()).program.expect("a test");
+        let gone = |mutant: &Mutant| mutant.what.ends_with("is gone");
+        let aims: Vec<Aim> =
+            mutants(&program).iter().filter(|mutant| gone(mutant)).map(|mutant| mutant.aim).collect();
+        assert_eq!(aims, [Aim::Guard, Aim::Guard]);
     }
 
     #[test]

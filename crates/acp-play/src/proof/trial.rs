@@ -5,6 +5,9 @@
 //!
 //! The test as it is is played once against an agent; of agents that have the same conversation with it, one stands for
 //! the others. Agents that showed many changes before are asked first, and nobody is asked once every change is found out.
+//!
+//! Changes that none of them shows are shown to agents that are wrong and unusual: a defect under a variant, for instance one
+//! that a test applies to although it does not apply to the conforming agent.
 
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -41,6 +44,9 @@ pub struct Member {
     probed: Probed,
     /// How many changes it showed so far.
     shown: AtomicUsize,
+    /// What makes it differ from the conforming agent.
+    variant: Option<Variant>,
+    defect: Option<Defect>,
 }
 
 /// Who can be a member.
@@ -57,26 +63,43 @@ pub enum Candidate<'a> {
 impl Member {
     /// The agent, with what its calibration finds.
     pub fn new(candidate: Candidate<'_>, conditions: &Conditions) -> Result<Self, String> {
-        let (name, actor, conditions, breaks) = match candidate {
-            Candidate::Conforming => ("the conforming agent", Actor::default(), conditions.clone(), None),
-            Candidate::Legal(variant) => {
-                let conditions = conditions_for(&[variant], conditions);
-                (variant.id.as_str(), Actor::with([variant])?, conditions, None)
-            }
-            Candidate::Broken(defect) => {
-                let actor = Actor::default().broken(defect);
-                (defect.id.as_str(), actor, conditions.clone(), Some(&defect.requirements))
-            }
+        let (variant, defect) = match candidate {
+            Candidate::Conforming => (None, None),
+            Candidate::Legal(variant) => (Some(variant), None),
+            Candidate::Broken(defect) => (None, Some(defect)),
         };
+        let legal = Actor::with(variant)?;
+        let actor = match defect {
+            Some(defect) => legal.broken(defect),
+            None => legal,
+        };
+        let conditions = conditions_for(variant.as_slice(), conditions);
         Ok(Self {
-            name: name.to_owned(),
-            is_legal: breaks.is_none(),
-            breaks: breaks.cloned().unwrap_or_default(),
+            name: name(variant, defect),
+            is_legal: defect.is_none(),
+            breaks: defect.map(|defect| defect.requirements.clone()).unwrap_or_default(),
             probed: probe(&actor, &conditions),
             actor,
             conditions,
             shown: AtomicUsize::new(0),
+            variant: variant.cloned(),
+            defect: defect.cloned(),
         })
+    }
+
+    /// The same agent with a defect that calibration did not see.
+    fn with_defect(&self, defect: &Defect) -> Self {
+        Self {
+            name: name(self.variant.as_ref(), Some(defect)),
+            is_legal: false,
+            breaks: defect.requirements.clone(),
+            actor: self.actor.clone().broken(defect),
+            conditions: self.conditions.clone(),
+            probed: self.probed.clone(),
+            shown: AtomicUsize::new(0),
+            variant: self.variant.clone(),
+            defect: Some(defect.clone()),
+        }
     }
 
     /// The same agent, after a calibration in which it did what the conforming agent does.
@@ -90,18 +113,28 @@ impl Member {
             conditions: self.conditions.clone(),
             probed: Probed { found, missing, ..self.probed.clone() },
             shown: AtomicUsize::new(0),
+            variant: self.variant.clone(),
+            defect: self.defect.clone(),
         }
     }
 }
 
+/// What an agent is called: after its defect, its variant or both.
+fn name(variant: Option<&Variant>, defect: Option<&Defect>) -> String {
+    match (variant, defect) {
+        (None, None) => "the conforming agent".to_owned(),
+        (Some(variant), None) => variant.id.clone(),
+        (None, Some(defect)) => defect.id.clone(),
+        (Some(variant), Some(defect)) => format!("{} under {}", defect.id, variant.id),
+    }
+}
+
 impl Jury {
-    /// All of these. A legal agent that does less than the conforming one, which comes first, is asked a second time as
-    /// one that did more in calibration than it does in the test: models are like that.
+    /// All of these. An agent that does less than the conforming one, which comes first, is asked a second time as one that
+    /// did more in calibration than it does in the test: models are like that.
     pub fn new(mut members: Vec<Member>) -> Self {
         if let Some(conforming) = members.first() {
-            let does_less = |member: &&Member| {
-                member.is_legal && member.probed.found.len() < conforming.probed.found.len()
-            };
+            let does_less = |member: &&Member| member.probed.found.len() < conforming.probed.found.len();
             let more: Vec<Member> =
                 members.iter().filter(does_less).map(|member| member.after_more(conforming)).collect();
             members.extend(more);
@@ -127,31 +160,86 @@ impl Jury {
 
     /// Holds changes of one test against the agents that can show the difference.
     pub fn try_mutants(&self, original: &Arc<Program>, changes: &[Mutant]) -> Vec<Tried> {
-        let programs: Vec<Arc<Program>> =
-            changes.iter().map(|mutant| Arc::new(mutant.program.clone())).collect();
-        let mut tried = vec![Tried::Survived; changes.len()];
-        let mut known = BTreeSet::new();
+        let mut trial = Trial::new(original, changes);
         for member in self.ordered(original) {
-            let is_open = |at: &usize| tried[*at] == Tried::Survived && member.is_asked(changes[*at].aim);
-            let open: Vec<usize> = (0..changes.len()).filter(is_open).collect();
-            if open.is_empty() {
-                continue;
-            }
-            let outcome = member.plays(original);
-            let is_silent = outcome.transcript.is_empty();
-            if !known.insert(member.digest(&outcome, is_silent)) {
-                continue;
-            }
-            let before = Sight::of(&outcome);
-            for at in open.into_iter().filter(|at| is_silent == (changes[*at].aim == Aim::Applies)) {
-                let after = Sight::of(&member.plays(&programs[at]));
-                if before.shows(changes[at].aim, &after) {
-                    member.shown.fetch_add(1, Ordering::Relaxed);
-                    tried[at] = Tried::Killed(member.name.clone());
-                }
+            trial.ask(member);
+        }
+        if trial.is_open() {
+            for member in self.broken_under_variants(original) {
+                trial.ask(&member);
             }
         }
-        tried
+        trial.tried
+    }
+
+    /// The defects that break what a test claims, each under the variants that make a difference to the test.
+    fn broken_under_variants<'a>(&'a self, original: &'a Arc<Program>) -> impl Iterator<Item = Member> + 'a {
+        let mut known = BTreeSet::new();
+        let mut fitting: Vec<&Member> = self.members.iter().filter(|member| member.is_legal).collect();
+        fitting.retain(|member| {
+            let outcome = member.plays(original);
+            let differs = outcome.verdict != Verdict::Na && known.insert(member.digest(&outcome, false));
+            differs && member.variant.is_some()
+        });
+        let is_near = move |member: &&Member| member.breaks.iter().any(|claim| claims(original, claim));
+        let defects = self.members.iter().filter(is_near).filter_map(|member| member.defect.as_ref());
+        defects.flat_map(move |defect| {
+            let under: Vec<Member> = fitting.iter().map(|legal| legal.with_defect(defect)).collect();
+            under
+        })
+    }
+}
+
+/// Changes of one test, and what came of them so far.
+struct Trial<'a> {
+    original: &'a Arc<Program>,
+    changes: &'a [Mutant],
+    programs: Vec<Arc<Program>>,
+    tried: Vec<Tried>,
+    /// The conversations that agents had with the test as it is.
+    known: BTreeSet<u64>,
+}
+
+impl<'a> Trial<'a> {
+    fn new(original: &'a Arc<Program>, changes: &'a [Mutant]) -> Self {
+        Self {
+            original,
+            changes,
+            programs: changes.iter().map(|mutant| Arc::new(mutant.program.clone())).collect(),
+            tried: vec![Tried::Survived; changes.len()],
+            known: BTreeSet::new(),
+        }
+    }
+
+    fn is_open(&self) -> bool {
+        self.tried.contains(&Tried::Survived)
+    }
+
+    /// Lets an agent show the changes that nobody showed yet.
+    fn ask(&mut self, member: &Member) {
+        let is_asked =
+            |at: &usize| self.tried[*at] == Tried::Survived && member.is_asked(self.changes[*at].aim);
+        let open: Vec<usize> = (0..self.changes.len()).filter(is_asked).collect();
+        if open.is_empty() {
+            return;
+        }
+        let outcome = member.plays(self.original);
+        let is_silent = outcome.transcript.is_empty();
+        if !self.known.insert(member.digest(&outcome, is_silent)) {
+            return;
+        }
+        let before = Sight::of(&outcome);
+        for at in open {
+            let aim = self.changes[at].aim;
+            if is_silent != (aim == Aim::Applies) {
+                continue;
+            }
+            let after = Sight::of(&member.plays(&self.programs[at]));
+            if before.shows(aim, &after) {
+                member.shown.fetch_add(1, Ordering::Relaxed);
+                self.tried[at] = Tried::Killed(member.name.clone());
+            }
+        }
     }
 }
 
@@ -201,6 +289,8 @@ struct Sight {
     claims: Vec<(ClaimId, ClaimState, Grade)>,
     /// The steps that were not met, by their lines.
     unmet: Vec<usize>,
+    /// What is said about the broken claims, by a step or by the judge.
+    complaints: Vec<String>,
     /// Why the test does not apply, if it does not.
     reason: Option<String>,
 }
@@ -209,10 +299,12 @@ impl Sight {
     fn of(outcome: &Outcome) -> Self {
         let claims = outcome.claims.iter().map(|claim| (claim.id.clone(), claim.state, claim.grade));
         let unmet = outcome.steps.iter().filter(|step| step.state == StepState::Unmet);
+        let broken = outcome.claims.iter().filter(|claim| claim.state == ClaimState::Broken);
         Self {
             verdict: outcome.verdict,
             claims: claims.collect(),
             unmet: unmet.map(|step| step.line).collect(),
+            complaints: broken.filter_map(|claim| claim.reason.clone()).collect(),
             reason: outcome.reason.clone().filter(|_| outcome.verdict == Verdict::Na),
         }
     }
@@ -223,7 +315,10 @@ impl Sight {
         match aim {
             Aim::Applies => differs || self.reason != other.reason,
             Aim::Excuse | Aim::Guard => differs,
-            Aim::Check => self.loses_a_break(other) || (self.is_broken() && self.unmet != other.unmet),
+            Aim::Check => {
+                let complains_otherwise = self.unmet != other.unmet || self.complaints != other.complaints;
+                self.loses_a_break(other) || (self.is_broken() && complains_otherwise)
+            }
         }
     }
 

@@ -201,6 +201,8 @@ rules! {
         "updatedAt that is not ISO 8601" "write times like 2026-11-15T08:30:00Z";
     ListExtraRoots "list-extra-roots" ["SES-24"] [] AsLevel
         "additional directories listed without the capability, or not absolute" "list additionalDirectories only with the capability, as absolute paths";
+    LongPage "session-page-long" ["SES-21"] [] AsLevel
+        "a page of session/list with more than a thousand sessions" "give long lists in pages, with nextCursor";
     DeletedListed "deleted-session-listed" ["SES-26"] [] AsLevel
         "a deleted session is still listed" "leave deleted sessions out of session/list";
     DeleteAgainFails "delete-again-fails" ["SES-27"] [] AsLevel
@@ -225,7 +227,7 @@ rules! {
         "a second prompt while a turn runs" "wait for the response to session/prompt before sending the next";
     NoOutput "turn-without-output" ["PT-03"] [] Warns
         "a turn that ends normally without a single update" "stream the model's answer as agent_message_chunk";
-    UpdateAfterTurn "update-after-turn" ["PT-07"] [] AsLevel
+    UpdateAfterTurn "update-after-turn" ["PT-07", "CAN-11"] [] AsLevel
         "output of a turn after its response" "send every update of the turn before the response to session/prompt";
     OutputUnasked "output-unasked" ["PT-07"] [] AsLevel
         "messages or tool calls in a session that had no prompt yet" "send output of the model during a turn only";
@@ -351,6 +353,8 @@ rules! {
     // ---- plans, modes, options ----------------------------------------------------------------------------
     PlanPartial "plan-partial" ["PLAN-03", "PLAN-02"] [] Warns
         "a plan update that drops unfinished entries" "send the complete plan with every update";
+    PlanEmpty "plan-empty" ["PLAN-01"] [] AsLevel
+        "a plan without entries, and none with entries before" "send the entries of the plan, not an empty list";
     PlanStale "plan-stale" ["PLAN-04", "PLAN-01"] [] AsLevel
         "a plan that is never updated" "report progress by sending the plan again";
     ModesInconsistent "modes-inconsistent" ["MODE-01"] [] AsLevel

@@ -10,6 +10,9 @@ use crate::rules::content::is_iso_8601;
 use crate::rules::paths::is_absolute;
 use crate::state::{Ask, Open, State, remember};
 
+/// How many sessions a page may have before it is worth a note.
+const LONG_PAGE: usize = 1000;
+
 /// session/list
 pub(crate) fn list(state: &mut State, cx: &mut Cx<'_>, params: Json<'_>) -> Ask {
     let side = Side::Client;
@@ -56,8 +59,15 @@ pub(crate) fn listed(state: &mut State, cx: &mut Cx<'_>, open: &Open, answer: An
     if sessions.is_some_and(|list| list.items().next().is_none()) {
         cx.saw_id("SES-17");
     }
+    let mut count = 0;
     for (index, info) in sessions.into_iter().flat_map(Json::items).enumerate() {
         one(state, cx, open, cwd.as_deref(), info, index);
+        count = index + 1;
+    }
+    cx.saw(Rule::LongPage, side);
+    if count > LONG_PAGE {
+        let message = format!("one page of session/list has {count} sessions");
+        cx.breach(Rule::LongPage, side, message).at("/result/sessions").with(open.mark);
     }
     if let Some(next) = result.some("nextCursor").and_then(Json::str) {
         cx.saw(Rule::ListRepeats, side);

@@ -15,6 +15,7 @@ pub(crate) fn update(session: &mut Session, cx: &mut Cx<'_>, update: Json<'_>) {
         let content = entry.get_str("content").unwrap_or_default();
         entries.push((content.into(), entry.get("status").is_some_and(|status| status.is("completed"))));
     }
+    session.has_planned |= !entries.is_empty();
     if session.stage == Stage::Loading {
         session.plan = None;
         return;
@@ -48,11 +49,16 @@ pub(crate) fn update(session: &mut Session, cx: &mut Cx<'_>, update: Json<'_>) {
     session.plan = Some(Plan { mark, entries, sent_in_turn: turn, times });
 }
 
-/// A plan that was sent once and never again, although the turn went through.
+/// A plan without entries; one that was sent once and never again, although the turn went through.
 pub(crate) fn turn_ended(session: &mut Session, cx: &mut Cx<'_>, turn: u64, stop: Option<&str>) {
     let Some(plan) = session.plan.as_ref().filter(|plan| plan.sent_in_turn == turn) else {
         return;
     };
+    // an empty list takes an earlier plan back; without one, it reports nothing
+    if session.whole && !session.has_planned {
+        let message = "the turn ended, and no plan of the session has a single entry";
+        cx.breach(Rule::PlanEmpty, Side::Agent, message).with(plan.mark);
+    }
     if stop != Some(stop_reason::END_TURN) {
         return;
     }

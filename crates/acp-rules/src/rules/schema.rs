@@ -292,6 +292,8 @@ fn of_update(variant: &str, pointer: &str) -> &'static str {
         update::TOOL_CALL_UPDATE if within("/toolCallId") => "TC-05",
         update::PLAN => "PLAN-02",
         update::CURRENT_MODE_UPDATE => "MODE-05",
+        // the list itself, not one of its options
+        update::CONFIG_OPTION_UPDATE if pointer == "/update/configOptions" => "CFG-07",
         update::CONFIG_OPTION_UPDATE => "CFG-01",
         update::SESSION_INFO_UPDATE => "INFO-01",
         update::USAGE_UPDATE => "PT-06",
@@ -346,6 +348,7 @@ const IDS: &[&str] = &[
     "CFG-01",
     "CFG-04",
     "CFG-05",
+    "CFG-07",
     "PT-01",
     "PT-02",
     "PT-04",

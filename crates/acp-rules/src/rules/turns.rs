@@ -169,6 +169,9 @@ pub(crate) fn cancel_request(state: &mut State, cx: &mut Cx<'_>, params: Option<
 pub(crate) fn request_cancelled(state: &mut State, cx: &mut Cx<'_>, open: &Open, answer: Answer<'_>) {
     let side = cx.sender();
     cx.saw(Rule::RequestCancelled, side);
+    if side == Side::Agent {
+        cx.saw_id("CAN-11");
+    }
     let Answer::Bad(code) = answer else { return };
     let known = open.session.as_deref().is_some_and(|id| state.session(id).is_some());
     // a prompt may be refused for other reasons too
@@ -212,7 +215,7 @@ pub(crate) fn ended(state: &mut State, cx: &mut Cx<'_>, id: &Id, open: &Open, an
     // a turn that had ended before the cancel arrived is an ordinary one
     let took_cancel = stop == Some(stop_reason::CANCELLED)
         || turn.cancel.is_some_and(|cancel| since(cancel, cx.at) >= RACE);
-    session.ended = Some(Ended { mark: cx.mark(), cancelled: took_cancel });
+    session.ended = Some(Ended { mark: cx.mark(), cancelled: took_cancel, taken_back: open.cancelled });
     remember(session, &mut turn, stop, cancelled);
     if closed {
         closed_answers(cx, open, answer);

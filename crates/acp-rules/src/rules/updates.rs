@@ -207,7 +207,10 @@ fn late(session: &mut Session, cx: &mut Cx<'_>, kind: &str, update: Json<'_>, vo
         return;
     }
     let message = format!("{kind} is sent after the turn was answered, and no turn runs");
-    cx.breach(Rule::UpdateAfterTurn, side, message).at("/params/update/sessionUpdate").with(ended.mark);
+    // what is pending is flushed before the answer to a request that was cancelled
+    let also: &'static [&'static str] = if ended.taken_back && soon { &["CAN-11"] } else { &[] };
+    let at = "/params/update/sessionUpdate";
+    cx.breach(Rule::UpdateAfterTurn, side, message).also(also).at(at).with(ended.mark);
 }
 
 /// Output in a session that had no turn since it was created, loaded or resumed.

@@ -62,6 +62,11 @@ pub struct Habits {
     pub page_size: Option<usize>,
     /// What its session ids look like.
     pub session_ids: SessionIds,
+    /// The modes that it offers, by their ids; all without any.
+    pub modes: Option<Vec<String>>,
+    /// The config options that it offers, by their ids and in this order; an id that it does not know is a choice of two
+    /// values.
+    pub options: Option<Vec<String>>,
     /// Whether a replay has the chunks of long messages in pieces.
     pub replays_in_pieces: bool,
     /// The protocol versions that it speaks.
@@ -93,6 +98,8 @@ impl Default for Habits {
             second_prompt: SecondPrompt::Refuse,
             page_size: None,
             session_ids: SessionIds::Usual,
+            modes: None,
+            options: None,
             replays_in_pieces: false,
             versions: BTreeSet::from([1]),
         }

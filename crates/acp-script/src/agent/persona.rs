@@ -175,6 +175,12 @@ impl ConfigOption {
         }
     }
 
+    /// A choice that the protocol has no category for.
+    fn own(id: &str) -> Self {
+        let values = [("plain", "Plain"), ("rich", "Rich")];
+        Self { category: None, ..Self::select(id, id, "A matter of taste", &values, "plain") }
+    }
+
     /// Yes or no.
     pub fn boolean(id: &str, name: &str, description: &str, default: bool) -> Self {
         Self {
@@ -223,8 +229,18 @@ impl Persona {
         }
     }
 
-    /// Gives up what the habits do without.
+    /// Offers what the habits offer, and gives up what they do without.
     pub(super) fn give_up(&mut self, habits: &Habits) {
+        if let Some(names) = &habits.modes {
+            self.modes.retain(|mode| names.iter().any(|name| mode.is_called(name)));
+            self.refresh_mode_option();
+        }
+        if let Some(names) = &habits.options {
+            let known = std::mem::take(&mut self.options);
+            let find = |name: &String| known.iter().find(|option| option.id == *name).cloned();
+            self.options =
+                names.iter().map(|name| find(name).unwrap_or_else(|| ConfigOption::own(name))).collect();
+        }
         if !habits.has(Feature::Modes) {
             self.options.retain(|option| option.id != MODE_OPTION);
         }

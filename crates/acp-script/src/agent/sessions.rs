@@ -120,6 +120,10 @@ impl Agent {
             record.word = None;
         }
         let history = if replay { delegate::as_shown(&record.history) } else { Vec::new() };
+        if replay && self.wrong(Switch::ForgetsAfterLoad) {
+            record.history.clear();
+            self.outbox.push_back(Effect::StoreSession(Box::new(record.clone())));
+        }
         self.shut(id);
         self.open(record, &place);
         for update in &history {

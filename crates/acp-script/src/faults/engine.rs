@@ -266,6 +266,16 @@ impl Faults {
                 }
                 patient.edited = true;
             }
+            Action::Fill(lists) => {
+                for (pointer, filling) in lists {
+                    for number in 1..=filling.count {
+                        self.vars.set("n".to_owned(), Value::from(number));
+                        let item = self.fill(&filling.with);
+                        edit::set(&mut patient.value, &format!("{pointer}/-"), &item);
+                    }
+                }
+                patient.edited = true;
+            }
             Action::Reverse => {
                 edit::reverse(&mut patient.value);
                 patient.edited = true;
@@ -412,21 +422,24 @@ impl Faults {
             Direction::ClientToAgent => Passage::ToAgent(patient.frame),
         };
         let written = patient.written.unwrap_or_else(|| vec![whole]);
+        // What comes after a frame waits as long as the frame does.
         match patient.fate {
-            Fate::Gone => {}
+            Fate::Gone => patient.after.into_iter().for_each(|passage| self.emit(passage)),
             Fate::Pass => {
                 for passage in std::iter::repeat_n(&written, patient.copies as usize + 1).flatten() {
                     self.emit(passage.clone());
                 }
+                patient.after.into_iter().for_each(|passage| self.emit(passage));
             }
-            Fate::Later(at) => self.later.extend(written.into_iter().map(|passage| Later { at, passage })),
+            Fate::Later(at) => {
+                let all = written.into_iter().chain(patient.after);
+                self.later.extend(all.map(|passage| Later { at, passage }));
+            }
             Fate::Held(select) => {
-                self.held.extend(written.into_iter().map(|passage| (select.clone(), passage)));
+                let all = written.into_iter().chain(patient.after);
+                self.held.extend(all.map(|passage| (select.clone(), passage)));
             }
-            Fate::Swapped => self.swapped.extend(written),
-        }
-        for passage in patient.after {
-            self.emit(passage);
+            Fate::Swapped => self.swapped.extend(written.into_iter().chain(patient.after)),
         }
     }
 

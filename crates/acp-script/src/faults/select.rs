@@ -29,6 +29,7 @@ impl Select {
                 || update_kind(seen.value).is_some_and(|kind| among(&self.update, kind)))
             && (!self.stray || (is(Kind::Response, seen.frame) && seen.answers.is_none()))
             && self.longer.is_none_or(|len| seen.frame.raw().len() > len)
+            && self.shorter.is_none_or(|len| seen.frame.raw().len() < len)
             && self.lacks.iter().all(|pointer| seen.value.pointer(pointer).is_none())
             && self.has.iter().all(|name| is_set(vars, name))
             && !self.has_not.iter().any(|name| is_set(vars, name))

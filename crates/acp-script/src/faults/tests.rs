@@ -93,6 +93,26 @@ fn a_delayed_frame_is_overtaken_and_comes_when_its_time_has_come() {
 }
 
 #[test]
+fn what_comes_after_a_frame_waits_with_it() {
+    let add = json!({ "method": "a", "do": [{ "after": [{ "method": "b" }] }] });
+    let mut faults = engine(json!([{ "method": "a", "do": [{ "delay": "2s" }] }, add]));
+    faults.outgoing(Duration::ZERO, Frame::notification("a", &json!({})));
+    assert!(drain(&mut faults).is_empty());
+    faults.tick(Duration::from_secs(2));
+    let out = drain(&mut faults);
+    assert!(out[0].contains("\"a\"") && out[1].contains("\"b\""), "{out:?}");
+}
+
+#[test]
+fn an_empty_line_is_shorter_than_one_byte() {
+    let mut faults = engine(json!([{ "on": "in", "shorter": 1, "do": ["drop"] }]));
+    faults.incoming(Duration::ZERO, Frame::parse(""));
+    assert!(drain(&mut faults).is_empty());
+    faults.incoming(Duration::ZERO, Frame::parse("x"));
+    assert_eq!(drain(&mut faults).len(), 1);
+}
+
+#[test]
 fn an_answer_never_reaches_the_agent() {
     let mut faults =
         engine(json!([{ "on": "in", "method": "logout", "do": [{ "answer": { "result": {} } }] }]));

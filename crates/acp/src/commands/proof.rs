@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use acp_campaign::proof::{
-    Change, Hunted, ONE_IN, PAIRS_ONE_IN, Proof, Ratchet, Tried, Weight, prove, unseen,
+    Change, Hunted, ONE_IN, PAIRS_ONE_IN, Proof, Ratchet, Tried, UNDER_ONE_IN, Weight, prove, unseen,
 };
 use acp_campaign::{Campaign, Target};
 use acp_comply::Program;
@@ -120,7 +120,7 @@ fn print_defects(proof: &Proof, verbose: bool, out: &mut Vec<u8>) -> anyhow::Res
     writeln!(
         out,
         "defects: {} of {} killed, {} known to get away; {} of {} killed under the \
-         variants that touch them (one in {PAIRS_ONE_IN})",
+         variants that touch them (one in {UNDER_ONE_IN})",
         killed(&proof.defects),
         proof.defects.len(),
         unseen.clone().count(),
