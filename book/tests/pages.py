@@ -164,6 +164,9 @@ def comparable(text):
 
 def matches(expected, actual):
     """Whether printed lines are what the page shows."""
+    actual = list(actual)
+    while actual and not actual[-1].strip():
+        actual.pop()
     pattern = ""
     for line in expected:
         if line.strip() == "[…]":
