@@ -218,7 +218,7 @@ fn every_other_payload_fits_its_schema() {
     );
     holds("answer", &PermissionAnswer { v: 1, option: None });
     holds("answer", &PermissionAnswer { v: 1, option: Some("y".into()) });
-    for op in [Op::Cancel, Op::Close, Op::PermissionAnswer, Op::Who, Op::Task] {
+    for op in [Op::Cancel, Op::Close, Op::Answer, Op::Who, Op::Task] {
         holds("control", &Control { task: Some("t".into()), ..Control::of(op) });
     }
     holds(
