@@ -25,6 +25,9 @@ use super::trace::TRACEPARENT;
 use acp_proxy::Say;
 use acp_proxy::event::{Event, EventError, VERSION};
 
+/// The events of a session with their places in the stream.
+pub type SessionEvents = mpsc::Receiver<Result<(u64, Event), EventError>>;
+
 /// A connection for people and scripts.
 #[derive(Clone)]
 pub struct TaskClient {
@@ -206,7 +209,7 @@ impl TaskClient {
         &'a self,
         session: &'a str,
         from: Option<u64>,
-    ) -> BoxFuture<'a, Result<mpsc::Receiver<Result<(u64, Event), EventError>>, TaskClientError>> {
+    ) -> BoxFuture<'a, Result<SessionEvents, TaskClientError>> {
         Box::pin(async move {
             let stream = self.stream(Names::of(self.subjects.style).events).await?;
             let (subject, standing) = (self.subjects.event(session), self.standing.clone());

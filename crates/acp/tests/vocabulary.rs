@@ -101,7 +101,7 @@ fn gather(folder: &Path, found: &mut Vec<PathBuf>) {
         match path.is_dir() {
             true if name != "tests" => gather(&path, found),
             false if name.ends_with(".rs") && name != "tests.rs" && !name.ends_with("_tests.rs") => {
-                found.push(path)
+                found.push(path);
             }
             _ => {}
         }

@@ -92,7 +92,7 @@ pub(crate) fn decode_notification(core: &mut Core, frame: &Frame, method: &str, 
         "sessionUpdated" => updates::decode_updated(core, params),
         "planUpdated" => updates::decode_declared(core, method, update::PLAN, params),
         "availableCommands" => {
-            updates::decode_declared(core, method, update::AVAILABLE_COMMANDS_UPDATE, params)
+            updates::decode_declared(core, method, update::AVAILABLE_COMMANDS_UPDATE, params);
         }
         "cancel" => decode_cancel(core, params),
         _ if is_v1(method) => {

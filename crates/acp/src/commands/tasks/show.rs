@@ -54,7 +54,7 @@ impl Screen {
         }
         match (status.state, &status.session) {
             (TaskState::Begun, Some(session)) => {
-                eprintln!("task {} has begun in session {session}", status.task)
+                eprintln!("task {} has begun in session {session}", status.task);
             }
             (TaskState::Withdrawn, _) => eprintln!("task {} was taken back", status.task),
             _ => {}
