@@ -72,7 +72,7 @@ mod tests {
             let finding = Finding {
                 rule: "rule",
                 requirement: "REQ-01",
-                blame: acp_rules::Side::Agent,
+                blame: Side::Agent,
                 clause: None,
                 also: &[],
                 grade: match severity {

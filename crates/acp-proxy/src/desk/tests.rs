@@ -32,8 +32,8 @@ fn long_names_of_a_client_fill_no_memory() {
     let long = "x".repeat(LONGEST_NAMES + 1);
     let lines = [
         Frame::notification("session/cancel", &serde_json::json!({"sessionId": long})),
-        Frame::request(&Id::Text(long.as_str().into()), NEW, &serde_json::json!({"cwd": "/"})),
-        Frame::request(&Id::from(1), NEW, &serde_json::json!({"cwd": format!("/{long}")})),
+        Frame::request(&Id::Text(long.as_str().into()), method::SESSION_NEW, &serde_json::json!({"cwd": "/"})),
+        Frame::request(&Id::from(1), method::SESSION_NEW, &serde_json::json!({"cwd": format!("/{long}")})),
         Frame::request(&Id::from(2), "session/prompt", &serde_json::json!({"sessionId": long, "prompt": []})),
         Frame::request(&Id::from(3), "session/close", &serde_json::json!({"sessionId": long})),
     ];
@@ -70,7 +70,7 @@ fn desk_with(policy: acp_policy::Policy) -> Desk {
 }
 
 fn open_session(desk: &mut Desk, params: &serde_json::Value) {
-    let line = Frame::request(&Id::from(1), NEW, params);
+    let line = Frame::request(&Id::from(1), method::SESSION_NEW, params);
     desk.client_says(&line);
     desk.agent_says(&Frame::response(&Id::from(1), &serde_json::json!({"sessionId": "s"})));
 }
@@ -80,7 +80,7 @@ fn ask(desk: &mut Desk, session: &str, call: &serde_json::Value) -> Handling {
     tool_call["toolCallId"] = "c".into();
     let options = serde_json::json!([{"optionId": "y", "name": "y", "kind": "allow_once"}]);
     let params = serde_json::json!({"sessionId": session, "toolCall": tool_call, "options": options});
-    desk.agent_says(&Frame::request(&Id::from(9), PERMISSION, &params))
+    desk.agent_says(&Frame::request(&Id::from(9), method::SESSION_REQUEST_PERMISSION, &params))
 }
 
 #[test]
