@@ -1,14 +1,18 @@
 //! One module per command: its arguments and the call it makes.
 
 pub mod agent;
+pub mod call;
 pub mod chat;
 pub mod code;
 pub mod completions;
 pub mod comply;
 pub mod diff;
+pub mod doctor;
 pub mod expected;
 pub mod explain;
 pub mod harness;
+pub mod info;
+pub mod init;
 pub mod lint;
 pub mod man;
 pub mod matrix;
