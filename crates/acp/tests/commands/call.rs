@@ -79,7 +79,9 @@ fn a_notification_has_no_answer_and_params_come_from_a_file_or_a_pipe() {
     let params = r#"{"sessionId": "${session}"}"#;
     let (code, out, err) =
         place.acp(&["call", "--notify", "session/cancel", params, "--agent", "mock", "--wait", "100ms"]);
-    assert_eq!((code, out.as_str()), (0, ""), "{err}");
+    assert_eq!(code, 0, "{out}{err}");
+    // The mock may still announce its commands.
+    assert!(out.lines().all(|line| line.starts_with("<- ") && line.contains("session/update")), "{out}");
     place.write("params.json", r#"{"protocolVersion": 1, "clientCapabilities": {}}"#);
     let args = ["call", "initialize", "@params.json", "--no-initialize", "--agent", "mock"];
     let (code, out, err) = place.acp(&args);
