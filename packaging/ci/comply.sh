@@ -1,6 +1,7 @@
 #!/bin/sh
 # Runs the compliance suite in a CI job and leaves the reports in one folder. Exits as `acp comply` does.
-#   ACP_COMMAND   the command that starts the agent (required); files are named by absolute paths: "python3 $PWD/agent.py"
+#   ACP_COMMAND   the command that starts the agent; files are named by absolute paths: "python3 $PWD/agent.py".
+#                 Not needed where acp.toml names the agent
 #   ACP_EXPECTED  the file of expected failures; left out if it does not exist
 #   ACP_REPORTS   where the reports go (acp-reports)
 #   ACP_ARGS      further options of `acp comply`, separated by blanks
@@ -8,13 +9,19 @@
 # On GitHub the summary goes to the job's page, failures become annotations, and the exit code becomes an output.
 set -eu
 
-: "${ACP_COMMAND:?set ACP_COMMAND to the command that starts your agent}"
+if [ -z "${ACP_COMMAND:-}" ] && [ ! -f acp.toml ]; then
+    echo "comply.sh: set ACP_COMMAND to the command that starts your agent, or name it in acp.toml (acp init)" >&2
+    exit 2
+fi
 reports=${ACP_REPORTS:-acp-reports}
 mkdir -p "$reports"
 
 # Blanks separate the options: they are split here on purpose.
 # shellcheck disable=SC2086
 set -- ${ACP_ARGS:-}
+if [ -n "${ACP_COMMAND:-}" ]; then
+    set -- --command "$ACP_COMMAND" "$@"
+fi
 if [ -n "${ACP_EXPECTED:-}" ] && [ -f "$ACP_EXPECTED" ]; then
     set -- "$@" --expected "$ACP_EXPECTED"
 fi
@@ -33,7 +40,7 @@ for format in ${ACP_FORMATS:-html junit json sarif} badge tap table; do
 done
 
 code=0
-acp comply --command "$ACP_COMMAND" "$@" || code=$?
+acp comply "$@" || code=$?
 
 if [ -n "${GITHUB_STEP_SUMMARY:-}" ] && [ -f "$reports/summary.md" ]; then
     {

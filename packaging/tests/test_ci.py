@@ -76,6 +76,14 @@ class Action(unittest.TestCase):
         said = self.act("agent.py", 0, expected=str(expected), args="--test mcp.stdio --test init.version-echo")
         self.assertNotIn("::error", said)
 
+    def test_the_files_of_init_are_all_that_the_action_needs(self):
+        agent = f"python3 {ROOT}/examples/python-agent/agent.py"
+        run([BINARY, "init", "--command", agent, "--no-run"], cwd=self.folder, env=self.github)
+        self.assertIn("acp-workbench@v", (self.folder / ".github/workflows/acp.yml").read_text())
+        said = self.act("", 0, command="", args="--test init.version-echo")
+        self.assertNotIn("::error", said)
+        self.assertIn("init.version-echo", (self.reports / "junit.xml").read_text())
+
     def test_a_stale_baseline_fails_the_job(self):
         expected = self.folder / "acp-expected.txt"
         expected.write_text("init.version-echo  it was broken once\n")

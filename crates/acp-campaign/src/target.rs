@@ -42,6 +42,8 @@ pub enum Way {
         args: Vec<String>,
         /// Further environment variables.
         env: BTreeMap<String, String>,
+        /// The folder it is started in; without it, each test's own home.
+        cwd: Option<PathBuf>,
     },
     /// Start an installed agent as its profile says.
     Real(Arc<Real>),
@@ -109,6 +111,7 @@ impl Target {
                 program: program.into(),
                 args: args.into_iter().collect(),
                 env: BTreeMap::new(),
+                cwd: None,
             },
             version: None,
             dialect: Dialect::V1,
@@ -163,7 +166,7 @@ impl Target {
     /// What may be wrong with its command line when it does not start or ends before it answers: an argument that is a file
     /// in our working folder, but not in the agent's.
     pub fn hint(&self) -> Option<String> {
-        let Way::Start { args, .. } = &self.way else { return None };
+        let Way::Start { args, cwd: None, .. } = &self.way else { return None };
         let is_here =
             |arg: &&String| Path::new(arg.as_str()).is_relative() && Path::new(arg.as_str()).is_file();
         let file = args.iter().find(is_here)?;
@@ -175,7 +178,7 @@ impl Target {
     /// Whether its model is ours: its profile says so, or its command names `${modelUrl}`.
     pub fn has_model(&self) -> bool {
         match &self.way {
-            Way::Start { program, args, env } => {
+            Way::Start { program, args, env, .. } => {
                 std::iter::once(program).chain(args).chain(env.values()).any(|text| text.contains(MODEL_URL))
             }
             Way::Real(real) => real.has_model(),
@@ -193,7 +196,11 @@ impl Target {
         model: Option<&str>,
     ) -> Result<Start, String> {
         let (mut options, port) = match &self.way {
-            Way::Start { program, args, env } => (start_options(program, args, env, cell, model), None),
+            Way::Start { program, args, env, cwd } => {
+                let mut options = start_options(program, args, env, cell, model);
+                options.cwd = cwd.clone().or(options.cwd);
+                (options, None)
+            }
             Way::Real(real) => {
                 let ready = real.ready(cell, model).await?;
                 (ready.options, ready.port.map(|port| (port, real.command(port))))

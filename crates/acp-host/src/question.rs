@@ -38,6 +38,8 @@ pub enum Ask {
         method: String,
         /// The path or the command.
         subject: String,
+        /// What would be written to the path.
+        content: Option<String>,
     },
     /// The agent wants a form filled in.
     Form {

@@ -33,6 +33,12 @@ pub async fn listen(address: impl ToSocketAddrs, wire: &Wire) -> io::Result<List
     Ok(Listener { socket: TcpListener::bind(address).await?, wire: wire.clone() })
 }
 
+/// Listens on a socket that is open already.
+pub fn listen_on(socket: std::net::TcpListener, wire: &Wire) -> io::Result<Listener> {
+    socket.set_nonblocking(true)?;
+    Ok(Listener { socket: TcpListener::from_std(socket)?, wire: wire.clone() })
+}
+
 /// A listening socket.
 #[derive(Debug)]
 pub struct Listener {

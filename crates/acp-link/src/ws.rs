@@ -135,13 +135,13 @@ pub async fn listen(address: impl ToSocketAddrs, wire: &Wire) -> io::Result<List
 
 /// Like [`listen`], for those whom the door lets in.
 pub async fn listen_behind(address: impl ToSocketAddrs, wire: &Wire, door: Door) -> io::Result<Listener> {
-    Ok(Listener {
-        door: Arc::new(door),
-        socket: TcpListener::bind(address).await?,
-        wire: wire.clone(),
-        opening: JoinSet::new(),
-        refused: 0,
-    })
+    Ok(Listener::new(TcpListener::bind(address).await?, wire, door))
+}
+
+/// Like [`listen_behind`], on a socket that is open already.
+pub fn listen_on(socket: std::net::TcpListener, wire: &Wire, door: Door) -> io::Result<Listener> {
+    socket.set_nonblocking(true)?;
+    Ok(Listener::new(TcpListener::from_std(socket)?, wire, door))
 }
 
 /// A listening socket.
@@ -156,6 +156,10 @@ pub struct Listener {
 }
 
 impl Listener {
+    fn new(socket: TcpListener, wire: &Wire, door: Door) -> Listener {
+        Listener { door: Arc::new(door), socket, wire: wire.clone(), opening: JoinSet::new(), refused: 0 }
+    }
+
     /// Where it listens.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.socket.local_addr()

@@ -150,7 +150,7 @@ impl TaskRunner {
                 let kind = kind.as_str().to_owned();
                 (title.clone(), kind, subjects.clone(), options.collect(), raw(params))
             }
-            Asking::Access { method, subject } => {
+            Asking::Access { method, subject, .. } => {
                 let option = |id: &str, name: &str, kind: PermissionOptionKind| AskOption {
                     id: id.to_owned(),
                     name: name.to_owned(),

@@ -51,6 +51,9 @@ pub enum ListenError {
         /// Why not.
         error: io::Error,
     },
+    /// A socket that was handed to us.
+    #[error("cannot listen on the socket: {0}")]
+    Socket(io::Error),
     /// Own standard streams.
     #[error("cannot use standard input and output: {0}")]
     Stdio(io::Error),
@@ -73,6 +76,18 @@ impl Listener {
                 .map(|ws| Self::WebSocket(ws, entry))
                 .map_err(|error| ListenError::Address { address, error })
         })
+    }
+
+    /// Listens for TCP connections on a socket that is open already.
+    pub fn tcp_on(socket: std::net::TcpListener, entry: Entry) -> Result<Self, ListenError> {
+        let listener = tcp::listen_on(socket, &entry.wire);
+        listener.map(|tcp| Self::Tcp(tcp, entry)).map_err(ListenError::Socket)
+    }
+
+    /// Listens for WebSocket connections on a socket that is open already.
+    pub fn web_socket_on(socket: std::net::TcpListener, entry: Entry) -> Result<Self, ListenError> {
+        let listener = ws::listen_on(socket, &entry.wire, entry.door.clone());
+        listener.map(|ws| Self::WebSocket(ws, entry)).map_err(ListenError::Socket)
     }
 
     /// Where it listens.

@@ -1,13 +1,17 @@
-//! One self-contained page: summary, filter, a section per test with the conversation and the findings.
+//! One self-contained page: summary, filter, failures first, a section per test with the conversation and the findings.
 
-use acp_comply::{AgentRun, Outcome, Results, Side, Standing};
+mod lanes;
+
+use acp_comply::{AgentRun, Outcome, RequirementState, Results, Side, Standing, Verdict};
 use acp_proto::Direction;
+use acp_rules::registry;
 use minijinja::value::Serde;
 use minijinja::{AutoEscape, Environment, context};
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::summary;
+use lanes::{LANES, Lanes};
 
 const TEMPLATE: &str = include_str!("../templates/report.html");
 
@@ -18,6 +22,7 @@ pub(crate) fn render(results: &Results) -> Result<String, minijinja::Error> {
     let agents: Vec<Agent> =
         results.agents.iter().enumerate().map(|(n, agent)| Agent::new(n, results, agent)).collect();
     let areas = areas(results);
+    let levels = levels(&agents);
     environment.get_template("report")?.render(context! {
         started => results.started.as_str(),
         tool => format!("{} {}", results.tool.name, results.tool.version),
@@ -27,6 +32,8 @@ pub(crate) fn render(results: &Results) -> Result<String, minijinja::Error> {
         stale => Serde(results.stale.clone()),
         methodology => summary::METHODOLOGY,
         areas => areas,
+        levels => levels,
+        lanes => LANES,
         agents => Serde(agents),
     })
 }
@@ -39,6 +46,15 @@ fn areas(results: &Results) -> Vec<String> {
         }
     }
     areas
+}
+
+/// The levels of the requirements that tests claim, the strongest first.
+fn levels(agents: &[Agent]) -> Vec<&'static str> {
+    let mut levels: Vec<_> =
+        agents.iter().flat_map(|agent| &agent.tests).flat_map(|test| &test.levels).collect();
+    levels.sort();
+    levels.dedup();
+    levels.into_iter().map(|(_, word)| *word).collect()
 }
 
 #[derive(Serialize)]
@@ -54,8 +70,22 @@ struct Agent {
     holds: bool,
     standing: String,
     bars: Vec<Bar>,
+    broken: Vec<Broken>,
     tests: Vec<Test>,
     findings: Vec<Finding>,
+}
+
+/// A requirement that the agent breaks.
+#[derive(Serialize)]
+struct Broken {
+    word: &'static str,
+    id: String,
+    level: &'static str,
+    text: String,
+    reason: String,
+    expected: Option<String>,
+    /// The test that shows it.
+    test: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -80,6 +110,9 @@ struct Test {
     notes: Vec<String>,
     took: String,
     requirements: Vec<String>,
+    /// How strongly the requirements bind, the strongest first, with their order.
+    levels: Vec<(usize, &'static str)>,
+    reproduce: String,
     aliases: Vec<String>,
     docs: Vec<Link>,
     steps: Vec<Step>,
@@ -130,6 +163,8 @@ struct Frame {
     at: String,
     arrow: &'static str,
     side: &'static str,
+    lane: usize,
+    lane_name: &'static str,
     gist: String,
     text: String,
     marked: bool,
@@ -167,7 +202,8 @@ impl Agent {
             holds: results.conformance(agent).standing() == Standing::Conformant,
             standing: results.conformance(agent).to_string(),
             bars,
-            tests: agent.tests.iter().map(|test| Test::new(n, test)).collect(),
+            broken: broken(agent),
+            tests: tests(n, results, agent),
             findings: agent
                 .findings
                 .iter()
@@ -178,8 +214,86 @@ impl Agent {
     }
 }
 
+/// The requirements that are broken: failures first, known ones and warnings after them.
+fn broken(agent: &AgentRun) -> Vec<Broken> {
+    let of = |state: RequirementState, is_known: bool| {
+        let is_such = move |row: &&acp_comply::RequirementResult| {
+            row.state == state && row.expected.is_some() == is_known
+        };
+        agent.requirements.iter().filter(is_such).map(move |row| {
+            let known = registry().get(&row.id);
+            Broken {
+                word: if state == RequirementState::Broken { "FAIL" } else { "WARN" },
+                id: row.id.clone(),
+                level: known.map_or("", |known| known.level.as_str()),
+                text: known.map(|known| known.text.clone()).unwrap_or_default(),
+                reason: row.reason.clone().unwrap_or_default(),
+                expected: row.expected.clone(),
+                test: row.evidence.iter().find_map(|evidence| evidence.test.clone()),
+            }
+        })
+    };
+    let (failed, warned) = (RequirementState::Broken, RequirementState::Warned);
+    of(failed, false).chain(of(failed, true)).chain(of(warned, false)).chain(of(warned, true)).collect()
+}
+
+/// The tests of an agent: what failed first, then what warned, then what passed, then what did not apply.
+fn tests(n: usize, results: &Results, agent: &AgentRun) -> Vec<Test> {
+    let rank = |test: &&Outcome| match test.verdict {
+        Verdict::Fail | Verdict::Error if test.expected.is_none() => 0,
+        Verdict::Fail | Verdict::Error => 1,
+        Verdict::Warn => 2,
+        Verdict::Partial => 3,
+        Verdict::Na => 5,
+        _ => 4,
+    };
+    let mut tests: Vec<&Outcome> = agent.tests.iter().collect();
+    tests.sort_by_key(rank);
+    let run = run_of(results, agent);
+    tests.into_iter().map(|test| Test::new(n, test, format!("{run} --test {} --verbose", test.id))).collect()
+}
+
+/// The command that runs this agent again, without a test.
+fn run_of(results: &Results, agent: &AgentRun) -> String {
+    let target = &agent.target;
+    let mut line = "acp comply".to_owned();
+    // One suite by its name or folder; several stand in the name with blanks between them.
+    if results.suite.name != "v1" && !results.suite.name.contains(' ') {
+        line += &format!(" --suite {}", quoted(&results.suite.name));
+    }
+    let (flag, value) = match target {
+        _ if agent.version.is_some() => ("agent", &agent.name),
+        target if target.starts_with("tcp://") || target.starts_with("ws://") => ("connect", target),
+        target => ("command", target),
+    };
+    line += &format!(" --{flag} {}", quoted(value));
+    if let Some(dialect) = agent.dialect.as_deref().filter(|dialect| *dialect != "v1") {
+        line += &format!(" --dialect {}", quoted(dialect));
+    }
+    line
+}
+
+/// A word for a shell.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
+/// The levels of requirements, the strongest first.
+fn levels_of(requirements: &[String]) -> Vec<(usize, &'static str)> {
+    let level = |id: &String| registry().get(id.split('/').next().unwrap_or(id)).map(|row| row.level);
+    let mut levels: Vec<_> = requirements.iter().filter_map(level).collect();
+    levels.sort();
+    levels.dedup();
+    levels.into_iter().map(|level| (level as usize, level.as_str())).collect()
+}
+
 impl Test {
-    fn new(n: usize, test: &Outcome) -> Test {
+    fn new(n: usize, test: &Outcome, reproduce: String) -> Test {
+        let mut lanes = Lanes::default();
         let marked: Vec<f64> = test
             .findings
             .iter()
@@ -201,6 +315,8 @@ impl Test {
             notes: test.notes.clone(),
             took: summary::millis(test.duration_ms),
             requirements: test.requirements.clone(),
+            levels: levels_of(&test.requirements),
+            reproduce,
             aliases: test.aliases.clone(),
             docs: test
                 .docs
@@ -235,14 +351,19 @@ impl Test {
             frames: test
                 .transcript
                 .iter()
-                .map(|line| Frame {
-                    at: format!("{:.1}", line.at_ms),
-                    arrow: if line.dir == Direction::ClientToAgent { "→" } else { "←" },
-                    side: line.dir.sender().as_str(),
-                    gist: gist(&line.text),
-                    text: pretty_text(&line.text),
-                    marked: line.dir == Direction::AgentToClient
-                        && marked.iter().any(|at| (at - line.at_ms).abs() < 0.001),
+                .map(|line| {
+                    let lane = lanes.next(line.dir, &line.text);
+                    Frame {
+                        at: format!("{:.1}", line.at_ms),
+                        arrow: if line.dir == Direction::ClientToAgent { "→" } else { "←" },
+                        side: line.dir.sender().as_str(),
+                        lane,
+                        lane_name: LANES[lane],
+                        gist: gist(&line.text),
+                        text: pretty_text(&line.text),
+                        marked: line.dir == Direction::AgentToClient
+                            && marked.iter().any(|at| (at - line.at_ms).abs() < 0.001),
+                    }
                 })
                 .collect(),
             elided: test.elided,
@@ -292,4 +413,27 @@ fn gist(text: &str) -> String {
         return format!("error{id} {code} {message}");
     }
     format!("result{id}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_quoted_for_a_shell() {
+        assert_eq!(quoted("my-agent"), "my-agent");
+        assert_eq!(quoted("sh -c 'a'"), "'sh -c '\\''a'\\'''");
+        assert_eq!(quoted(""), "''");
+    }
+
+    #[test]
+    fn the_strongest_level_comes_first() {
+        let one = |word: &str| {
+            let mut all = registry().all().iter();
+            all.find(|row| row.level.as_str() == word).expect("one").id.clone()
+        };
+        let ids = [one("SHOULD"), format!("{}/part", one("MUST")), one("MUST"), "none".to_owned()];
+        let levels = levels_of(&ids);
+        assert_eq!(levels.iter().map(|(_, word)| *word).collect::<Vec<_>>(), ["MUST", "SHOULD"]);
+    }
 }

@@ -10,6 +10,7 @@ use acp_profile::{Catalogue, Profile};
 use anyhow::{Context, bail};
 
 use crate::install::{Installed, cache_folder};
+use crate::settings::Settings;
 use crate::target::{self, TargetArgs};
 
 /// What `acp comply` examines when nothing is named.
@@ -31,6 +32,7 @@ pub fn target(name: &str, settings: Option<&Path>, dialect: Dialect) -> anyhow::
         return Ok(Target { dialect, ..Target::start(name, own.display().to_string(), args) });
     }
     if settings.is_none()
+        && Settings::load()?.agent(name).is_none()
         && let Ok(profile) = Catalogue::built_in().find(name)
     {
         return Ok(Target { dialect, ..Target::real(installed(profile)?) });
@@ -43,6 +45,14 @@ pub fn target(name: &str, settings: Option<&Path>, dialect: Dialect) -> anyhow::
         },
         dialect,
     )
+}
+
+/// The form that the agent of this name speaks: what the flag says, or what acp.toml says about it.
+pub fn dialect_of(name: &str, flag: Option<Dialect>) -> anyhow::Result<Dialect> {
+    match flag {
+        Some(dialect) => Ok(dialect),
+        None => Ok(Settings::load()?.agent(name).and_then(|agent| agent.dialect).unwrap_or(Dialect::V1)),
+    }
 }
 
 /// The only agent of a settings file; of several, one has to be named.
@@ -105,12 +115,13 @@ pub fn name(targets: &mut [Target], names: &[String]) -> anyhow::Result<()> {
 fn resolved(named: &TargetArgs, dialect: Dialect) -> anyhow::Result<Target> {
     let text = |word: &OsString| word.to_string_lossy().into_owned();
     Ok(match named.resolve()? {
-        target::Target::Process { name, program, args, env } => Target {
+        target::Target::Process { name, program, args, env, cwd } => Target {
             name,
             way: Way::Start {
                 program: from_here(text(&program))?,
                 args: args.iter().map(text).collect(),
                 env: env.iter().map(|(key, value)| (text(key), text(value))).collect::<BTreeMap<_, _>>(),
+                cwd,
             },
             version: None,
             dialect,

@@ -3,6 +3,8 @@
 //! The runner, the agents, the scripted model and the stub MCP server all live in there, so that they reach each other
 //! and nothing else. The namespace is made by util-linux's `unshare`, its loopback interface is brought up by `ip`.
 
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
@@ -16,7 +18,38 @@ const ENTER: &str = "ip link set lo up && exec \"$@\"";
 
 /// Returns only inside a network with loopback and nothing else.
 pub fn enter() -> anyhow::Result<()> {
-    if network::is_loopback_only() == Some(true) && std::env::var_os(INSIDE).is_some() {
+    enter_with(Stdio::inherit())
+}
+
+/// Like [`enter`], for a program that listens. The socket is opened before, so that clients outside can reach it, and is
+/// standard input inside.
+pub fn enter_listening(address: SocketAddr) -> anyhow::Result<TcpListener> {
+    let bind = || {
+        TcpListener::bind(address)
+            .with_context(|| format!("cannot listen on {address}; is another program using it?"))
+    };
+    if !is_inside() {
+        enter_with(OwnedFd::from(bind()?).into())?;
+    }
+    let handed_over = std::io::stdin().as_fd().try_clone_to_owned().map(TcpListener::from);
+    match handed_over {
+        Ok(socket) if socket.local_addr().is_ok() => Ok(socket),
+        // Another program made this network, and clients are in it, too.
+        _ => bind(),
+    }
+}
+
+/// Whether this system lets us isolate an agent.
+pub fn check() -> anyhow::Result<()> {
+    if is_inside() { Ok(()) } else { permitted().map(drop) }
+}
+
+fn is_inside() -> bool {
+    network::is_loopback_only() == Some(true) && std::env::var_os(INSIDE).is_some()
+}
+
+fn enter_with(stdin: Stdio) -> anyhow::Result<()> {
+    if is_inside() {
         return Ok(());
     }
     if std::env::var_os(INSIDE).is_some() {
@@ -30,6 +63,7 @@ pub fn enter() -> anyhow::Result<()> {
         .arg(own)
         .args(std::env::args_os().skip(1))
         .env(INSIDE, "1")
+        .stdin(stdin)
         .arg0("unshare")
         .exec();
     Err(error).context("--isolate: cannot run unshare")

@@ -17,19 +17,30 @@ pub mod builtin;
 pub mod commands;
 pub mod exit;
 mod features;
+pub mod help;
 pub mod install;
 pub mod isolate;
 pub mod out;
 pub mod outputs;
 pub mod progress;
+pub mod settings;
 pub mod signals;
 pub mod talk;
 pub mod target;
 
-/// One toolbox for the Agent Client Protocol (ACP): learn what an agent really does on the wire, mock it,
-/// bridge it and run it at scale.
+/// Test, run and connect agents of the Agent Client Protocol (ACP)
 #[derive(Parser)]
-#[command(name = "acp", version, about, long_about = None, max_term_width = 100, subcommand_required = true, arg_required_else_help = true)]
+#[command(
+    name = "acp",
+    version,
+    about,
+    long_about = None,
+    max_term_width = 100,
+    subcommand_required = true,
+    arg_required_else_help = true,
+    disable_help_subcommand = true,
+    override_help = help::SCREEN
+)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
@@ -39,53 +50,62 @@ pub struct Cli {
 /// The commands of `acp`.
 #[derive(Subcommand)]
 pub enum Command {
-    /// Does an agent keep the protocol? Run the compliance suite and report
+    /// Test an agent against the protocol and report
     Comply(commands::comply::Args),
-    /// What a test does and claims, or what a requirement asks and which tests look for it
+    /// Show what an agent says about itself: versions, capabilities, logins, modes, commands
+    Info(commands::info::Args),
+    /// Set up acp.toml, a list of known failures and a CI job in an agent's repository
+    Init(commands::init::Args),
+    /// Show what a test does and claims, or what a requirement asks for and which tests check it
     Explain(commands::explain::Args),
-    /// What changed between two compliance runs
+    /// Show what changed between two compliance runs
     Diff(commands::diff::Args),
     /// Put a running agent through named scenarios
     Harness(commands::harness::Args),
-    /// What agents can do, side by side: capabilities declared and seen, from results
+    /// Compare what agents can do: capabilities declared and seen, side by side
     Matrix(commands::matrix::Args),
-    /// List, check or copy the test suites in the box
+    /// List, show, check or copy the built-in test suites
     Suites(commands::suites::Args),
-    /// Judge recorded conversations: every frame against the protocol
+    /// Check recorded conversations against the protocol, frame by frame
     Lint(commands::lint::Args),
-    /// What the protocol requires, of whom, and which of it the judge sees
+    /// List what the protocol requires, of whom, and how it is checked
     Requirements(commands::requirements::Args),
-    /// Ask an agent one thing and show the answer
+    /// Ask an agent one thing and print the answer
     Prompt(commands::prompt::Args),
-    /// Talk with an agent
+    /// Talk with an agent in the terminal
     Chat(commands::chat::Args),
-    /// The reference agent: searches, reads and changes code, by plain wishes or with a model
+    /// Send an agent one request or notification by hand and print what comes back
+    Call(commands::call::Args),
+    /// Run the reference agent: it searches, reads and changes code, with or without a model
     #[cfg(feature = "agent")]
     Agent(commands::agent::Args),
-    /// An agent that does exactly what it is told, well or badly, over stdio, TCP or WebSocket
+    /// Play an agent by a script, well or badly, over stdio, TCP or WebSocket
     Mock(commands::mock::Args),
-    /// Join clients to agents, over any transport and in any form of the protocol
+    /// Put an agent behind TCP, WebSocket, policies or NATS, and translate between forms of the protocol
     Proxy(Box<commands::proxy::Args>),
     /// Show a recorded conversation again, or play its agent
     Replay(commands::replay::Args),
-    /// Work for agents behind proxies on NATS: submit tasks, watch them, answer their questions
+    /// Submit work to agents behind proxies on NATS, watch it and answer questions
     #[cfg(feature = "nats")]
     Tasks(commands::tasks::Args),
-    /// A small MCP server with five tools that records what it saw
+    /// Run a small MCP server with five tools that records what it saw
     #[cfg(feature = "mcp")]
     McpStub(commands::mcp_stub::Args),
-    /// A scripted model that real agents accept in place of a vendor's
+    /// Run a scripted model that real agents accept in place of a vendor's
     Model(commands::model::Args),
     /// Find code: ranked search, structural queries, whole blocks of files
     #[cfg(feature = "code")]
     Code(commands::code::Args),
-    /// The agents that are known by name, and how to install them
+    /// Check what is installed on this machine: node, npm, python, nats-server, isolation, folders
+    Doctor(commands::doctor::Args),
+    /// List the agents that are known by name, and install them
     Profiles(commands::profiles::Args),
-    /// Print a shell completion script, for instance `acp completions bash`
+    /// Print a shell completion script
     Completions(commands::completions::Args),
-    /// Print the manual page in roff form (`acp man | man -l -`)
-    #[command(hide = true)]
+    /// Print a manual page
     Man(commands::man::Args),
+    /// Show the help of a command, or list every command
+    Help(help::Args),
 }
 
 /// A hidden first argument: whatever this program is called, what follows is a command of `acp`.
@@ -118,6 +138,8 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     let outcome = match cli.command {
         Command::Comply(args) => commands::comply::run(&args),
+        Command::Info(args) => commands::info::run(&args),
+        Command::Init(args) => commands::init::run(&args),
         Command::Explain(args) => commands::explain::run(&args),
         Command::Diff(args) => commands::diff::run(&args),
         Command::Harness(args) => commands::harness::run(&args),
@@ -127,6 +149,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Requirements(args) => commands::requirements::run(&args),
         Command::Prompt(args) => commands::prompt::run(&args),
         Command::Chat(args) => commands::chat::run(&args),
+        Command::Call(args) => commands::call::run(&args),
         #[cfg(feature = "agent")]
         Command::Agent(args) => commands::agent::run(&args),
         Command::Mock(args) => commands::mock::run(&args),
@@ -139,9 +162,11 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Model(args) => commands::model::run(&args),
         #[cfg(feature = "code")]
         Command::Code(args) => commands::code::run(&args),
+        Command::Doctor(args) => commands::doctor::run(&args),
         Command::Profiles(args) => commands::profiles::run(&args),
         Command::Completions(args) => commands::completions::run(&args),
         Command::Man(args) => commands::man::run(&args),
+        Command::Help(args) => help::run(&args),
     };
     outcome.unwrap_or_else(|error| {
         if out::reader_left(&error) {

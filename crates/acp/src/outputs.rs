@@ -1,9 +1,36 @@
-//! `--format F [--out FILE]`, several at once: an `--out` belongs to the `--format` before it.
+//! `--format`: text or JSON, or, for reports, several at once (an `--out` belongs to the `--format` before it).
 
 use std::path::PathBuf;
 
 use acp_report::Format;
 use clap::{Arg, ArgAction, ArgMatches};
+
+/// How a command prints.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum OutputFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// For programs.
+    Json,
+}
+
+/// `--format text|json`, and `--json` as it was spelled before.
+#[derive(clap::Args, Clone, Copy, Debug, Default)]
+pub struct FormatArgs {
+    /// text for people, or json for programs
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t, hide_possible_values = true)]
+    format: OutputFormat,
+    #[arg(long, hide = true)]
+    json: bool,
+}
+
+impl FormatArgs {
+    /// Whether a program reads the output.
+    pub fn is_json(self) -> bool {
+        self.json || self.format == OutputFormat::Json
+    }
+}
 
 /// The reports to write: a format, and a file or standard output.
 #[derive(Debug, Clone, Default)]

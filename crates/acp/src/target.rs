@@ -13,11 +13,12 @@ use acp_rpc::Direction;
 use anyhow::{Context, bail};
 
 use crate::features;
+use crate::settings::Settings;
 
 /// The flags that name one agent.
 #[derive(clap::Args, Debug, Default)]
 pub struct TargetArgs {
-    /// An agent by name: mock, reference, an entry of --settings, or a known agent that is installed
+    /// An agent by name: mock, reference, one of acp.toml or --settings, or a known agent that is installed
     #[arg(long, value_name = "NAME", help_heading = "Which agent", conflicts_with_all = ["command", "connect"])]
     pub agent: Option<String>,
     /// An editor's settings file with an agent_servers table
@@ -33,6 +34,9 @@ pub struct TargetArgs {
     /// The form of the protocol that the agent speaks: v1, 2025.1, probe, go or delta (v1 if it is not given)
     #[arg(long, value_name = "DIALECT", help_heading = "Which agent")]
     pub dialect: Option<Dialect>,
+    /// Run without network access (loopback only; Linux)
+    #[arg(long, help_heading = "Which agent", conflicts_with = "connect")]
+    pub isolate: bool,
 }
 
 /// The agents in the box: their names, and the arguments under which this program plays them.
@@ -55,6 +59,8 @@ pub enum Target {
         args: Vec<OsString>,
         /// Variables set for it.
         env: Vec<(OsString, OsString)>,
+        /// The folder it is started in; without it, the session's.
+        cwd: Option<PathBuf>,
     },
     /// A TCP address.
     Tcp(String),
@@ -93,12 +99,36 @@ impl TargetArgs {
             (Some(name), settings) => named(name, settings.as_deref()),
             (None, Some(settings)) => only_one(settings),
             (None, None) => {
-                bail!(
-                    "which agent? use --agent NAME (for instance mock), --command \"…\" or --connect tcp://HOST:PORT"
-                )
+                let settings = Settings::load()?;
+                match settings.default_agent() {
+                    Some(name) => named(&name, None),
+                    None => bail!("{}", which_agent(&settings)),
+                }
             }
         }
     }
+
+    /// The form that the agent speaks: what the flag says, or what acp.toml says about it.
+    pub fn dialect(&self) -> anyhow::Result<Option<Dialect>> {
+        if self.dialect.is_some()
+            || self.settings.is_some()
+            || self.command.is_some()
+            || self.connect.is_some()
+        {
+            return Ok(self.dialect);
+        }
+        let settings = Settings::load()?;
+        let name = self.agent.clone().or_else(|| settings.default_agent());
+        Ok(name.and_then(|name| settings.agent(&name)?.dialect))
+    }
+}
+
+fn which_agent(settings: &Settings) -> String {
+    let names: Vec<&str> = settings.agent_names().collect();
+    if names.is_empty() {
+        return "which agent? use --agent NAME (for instance mock), --command \"…\" or --connect tcp://HOST:PORT".to_owned();
+    }
+    format!("which agent? use --agent with one of {}", names.join(", "))
 }
 
 /// By this program itself: the commands that we run for agents do not outlive us.
@@ -144,11 +174,11 @@ impl Target {
         // What a listening proxy demands.
         let token = std::env::var("ACP_CONNECT_TOKEN").ok().filter(|token| !token.is_empty());
         let (link, child) = match self {
-            Target::Process { program, args, env, .. } => {
+            Target::Process { program, args, env, cwd: own, .. } => {
                 let options = Options {
                     args: args.clone(),
                     env: env.clone(),
-                    cwd: Some(cwd.to_owned()),
+                    cwd: Some(own.as_deref().unwrap_or(cwd).to_owned()),
                     supervisor: std::env::current_exe().ok(),
                     wire: wire.clone(),
                     ..Options::new(program)
@@ -231,10 +261,11 @@ fn command_line(line: &str) -> anyhow::Result<Target> {
         program: program.into(),
         args: args.iter().map(OsString::from).collect(),
         env: Vec::new(),
+        cwd: None,
     })
 }
 
-fn address_of(address: &str) -> anyhow::Result<Target> {
+pub(crate) fn address_of(address: &str) -> anyhow::Result<Target> {
     if let Some(rest) = address.strip_prefix("tcp://") {
         return Ok(Target::Tcp(rest.trim_end_matches('/').to_owned()));
     }
@@ -256,18 +287,23 @@ fn named(name: &str, settings: Option<&Path>) -> anyhow::Result<Target> {
             program: own.into(),
             args: args.iter().map(OsString::from).collect(),
             env: Vec::new(),
+            cwd: None,
         });
     }
     if let ("reference", Some(feature)) = (name, features::of_absent_command("agent")) {
         bail!(features::absent("the reference agent", feature));
     }
+    let own = Settings::load()?;
+    if let Some(agent) = own.agent(name) {
+        return agent.target(name);
+    }
     let catalogue = Catalogue::built_in();
     let Ok(profile) = catalogue.find(name) else {
         let built_in = BUILT_IN.iter().map(|(name, _)| *name);
-        let names: Vec<&str> =
-            built_in.chain(catalogue.profiles().iter().map(|profile| profile.name.as_str())).collect();
+        let known = catalogue.profiles().iter().map(|profile| profile.name.as_str());
+        let names: Vec<&str> = built_in.chain(own.agent_names()).chain(known).collect();
         bail!(
-            "there is no agent {name:?}; there are {}; agents of your editor need --settings FILE",
+            "there is no agent {name:?}; there are {}; name your own in acp.toml, or use --settings FILE with an editor's",
             names.join(", ")
         );
     };
@@ -316,6 +352,7 @@ fn process_of(profile: &Profile) -> anyhow::Result<Target> {
         program: plain(&profile.command)?,
         args: profile.args.iter().map(|arg| plain(arg)).collect::<anyhow::Result<_>>()?,
         env,
+        cwd: None,
     })
 }
 

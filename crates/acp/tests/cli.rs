@@ -10,22 +10,19 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// The commands as `acp --help` lists them.
+/// The commands as `acp help --all` lists them.
 fn commands() -> Vec<String> {
-    let help = text(&acp(&["--help"]).stdout);
-    let list = help.split("Commands:\n").nth(1).unwrap_or_default();
-    let list = list.split("\n\n").next().unwrap_or_default();
-    list.lines()
+    let help = text(&acp(&["help", "--all"]).stdout);
+    help.lines()
         .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
         .filter_map(|line| line.split_whitespace().next().map(str::to_owned))
-        .filter(|name| name != "help")
         .collect()
 }
 
 #[test]
 fn every_command_has_help_and_a_manual_page() {
     let commands = commands();
-    assert!(commands.len() >= 12, "{commands:?}");
+    assert!(commands.len() >= 25, "{commands:?}");
     for name in &commands {
         let help = acp(&[name, "--help"]);
         assert!(help.status.success() && text(&help.stdout).contains("Usage: acp"), "acp {name} --help");
@@ -77,6 +74,11 @@ const PRINTERS: &[&[&str]] = &[
     &["completions", "bash"],
     &["man"],
     &["prompt", "--agent", "mock", "Say 'one'"],
+    &["info", "--agent", "mock"],
+    &["call", "session/list", "--agent", "mock"],
+    &["doctor"],
+    &["help"],
+    &["help", "--all"],
 ];
 
 #[test]

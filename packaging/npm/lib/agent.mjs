@@ -24,7 +24,7 @@ export class Agent {
     const transcript = path.join(this.folder, `turn-${this.#turns}.ndjson`);
     const known = session ? ['--session', session] : [];
     const result = await run(
-      ['prompt', '--json', '--command', this.command, '--policy', policy, '--cwd', this.cwd, '--record', transcript]
+      ['prompt', '--format', 'json', '--command', this.command, '--policy', policy, '--cwd', this.cwd, '--record', transcript]
         .concat(['--timeout', `${timeout / 1000}s`, ...known, ...args, '--', text]),
       // The client gives up by itself; this only ends one that hangs.
       { timeout: timeout + 30_000 },

@@ -99,7 +99,7 @@ class Agent:
         self._turns += 1
         transcript = self.folder / f"turn-{self._turns}.ndjson"
         command = [
-            _binary.find_binary(), "prompt", "--json", "--command", self.command, "--policy", policy,
+            _binary.find_binary(), "prompt", "--format", "json", "--command", self.command, "--policy", policy,
             "--cwd", str(self.cwd), "--record", str(transcript), "--timeout", f"{timeout:g}s",
             *(["--session", session] if session else []), *args, "--", text,
         ]

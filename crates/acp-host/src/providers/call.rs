@@ -59,7 +59,7 @@ impl Call<'_> {
     async fn read(&mut self, params: Option<&str>) -> Result<Value, RpcError> {
         let params: ReadParams = refusal::params(self.method, params)?;
         let roots = self.shared.roots(&params.session_id)?;
-        let leave = self.file_access(&params.session_id, &roots, ToolKind::Read, &params.path).await?;
+        let leave = self.file_access(&params.session_id, &roots, ToolKind::Read, &params.path, None).await?;
         let limits = self.shared.settings.limits.files;
         let content =
             blocking(move || files::read(&roots, limits, &params, &|file| leave.holds(file))).await?;
@@ -69,7 +69,9 @@ impl Call<'_> {
     async fn write(&mut self, params: Option<&str>) -> Result<Value, RpcError> {
         let params: WriteParams = refusal::params(self.method, params)?;
         let roots = self.shared.roots(&params.session_id)?;
-        let leave = self.file_access(&params.session_id, &roots, ToolKind::Edit, &params.path).await?;
+        let content = Some(params.content.as_str());
+        let leave =
+            self.file_access(&params.session_id, &roots, ToolKind::Edit, &params.path, content).await?;
         let limits = self.shared.settings.limits.files;
         blocking(move || files::write(&roots, limits, &params, &|file| leave.holds(file))).await?;
         Ok(json!({}))
@@ -201,13 +203,14 @@ impl Call<'_> {
         roots: &Roots,
         kind: ToolKind,
         path: &Path,
+        content: Option<&str>,
     ) -> Result<Leave, RpcError> {
         let subject = path.display().to_string();
         let root = roots.cwd().display().to_string();
         let leave = Leave { shared: Arc::clone(self.shared), kind, file: real::real_path(path), root };
         let deed = (kind == ToolKind::Edit).then(|| Deed::Write(leave.file.clone()));
         let decision = leave.decide(&subject, &leave.file);
-        self.access(session, &subject, decision, deed).await.map(|()| leave)
+        self.access(session, &subject, decision, deed, content).await.map(|()| leave)
     }
 
     /// Decides whether the client itself may run a command for the agent.
@@ -227,7 +230,7 @@ impl Call<'_> {
             }
             _ => line.clone(),
         };
-        self.access(session, &subject, decision, Some(Deed::Run { line, cwd })).await
+        self.access(session, &subject, decision, Some(Deed::Run { line, cwd }), None).await
     }
 
     /// Asks where that must be, unless it was granted.
@@ -237,6 +240,7 @@ impl Call<'_> {
         subject: &str,
         decision: Decision,
         deed: Option<Deed>,
+        content: Option<&str>,
     ) -> Result<(), RpcError> {
         let Decision { mut verdict, mut reason } = decision;
         if verdict == Verdict::Ask && deed.is_some_and(|deed| self.granted(session, &deed)) {
@@ -245,7 +249,11 @@ impl Call<'_> {
         }
         self.note(session, subject, verdict, &reason);
         if verdict == Verdict::Ask {
-            let ask = Ask::Access { method: self.method.to_owned(), subject: subject.to_owned() };
+            let ask = Ask::Access {
+                method: self.method.to_owned(),
+                subject: subject.to_owned(),
+                content: content.map(str::to_owned),
+            };
             verdict = match self.ask(session, subject, ask).await? {
                 Some(Asked::Yes) => Verdict::Allow,
                 Some(_) => {

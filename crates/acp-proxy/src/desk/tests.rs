@@ -32,7 +32,11 @@ fn long_names_of_a_client_fill_no_memory() {
     let long = "x".repeat(LONGEST_NAMES + 1);
     let lines = [
         Frame::notification("session/cancel", &serde_json::json!({"sessionId": long})),
-        Frame::request(&Id::Text(long.as_str().into()), method::SESSION_NEW, &serde_json::json!({"cwd": "/"})),
+        Frame::request(
+            &Id::Text(long.as_str().into()),
+            method::SESSION_NEW,
+            &serde_json::json!({"cwd": "/"}),
+        ),
         Frame::request(&Id::from(1), method::SESSION_NEW, &serde_json::json!({"cwd": format!("/{long}")})),
         Frame::request(&Id::from(2), "session/prompt", &serde_json::json!({"sessionId": long, "prompt": []})),
         Frame::request(&Id::from(3), "session/close", &serde_json::json!({"sessionId": long})),

@@ -60,7 +60,12 @@ fn of_sessions_that_only_the_client_names_nothing_stays() {
     ];
     let lines: Vec<(Direction, &str)> = lines.iter().map(|(dir, line)| (*dir, line.as_str())).collect();
     assert!(hear(&mut narrator, &lines).is_empty());
-    assert!(narrator.sessions.is_empty() && [Direction::ClientToAgent, Direction::AgentToClient].iter().all(|dir| narrator.open.by(*dir).is_empty()));
+    assert!(
+        narrator.sessions.is_empty()
+            && [Direction::ClientToAgent, Direction::AgentToClient]
+                .iter()
+                .all(|dir| narrator.open.by(*dir).is_empty())
+    );
     // A prompt is told, and that nothing comes of it.
     let prompt = format!(r#""id":4,"method":"session/prompt",{scope}"#);
     let told = hear(&mut narrator, &[(C, &prompt), (C, &cancel), (A, &refused(4)), (C, &cancel)]);

@@ -14,6 +14,7 @@ use acp_policy::{Policy, ToolPatterns};
 use agent_client_protocol_schema::v1::McpServer;
 use anyhow::Context;
 
+use super::proxy::Listen;
 use crate::exit;
 use crate::signals::Ends;
 use crate::talk::args::secret;
@@ -21,17 +22,18 @@ use crate::talk::patterns;
 
 /// Arguments of `acp agent`.
 #[derive(clap::Args)]
+#[command(after_help = crate::help::AGENT)]
 pub struct Args {
-    /// Speak ACP, which is all that this agent speaks: accepted because other agents need the flag
+    /// Accepted and ignored: this agent speaks nothing but ACP
     #[arg(long)]
     acp: bool,
     /// The folder to work in: sessions must lie inside it. Without it they work wherever the client says
     #[arg(long, value_name = "DIR")]
     path: Option<PathBuf>,
-    /// Say on standard error what happens; DEBUG=1 does the same
+    /// Log to standard error; DEBUG=1 does the same
     #[arg(long)]
     debug: bool,
-    /// Who thinks: scripted (plain wishes, no key, no network), anthropic, openai, openai-chat, openai-responses, google,
+    /// The model provider: scripted (plain wishes, no key, no network), anthropic, openai, openai-chat, openai-responses, google,
     /// ollama or bedrock. The key is read from the environment, for instance ANTHROPIC_API_KEY
     #[arg(long, value_name = "NAME", default_value = "scripted")]
     provider: String,
@@ -41,14 +43,14 @@ pub struct Args {
     /// Another address of the provider, or of any server that speaks like it
     #[arg(long, value_name = "URL")]
     base_url: Option<String>,
-    /// Who is asked when the provider is busy, broken or out of reach: PROVIDER, PROVIDER:MODEL, or either with @URL behind it
-    /// (several are allowed, in their order)
+    /// The provider to use when the first one fails: PROVIDER, PROVIDER:MODEL, or either followed by @URL (several allowed,
+    /// in order)
     #[arg(long, value_name = "PROVIDER")]
     fallback: Vec<String>,
-    /// A header for every request to the provider: 'NAME: VALUE', where ${NAME} is an environment variable (several are allowed)
+    /// A header for every request to the provider: 'NAME: VALUE', where ${NAME} is an environment variable (several allowed)
     #[arg(long, value_name = "HEADER", value_parser = header)]
     header: Vec<(String, String)>,
-    /// Ask the provider one short question, say what came of it, and end: with 0 if every provider answered, else with 1
+    /// Ask each provider one short question, report, and exit: 0 if all answered, else 1
     #[arg(long)]
     check: bool,
     /// The longest answer of the model, in tokens; without it, as long as the model can answer
@@ -70,7 +72,7 @@ pub struct Args {
     #[arg(long)]
     enable_mcp: bool,
     /// An MCP server for every session, for clients that cannot name any: NAME=COMMAND ARGS…, NAME=http://… or a JSON file
-    /// with mcpServers (several are allowed). It needs no --enable-mcp
+    /// with mcpServers (several allowed). It needs no --enable-mcp
     #[arg(long, value_name = "SERVER")]
     mcp: Vec<String>,
     /// The form of the protocol to speak: auto (that of the client's first frame), v1, 2025.1, probe, go or delta
@@ -85,21 +87,46 @@ pub struct Args {
     /// How permission is given: default (ask), acceptEdits, bypassPermissions, plan, none, read, write or yolo
     #[arg(long, value_name = "POLICY", default_value = "default")]
     policy: Policy,
-    /// Tools that need no permission, for instance Read or 'Bash(git:read)' (several are allowed)
+    /// Tools that need no permission, for instance Read or 'Bash(git:read)' (several allowed)
     #[arg(long, value_name = "PATTERN")]
     allow: Vec<String>,
-    /// Tools that are never used (several are allowed)
+    /// Tools that are never used (several allowed)
     #[arg(long, value_name = "PATTERN")]
     deny: Vec<String>,
+    /// Where clients come from: stdio or tcp://HOST:PORT; port 0 takes any free one, and the address is printed as a line
+    /// of JSON. Other than loopback addresses need --listen-token
+    #[arg(long, value_name = "WHERE", default_value = "stdio")]
+    listen: Listen,
     /// The token that clients must sign in with
-    #[arg(long, value_name = "TOKEN", env = "ACP_AGENT_TOKEN", hide_env_values = true, value_parser = secret)]
-    token: Option<String>,
-    /// Listen on this TCP port instead; 0 takes any free one. The address is printed as a line of JSON
-    #[arg(long, value_name = "N")]
+    #[arg(
+        long,
+        alias = "token",
+        value_name = "TOKEN",
+        env = "ACP_AGENT_TOKEN",
+        hide_env_values = true,
+        value_parser = secret
+    )]
+    listen_token: Option<String>,
+    /// An earlier way to say --listen tcp://127.0.0.1:N
+    #[arg(long, value_name = "N", hide = true, conflicts_with = "listen")]
     port: Option<u16>,
-    /// Listen on this address; other than loopback addresses need --token
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
+    /// With --port, another address
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1", hide = true, requires = "port")]
     bind: IpAddr,
+}
+
+impl Args {
+    /// Where to listen; nothing for our own standard streams.
+    fn address(&self) -> anyhow::Result<Option<SocketAddr>> {
+        match (self.port, self.listen) {
+            (Some(port), _) => Ok(Some(SocketAddr::new(self.bind, port))),
+            (None, Listen::Stdio) => Ok(None),
+            (None, Listen::Tcp(address)) => Ok(Some(address)),
+            (None, _) => anyhow::bail!(
+                "--listen takes stdio or tcp://HOST:PORT here; for WebSocket, put `acp proxy --listen ws://…` before it"
+            ),
+        }
+    }
 }
 
 /// Serves the reference agent until its input ends or a signal comes, on a port until a signal comes.
@@ -109,10 +136,10 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let server = settings(args).and_then(|settings| {
         patterns::warn("acp agent", &settings.allow);
-        Ok(Server::new(settings, &|name| std::env::var(name).ok())?)
+        Ok((Server::new(settings, &|name| std::env::var(name).ok())?, args.address()?))
     });
-    let server = match server {
-        Ok(server) => server,
+    let (server, address) = match server {
+        Ok(prepared) => prepared,
         Err(error) => {
             eprintln!("acp agent: {error:#}");
             return Ok(ExitCode::from(exit::USAGE));
@@ -122,7 +149,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         eprintln!("acp agent: {warning}");
     }
     let server = Arc::new(server);
-    let outcome = match args.port {
+    let outcome = match address {
         None => {
             if std::io::stdin().is_terminal() {
                 eprintln!(
@@ -136,13 +163,13 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             runtime.shutdown_background();
             outcome
         }
-        Some(port) => {
+        Some(address) => {
             let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
             let listening = |address: SocketAddr| {
                 println!("{}", serde_json::json!({ "listening": address.to_string() }));
                 eprintln!("acp agent: listening on {address}");
             };
-            let serving = server.clone().serve_tcp(SocketAddr::new(args.bind, port), Box::new(listening));
+            let serving = server.clone().serve_tcp(address, Box::new(listening));
             let outcome = runtime.block_on(until_told(&server, serving));
             runtime.shutdown_background();
             outcome
@@ -201,12 +228,14 @@ async fn until_told(
 }
 
 fn settings(args: &Args) -> anyhow::Result<Settings> {
-    anyhow::ensure!(
-        args.port.is_none() || args.bind.is_loopback() || args.token.is_some(),
-        "{} can be reached from other machines, and whoever connects can use this agent, its files and its commands: set \
-         a token with --token or ACP_AGENT_TOKEN, or use a loopback address",
-        args.bind
-    );
+    if let Some(address) = args.address()?.filter(|address| !address.ip().is_loopback()) {
+        anyhow::ensure!(
+            args.listen_token.is_some(),
+            "{} can be reached from other machines, and whoever connects can use this agent, its files and its commands: \
+             set a token with --listen-token or ACP_AGENT_TOKEN, or use a loopback address",
+            address.ip()
+        );
+    }
     Ok(Settings {
         path: args.path.clone(),
         debug: args.debug || std::env::var("DEBUG").is_ok_and(|value| value == "1"),
@@ -229,7 +258,7 @@ fn settings(args: &Args) -> anyhow::Result<Settings> {
         policy: args.policy,
         allow: ToolPatterns::parse(&args.allow).context("cannot use --allow")?,
         deny: ToolPatterns::parse(&args.deny).context("cannot use --deny")?,
-        token: args.token.clone(),
+        token: args.listen_token.clone(),
         leash: crate::target::leash(),
     })
 }

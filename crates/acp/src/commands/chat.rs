@@ -1,5 +1,6 @@
 //! `acp chat`
 
+mod earlier;
 mod editor;
 
 use std::path::Path;
@@ -20,6 +21,7 @@ use editor::{Editor, Typed};
 
 /// Arguments of `acp chat`.
 #[derive(clap::Args)]
+#[command(after_help = crate::help::CHAT)]
 pub struct Args {
     #[command(flatten)]
     talk: TalkArgs,
@@ -29,19 +31,24 @@ const HELP: &str = "\
 type a prompt and press Enter; /name runs a command of the agent (Tab completes)
   :file PATH   mention a file in the next prompt     :embed PATH  send its content along
   :image PATH  send an image along                   :audio PATH  send a sound along
-  :modes       the session's modes                   :mode ID     set one
+  :modes       list the modes (* is the current one) :mode N|ID   set one
+  :set         list the options                      :set ID VAL  set one
   :help        this                                  :quit        end (so does Ctrl-D)
+a line that ends in \\ goes on in the next one; so does text between lines of \"\"\"; arrows and Ctrl-R find earlier lines
 Ctrl-C cancels a turn; twice quits";
 
 /// Talks with an agent until the person has had enough.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    if args.talk.target.isolate {
+        crate::isolate::enter()?;
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let sane = SaneTerminal::remember_for_editing();
     let outcome = runtime.block_on(chat(args));
     drop(sane);
     let code = match outcome {
         Ok(code) => code,
-        Err(trouble) => trouble.tell(args.talk.json)?,
+        Err(trouble) => trouble.tell(args.talk.format.is_json())?,
     };
     runtime.shutdown_background();
     Ok(ExitCode::from(code))
@@ -58,7 +65,7 @@ async fn chat(args: &Args) -> Result<u8, Trouble> {
     };
     let mut chat = Chat {
         talk,
-        view: View::new(args.talk.json, args.talk.verbose),
+        view: View::new(args.talk.format.is_json(), args.talk.verbose),
         editor: Editor::new(),
         attached,
         interrupts,
@@ -192,15 +199,30 @@ impl Chat {
             "image" => content::image(path),
             "audio" => content::audio(path),
             "modes" => {
-                for (id, name) in self.talk.mode_names() {
-                    self.view.note(&format!("{id}  {name}")).map_err(Trouble::output)?;
-                }
+                let menu = self.talk.modes.menu();
+                let none = menu.choices.is_empty().then(|| "the agent has no modes".to_owned());
+                self.notes(menu.lines().chain(none))?;
+                return Ok(false);
+            }
+            "mode" if rest.trim().is_empty() => {
+                let current = self.talk.modes.menu().current;
+                let words = if current.is_empty() {
+                    "the agent has no modes".to_owned()
+                } else {
+                    format!("mode: {current}")
+                };
+                self.notes([words])?;
                 return Ok(false);
             }
             "mode" => {
-                if let Err(trouble) = self.talk.set_mode(rest.trim()).await {
-                    eprintln!("acp: {:#}", trouble.error);
+                match self.talk.set_mode(rest.trim()).await {
+                    Ok(mode) => self.notes([format!("mode: {mode}")])?,
+                    Err(trouble) => eprintln!("acp: {:#}", trouble.error),
                 }
+                return Ok(false);
+            }
+            "set" => {
+                self.set(rest.trim()).await?;
                 return Ok(false);
             }
             "help" => {
@@ -221,10 +243,39 @@ impl Chat {
         Ok(false)
     }
 
-    fn learn(&self, event: &Event) {
-        if let Event::Update(update) = event
-            && let Some(commands) = turn::commands_of(update.update.as_deref())
-        {
+    /// `:set` alone lists the options, `:set ID VALUE` sets one.
+    async fn set(&mut self, words: &str) -> Result<(), Trouble> {
+        let Some((option, value)) = words.split_once(char::is_whitespace) else {
+            let lines = self.talk.modes.option_lines();
+            if !words.is_empty() {
+                eprintln!("acp: write :set {words} VALUE");
+            }
+            let none = lines.is_empty().then(|| "the agent has no options to set".to_owned());
+            return self.notes(lines.into_iter().chain(none));
+        };
+        match self.talk.set_option(option, value.trim()).await {
+            Ok(()) => {
+                let is_it = |line: &String| line.starts_with(&format!("{option} ="));
+                let line = self.talk.modes.option_lines().into_iter().find(is_it);
+                self.notes(line)
+            }
+            Err(trouble) => {
+                eprintln!("acp: {:#}", trouble.error);
+                Ok(())
+            }
+        }
+    }
+
+    fn notes(&mut self, lines: impl IntoIterator<Item = String>) -> Result<(), Trouble> {
+        lines.into_iter().try_for_each(|line| self.view.note(&line)).map_err(Trouble::output)
+    }
+
+    fn learn(&mut self, event: &Event) {
+        let Event::Update(update) = event else { return };
+        if let Some(update) = update.update.as_deref() {
+            self.talk.modes.learn(update);
+        }
+        if let Some(commands) = turn::commands_of(update.update.as_deref()) {
             self.editor.complete(commands);
         }
     }

@@ -21,6 +21,7 @@ const MENTIONS: u64 = 16 << 20;
 
 /// Arguments of `acp code`.
 #[derive(clap::Args)]
+#[command(after_help = crate::help::CODE)]
 pub struct Args {
     /// What to do.
     #[command(subcommand)]

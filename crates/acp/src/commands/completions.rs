@@ -7,6 +7,7 @@ use clap_complete::Shell;
 
 /// Arguments of `acp completions`.
 #[derive(clap::Args)]
+#[command(after_help = crate::help::COMPLETIONS)]
 pub struct Args {
     /// The shell to write the script for
     shell: Shell,

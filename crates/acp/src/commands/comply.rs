@@ -19,25 +19,24 @@ use anyhow::Context;
 use tokio::sync::watch;
 
 use crate::outputs::Outputs;
+use crate::settings::Settings;
 use crate::{builtin, exit, out, progress};
 
 /// Arguments of `acp comply`.
-#[derive(clap::Args)]
-#[command(
-    after_long_help = "EXIT CODES:\n  0  CONFORMANT: every requirement that must be reached was reached and held\n  1  NOT CONFORMANT: a requirement is broken, or a required test without requirements failed\n  2  wrong usage, or a broken test file\n  3  INCOMPLETE: a requirement was not reached, or something could not run\n  4  the list of expected failures is stale"
-)]
+#[derive(Clone, clap::Args)]
+#[command(after_help = crate::help::COMPLY)]
 pub struct Args {
     /// Test files or folders to run instead of the built-in suite
     #[arg(value_name = "FILE|DIR")]
     tests: Vec<PathBuf>,
-    /// A folder of test files, or a built-in suite by name, such as `seed` (`acp suites list` names them)
+    /// A folder of test files, or a built-in suite such as `seed` (`acp suites list` names them)
     #[arg(long, value_name = "DIR|NAME")]
     suite: Vec<PathBuf>,
 
-    /// An agent by name: `mock`, one of `acp profiles` that is installed, or an entry of --settings (several allowed)
+    /// An agent by name: `mock`, one of acp.toml, of --settings, or of `acp profiles` that is installed (several allowed)
     #[arg(long, value_name = "NAME", help_heading = "Targets")]
     agent: Vec<String>,
-    /// Settings file with `agent_servers`, as editors use it; without --agent its only entry
+    /// An editor's settings file with agent_servers; without --agent, its only entry
     #[arg(long, value_name = "FILE", help_heading = "Targets")]
     settings: Option<PathBuf>,
     /// Start this command line as the agent (several allowed)
@@ -46,9 +45,9 @@ pub struct Args {
     /// Connect to a running agent: tcp://HOST:PORT or ws://HOST:PORT/PATH (several allowed)
     #[arg(long, value_name = "URL", help_heading = "Targets")]
     connect: Vec<String>,
-    /// The form of the protocol that the agents speak: v1, 2025.1, probe, go or delta; tests in v1 are translated
-    #[arg(long, value_name = "DIALECT", default_value = "v1", help_heading = "Targets")]
-    dialect: acp_dialect::Dialect,
+    /// The form of the protocol that the agents speak: v1, 2025.1, probe, go or delta (v1 if it is not given); tests in v1 are translated
+    #[arg(long, value_name = "DIALECT", help_heading = "Targets")]
+    dialect: Option<acp_dialect::Dialect>,
     /// Start the agents of --agent on a port and speak to them over TCP
     #[arg(long, help_heading = "Targets", requires = "agent", conflicts_with = "command")]
     tcp: bool,
@@ -79,57 +78,57 @@ pub struct Args {
     list_tests: bool,
 
     /// How many tests run at once
-    #[arg(short, long, value_name = "N", help_heading = "Running")]
+    #[arg(short, long, value_name = "N", env = "ACP_JOBS", help_heading = "Running")]
     jobs: Option<usize>,
-    /// Run each test this often; different verdicts mean that it is flaky
-    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Running")]
-    repeat: usize,
+    /// Run each test N times; a test with different verdicts is flaky
+    #[arg(long, value_name = "N", help_heading = "Running")]
+    repeat: Option<usize>,
     /// Stop after the first required test that fails
-    #[arg(long, help_heading = "Running")]
-    fail_fast: bool,
+    #[arg(long, help_heading = "Running", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
+    fail_fast: Option<bool>,
     /// Multiply every timeout, for slow agents
-    #[arg(long, value_name = "X", default_value_t = 1.0, help_heading = "Running", value_parser = factor)]
-    timeout_factor: f64,
-    /// Your own wordings of what agents are asked to do, as JSON: {"read": ["Show me {1}"]}
+    #[arg(long, value_name = "X", env = "ACP_TIMEOUT_FACTOR", help_heading = "Running", value_parser = factor)]
+    timeout_factor: Option<f64>,
+    /// A JSON file with your own wordings of what agents are asked to do: {"read": ["Show me {1}"]}
     #[arg(long, value_name = "FILE", help_heading = "Running")]
     wordings: Option<PathBuf>,
-    /// Find out what the agents can be brought to do, print that, and stop
+    /// Print what the agents can be made to do, and stop
     #[arg(long, help_heading = "Running")]
     calibrate: bool,
-    /// Give an expectation up early: everything is answered and the agent has been silent for this long, as in 5s
+    /// Stop waiting once all requests are answered and the agent has been silent this long, for instance 5s
     #[arg(long, value_name = "TIME", help_heading = "Running", value_parser = crate::talk::args::duration)]
     patience: Option<Duration>,
-    /// In a network of our own with loopback and nothing else (Linux); the report says who tried to get out
-    #[arg(long, help_heading = "Running")]
-    isolate: bool,
-    /// Show frames as they pass, on standard error, and the expected patterns in reports
+    /// Run without network access (loopback only; Linux); the report lists connection attempts
+    #[arg(long, help_heading = "Running", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
+    isolate: Option<bool>,
+    /// Show frames on standard error as they pass, and expected patterns in reports
     #[arg(short, long, help_heading = "Running")]
     verbose: bool,
-    /// Show no progress, and say no more than the verdict
+    /// Show no progress and print only the verdict
     #[arg(short, long, help_heading = "Running", conflicts_with = "verbose")]
     quiet: bool,
     /// Keep sandboxes and transcripts in this folder
     #[arg(long, value_name = "DIR", help_heading = "Running")]
     keep: Option<PathBuf>,
 
-    /// Fail on protocol violations even if no selected test names requirements (otherwise they always count)
-    #[arg(long, help_heading = "Verdicts")]
-    strict: bool,
-    /// Count a pass whose behaviour never happened as NA, in tests that name no requirements
-    #[arg(long, help_heading = "Verdicts")]
-    require_exercised: bool,
-    /// Do not exit 3 because a requirement was not reached or a test could not be judged
-    #[arg(long, help_heading = "Verdicts")]
-    allow_incomplete: bool,
-    /// Known failures with their reasons, one per line; a stale entry fails the run. `profile`: the lists that come with
-    /// the agents of --agent
+    /// Fail on protocol violations even if no selected test names requirements (if one does, they always count)
+    #[arg(long, help_heading = "Verdicts", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
+    strict: Option<bool>,
+    /// In tests that name no requirements, count a pass as NA if the behaviour never occurred
+    #[arg(long, help_heading = "Verdicts", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
+    require_exercised: Option<bool>,
+    /// Do not exit with 3 because a requirement was not reached or a test was inconclusive
+    #[arg(long, help_heading = "Verdicts", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
+    allow_incomplete: Option<bool>,
+    /// A file of known failures, one per line with its reason; a stale entry fails the run. `profile` takes the built-in
+    /// lists of the agents of --agent
     #[arg(long, value_name = "FILE|profile", help_heading = "Verdicts")]
     expected: Option<PathBuf>,
-    /// Write the list that expects what this run found broken
+    /// Write what this run found broken as a list for --expected
     #[arg(long, value_name = "FILE", help_heading = "Verdicts")]
     write_expected: Option<PathBuf>,
 
-    /// Prove the suite: the built-in agent passes it, and every defect of the catalogue is caught
+    /// Check the suite: the built-in agent must pass it, and every known defect must be caught
     #[arg(long, help_heading = "The suite itself")]
     self_test: bool,
     /// List each requirement with the tests that claim it and the defects that break it
@@ -151,6 +150,10 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let wrong = |error: &dyn std::fmt::Display| {
         eprintln!("acp comply: {error:#}");
         Ok(ExitCode::from(exit::USAGE))
+    };
+    let args = &match settled(args) {
+        Ok(args) => args,
+        Err(error) => return wrong(&error),
     };
     let (sources, name) = match sources(args) {
         Ok(found) => found,
@@ -181,7 +184,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Ok(targets) => targets,
         Err(error) => return wrong(&error),
     };
-    if args.isolate {
+    if is_on(args.isolate) {
         crate::isolate::enter()?;
     }
     if args.calibrate {
@@ -190,7 +193,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let suite = acp_comply::Suite { name, files: programs.len(), filtered: programs.len() - chosen.len() };
     let mut results = run_campaign(args, chosen, &targets, suite)?;
     results.warnings = warnings;
-    if args.require_exercised {
+    if is_on(args.require_exercised) {
         results
             .agents
             .iter_mut()
@@ -200,7 +203,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if let Some(expected) = &expected {
         expected.apply(&mut results);
     }
-    results.conclude(Policy { strict: args.strict, allow_incomplete: args.allow_incomplete });
+    results.conclude(Policy { strict: is_on(args.strict), allow_incomplete: is_on(args.allow_incomplete) });
     if let Some(expected) = &expected {
         expected.settle(&mut results);
     }
@@ -218,11 +221,12 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 /// Runs the tests and hands the results over instead of reporting them.
 pub fn results(args: &Args) -> anyhow::Result<Results> {
+    let args = &settled(args)?;
     let (sources, name) = sources(args)?;
     let (programs, warnings) = read(&sources).context("the test files cannot be read")?;
     let chosen = choose(args, &programs)?;
     let targets = targets(args)?;
-    if args.isolate {
+    if is_on(args.isolate) {
         crate::isolate::enter()?;
     }
     let suite = acp_comply::Suite { name, files: programs.len(), filtered: programs.len() - chosen.len() };
@@ -230,6 +234,56 @@ pub fn results(args: &Args) -> anyhow::Result<Results> {
     results.warnings = warnings;
     results.conclude(Policy::default());
     Ok(results)
+}
+
+fn is_on(flag: Option<bool>) -> bool {
+    flag.unwrap_or(false)
+}
+
+/// The arguments, with what acp.toml says where they say nothing.
+fn settled(args: &Args) -> anyhow::Result<Args> {
+    let settings = Settings::load()?;
+    let (mut args, own) = (args.clone(), settings.comply());
+    let names_agent = !(args.agent.is_empty()
+        && args.command.is_empty()
+        && args.connect.is_empty()
+        && args.settings.is_none());
+    if !names_agent {
+        args.agent = match settings.default_agent() {
+            _ if !own.agents.is_empty() => own.agents.clone(),
+            Some(name) => vec![name],
+            None => settings.agent_names().map(str::to_owned).collect(),
+        };
+    }
+    if args.suite.is_empty() && args.tests.is_empty() {
+        args.suite.clone_from(&own.suite);
+    }
+    for (flag, setting) in [
+        (&mut args.test, &own.test),
+        (&mut args.area, &own.area),
+        (&mut args.requirement, &own.requirement),
+        (&mut args.severity, &own.severity),
+    ] {
+        if flag.is_empty() {
+            flag.clone_from(setting);
+        }
+    }
+    args.jobs = args.jobs.or(own.jobs);
+    args.repeat = args.repeat.or(own.repeat);
+    args.timeout_factor = args.timeout_factor.or(own.timeout_factor);
+    args.patience = args.patience.or(own.patience);
+    args.fail_fast = args.fail_fast.or(own.fail_fast);
+    args.isolate = args.isolate.or(own.isolate);
+    args.strict = args.strict.or(own.strict);
+    args.require_exercised = args.require_exercised.or(own.require_exercised);
+    args.allow_incomplete = args.allow_incomplete.or(own.allow_incomplete);
+    args.auth = args.auth.or_else(|| own.auth.clone());
+    args.wordings = args.wordings.or_else(|| own.wordings.clone());
+    // The list belongs to the project's agents, not to one that a flag names.
+    if !names_agent {
+        args.expected = args.expected.or_else(|| own.expected.clone());
+    }
+    Ok(args)
 }
 
 fn sources(args: &Args) -> Result<(Vec<Source>, String), acp_campaign::SuiteError> {
@@ -326,23 +380,25 @@ fn list(programs: &[Arc<Program>]) -> anyhow::Result<ExitCode> {
 }
 
 fn targets(args: &Args) -> anyhow::Result<Vec<Target>> {
+    let dialect = args.dialect.unwrap_or(acp_dialect::Dialect::V1);
     let mut targets = Vec::new();
     for name in &args.agent {
-        let target = builtin::target(name, args.settings.as_deref(), args.dialect)?;
+        let dialect = builtin::dialect_of(name, args.dialect)?;
+        let target = builtin::target(name, args.settings.as_deref(), dialect)?;
         targets.push(if args.tcp { builtin::over_tcp(target)? } else { target });
     }
     if let (Some(settings), true) = (&args.settings, args.agent.is_empty()) {
-        targets.push(builtin::only_of(settings, args.dialect)?);
+        targets.push(builtin::only_of(settings, dialect)?);
     }
     for line in &args.command {
-        targets.push(builtin::command(line, args.dialect)?);
+        targets.push(builtin::command(line, dialect)?);
     }
     for address in &args.connect {
-        targets.push(builtin::connect(address, args.dialect)?);
+        targets.push(builtin::connect(address, dialect)?);
     }
     if targets.is_empty() {
         for name in builtin::DEFAULT {
-            targets.push(builtin::target(name, None, args.dialect)?);
+            targets.push(builtin::target(name, None, dialect)?);
         }
     }
     builtin::name(&mut targets, &args.name)?;
@@ -391,8 +447,8 @@ fn campaign(args: &Args, programs: Vec<Arc<Program>>) -> anyhow::Result<Campaign
         calibration: suite::calibration(&defaults()),
         conditions: conditions(args)?,
         jobs: args.jobs.unwrap_or_else(default_jobs),
-        repeat: args.repeat,
-        fail_fast: args.fail_fast,
+        repeat: args.repeat.unwrap_or(1),
+        fail_fast: is_on(args.fail_fast),
         watch: args.verbose.then(progress::frames),
         stop: watch::channel(false).1,
     })
@@ -403,7 +459,7 @@ fn conditions(args: &Args) -> anyhow::Result<Conditions> {
     Ok(Conditions {
         supervisor: Some(own.clone()),
         wire: acp_link::Wire { line_limit: 16 << 20, ..acp_link::Wire::default() },
-        timeout_factor: args.timeout_factor,
+        timeout_factor: args.timeout_factor.unwrap_or(1.0),
         patience: args.patience,
         grace: Duration::from_millis(500),
         auth_method: args.auth.clone(),
@@ -523,7 +579,8 @@ fn keep_page(args: &Args, results: &Results) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn factor(text: &str) -> Result<f64, String> {
+/// Reads a factor for timeouts.
+pub fn factor(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(factor) if factor > 0.0 && factor <= 1000.0 => Ok(factor),
         _ => Err("it must be a number above 0 and up to 1000".to_owned()),

@@ -11,7 +11,7 @@ use crate::exit;
 
 /// Arguments of `acp diff`.
 #[derive(clap::Args)]
-#[command(after_help = "Exits with 1 when a verdict got worse, 2 when a file cannot be read.")]
+#[command(after_help = crate::help::DIFF)]
 pub struct Args {
     /// Results of the earlier run (--format json)
     old: PathBuf,

@@ -12,6 +12,7 @@ use crate::{exit, out};
 
 /// Arguments of `acp explain`.
 #[derive(clap::Args)]
+#[command(after_help = crate::help::EXPLAIN)]
 pub struct Args {
     /// A test by its id or its file, or a requirement such as `CAN-01` or `RPC-15/code`
     #[arg(value_name = "TEST|ID", required = true)]

@@ -15,6 +15,7 @@ use acp_script::faults::Time;
 use anyhow::Context;
 use tokio::sync::watch;
 
+use crate::settings::Settings;
 use crate::{exit, out, progress};
 
 /// The waits in the scenarios' files are written for this `--timeout`.
@@ -22,34 +23,32 @@ const WRITTEN_FOR: Duration = Duration::from_secs(30);
 
 /// Arguments of `acp harness`.
 #[derive(clap::Args)]
-#[command(
-    after_long_help = "EXIT CODES:\n  0  no scenario failed (those that do not apply are NA, with the reason)\n  1  a scenario failed\n  2  wrong usage, or an unknown scenario\n  3  something could not run: an agent that is not there, a fault of the machine\n\nEXAMPLE:\n  ACP_TARGET=localhost:3000 acp-harness --scenarios happy-path,mcp-passthrough,session-load"
-)]
+#[command(after_help = crate::help::HARNESS)]
 pub struct Args {
-    /// The agent's address; without it the environment variable ACP_TARGET
+    /// The agent's address as HOST:PORT; ACP_TARGET does the same
     #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["connect", "command"])]
     target: Option<String>,
-    /// The agent's address with its kind: tcp://HOST:PORT or ws://HOST:PORT/PATH
+    /// Connect to a running agent: tcp://HOST:PORT or ws://HOST:PORT/PATH
     #[arg(long, value_name = "URL", conflicts_with = "command")]
     connect: Option<String>,
-    /// Start this command line as the agent instead, on standard input and output (then restarts can be tried)
+    /// Start this command line as the agent (restarts can be tested this way)
     #[arg(long, value_name = "COMMAND")]
     command: Option<String>,
-    /// Start an agent by its name: `mock`, or one of `acp profiles` that is installed
+    /// Start an agent by its name: `mock`, one of acp.toml, or one of `acp profiles` that is installed
     #[arg(long, value_name = "NAME", conflicts_with_all = ["target", "connect", "command"])]
     agent: Option<String>,
     /// Start the agent of --agent on a port and speak to it over TCP
     #[arg(long, requires = "agent", conflicts_with_all = ["target", "connect", "command"])]
     tcp: bool,
-    /// In a network of our own with loopback and nothing else (Linux); the results say who tried to get out
+    /// Run without network access (loopback only; Linux); the results list connection attempts
     #[arg(long)]
     isolate: bool,
     /// What to call the agent in reports, and its column in `acp matrix`
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// The form of the protocol that the agent speaks: v1, delta, 2025.1, probe or go
-    #[arg(long, value_name = "DIALECT", default_value = "v1")]
-    dialect: Dialect,
+    /// The form of the protocol that the agent speaks: v1 (if it is not given), 2025.1, probe, go or delta
+    #[arg(long, value_name = "DIALECT")]
+    dialect: Option<Dialect>,
     /// Only these scenarios, separated by commas; --list names them
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     scenarios: Vec<String>,
@@ -59,7 +58,7 @@ pub struct Args {
     /// How long an answer of the agent may take
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
     timeout: Duration,
-    /// Show frames as they pass, on standard error
+    /// Show frames on standard error as they pass
     #[arg(short, long)]
     verbose: bool,
     /// How to report
@@ -121,7 +120,8 @@ fn prepare(args: &Args) -> anyhow::Result<Option<Prepared>> {
     if args.list {
         return Ok(None);
     }
-    let own_words = (args.dialect != Dialect::V1).then(|| args.dialect.as_str());
+    let (named, dialect) = agent(args)?;
+    let own_words = (dialect != Dialect::V1).then(|| dialect.as_str());
     let sources = match scenario::sources(&scenarios, own_words)? {
         Some(sources) => sources,
         // No scenario is written in this dialect: those in v1 are translated on the way.
@@ -132,26 +132,45 @@ fn prepare(args: &Args) -> anyhow::Result<Option<Prepared>> {
         let colour = progress::colour(&std::io::stderr());
         anyhow::bail!("{}", acp_comply::render_all(&diagnostics, &sources, colour));
     }
-    let mut target = target(args)?;
+    let mut target = target(args, named.as_deref(), dialect)?;
     if let Some(name) = &args.name {
         target.name.clone_from(name);
     }
     Ok(Some((scenarios, programs.into_iter().map(Arc::new).collect(), target)))
 }
 
-fn target(args: &Args) -> anyhow::Result<Target> {
-    if let Some(name) = &args.agent {
-        let target = crate::builtin::target(name, None, args.dialect)?;
+/// The agent to start by its name, and the form that it speaks.
+fn agent(args: &Args) -> anyhow::Result<(Option<String>, Dialect)> {
+    let addressed =
+        args.target.is_some() || args.connect.is_some() || args.command.is_some() || from_env().is_some();
+    let name = match &args.agent {
+        None if addressed => None,
+        None => Settings::load()?.default_agent(),
+        named => named.clone(),
+    };
+    let dialect = match &name {
+        Some(name) => crate::builtin::dialect_of(name, args.dialect)?,
+        None => args.dialect.unwrap_or(Dialect::V1),
+    };
+    Ok((name, dialect))
+}
+
+fn from_env() -> Option<String> {
+    std::env::var("ACP_TARGET").ok().filter(|value| !value.is_empty())
+}
+
+fn target(args: &Args, named: Option<&str>, dialect: Dialect) -> anyhow::Result<Target> {
+    if let Some(name) = named {
+        let target = crate::builtin::target(name, None, dialect)?;
         return if args.tcp { crate::builtin::over_tcp(target) } else { Ok(target) };
     }
     if let Some(line) = &args.command {
-        return crate::builtin::command(line, args.dialect);
+        return crate::builtin::command(line, dialect);
     }
-    let from_env = || std::env::var("ACP_TARGET").ok().filter(|value| !value.is_empty());
     let address = args.connect.clone().or_else(|| args.target.clone()).or_else(from_env).context(
         "which agent? give --agent NAME, --target HOST:PORT, --connect URL or --command COMMAND, or set ACP_TARGET=HOST:PORT",
     )?;
-    crate::builtin::connect(&address, args.dialect)
+    crate::builtin::connect(&address, dialect)
 }
 
 fn run_scenarios(args: &Args, programs: Vec<Arc<Program>>, target: &Target) -> anyhow::Result<Results> {

@@ -7,6 +7,7 @@ use clap::CommandFactory;
 
 /// Arguments of `acp man`.
 #[derive(clap::Args)]
+#[command(after_help = crate::help::MAN)]
 pub struct Args {
     /// The command whose page to print; without it, the page of `acp` itself
     command: Option<String>,

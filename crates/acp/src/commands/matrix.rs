@@ -12,21 +12,21 @@ use crate::exit;
 
 /// Arguments of `acp matrix`.
 #[derive(clap::Args)]
-#[command(after_help = "Exits with 2 when a file cannot be read.")]
+#[command(after_help = crate::help::MATRIX)]
 pub struct Args {
     /// Results of `acp comply` or `acp harness` (--format json); agents of one name share a column
     #[arg(value_name = "RESULTS", required_unless_present_any = ["agent", "command", "connect"])]
     results: Vec<PathBuf>,
-    /// Ask this agent first: `mock`, or one of `acp profiles` that is installed (several allowed)
+    /// Test this agent first: `mock`, one of acp.toml, or one of `acp profiles` that is installed (several allowed)
     #[arg(long, value_name = "NAME")]
     agent: Vec<String>,
-    /// Ask the agent of this command line first (several allowed)
+    /// Test the agent of this command line first (several allowed)
     #[arg(long, value_name = "COMMAND")]
     command: Vec<String>,
-    /// Ask the running agent at this address first: tcp://HOST:PORT or ws://HOST:PORT/PATH (several allowed)
+    /// Test the running agent at this address first: tcp://HOST:PORT or ws://HOST:PORT/PATH (several allowed)
     #[arg(long, value_name = "URL")]
     connect: Vec<String>,
-    /// Ask in a network of our own with loopback and nothing else (Linux)
+    /// Run without network access (loopback only; Linux)
     #[arg(long)]
     isolate: bool,
     /// How to write the matrix

@@ -8,6 +8,7 @@ use anyhow::Context;
 
 /// Arguments of `acp mcp-stub`.
 #[derive(clap::Args)]
+#[command(after_help = crate::help::MCP_STUB)]
 pub struct Args {
     /// The server's name, in its handshake and in its log
     #[arg(long, default_value = "acp-stub")]

@@ -13,30 +13,37 @@ use acp_script::script::Script;
 use acp_script::variants::Variant;
 use anyhow::Context;
 
+use super::proxy::Listen;
 use crate::exit;
+use crate::outputs::FormatArgs;
 
 /// Arguments of `acp mock`.
 #[derive(clap::Args)]
+#[command(after_help = crate::help::MOCK)]
 pub struct Args {
-    /// Speak on standard input and output (this is the default without --port)
-    #[arg(long, conflicts_with = "port")]
+    /// Where clients come from: stdio, tcp://HOST:PORT or ws://HOST:PORT/acp; port 0 takes any free one, and the address
+    /// is printed as a line of JSON. Other than loopback addresses need --require-auth TOKEN
+    #[arg(long, value_name = "WHERE", default_value = "stdio")]
+    listen: Listen,
+    /// An earlier way to say --listen stdio
+    #[arg(long, hide = true, conflicts_with_all = ["port", "listen"])]
     stdio: bool,
-    /// Listen on this TCP port; 0 takes any free one. The address is printed as a line of JSON
-    #[arg(long, value_name = "N")]
+    /// An earlier way to say --listen tcp://127.0.0.1:N
+    #[arg(long, value_name = "N", hide = true, conflicts_with = "listen")]
     port: Option<u16>,
-    /// Listen on this address; other than loopback addresses need --require-auth TOKEN
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
+    /// With --port, another address
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1", hide = true, requires = "port")]
     bind: IpAddr,
-    /// Listen for WebSocket connections instead of plain TCP
-    #[arg(long, requires = "port")]
+    /// With --port, WebSocket instead of TCP
+    #[arg(long, hide = true, requires = "port")]
     websocket: bool,
     /// Let pages of this origin open WebSockets, such as `https://example.org`; other pages are refused
-    #[arg(long, value_name = "ORIGIN", requires = "websocket")]
+    #[arg(long, value_name = "ORIGIN")]
     allow_origin: Vec<String>,
-    /// Every prompt asks for permission before it is answered
+    /// Ask for permission before every answer
     #[arg(long)]
     send_permissions: bool,
-    /// Every prompt is answered with an error
+    /// Answer every prompt with an error
     #[arg(long)]
     fail_on_prompt: bool,
     /// The code of that error
@@ -58,7 +65,7 @@ pub struct Args {
     /// Make chunks this many bytes long
     #[arg(long, value_name = "BYTES")]
     chunk_size: Option<usize>,
-    /// Refuse more open sessions than this on one connection
+    /// At most this many open sessions on one connection
     #[arg(long, value_name = "N")]
     max_sessions: Option<usize>,
     /// Do not offer session/load
@@ -76,34 +83,34 @@ pub struct Args {
     /// Write a transcript of the (first) connection to this file
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
-    /// Make ids and chance the same in every run
+    /// Seed for ids and random choices, so that runs can be repeated
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Be wrong in this way (several are allowed); --list-defects names them
+    /// Break the protocol in this known way (several allowed); --list-defects names them
     #[arg(long, value_name = "NAME")]
     defect: Vec<String>,
     /// List the known defects and the requirements that they break
     #[arg(long)]
     list_defects: bool,
-    /// With --list-defects or --list-variants: as JSON
-    #[arg(long)]
-    json: bool,
-    /// Differ in this legal way (several are allowed); --list-variants names them
+    /// With --list-defects or --list-variants: text or json.
+    #[command(flatten)]
+    format: FormatArgs,
+    /// Behave in this unusual but legal way (several allowed); --list-variants names them
     #[arg(long, value_name = "NAME")]
     variant: Vec<String>,
-    /// List the legal variants and by what they are allowed
+    /// List the legal variants and what allows them
     #[arg(long, conflicts_with = "list_defects")]
     list_variants: bool,
-    /// Do this to the frames: ACTION[=VALUE][@METHOD][#N], for instance drop@session/update#3, or JSON
+    /// Inject this fault: ACTION[=VALUE][@METHOD][#N], for instance drop@session/update#3, or JSON
     #[arg(long, value_name = "SPEC")]
     fault: Vec<String>,
-    /// Do what this script says; what it says nothing about is done as usual
+    /// Follow this script; behave as usual where it says nothing
     #[arg(long, value_name = "FILE")]
     script: Option<PathBuf>,
     /// Append what the client did to this file, one line of JSON per frame
     #[arg(long, value_name = "FILE")]
     journal: Option<PathBuf>,
-    /// Tell every frame on standard error
+    /// Show every frame on standard error
     #[arg(long)]
     verbose: bool,
     /// The form of the protocol to speak: auto (that of the client's first frame), v1, 2025.1, probe, go or delta
@@ -114,13 +121,24 @@ pub struct Args {
     unasked: acp_dialect::Unasked,
 }
 
+impl Args {
+    /// Where clients come from, however that was said.
+    fn listen(&self) -> Listen {
+        match self.port.map(|port| SocketAddr::new(self.bind, port)) {
+            Some(address) if self.websocket => Listen::WebSocket(address),
+            Some(address) => Listen::Tcp(address),
+            None => self.listen,
+        }
+    }
+}
+
 /// Serves the mock agent until its input ends, or for ever on a port.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.list_defects {
-        return list_defects(args.json);
+        return list_defects(args.format.is_json());
     }
     if args.list_variants {
-        return list_variants(args.json);
+        return list_variants(args.format.is_json());
     }
     let settings = match settings(args) {
         Ok(settings) => settings,
@@ -130,8 +148,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
     };
     let server = Server::new(settings)?;
-    let code = match args.port {
-        None => {
+    let code = match args.listen() {
+        Listen::Stdio | Listen::Nobody => {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             match runtime.block_on(server.serve_stdio())? {
                 Ending::Gone => 0,
@@ -139,9 +157,9 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
                 Ending::Exit(code) => code,
             }
         }
-        Some(port) => {
+        at @ (Listen::Tcp(_) | Listen::WebSocket(_)) => {
             let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-            runtime.block_on(listen(args, SocketAddr::new(args.bind, port), Arc::new(server)))?
+            runtime.block_on(listen(args, at, Arc::new(server)))?
         }
     };
     Ok(ExitCode::from(u8::try_from(code).unwrap_or(1)))
@@ -173,11 +191,11 @@ fn list_variants(json: bool) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-async fn listen(args: &Args, address: SocketAddr, server: Arc<Server>) -> anyhow::Result<i32> {
-    let listener = if args.websocket {
-        Listener::web_socket(address, args.allow_origin.clone()).await?
-    } else {
-        Listener::tcp(address).await?
+async fn listen(args: &Args, at: Listen, server: Arc<Server>) -> anyhow::Result<i32> {
+    let listener = match at {
+        Listen::WebSocket(address) => Listener::web_socket(address, args.allow_origin.clone()).await?,
+        Listen::Tcp(address) => Listener::tcp(address).await?,
+        Listen::Stdio | Listen::Nobody => anyhow::bail!("this is no address to listen on"),
     };
     let address = listener.address().context("cannot tell which port was taken")?;
     println!("{}", serde_json::json!({ "listening": address.to_string() }));
@@ -190,12 +208,20 @@ fn settings(args: &Args) -> anyhow::Result<Settings> {
         None => Auth::SignedIn,
         Some(token) => Auth::Required((!token.is_empty()).then(|| token.clone())),
     };
+    let at = args.listen();
+    if let Listen::Tcp(address) | Listen::WebSocket(address) = at {
+        anyhow::ensure!(
+            address.ip().is_loopback() || matches!(auth, Auth::Required(Some(_))),
+            "{} can be reached from other machines, and whoever connects can have the mock start MCP servers: set a token \
+             with --require-auth TOKEN, or use a loopback address",
+            address.ip()
+        );
+    }
     anyhow::ensure!(
-        args.port.is_none() || args.bind.is_loopback() || matches!(auth, Auth::Required(Some(_))),
-        "{} can be reached from other machines, and whoever connects can have the mock start MCP servers: set a token with \
-         --require-auth TOKEN, or use a loopback address",
-        args.bind
+        args.allow_origin.is_empty() || matches!(at, Listen::WebSocket(_)),
+        "--allow-origin is about WebSockets: use --listen ws://HOST:PORT/acp"
     );
+    anyhow::ensure!(at != Listen::Nobody, "--listen takes stdio, tcp://HOST:PORT or ws://HOST:PORT/acp");
     let mut settings = Settings {
         agent: AgentConfig {
             streaming_delay: args.streaming_delay.unwrap_or_default(),

@@ -2,15 +2,19 @@
 
 #[cfg(feature = "agent")]
 pub mod agent;
+pub mod call;
 pub mod chat;
 #[cfg(feature = "code")]
 pub mod code;
 pub mod completions;
 pub mod comply;
 pub mod diff;
+pub mod doctor;
 pub mod expected;
 pub mod explain;
 pub mod harness;
+pub mod info;
+pub mod init;
 pub mod lint;
 pub mod man;
 pub mod matrix;

@@ -13,6 +13,7 @@ use crate::signals::Ends;
 
 /// Arguments of `acp model`.
 #[derive(clap::Args)]
+#[command(after_help = crate::help::MODEL)]
 pub struct Args {
     /// The rules to answer by; without it, plain wishes are understood
     #[arg(long, value_name = "FILE")]

@@ -8,9 +8,11 @@ use anyhow::Context;
 
 use crate::exit;
 use crate::install::{Installed, cache_folder, install};
+use crate::outputs::OutputFormat;
 
 /// Arguments of `acp profiles`.
 #[derive(clap::Args)]
+#[command(after_help = crate::help::PROFILES)]
 pub struct Args {
     #[command(subcommand)]
     action: Option<Action>,
@@ -20,9 +22,24 @@ pub struct Args {
     /// Read agents from a copy of the public agent registry instead
     #[arg(long, value_name = "FILE", global = true)]
     registry: Option<PathBuf>,
-    /// Print JSON instead of text
-    #[arg(long, global = true)]
+    /// text for people, or json for programs
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        value_enum,
+        default_value_t,
+        hide_possible_values = true,
+        global = true
+    )]
+    format: OutputFormat,
+    #[arg(long, hide = true, global = true)]
     json: bool,
+}
+
+impl Args {
+    fn is_json(&self) -> bool {
+        self.json || self.format == OutputFormat::Json
+    }
 }
 
 #[derive(clap::Subcommand)]
@@ -55,7 +72,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     let name = match &args.action {
         None | Some(Action::List) => {
-            list(&catalogue, args.json);
+            list(&catalogue, args.is_json());
             return Ok(ExitCode::SUCCESS);
         }
         Some(Action::Show { name } | Action::Install { name, .. }) => name,
@@ -71,9 +88,9 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Some(Action::Install { cache, .. }) => {
             let cache = cache.clone().map_or_else(cache_folder, Ok)?;
             let installed = install(profile, &cache)?;
-            told(&installed, args.json);
+            told(&installed, args.is_json());
         }
-        _ => show(profile, args.json)?,
+        _ => show(profile, args.is_json())?,
     }
     Ok(ExitCode::SUCCESS)
 }

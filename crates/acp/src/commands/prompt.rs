@@ -16,6 +16,7 @@ use crate::talk::{content, json};
 
 /// Arguments of `acp prompt`.
 #[derive(clap::Args)]
+#[command(after_help = crate::help::PROMPT)]
 pub struct Args {
     /// What to ask; `-` reads it from standard input
     text: String,
@@ -25,11 +26,14 @@ pub struct Args {
 
 /// Asks one thing, shows the answer, and ends.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    if args.talk.target.isolate {
+        crate::isolate::enter()?;
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let sane = SaneTerminal::remember();
     let code = match runtime.block_on(talk(args)) {
         Ok(code) => code,
-        Err(trouble) => trouble.tell(args.talk.json)?,
+        Err(trouble) => trouble.tell(args.talk.format.is_json())?,
     };
     drop(sane);
     runtime.shutdown_background();
@@ -40,7 +44,7 @@ async fn talk(args: &Args) -> Result<u8, Trouble> {
     let mut prompt = vec![ContentBlock::from(text(&args.text).map_err(Trouble::usage)?)];
     prompt.extend(content::from_flags(&args.talk).map_err(Trouble::usage)?);
     let mut interrupts = Interrupts::listen().map_err(Trouble::fault)?;
-    let mut view = View::new(args.talk.json, args.talk.verbose);
+    let mut view = View::new(args.talk.format.is_json(), args.talk.verbose);
     let mut history = History::default();
     let mut seen = |event| history.push(event);
     let mut talk = tokio::select! {
@@ -62,7 +66,7 @@ async fn talk(args: &Args) -> Result<u8, Trouble> {
         Outcome::Failed(error @ ClientError::NotOffered { .. }) => Err(Trouble::usage(error)),
         Outcome::Failed(error) => {
             let trouble = Trouble::client(error);
-            if args.talk.json {
+            if args.talk.format.is_json() {
                 // The view has already told the program.
                 eprintln!("acp: {:#}", trouble.error);
                 return Ok(trouble.code);

@@ -5,15 +5,17 @@ mod journal;
 #[cfg_attr(not(feature = "nats"), path = "proxy/no_nats.rs")]
 pub mod nats;
 mod operation;
+mod scripted;
 mod starts;
 
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use acp_campaign::Real;
 use acp_dialect::{Dialect, Options, Unasked};
 use acp_link::Wire;
 use acp_proxy::journal::Journal;
@@ -30,6 +32,7 @@ use crate::target::{Connection, Target, TargetArgs};
 
 /// Arguments of `acp proxy`.
 #[derive(clap::Args)]
+#[command(after_help = crate::help::PROXY)]
 pub struct Args {
     /// Where clients come from: stdio, tcp://127.0.0.1:PORT or ws://127.0.0.1:PORT/acp; port 0 takes any free one, and
     /// the address is printed as a line of JSON. Other than loopback addresses need --listen-token
@@ -43,44 +46,48 @@ pub struct Args {
     /// Which agent.
     #[command(flatten)]
     target: TargetArgs,
+    /// Serve the agent of --agent as `acp profiles install` put it there, in a home of its own, on a scripted model
+    #[arg(long, requires = "agent", help_heading = "Which agent")]
+    scripted: bool,
     /// The form that clients speak: auto (that of their first frame), v1, 2025.1, probe, go or delta
     #[arg(long, value_name = "DIALECT", default_value = "auto", help_heading = "Translation")]
     client_dialect: ClientForm,
-    /// The folder that every session works in, whatever the client says; without it, the client's, or the current one
-    /// where its form does not say
+    /// Make every session work in this folder; without it, in the client's, or in the current one where the client's form
+    /// names none
     #[arg(long, value_name = "DIR", help_heading = "Policy")]
     work_dir: Option<PathBuf>,
     /// The answer to a permission request when the client's form cannot be asked: reject, allow or cancel
     #[arg(long, value_name = "ANSWER", default_value = "reject", help_heading = "Translation")]
     permission: Unasked,
-    /// A probe client serves readTextFile and writeTextFile (its form cannot say so)
+    /// Tell the agent that a probe client serves readTextFile and writeTextFile (its form cannot say so)
     #[arg(long, help_heading = "Translation")]
     client_files: bool,
-    /// A 2025.1 agent can load sessions (its form cannot say so)
+    /// Tell clients that a 2025.1 agent can load sessions (its form cannot say so)
     #[arg(long, help_heading = "Translation")]
     load_session: bool,
     /// The token for a 2025.1 agent that asks for one
     #[arg(
         long,
+        alias = "token",
         value_name = "TOKEN",
         env = "ACP_TOKEN",
         hide_env_values = true,
         help_heading = "Translation"
     )]
-    token: Option<String>,
-    /// The rest after each frame to a probe client, which may take one read for one message
+    agent_token: Option<String>,
+    /// Pause after each frame to a probe client, which may take one read for one message
     #[arg(long, value_name = "TIME", default_value = "5ms", value_parser = duration, help_heading = "Translation")]
     pace: Duration,
-    /// Write transcripts: the first client's to this file, the others' with their number in the name
+    /// Write transcripts: the first client's to this file, each other client's with its number in the name
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
-    /// Judge the conversation while it passes; findings go to standard error
+    /// Check the conversation against the protocol as it passes; findings go to standard error
     #[arg(long)]
     lint: bool,
-    /// How long an agent may take to end by itself before it is told to, and again before it is killed
+    /// Wait this long for an agent to exit before it is terminated, and again before it is killed
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration)]
     grace: Duration,
-    /// Say nothing about differences between the two forms
+    /// Do not report differences between the two forms
     #[arg(long, short)]
     quiet: bool,
     #[command(flatten)]
@@ -136,21 +143,21 @@ fn address(text: &str) -> Result<SocketAddr, String> {
 
 /// Joins clients to agents until the client on standard input leaves, or for ever on a port.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let prepared = args.target.resolve().and_then(|target| Ok((target, settings(args)?)));
-    let (target, settings) = match prepared {
+    let (agent, settings) = match prepare(args) {
         Ok(prepared) => prepared,
         Err(error) => {
             eprintln!("acp proxy: {error:#}");
             return Ok(ExitCode::from(exit::USAGE));
         }
     };
+    let socket = isolated(args)?;
     operation::raise_descriptor_limit();
     let mut builder = match args.listen {
         Listen::Stdio => tokio::runtime::Builder::new_current_thread(),
         _ => tokio::runtime::Builder::new_multi_thread(),
     };
     let runtime = builder.enable_all().build()?;
-    let outcome = runtime.block_on(serve(args, target, settings));
+    let outcome = runtime.block_on(serve(args, agent, settings, socket));
     runtime.shutdown_timeout(Duration::from_secs(1));
     Ok(ExitCode::from(match outcome? {
         Outcome::Left | Outcome::Stopped | Outcome::Closed(_) => exit::OK,
@@ -159,36 +166,94 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }))
 }
 
-async fn serve(args: &Args, target: Target, mut settings: Settings) -> anyhow::Result<Outcome> {
+/// What is behind the proxy.
+#[derive(Clone)]
+enum Agent {
+    Target(Target),
+    Scripted(Arc<Real>),
+}
+
+impl Agent {
+    fn describe(&self) -> String {
+        match self {
+            Agent::Target(target) => target.describe(),
+            Agent::Scripted(real) => format!("{} on a scripted model", real.profile.name),
+        }
+    }
+}
+
+/// Everything that can be wrong with the arguments.
+fn prepare(args: &Args) -> anyhow::Result<(Agent, Settings)> {
+    let agent = match &args.target.agent {
+        Some(name) if args.scripted => Agent::Scripted(Arc::new(crate::builtin::installed_agent(name)?)),
+        _ => Agent::Target(args.target.resolve()?),
+    };
+    let settings = settings(args)?;
+    anyhow::ensure!(
+        !args.target.isolate || (!args.nats.is_wanted() && !args.operation.has_ops()),
+        "--isolate leaves the proxy only its own --listen address: leave --nats and --ops out"
+    );
+    Ok((agent, settings))
+}
+
+/// With `--isolate`, returns only inside the isolated network, with the socket that was opened outside of it.
+fn isolated(args: &Args) -> anyhow::Result<Option<TcpListener>> {
+    match args.listen {
+        _ if !args.target.isolate => Ok(None),
+        Listen::Tcp(address) | Listen::WebSocket(address) => {
+            crate::isolate::enter_listening(address).map(Some)
+        }
+        Listen::Stdio | Listen::Nobody => crate::isolate::enter().map(|()| None),
+    }
+}
+
+async fn serve(
+    args: &Args,
+    agent: Agent,
+    mut settings: Settings,
+    socket: Option<TcpListener>,
+) -> anyhow::Result<Outcome> {
     let (say, health) = (args.operation.say(), Health::default());
     let stop = on_signal(say.clone())?;
-    settings.agent_name = target.describe();
+    settings.agent_name = agent.describe();
     settings.journal = args.journal.begin(args.nats.is_wanted(), &settings.metrics, say.clone())?;
     watch_health(&health, &stop, settings.journal.clone());
     let ops = args.operation.serve(&health, &settings.metrics)?;
     let entry = args.operation.entry();
-    let listener = match args.listen {
-        Listen::Nobody => None,
-        Listen::Stdio => Some(Listener::Stdio(entry)),
-        Listen::Tcp(address) => Some(Listener::tcp(address, entry).await?),
-        Listen::WebSocket(address) => Some(Listener::web_socket(address, entry).await?),
+    let listener = match (args.listen, socket) {
+        (Listen::Nobody, _) => None,
+        (Listen::Stdio, _) => Some(Listener::Stdio(entry)),
+        (Listen::Tcp(_), Some(socket)) => Some(Listener::tcp_on(socket, entry)?),
+        (Listen::WebSocket(_), Some(socket)) => Some(Listener::web_socket_on(socket, entry)?),
+        (Listen::Tcp(address), None) => Some(Listener::tcp(address, entry).await?),
+        (Listen::WebSocket(address), None) => Some(Listener::web_socket(address, entry).await?),
     };
     let address = listener.as_ref().and_then(Listener::address);
     announce(address, ops.filter(|_| args.listen != Listen::Stdio));
     if let Some(address) = address {
-        say(&Saying::plain(Level::Info, &format!("listening on {address} for {}", target.describe())));
+        say(&Saying::plain(Level::Info, &format!("listening on {address} for {}", agent.describe())));
     }
     if let Some(ops) = ops {
         say(&Saying::plain(Level::Info, &format!("health and numbers on http://{ops}")));
     }
     let journal = settings.journal.clone();
     let nats = args.nats.start(&settings, &health, &say).await?;
-    let opened = Arc::new((target.clone(), args.operation.wire()));
-    let own = opened.clone();
-    let opener: acp_proxy::Opener = Arc::new(move || open(own.clone(), PathBuf::from(".")));
-    let opener = starts::watched(opener, &target, &health, say.clone());
-    let proxy = Proxy::new(settings, opener, say.clone());
-    let proxy = proxy.in_folders(Arc::new(move |folder| open(opened.clone(), folder)));
+    let proxy = match agent {
+        Agent::Target(target) => {
+            let missing = target.missing();
+            let opened = Arc::new((target, args.operation.wire()));
+            let own = opened.clone();
+            let opener: acp_proxy::Opener = Arc::new(move || open(own.clone(), PathBuf::from(".")));
+            let opener = starts::watched(opener, missing, &health, say.clone());
+            let proxy = Proxy::new(settings, opener, say.clone());
+            proxy.in_folders(Arc::new(move |folder| open(opened.clone(), folder)))
+        }
+        Agent::Scripted(real) => {
+            let folder = PathBuf::from(&settings.options.work_dir);
+            let opener: acp_proxy::Opener = Arc::new(move || scripted::open(real.clone(), folder.clone()));
+            Proxy::new(settings, starts::watched(opener, None, &health, say.clone()), say.clone())
+        }
+    };
     let outcome = nats::serve(nats, proxy, listener, stop).await?;
     if let Some(Err(error)) = journal.map(|journal| journal.finish()) {
         say(&Saying::plain(Level::Error, &error.to_string()));
@@ -252,7 +317,7 @@ fn settings(args: &Args) -> anyhow::Result<Settings> {
         args.operation.check(address)?;
     }
     args.nats.check()?;
-    let agent = args.target.dialect.unwrap_or(Dialect::V1);
+    let agent = args.target.dialect()?.unwrap_or(Dialect::V1);
     anyhow::ensure!(
         !args.lint || agent == Dialect::V1 || args.client_dialect != ClientForm::Only(agent),
         "--lint judges v1, and between two peers of the form {agent} nothing is v1"
@@ -265,7 +330,7 @@ fn settings(args: &Args) -> anyhow::Result<Settings> {
             permission: args.permission,
             client_files: args.client_files,
             load_session: args.load_session,
-            token: args.token.clone(),
+            token: args.agent_token.clone(),
             ..Options::default()
         },
         record: args.record.clone(),

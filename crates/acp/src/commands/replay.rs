@@ -17,10 +17,11 @@ use crate::exit;
 
 /// Arguments of `acp replay`.
 #[derive(clap::Args)]
+#[command(after_help = crate::help::REPLAY)]
 pub struct Args {
     /// A transcript (of --record), a segment or folder of a journal, a session id, or a conversation's name as --list
-    /// shows it
-    #[arg(value_name = "FILE|SESSION", required_unless_present = "list")]
+    /// shows it; without it, the conversations in the journal are listed
+    #[arg(value_name = "FILE|SESSION", required_if_eq("as_agent", "true"))]
     what: Option<String>,
     /// The journal to look in (without it, $XDG_STATE_HOME/acp/journal or ~/.local/state/acp/journal)
     #[arg(long, value_name = "DIR")]
@@ -28,22 +29,22 @@ pub struct Args {
     /// List the conversations in the journal
     #[arg(long, conflicts_with_all = ["as_agent", "timing"])]
     list: bool,
-    /// How: text for people, json (each frame as a line of a transcript), or events (what a stream would carry)
+    /// text for people, json (each frame as a line of a transcript), or events (what a NATS stream would carry)
     #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = format)]
     format: Format,
-    /// Take as long as it took then
+    /// Replay in real time
     #[arg(long)]
     timing: bool,
-    /// With --timing: so many times faster
+    /// With --timing, this many times faster
     #[arg(long, value_name = "TIMES", default_value_t = 1.0, value_parser = speed)]
     speed: f64,
-    /// Say more: frames that are no part of a turn, usage, commands
+    /// Also show frames outside of turns, usage and commands
     #[arg(long, short)]
     verbose: bool,
-    /// Take secrets out of what is shown (docs/security.md says what that cannot promise)
+    /// Remove secrets from what is shown (docs/security.md describes the limits)
     #[arg(long, conflicts_with = "as_agent")]
     redact: bool,
-    /// Be the agent: answer a client's requests as recorded
+    /// Play the agent: answer a client's requests as recorded
     #[arg(long, conflicts_with = "format")]
     as_agent: bool,
     /// With --as-agent, where clients come from: stdio, tcp://127.0.0.1:PORT or ws://127.0.0.1:PORT/acp; port 0 takes
@@ -61,7 +62,7 @@ enum Format {
 
 /// Shows a conversation again, or plays its agent.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    if let (true, None) = (args.list, &args.what) {
+    if args.what.is_none() {
         return list_journal(args);
     }
     let mut recordings = match recordings(args) {
@@ -130,7 +131,11 @@ fn list_journal(args: &Args) -> anyhow::Result<ExitCode> {
 
 /// A journal that was never written is no error.
 fn nothing_recorded(folder: &Path) -> ExitCode {
-    eprintln!("acp replay: no conversations recorded yet; acp proxy records them in {}", folder.display());
+    eprintln!(
+        "acp replay: no conversations are recorded in {} yet; acp proxy records them there, and --record FILE of acp \
+         prompt, chat, call and mock writes a transcript for acp replay FILE",
+        folder.display()
+    );
     ExitCode::SUCCESS
 }
 

@@ -6,9 +6,11 @@ use acp_rules::{Requirement, Side, registry, rules};
 use anyhow::Context as _;
 
 use crate::exit;
+use crate::outputs::FormatArgs;
 
 /// Arguments of `acp requirements`.
 #[derive(clap::Args)]
+#[command(after_help = crate::help::REQUIREMENTS)]
 pub struct Args {
     /// Only these requirements, for instance `PT-07`
     ids: Vec<String>,
@@ -21,15 +23,14 @@ pub struct Args {
     /// Only this level: `MUST`, `MUST NOT`, `SHOULD`, `SHOULD NOT`, `MAY`, `doc`, `drv`
     #[arg(long, value_name = "LEVEL")]
     level: Vec<String>,
-    /// Only requirements of this grade, that is, what breaking them means: `fail`, `warn` or `note`
+    /// Only requirements of this grade (what breaking them means): `fail`, `warn` or `note`
     #[arg(long, value_name = "GRADE", value_parser = ["fail", "warn", "note"])]
     grade: Option<String>,
-    /// Only what the judge can see in frames alone
+    /// Only requirements that can be checked from recorded frames alone
     #[arg(long)]
     passive: bool,
-    /// Print the rows as JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    format: FormatArgs,
 }
 
 /// Prints the requirements of the protocol.
@@ -40,7 +41,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let rows: Vec<&Requirement> = registry().all().iter().filter(|row| wanted(args, row)).collect();
     let mut out = std::io::stdout().lock();
-    let written = if args.json { json(&mut out, &rows) } else { text(&mut out, args, &rows) };
+    let written = if args.format.is_json() { json(&mut out, &rows) } else { text(&mut out, args, &rows) };
     match written {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
         other => other.context("cannot write to standard output").map(|()| ExitCode::SUCCESS),

@@ -1,4 +1,4 @@
-//! `acp suites list|check|copy`
+//! `acp suites list|show|check|copy|schema`
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -10,6 +10,7 @@ use crate::exit;
 
 /// Arguments of `acp suites`.
 #[derive(clap::Args)]
+#[command(after_help = crate::help::SUITES)]
 pub struct Args {
     #[command(subcommand)]
     action: Action,
@@ -19,6 +20,15 @@ pub struct Args {
 enum Action {
     /// List the built-in suites
     List,
+    /// Print the file of a built-in test
+    Show {
+        /// The test's id (`acp comply --list-tests` names them; several allowed)
+        #[arg(value_name = "TEST", required = true)]
+        tests: Vec<String>,
+        /// Look in this suite only
+        #[arg(long, value_name = "NAME")]
+        suite: Option<String>,
+    },
     /// Check test files without running them
     Check {
         /// Files or folders; the built-in suites when none is given
@@ -41,6 +51,7 @@ enum Action {
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let outcome = match &args.action {
         Action::List => list(),
+        Action::Show { tests, suite } => show(tests, suite.as_deref()),
         Action::Check { paths } => check(paths),
         Action::Copy { dir, force } => copy(dir, *force),
         Action::Schema => {
@@ -61,6 +72,52 @@ fn list() -> Result<u8, acp_campaign::SuiteError> {
         println!("{name:<width$}  {} tests", suite::embedded(&name)?.len());
     }
     Ok(exit::OK)
+}
+
+/// Prints tests as they are in their files; what they are and where they belong goes to standard error.
+fn show(tests: &[String], suite: Option<&str>) -> Result<u8, acp_campaign::SuiteError> {
+    let suites = match suite {
+        Some(name) => vec![name.to_owned()],
+        // The default suite first: another one may have tests of the same id.
+        None => {
+            let mut names = suite::names();
+            names.sort_by_key(|name| name != "v1");
+            names
+        }
+    };
+    let mut sources = Vec::new();
+    for name in &suites {
+        sources.extend(suite::embedded(name)?.into_iter().map(|source| (name, source)));
+    }
+    for test in tests {
+        let found: Vec<_> = sources.iter().filter(|(_, source)| id_of(&source.name) == test).collect();
+        let Some((name, source)) = found.first() else {
+            eprintln!("acp suites: there is no test {test:?}{}", nearest(test, &sources));
+            return Ok(exit::USAGE);
+        };
+        eprintln!("{} (suite {name})", source.name);
+        for (other, _) in &found[1..] {
+            eprintln!("another test of this id is in the suite {other}: --suite {other} shows it");
+        }
+        print!("{}", acp_text::block(&source.text));
+    }
+    Ok(exit::OK)
+}
+
+/// A test's id is its file's name.
+fn id_of(file: &str) -> &str {
+    let name = file.rsplit('/').next().unwrap_or(file);
+    name.strip_suffix(".jsont").unwrap_or(name)
+}
+
+/// Words about tests whose ids contain the one that was asked for, or about how to list all.
+fn nearest(test: &str, sources: &[(&String, acp_comply::Source)]) -> String {
+    let ids = sources.iter().map(|(_, source)| id_of(&source.name));
+    let similar: Vec<&str> = ids.filter(|id| id.contains(test)).take(5).collect();
+    match similar.is_empty() {
+        true => "; acp comply --list-tests lists those of the default suite".to_owned(),
+        false => format!("; there is {}", similar.join(", ")),
+    }
 }
 
 /// Files that a person changed are named and left alone.

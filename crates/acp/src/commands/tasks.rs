@@ -14,11 +14,13 @@ use anyhow::Context;
 
 use crate::commands::proxy::nats::AccessArgs;
 use crate::exit;
+use crate::outputs::OutputFormat;
 use crate::talk::session::Trouble;
 use show::Screen;
 
 /// Arguments of `acp tasks`.
 #[derive(clap::Args)]
+#[command(after_help = crate::help::TASKS)]
 pub struct Args {
     /// What to do.
     #[command(subcommand)]
@@ -35,9 +37,24 @@ pub struct Args {
     nats: String,
     #[command(flatten)]
     access: AccessArgs,
-    /// Lines of JSON on standard output
-    #[arg(long, global = true)]
+    /// text for people, or json: lines of JSON
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        value_enum,
+        default_value_t,
+        hide_possible_values = true,
+        global = true
+    )]
+    format: OutputFormat,
+    #[arg(long, hide = true, global = true)]
     json: bool,
+}
+
+impl Args {
+    fn is_json(&self) -> bool {
+        self.json || self.format == OutputFormat::Json
+    }
 }
 
 #[derive(clap::Subcommand)]
@@ -99,7 +116,7 @@ struct Watch {
     /// All of a session, until interrupted
     #[arg(long, value_name = "ID")]
     session: Option<String>,
-    /// Go on after this place in the stream, as --json shows it
+    /// Go on after this place in the stream, as --format json shows it
     #[arg(long, value_name = "SEQUENCE", requires = "session")]
     after: Option<u64>,
     /// Also show what is usually left out
@@ -130,15 +147,15 @@ async fn act(args: &Args) -> Result<u8, Trouble> {
     let access = args.access.access(&args.nats).map_err(Trouble::usage)?;
     let client = TaskClient::connect(&access, args.access.subjects(), &say).await.map_err(trouble)?;
     match &args.command {
-        Verb::Submit(submit) => submit.run(&client, args.json).await,
-        Verb::Watch(watch) => watch.run(&client, args.json).await,
+        Verb::Submit(submit) => submit.run(&client, args.is_json()).await,
+        Verb::Watch(watch) => watch.run(&client, args.is_json()).await,
         Verb::Cancel { session: Some(session), close, .. } => {
-            cancel_session(&client, session, *close, args.json).await
+            cancel_session(&client, session, *close, args.is_json()).await
         }
         Verb::Cancel { task, close, .. } => {
-            cancel(&client, task.as_deref().unwrap_or_default(), *close, args.json).await
+            cancel(&client, task.as_deref().unwrap_or_default(), *close, args.is_json()).await
         }
-        Verb::Approve(approve) => approve.run(&client, args.json).await,
+        Verb::Approve(approve) => approve.run(&client, args.is_json()).await,
     }
 }
 

@@ -3,8 +3,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use acp_policy::{Policy, Rules, ToolPatterns};
+use acp_policy::Rules;
 
+use crate::outputs::FormatArgs;
+use crate::settings::Settings;
 use crate::target::TargetArgs;
 
 /// Which agent, where, with what, under which rules.
@@ -50,9 +52,10 @@ pub struct TalkArgs {
     #[arg(long, value_name = "FILE", help_heading = "Content")]
     pub audio: Vec<PathBuf>,
 
-    /// What the agent may do: none, read, write, yolo, default (ask), acceptEdits, bypassPermissions, plan
-    #[arg(long, value_name = "POLICY", default_value = "default", help_heading = "Permissions")]
-    pub policy: Policy,
+    /// What the agent may do: default (ask), none, read, write, yolo, acceptEdits, bypassPermissions, plan, or a policy of
+    /// acp.toml
+    #[arg(long, value_name = "POLICY", help_heading = "Permissions")]
+    pub policy: Option<String>,
     /// Allow a tool without asking, for instance 'Bash(git:read)' or Read
     #[arg(long, value_name = "PATTERN", help_heading = "Permissions")]
     pub allow: Vec<String>,
@@ -69,9 +72,9 @@ pub struct TalkArgs {
     /// Write a transcript to this file
     #[arg(long, value_name = "FILE")]
     pub record: Option<PathBuf>,
-    /// Updates as lines of JSON on standard output
-    #[arg(long)]
-    pub json: bool,
+    /// The answer as text for people, or as json: each update a line of JSON.
+    #[command(flatten)]
+    pub format: FormatArgs,
     /// Also show what is usually left out: every decision, usage, noise on the wire
     #[arg(long, short)]
     pub verbose: bool,
@@ -80,9 +83,8 @@ pub struct TalkArgs {
 impl TalkArgs {
     /// The rules for the agent.
     pub fn rules(&self) -> anyhow::Result<Rules> {
-        let allow = ToolPatterns::parse(&self.allow)?;
-        let deny = ToolPatterns::parse(&self.deny)?;
-        Ok(Rules { policy: self.policy, allow, deny })
+        let rules = Settings::load()?.rules(self.policy.as_deref(), &self.allow, &self.deny)?;
+        Ok(rules.unwrap_or_default())
     }
 }
 

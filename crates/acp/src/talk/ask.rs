@@ -46,7 +46,7 @@ async fn answer(ask: &Ask, agent: &str) -> Asked {
             }
             choose(options).await
         }
-        Ask::Access { method, subject } => {
+        Ask::Access { method, subject, .. } => {
             say(&format!(
                 "\n{WARN}?{WARN:#} {BOLD}{}{BOLD:#} wants {method} on {}\n",
                 clean(agent),

@@ -42,6 +42,19 @@ impl Calls {
         }
         self.shown.entry(key).or_insert_with(|| Shown::new(id, ToolKind::Other))
     }
+
+    /// Forgets the calls that were under way: title and kind of each, oldest first.
+    pub(super) fn stop(&mut self) -> Vec<(String, ToolKind)> {
+        let mut stopped = Vec::new();
+        for key in &self.order {
+            let Some(shown) = self.shown.get_mut(key) else { continue };
+            if matches!(shown.status, Some(ToolCallStatus::Pending | ToolCallStatus::InProgress)) {
+                shown.status = None;
+                stopped.push((shown.title.clone(), shown.kind));
+            }
+        }
+        stopped
+    }
 }
 
 impl Shown {

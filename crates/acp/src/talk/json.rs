@@ -1,4 +1,4 @@
-//! `--json`: one object per line, for scripts.
+//! `--format json`: one object per line, for scripts.
 
 use std::io::{self, Write};
 

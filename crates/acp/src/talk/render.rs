@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use acp_host::{Record, Update};
+use acp_host::{Ask, Record, Update};
 use acp_policy::Verdict;
 use acp_rpc::{Frame, Violation};
 use acp_text::{CommandGuard, block, line as clean};
@@ -20,6 +20,8 @@ const DIM: Style = Style::new().dimmed();
 const GOOD: Style = AnsiColor::Green.on_default();
 const BAD: Style = AnsiColor::Red.on_default();
 const BUSY: Style = AnsiColor::Yellow.on_default();
+/// A larger file is not read to show how it would change.
+const LARGEST: u64 = 1 << 20;
 
 /// Writes updates as they come: text as a stream, everything else as lines of its own.
 #[derive(Debug)]
@@ -32,6 +34,10 @@ pub struct Renderer<W> {
     message: Option<MessageId>,
     calls: Calls,
     guard: Option<CommandGuard>,
+    /// The line that says that the turn is being cancelled is not ended yet.
+    cancelling: bool,
+    /// The person cancelled the turn that is shown.
+    stopping: bool,
 }
 
 /// What the last text belonged to.
@@ -54,6 +60,8 @@ impl<W: Write> Renderer<W> {
             message: None,
             calls: Calls::default(),
             guard: on_build_service().then(CommandGuard::default),
+            cancelling: false,
+            stopping: false,
         }
     }
 
@@ -116,13 +124,42 @@ impl<W: Write> Renderer<W> {
         self.aside(&format!("noise from the agent ({violation}): {frame}"))
     }
 
+    /// What a person needs to see before they answer: the changes that a tool call would make.
+    pub fn question(&mut self, ask: &Ask) -> io::Result<()> {
+        if let Ask::Permission { params, .. } = ask
+            && let Ok(update) = serde_json::from_value::<ToolCallUpdate>(params["toolCall"].clone())
+        {
+            let contents = update.fields.content.as_deref().unwrap_or_default();
+            self.contents(&update.tool_call_id.0, contents)?;
+        }
+        if let Ask::Access { subject, content: Some(content), .. } = ask {
+            let is_small = |meta: std::fs::Metadata| meta.is_file() && meta.len() <= LARGEST;
+            let there = std::fs::metadata(subject).is_ok_and(is_small);
+            let there = there.then(|| std::fs::read_to_string(subject).ok()).flatten();
+            self.change(subject, there.as_deref(), content)?;
+        }
+        self.fresh()
+    }
+
+    /// The person cancels the turn. [`end`](Renderer::end) goes on with this line unless something comes between.
+    pub fn cancelling(&mut self) -> io::Result<()> {
+        self.block = Block::None;
+        self.fresh()?;
+        write!(self.out, "{DIM}cancelling; Ctrl-C again quits {DIM:#}")?;
+        (self.fresh_line, self.cancelling, self.stopping) = (false, true, true);
+        self.out.flush()
+    }
+
     /// The end of a turn; the usual one needs no words.
     pub fn end(&mut self, reason: StopReason) -> io::Result<()> {
         self.block = Block::None;
+        self.stopping = false;
+        if reason == StopReason::Cancelled {
+            return self.cancelled();
+        }
         self.fresh()?;
         match reason {
             StopReason::EndTurn => Ok(()),
-            StopReason::Cancelled => self.line(&format!("{DIM}(cancelled){DIM:#}")),
             StopReason::MaxTokens => self.line(&format!("{BUSY}(stopped: token limit reached){BUSY:#}")),
             StopReason::MaxTurnRequests => {
                 self.line(&format!("{BUSY}(stopped: request limit reached){BUSY:#}"))
@@ -132,6 +169,20 @@ impl<W: Write> Renderer<W> {
         }
     }
 
+    fn cancelled(&mut self) -> io::Result<()> {
+        if self.cancelling {
+            (self.fresh_line, self.cancelling) = (true, false);
+            writeln!(self.out, "{DIM}(cancelled){DIM:#}")?;
+        } else {
+            self.line(&format!("{DIM}(cancelled){DIM:#}"))?;
+        }
+        // What was under way is not running any more, whether the agent says so or not.
+        for (title, kind) in self.calls.stop() {
+            self.line(&format!("{BAD}* stopped{BAD:#} {} {DIM}({}){DIM:#}", clean(&title), kind_word(kind)))?;
+        }
+        self.out.flush()
+    }
+
     /// A line of the program's own, whatever an agent said in it.
     pub fn note(&mut self, text: &str) -> io::Result<()> {
         self.line(&format!("{DIM}{}{DIM:#}", clean(text)))
@@ -139,6 +190,7 @@ impl<W: Write> Renderer<W> {
 
     /// Begins a new line unless one has just begun.
     pub fn fresh(&mut self) -> io::Result<()> {
+        self.cancelling = false;
         if !self.fresh_line {
             self.fresh_line = true;
             writeln!(self.out)?;
@@ -206,6 +258,7 @@ impl<W: Write> Renderer<W> {
         }
         shown.status = status;
         let (word, style) = match status {
+            Some(ToolCallStatus::Failed) if self.stopping => ("stopped", BAD),
             Some(ToolCallStatus::Pending) => ("pending", DIM),
             Some(ToolCallStatus::InProgress) => ("running", BUSY),
             Some(ToolCallStatus::Completed) => ("done", GOOD),
@@ -229,13 +282,8 @@ impl<W: Write> Renderer<W> {
             }
             match content {
                 ToolCallContent::Diff(change) => {
-                    let path = clean(&change.path.to_string_lossy());
-                    let word = if change.old_text.is_some() { "changed" } else { "new file" };
-                    self.line(&format!("  {BOLD}{path}{BOLD:#} {DIM}({word}){DIM:#}"))?;
-                    let diff = diff::lines(change.old_text.as_deref().unwrap_or_default(), &change.new_text);
-                    for line in diff.lines() {
-                        self.line(&format!("  {line}"))?;
-                    }
+                    let path = change.path.to_string_lossy();
+                    self.change(&path, change.old_text.as_deref(), &change.new_text)?;
                 }
                 ToolCallContent::Content(content) => {
                     let text = match &content.content {
@@ -257,6 +305,15 @@ impl<W: Write> Renderer<W> {
             }
         }
         Ok(())
+    }
+
+    /// A file's change, line by line.
+    fn change(&mut self, path: &str, old: Option<&str>, new: &str) -> io::Result<()> {
+        // Agents say in both ways that a file is new.
+        let word = if old.is_none_or(str::is_empty) { "new file" } else { "changed" };
+        self.line(&format!("  {BOLD}{}{BOLD:#} {DIM}({word}){DIM:#}", clean(path)))?;
+        let diff = diff::lines(old.unwrap_or_default(), new);
+        diff.lines().try_for_each(|line| self.line(&format!("  {line}")))
     }
 
     /// Text that goes to a log of a build service is no command to it.
@@ -376,6 +433,56 @@ mod tests {
         ]);
         let expected = "Plan\n  [x] look\n  [>] change\n  [ ] test\n* running Edit (edit)\n  /w/a (changed)\n  @@ line 1 → 1 @@\n  - x\n  + y\n";
         assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn a_file_that_was_empty_or_not_there_is_new() {
+        let call = |id: &str, old: Value| {
+            json!({"sessionUpdate": "tool_call", "toolCallId": id, "title": "Edit", "kind": "edit", "status": "completed",
+                "content": [{"type": "diff", "path": "/w/a", "oldText": old, "newText": "y\n"}]})
+        };
+        let text = shown(&[call("1", Value::Null), call("2", "".into()), call("3", "x\n".into())]);
+        assert_eq!((text.matches("(new file)").count(), text.matches("(changed)").count()), (2, 1), "{text}");
+    }
+
+    #[test]
+    fn a_cancel_is_one_line_and_says_what_was_stopped() {
+        let mut renderer = Renderer::new(Vec::new(), false);
+        let call = |id: &str, status: &str| {
+            let update = json!({"sessionUpdate": "tool_call", "toolCallId": id, "title": format!("Run {id}"),
+                "kind": "execute", "status": status});
+            let frame = Frame::notification("session/update", &json!({"sessionId": "s", "update": update}));
+            let known = serde_json::from_value(update).ok().map(Box::new);
+            Update { session: "s".to_owned(), update: known, frame }
+        };
+        renderer.update(&call("a", "in_progress")).expect("written");
+        renderer.update(&call("b", "completed")).expect("written");
+        renderer.cancelling().expect("written");
+        renderer.end(StopReason::Cancelled).expect("written");
+        let text = String::from_utf8(renderer.out).expect("text");
+        let text = anstream::adapter::strip_str(&text).to_string();
+        let expected = "* running Run a (execute)\n* done    Run b (execute)\n\
+                        cancelling; Ctrl-C again quits (cancelled)\n* stopped Run a (execute)\n";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn a_question_shows_the_change_once() {
+        let mut renderer = Renderer::new(Vec::new(), false);
+        let call = json!({"toolCallId": "1", "title": "Edit", "kind": "edit",
+            "content": [{"type": "diff", "path": "/w/a", "oldText": null, "newText": "y\n"}]});
+        let ask = Ask::Permission {
+            title: "Edit".to_owned(),
+            kind: acp_policy::ToolKind::Edit,
+            subjects: Vec::new(),
+            options: Vec::new(),
+            params: json!({"toolCall": call}),
+        };
+        renderer.question(&ask).expect("written");
+        renderer.question(&ask).expect("written");
+        let text = String::from_utf8(renderer.out).expect("text");
+        let text = anstream::adapter::strip_str(&text).to_string();
+        assert_eq!(text, "  /w/a (new file)\n  @@ line 1 → 1 @@\n  + y\n");
     }
 
     #[test]

@@ -11,14 +11,14 @@ use acp_host::{AcpClient, ClientError, ClientOptions, Event, Events, Question, T
 use acp_link::Tap;
 use acp_rpc::Direction;
 use agent_client_protocol_schema::v1::{
-    AuthMethod, SessionConfigKind, SessionConfigOption, SessionConfigOptionCategory, SessionConfigValueId,
-    SessionModeState,
+    AuthMethod, SessionConfigOptionValue, SessionConfigValueId, SessionModeId,
 };
 use anyhow::{Context, anyhow};
 use futures_util::FutureExt;
 use tokio::sync::mpsc;
 
 use super::args::TalkArgs;
+use super::modes::Modes;
 use super::{mcp, patterns};
 use crate::exit;
 use crate::target::{Connection, Target};
@@ -39,7 +39,8 @@ pub struct Talk {
     pub session: String,
     /// The agent in words.
     pub agent: String,
-    modes: Modes,
+    /// What can be set, and what is.
+    pub modes: Modes,
     /// What its sessions are opened with.
     plan: Plan,
     tap: Option<Tap>,
@@ -99,13 +100,6 @@ impl Trouble {
             error => Trouble::fault(error),
         }
     }
-}
-
-/// The ways in which an agent lets its mode be set.
-#[derive(Debug, Default)]
-struct Modes {
-    state: Option<SessionModeState>,
-    options: Vec<SessionConfigOption>,
 }
 
 impl Talk {
@@ -171,8 +165,8 @@ impl Talk {
             }
             _ => (target.open(&plan.workspace.cwd, tap.as_ref()).await.map_err(Trouble::fault)?, None),
         };
-        let Connection { link, child } =
-            connection.translated(args.target.dialect, &plan.workspace, notes(args.verbose));
+        let dialect = args.target.dialect().map_err(Trouble::usage)?;
+        let Connection { link, child } = connection.translated(dialect, &plan.workspace, notes(args.verbose));
         let (client, events) = AcpClient::connect(link, child, options);
         let talk = Talk {
             client,
@@ -234,7 +228,7 @@ impl Talk {
     async fn make_ready(&mut self) -> Result<(), Trouble> {
         self.set_room_up().await?;
         match self.plan.mode.clone() {
-            Some(mode) => self.set_mode(&mode).await,
+            Some(mode) => self.set_mode(&mode).await.map(drop),
             None => Ok(()),
         }
     }
@@ -364,39 +358,40 @@ impl Talk {
         Trouble::client(error)
     }
 
-    /// Sets the session's mode by the agent's config option for it, or by its list of modes.
-    pub async fn set_mode(&mut self, mode: &str) -> Result<(), Trouble> {
-        let names = self.mode_names();
-        if !names.iter().any(|(id, _)| id == mode) {
-            let names: Vec<&str> = names.iter().map(|(id, _)| id.as_str()).collect();
+    /// Sets the session's mode by the agent's config option for it, or by its list of modes. Returns the mode's id.
+    pub async fn set_mode(&mut self, word: &str) -> Result<String, Trouble> {
+        let menu = self.modes.menu();
+        let Some(mode) = menu.pick(word).map(str::to_owned) else {
+            let names: Vec<&str> = menu.choices.iter().map(|(id, _)| id.as_str()).collect();
             let words = if names.is_empty() {
                 "has no modes".to_owned()
             } else {
                 format!("has {}", names.join(", "))
             };
-            return Err(Trouble::usage(anyhow!("there is no mode {mode:?}: the agent {words}")));
-        }
-        match self.modes.option() {
-            Some((option, _)) => {
-                let option = option.id.0.to_string();
-                let value = SessionConfigValueId::new(mode).into();
-                let set = self.client.set_config_option(&self.session, &option, value).await;
-                self.modes.options = set.map_err(Trouble::client)?.value.config_options;
-            }
+            return Err(Trouble::usage(anyhow!("there is no mode {word:?}: the agent {words}")));
+        };
+        match self.modes.option_id() {
+            Some(option) => self.set_value(&option, SessionConfigValueId::new(mode.as_str()).into()).await?,
             None => {
-                self.client.set_mode(&self.session, mode).await.map_err(Trouble::client)?;
+                self.client.set_mode(&self.session, &mode).await.map_err(Trouble::client)?;
+                if let Some(state) = &mut self.modes.state {
+                    state.current_mode_id = SessionModeId::new(mode.as_str());
+                }
             }
         }
-        Ok(())
+        Ok(mode)
     }
 
-    /// The modes that can be set: id and name.
-    pub fn mode_names(&self) -> Vec<(String, String)> {
-        if let Some((_, values)) = self.modes.option() {
-            return values;
-        }
-        let modes = self.modes.state.iter().flat_map(|state| &state.available_modes);
-        modes.map(|mode| (mode.id.0.to_string(), mode.name.clone())).collect()
+    /// Sets a config option to the value that the person means.
+    pub async fn set_option(&mut self, option: &str, word: &str) -> Result<(), Trouble> {
+        let value = self.modes.value_for(option, word).map_err(Trouble::usage)?;
+        self.set_value(option, value).await
+    }
+
+    async fn set_value(&mut self, option: &str, value: SessionConfigOptionValue) -> Result<(), Trouble> {
+        let set = self.client.set_config_option(&self.session, option, value).await;
+        self.modes.options = set.map_err(Trouble::client)?.value.config_options;
+        Ok(())
     }
 
     /// Ends the session, the agent and the transcript.
@@ -410,26 +405,6 @@ impl Talk {
         if let Some(Err(error)) = self.tap.map(|tap| tap.finish()) {
             eprintln!("acp: {error}");
         }
-    }
-}
-
-impl Modes {
-    /// The config option that stands for the mode, with its values.
-    fn option(&self) -> Option<(&SessionConfigOption, Vec<(String, String)>)> {
-        use agent_client_protocol_schema::v1::SessionConfigSelectOptions as Choices;
-        self.options.iter().find_map(|option| {
-            if !matches!(option.category, Some(SessionConfigOptionCategory::Mode)) {
-                return None;
-            }
-            let SessionConfigKind::Select(select) = &option.kind else { return None };
-            let values = match &select.options {
-                Choices::Ungrouped(values) => values.iter().collect::<Vec<_>>(),
-                Choices::Grouped(groups) => groups.iter().flat_map(|group| &group.options).collect(),
-                _ => return None,
-            };
-            let names = values.iter().map(|value| (value.value.0.to_string(), value.name.clone())).collect();
-            Some((option, names))
-        })
     }
 }
 
@@ -469,7 +444,7 @@ fn chance() -> f64 {
 }
 
 /// A turn may take as long as the person says, and so may each of the steps before it, which have limits of their own.
-fn timeouts(turn: Option<Duration>) -> Timeouts {
+pub(crate) fn timeouts(turn: Option<Duration>) -> Timeouts {
     let usual = Timeouts::default();
     let within = |limit: Option<Duration>| [limit, turn].into_iter().flatten().min();
     Timeouts { initialize: within(usual.initialize), session: within(usual.session), prompt: turn, ..usual }
@@ -488,7 +463,8 @@ fn notes(verbose: bool) -> impl FnMut(Side, &Note) {
     }
 }
 
-fn folder(path: &Path) -> anyhow::Result<PathBuf> {
+/// The real path of a folder that exists.
+pub(crate) fn folder(path: &Path) -> anyhow::Result<PathBuf> {
     let real = path.canonicalize().with_context(|| format!("cannot use the folder {}", path.display()))?;
     anyhow::ensure!(real.is_dir(), "{} is not a folder", path.display());
     Ok(real)

@@ -47,6 +47,14 @@ impl View {
         }
     }
 
+    /// The person cancels the turn; its end is told on the same line.
+    fn cancelling(&mut self) -> io::Result<()> {
+        match self {
+            View::Human(renderer) => renderer.cancelling(),
+            View::Json => Ok(()),
+        }
+    }
+
     /// Something for scripts only.
     pub fn object(&mut self, value: &Value) -> io::Result<()> {
         match self {
@@ -103,6 +111,16 @@ pub fn commands_of(update: Option<&SessionUpdate>) -> Option<Commands> {
     Some(update.available_commands.iter().map(command).collect())
 }
 
+/// Takes what an update says about commands, modes and options.
+fn learnt(talk: &mut Talk, update: Option<&SessionUpdate>, learn: &mut dyn FnMut(Commands)) {
+    if let Some(update) = update {
+        talk.modes.learn(update);
+    }
+    if let Some(commands) = commands_of(update) {
+        learn(commands);
+    }
+}
+
 /// Runs a turn, and runs it again in a new session when the agent's session has expired: such a prompt did nothing yet.
 pub async fn run_again(
     talk: &mut Talk,
@@ -147,19 +165,19 @@ async fn run(
                 }
                 cancelled = true;
                 talk.client.cancel(&talk.session).await;
-                view.note("cancelling; Ctrl-C again quits")?;
+                view.cancelling()?;
             }
             () = async { if let Some(asking) = &mut asking { asking.await } }, if busy => asking = None,
             Some(question) = talk.questions.recv(), if !busy => {
                 if let View::Human(renderer) = view {
-                    renderer.fresh()?;
+                    renderer.question(&question.ask)?;
                 }
                 let agent = talk.agent.clone();
                 asking = Some(Box::pin(async move { ask::put(question, &agent).await }));
             }
             Some(event) = talk.events.next(), if !busy => {
-                if let Event::Update(update) = &event && let Some(commands) = commands_of(update.update.as_deref()) {
-                    learn(commands);
+                if let Event::Update(update) = &event {
+                    learnt(talk, update.update.as_deref(), learn);
                 }
                 view.event(&event)?;
             }
@@ -169,11 +187,7 @@ async fn run(
                 match event {
                     TurnEvent::Ended(response) => return Ok(Outcome::Ended(response.stop_reason)),
                     TurnEvent::Failed(error) => return Ok(Outcome::Failed(error)),
-                    TurnEvent::Update(update) => {
-                        if let Some(commands) = commands_of(update.update.as_deref()) {
-                            learn(commands);
-                        }
-                    }
+                    TurnEvent::Update(update) => learnt(talk, update.update.as_deref(), learn),
                     TurnEvent::Decision(_) => {}
                 }
             }

@@ -65,6 +65,24 @@ fn what_a_folder_of_files_holds_is_harmless() {
         assert!(!screen.contains("unexpected argument") && !screen.trim().is_empty(), "{screen}");
         assert_harmless(&screen, &args.join(" "));
     }
+    // Settings of a checkout, and what cannot be read in them.
+    let quoted = Value::from(text.as_str()).to_string();
+    let settings = format!("[agents.{quoted}]\ncommand = \"true\"\n[policies.{quoted}]\n");
+    for broken in ["", "[agents.x]\ncommand = 1\n"] {
+        place.write("acp.toml", &format!("{settings}{broken}"));
+        for args in [
+            &["doctor"][..],
+            &["doctor", "--format", "json"],
+            &["info", "--agent", "nobody"],
+            &["prompt", "hi", "--agent", "mock", "--policy", "nothing"],
+            &["comply", "--agent", "nobody"],
+        ] {
+            let screen = place.run(args);
+            assert!(!screen.trim().is_empty(), "{args:?}");
+            assert_harmless(&screen, &args.join(" "));
+        }
+    }
+    std::fs::remove_file(place.path.join("acp.toml")).expect("it was there");
     // Programs get files as they are.
     let piped =
         std::process::Command::new(ACP).args(["code", "extract", &name]).current_dir(&place.path).output();

@@ -185,6 +185,14 @@ fn what_an_agent_says_in_a_turn_is_harmless_to_people_and_scripts() {
         assert!(screen.contains("hello"), "the turn was shown: {screen}");
         assert_harmless(&screen, &format!("prompt {more:?}"));
     }
+    let prompt = r#"{"sessionId": "${session}", "prompt": []}"#;
+    for more in [&[][..], &["--verbose"], &["--format", "json"], &["--format", "json", "--verbose"]] {
+        let args =
+            [&["call", "session/prompt", prompt, "--command", &agent, "--policy", "read"], more].concat();
+        let screen = place.run(&args);
+        assert!(screen.contains("hello"), "the turn was shown: {screen}");
+        assert_harmless(&screen, &format!("call {more:?}"));
+    }
     for args in [
         &["lint", "talk.ndjson", "--stats"][..],
         &["lint", "talk.ndjson", "--format", "json"],
@@ -210,6 +218,21 @@ fn what_an_agent_answers_is_harmless() {
             assert_harmless(&place.run(&args), &format!("prompt with {name} {number}"));
             let args = ["prompt", "go", "--command", &agent, "--verbose", "--mode", "none"];
             assert_harmless(&place.run(&args), &format!("prompt --mode with {name} {number}"));
+            for format in ["text", "json"] {
+                let args = ["info", "--command", &agent, "--format", format];
+                assert_harmless(&place.run(&args), &format!("info {format} with {name} {number}"));
+                let args = [
+                    "call",
+                    "session/list",
+                    "--session",
+                    "--command",
+                    &agent,
+                    "--format",
+                    format,
+                    "--verbose",
+                ];
+                assert_harmless(&place.run(&args), &format!("call {format} with {name} {number}"));
+            }
         }
         place.write(name, &place.frames[name].to_string());
     }
@@ -246,6 +269,9 @@ fn a_question_shows_what_is_asked_and_nothing_else() {
     terminal.wait_for("> ");
     terminal.press(":modes\r");
     terminal.wait_for("Ask");
+    terminal.wait_for("> ");
+    terminal.press(":set\r");
+    terminal.wait_for("Model");
     terminal.wait_for("> ");
     terminal.press("go\r");
     terminal.wait_for("which? ");

@@ -10,7 +10,8 @@ use crate::{acp, texts, workspace};
 
 fn chat(folder: &std::path::Path, more: &[&str]) -> Terminal {
     let args: Vec<&str> = ["chat", "--agent", "mock"].iter().chain(more).copied().collect();
-    let mut terminal = Terminal::start(folder, &args, &[]);
+    let state = folder.join(".state").display().to_string();
+    let mut terminal = Terminal::start(folder, &args, &[("XDG_STATE_HOME", &state)]);
     terminal.wait_for(":help for help");
     terminal.wait_for("> ");
     terminal
@@ -22,6 +23,9 @@ fn a_person_talks_is_asked_for_permission_and_leaves() {
     let mut terminal = chat(&folder, &[]);
     let family = descendants(terminal.child.id());
     terminal.press("Write 'typed' to note.txt\r");
+    // The change is shown before the question.
+    terminal.wait_for("(new file)");
+    terminal.wait_for("+ typed");
     terminal.wait_for("asks for permission");
     terminal.wait_for("which? ");
     assert!(terminal.is_sane(), "a question is answered in the usual mode");
@@ -51,6 +55,7 @@ fn ctrl_c_cancels_a_turn_and_twice_quits() {
     terminal.press("Wait 50 seconds\r");
     terminal.wait_until_sane(true);
     terminal.press("\u{3}");
+    terminal.wait_for("cancelling; Ctrl-C again quits");
     terminal.wait_for("(cancelled)");
     terminal.wait_for("> ");
     terminal.press("Say 'still here'\r");
@@ -192,7 +197,11 @@ fn the_chats_own_commands_work() {
     let mut terminal = chat(&folder, &[]);
     for (typed, shown) in [
         (":help", ":embed PATH"),
-        (":modes", "plan"),
+        (":modes", "* 1"),
+        (":mode 2", "mode: "),
+        (":modes", "* 2"),
+        (":mode", "mode: "),
+        (":set nothing on", "there is no option"),
         (":mode no-such", "there is no mode"),
         (":file nowhere.txt", "cannot find nowhere.txt"),
         (":nonsense", "there is no :nonsense"),
@@ -201,6 +210,71 @@ fn the_chats_own_commands_work() {
         terminal.wait_for(shown);
         terminal.wait_for("> ");
     }
+    terminal.press("\u{4}");
+    assert_eq!(terminal.end(), 0);
+}
+
+#[test]
+fn a_command_that_runs_when_the_turn_is_cancelled_is_listed_as_stopped() {
+    let (_temp, folder) = workspace();
+    let mut terminal = chat(&folder, &["--policy", "yolo"]);
+    terminal.press("Run the command sleep 50\r");
+    terminal.wait_for("running");
+    terminal.wait_until_sane(true);
+    terminal.press("\u{3}");
+    terminal.wait_for("stopped");
+    terminal.wait_for("(cancelled)");
+    terminal.wait_for("> ");
+    terminal.press("\u{4}");
+    assert_eq!(terminal.end(), 0);
+}
+
+#[test]
+fn options_are_listed_and_set() {
+    let (_temp, folder) = workspace();
+    let session = r#"{"sessionId":"s","configOptions":[{"id":"web","name":"Web search","type":"boolean","currentValue":false},{"id":"model","name":"Model","type":"select","currentValue":"a","options":[{"value":"a","name":"A"},{"value":"b","name":"B"}]}]}"#;
+    let set = session
+        .replace("\"currentValue\":\"a\"", "\"currentValue\":\"b\"")
+        .replace("\"sessionId\":\"s\",", "");
+    let agent = format!(
+        "read -r a; echo '{{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{{\"protocolVersion\":1}}}}'\n\
+         read -r b; echo '{{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{session}}}'\n\
+         read -r c; echo \"$c\" >asked; echo '{{\"jsonrpc\":\"2.0\",\"id\":3,\"result\":{set}}}'\ncat >/dev/null\n"
+    );
+    std::fs::write(folder.join("agent.sh"), agent).expect("a script");
+    let mut terminal = Terminal::start(&folder, &["chat", "--command", "sh agent.sh"], &[]);
+    terminal.wait_for("> ");
+    for (typed, shown) in [
+        (":set", "web = false  Web search (true or false)"),
+        (":set web perhaps", "web is true or false"),
+        (":set model", "write :set model VALUE"),
+        (":set model 2", "model = b  Model (a, b)"),
+    ] {
+        terminal.press(&format!("{typed}\r"));
+        terminal.wait_for(shown);
+        terminal.wait_for("> ");
+    }
+    terminal.press("\u{4}");
+    assert_eq!(terminal.end(), 0);
+    let asked = std::fs::read_to_string(folder.join("asked")).expect("it was asked");
+    assert!(asked.contains("session/set_config_option") && asked.contains("\"b\""), "{asked}");
+}
+
+#[test]
+fn a_prompt_may_have_several_lines_and_is_found_again() {
+    let (_temp, folder) = workspace();
+    let mut terminal = chat(&folder, &[]);
+    terminal.press("Say 'one \\\rtwo'\r");
+    terminal.wait_for("one \r\ntwo");
+    terminal.wait_for("> ");
+    terminal.press("\u{4}");
+    assert_eq!(terminal.end(), 0);
+    // In the next conversation, the arrow finds it.
+    let mut terminal = chat(&folder, &[]);
+    terminal.press("\u{1b}[A");
+    terminal.wait_for("Say 'one");
+    terminal.press("\u{3}");
+    terminal.wait_for("> ");
     terminal.press("\u{4}");
     assert_eq!(terminal.end(), 0);
 }

@@ -8,11 +8,12 @@ use rustyline::completion::{Completer, Pair};
 use rustyline::error::ReadlineError;
 use rustyline::highlight::Highlighter;
 use rustyline::hint::Hinter;
-use rustyline::history::MemHistory;
-use rustyline::validate::Validator;
+use rustyline::history::{History as _, MemHistory};
+use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{CompletionType, Config, Context, ExternalPrinter, Helper};
 use tokio::sync::mpsc;
 
+use super::earlier::Earlier;
 use crate::talk::render::Renderer;
 use crate::talk::turn::Commands;
 
@@ -49,8 +50,14 @@ impl Editor {
                 if let Ok(made) = editor.create_external_printer() {
                     printer = Some(Box::new(made));
                 }
+                let mut earlier = Earlier::read();
+                for line in earlier.lines() {
+                    let _ = editor.history_mut().add(line);
+                }
                 std::thread::spawn(move || {
-                    while asked.recv().is_ok() && tell.blocking_send(edited(&mut editor)).is_ok() {}
+                    while asked.recv().is_ok()
+                        && tell.blocking_send(edited(&mut editor, &mut earlier)).is_ok()
+                    {}
                 });
             }
             None => {
@@ -118,9 +125,12 @@ fn line_editor(commands: Arc<Mutex<Commands>>) -> Option<LineEditor> {
     Some(editor)
 }
 
-fn edited(editor: &mut LineEditor) -> Typed {
+fn edited(editor: &mut LineEditor, earlier: &mut Earlier) -> Typed {
     match editor.readline("> ") {
-        Ok(line) => Typed::Line(line),
+        Ok(line) => {
+            earlier.add(&line);
+            Typed::Line(joined(&line))
+        }
         Err(ReadlineError::Interrupted) => Typed::Interrupted,
         Err(_) => Typed::End,
     }
@@ -165,5 +175,47 @@ impl Hinter for Slash {
     type Hint = String;
 }
 impl Highlighter for Slash {}
-impl Validator for Slash {}
+impl Validator for Slash {
+    fn validate(&self, context: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
+        Ok(if is_whole(context.input()) {
+            ValidationResult::Valid(None)
+        } else {
+            ValidationResult::Incomplete
+        })
+    }
+}
 impl Helper for Slash {}
+
+/// What stands around text of several lines.
+const FENCE: &str = "\"\"\"";
+
+/// Whether Enter ends the input, or begins another line of it.
+fn is_whole(input: &str) -> bool {
+    match input.trim_start().strip_prefix(FENCE) {
+        Some(rest) => rest.trim_end().ends_with(FENCE),
+        None => !input.ends_with('\\') || input.starts_with(':'),
+    }
+}
+
+/// The input without the marks of its line ends.
+fn joined(input: &str) -> String {
+    match input.trim().strip_prefix(FENCE).and_then(|rest| rest.strip_suffix(FENCE)) {
+        Some(text) => text.trim_matches('\n').to_owned(),
+        None if input.starts_with(':') => input.to_owned(),
+        None => input.replace("\\\n", "\n"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn input_goes_on_after_a_backslash_and_between_fences() {
+        assert!(is_whole("one line") && !is_whole("one \\") && is_whole("one \\\ntwo"));
+        assert!(is_whole(":file C:\\"), "a command of the chat is one line");
+        assert!(!is_whole("\"\"\"") && !is_whole("\"\"\"\na\n") && is_whole("\"\"\"\na\n\"\"\""));
+        assert_eq!(joined("one \\\ntwo"), "one \ntwo");
+        assert_eq!(joined("\"\"\"\na\n\nb\n\"\"\""), "a\n\nb");
+    }
+}

@@ -17,6 +17,7 @@ use read::Judged;
 
 /// Arguments of `acp lint`.
 #[derive(clap::Args)]
+#[command(after_help = crate::help::LINT)]
 pub struct Args {
     /// Transcripts: lines of {"t","dir","line"} or {"t","dir","frame"}; `-` is standard input
     #[arg(required = true)]
@@ -24,28 +25,28 @@ pub struct Args {
     /// How to print what was found
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
-    /// Where to write it instead of standard output; with --redact, where the copy goes
+    /// Write to this file instead of standard output
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Add latency per method, sizes, time to the first chunk and turn lengths
     #[arg(long)]
     stats: bool,
-    /// Add which requirements the conversation put to the test
+    /// Add which requirements the conversation exercised
     #[arg(long)]
     coverage: bool,
     /// Leave out warnings and notes
     #[arg(long)]
     quiet: bool,
-    /// The recording was cut: blame nobody for what is missing at its end
+    /// The recording is incomplete: do not report what is missing at its end
     #[arg(long, conflicts_with_all = ["agent_exited", "waited"])]
     cut: bool,
-    /// The conversation ended because the agent went away
+    /// The conversation ended because the agent exited
     #[arg(long)]
     agent_exited: bool,
-    /// The client waited for every answer before it closed the connection: what is missing is an error, not a warning
+    /// The client waited for every answer: report missing ones as errors instead of warnings
     #[arg(long, conflicts_with = "agent_exited")]
     waited: bool,
-    /// Instead of judging, write a copy that is safe to share: no tokens, keys, home folders and file contents
+    /// Write a copy that is safe to share instead: without tokens, keys, home folders and file contents
     #[arg(long)]
     redact: bool,
 }

@@ -1,19 +1,19 @@
 //! What a proxy does besides passing lines on.
 
-use acp_policy::{Policy, Rules, ToolPatterns};
 use acp_proxy::Duties;
 use acp_script::faults::parse_spec;
 use anyhow::Context;
 
+use crate::settings::Settings;
 use crate::talk::{mcp, patterns};
 
 /// The flags for that.
 #[derive(clap::Args, Debug)]
 pub struct DutyArgs {
-    /// Decide permission requests: default (pass every one on), acceptEdits, bypassPermissions, plan, none, read, write
-    /// or yolo; what the policy would ask about is passed on to the client
+    /// Decide permission requests: default (pass every one on), acceptEdits, bypassPermissions, plan, none, read, write,
+    /// yolo, or a policy of acp.toml; what the policy would ask about is passed on to the client
     #[arg(long, value_name = "POLICY", help_heading = "Policy")]
-    policy: Option<Policy>,
+    policy: Option<String>,
     /// Allow a tool without asking the client, for instance 'Bash(git:read)' or Read
     #[arg(long, value_name = "PATTERN", help_heading = "Policy")]
     allow: Vec<String>,
@@ -24,14 +24,14 @@ pub struct DutyArgs {
     /// mcpServers
     #[arg(long, value_name = "SERVER", help_heading = "Policy")]
     mcp: Vec<String>,
-    /// Refuse more sessions than this at once, over all clients
+    /// At most this many sessions at once, over all clients
     #[arg(long, value_name = "N", help_heading = "Limits")]
     max_sessions: Option<usize>,
-    /// Do this to the frames between the agent and the proxy: ACTION[=VALUE][@METHOD][#N], for instance
-    /// drop@session/update#3, or JSON; for tests of what clients survive
+    /// Inject this fault between the agent and the proxy: ACTION[=VALUE][@METHOD][#N], for instance
+    /// drop@session/update#3, or JSON
     #[arg(long, value_name = "SPEC", help_heading = "Chaos")]
     fault: Vec<String>,
-    /// Make the chance in faults the same in every run
+    /// Seed for random faults, so that runs can be repeated
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Chaos")]
     fault_seed: u64,
 }
@@ -39,11 +39,10 @@ pub struct DutyArgs {
 impl DutyArgs {
     /// What they say.
     pub fn duties(&self) -> anyhow::Result<Duties> {
-        let parsed = |items: &[String], flag| ToolPatterns::parse(items).with_context(|| format!("--{flag}"));
-        let (allow, deny) = (parsed(&self.allow, "allow")?, parsed(&self.deny, "deny")?);
-        patterns::warn("acp proxy", &allow);
-        let wanted = self.policy.is_some() || !allow.is_empty() || !deny.is_empty();
-        let rules = wanted.then(|| Rules { policy: self.policy.unwrap_or_default(), allow, deny });
+        let rules = Settings::load()?.rules(self.policy.as_deref(), &self.allow, &self.deny)?;
+        if let Some(rules) = &rules {
+            patterns::warn("acp proxy", &rules.allow);
+        }
         let servers = mcp::servers(&self.mcp)?.into_iter().map(|server| {
             let value = serde_json::to_value(server)?;
             Ok((value["name"].as_str().unwrap_or_default().to_owned(), value.to_string()))

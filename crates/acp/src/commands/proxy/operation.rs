@@ -19,13 +19,13 @@ pub struct OperationArgs {
     /// Serve /healthz, /readyz and /metrics (for Prometheus) on this address
     #[arg(long, value_name = "ADDRESS", help_heading = "Operation")]
     ops: Option<SocketAddr>,
-    /// How what happens is told on standard error: text or json, one object per line
+    /// Log format on standard error: text or json (one object per line)
     #[arg(long, value_name = "FORMAT", default_value = "text", value_parser = format, help_heading = "Operation")]
     log_format: Format,
-    /// When told to stop, let running turns go on for so long before they are cancelled
+    /// On shutdown, give running turns this long before they are cancelled
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration, help_heading = "Operation")]
     pub drain: Duration,
-    /// Clients must show this token; demanded for addresses that other machines can reach
+    /// Clients must send this token; required for addresses that other machines can reach
     #[arg(
         long,
         value_name = "TOKEN",
@@ -38,10 +38,10 @@ pub struct OperationArgs {
     /// Let pages of this origin open WebSockets, such as `https://example.org`; other pages are refused
     #[arg(long, value_name = "ORIGIN", help_heading = "Operation")]
     allow_origin: Vec<String>,
-    /// Refuse more clients than this at once
+    /// At most this many clients at once
     #[arg(long, value_name = "N", help_heading = "Limits")]
     max_connections: Option<usize>,
-    /// End a conversation with a longer line than this, from either side
+    /// End a conversation in which either side sends a longer line than this
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = size, help_heading = "Limits")]
     max_line: usize,
 }
@@ -63,6 +63,11 @@ impl OperationArgs {
     /// The limits of every wire.
     pub fn wire(&self) -> Wire {
         Wire { line_limit: self.max_line, ..Wire::default() }
+    }
+
+    /// Whether health and numbers are served.
+    pub fn has_ops(&self) -> bool {
+        self.ops.is_some()
     }
 
     /// Whether turns are told and counted.

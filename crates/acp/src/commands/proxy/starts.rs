@@ -7,15 +7,13 @@ use acp_proxy::ops::Health;
 use acp_proxy::{Level, Opener, Say, Saying};
 use tokio::sync::watch;
 
-use crate::target::Target;
-
 /// The first pause before an agent is tried again, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
-/// The same opener, whose failures make the proxy not ready until an agent can be started again. That is tried from time to
+/// The same opener; `missing` says what is known to be in its way. Its failures make the proxy not ready until an agent can be started again. That is tried from time to
 /// time, because nobody sends clients to a proxy that is not ready.
-pub fn watched(open: Opener, target: &Target, health: &Health, say: Say) -> Opener {
-    let (failing, _) = watch::channel(target.missing());
+pub fn watched(open: Opener, missing: Option<String>, health: &Health, say: Say) -> Opener {
+    let (failing, _) = watch::channel(missing);
     let failing = Arc::new(failing);
     let seen = failing.clone();
     health.watch("agent", Arc::new(move || seen.borrow().clone()));
