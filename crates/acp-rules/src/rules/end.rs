@@ -96,7 +96,7 @@ fn unanswered(state: &mut State, cx: &mut Cx<'_>, asker: Side, end: End) -> bool
             Side::Client => since(open.mark, cx.at) < end.patience,
         };
         // a login may wait for a person
-        let waits = &*open.method == "authenticate" && end.ending != Ending::AgentExited;
+        let waits = &*open.method == method::AUTHENTICATE && end.ending != Ending::AgentExited;
         if !blamed || young || waits {
             continue;
         }

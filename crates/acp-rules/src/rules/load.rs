@@ -3,7 +3,7 @@
 use crate::cx::Cx;
 use crate::json::Json;
 use crate::judge::Answer;
-use acp_proto::Side;
+use acp_proto::{Side, method};
 
 use crate::rule::Rule;
 use crate::rules::{config, modes, replay, sessions};
@@ -76,7 +76,7 @@ fn begin(state: &mut State, cx: &mut Cx<'_>, params: Json<'_>, stage: Stage) -> 
 
 /// Either with bad params may be accepted: the session is open while it is answered, and what it replays is not judged.
 pub(crate) fn bad(state: &mut State, cx: &Cx<'_>, open: &Open) {
-    if matches!(&*open.method, "session/load" | "session/resume")
+    if matches!(&*open.method, method::SESSION_LOAD | method::SESSION_RESUME)
         && let Some(id) = &open.session
     {
         state.open_session(id, cx.mark()).stage = Stage::Loading;

@@ -247,7 +247,11 @@ fn of_agent(subject: Subject<'_>, variant: &str, pointer: &str, what: What) -> &
     if pointer.ends_with("/_meta") {
         return "EXT-02";
     }
-    if pointer.contains("/configOptions") && subject.method != method::SESSION_SET_CONFIG_OPTION {
+    let is_list_of_update = pointer == "/update/configOptions";
+    if pointer.contains("/configOptions")
+        && !is_list_of_update
+        && subject.method != method::SESSION_SET_CONFIG_OPTION
+    {
         return "CFG-01";
     }
     match subject.method {

@@ -136,12 +136,12 @@ fn opened(state: &mut State, cx: &mut Cx<'_>, result: Json<'_>, cwd: Option<Box<
 /// The answer to a request with bad params: a session that it opens exists, and nothing more is said about it.
 pub(crate) fn opened_all_the_same(state: &mut State, cx: &Cx<'_>, open: &Open, answer: Answer<'_>) {
     match (&*open.method, answer) {
-        ("session/new" | "session/fork", Answer::Good(result)) => {
+        (method::SESSION_NEW | method::SESSION_FORK, Answer::Good(result)) => {
             if let Some(id) = result.get_str("sessionId") {
                 state.open_session(&id, cx.mark());
             }
         }
-        ("session/load" | "session/resume", answer) => {
+        (method::SESSION_LOAD | method::SESSION_RESUME, answer) => {
             let Some(session) = open.session.as_deref().and_then(|id| state.session(id)) else { return };
             match answer {
                 Answer::Good(_) => session.stage = Stage::Live,

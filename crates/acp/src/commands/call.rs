@@ -209,10 +209,11 @@ async fn line(
     let mut seen = |direction: Direction, frame: &Frame| {
         shown(direction, frame);
         let is_answer = direction == Direction::AgentToClient && frame.method().is_none();
-        if is_answer && same(frame.id(), expects.as_ref()) {
-            if let Some(answer) = answer.take() {
-                let _ = answer.send(frame.clone());
-            }
+        if is_answer
+            && same(frame.id(), expects.as_ref())
+            && let Some(answer) = answer.take()
+        {
+            let _ = answer.send(frame.clone());
         }
     };
     let waited = raw.during(tokio::time::timeout(time, answered), &mut seen).await;

@@ -218,6 +218,11 @@ async fn serve(
     settings.agent_name = agent.describe();
     settings.journal = args.journal.begin(args.nats.is_wanted(), &settings.metrics, say.clone())?;
     watch_health(&health, &stop, settings.journal.clone());
+    // Before anything is announced: a proxy that cannot start its agent is never shown as ready.
+    let starts = match &agent {
+        Agent::Target(target) => starts::Starts::shown_on(&health, target.missing()),
+        Agent::Scripted(_) => starts::Starts::shown_on(&health, None),
+    };
     let ops = args.operation.serve(&health, &settings.metrics)?;
     let entry = args.operation.entry();
     let listener = match (args.listen, socket) {
@@ -240,18 +245,17 @@ async fn serve(
     let nats = args.nats.start(&settings, &health, &say).await?;
     let proxy = match agent {
         Agent::Target(target) => {
-            let missing = target.missing();
             let opened = Arc::new((target, args.operation.wire()));
             let own = opened.clone();
             let opener: acp_proxy::Opener = Arc::new(move || open(own.clone(), PathBuf::from(".")));
-            let opener = starts::watched(opener, missing, &health, say.clone());
+            let opener = starts.watched(opener, say.clone());
             let proxy = Proxy::new(settings, opener, say.clone());
             proxy.in_folders(Arc::new(move |folder| open(opened.clone(), folder)))
         }
         Agent::Scripted(real) => {
             let folder = PathBuf::from(&settings.options.work_dir);
             let opener: acp_proxy::Opener = Arc::new(move || scripted::open(real.clone(), folder.clone()));
-            Proxy::new(settings, starts::watched(opener, None, &health, say.clone()), say.clone())
+            Proxy::new(settings, starts.watched(opener, say.clone()), say.clone())
         }
     };
     let outcome = nats::serve(nats, proxy, listener, stop).await?;

@@ -38,7 +38,7 @@ fn what_cannot_be_used_is_named_with_what_to_do() {
         (&["--deny", "Foo(bar)"], "run_command"),
         (&["--allow", "Bash(git:write)"], "there are git:read and files:read"),
         (&["--port", "0", "--bind", "0.0.0.0"], "0.0.0.0 can be reached from other machines"),
-        (&["--port", "0", "--bind", "::"], "set a token with --token or ACP_AGENT_TOKEN"),
+        (&["--port", "0", "--bind", "::"], "set a token with --listen-token or ACP_AGENT_TOKEN"),
         (&["--token", ""], "it is empty and would keep nobody out"),
         (&["--dialect", "klingon"], "delta, or auto"),
         (&["--state-dir", "/proc/nothing"], "--state-dir"),

@@ -10,27 +10,39 @@ use tokio::sync::watch;
 /// The first pause before an agent is tried again, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
-/// The same opener; `missing` says what is known to be in its way. Its failures make the proxy not ready until an agent can be started again. That is tried from time to
-/// time, because nobody sends clients to a proxy that is not ready.
-pub fn watched(open: Opener, missing: Option<String>, health: &Health, say: Say) -> Opener {
-    let (failing, _) = watch::channel(missing);
-    let failing = Arc::new(failing);
-    let seen = failing.clone();
-    health.watch("agent", Arc::new(move || seen.borrow().clone()));
-    tokio::spawn(try_again(open.clone(), failing.clone(), say));
-    Arc::new(move || {
-        let (opening, failing) = (open(), failing.clone());
-        Box::pin(async move {
-            let opened = opening.await;
-            let why = opened.as_ref().err().cloned();
-            failing.send_if_modified(|known| {
-                let news = *known != why;
-                *known = why;
-                news
-            });
-            opened
+/// Whether the last attempt to start an agent failed, and why.
+pub struct Starts {
+    failing: Arc<watch::Sender<Option<String>>>,
+}
+
+impl Starts {
+    /// Shows on `/readyz` why agents cannot be started. `missing` says what is known to be in their way.
+    pub fn shown_on(health: &Health, missing: Option<String>) -> Self {
+        let failing = Arc::new(watch::channel(missing).0);
+        let seen = failing.clone();
+        health.watch("agent", Arc::new(move || seen.borrow().clone()));
+        Self { failing }
+    }
+
+    /// The same opener, whose failures make the proxy not ready until an agent can be started again. That is tried from time
+    /// to time, because no load balancer sends clients to a proxy that is not ready.
+    pub fn watched(self, open: Opener, say: Say) -> Opener {
+        let failing = self.failing;
+        tokio::spawn(try_again(open.clone(), failing.clone(), say));
+        Arc::new(move || {
+            let (opening, failing) = (open(), failing.clone());
+            Box::pin(async move {
+                let opened = opening.await;
+                let why = opened.as_ref().err().cloned();
+                failing.send_if_modified(|known| {
+                    let news = *known != why;
+                    *known = why;
+                    news
+                });
+                opened
+            })
         })
-    })
+    }
 }
 
 async fn try_again(open: Opener, failing: Arc<watch::Sender<Option<String>>>, say: Say) {
@@ -41,7 +53,7 @@ async fn try_again(open: Opener, failing: Arc<watch::Sender<Option<String>>>, sa
         while failing.borrow().is_some() {
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(PAUSES.1);
-            // Whoever is opened only to see whether that works is ended again when it is dropped.
+            // An agent that is opened only to see whether that works ends when it is dropped.
             let tried = open().await;
             failing.send_replace(tried.err());
         }
