@@ -1,7 +1,7 @@
 //! The vocabulary of the Agent Client Protocol: every name that travels on the wire, written down once.
 //!
 //! **What it is.** For each closed list of names there is an enum (a [`Method`], an [`UpdateKind`], a
-//! [`StopReason`]) and a module of constants beside it ([`method::SESSION_PROMPT`](method::SESSION_PROMPT)). Match on
+//! [`StopReason`]) and a module of constants beside it ([`method::SESSION_PROMPT`]). Match on
 //! the constants where a name is still a `&str` of a frame; keep the enum where a value is stored. A value that came
 //! from outside is a [`Lenient`]: known, or the text as it came. Both protocol versions are in the same lists; each
 //! name says which versions have it.
