@@ -218,8 +218,15 @@ fn the_chats_own_commands_work() {
 fn a_command_that_runs_when_the_turn_is_cancelled_is_listed_as_stopped() {
     let (_temp, folder) = workspace();
     let mut terminal = chat(&folder, &["--policy", "yolo"]);
-    terminal.press("Run the command sleep 50\r");
+    std::fs::write(folder.join("wait.sh"), "touch began; sleep 50").expect("a script");
+    terminal.press("Run the command sh wait.sh\r");
     terminal.wait_for("running");
+    // The call is shown as running a moment before its process is there.
+    let started = std::time::Instant::now();
+    while !folder.join("began").exists() {
+        assert!(started.elapsed() < std::time::Duration::from_secs(60), "the command did not begin");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
     terminal.wait_until_sane(true);
     terminal.press("\u{3}");
     terminal.wait_for("stopped");
