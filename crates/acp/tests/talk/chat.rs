@@ -222,10 +222,10 @@ fn a_command_that_runs_when_the_turn_is_cancelled_is_listed_as_stopped() {
     terminal.press("Run the command sh wait.sh\r");
     terminal.wait_for("running");
     // The call is shown as running a moment before its process is there.
-    let started = std::time::Instant::now();
+    let started = Instant::now();
     while !folder.join("began").exists() {
-        assert!(started.elapsed() < std::time::Duration::from_secs(60), "the command did not begin");
-        std::thread::sleep(std::time::Duration::from_millis(10));
+        assert!(started.elapsed() < Duration::from_secs(60), "the command did not begin");
+        std::thread::sleep(Duration::from_millis(10));
     }
     terminal.wait_until_sane(true);
     terminal.press("\u{3}");
