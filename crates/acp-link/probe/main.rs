@@ -81,8 +81,9 @@ async fn parent(script: &str) {
 async fn keeper(script: &str) {
     let mut command = Command::new("sh");
     command.args(["-c", script]);
-    let mut wrapped = kept::wrap(&command, &std::env::current_exe().unwrap()).unwrap();
-    wrapped.command.process_group(0);
+    let supervisor =
+        std::env::var_os("SUPERVISOR").map_or_else(|| std::env::current_exe().unwrap(), Into::into);
+    let wrapped = kept::wrap(&command, &Leash::new(supervisor)).unwrap();
     let (kept, mut ending) = wrapped.spawn().unwrap();
     println!("started");
     let exit = ending.wait().await;

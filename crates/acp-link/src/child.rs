@@ -240,19 +240,11 @@ fn spawn_supervised(options: &Options, supervisor: &Path) -> Result<(Link, Child
         supervisor: supervisor.to_path_buf(),
         error,
     };
-    let (command, starting) = report::command(options, supervisor).map_err(failed)?;
-    let mut command = command;
-    let mut process = prepare(&mut command, options).spawn().map_err(failed)?;
-    match starting.wait(pid_of(&process)) {
-        Ok((agent, supervised)) => connect(options, process, agent, Some(supervised)),
-        Err(failure) => {
-            let _ = process.kill();
-            let _ = process.wait();
-            Err(match failure {
-                report::Failure::Agent(error) => SpawnError::Program { program: name(options), error },
-                report::Failure::Supervisor(error) => failed(error),
-            })
-        }
+    let (mut command, starting) = report::command(options, supervisor).map_err(failed)?;
+    match starting.start(prepare(&mut command, options)) {
+        Ok((process, agent, supervised)) => connect(options, process, agent, Some(supervised)),
+        Err(report::Failure::Agent(error)) => Err(SpawnError::Program { program: name(options), error }),
+        Err(report::Failure::Supervisor(error)) => Err(failed(error)),
     }
 }
 

@@ -1,19 +1,22 @@
 //! A command whose every descendant ends with us, however we end and whatever it did to get away: a
-//! [supervisor](crate::supervisor) stands between, as with agents. Linux only.
+//! [supervisor] stands between, as with agents. Linux only.
 //!
 //! Unlike an agent, a command may leave processes behind when it ends by itself: they stay for as long as we live and have
 //! not [released](Kept::release) it.
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::Path;
-use std::process::{Child, Command};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+use std::sync::Arc;
 
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::net::unix::pipe;
 
 use crate::child::Exit;
 use crate::child::report::{self, Failure, Starting};
+use crate::leash::{self, Leash, Mark};
+use crate::supervisor;
 
 /// A command that is ready to be started. Set its input and output on [`command`](Wrapped::command).
 #[derive(Debug)]
@@ -21,6 +24,7 @@ pub struct Wrapped {
     /// What is started.
     pub command: Command,
     starting: Starting,
+    mark: Mark,
 }
 
 /// A command that was started.
@@ -28,6 +32,8 @@ pub struct Wrapped {
 pub struct Kept {
     keeper: Child,
     lifeline: OwnedFd,
+    pid: Pid,
+    mark: Arc<Mark>,
 }
 
 /// Tells how a command ended.
@@ -35,46 +41,56 @@ pub struct Kept {
 pub struct Ending {
     report: report::Report,
     pipe: pipe::Receiver,
+    mark: Arc<Mark>,
 }
 
-/// Puts a supervisor before a command: its program, arguments, environment and folder are taken over. `program` is one
-/// whose `__supervise` command calls [`crate::supervisor::main`].
-pub fn wrap(command: &Command, program: &Path) -> io::Result<Wrapped> {
-    let (mut wrapped, starting) = report::keeping(command.get_program(), command.get_args(), program)?;
+/// Puts a supervisor before a command: its program, arguments, environment and folder are taken over. The supervisor is
+/// the program of the leash, and its mark is for the case that the supervisor is killed, with us or without.
+pub fn wrap(command: &Command, leash: &Leash) -> io::Result<Wrapped> {
+    let mark = leash.mark();
+    let (mut wrapped, starting) =
+        report::keeping(command.get_program(), command.get_args(), &leash.program())?;
     for (name, value) in command.get_envs() {
         match value {
-            Some(value) => wrapped.env(name, value),
+            Some(value) => wrapped.env(supervisor::passed_on(name), value),
             None => wrapped.env_remove(name),
         };
     }
     if let Some(folder) = command.get_current_dir() {
         wrapped.current_dir(folder);
     }
-    Ok(Wrapped { command: wrapped, starting })
+    wrapped.env(leash::VARIABLE, &mark).process_group(0);
+    Ok(Wrapped { command: wrapped, starting, mark })
 }
 
 impl Wrapped {
     /// Starts it, and waits (a millisecond or two) until it runs. Must be called inside a tokio runtime.
     pub fn spawn(self) -> io::Result<(Kept, Ending)> {
-        let Wrapped { mut command, starting } = self;
-        let mut keeper = command.spawn()?;
+        let Wrapped { mut command, starting, mark } = self;
+        let started = starting.start(&mut command);
         drop(command); // and with it our ends of its pipes
-        match starting.wait(Pid::from_child(&keeper)) {
-            Ok((_, supervised)) => {
-                let pipe = pipe::Receiver::from_owned_fd(supervised.report.clone_fd()?)?;
-                let ending = Ending { report: supervised.report, pipe };
-                Ok((Kept { keeper, lifeline: supervised.lifeline }, ending))
-            }
-            Err(Failure::Agent(error) | Failure::Supervisor(error)) => {
-                let _ = keeper.kill();
-                let _ = keeper.wait();
-                Err(error)
-            }
-        }
+        let (keeper, pid, supervised) = started.map_err(|failure| match failure {
+            Failure::Agent(error) | Failure::Supervisor(error) => error,
+        })?;
+        let mark = Arc::new(mark);
+        let pipe = pipe::Receiver::from_owned_fd(supervised.report.clone_fd()?)?;
+        let ending = Ending { report: supervised.report, pipe, mark: Arc::clone(&mark) };
+        Ok((Kept { keeper, lifeline: supervised.lifeline, pid, mark }, ending))
     }
 }
 
 impl Kept {
+    /// The command's process id.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.pid.as_raw_nonzero().get().unsigned_abs()
+    }
+
+    /// Our ends of those of its streams that were set to be pipes.
+    pub fn streams(&mut self) -> (Option<ChildStdin>, Option<ChildStdout>, Option<ChildStderr>) {
+        (self.keeper.stdin.take(), self.keeper.stdout.take(), self.keeper.stderr.take())
+    }
+
     /// Sends a signal to the command's process group, as long as the command runs.
     pub fn signal(&self, signal: Signal) {
         let _ = kill_process(Pid::from_child(&self.keeper), signal);
@@ -93,17 +109,28 @@ impl Kept {
     fn end(mut self, word: &[u8]) {
         let _ = rustix::io::write(&self.lifeline, word);
         std::thread::spawn(move || {
-            // Open until it has obeyed: the end of the lifeline would mean that we are gone.
-            let Kept { keeper, lifeline } = &mut self;
+            // The lifeline is open until it has obeyed: its end would mean that we are gone. Who waits for the leash
+            // hears of the mark until then.
+            let Kept { keeper, lifeline, mark, .. } = &mut self;
             let _ = keeper.wait();
-            let _ = lifeline;
+            let _ = (lifeline, mark);
         });
     }
 }
 
 impl Ending {
-    /// Waits for the end of the command; `None` when the supervisor did not live to tell. Cancel safe.
+    /// Waits for the end of the command; `None` when the supervisor did not live to tell. What it watched over is killed
+    /// then, as far as it has the command's mark. Cancel safe.
     pub async fn wait(&mut self) -> Option<Exit> {
+        let exit = self.told().await;
+        if exit.is_none() {
+            let mark = Arc::clone(&self.mark);
+            std::thread::spawn(move || mark.kill());
+        }
+        exit
+    }
+
+    async fn told(&mut self) -> Option<Exit> {
         loop {
             if let Some(exit) = self.report.exit() {
                 return Some(exit);

@@ -118,21 +118,9 @@ impl Mark {
         self.leash.state().tell('+', &group.as_raw_nonzero().to_string());
         Some(Held { mark: self, group })
     }
-}
 
-impl Held {
-    /// Sends a signal to all of the command, each process once: to its group and, on Linux, to what it started in groups
-    /// or sessions of its own.
-    pub fn signal(&self, signal: Signal) {
-        let _ = kill_process_group(self.group, signal);
-        let is_elsewhere = |process: &Pid| getpgid(Some(*process)).is_ok_and(|group| group != self.group);
-        let elsewhere: Vec<Pid> = self.marked().into_iter().filter(is_elsewhere).collect();
-        send(&elsewhere, signal);
-    }
-
-    /// Kills all of the command, and lets go of it. This takes some moments.
-    pub fn kill(self) {
-        let _ = kill_process_group(self.group, Signal::KILL);
+    /// Kills every process that has the mark. This takes some moments.
+    pub fn kill(&self) {
         let (deadline, mut quiet) = (Instant::now() + GRACE, 0);
         // A process that has just been started shows its environment a moment later.
         while quiet < QUIET && Instant::now() < deadline {
@@ -144,7 +132,24 @@ impl Held {
     }
 
     fn marked(&self) -> Vec<Pid> {
-        marked(std::slice::from_ref(&self.mark.word))
+        marked(std::slice::from_ref(&self.word))
+    }
+}
+
+impl Held {
+    /// Sends a signal to all of the command, each process once: to its group and, on Linux, to what it started in groups
+    /// or sessions of its own.
+    pub fn signal(&self, signal: Signal) {
+        let _ = kill_process_group(self.group, signal);
+        let is_elsewhere = |process: &Pid| getpgid(Some(*process)).is_ok_and(|group| group != self.group);
+        let elsewhere: Vec<Pid> = self.mark.marked().into_iter().filter(is_elsewhere).collect();
+        send(&elsewhere, signal);
+    }
+
+    /// Kills all of the command, and lets go of it. This takes some moments.
+    pub fn kill(self) {
+        let _ = kill_process_group(self.group, Signal::KILL);
+        self.mark.kill();
     }
 }
 

@@ -30,6 +30,7 @@ pub mod stream;
 pub mod supervisor;
 pub mod tap;
 pub mod tcp;
+pub mod token;
 pub mod ws;
 
 use acp_rpc::{DEFAULT_LINE_LIMIT, Direction, Splitter};

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use acp_link::child::Exit;
 use acp_link::kept::{self, Ending, Kept};
-use acp_link::leash::{self, Leash, Mark};
+use acp_link::leash::Leash;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group};
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
@@ -44,7 +44,7 @@ enum Running {
     /// Our own child, in a process group of its own.
     Child { child: Child },
     /// Behind a supervisor, with everything that came of it.
-    Kept { kept: Kept, mark: Mark },
+    Kept(Kept),
 }
 
 impl Process {
@@ -98,13 +98,10 @@ impl Process {
                     std::thread::spawn(move || child.wait());
                 }
             }
-            Running::Kept { kept, mark } => {
-                match self.ended.borrow().is_some() {
-                    true => kept.release(),
-                    false => kept.kill(),
-                }
-                drop(mark);
-            }
+            Running::Kept(kept) => match self.ended.borrow().is_some() {
+                true => kept.release(),
+                false => kept.kill(),
+            },
         }
         self.pump.abort();
     }
@@ -116,13 +113,12 @@ impl Process {
             Some(Running::Child { child }) => {
                 let _ = kill_process_group(Pid::from_child(child), signal);
             }
-            Some(Running::Kept { .. }) if signal == Signal::KILL => {
-                if let Some(Running::Kept { kept, mark }) = guard.take() {
+            Some(Running::Kept(_)) if signal == Signal::KILL => {
+                if let Some(Running::Kept(kept)) = guard.take() {
                     kept.kill();
-                    drop(mark);
                 }
             }
-            Some(Running::Kept { kept, .. }) => kept.signal(signal),
+            Some(Running::Kept(kept)) => kept.signal(signal),
             None => {}
         }
     }
@@ -136,15 +132,11 @@ fn child(mut command: Command, writer: io::PipeWriter) -> io::Result<(Running, E
     Ok((Running::Child { child }, end))
 }
 
-/// The mark is for the case that the supervisor is killed with us.
 fn kept(command: &Command, writer: io::PipeWriter, leash: &Leash) -> io::Result<(Running, End)> {
-    let mark = leash.mark();
-    let mut wrapped = kept::wrap(command, &leash.program())?;
-    let starter = &mut wrapped.command;
-    starter.env(leash::VARIABLE, &mark).stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
-    starter.process_group(0);
+    let mut wrapped = kept::wrap(command, leash)?;
+    wrapped.command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
     let (kept, ending) = wrapped.spawn()?;
-    Ok((Running::Kept { kept, mark }, End::Kept(ending)))
+    Ok((Running::Kept(kept), End::Kept(ending)))
 }
 
 /// Who tells how the command ended.

@@ -9,7 +9,7 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Command, ExitStatus};
+use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -17,7 +17,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::Pid;
 
 use super::{Exit, Options, Stage, Survivor};
-use crate::supervisor::ARGUMENT;
+use crate::supervisor::{ARGUMENT, FORWARDED};
 
 /// Written to the lifeline: kill everything without waiting.
 pub(crate) const KILL_NOW: &[u8] = b"K";
@@ -27,6 +27,8 @@ pub(crate) const RELEASE: &[u8] = b"R";
 pub(crate) const KEEP: &str = "keep";
 /// How long a supervisor may take to start the agent.
 const START_PATIENCE: Duration = Duration::from_secs(20);
+/// How often a supervisor is started that a signal ends before it begins.
+const ATTEMPTS: u32 = 3;
 
 /// Our ends of the two pipes.
 #[derive(Debug)]
@@ -92,12 +94,32 @@ fn supervising<'a>(
 }
 
 impl Starting {
-    /// Waits until the supervisor says that the agent runs, or that it cannot.
-    pub(crate) fn wait(mut self, supervisor: Pid) -> Result<(Pid, Supervised), Failure> {
+    /// Starts the supervisor, and waits until it says that the agent runs, or that it cannot.
+    ///
+    /// Until it has a process group of its own, a signal of the terminal (Ctrl-C) reaches it as one of ours, and ends it
+    /// before it catches signals. No agent runs then, so it is started again.
+    pub(crate) fn start(mut self, command: &mut Command) -> Result<(Child, Pid, Supervised), Failure> {
+        let mut left = ATTEMPTS;
+        loop {
+            left -= 1;
+            let mut supervisor = command.spawn().map_err(Failure::Supervisor)?;
+            let failure = match self.wait(Pid::from_child(&supervisor)) {
+                Ok(agent) => return Ok((supervisor, agent, self.ours)),
+                Err(failure) => failure,
+            };
+            let _ = supervisor.kill();
+            let status = supervisor.wait().ok();
+            if left == 0 || !status.is_some_and(ended_before_it_began) {
+                return Err(failure);
+            }
+        }
+    }
+
+    fn wait(&mut self, supervisor: Pid) -> Result<Pid, Failure> {
         let line = self.first_line(supervisor).map_err(Failure::Supervisor)?;
         let (word, rest) = line.split_once(' ').unwrap_or((&line, ""));
         match (word, rest.parse::<i32>().ok()) {
-            ("pid", Some(raw)) if let Some(pid) = Pid::from_raw(raw) => Ok((pid, self.ours)),
+            ("pid", Some(raw)) if let Some(pid) = Pid::from_raw(raw) => Ok(pid),
             ("error", Some(code)) => Err(Failure::Agent(io::Error::from_raw_os_error(code))),
             _ => Err(Failure::Supervisor(io::Error::other(format!("it said {line:?}")))),
         }
@@ -108,15 +130,15 @@ impl Starting {
         let report = &mut self.ours.report;
         loop {
             // Before reading: what it said before it ended must not be missed.
-            let ended = ended(supervisor);
+            let end = end_of(supervisor);
             report.read_available()?;
-            if let Some(end) = report.said.iter().position(|&byte| byte == b'\n') {
+            if let Some(at) = report.said.iter().position(|&byte| byte == b'\n') {
                 // What follows is for later: an agent may end before we have read that it runs.
-                let line: Vec<u8> = report.said.drain(..=end).collect();
-                return Ok(String::from_utf8_lossy(&line[..end]).into_owned());
+                let line: Vec<u8> = report.said.drain(..=at).collect();
+                return Ok(String::from_utf8_lossy(&line[..at]).into_owned());
             }
-            if ended {
-                return Err(io::Error::other("it ended at once; is it a program with a supervisor in it?"));
+            if let Some(end) = end {
+                return Err(io::Error::other(end));
             }
             if Instant::now() > deadline {
                 return Err(io::Error::other("it did not answer; is it a program with a supervisor in it?"));
@@ -132,11 +154,24 @@ impl Starting {
     }
 }
 
-/// Whether the process has ended; does not reap it.
-fn ended(pid: Pid) -> bool {
+/// Whether it ended by a signal that it would have caught if it had come as far as to start an agent.
+fn ended_before_it_began(status: ExitStatus) -> bool {
+    status.signal().is_some_and(|signal| FORWARDED.iter().any(|it| it.as_raw() == signal))
+}
+
+/// How the supervisor ended, if it has; does not reap it.
+fn end_of(pid: Pid) -> Option<String> {
     use rustix::process::{WaitId, WaitIdOptions, waitid};
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-    matches!(waitid(WaitId::Pid(pid), options), Ok(Some(_)) | Err(rustix::io::Errno::CHILD))
+    let signal = match waitid(WaitId::Pid(pid), options) {
+        Ok(Some(status)) => status.terminating_signal(),
+        Err(rustix::io::Errno::CHILD) => None,
+        _ => return None,
+    };
+    Some(match signal {
+        Some(signal) => format!("it was ended by signal {signal} before it began; try again"),
+        None => "it ended at once; is it a program with a supervisor in it?".to_owned(),
+    })
 }
 
 impl Report {

@@ -17,16 +17,13 @@ use tokio::net::unix::pipe;
 use tokio::signal::unix::{Signal as Signals, SignalKind, signal};
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::{ARGUMENT, processes};
+use super::{ARGUMENT, FORWARDED, processes};
 use crate::child::Survivor;
 use crate::child::report::{KEEP, RELEASE};
 use crate::leash;
 
 /// Only wakes us up: it is also sent when the *thread* that started us ends, so the parent's number decides.
 const PARENT_DIED: Signal = Signal::URG;
-/// What is passed on to the agent's process group.
-const FORWARDED: [Signal; 6] =
-    [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT, Signal::USR1, Signal::USR2];
 /// How often the parent's number is looked at when there is no lifeline.
 const LOOK: Duration = Duration::from_millis(200);
 /// A process that cannot be killed (stuck in the kernel, or not ours) is not waited for any longer than this.
@@ -133,7 +130,11 @@ fn open_lifeline(settings: &Settings) -> Option<pipe::Receiver> {
 }
 
 fn start(settings: &Settings) -> io::Result<Pid> {
-    let child = Command::new(&settings.program).args(&settings.args).process_group(0).spawn()?;
+    let mut command = Command::new(&settings.program);
+    for (name, own, value) in super::taken_over() {
+        command.env_remove(name).env(own, value);
+    }
+    let child = command.args(&settings.args).process_group(0).spawn()?;
     Ok(Pid::from_child(&child))
 }
 
