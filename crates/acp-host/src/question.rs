@@ -40,6 +40,8 @@ pub enum Ask {
         subject: String,
         /// What would be written to the path.
         content: Option<String>,
+        /// What [`Asked::Always`] allows until the session ends, in words; nothing where it means no more than yes.
+        always: Option<String>,
     },
     /// The agent wants a form filled in.
     Form {
@@ -75,6 +77,8 @@ pub enum Asked {
     Option(String),
     /// Yes to an access.
     Yes,
+    /// Yes to an access, and to what its `always` names.
+    Always,
     /// No to an access.
     No,
     /// The answer to an elicitation.

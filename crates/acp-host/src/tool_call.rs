@@ -192,14 +192,18 @@ impl ToolCall {
         if rules.deny.is_empty() {
             return None;
         }
-        let Places { commands, paths, changed, located, cwds, others } = &self.places;
+        let Places { commands, paths, changed, located, cwds, others, .. } = &self.places;
+        let Some(joined) = self.places.in_folders() else {
+            let reason = "it names too many folders and files to look for what is denied".to_owned();
+            return Some(Decision { verdict: Verdict::Ask, reason });
+        };
         let title = title_command(self.title.as_deref());
         let title =
             title.or(self.title.as_deref().filter(|_| self.kind == ToolKind::Execute && commands.is_empty()));
         let runs = Class::of(self.kind) == Class::Execute;
         let suspects = others.iter().filter(|_| runs).chain(commands).map(String::as_str).chain(title);
         let suspects = suspects.map(Action::Command);
-        let files = paths.iter().chain(changed).chain(located).chain(cwds).chain(others);
+        let files = paths.iter().chain(changed).chain(located).chain(cwds).chain(others).chain(&joined);
         let files = files.map(|path| Action::Path(path));
         let actions: Vec<Action<'_>> = suspects.chain(files).chain([Action::Unknown]).collect();
         // A call that claims to be something else than it is, is both.

@@ -204,7 +204,7 @@ async fn a_lost_connection_ends_what_is_waiting_and_what_comes_later() {
     agent.expect("session/prompt").await;
     drop(agent);
     let Some(TurnEvent::Failed(error)) = turn.next().await else { panic!("the turn must fail") };
-    assert!(error.to_string().contains("while the answer to session/prompt was awaited"), "{error}");
+    assert!(error.to_string().contains("before it answered session/prompt"), "{error}");
     assert!(turn.next().await.is_none());
     assert!(matches!(events.next().await, Some(Event::Closed(..))));
     let error = client.set_mode("s1", "x").await.expect_err("gone");

@@ -57,6 +57,9 @@ async fn a_denied_path_is_found_wherever_a_call_shows_it() {
         json!({"rawInput": {"a_key_that_nobody_knows": path}}),
         json!({"rawInput": {"command": "cat secret/key"}}),
         json!({"rawInput": {"command": "ls", "cwd": "secret/deep"}}),
+        json!({"rawInput": {"cwd": "secret", "path": "key"}}),
+        json!({"rawInput": {"directory": world.root.join("secret/"), "glob": "*.pem"}}),
+        json!({"rawInput": {"root": ".", "workdir": "secret", "files": ["a", "./key"]}}),
     ] {
         for kind in ["read", "edit", "delete", "search", "execute", "other", "fetch"] {
             let mut call = call.clone();
@@ -68,6 +71,24 @@ async fn a_denied_path_is_found_wherever_a_call_shows_it() {
         let call = json!({"kind": kind, "rawInput": {"path": "open", "command": "cat open", "content": "secret/key"}});
         assert!(is_allowed(&world, &call).await, "{call}");
     }
+}
+
+#[tokio::test]
+async fn a_denied_path_is_not_hidden_among_thousands() {
+    let world = World::with(denying(Policy::Yolo, "Read(secret/**)"));
+    let many = |word: &str, times: usize| (0..times).map(|at| format!("{word}{at}")).collect::<Vec<_>>();
+    let mut folders = many("folder", 99);
+    folders.push("secret".to_owned());
+    let mut files = many("file", 99);
+    files.push("key".to_owned());
+    for call in [
+        json!({"kind": "read", "rawInput": {"cwd": folders, "paths": files}}),
+        json!({"kind": "read", "rawInput": {"cwd": "secret", "paths": files}}),
+    ] {
+        assert!(!is_allowed(&world, &call).await);
+    }
+    let call = json!({"kind": "read", "rawInput": {"cwd": "open", "paths": files}});
+    assert!(is_allowed(&world, &call).await);
 }
 
 #[tokio::test]

@@ -356,3 +356,22 @@ async fn the_person_sees_everything_that_a_yes_is_about() {
     let (picked, ()) = tokio::join!(chosen(&world, &call), person);
     assert_eq!(picked, "no");
 }
+
+#[tokio::test]
+async fn always_for_a_file_is_for_every_file_of_the_session_and_for_no_command() {
+    let (world, mut questions) = with_person();
+    let person = async {
+        let question = questions.recv().await.expect("a question");
+        let Ask::Access { always, .. } = &question.ask else { panic!("{question:?}") };
+        assert!(
+            always.as_deref().is_some_and(|words| words.contains("every file change below")),
+            "{always:?}"
+        );
+        question.answer(Asked::Always);
+    };
+    let (answer, ()) = tokio::join!(world.ask("fs/write_text_file", write(&world, "a")), person);
+    answer.outcome.expect("written");
+    world.providers.turn_began("s");
+    assert!(!is_asked_again(&world, &mut questions, "fs/write_text_file", write(&world, "b")).await);
+    assert!(is_asked_again(&world, &mut questions, "terminal/create", command("true")).await);
+}

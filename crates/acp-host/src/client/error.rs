@@ -29,7 +29,7 @@ pub enum ClientError {
         stderr: LastWords,
     },
     /// The agent, or the connection, is gone.
-    #[error("{how} while the answer to {method} was awaited{stderr}")]
+    #[error("{how} before it answered {method}{stderr}")]
     Gone {
         /// What was being waited for.
         method: String,

@@ -167,7 +167,12 @@ impl Call<'_> {
     }
 
     /// What a person allows is allowed in exactly this form, and nothing else is.
-    fn grant(&self, session: &str, deeds: Vec<Deed>, choice: Option<PermissionOptionKind>) {
+    fn grant(
+        &self,
+        session: &str,
+        deeds: impl IntoIterator<Item = Deed>,
+        choice: Option<PermissionOptionKind>,
+    ) {
         let span = match choice {
             Some(PermissionOptionKind::AllowOnce) => Span::Once,
             Some(PermissionOptionKind::AllowAlways) => Span::Session,
@@ -208,9 +213,13 @@ impl Call<'_> {
         let subject = path.display().to_string();
         let root = roots.cwd().display().to_string();
         let leave = Leave { shared: Arc::clone(self.shared), kind, file: real::real_path(path), root };
-        let deed = (kind == ToolKind::Edit).then(|| Deed::Write(leave.file.clone()));
+        let wanted = (kind == ToolKind::Edit).then(|| Wanted {
+            deed: Deed::Write(leave.file.clone()),
+            always: Deed::WriteBelow(real::real_path(roots.cwd())),
+            words: format!("every file change below {}", leave.root),
+        });
         let decision = leave.decide(&subject, &leave.file);
-        self.access(session, &subject, decision, deed, content).await.map(|()| leave)
+        self.access(session, &subject, decision, wanted, content).await.map(|()| leave)
     }
 
     /// Decides whether the client itself may run a command for the agent.
@@ -230,7 +239,10 @@ impl Call<'_> {
             }
             _ => line.clone(),
         };
-        self.access(session, &subject, decision, Some(Deed::Run { line, cwd }), None).await
+        let words = "exactly this command".to_owned();
+        let deed = Deed::Run { line, cwd };
+        let wanted = Wanted { always: deed.clone(), deed, words };
+        self.access(session, &subject, decision, Some(wanted), None).await
     }
 
     /// Asks where that must be, unless it was granted.
@@ -239,11 +251,13 @@ impl Call<'_> {
         session: &str,
         subject: &str,
         decision: Decision,
-        deed: Option<Deed>,
+        wanted: Option<Wanted>,
         content: Option<&str>,
     ) -> Result<(), RpcError> {
         let Decision { mut verdict, mut reason } = decision;
-        if verdict == Verdict::Ask && deed.is_some_and(|deed| self.granted(session, &deed)) {
+        if verdict == Verdict::Ask
+            && wanted.as_ref().is_some_and(|wanted| self.granted(session, &wanted.deed))
+        {
             verdict = Verdict::Allow;
             "the person allowed exactly this".clone_into(&mut reason);
         }
@@ -253,9 +267,15 @@ impl Call<'_> {
                 method: self.method.to_owned(),
                 subject: subject.to_owned(),
                 content: content.map(str::to_owned),
+                always: wanted.as_ref().map(|wanted| wanted.words.clone()),
             };
             verdict = match self.ask(session, subject, ask).await? {
                 Some(Asked::Yes) => Verdict::Allow,
+                Some(Asked::Always) => {
+                    let always = wanted.map(|wanted| wanted.always);
+                    self.grant(session, always, Some(PermissionOptionKind::AllowAlways));
+                    Verdict::Allow
+                }
                 Some(_) => {
                     "the person said no".clone_into(&mut reason);
                     Verdict::Deny
@@ -295,7 +315,7 @@ impl Call<'_> {
         };
         let (verdict, words) = match &asked {
             Some(Asked::Option(id)) => (Verdict::Allow, format!("the person chose {id:?}")),
-            Some(Asked::Yes | Asked::Elicited(Elicited::Accept(_))) => {
+            Some(Asked::Yes | Asked::Always | Asked::Elicited(Elicited::Accept(_))) => {
                 (Verdict::Allow, "the person said yes".to_owned())
             }
             Some(Asked::No | Asked::Elicited(_)) => (Verdict::Deny, "the person said no".to_owned()),
@@ -315,6 +335,14 @@ impl Call<'_> {
             reason: reason.to_owned(),
         });
     }
+}
+
+/// What the client is asked to do for an agent, and what more a person may allow at once.
+struct Wanted {
+    deed: Deed,
+    always: Deed,
+    /// `always` in words.
+    words: String,
 }
 
 /// What a yes to a call allows the client to do for it.

@@ -9,6 +9,18 @@ pub(super) enum Deed {
     Run { line: String, cwd: PathBuf },
     /// Writing this file, by its real name.
     Write(PathBuf),
+    /// Writing every file below this folder, by its real name.
+    WriteBelow(PathBuf),
+}
+
+impl Deed {
+    /// Whether leave for this is leave for that.
+    fn covers(&self, that: &Deed) -> bool {
+        match (self, that) {
+            (Deed::WriteBelow(folder), Deed::Write(file)) => file.starts_with(folder),
+            _ => self == that,
+        }
+    }
 }
 
 /// For how long.
@@ -52,7 +64,7 @@ impl Grants {
 
     /// Whether this is allowed for the whole session.
     pub(super) fn is_standing(&self, deed: &Deed) -> bool {
-        self.0.iter().any(|(known, span)| known == deed && *span == Span::Session)
+        self.0.iter().any(|(known, span)| known.covers(deed) && *span == Span::Session)
     }
 
     /// Another turn: what was for once is gone.

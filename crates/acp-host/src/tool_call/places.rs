@@ -113,6 +113,9 @@ const PROSE: &[&str] = &[
     "prompt",
 ];
 
+/// The most paths in folders that are looked at.
+const MOST_JOINED: usize = 4096;
+
 /// Everything that a tool call shows.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Places {
@@ -128,6 +131,8 @@ pub(super) struct Places {
     pub cwds: Vec<String>,
     /// Other texts of its input: each may be a command or a path.
     pub others: Vec<String>,
+    /// Folders from which its relative paths may be meant.
+    pub folders: Vec<String>,
 }
 
 impl Places {
@@ -162,6 +167,22 @@ impl Places {
             && self.located.is_empty()
     }
 
+    /// Its relative paths, and what may be one, as they are in the folders that it names; nothing where these are too many.
+    pub(super) fn in_folders(&self) -> Option<Vec<String>> {
+        let names = self.paths.iter().chain(&self.others).filter(|name| !name.starts_with('/'));
+        let names: Vec<&String> = names.collect();
+        if names.len().saturating_mul(self.folders.len()) > MOST_JOINED {
+            return None;
+        }
+        let joined = |folder: &String, name: &String| format!("{}/{name}", folder.trim_end_matches('/'));
+        Some(
+            self.folders
+                .iter()
+                .flat_map(|folder| names.iter().map(move |name| joined(folder, name)))
+                .collect(),
+        )
+    }
+
     fn input(&mut self, key: &str, value: &Value) {
         match value {
             Value::String(text) => self.text(key, text),
@@ -173,6 +194,9 @@ impl Places {
     }
 
     fn text(&mut self, key: &str, text: &str) {
+        if FOLDERS.contains(&key) || MAYBE_FOLDERS.contains(&key) || key == "root" {
+            self.folders.push(path_of(text));
+        }
         if COMMANDS.contains(&key) {
             self.commands.push(text.trim().to_owned());
         } else if PATHS.contains(&key) || text.starts_with("file://") {
