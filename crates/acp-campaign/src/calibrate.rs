@@ -85,14 +85,25 @@ impl Calibration {
                     self.found.insert(name, found);
                 }
             } else if !self.found.contains_key(&name) {
-                let reason = driven.outcome.reason.as_deref().unwrap_or("it did not happen");
-                let times = match tried.tries {
-                    1 => "1 wording".to_owned(),
-                    tries => format!("{tries} wordings"),
-                };
-                self.missing.entry(name).or_insert_with(|| format!("{reason} ({times} tried)"));
+                let is_done = wishes.first().is_some_and(|wish| driven.outcome.provided.contains(wish));
+                let words =
+                    refusal(file, tried, driven.outcome.reason.as_deref().filter(|_| !is_done), &name);
+                self.missing.entry(name).or_insert(words);
             }
         }
+    }
+}
+
+/// That the agent was asked for something and did not do it, or did it without `name`.
+fn refusal(file: &Program, tried: &Tried, reason: Option<&str>, name: &str) -> String {
+    let task = file.title.trim_start_matches("The agent can be brought to ");
+    let times = match tried.tries {
+        1 => "1 wording".to_owned(),
+        tries => format!("{tries} wordings"),
+    };
+    match reason {
+        Some(reason) => format!("the agent was asked to {task} ({times} tried) and did not: {reason}"),
+        None => format!("the agent was asked to {task} ({times} tried), and \"{name}\" did not happen"),
     }
 }
 

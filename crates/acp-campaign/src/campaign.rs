@@ -5,7 +5,9 @@ use std::sync::Arc;
 use acp_comply::results::{Isolation, Outside};
 use acp_comply::verdict::Ending;
 use acp_comply::{AgentRun, Defaults, FindingRef, Header, Outcome, Program, Table};
+use acp_link::token;
 use futures_util::future::LocalBoxFuture;
+use serde_json::Value;
 use tokio::sync::watch;
 
 use crate::calibrate::Calibration;
@@ -25,6 +27,13 @@ const PROBE: &str = r#"{
   "sandbox": { "files": [] },
   "steps": [{ "newSession": {} }, { "delayMs": 60 }]
 }"#;
+
+/// What to check in an agent that says nothing.
+pub const SILENT: &str = "does it flush standard output after each line (in Python: print(…, flush=True)), \
+    and is a flag such as --acp missing?";
+/// What is wrong with an agent that holds its answers back.
+const HELD_BACK: &str = "it answered only when its input ended: flush standard output after each line (in Python: \
+    print(…, flush=True))";
 
 /// What is to be run and how.
 #[derive(Clone)]
@@ -58,8 +67,10 @@ pub enum Progress<'a> {
     Noticed(&'a str, &'a str),
     /// A test begins.
     Began(&'a str, &'a Program),
-    /// A test ended.
+    /// A test ended. If its outcome needs a second run, `Settled` follows after that.
     Ended(&'a str, &'a Outcome),
+    /// A test was run again by itself, because something had not come in time.
+    Settled(&'a str, &'a Outcome),
 }
 
 /// Called for everything that happens during a run, from any thread.
@@ -130,11 +141,18 @@ impl Campaign {
             }
         };
         let Some(introduction) = driven.introduction else {
+            if let Some(refusal) = driven.refusal.as_ref().and_then(token_refusal) {
+                run.fault = Some(refusal);
+                return (Probed::default(), None);
+            }
             let reason = driven.outcome.reason.unwrap_or_default();
             if driven.unheard {
-                let said = driven.outcome.notes.first().map_or("it said nothing", String::as_str);
-                let silence = format!("{reason}; {said}; is a flag such as --acp missing?");
-                run.fault = Some(with_hint(silence, target));
+                let silence = match driven.outcome.notes.first() {
+                    _ if driven.answered_at_end => HELD_BACK.to_owned(),
+                    Some(said) => format!("{said}; is a flag such as --acp missing?"),
+                    None => format!("it said nothing; {SILENT}"),
+                };
+                run.fault = Some(with_hint(format!("{reason}; {silence}"), target));
                 return (Probed::default(), None);
             }
             let ending = driven.outcome.evidence.map(|evidence| evidence.ending);
@@ -197,6 +215,15 @@ impl Campaign {
             None => Ok(Some(driven)),
         }
     }
+}
+
+/// Why we were not let in, when it is for lack of the right token: that says nothing about the agent.
+fn token_refusal(error: &Value) -> Option<String> {
+    if !token::is_wanted(error.get("data")) {
+        return None;
+    }
+    let words = error["message"].as_str().unwrap_or_default().split(": ").next().unwrap_or_default();
+    Some(format!("the connection was refused: {}; {}", acp_text::line(words), token::HINT))
 }
 
 fn with_hint(words: String, target: &Target) -> String {

@@ -28,6 +28,9 @@ use crate::stub::read_log;
 use crate::target::{Connection, Ended, OpenError, Start, Target};
 use crate::wire::{Judged, Parting, Wire};
 
+/// How long an agent that did not answer may take to write what it held back, after its input has ended.
+const HELD_BACK: Duration = Duration::from_secs(2);
+
 /// Answers of the providers, each with the connection that it belongs to.
 type Answers = (mpsc::UnboundedSender<(u32, Frame)>, mpsc::UnboundedReceiver<(u32, Frame)>);
 
@@ -263,6 +266,7 @@ impl<'a> Test<'a> {
         self.judged.findings.extend(judged.findings);
         self.judged.exercised.extend(judged.exercised);
         self.judged.history = judged.history;
+        self.judged.answered_at_end = judged.answered_at_end;
         if let Some(record) = judged.record {
             self.keep_transcript(&record);
         }
@@ -403,6 +407,10 @@ impl<'a> Test<'a> {
 
     /// Ends the agent, lets the judge speak, and adds what frames do not show.
     pub async fn conclude(mut self, mut outcome: Outcome, before: &crate::cell::Snapshot) -> Driven {
+        if self.run.is_unheard() {
+            // Once in a run: an interpreter that ends may need a moment to write what it held back.
+            self.parting.listen = self.parting.listen.max(HELD_BACK);
+        }
         if let Some(wire) = self.wire.take() {
             self.end_wire(wire).await;
         }
@@ -444,7 +452,9 @@ impl<'a> Test<'a> {
             introduction: self.run.introduction().cloned(),
             session: self.run.session().cloned(),
             messages: self.run.messages().cloned().collect(),
+            refusal: self.run.refusal().cloned(),
             unheard: self.run.is_unheard(),
+            answered_at_end: self.judged.answered_at_end,
             unreachable: None,
             first_answer: self.first_line,
             at_eof,

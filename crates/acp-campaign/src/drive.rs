@@ -104,8 +104,12 @@ pub struct Driven {
     pub session: Option<Value>,
     /// What the agent said, for a probe.
     pub messages: Vec<Value>,
+    /// The error with which the agent answered a request of the runner's own.
+    pub refusal: Option<Value>,
     /// The agent was there and did not answer the introduction.
     pub unheard: bool,
+    /// A response came only after the agent's input had ended.
+    pub answered_at_end: bool,
     /// The agent could not be reached at all.
     pub unreachable: Option<String>,
     /// From the test's start to the agent's first line.
@@ -279,7 +283,9 @@ impl Driven {
             introduction: None,
             session: None,
             messages: Vec::new(),
+            refusal: None,
             unheard: false,
+            answered_at_end: false,
             unreachable: None,
             first_answer: None,
             at_eof: None,

@@ -91,6 +91,7 @@ impl Round<'_> {
             }
             second.outcome = first.outcome.clone().confirmed_by(second.outcome);
             *first = second;
+            (self.listener)(&Progress::Settled(&self.target.name, &first.outcome));
         }
     }
 

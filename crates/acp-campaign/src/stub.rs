@@ -67,6 +67,6 @@ pub(crate) fn read_log(path: &Path) -> Vec<McpCall> {
 fn mcp_call(line: &Value) -> Option<McpCall> {
     let method = line.get("event")?.as_str()?.to_owned();
     let tool = line.get("tool").and_then(Value::as_str).map(str::to_owned);
-    let arguments = line.get("arguments").cloned().or_else(|| Some(line.clone()));
-    Some(McpCall { method, tool, arguments })
+    let arguments = line.get("arguments").cloned();
+    Some(McpCall { method, tool, arguments, line: line.clone() })
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use acp_dialect::{Dialect, Options, Unasked};
 use acp_host::{Sessions, translated_resuming};
 use acp_link::child::{self, Child, Exit, SpawnError};
-use acp_link::{Link, Wire, tcp, ws};
+use acp_link::{Link, Wire, tcp, token, ws};
 
 use crate::cell::Cell;
 use crate::forms::Refused;
@@ -48,7 +48,7 @@ pub enum Way {
     /// Start an installed agent as its profile says.
     Real(Arc<Real>),
     /// Connect to `tcp://HOST:PORT` or `ws://HOST:PORT/PATH`.
-    Connect(String),
+    Connect(String, Option<String>),
 }
 
 /// A connection that belongs to one test.
@@ -120,7 +120,16 @@ impl Target {
 
     /// An agent that listens.
     pub fn connect(name: impl Into<String>, url: impl Into<String>) -> Target {
-        Target { name: name.into(), way: Way::Connect(url.into()), version: None, dialect: Dialect::V1 }
+        Target { name: name.into(), way: Way::Connect(url.into(), None), version: None, dialect: Dialect::V1 }
+    }
+
+    /// The same agent, which is shown this token when it listens.
+    #[must_use]
+    pub fn showing(mut self, token: Option<String>) -> Target {
+        if let Way::Connect(_, shown) = &mut self.way {
+            *shown = token;
+        }
+        self
     }
 
     /// An installed agent, by its profile.
@@ -135,13 +144,13 @@ impl Target {
 
     /// Whether the agent's process is ours to stop and start.
     pub fn is_ours(&self) -> bool {
-        !matches!(self.way, Way::Connect(_))
+        !matches!(self.way, Way::Connect(..))
     }
 
     /// Whether a second connection to the same agent can be made.
     pub fn takes_connections(&self) -> bool {
         match &self.way {
-            Way::Connect(_) => true,
+            Way::Connect(..) => true,
             Way::Real(real) => real.over_tcp,
             Way::Start { .. } => false,
         }
@@ -159,7 +168,7 @@ impl Target {
                 line
             }
             Way::Real(real) => real.describe(),
-            Way::Connect(url) => url.clone(),
+            Way::Connect(url, _) => url.clone(),
         }
     }
 
@@ -171,7 +180,7 @@ impl Target {
             |arg: &&String| Path::new(arg.as_str()).is_relative() && Path::new(arg.as_str()).is_file();
         let file = args.iter().find(is_here)?;
         Some(format!(
-            "agents start in a folder of their own, and `{file}` is in this one: write its absolute path"
+            "agents start in a folder of their own, and `{file}` is in this one: write it as `./{file}`"
         ))
     }
 
@@ -182,7 +191,7 @@ impl Target {
                 std::iter::once(program).chain(args).chain(env.values()).any(|text| text.contains(MODEL_URL))
             }
             Way::Real(real) => real.has_model(),
-            Way::Connect(_) => false,
+            Way::Connect(..) => false,
         }
     }
 
@@ -205,7 +214,9 @@ impl Target {
                 let ready = real.ready(cell, model).await?;
                 (ready.options, ready.port.map(|port| (port, real.command(port))))
             }
-            Way::Connect(url) => return Ok(Start::Address(url.clone(), wire.clone())),
+            Way::Connect(url, token) => {
+                return Ok(Start::Address { url: url.clone(), token: token.clone(), wire: wire.clone() });
+            }
         };
         options.supervisor = supervisor.map(PathBuf::from);
         options.wire = wire.clone();
@@ -238,12 +249,17 @@ impl Target {
                     Some((port, command)) => listening(options, link, child, *port, command).await,
                 }
             }
-            Start::Address(url, wire) => {
+            Start::Address { url, token, wire } => {
                 let failed = |source| OpenError::Connect { url: url.clone(), source };
                 let link = if let Some(address) = url.strip_prefix("tcp://") {
-                    tcp::connect(address, wire).await.map_err(failed)?
+                    let link = tcp::connect(address, wire).await.map_err(failed)?;
+                    if let Some(token) = token {
+                        let sent = link.tx.send(token::line(token).raw()).await;
+                        sent.map_err(|closed| failed(std::io::Error::other(closed)))?;
+                    }
+                    link
                 } else if url.starts_with("ws://") {
-                    ws::connect(url, wire)
+                    ws::connect_as(url, wire, token.as_deref())
                         .await
                         .map_err(|error| failed(std::io::Error::other(error.to_string())))?
                 } else {
@@ -262,7 +278,14 @@ pub(crate) enum Start {
     /// started in words.
     Process(Box<child::Options>, Option<(u16, String)>),
     /// An address to connect to.
-    Address(String, Wire),
+    Address {
+        /// The address.
+        url: String,
+        /// The token that is shown there.
+        token: Option<String>,
+        /// The limits of the wire.
+        wire: Wire,
+    },
 }
 
 impl Start {

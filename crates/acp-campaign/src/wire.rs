@@ -7,7 +7,7 @@ use acp_comply::FindingRef;
 use acp_dialect::{Dialect, Options, Overhear, Side};
 use acp_link::child::{Child, Stage};
 use acp_link::{Receiver, Sender};
-use acp_rpc::{Direction, Frame, Line, Splitter};
+use acp_rpc::{Direction, Frame, Line, Splitter, View};
 use acp_rules::{Ending, Judge, JudgeConfig};
 use bytes::Bytes;
 use tokio::sync::mpsc;
@@ -83,6 +83,8 @@ pub(crate) struct Judged {
     pub record: Option<Vec<u8>>,
     /// What the next connection of the test is held against.
     pub history: acp_rules::History,
+    /// A response came only after the agent's input had ended.
+    pub answered_at_end: bool,
 }
 
 impl Wire {
@@ -189,10 +191,11 @@ impl Wire {
     /// collects the judge's findings.
     pub async fn end(mut self, agent_went: bool, parting: Parting) -> (Judged, Option<Ended>) {
         let from = Instant::now();
+        let mut answered_at_end = false;
         if !agent_went {
             self.input_ended();
             self.tx.close();
-            self.listen(parting.listen).await;
+            answered_at_end = self.listen(parting.listen).await;
         }
         // A test stops when it has seen enough: it says itself for which answers it waited in vain.
         let (ending, word) = match agent_went && !self.input_closed {
@@ -202,7 +205,8 @@ impl Wire {
         self.judge.set_ending(ending);
         self.judge.close(self.began.elapsed());
         let acp_play::Judged { findings, exercised } = acp_play::judged(&self.judge);
-        let mut judged = Judged { findings, exercised, record: None, history: self.judge.take_history() };
+        let mut judged =
+            Judged { findings, exercised, record: None, history: self.judge.take_history(), answered_at_end };
         if let Some(mut record) = self.record.take() {
             beside_last(&mut record, &format!("\"end\":\"{word}\""));
             judged.record = Some(record);
@@ -224,15 +228,19 @@ impl Wire {
         (judged, Some(Ended { stderr: child.stderr_tail(), exit, at_eof }))
     }
 
-    /// Shows the judge what the agent still says, until its output ends or the time is up.
-    async fn listen(&mut self, limit: Duration) {
+    /// Shows the judge what the agent still says, until its output ends or the time is up. Returns whether a response was
+    /// among it.
+    async fn listen(&mut self, limit: Duration) -> bool {
         let until = tokio::time::Instant::now() + limit;
+        let mut answered = false;
         // An agent that never stops is always ready to be read: the clock is asked, too.
         while tokio::time::Instant::now() < until
             && let Ok(Some(arrival)) = tokio::time::timeout_at(until, self.rx.recv()).await
         {
-            self.heard(arrival.at, arrival.line);
+            let frame = self.heard(arrival.at, arrival.line);
+            answered |= matches!(frame.view(), View::Response { .. });
         }
+        answered
     }
 }
 

@@ -27,7 +27,7 @@ pub use acp_rules::{ClaimId, Side};
 pub use areas::{Area, areas};
 pub use diagnostic::{Diagnostic, Grade};
 pub use program::{Defaults, Program, SandboxFile, Severity};
-pub use reader::{Reading, Source, read_all, render_all};
+pub use reader::{Reading, Source, did_you_mean, read_all, render_all};
 pub use results::{
     AgentRun, EvidenceRef, ExitRecord, ExpectedError, ExpectedFailures, Explanation, FindingRef, Header,
     Outcome, RESULTS_VERSION, Results, ResultsError, Stale, StepRecord, StepState, Suite, Tally, Tool,

@@ -114,7 +114,8 @@ fn envelope_words(envelope: &Envelope) -> String {
     }
 }
 
-fn frame_words(frame: &Json) -> String {
+/// A frame of a test in a few words.
+pub(crate) fn frame_words(frame: &Json) -> String {
     if frame.as_list().is_some() {
         return "a batch".to_owned();
     }

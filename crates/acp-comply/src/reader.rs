@@ -7,6 +7,8 @@ mod nearest;
 mod steps;
 mod unknown;
 
+pub use nearest::did_you_mean;
+
 use crate::diagnostic::{Diagnostic, Grade};
 use crate::json::{Json, JsonError, Kind, raw_offset};
 use crate::program::{Defaults, Handshake, Precondition, Program, SandboxFile, Severity, Step, Subject};
@@ -150,7 +152,7 @@ impl Reader<'_> {
         let id = id_of(self.file);
         let title = self.title(json);
         let severity = self.severity(json);
-        let description = self.text_at(json, "description").map(|(text, _)| text);
+        let description = self.words_at(json, "description");
         if description.is_none() {
             self.warning(json.span.start..json.span.start + 1, "the test has no description")
                 .hint("say in a sentence what the test verifies: \"description\": \"…\"");
@@ -160,16 +162,16 @@ impl Reader<'_> {
         let preconditions = self.preconditions(json);
         let exercised = self.exercised(json);
         let steps = self.top_steps(json);
-        let docs = self.texts(json, "docs");
-        let requirements = self.texts(json, "requirements");
+        let docs = self.words(json, "docs");
+        let requirements = self.words(json, "requirements");
         let claims = self.file_claims(json);
-        let needs = self.texts(json, "needs");
+        let needs = self.words(json, "needs");
         let may_end = self.flag(json, "mayEnd");
-        let aliases = self.texts(json, "aliases");
+        let aliases = self.words(json, "aliases");
         let protocol_versions = self.versions(json);
         let model = self.list_at(json, "model").iter().map(Json::to_value).collect();
-        let dialect = self.text_at(json, "dialect").map(|(text, _)| text);
-        let area = self.text_at(json, "area").map_or_else(|| crate::areas::area_of(&id), |(text, _)| text);
+        let dialect = self.words_at(json, "dialect");
+        let area = self.words_at(json, "area").unwrap_or_else(|| crate::areas::area_of(&id));
         Some(Program {
             area,
             file: self.file.to_owned(),
@@ -198,7 +200,7 @@ impl Reader<'_> {
     }
 
     fn title(&mut self, json: &Json) -> Option<String> {
-        let title = self.text_at(json, "title").map(|(text, _)| text);
+        let title = self.words_at(json, "title");
         if title.is_none() && json.get("title").is_none() {
             self.error(json.span.start..json.span.start + 1, "the test has no title")
                 .hint("add \"title\": \"…\": a sentence that says what holds when the test passes");
@@ -394,6 +396,15 @@ impl Reader<'_> {
         Some((text.to_owned(), value.span.clone()))
     }
 
+    /// Words for people, on one line. A test may come with a checkout, and is shown by many commands and reports.
+    fn words_at(&mut self, json: &Json, key: &str) -> Option<String> {
+        self.text_at(json, key).map(|(text, _)| acp_text::line(&text))
+    }
+
+    fn words(&mut self, json: &Json, key: &str) -> Vec<String> {
+        self.texts(json, key).iter().map(|text| acp_text::line(text)).collect()
+    }
+
     fn texts(&mut self, json: &Json, key: &str) -> Vec<String> {
         let mut found = Vec::new();
         for item in self.list_at(json, key) {
@@ -459,7 +470,7 @@ impl Said<'_> {
 
 fn id_of(file: &str) -> String {
     let name = file.rsplit(['/', '\\']).next().unwrap_or(file);
-    name.strip_suffix(".jsont").unwrap_or(name).to_owned()
+    acp_text::line(name.strip_suffix(".jsont").unwrap_or(name))
 }
 
 /// Why a path does not stay inside the sandbox.

@@ -102,6 +102,8 @@ pub struct Run {
     /// A login is due before the next step.
     login_due: bool,
     introduction: Option<Value>,
+    /// The error with which the agent answered a request of the runner's own.
+    refusal: Option<Value>,
     session: Option<Value>,
     /// Where each canned reply was used: step, message, alternative.
     used_replies: BTreeSet<(usize, usize, usize)>,
@@ -293,6 +295,7 @@ impl Run {
             own_introduction: None,
             login_due: false,
             introduction: None,
+            refusal: None,
             session: None,
             used_replies: BTreeSet::new(),
             tally: Progress::default(),
@@ -377,6 +380,11 @@ impl Run {
             _ => None,
         };
         [own, lag.filter(|lag| *lag > self.now)].into_iter().flatten().min()
+    }
+
+    /// The error with which the agent answered a request of the runner's own, when there was one.
+    pub fn refusal(&self) -> Option<&Value> {
+        self.refusal.as_ref()
     }
 
     /// The agent's answer to the runner's introduction, when there was one.

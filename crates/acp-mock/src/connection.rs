@@ -62,6 +62,7 @@ pub(crate) async fn converse(
         hub: Hub::new("acp-mock", events).leashed(leash),
         held: VecDeque::new(),
         unread: false,
+        refused: false,
         tongue,
         known: false,
         watch,
@@ -83,6 +84,8 @@ struct Conversation {
     held: VecDeque<Frame>,
     /// Whether a client that takes one read for one message may not have read the last one yet.
     unread: bool,
+    /// Whether the client has shown a wrong token.
+    refused: bool,
     tongue: Tongue,
     /// Whether we have acted on the client's form.
     known: bool,
@@ -152,6 +155,12 @@ impl Conversation {
 
     /// Takes a frame from the client, whatever form it has.
     fn hear(&mut self, frame: &Frame) {
+        if let Some(shown) = acp_link::token::shown(frame) {
+            return self.shown(&shown);
+        }
+        if self.refused {
+            return self.held.extend(acp_link::token::refused(frame));
+        }
         self.watch.saw("<-", frame);
         if self.tongue.is_canonical() {
             let now = self.now();
@@ -163,6 +172,19 @@ impl Conversation {
                 forms::speak(self.player.agent(), dialect);
             }
             self.head(headings);
+        }
+    }
+
+    /// The client shows a token, which is no part of the conversation.
+    fn shown(&mut self, shown: &str) {
+        let agent = self.player.agent();
+        match agent.token().map(|token| acp_link::same_secret(shown, token)) {
+            Some(true) => agent.admit(),
+            Some(false) => {
+                self.refused = true;
+                eprintln!("acp mock: a client has shown a wrong token");
+            }
+            None => {}
         }
     }
 

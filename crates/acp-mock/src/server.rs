@@ -227,13 +227,9 @@ impl Listener {
         })
     }
 
-    /// Listens for WebSocket connections of programs, and of pages of these origins.
-    pub fn web_socket(
-        address: SocketAddr,
-        origins: Vec<String>,
-    ) -> BoxFuture<'static, Result<Self, ServeError>> {
+    /// Listens for WebSocket connections of those whom `door` lets in.
+    pub fn web_socket(address: SocketAddr, door: Door) -> BoxFuture<'static, Result<Self, ServeError>> {
         Box::pin(async move {
-            let door = Door { token: None, origins };
             let listener = acp_link::ws::listen_behind(address, &Wire::default(), door).await;
             listener.map(Self::WebSocket).map_err(|error| ServeError::Listen { address, error })
         })

@@ -27,17 +27,47 @@ fn tour(
     (desk.log, broken)
 }
 
-/// Defects that only a client shows which answers wrongly, stays silent, hangs up in mid-turn or starts the agent again; `acp comply --self-test`
-/// has such a client, the tours have not. A byte order mark and the end of a line are no part of a frame.
-const BEYOND_TOURS: [&str; 10] = [
+/// Defects that only a client shows which answers wrongly, stays silent, hangs up in mid-turn, has other folders, servers and
+/// capabilities than the tours, or starts the agent again; `acp comply --self-test` has such a client. A byte order mark and the end
+/// of a line are no part of a frame.
+const BEYOND_TOURS: [&str; 39] = [
+    "aborted-read-is-an-error",
+    "aborted-write-is-an-error",
+    "answer-with-meta-is-no-answer",
     "answers-stray-answers",
+    "broken-output-keeps-terminal",
     "byte-order-mark",
+    "capabilities-of-another-client",
+    "close-ends-all-servers",
+    "compares-beginnings",
+    "cuts-command-output",
+    "dies-on-noise-in-turn",
     "dies-on-stray-answer",
+    "dies-with-its-server",
     "error-is-consent",
     "error-to-permission-hangs",
     "error-to-permission-kills",
+    "failed-command-completed",
+    "failed-form-is-an-error",
+    "failed-page-is-an-error",
+    "failed-write-completed",
+    "file-with-meta-is-no-file",
     "forgets-answers-at-restart",
+    "http-instead-of-stdio",
     "ignores-crlf-lines",
+    "ignores-cwd-filter-at-first",
+    "last-folder-in-turns",
+    "late-terminal-kept",
+    "loaded-session-asks",
+    "loaded-stays-after-delete",
+    "needs-files-for-turns",
+    "no-roots-on-load",
+    "one-dead-server-stops-all",
+    "one-yes-for-the-turn",
+    "permission-for-all-sessions",
+    "rejection-ignored-after-load",
+    "roots-first-on-load",
+    "splits-arguments",
     "survives-end-in-turn",
     "unknown-outcome-is-consent",
 ];

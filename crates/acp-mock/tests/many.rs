@@ -50,8 +50,11 @@ async fn whole_turn(mut link: Link) -> u32 {
 async fn serve(agent: AgentConfig, web_socket: bool) -> std::net::SocketAddr {
     let server = Server::new(Settings { agent, ..Settings::default() }).expect("a server");
     let any = "127.0.0.1:0".parse().expect("an address");
-    let listener =
-        if web_socket { Listener::web_socket(any, Vec::new()).await } else { Listener::tcp(any).await };
+    let listener = if web_socket {
+        Listener::web_socket(any, acp_link::Door::default()).await
+    } else {
+        Listener::tcp(any).await
+    };
     let listener = listener.expect("listens");
     let address = listener.address().expect("an address");
     tokio::spawn(listener.run(Arc::new(server)));

@@ -474,10 +474,10 @@ fn asked_session(line: &[u8]) -> Option<String> {
     Some(params.get("sessionId")?.as_str()?.to_owned())
 }
 
-/// One line of the stub's log: the event is the method, and what else the line says can be matched as arguments.
+/// One line of the stub's log: the event is the method, and what else the line says can be matched.
 fn mcp_call(line: &Value) -> Option<McpCall> {
     let method = line.get("event")?.as_str()?.to_owned();
     let tool = line.get("tool").and_then(Value::as_str).map(str::to_owned);
-    let arguments = line.get("arguments").cloned().or_else(|| Some(line.clone()));
-    Some(McpCall { method, tool, arguments })
+    let arguments = line.get("arguments").cloned();
+    Some(McpCall { method, tool, arguments, line: line.clone() })
 }

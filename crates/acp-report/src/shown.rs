@@ -1,5 +1,6 @@
 //! What agents said, made harmless for where a report shows it: no control characters, no markup, no commands to the
-//! service that shows the log. What the suite says of itself (titles, ids, links) stays as it was written.
+//! service that shows the log. What the suite says of itself (titles, ids, links) keeps its
+//! markup.
 
 use acp_comply::Results;
 use acp_text::Untrusted;
@@ -72,7 +73,7 @@ fn shown(text: &str, name: &str, format: Format) -> String {
     let one_line = summary::one_line(text);
     let words = Untrusted::new(&one_line);
     match () {
-        () if OWN.contains(&name) => text.to_owned(),
+        () if OWN.contains(&name) => guarded(&acp_text::line(text)),
         () if BLOCKS.contains(&name) && markdown => block().replace("```", "'''"),
         // It escapes markup itself, and its places take several lines.
         () if BLOCKS.contains(&name) || page => block(),

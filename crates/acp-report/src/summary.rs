@@ -86,6 +86,11 @@ pub(crate) fn modes(agent: &AgentRun) -> String {
 }
 
 pub(crate) fn counts(tally: &Tally) -> String {
+    counts_and(tally, "the environment was in the way")
+}
+
+/// The counts, with `blocked` as the reason why tests were not judged.
+pub(crate) fn counts_and(tally: &Tally, blocked: &str) -> String {
     let mut parts = Vec::new();
     let mut part = |count: usize, word: &str| {
         if count > 0 {
@@ -103,7 +108,7 @@ pub(crate) fn counts(tally: &Tally) -> String {
         line.push_str(&format!(" ({} of the passes vacuous)", tally.vacuous));
     }
     if tally.blocked > 0 {
-        line.push_str(&format!(" ({} not judged: the environment was in the way)", tally.blocked));
+        line.push_str(&format!(" ({} not judged: {blocked})", tally.blocked));
     }
     line
 }

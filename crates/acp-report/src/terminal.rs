@@ -5,7 +5,9 @@
 
 use std::fmt::Write;
 
-use acp_comply::{AgentRun, Outcome, RequirementResult, RequirementState, Results, Standing, Verdict};
+use acp_comply::{
+    AgentRun, ExitRecord, Outcome, RequirementResult, RequirementState, Results, Standing, Verdict,
+};
 use anstyle::{AnsiColor, Style};
 
 use crate::{Options, summary};
@@ -22,6 +24,7 @@ pub(crate) fn render(results: &Results, options: Options) -> String {
     for agent in &results.agents {
         if options.quiet {
             out.verdict(results, agent, &format!("{}  ", agent.name));
+            out.fault(agent);
         } else {
             out.agent(results, agent, options.verbose);
         }
@@ -59,9 +62,7 @@ impl Page {
         let name = self.paint(&agent.name, Style::new().bold());
         let _ = writeln!(self.text, "{name}  {}", summary::title(agent));
         self.verdict(results, agent, "  ");
-        if let Some(fault) = &agent.fault {
-            self.line(2, &format!("could not be run: {fault}"));
-        }
+        self.fault(agent);
         let entries = if verbose { by_test(agent) } else { by_requirement(agent) };
         let shown = if verbose { entries.len() } else { FAILURES };
         if !entries.is_empty() {
@@ -71,7 +72,8 @@ impl Page {
             self.entry(entry);
         }
         if entries.len() > shown {
-            self.line(INDENT, &format!("… and {} more", entries.len() - shown));
+            let more = entries.len() - shown;
+            self.line(INDENT, &format!("… and {more} more (--verbose, or any --format, shows all)"));
         }
         if !entries.is_empty() {
             self.text.push('\n');
@@ -80,9 +82,18 @@ impl Page {
             self.warnings(agent);
         }
         for (name, words) in summary::place(agent).into_iter().filter(|_| agent.version.is_some()) {
-            self.line(2, &format!("{}: {words}", name.to_lowercase()));
+            // Tests run side by side: their times together are longer than the run.
+            let scope = if name == "Time" { " of all tests together" } else { "" };
+            self.line(2, &format!("{}{scope}: {words}", name.to_lowercase()));
         }
-        self.line(2, &summary::counts(&agent.tally()));
+        self.line(2, &summary::counts_and(&agent.tally(), "something else stopped them first"));
+    }
+
+    /// Why the agent could not be run.
+    fn fault(&mut self, agent: &AgentRun) {
+        if let Some(fault) = &agent.fault {
+            self.line(2, &format!("could not be run: {fault}"));
+        }
     }
 
     fn verdict(&mut self, results: &Results, agent: &AgentRun, before: &str) {
@@ -133,8 +144,10 @@ impl Page {
             .flat_map(|agent| &agent.requirements)
             .find(|row| row.state == RequirementState::Broken && row.expected.is_none());
         if let Some(row) = failure {
-            let words = format!("acp explain {} says what the protocol asks and how to reproduce it", row.id);
-            self.line(0, &words);
+            let test = row.evidence.iter().find_map(|evidence| evidence.test.as_deref());
+            let again =
+                test.map(|test| format!("; --test {test} --verbose shows it again")).unwrap_or_default();
+            self.line(0, &format!("acp explain {} says what the protocol asks{again}", row.id));
         }
     }
 
@@ -224,13 +237,31 @@ fn requirement(agent: &AgentRun, row: &RequirementResult) -> Entry {
         let reason = test.reason.as_ref()?;
         (Some(&test.id) == first.as_ref() && reason.contains(&format!("({}", row.id))).then(|| reason.clone())
     });
+    let mut words = whole.or_else(|| row.reason.clone()).unwrap_or_default();
+    // A line that is no frame shows by itself what is wrong.
+    let is_noise = |line: &&str| !line.trim().is_empty() && !line.starts_with(['{', '[']);
+    let mut lines =
+        row.evidence.iter().flat_map(|evidence| &evidence.frames).map(|frame| frame.excerpt.as_str());
+    if let Some(line) = lines.find(is_noise).filter(|line| !words.contains(line)) {
+        let _ = write!(words, ": {line:?}");
+    }
+    let shown = agent.tests.iter().find(|test| Some(&test.id) == first.as_ref());
+    let crash = shown.and_then(|test| crash(test.exit.as_ref()?, &words)).unwrap_or_default();
     Entry {
         verdict: if is_broken { Verdict::Fail } else { Verdict::Warn },
         name: row.id.clone(),
-        words: whole.or_else(|| row.reason.clone()).unwrap_or_default(),
+        words: crash + &words,
         seen,
         expected: row.expected.clone(),
     }
+}
+
+/// What an agent that ended by an error said last, where that is what a finding is about.
+fn crash(exit: &ExitRecord, words: &str) -> Option<String> {
+    let is_error = exit.signal.is_some() || exit.code.is_some_and(|code| code != 0);
+    let last = exit.stderr.lines().rev().map(str::trim).find(|line| !line.is_empty())?;
+    let is_meant = is_error && words.contains(&exit.to_string());
+    is_meant.then(|| format!("the agent crashed: {last}; "))
 }
 
 fn style(verdict: Verdict) -> Style {
@@ -241,4 +272,19 @@ fn style(verdict: Verdict) -> Style {
         Verdict::Na => AnsiColor::BrightBlack,
     };
     Style::new().fg_color(Some(colour.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_crash_is_told_by_the_last_line_of_its_error_output() {
+        let stderr = "Traceback (most recent call last):\n  …\nKeyError: 'id'\n\n".to_owned();
+        let exit = ExitRecord { code: Some(1), signal: None, stderr };
+        let words = "the agent exited with code 1 before it answered session/prompt";
+        assert_eq!(crash(&exit, words).as_deref(), Some("the agent crashed: KeyError: 'id'; "));
+        assert_eq!(crash(&exit, "the file x is not there"), None);
+        assert_eq!(crash(&ExitRecord { code: Some(0), ..exit }, "exited with code 0"), None);
+    }
 }

@@ -157,6 +157,8 @@ pub(crate) struct Session {
     pub(crate) turn_tools: Vec<Box<str>>,
     pub(crate) modes: Option<Modes>,
     pub(crate) settings: Option<Vec<Setting>>,
+    /// The mode that session/set_mode or current_mode_update named, until a list of options came.
+    pub(crate) mode_named: Option<(Box<str>, Mark)>,
     pub(crate) messages: HashMap<Box<str>, (Voice, u64)>,
     message_order: VecDeque<Box<str>>,
     pub(crate) last_message: Option<(Box<str>, Voice)>,
@@ -213,6 +215,7 @@ impl Session {
             turn_tools: Vec::new(),
             modes: None,
             settings: None,
+            mode_named: None,
             messages: HashMap::new(),
             message_order: VecDeque::new(),
             last_message: None,

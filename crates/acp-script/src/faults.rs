@@ -208,7 +208,12 @@ impl Action {
     pub(crate) fn is_about_writing(&self) -> bool {
         matches!(
             self,
-            Action::Ascii | Action::Crlf | Action::Reverse | Action::Split(_) | Action::Coalesce(_)
+            Action::Ascii
+                | Action::Crlf
+                | Action::Reverse
+                | Action::Huge(_)
+                | Action::Split(_)
+                | Action::Coalesce(_)
         )
     }
 }

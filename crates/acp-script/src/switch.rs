@@ -24,6 +24,22 @@ pub enum Switch {
     CloseKeepsServers,
     /// Leaves the MCP servers of a session running that is closed in the middle of a turn.
     CloseInTurnKeepsServers,
+    /// Leaves the MCP servers of a session running when it is opened again.
+    ReloadKeepsServers,
+    /// Leaves the MCP servers of a session running that was opened by load or resume.
+    ReopenedKeepsServers,
+    /// Leaves the MCP servers of a session running after one of its turns was cancelled.
+    CancelKeepsServers,
+    /// Ends the MCP servers of all sessions when one is closed.
+    CloseEndsAllServers,
+    /// Closes a session that is deleted in the middle of a turn, and keeps it.
+    DeleteInTurnKeeps,
+    /// Counts session ids from the beginning in every process.
+    CountsSessionsAnew,
+    /// Keeps nothing of what happens in a session after it was loaded or resumed.
+    KeepsNothingAfterReopening,
+    /// Takes every path that begins like a root for a path inside of it.
+    ComparesBeginnings,
     /// `session/list` counts as activity of every session it lists.
     ListTouches,
     /// Deleting a session that is not there is an error.

@@ -61,7 +61,7 @@ impl Reader<'_> {
         for accepted in self.list_at(item, "accepts") {
             let Some(mut envelope) = self.alternative(accepted) else { continue };
             envelope.breaks = self.claims(accepted, "breaks");
-            envelope.inconclusive = self.text_at(accepted, "inconclusive").map(|(words, _)| words);
+            envelope.inconclusive = self.words_at(accepted, "inconclusive");
             if envelope.breaks.is_empty() && envelope.inconclusive.is_none() {
                 self.error(accepted.span.clone(), "an accepted alternative says what it breaks").hint(
                     "add \"breaks\": [ids] or \"inconclusive\": \"why\"; use anyOf for what is just as good",

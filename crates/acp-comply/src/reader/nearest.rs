@@ -1,7 +1,7 @@
 //! The known name that a misspelt one was probably meant to be.
 
 /// The known name nearest to this one, if one is near at all.
-pub(super) fn nearest<'k>(name: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
+pub fn nearest<'k>(name: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     let name = name.to_lowercase();
     let far = name.chars().count() / 3 + 1;
     known
@@ -10,6 +10,19 @@ pub(super) fn nearest<'k>(name: &str, known: impl IntoIterator<Item = &'k str>) 
         .filter(|(distance, _)| *distance <= far)
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)
+}
+
+/// The words `; did you mean NAME?` for the id of a test or a requirement, or nothing. An id may be cut short.
+pub fn did_you_mean<'k>(id: &str, known: impl IntoIterator<Item = &'k str>) -> String {
+    let known: Vec<&str> = known.into_iter().collect();
+    let start = |known: &&'k str| known.get(..id.len()).unwrap_or(known);
+    let begins_so = || {
+        let starts: Vec<&str> = known.iter().map(start).collect();
+        let near = nearest(id, starts.iter().copied())?;
+        known.iter().copied().find(|known| start(known) == near)
+    };
+    let found = nearest(id, known.iter().copied()).or_else(begins_so);
+    found.map(|found| format!("; did you mean {found}?")).unwrap_or_default()
 }
 
 /// How many letters must be added, dropped or changed to make one word of the other.
@@ -30,7 +43,7 @@ fn distance(from: &str, to: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::nearest;
+    use super::{did_you_mean, nearest};
 
     #[test]
     fn a_slip_finds_its_word_and_nonsense_finds_none() {
@@ -38,5 +51,13 @@ mod tests {
         assert_eq!(nearest("newSesion", known), Some("newSession"));
         assert_eq!(nearest("EXPECT", known), Some("expect"));
         assert_eq!(nearest("dance", known), None);
+    }
+
+    #[test]
+    fn an_id_is_found_by_its_beginning_too() {
+        let known = ["MCP-01", "MCP-11", "init.version-echo", "cancel.idle"];
+        assert_eq!(did_you_mean("MCP-1", known), "; did you mean MCP-01?");
+        assert_eq!(did_you_mean("init.versoin", known), "; did you mean init.version-echo?");
+        assert_eq!(did_you_mean("zzzzzzz", known), "");
     }
 }

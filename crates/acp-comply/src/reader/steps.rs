@@ -73,7 +73,7 @@ impl Reader<'_> {
             }
         };
         let marks = self.step_marks(item, &kind);
-        let unless = self.text_at(item, "unless").map(|(words, _)| words);
+        let unless = self.words_at(item, "unless");
         Some(Step { line, kind, marks, unless })
     }
 
@@ -186,8 +186,8 @@ impl Reader<'_> {
             self.list_at(value, "messages").iter().filter_map(|item| self.expected(item)).collect();
         let captures = self.captures(value);
         let ordered = value.get("ordered").is_some().then(|| self.flag(value, "ordered"));
-        let otherwise_na = self.text_at(value, "otherwiseNa").map(|(text, _)| text);
-        let may_wait = self.text_at(value, "mayWait").map(|(text, _)| text);
+        let otherwise_na = self.words_at(value, "otherwiseNa");
+        let may_wait = self.words_at(value, "mayWait");
         let names = messages.iter().flat_map(|message| &message.captures).chain(&captures);
         let names: Vec<String> = names.map(|capture| capture.var.clone()).collect();
         self.vars.extend(names);
@@ -313,10 +313,10 @@ impl Reader<'_> {
                 self.error(item.span.clone(), "a capture needs \"path\" and \"var\"");
                 continue;
             };
-            let note = self.text_at(item, "note").map(|(text, _)| text);
+            let note = self.words_at(item, "note");
             let or = self.texts(item, "or");
             let or = or.iter().filter_map(|path| self.path(path, item.span.clone())).collect();
-            let unless = self.text_at(item, "unless").map(|(text, _)| text);
+            let unless = self.words_at(item, "unless");
             let unlike = self.text_at(item, "unlike").and_then(|(path, span)| self.path(&path, span));
             if let Some(path) = self.path(&path, span) {
                 found.push(Capture { path, or, unlike, unless, var, note });

@@ -37,20 +37,17 @@ pub struct Stale {
     pub why: String,
 }
 
-/// A list that cannot be read.
+/// A list that cannot be read: every line that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("cannot read the list of expected failures, line {line}: {reason}")]
-pub struct ExpectedError {
-    /// Line in the list.
-    pub line: usize,
-    /// What is wrong.
-    pub reason: &'static str,
-}
+#[error("cannot read the list of expected failures: {}", .0.iter().map(|(line, why)| format!("line {line}: {why}"))
+    .collect::<Vec<_>>().join("; "))]
+pub struct ExpectedError(pub Vec<(usize, &'static str)>);
 
 impl ExpectedFailures {
     /// Reads a list.
     pub fn parse(text: &str) -> Result<ExpectedFailures, ExpectedError> {
         let mut entries: Vec<Entry> = Vec::new();
+        let mut wrong = Vec::new();
         for (index, raw) in text.lines().enumerate() {
             let line = index + 1;
             let content = raw.trim();
@@ -58,18 +55,20 @@ impl ExpectedFailures {
                 continue;
             }
             let Some((name, reason)) = content.split_once(char::is_whitespace) else {
-                return Err(ExpectedError { line, reason: "give a reason after the test's id" });
+                wrong.push((line, "give a reason after the id of the test or requirement"));
+                continue;
             };
             let (agent, test) = match name.rsplit_once(':') {
                 Some((agent, test)) => (Some(agent.to_owned()), test.to_owned()),
                 None => (None, name.to_owned()),
             };
             if entries.iter().any(|entry| entry.agent == agent && entry.test == test) {
-                return Err(ExpectedError { line, reason: "this test is in the list already" });
+                wrong.push((line, "this id is in the list already"));
+                continue;
             }
             entries.push(Entry { agent, test, reason: reason.trim().to_owned(), line });
         }
-        Ok(ExpectedFailures { entries })
+        if wrong.is_empty() { Ok(ExpectedFailures { entries }) } else { Err(ExpectedError(wrong)) }
     }
 
     /// Marks the expected failures and notes the entries that no longer hold. Only tests that were run count: a
@@ -162,14 +161,18 @@ impl ExpectedFailures {
         text
     }
 
-    /// Entries for tests that do not exist in the suite.
-    pub fn unknown(&self, known: impl Fn(&str) -> bool) -> Vec<Stale> {
-        let is_known = |id: &str| known(id) || registry().get(id).is_some();
+    /// Entries that are neither one of these tests nor a requirement.
+    pub fn unknown(&self, tests: &[&str]) -> Vec<Stale> {
+        let is_known = |id: &str| tests.contains(&id) || registry().get(id).is_some();
+        let ids = || registry().all().iter().map(|row| row.id.as_str()).chain(tests.iter().copied());
         let gone = self.entries.iter().filter(|entry| !is_known(&entry.test));
         gone.map(|entry| Stale {
             line: entry.line,
             entry: entry.test.clone(),
-            why: "there is no such test".to_owned(),
+            why: format!(
+                "there is no test and no requirement of this name{}",
+                crate::did_you_mean(&entry.test, ids())
+            ),
         })
         .collect()
     }

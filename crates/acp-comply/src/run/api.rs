@@ -214,4 +214,6 @@ pub struct McpCall {
     pub tool: Option<String>,
     /// The tool's arguments.
     pub arguments: Option<Value>,
+    /// The whole entry, as far as there is one: which process of which server, and whatever else the log tells.
+    pub line: Value,
 }

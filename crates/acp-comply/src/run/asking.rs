@@ -266,6 +266,7 @@ impl Run {
     }
 
     fn own_failed(&mut self, purpose: Purpose, error: &Value) {
+        self.refusal = Some(error.clone());
         let wants_login = error.get("code").and_then(Value::as_i64) == Some(self.setup.table.auth_required);
         let message = error.get("message").and_then(Value::as_str).unwrap_or("no message");
         if wants_login
@@ -384,6 +385,15 @@ fn holds(condition: &Precondition, value: &Value) -> Result<(), String> {
     };
     if is_met {
         return Ok(());
+    }
+    match (condition.subject, &condition.must_be) {
+        (Subject::AgentCapabilities, Value::Bool(true)) => {
+            return Err(format!("the agent does not offer {}", condition.path));
+        }
+        (Subject::AgentCapabilities, Value::Bool(false)) => {
+            return Err(format!("the agent offers {}", condition.path));
+        }
+        _ => {}
     }
     let found = found.map_or_else(|| "absent".to_owned(), Value::to_string);
     Err(format!("{}, but it is {found}", condition.describe()))

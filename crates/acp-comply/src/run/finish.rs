@@ -130,7 +130,11 @@ impl Run {
         if self.inbox.noise > 0 {
             let count = self.inbox.noise;
             let first = self.inbox.first_noise.as_deref().unwrap_or("");
-            let lines = if count == 1 { "line is no message" } else { "lines are no messages" };
+            let lines = if count == 1 {
+                "line from the agent is not a message"
+            } else {
+                "lines from the agent are not messages"
+            };
             outcome.notes.push(format!("{count} {lines}: {first:?}"));
         }
         outcome.unanswered = self.wire.outstanding.iter().map(ToString::to_string).collect();

@@ -159,20 +159,17 @@ fn log_entries(calls: &[McpCall]) -> Vec<Value> {
     let mut entries = Vec::with_capacity(calls.len());
     for call in calls {
         let mut entry = Map::new();
-        let pid = |line: &Map<String, Value>| line.get("pid").and_then(Value::as_u64);
-        match &call.arguments {
-            Some(Value::Object(line)) if call.tool.is_none() => {
-                if let Some(own) = pid(line).and_then(|pid| began.get(&pid)) {
-                    entry.extend(own.clone());
-                } else if let Some(pid) = pid(line) {
-                    began.insert(pid, line.clone());
-                }
-                entry.extend(line.clone());
+        if let Value::Object(line) = &call.line {
+            let pid = line.get("pid").and_then(Value::as_u64);
+            if let Some(own) = pid.and_then(|pid| began.get(&pid)) {
+                entry.extend(own.clone());
+            } else if let Some(pid) = pid {
+                began.insert(pid, line.clone());
             }
-            Some(arguments) => {
-                entry.insert("arguments".to_owned(), arguments.clone());
-            }
-            None => {}
+            entry.extend(line.clone());
+        }
+        if let Some(arguments) = &call.arguments {
+            entry.insert("arguments".to_owned(), arguments.clone());
         }
         entry.insert("method".to_owned(), Value::from(call.method.as_str()));
         if let Some(tool) = &call.tool {

@@ -110,7 +110,7 @@ impl Run {
     }
 
     fn new_session(&mut self) {
-        if self.refuse_when_gone("a session could be opened") {
+        if self.refuse_when_gone(|| "a session could be opened".to_owned()) {
             return;
         }
         if !self.wire.introduced && self.program.handshake != Handshake::Never {
@@ -120,17 +120,17 @@ impl Run {
         }
     }
 
-    fn refuse_when_gone(&mut self, before: &str) -> bool {
+    fn refuse_when_gone(&mut self, before: impl FnOnce() -> String) -> bool {
         let is_gone = self.wire.closed.is_some();
         if is_gone {
-            let reason = format!("{} before {before}", self.gone_words());
+            let reason = format!("{} before {}", self.gone_words(), before());
             self.end(Ending::Gone(reason));
         }
         is_gone
     }
 
     fn send(&mut self, frame: &Json, expect_error: bool) {
-        if self.refuse_when_gone("the frame could be sent") {
+        if self.refuse_when_gone(|| format!("{} could be sent", crate::outline::frame_words(frame))) {
             return;
         }
         let text = match frame.render(&self.vars) {
@@ -154,7 +154,7 @@ impl Run {
     }
 
     fn raw(&mut self, bytes: &RawBytes) {
-        if self.refuse_when_gone("the bytes could be sent") {
+        if self.refuse_when_gone(|| "the bytes could be sent".to_owned()) {
             return;
         }
         let bytes = match bytes {

@@ -202,11 +202,8 @@ impl World {
                 let calls = self.mcp.iter().filter(|(at, _)| *at <= self.now).map(|(_, entry)| McpCall {
                     method: entry["method"].as_str().unwrap_or("").to_owned(),
                     tool: entry["tool"].as_str().map(str::to_owned),
-                    arguments: Some(if entry["tool"].is_null() {
-                        entry.clone()
-                    } else {
-                        entry["arguments"].clone()
-                    }),
+                    arguments: entry.get("arguments").cloned(),
+                    line: entry.clone(),
                 });
                 let calls = calls.collect();
                 self.run.handle(self.now, Event::Mcp(calls));

@@ -280,6 +280,177 @@ chapters! {
         desk.tell("session/cancel", &json!({ "sessionId": session }));
         desk.answer_to(turn);
     },
+    "two sessions" => |desk| {
+        desk.greet();
+        let (first, second) = (desk.session(), desk.session());
+        for wish in [
+            "Read notes.txt and tell me its contents.",
+            "Create a file named made.txt with text 'done'.",
+            "Run the command 'echo hello'. Run the command 'echo again'.",
+            "Ask me for my favourite colour with a form.",
+            "Replace 'thyme' with 'basil' in notes.txt.",
+            "Replace 'basil' with 'mint' in notes.txt.",
+        ] {
+            desk.prompt(&first, wish);
+        }
+        let busy = desk.begin_prompt(&first, "Run the command 'sleep 60'.");
+        desk.settle(SECOND / 2);
+        desk.tell("session/cancel", &json!({ "sessionId": second }));
+        desk.settle(SECOND / 2);
+        desk.tell("$/cancel_request", &json!({ "requestId": busy }));
+        desk.answer_to(busy);
+    },
+    "refusing" => |desk| {
+        desk.greet();
+        let session = desk.session();
+        desk.elicited = json!({ "action": "decline" });
+        for wish in ["Ask me for my favourite colour with a form.", "Ask me to sign in."] {
+            desk.prompt(&session, wish);
+            desk.prompt(&session, wish);
+        }
+        for verdict in ["", "reject-once", "reject-always", "reject-always"] {
+            desk.verdict = verdict.to_owned();
+            desk.prompt(&session, "Create a file named made.txt with text 'done'.");
+        }
+    },
+    "once loaded" => |desk| {
+        desk.greet();
+        let session = desk.session();
+        desk.prompt(&session, "Say hello.");
+        desk.ask("session/set_config_option", &with(&session, json!({ "configId": "model", "value": "no-such-value" })));
+        desk.ask("session/set_config_option", &with(&session, json!({ "configId": "model", "value": "mock-large" })));
+        desk.ask("session/set_mode", &with(&session, json!({ "modeId": "plan" })));
+        let meta = json!({ "acp.test/odd": null });
+        let place = json!({ "sessionId": session, "cwd": "/work", "mcpServers": [], "_meta": meta });
+        desk.ask("session/load", &place);
+        desk.prompt(&session, "/help");
+        desk.ask("session/set_mode", &with(&session, json!({ "modeId": "code", "_meta": meta })));
+        desk.ask("session/set_config_option", &with(&session, json!({ "configId": "mode", "value": "plan" })));
+        desk.ask("session/set_config_option", &with(&session, json!({ "configId": "model", "value": "mock-small" })));
+        let other = desk.session();
+        desk.ask("session/set_config_option", &with(&other, json!({ "configId": "model", "value": "mock-small" })));
+        desk.files.insert("/work/herbs/notes.txt".to_owned(), "sage".to_owned());
+        desk.prompt(&session, "Read herbs/notes.txt and tell me its contents.");
+        desk.verdict = "reject-once".to_owned();
+        desk.prompt(&session, "Create a file named made.txt with text 'done'.");
+        let image = json!({ "type": "image", "data": "AA==", "mimeType": "image/png" });
+        desk.ask("session/prompt", &json!({ "sessionId": session, "prompt": [image] }));
+        desk.ask("session/prompt", &json!({ "sessionId": session, "prompt": [{ "type": "text" }] }));
+        desk.prompt(&session, "Say hello.");
+    },
+    "cancelling again" => |desk| {
+        desk.greet();
+        let session = desk.session();
+        desk.prompt(&session, "Remember the word damson.");
+        for wish in [
+            "Create a file named made.txt with text 'done'.",
+            "Ask me to sign in.",
+            "Draft a plan with three steps for tidying this folder.",
+            "Run the command 'sleep 60'. Create a file named later.txt with text 'done'.",
+            "Create a file named made.txt with text 'done'.",
+        ] {
+            desk.verdict = if wish.starts_with("Create") { "-" } else { "allow-once" }.to_owned();
+            desk.elicited = Value::Null;
+            let turn = desk.begin_prompt(&session, wish);
+            desk.settle(SECOND / 2);
+            desk.ask("_acp.test/unknown", &json!({}));
+            desk.tell("session/cancel", &json!({ "sessionId": session }));
+            desk.answer_to(turn);
+        }
+        desk.prompt(&session, "Which word did I ask you to remember?");
+    },
+    "situations" => |desk| {
+        desk.line(r#"{"jsonrpc":"2.0","id":1,"method":"session/list","params":{}}"#);
+        desk.greet();
+        desk.line(r#"{"jsonrpc":"2.0","id":0,"method":"session/new","params":{"cwd":"/work","mcpServers":[]}}"#);
+        for method in ["session/prompts", "terminal/create", "session/load", "session/resume", "authenticate"] {
+            desk.ask(method, &json!({ "cwd": "/work", "mcpServers": [] }));
+        }
+        for method in ["session/close", "session/delete", "session/load", "session/resume"] {
+            desk.ask(method, &json!({}));
+        }
+        desk.ask("session/list", &json!({ "cwd": 7 }));
+        desk.tell("session/list", &json!({}));
+        let odd = desk.ask("session/new", &json!({ "cwd": "/work/two words & 100%25", "mcpServers": [server("my server")] }));
+        let odd = odd.and_then(|odd| Some(odd.pointer("/result/sessionId")?.as_str()?.to_owned())).unwrap_or_default();
+        desk.prompt(&odd, "Call the local MCP tool ping.");
+        desk.prompt(&odd, "Run the command 'pwd' and show me its output.");
+        desk.prompt(&odd, "Create a file named gannet.txt with text 'done'.");
+        desk.prompt(&odd, "Create a file named /work/two words & 100%25-two/made.txt with text 'done'.");
+        for id in [r#""""#, r#""7""#] {
+            desk.line(&format!(
+                r#"{{"jsonrpc":"2.0","id":{id},"method":"session/prompt","params":{{"sessionId":"{odd}","prompt":[{{"type":"text","text":"Say hello."}}]}}}}"#
+            ));
+            desk.settle(SECOND);
+        }
+        desk.line(r#"{"jsonrpc":"2.0","id":"","method":"session/nothing","params":{}}"#);
+        desk.ask("session/new", &json!({ "cwd": "/work", "mcpServers": [], "additionalDirectories": ["/extra", "rel"] }));
+        desk.ask("session/new", &json!({ "cwd": "/work", "mcpServers": [{ "command": "/bin/cat", "args": [], "env": [] }] }));
+    },
+    "opened again" => |desk| {
+        desk.greet();
+        let (session, other) = (desk.session_with(&json!({ "mcpServers": [server("one"), server("two")] })), desk.session());
+        let blocks = json!([
+            { "type": "text", "text": "Say hello. First comes chervil." }, { "type": "text", "text": " Then comes lovage." },
+            { "type": "resource_link", "uri": "file:///work/notes.txt", "name": "notes.txt" },
+        ]);
+        desk.ask("session/prompt", &json!({ "sessionId": session, "prompt": blocks }));
+        for wish in ["Remember the word damson.", "Say 1.", "Say 2.", "Say 3.", "Say 4."] {
+            desk.prompt(&session, wish);
+        }
+        desk.ask("session/set_mode", &with(&other, json!({ "modeId": "plan" })));
+        for (method, more) in [
+            ("session/load", json!({ "cwd": "rel" })),
+            ("session/load", json!({})),
+            ("session/resume", json!({})),
+            ("session/load", json!({ "cwd": "/work" })),
+            ("session/load", json!({ "cwd": "/work", "additionalDirectories": ["rel"] })),
+            ("session/load", json!({ "cwd": "/work", "additionalDirectories": ["/extra"] })),
+            ("session/load", json!({ "cwd": "/work", "mcpServers": [server("one"), server("two")] })),
+            ("session/load", json!({ "cwd": "/work", "mcpServers": [{ "type": "http", "name": "web", "url": "http://127.0.0.1:9/mcp", "headers": [] }] })),
+        ] {
+            let mut params = with(&session, more);
+            if params.get("mcpServers").is_none() {
+                params["mcpServers"] = json!([]);
+            }
+            desk.ask(method, &params);
+        }
+        desk.prompt(&session, "Read notes.txt and tell me its contents.");
+        let place = with(&session, json!({ "cwd": "/work", "mcpServers": [server("one"), server("two")] }));
+        desk.ask("session/load", &place);
+        let turn = desk.begin_prompt(&session, "Think a bit then respond.");
+        desk.settle(SECOND / 2);
+        desk.tell("session/cancel", &json!({ "sessionId": session }));
+        desk.answer_to(turn);
+        desk.prompt(&session, "Call the local MCP tool ping.");
+        let turn = desk.begin_prompt(&other, "Think a bit then respond.");
+        desk.settle(SECOND / 2);
+        desk.ask("session/close", &json!({ "sessionId": session }));
+        desk.answer_to(turn);
+        desk.ask("session/load", &place);
+        desk.prompt(&session, "Which word did I ask you to remember?");
+        desk.ask("session/load", &json!({ "sessionId": "nobody", "cwd": "/work", "mcpServers": [] }));
+        desk.prompt("nobody", "Say hello.");
+        let turn = desk.begin_prompt(&session, "Think a bit then respond.");
+        desk.settle(SECOND / 2);
+        desk.ask("session/delete", &json!({ "sessionId": session }));
+        desk.answer_to(turn);
+        desk.ask("session/list", &json!({}));
+    },
+    "signing in again" => |desk| {
+        desk.greet();
+        desk.ask("authenticate", &json!({ "methodId": "mock-login" }));
+        let session = desk.session();
+        let place = with(&session, json!({ "cwd": "/work", "mcpServers": [] }));
+        for method in ["session/load", "session/resume", "session/list"] {
+            desk.ask(method, &place);
+        }
+        desk.ask("logout", &json!({}));
+        desk.ask("authenticate", &json!({ "methodId": "no-such" }));
+        desk.ask("session/new", &json!({ "cwd": "/work", "mcpServers": [] }));
+        desk.ask("authenticate", &json!({ "methodId": "mock-login" }));
+        desk.ask("session/new", &json!({ "cwd": "/work", "mcpServers": [] }));
+    },
 }
 
 fn server(name: &str) -> Value {

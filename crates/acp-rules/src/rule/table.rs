@@ -377,7 +377,7 @@ rules! {
         "a value that was set is not in the answer" "answer with the state after the change";
     UnknownOptionAccepted "unknown-option-accepted" ["CFG-06"] ["C-CFG-07"] AsLevel
         "a config option or value that does not exist, set or accepted" "use listed ids and values, and refuse others with -32602";
-    OptionUpdatePartial "config-update-partial" ["CFG-07"] [] Warns
+    OptionUpdatePartial "config-update-partial" ["CFG-07"] [] AsLevel
         "config_option_update without the complete list" "send every config option with each update";
     SetOptionFails "set-config-option-fails" ["CFG-08", "CFG-05"] [] AsLevel
         "a listed value is refused" "accept every listed value, also during a turn";

@@ -211,12 +211,29 @@ pub(crate) fn option_set(state: &mut State, cx: &mut Cx<'_>, open: &Open, answer
         }
         _ => {}
     }
+    named_mode_shown(session, cx, &now, id, open);
     mode_changed(session, cx, &now);
     session.settings = Some(now);
 }
 
+/// The answer to a change of another option shows the mode that was named since the last list. While a turn runs, the
+/// agent may change it itself.
+fn named_mode_shown(session: &Session, cx: &mut Cx<'_>, now: &[Setting], set: &str, open: &Open) {
+    let Some((mode, mark)) = &session.mode_named else { return };
+    let Some(option) = now.iter().find(|setting| setting.is_mode && &*setting.id != set) else { return };
+    if !session.turns.is_empty() || mark.index > open.mark.index {
+        return;
+    }
+    cx.saw(Rule::ModeOutOfSync, Side::Agent);
+    if option.current != *mode {
+        let message = format!("the current mode is {mode:?}, but the mode option has {:?}", option.current);
+        cx.breach(Rule::ModeOutOfSync, Side::Agent, message).at("/result/configOptions").with(*mark);
+    }
+}
+
 /// The mode option changed, so the mode did too. Whether the agent announces it is seen at the next statement.
 fn mode_changed(session: &mut Session, cx: &mut Cx<'_>, now: &[Setting]) {
+    session.mode_named = None;
     let option = now.iter().find(|setting| setting.is_mode);
     if let (Some(modes), Some(option)) = (&mut session.modes, option) {
         cx.saw(Rule::ModeOutOfSync, Side::Agent);
@@ -250,7 +267,13 @@ pub(crate) fn update(session: &mut Session, cx: &mut Cx<'_>, update: Json<'_>, b
             before.iter().filter(|old| !now.iter().any(|new| new.id == old.id)).map(|old| &*old.id).collect();
         if !missing.is_empty() {
             let message = format!("config_option_update lacks the options {}", missing.join(", "));
-            cx.breach(Rule::OptionUpdatePartial, Side::Agent, message).at("/params/update/configOptions");
+            let breach = cx.breach(Rule::OptionUpdatePartial, Side::Agent, message);
+            let breach = breach.at("/params/update/configOptions");
+            // a change may take other options away; one option of several is no complete list
+            let alone = now.len() == 1 && before.iter().any(|old| old.id == now[0].id);
+            if !alone {
+                breach.warn();
+            }
         }
     }
     mode_changed(session, cx, &now);

@@ -32,6 +32,7 @@ pub(crate) fn stated(state: &mut State, cx: &mut Cx<'_>, id: &str, result: Json<
     let current = current.into();
     if let Some(session) = state.session(id) {
         session.modes = Some(Modes { available, current });
+        session.mode_named = None;
     }
 }
 
@@ -69,6 +70,7 @@ pub(crate) fn mode_set(state: &mut State, cx: &mut Cx<'_>, open: &Open, answer: 
             cx.saw_id(id);
             if answer.is_good() {
                 if let Some(session) = open.session.as_deref().and_then(|id| state.session(id)) {
+                    session.mode_named = Some((mode.clone(), open.mark));
                     changed(session, mode);
                 }
             } else {
@@ -104,5 +106,6 @@ pub(crate) fn update(session: &mut Session, cx: &mut Cx<'_>, update: Json<'_>) {
             .at("/params/update/currentModeId")
             .with(session.mark);
     }
-    modes.current = mode.into();
+    modes.current = (*mode).into();
+    session.mode_named = Some((mode.into(), cx.mark()));
 }

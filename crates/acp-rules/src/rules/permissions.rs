@@ -6,6 +6,7 @@ use crate::judge::Answer;
 use acp_proto::Side;
 
 use crate::rule::Rule;
+use crate::rules::tools;
 use crate::session::{Permission, Status, Tool};
 use crate::state::{Ask, Open, State};
 
@@ -57,6 +58,11 @@ pub(crate) fn ask(state: &mut State, cx: &mut Cx<'_>, params: Json<'_>) -> Ask {
         if let Some(turn) = session.turn() {
             turn.output = true;
         }
+    }
+    if let (Some(call), Some(place)) =
+        (call, params.get_str("sessionId").and_then(|id| state.session_place(&id)))
+    {
+        tools::parts(state, cx, place, call, "/params/toolCall");
     }
     let session = params.get_str("sessionId").and_then(|id| state.session(&id));
     let cancelled = session.and_then(|session| session.turn()).is_some_and(|turn| turn.cancel.is_some());

@@ -31,13 +31,7 @@ pub(crate) fn create(state: &mut State, cx: &mut Cx<'_>, place: usize, update: J
                 true => format!("the tool call {id:?} was in the replay already"),
                 false => format!("the tool call {id:?} was created before"),
             };
-            let breach =
-                cx.breach(Rule::ToolTwice, side, message).at("/params/update/toolCallId").with(tool.mark);
-            // taking up the id of a call that ended in an earlier turn confuses nobody who looks at the present;
-            // a replay has no turns that end
-            if tool.turn != turn && !tool.replayed {
-                breach.names("TC-03/again");
-            }
+            cx.breach(Rule::ToolTwice, side, message).at("/params/update/toolCallId").with(tool.mark);
         }
         let again = tool.turn != turn;
         tool.created = true;
@@ -70,7 +64,7 @@ pub(crate) fn create(state: &mut State, cx: &mut Cx<'_>, place: usize, update: J
     if let Some(number) = session.turns.first().map(|turn| turn.number).filter(|_| !replaying) {
         session.live.tool(number, &id);
     }
-    parts(state, cx, place, update);
+    parts(state, cx, place, update, "/params/update");
 }
 
 /// tool_call_update
@@ -112,7 +106,7 @@ pub(crate) fn update(state: &mut State, cx: &mut Cx<'_>, place: usize, update: J
             stray(state, cx, place, &id);
         }
     }
-    parts(state, cx, place, update);
+    parts(state, cx, place, update, "/params/update");
 }
 
 /// An update for a call that its session does not have.
@@ -201,22 +195,22 @@ fn renamed(tool: &mut Tool, cx: &mut Cx<'_>, id: &str, name: &str) {
     }
 }
 
-/// Locations and content of a call.
-fn parts(state: &mut State, cx: &mut Cx<'_>, place: usize, update: Json<'_>) {
+/// Locations and content of a call, which stands at `base` in the frame.
+pub(crate) fn parts(state: &mut State, cx: &mut Cx<'_>, place: usize, update: Json<'_>, base: &str) {
     let side = Side::Agent;
     for (index, location) in update.some("locations").into_iter().flat_map(Json::items).enumerate() {
         cx.saw(Rule::ToolPath, side);
         if let Some(path) = location.get_str("path").filter(|path| !is_absolute(path)) {
             let message = format!("the location {path:?} is not an absolute path");
-            cx.breach(Rule::ToolPath, side, message).at(format!("/params/update/locations/{index}/path"));
+            cx.breach(Rule::ToolPath, side, message).at(format!("{base}/locations/{index}/path"));
         }
         if location.get("line").and_then(Json::i64) == Some(0) {
             let message = "the location has line 0, but lines are counted from 1";
-            cx.breach(Rule::ToolLine, side, message).at(format!("/params/update/locations/{index}/line"));
+            cx.breach(Rule::ToolLine, side, message).at(format!("{base}/locations/{index}/line"));
         }
     }
     for (index, item) in update.some("content").into_iter().flat_map(Json::items).enumerate() {
-        let pointer = format!("/params/update/content/{index}");
+        let pointer = format!("{base}/content/{index}");
         match item.get_str("type").as_deref() {
             Some("diff") => {
                 cx.saw(Rule::DiffPath, side);

@@ -38,6 +38,13 @@ impl Agent {
             return;
         }
         turn.cancel = Some(how);
+        if how == Cancel::Session
+            && self.wrong(Switch::CancelKeepsServers)
+            && let Some(open) = self.sessions.get_mut(session).filter(|open| open.endings.is_empty())
+        {
+            open.servers.clear();
+        }
+        let Some(turn) = self.turn(session) else { return };
         match turn.wait.take() {
             Some(Wait::Reply { id, .. }) => {
                 let then = self.pending.get(&id).map(|pending| &pending.then);

@@ -42,6 +42,8 @@ pub struct Habits {
     pub exit_delay: Duration,
     /// Whether it understands plain wishes; if not, it answers every prompt in words.
     pub understands: bool,
+    /// After how many prompts of a connection it answers in words only.
+    pub patience: Option<u64>,
     /// Whether its words repeat what it read, ran and was told.
     pub quotes: bool,
     /// Whether it thinks aloud in every turn.
@@ -88,6 +90,7 @@ impl Default for Habits {
             chunk_delay: Duration::ZERO,
             exit_delay: Duration::ZERO,
             understands: true,
+            patience: None,
             quotes: true,
             thinks: false,
             plans: false,

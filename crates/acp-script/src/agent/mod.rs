@@ -78,6 +78,8 @@ pub struct Agent {
     client: Option<ClientCaps>,
     settled: bool,
     signed_in: bool,
+    /// Whether the connection has shown the token.
+    admitted: bool,
     sessions: BTreeMap<String, Session>,
     /// Sessions whose turn may have something to do, oldest first.
     runnable: VecDeque<String>,
@@ -85,6 +87,8 @@ pub struct Agent {
     parked: BTreeMap<Token, (Option<Duration>, Parked)>,
     next_request: i64,
     next_number: u64,
+    /// How many prompts began.
+    prompts: u64,
     journal: Journal,
     script: Option<ScriptState>,
     /// The word that an agent with a shared memory tells everyone.
@@ -104,12 +108,14 @@ impl Agent {
             client: None,
             settled: false,
             signed_in,
+            admitted: false,
             sessions: BTreeMap::new(),
             runnable: VecDeque::new(),
             pending: BTreeMap::new(),
             parked: BTreeMap::new(),
             next_request: 0,
             next_number: 0,
+            prompts: 0,
             journal: Journal::default(),
             script,
             gossip: None,
@@ -171,6 +177,21 @@ impl Agent {
     /// Whether somebody is signed in, or nobody has to be.
     pub fn signed_in(&self) -> bool {
         self.signed_in
+    }
+
+    /// The token that clients must show, if there is one.
+    pub fn token(&self) -> Option<&str> {
+        match &self.config.auth {
+            Auth::Required(token) => token.as_deref(),
+            Auth::Token(token) => Some(token),
+            Auth::SignedIn => None,
+        }
+    }
+
+    /// The client has shown the token before it said anything else: it is signed in, and after `logout` need not show it
+    /// again.
+    pub fn admit(&mut self) {
+        (self.admitted, self.signed_in) = (true, true);
     }
 
     /// Whether a turn is running in any session.

@@ -38,7 +38,14 @@ impl Agent {
     pub(super) fn inside(&self, session: &str, path: &str) -> bool {
         let cwd = !self.wrong(Switch::RefusesCwd);
         self.wrong(Switch::NoBoundary)
+            || self.begins_alike(session, path)
             || self.sessions.get(session).is_some_and(|open| open.contains(path, cwd))
+    }
+
+    /// Whether the path only begins like the working folder, for an agent that is content with that.
+    fn begins_alike(&self, session: &str, path: &str) -> bool {
+        let outside = |open: &Session| path.starts_with(&open.record.cwd) && !open.contains(path, true);
+        self.wrong(Switch::ComparesBeginnings) && self.sessions.get(session).is_some_and(outside)
     }
 
     /// Whether files can be read, by the client or by itself.
@@ -191,7 +198,8 @@ impl Agent {
         let open = self.sessions.get(session);
         let encore = open.and_then(|open| open.turn.as_ref()).is_some_and(|turn| turn.encore);
         let never = self.config.habits.permission == Asking::Never && verdict != Verdict::Deny;
-        let free = verdict == Verdict::Allow || self.wrong(Switch::NoBoundary) || encore || never;
+        let alike = work.job.path().is_some_and(|path| self.begins_alike(session, path));
+        let free = verdict == Verdict::Allow || self.wrong(Switch::NoBoundary) || alike || encore || never;
         let person = self.sessions.get(self.outward(session));
         match person.and_then(|open| open.standing.get(&work.job.standing().0)) {
             Some(false) => return self.rejected(session, &work),

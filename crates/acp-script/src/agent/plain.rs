@@ -127,14 +127,23 @@ fn unable(text: &str) -> Option<(&'static str, &'static str)> {
     Some((*what, *example))
 }
 
+const GREETINGS: [&str; 5] = ["hello", "hi", "hey", "greetings", "moin"];
+
 fn is_greeting(text: &str) -> bool {
     let words: Vec<String> = text
         .split(|c: char| !c.is_alphanumeric())
         .filter(|word| !word.is_empty())
         .map(str::to_lowercase)
         .collect();
-    let greeting = |word: &String| ["hello", "hi", "hey", "greetings", "moin"].contains(&word.as_str());
-    words.len() <= 4 && words.iter().any(greeting)
+    words.len() <= 4 && words.first().is_some_and(|word| GREETINGS.contains(&word.as_str()))
+}
+
+/// The text without a greeting that something follows: "Hello, where is the parser?"
+fn without_greeting(text: &str) -> &str {
+    let end = text.find(|c: char| !c.is_alphanumeric()).unwrap_or(text.len());
+    let rest = text[end..].trim_start_matches(|c: char| !c.is_alphanumeric());
+    let greets = GREETINGS.contains(&text[..end].to_lowercase().as_str());
+    if greets && !rest.is_empty() { rest } else { text }
 }
 
 /// A question without a word that could stand in code: "What can you do?", "help".
@@ -153,7 +162,10 @@ pub(super) fn about_code(text: &str) -> Option<String> {
                           implemented implement defined define handled handle located used use uses using made make \
                           makes done doing get gets help file files function functions method methods class classes \
                           s t re ll d ";
-    let text = text.trim();
+    if is_greeting(text) {
+        return None;
+    }
+    let text = without_greeting(text.trim());
     let among = |list: &str, word: &str| list.contains(&format!(" {} ", word.to_lowercase()));
     let words: Vec<&str> =
         text.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty()).collect();
@@ -162,7 +174,7 @@ pub(super) fn about_code(text: &str) -> Option<String> {
     }
     let worth: Vec<&str> =
         words.into_iter().filter(|word| !among(ASKING, word) && !among(COMMON, word)).collect();
-    (!worth.is_empty() && !is_greeting(text)).then(|| worth.join(" "))
+    (!worth.is_empty()).then(|| worth.join(" "))
 }
 
 /// What a block is, in words; nothing for plain text.
@@ -195,6 +207,8 @@ mod tests {
             ("where is the retry logic?", "retry logic"),
             ("How does authentication work in this codebase?", "authentication"),
             ("explain parseConfig", "parseConfig"),
+            ("Hello, where is the config file parsed?", "config parsed"),
+            ("explain hello", "hello"),
             ("What happens when the disk is full", "disk full"),
         ] {
             assert_eq!(about_code(question).as_deref(), Some(words), "{question}");
@@ -219,7 +233,15 @@ mod tests {
 
     #[test]
     fn what_is_no_question_about_code_is_not_looked_up() {
-        for text in ["hi", "What can you do?", "who are you?", "fix the bug in net.rs", "", "Say hello."] {
+        for text in [
+            "hi",
+            "What can you do?",
+            "hello, what can you do?",
+            "who are you?",
+            "fix the bug in net.rs",
+            "",
+            "Say hello.",
+        ] {
             assert_eq!(about_code(text), None, "{text}");
         }
     }

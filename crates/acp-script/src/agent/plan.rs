@@ -35,7 +35,9 @@ impl Agent {
         let Some(open) = self.sessions.get(session) else { return (VecDeque::new(), false) };
         let text = prompt_text(blocks);
         let model = self.config.model && !self.is_command(&text);
-        let understood = !model && self.config.habits.understands;
+        let habits = &self.config.habits;
+        let is_willing = habits.patience.is_none_or(|most| self.prompts <= most);
+        let understood = !model && habits.understands && is_willing;
         let intents = if understood { wishes::parse(&text) } else { Vec::new() };
         let mut steps = VecDeque::new();
         let delay = self.config.response_delay.max(self.config.habits.turn_delay);

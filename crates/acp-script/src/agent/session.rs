@@ -27,6 +27,8 @@ pub(super) struct Session {
     pub(super) parent: Option<Parent>,
     /// How many tokens the model takes in, as it was last said.
     pub(super) context: Option<u64>,
+    /// Whether it was opened by load or resume.
+    pub(super) is_reopened: bool,
 }
 
 /// Who delegated a task.
@@ -71,6 +73,7 @@ impl Session {
             news: Vec::new(),
             parent: None,
             context: None,
+            is_reopened: false,
         }
     }
 

@@ -36,9 +36,12 @@ impl Agent {
         let place = self.place(params, true)?;
         self.gate()?;
         self.room()?;
-        let session = match self.wrong(Switch::SameSessionId) {
-            false => self.session_id(),
-            true => "session".to_owned(),
+        let session = if self.wrong(Switch::SameSessionId) {
+            "session".to_owned()
+        } else if self.wrong(Switch::CountsSessionsAnew) {
+            format!("session-{}", self.number())
+        } else {
+            self.session_id()
         };
         let now = self.wall_clock();
         let record = Record {
@@ -124,8 +127,16 @@ impl Agent {
             record.history.clear();
             self.outbox.push_back(Effect::StoreSession(Box::new(record.clone())));
         }
+        if self.wrong(Switch::ReloadKeepsServers)
+            && let Some(open) = self.sessions.get_mut(id)
+        {
+            open.servers.clear();
+        }
         self.shut(id);
         self.open(record, &place);
+        if let Some(open) = self.sessions.get_mut(id) {
+            open.is_reopened = true;
+        }
         for update in &history {
             self.replay(id, update);
         }
@@ -228,8 +239,13 @@ impl Agent {
 
     fn end_session(&mut self, id: &str, ending: Ending) {
         let until = self.config.request_limit.map(|limit| self.now + limit);
+        let keeps = self.wrong(Switch::DeleteInTurnKeeps);
         let Some(session) = self.sessions.get_mut(id) else { return };
         let busy = session.turn.is_some();
+        let ending = match ending {
+            Ending::Delete(request) if busy && keeps => Ending::Close(request),
+            other => other,
+        };
         session.endings.push((ending, until));
         if busy {
             if self.wrong(Switch::CloseInTurnKeepsServers)
@@ -263,10 +279,16 @@ impl Agent {
     fn shut(&mut self, id: &str) {
         let Some(session) = self.sessions.remove(id) else { return };
         self.outbox.push_back(Effect::SessionClosed(id.to_owned()));
-        for server in session.servers {
-            if self.wrong(Switch::CloseKeepsServers) {
-                break;
-            }
+        let mut servers = session.servers;
+        if self.wrong(Switch::CloseEndsAllServers) {
+            servers.extend(self.sessions.values_mut().flat_map(|other| std::mem::take(&mut other.servers)));
+        }
+        if self.wrong(Switch::CloseKeepsServers)
+            || (self.wrong(Switch::ReopenedKeepsServers) && session.is_reopened)
+        {
+            return;
+        }
+        for server in servers {
             self.outbox.push_back(Effect::McpDisconnect { key: server.key });
         }
     }
@@ -470,9 +492,13 @@ impl Agent {
     /// Notes that something happened in the session and keeps it.
     pub(super) fn touch(&mut self, session: &str) {
         let now = self.wall_clock();
+        let forgets = self.wrong(Switch::KeepsNothingAfterReopening);
         let Some(session) = self.sessions.get_mut(session).filter(|open| open.parent.is_none()) else {
             return;
         };
+        if forgets && session.is_reopened {
+            return;
+        }
         if session.turn.is_none() {
             session.record.draft.clear();
         }

@@ -179,6 +179,7 @@ impl Agent {
         if self.config.habits.mcp == Connecting::FirstPrompt {
             self.wake_servers(session);
         }
+        self.prompts += 1;
         let (steps, model) = self.plan_turn(session, blocks);
         self.begin_turn(id, session, blocks, steps);
         if let Some(turn) = self.turn(session) {

@@ -327,6 +327,10 @@ impl Faults {
     /// Actions on bytes; they concern what goes to the client.
     fn garble(&mut self, patient: &mut Patient, action: &Action) {
         patient.settle();
+        if patient.written.iter().flatten().any(|passage| matches!(passage, Passage::Stderr(_))) {
+            // It is not on the wire any more.
+            return;
+        }
         let line = patient.line_for(action);
         let written = match action {
             Action::Raw(text) => vec![Passage::Raw(garble::with_newline(text.as_bytes()))],
