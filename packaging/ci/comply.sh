@@ -1,6 +1,6 @@
 #!/bin/sh
 # Runs the compliance suite in a CI job and leaves the reports in one folder. Exits as `acp comply` does.
-#   ACP_COMMAND   the command that starts the agent; files are named by absolute paths: "python3 $PWD/agent.py".
+#   ACP_COMMAND   the command that starts the agent, such as "python3 agent.py".
 #                 Not needed where acp.toml names the agent
 #   ACP_EXPECTED  the file of expected failures; left out if it does not exist
 #   ACP_REPORTS   where the reports go (acp-reports)
@@ -12,6 +12,10 @@ set -eu
 if [ -z "${ACP_COMMAND:-}" ] && [ ! -f acp.toml ]; then
     echo "comply.sh: set ACP_COMMAND to the command that starts your agent, or name it in acp.toml (acp init)" >&2
     exit 2
+fi
+if [ -z "${ACP_COMMAND:-}" ]; then
+    # The agent comes from this file: if it names none, the check fails.
+    export ACP_CONFIG="${ACP_CONFIG:-acp.toml}"
 fi
 reports=${ACP_REPORTS:-acp-reports}
 mkdir -p "$reports"

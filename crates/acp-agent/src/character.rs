@@ -226,7 +226,7 @@ fn commands(settings: &Settings) -> Vec<SlashCommand> {
         SlashCommand::new("status", "Say where and in which mode the session works", ""),
         SlashCommand::new("plan", "Draft a plan", "what the plan is for"),
         SlashCommand::new("init", "Write an AGENTS.md for this project", ""),
-        SlashCommand::new("compact", "Keep the conversation in short only", ""),
+        SlashCommand::new("compact", "Shorten the conversation", ""),
         SlashCommand::new("search", "Search the code", "words, \"phrases\", AND, OR, NOT, ext:rs"),
         SlashCommand::new("query", "Find code of a shape", "code with holes: foo($A)"),
         SlashCommand::new("extract", "Show a piece of code", "file, file:10-20 or file#Symbol"),

@@ -76,6 +76,7 @@ pub(crate) async fn converse(link: Link, agent: Agent, tongue: Tongue, shared: A
     let (mind, thoughts) = Mind::new(shared.provider.clone(), shared.abilities, reader.clone(), max_tokens);
     let conversation = Conversation {
         agent,
+        refused: false,
         began: Instant::now(),
         hub: Hub::new(crate::character::NAME, mcp).leashed(shared.settings.leash.clone()),
         hands: Hands::new(shared.fence.clone(), shared.settings.deny.clone(), shared.settings.leash.clone()),
@@ -99,6 +100,8 @@ pub(crate) async fn converse(link: Link, agent: Agent, tongue: Tongue, shared: A
 
 struct Conversation {
     agent: Agent,
+    /// Whether the client has shown a wrong token.
+    refused: bool,
     began: Instant,
     hub: Hub,
     hands: Hands,
@@ -197,6 +200,12 @@ impl Conversation {
 
     /// Takes a frame from the client, whatever form it has.
     fn hear(&mut self, frame: &Frame) {
+        if let Some(shown) = acp_link::token::shown(frame) {
+            return self.shown(&shown);
+        }
+        if self.refused {
+            return self.held.extend(acp_link::token::refused(frame).map(Held::Frame));
+        }
         self.debug.received(frame);
         if self.known == Some(Dialect::Probe)
             && let Some(wish) = FileWish::read(frame)
@@ -223,6 +232,18 @@ impl Conversation {
             self.speaks(dialect);
         }
         self.head(headings);
+    }
+
+    /// The client shows a token, which is no part of the conversation.
+    fn shown(&mut self, shown: &str) {
+        match self.agent.token().map(|token| acp_link::same_secret(shown, token)) {
+            Some(true) => self.agent.admit(),
+            Some(false) => {
+                self.refused = true;
+                eprintln!("acp agent: a client has shown a wrong token");
+            }
+            None => {}
+        }
     }
 
     /// The client's form is known: what it lacks is made up for.

@@ -28,7 +28,8 @@ const SERVERS: [&str; 1] = ["Which MCP tools do you have?"];
 
 /// How to get a real model.
 const MODELS: &str = "To talk to a model, start the agent with `--provider anthropic`, `openai`, `google` or \
-                      `ollama`, and `--model NAME` if you like.";
+                      `ollama`, and `--model NAME` if you like: \
+                      `acp chat --command \"acp agent --provider anthropic\"`.";
 
 /// The help for an agent with these settings and commands.
 pub(crate) fn help(settings: &Settings, commands: &[SlashCommand]) -> Help {

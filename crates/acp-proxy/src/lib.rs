@@ -35,7 +35,6 @@ mod traffic;
 pub mod turn;
 
 pub use acp_host::{Decision, Interest, Observer};
-pub use admit::{TOKEN_METHOD, token_line};
 pub use conversation::ClientInfo;
 pub use desk::{Duties, EvictIdleSession, is_full};
 pub use endings::{stopped, why_over};

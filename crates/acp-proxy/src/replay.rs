@@ -27,6 +27,8 @@ pub struct Said {
     pub dir: Direction,
     /// What.
     pub frame: Frame,
+    /// The line of the transcript that it stands on, from 1; nothing for a journal.
+    pub line: Option<usize>,
     /// The proxy said it, not the peer: why. What the peer said may stand before it, changed here.
     pub by_proxy: Option<Decided>,
 }
@@ -269,7 +271,7 @@ fn canonical(conversation: Conversation) -> Recording {
         let line = if line.starts_with(b"\xEF\xBB\xBF") { line.slice(3..) } else { line };
         bridge.receive_seen(from, &Frame::parse(line), &mut |side, frame| {
             let dir = side.sends();
-            said.push(Said { t, dir, frame: frame.clone(), by_proxy: None });
+            said.push(Said { t, dir, frame: frame.clone(), line: None, by_proxy: None });
         });
     }
     decided.for_each(|(_, decision)| push_decision(&mut said, &decision));
@@ -306,12 +308,13 @@ fn push_decision(said: &mut Vec<Said>, decided: &Decided) {
     let t = Duration::from_micros(decided.t);
     if decided.is_change() {
         let frame = Frame::parse(decided.answer.clone());
-        return said.push(Said { t, dir, frame, by_proxy: Some(decided.clone()) });
+        return said.push(Said { t, dir, frame, line: None, by_proxy: Some(decided.clone()) });
     }
     let (request, answer) = (decided.request.clone(), decided.answer.clone());
     let pair = [(dir, request), (dir.flip(), answer)];
     for (dir, text) in pair.into_iter().filter(|(_, text)| !text.is_empty()) {
-        said.push(Said { t, dir, frame: Frame::parse(text), by_proxy: Some(decided.clone()) });
+        let (frame, by_proxy) = (Frame::parse(text), Some(decided.clone()));
+        said.push(Said { t, dir, frame, line: None, by_proxy });
     }
 }
 
@@ -333,7 +336,8 @@ fn transcript(path: &Path) -> Result<Recording, ReplayError> {
         };
         match entry {
             Ok(entry) => {
-                said.push(Said { t: entry.t, dir: entry.dir, frame: entry.frame(), by_proxy: None });
+                let (frame, line) = (entry.frame(), Some(index + 1));
+                said.push(Said { t: entry.t, dir: entry.dir, frame, line, by_proxy: None });
             }
             Err(_) if !line.ends_with(b"\n") => {
                 notices.push(format!("{place}: the last line is cut off; it is left out"));
@@ -378,6 +382,7 @@ mod tests {
             t: Duration::from_micros(micros),
             dir: Direction::AgentToClient,
             frame: Frame::parse("{}"),
+            line: None,
             by_proxy: None,
         };
         let mut said = [at(40), at(48_875), at(48_864), at(48_864), at(50_000)];

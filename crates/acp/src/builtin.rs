@@ -11,7 +11,7 @@ use anyhow::{Context, bail};
 
 use crate::install::{Installed, cache_folder};
 use crate::settings::Settings;
-use crate::target::{self, TargetArgs};
+use crate::target::{self, ConnectToken, TargetArgs};
 
 /// What `acp comply` examines when nothing is named.
 pub const DEFAULT: &[&str] = &[
@@ -71,7 +71,7 @@ pub fn command(line: &str, dialect: Dialect) -> anyhow::Result<Target> {
 }
 
 /// The agent that listens there.
-pub fn connect(address: &str, dialect: Dialect) -> anyhow::Result<Target> {
+pub fn connect(address: &str, token: &ConnectToken, dialect: Dialect) -> anyhow::Result<Target> {
     let url = if address.contains("://") { address.to_owned() } else { format!("tcp://{address}") };
     let rest = url.strip_prefix("tcp://").or_else(|| url.strip_prefix("ws://"));
     let authority = rest.map(|rest| rest.split('/').next().unwrap_or(rest));
@@ -79,7 +79,7 @@ pub fn connect(address: &str, dialect: Dialect) -> anyhow::Result<Target> {
     if port.is_none_or(|port| port.parse::<u16>().is_err()) {
         bail!("{address:?} is no address of an agent; write tcp://HOST:PORT or ws://HOST:PORT/PATH");
     }
-    Ok(Target { dialect, ..Target::connect(address, url) })
+    Ok(Target { dialect, ..Target::connect(address, url) }.showing(token.get()))
 }
 
 /// Gives each target the name that was asked for, and no two of them the same: reports, kept folders and lists of
@@ -126,10 +126,10 @@ fn resolved(named: &TargetArgs, dialect: Dialect) -> anyhow::Result<Target> {
             version: None,
             dialect,
         },
-        target::Target::Tcp(address) => {
-            Target { dialect, ..Target::connect(&address, format!("tcp://{address}")) }
+        target::Target::Tcp(address, token) => {
+            Target { dialect, ..Target::connect(&address, format!("tcp://{address}")) }.showing(token)
         }
-        target::Target::Ws(url) => Target { dialect, ..Target::connect(&url, &url) },
+        target::Target::Ws(url, token) => Target { dialect, ..Target::connect(&url, &url) }.showing(token),
     })
 }
 

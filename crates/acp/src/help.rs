@@ -125,15 +125,16 @@ examples! {
   acp call --raw '{\"jsonrpc\": \"2.0\", \"id\": 1' --agent mock
 
 Exit codes: 0 answered, 1 answered with an error, 2 wrong usage, 3 no answer.";
-    CHAT: "  acp chat --agent mock
+    CHAT: "  acp chat --agent reference
+  acp chat --command 'acp agent --provider anthropic'    with a model (ANTHROPIC_API_KEY)
   acp chat --command 'my-agent --acp' --policy acceptEdits
-  acp chat --agent gemini --scripted --isolate        offline, after acp profiles install gemini";
+  acp chat --agent gemini --scripted --isolate           offline, after acp profiles install gemini";
     CODE: "  acp code search 'retry backoff' --max-results 3
   acp code query 'fn $NAME($$$ARGS) { $$$BODY }' src --language rust
   acp code extract src/main.rs#main";
     COMPLETIONS: "  acp completions bash > ~/.local/share/bash-completion/completions/acp
   acp completions zsh > ~/.zfunc/_acp";
-    COMPLY: "  acp comply --command \"python3 $PWD/agent.py\"
+    COMPLY: "  acp comply --command \"python3 agent.py\"
   acp comply                                          the agent of acp.toml
   acp comply --agent mock --test 'session.*' --verbose
   acp comply --command my-agent --format html --out report.html --format junit --out junit.xml

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use acp_campaign::campaign::Listener;
 use acp_campaign::{Progress, Watch};
+use acp_comply::{Outcome, Verdict};
 use indicatif::{ProgressBar, ProgressStyle};
 use tokio::sync::watch;
 
@@ -24,11 +25,20 @@ pub fn columns(stream: &(impl IsTerminal + AsFd)) -> Option<usize> {
     (size.ws_col > 20).then(|| usize::from(size.ws_col))
 }
 
-/// The live display: a bar on a terminal, plain lines otherwise.
+/// The live display: a bar on a terminal; otherwise a line for each test that did not pass, or, with frames, for each test.
 pub struct Shown {
     bar: Option<ProgressBar>,
-    lines: bool,
+    lines: Lines,
     running: Arc<Mutex<BTreeSet<String>>>,
+}
+
+/// Which tests get a line as they end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Lines {
+    None,
+    /// Those that did not pass although they apply.
+    Bad,
+    All,
 }
 
 impl Shown {
@@ -42,17 +52,18 @@ impl Shown {
             bar.enable_steady_tick(Duration::from_millis(120));
             bar
         });
-        Shown { bar, lines: true, running: Arc::default() }
+        let lines = if frames { Lines::All } else { Lines::Bad };
+        Shown { bar, lines, running: Arc::default() }
     }
 
     /// A bar on a terminal, nothing otherwise.
     pub fn quiet() -> Shown {
-        Shown { lines: false, ..Shown::new(false) }
+        Shown { lines: Lines::None, ..Shown::new(false) }
     }
 
     /// Nothing but what has to be noticed.
     pub fn none() -> Shown {
-        Shown { bar: None, lines: false, running: Arc::default() }
+        Shown { bar: None, lines: Lines::None, running: Arc::default() }
     }
 
     /// What the campaign tells its progress to.
@@ -64,11 +75,10 @@ impl Shown {
                 bar.as_ref().map_or_else(tell, |bar| bar.suspend(tell));
             }
             (Some(bar), progress) => on_bar(bar, &running, progress),
-            (None, Progress::Ended(agent, outcome)) if lines => {
-                let reason =
-                    outcome.reason.as_deref().map(|reason| format!("  {reason}")).unwrap_or_default();
-                eprintln!("{agent}  {:<7} {}{reason}", outcome.verdict.as_str(), outcome.id);
+            (None, Progress::Ended(agent, outcome)) if lines != Lines::None && !outcome.needs_second_run => {
+                tell(lines, agent, outcome);
             }
+            (None, Progress::Settled(agent, outcome)) if lines != Lines::None => tell(lines, agent, outcome),
             (None, _) => {}
         })
     }
@@ -79,6 +89,16 @@ impl Shown {
             bar.finish_and_clear();
         }
     }
+}
+
+/// A line about a test that ended.
+fn tell(lines: Lines, agent: &str, outcome: &Outcome) {
+    let is_good = matches!(outcome.verdict, Verdict::Pass | Verdict::Na);
+    if is_good && lines == Lines::Bad {
+        return;
+    }
+    let reason = outcome.reason.as_deref().map(|reason| format!("  {reason}")).unwrap_or_default();
+    eprintln!("{agent}  {:<7} {}{reason}", outcome.verdict.as_str(), outcome.id);
 }
 
 fn on_bar(bar: &ProgressBar, running: &Mutex<BTreeSet<String>>, progress: &Progress<'_>) {
@@ -94,7 +114,7 @@ fn on_bar(bar: &ProgressBar, running: &Mutex<BTreeSet<String>>, progress: &Progr
             bar.set_message("finding out what this agent can do");
             return;
         }
-        Progress::Noticed(..) => {}
+        Progress::Noticed(..) | Progress::Settled(..) => {}
         Progress::Began(_, program) => {
             running.insert(program.id.clone());
         }

@@ -149,7 +149,7 @@ impl Settings {
             let (line, column) = place(text, error.span().map_or(0, |span| span.start));
             let words = error.message().replace('\n', ", ");
             anyhow::anyhow!(
-                "{}:{line}:{column}: {words}; docs/configuration.md lists the settings",
+                "{}:{line}:{column}: {words}; the manual's page \"Configuration\" lists the settings",
                 path.display()
             )
         })?;
@@ -174,6 +174,11 @@ impl Settings {
             *suite = folder.join(&suite);
         }
         Ok(Settings { path: Some(path.to_owned()), file })
+    }
+
+    /// Whether `ACP_CONFIG` names the file.
+    pub fn is_asked_for(&self) -> bool {
+        self.path.is_some() && variable(CONFIG).is_some()
     }
 
     /// The file, if there is one.
@@ -254,7 +259,10 @@ impl Agent {
     /// How to reach it.
     pub fn target(&self, name: &str) -> anyhow::Result<Target> {
         let words = match &self.way {
-            Way::Connect(address) => return target::address_of(address),
+            Way::Connect(address) => {
+                ensure_no_token(name, address)?;
+                return target::address_of(address);
+            }
             Way::Command(words) => words,
         };
         let (program, args) = words.split_first().context("the command is empty")?;
@@ -291,6 +299,35 @@ impl TryFrom<RawAgent> for Agent {
         };
         Ok(Agent { way, env: raw.env, cwd: raw.cwd, dialect: raw.dialect })
     }
+}
+
+/// The token is the person's: an address that came with a checkout does not get it, unless it is on this machine.
+fn ensure_no_token(name: &str, address: &str) -> anyhow::Result<()> {
+    if !is_near(address) && variable(target::TOKEN).is_some() {
+        bail!(
+            "agent {name:?} of {FILE} is at {address}, and {} would be sent there; use --connect {address} if it may be, or \
+             unset it",
+            target::TOKEN
+        );
+    }
+    Ok(())
+}
+
+/// Whether the address is on this machine.
+fn is_near(address: &str) -> bool {
+    let place = address.split_once("://").map_or(address, |(_, place)| place);
+    let authority = place.split(['/', '?', '#']).next().unwrap_or_default();
+    if authority.contains('@') {
+        return false;
+    }
+    let bracketed = authority.strip_prefix('[').and_then(|host| host.split_once(']'));
+    let host = match bracketed {
+        Some((host, port)) if port.is_empty() || port.starts_with(':') => host,
+        Some(_) => return false,
+        None => authority.rsplit_once(':').map_or(authority, |(host, _)| host),
+    };
+    let ip = host.parse::<std::net::IpAddr>();
+    host.eq_ignore_ascii_case("localhost") || ip.is_ok_and(|ip| ip.is_loopback())
 }
 
 fn variable(name: &str) -> Option<String> {
@@ -396,6 +433,25 @@ mod tests {
             settings.agent("listed").expect("it is there").target("listed").expect("it can be started");
         let Target::Process { program, cwd, .. } = target else { panic!("{target:?}") };
         assert_eq!((program, cwd), ("/project/sub/bin/run".into(), Some("/project/sub".into())));
+    }
+
+    #[test]
+    fn addresses_on_this_machine_are_told_from_others() {
+        for near in ["tcp://127.0.0.1:9000", "ws://localhost:1/acp", "ws://[::1]:1/acp", "ws://127.0.0.1/acp"]
+        {
+            assert!(is_near(near), "{near}");
+        }
+        for far in [
+            "tcp://example.com:9000",
+            "ws://127.0.0.1@example.com/acp",
+            "ws://127.0.0.1:1@example.com/acp",
+            "ws://127.0.0.1.example.com/acp",
+            "ws://example.com#@127.0.0.1/acp",
+            "ws://[::1].example.com/acp",
+            "tcp://localhost.example.com:1",
+        ] {
+            assert!(!is_near(far), "{far}");
+        }
     }
 
     #[test]

@@ -1,13 +1,14 @@
 //! Which agent to talk to: `--agent`, `--settings`, `--command`, `--connect`.
 
 use std::ffi::OsString;
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use acp_dialect::{Dialect, Note, Options as Translation, Side};
 use acp_host::Workspace;
 use acp_link::child::{self, Child, Options};
 use acp_link::leash::Leash;
-use acp_link::{Link, Tap, Wire, tcp, ws};
+use acp_link::{Link, Tap, Wire, tcp, token, ws};
 use acp_profile::{Catalogue, Profile};
 use acp_rpc::Direction;
 use anyhow::{Context, bail};
@@ -27,16 +28,49 @@ pub struct TargetArgs {
     /// The agent as a command line
     #[arg(long, value_name = "COMMAND", help_heading = "Which agent", conflicts_with = "connect")]
     pub command: Option<String>,
-    /// An agent that listens: tcp://HOST:PORT, ws://HOST:PORT/acp; a token that it demands is taken from
-    /// ACP_CONNECT_TOKEN
+    /// An agent that listens: tcp://HOST:PORT, ws://HOST:PORT/acp
     #[arg(long, value_name = "ADDRESS", help_heading = "Which agent")]
     pub connect: Option<String>,
+    /// The token that a listening agent or proxy demands
+    #[command(flatten)]
+    pub token: ConnectToken,
     /// The form of the protocol that the agent speaks: v1, 2025.1, probe, go or delta (v1 if it is not given)
     #[arg(long, value_name = "DIALECT", help_heading = "Which agent")]
     pub dialect: Option<Dialect>,
     /// Run without network access (loopback only; Linux)
     #[arg(long, help_heading = "Which agent", conflicts_with = "connect")]
     pub isolate: bool,
+}
+
+/// The token to show to an agent, or a proxy, that listens.
+#[derive(clap::Args, Clone, Default)]
+pub struct ConnectToken {
+    /// The token that a listening agent or proxy demands
+    #[arg(
+        long,
+        value_name = "TOKEN",
+        env = TOKEN,
+        hide_env_values = true,
+        help_heading = "Which agent"
+    )]
+    connect_token: Option<String>,
+}
+
+/// Has the token to show when no flag names it.
+pub(crate) const TOKEN: &str = "ACP_CONNECT_TOKEN";
+
+impl fmt::Debug for ConnectToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.get().is_some() { "Some(…)" } else { "None" })
+    }
+}
+
+impl ConnectToken {
+    /// The token; an empty one is none.
+    pub fn get(&self) -> Option<String> {
+        let named = self.connect_token.clone().or_else(|| std::env::var(TOKEN).ok());
+        named.filter(|token| !token.is_empty())
+    }
 }
 
 /// The agents in the box: their names, and the arguments under which this program plays them.
@@ -63,9 +97,9 @@ pub enum Target {
         cwd: Option<PathBuf>,
     },
     /// A TCP address.
-    Tcp(String),
+    Tcp(String, Option<String>),
     /// A WebSocket address.
-    Ws(String),
+    Ws(String, Option<String>),
 }
 
 /// An open connection.
@@ -80,6 +114,14 @@ pub struct Connection {
 impl TargetArgs {
     /// Finds out which agent is meant. Errors are the person's to mend: exit code 2.
     pub fn resolve(&self) -> anyhow::Result<Target> {
+        let mut target = self.named()?;
+        if let Target::Tcp(_, token) | Target::Ws(_, token) = &mut target {
+            *token = self.token.get();
+        }
+        Ok(target)
+    }
+
+    fn named(&self) -> anyhow::Result<Target> {
         if let Some(line) = &self.command {
             return command_line(line);
         }
@@ -108,6 +150,20 @@ impl TargetArgs {
         }
     }
 
+    /// The flags that name this agent again.
+    pub fn words(&self) -> Vec<String> {
+        let settings = self.settings.as_ref().map(|path| path.display().to_string());
+        let flags = [
+            ("--agent", self.agent.clone()),
+            ("--settings", settings),
+            ("--command", self.command.clone()),
+            ("--connect", self.connect.clone()),
+            ("--dialect", self.dialect.map(|dialect| dialect.to_string())),
+        ];
+        let given = flags.into_iter().filter_map(|(flag, value)| Some([flag.to_owned(), value?]));
+        given.flatten().collect()
+    }
+
     /// The form that the agent speaks: what the flag says, or what acp.toml says about it.
     pub fn dialect(&self) -> anyhow::Result<Option<Dialect>> {
         if self.dialect.is_some()
@@ -126,7 +182,7 @@ impl TargetArgs {
 fn which_agent(settings: &Settings) -> String {
     let names: Vec<&str> = settings.agent_names().collect();
     if names.is_empty() {
-        return "which agent? use --agent NAME (for instance mock), --command \"…\" or --connect tcp://HOST:PORT".to_owned();
+        return "which agent? use --agent reference (built in, needs no model), --command \"…\" or --connect tcp://HOST:PORT".to_owned();
     }
     format!("which agent? use --agent with one of {}", names.join(", "))
 }
@@ -137,6 +193,14 @@ pub fn leash() -> Option<Leash> {
 }
 
 impl Target {
+    /// Whether a token is shown to it; nothing for one that is started.
+    pub fn shows_token(&self) -> Option<bool> {
+        match self {
+            Target::Process { .. } => None,
+            Target::Tcp(_, token) | Target::Ws(_, token) => Some(token.is_some()),
+        }
+    }
+
     /// What is missing on this machine to start the agent, as far as that is known without starting it.
     pub fn missing(&self) -> Option<String> {
         let Target::Process { name, program, .. } = self else { return None };
@@ -159,8 +223,8 @@ impl Target {
     pub fn describe(&self) -> String {
         match self {
             Target::Process { name, .. } => name.clone(),
-            Target::Tcp(address) => format!("tcp://{address}"),
-            Target::Ws(url) => url.clone(),
+            Target::Tcp(address, _) => format!("tcp://{address}"),
+            Target::Ws(url, _) => url.clone(),
         }
     }
 
@@ -171,8 +235,6 @@ impl Target {
 
     /// The same, with other limits than the usual ones.
     pub async fn open_on(&self, cwd: &Path, tap: Option<&Tap>, wire: &Wire) -> anyhow::Result<Connection> {
-        // What a listening proxy demands.
-        let token = std::env::var("ACP_CONNECT_TOKEN").ok().filter(|token| !token.is_empty());
         let (link, child) = match self {
             Target::Process { program, args, env, cwd: own, .. } => {
                 let options = Options {
@@ -186,16 +248,16 @@ impl Target {
                 let (link, child) = child::spawn(&options)?;
                 (link, Some(child))
             }
-            Target::Tcp(address) => {
+            Target::Tcp(address, token) => {
                 let connected = tcp::connect(address.as_str(), wire).await;
                 let words = || format!("cannot connect to tcp://{address}; does an agent listen there?");
                 let link = connected.with_context(words)?;
-                if let Some(token) = &token {
-                    link.tx.send(acp_proxy::token_line(token).raw()).await?;
+                if let Some(token) = token {
+                    link.tx.send(token::line(token).raw()).await?;
                 }
                 (link, None)
             }
-            Target::Ws(url) => (ws::connect_as(url, wire, token.as_deref()).await?, None),
+            Target::Ws(url, token) => (ws::connect_as(url, wire, token.as_deref()).await?, None),
         };
         let link = match tap {
             Some(tap) => link.tapped(tap, Direction::AgentToClient),
@@ -256,21 +318,31 @@ fn command_line(line: &str) -> anyhow::Result<Target> {
     let words =
         shlex::split(line).with_context(|| format!("--command {line:?} has a quote that does not end"))?;
     let Some((program, args)) = words.split_first() else { bail!("--command is empty") };
+    let here = std::env::current_dir().context("cannot find the working folder")?;
     Ok(Target::Process {
         name: program.clone(),
-        program: program.into(),
-        args: args.iter().map(OsString::from).collect(),
+        // A bare name is looked for in PATH.
+        program: if program.contains('/') { from(&here, program) } else { program.into() },
+        args: args.iter().map(|arg| from(&here, arg)).collect(),
         env: Vec::new(),
         cwd: None,
     })
 }
 
+/// A word of a command line. Agents start in folders of their own, so one that names a file from the working folder becomes
+/// an absolute path. A word without a slash or a dot may be a subcommand as well and stays what it is.
+fn from(here: &Path, word: &str) -> OsString {
+    let is_path = word.contains(['/', '.']) && Path::new(word).is_relative();
+    let file = here.join(word);
+    if is_path && file.is_file() { file.into_os_string() } else { word.into() }
+}
+
 pub(crate) fn address_of(address: &str) -> anyhow::Result<Target> {
     if let Some(rest) = address.strip_prefix("tcp://") {
-        return Ok(Target::Tcp(rest.trim_end_matches('/').to_owned()));
+        return Ok(Target::Tcp(rest.trim_end_matches('/').to_owned(), None));
     }
     if address.starts_with("ws://") {
-        return Ok(Target::Ws(address.to_owned()));
+        return Ok(Target::Ws(address.to_owned(), None));
     }
     bail!("--connect {address:?}: write tcp://HOST:PORT or ws://HOST:PORT/acp")
 }
@@ -294,16 +366,19 @@ fn named(name: &str, settings: Option<&Path>) -> anyhow::Result<Target> {
         bail!(features::absent("the reference agent", feature));
     }
     let own = Settings::load()?;
+    let catalogue = Catalogue::built_in();
     if let Some(agent) = own.agent(name) {
+        if let (Some(file), Ok(_)) = (own.path(), catalogue.find(name)) {
+            eprintln!("acp: agent {name} is that of {}, not the known agent of this name", file.display());
+        }
         return agent.target(name);
     }
-    let catalogue = Catalogue::built_in();
     let Ok(profile) = catalogue.find(name) else {
         let built_in = BUILT_IN.iter().map(|(name, _)| *name);
         let known = catalogue.profiles().iter().map(|profile| profile.name.as_str());
         let names: Vec<&str> = built_in.chain(own.agent_names()).chain(known).collect();
         bail!(
-            "there is no agent {name:?}; there are {}; name your own in acp.toml, or use --settings FILE with an editor's",
+            "there is no agent {name:?}; there are {}; name your own in acp.toml, or start one by its command line with --command",
             names.join(", ")
         );
     };
@@ -376,11 +451,28 @@ mod tests {
     }
 
     #[test]
+    fn words_that_name_files_become_absolute() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for name in ["agent.py", "serve"] {
+            std::fs::write(folder.path().join(name), "").expect("a file");
+        }
+        let word = |word: &str| from(folder.path(), word);
+        assert_eq!(word("agent.py"), folder.path().join("agent.py"));
+        assert_eq!(word("./serve"), folder.path().join("./serve"));
+        for same in ["serve", "other.py", "--config=agent.py", "/bin/sh", "."] {
+            assert_eq!(word(same), same);
+        }
+    }
+
+    #[test]
     fn addresses_are_told_apart() {
-        assert_eq!(resolve(|a| a.connect = Some("tcp://h:1".to_owned())), Ok(Target::Tcp("h:1".to_owned())));
+        assert_eq!(
+            resolve(|a| a.connect = Some("tcp://h:1".to_owned())),
+            Ok(Target::Tcp("h:1".to_owned(), None))
+        );
         assert_eq!(
             resolve(|a| a.connect = Some("ws://h:1/acp".to_owned())),
-            Ok(Target::Ws("ws://h:1/acp".to_owned()))
+            Ok(Target::Ws("ws://h:1/acp".to_owned(), None))
         );
         assert!(
             resolve(|a| a.connect = Some("h:1".to_owned())).is_err_and(|e| e.contains("tcp://HOST:PORT"))

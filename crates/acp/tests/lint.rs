@@ -28,6 +28,12 @@ fn recording() -> String {
     data("recordings/typescript-sdk-0.28.1-allow.ndjson")
 }
 
+/// Its first turn: in the second one the agent uses the ids of its tool calls again.
+fn first_turn() -> String {
+    let whole = std::fs::read_to_string(recording()).expect("a recording");
+    whole.split_inclusive('\n').take(15).collect()
+}
+
 struct Folder(tempfile::TempDir);
 
 impl Folder {
@@ -50,7 +56,8 @@ fn lint(path: &Path, more: &[&str]) -> Output {
 
 #[test]
 fn a_conforming_recording_exits_with_0_and_a_broken_one_with_1() {
-    let good = acp(&["lint", &recording()]);
+    let folder = Folder::new();
+    let good = lint(&folder.write("good.ndjson", first_turn()), &[]);
     assert_eq!(good.status.code(), Some(0), "{}", stdout(&good));
     assert!(stdout(&good).contains(" 0 errors"), "{}", stdout(&good));
     let bad = acp(&["lint", &broken()]);
@@ -198,6 +205,8 @@ fn a_redacted_copy_has_no_secret_and_is_judged_alike() {
     let path = folder.write("in.ndjson", &text);
     let copy = folder.0.path().join("copy.ndjson");
     let output = lint(&path, &["--redact", "--out", copy.to_str().expect("a path")]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("redacted; texts of prompts and answers stay"), "{said}");
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let copied = std::fs::read_to_string(&copy).expect("the copy");
     assert_eq!(copied.lines().count(), text.lines().count());
@@ -210,6 +219,48 @@ fn a_redacted_copy_has_no_secret_and_is_judged_alike() {
         (json["files"][0]["errors"].clone(), json["files"][0]["warnings"].clone())
     };
     assert_eq!(errors(&path), errors(&copy));
+}
+
+#[test]
+fn a_redacted_copy_has_no_secret_by_name_by_shape_and_in_pieces() {
+    let folder = Folder::new();
+    let line = |dir: &str, frame: serde_json::Value| {
+        format!("{}\n", serde_json::json!({ "t": 0.5, "dir": dir, "frame": frame }))
+    };
+    let chunk = |text: &str| {
+        let update = serde_json::json!({ "sessionUpdate": "agent_message_chunk", "messageId": "m",
+            "content": { "type": "text", "text": text } });
+        line(
+            "a2c",
+            serde_json::json!({ "jsonrpc": "2.0", "method": "session/update",
+            "params": { "sessionId": "s", "update": update } }),
+        )
+    };
+    let token = format!("ghp_{}", "a1B2c3D4e5F6".repeat(3));
+    let pem = format!("-----BEGIN {0}-----\\nMIIEabcdefghij\\n-----END {0}-----", "PRIVATE KEY")
+        .replace("\\n", "\n");
+    let servers = serde_json::json!([
+        { "name": "m", "command": "/bin/m", "args": [],
+          "env": [{ "name": "DATABASE", "value": "plain horse" }, { "name": "CERT", "value": pem }] },
+        { "type": "http", "name": "h", "url": "https://ada:battery@example.com/x",
+          "headers": [{ "name": "X-Custom", "value": "plain staple" }] },
+    ]);
+    let mut text = line(
+        "c2a",
+        serde_json::json!({ "jsonrpc": "2.0", "id": 1, "method": "session/new",
+        "params": { "cwd": "/w", "mcpServers": servers } }),
+    );
+    text.push_str(&chunk(&format!("the token is {}", &token[..11])));
+    text.push_str(&chunk(&format!("{}, and a sentence", &token[11..])));
+    text.push_str(&chunk(&format!("\n{pem}\n")));
+    let path = folder.write("in.ndjson", &text);
+    let copy = folder.0.path().join("copy.ndjson");
+    lint(&path, &["--redact", "--out", copy.to_str().expect("a path")]);
+    let copied = std::fs::read_to_string(&copy).expect("the copy");
+    for secret in ["horse", "staple", "battery", "MIIEabc", &token[..11], &token[11..]] {
+        assert!(text.contains(secret) && !copied.contains(secret), "{secret}: {copied}");
+    }
+    assert!(copied.contains("and a sentence"), "{copied}");
 }
 
 #[test]
@@ -271,7 +322,7 @@ fn a_recording_is_never_lost_to_what_is_made_of_it() {
 #[test]
 fn a_recording_without_times_is_judged_and_shown() {
     let folder = Folder::new();
-    let timed = std::fs::read_to_string(recording()).expect("a recording");
+    let timed = first_turn();
     let untimed = timed.lines().map(|line| {
         let mut entry: serde_json::Value = serde_json::from_str(line).expect("JSON");
         entry.as_object_mut().expect("an object").remove("t");

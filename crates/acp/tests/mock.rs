@@ -191,6 +191,82 @@ fn others_on_the_network_need_a_token() {
     }
 }
 
+/// A mock that listens on every interface and demands a token, and its port on this machine.
+fn guarded(scheme: &str, dialect: &str) -> (Mock, std::net::SocketAddr) {
+    let listen = format!("{scheme}://0.0.0.0:0");
+    let mut mock = Mock::start(&["--listen", &listen, "--require-auth", "s3cret", "--dialect", dialect]);
+    let mut line = String::new();
+    mock.output.read_line(&mut line).unwrap();
+    let told: Value = serde_json::from_str(&line).unwrap();
+    let mut address: std::net::SocketAddr = told["listening"].as_str().unwrap().parse().unwrap();
+    address.set_ip([127, 0, 0, 1].into());
+    (mock, address)
+}
+
+#[test]
+fn nothing_is_started_for_a_client_that_has_not_shown_the_token() {
+    let folder = tempfile::tempdir().unwrap();
+    let marker = folder.path().join("started");
+    let script = format!("touch {}", marker.display());
+    let server = json!({ "name": "x", "command": "/bin/sh", "args": ["-c", script], "env": [] });
+    let wrong = json!({ "jsonrpc": "2.0", "method": "_proxy/token", "params": { "token": "wrong" } });
+    let asks = [
+        ("initialize", json!({ "protocolVersion": 1, "clientCapabilities": {} })),
+        ("authenticate", json!({ "methodId": "mock-login" })),
+        ("authenticate", json!({ "methodId": "mock-login", "_meta": { "token": "wrong" } })),
+        ("authenticate", json!({ "methodId": "token", "type": "token", "token": "wrong" })),
+        ("session/new", json!({ "cwd": "/", "mcpServers": [server.clone()] })),
+        ("session/create", json!({ "cwd": "/", "mcpServers": [server.clone()] })),
+        ("session/load", json!({ "sessionId": "s", "cwd": "/", "mcpServers": [server.clone()] })),
+    ];
+    for dialect in ["auto", "v1", "2025.1", "probe", "go", "delta"] {
+        for first in [None, Some(&wrong)] {
+            let (_mock, address) = guarded("tcp", dialect);
+            let mut stream = TcpStream::connect(address).unwrap();
+            stream.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+            if let Some(first) = first {
+                writeln!(stream, "{first}").unwrap();
+            }
+            for (id, (method, params)) in (1..).zip(&asks) {
+                writeln!(
+                    stream,
+                    "{}",
+                    json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })
+                )
+                .unwrap();
+            }
+            let mut heard = Vec::new();
+            let _ = stream.read_to_end(&mut heard);
+            let heard = String::from_utf8_lossy(&heard);
+            let sessions =
+                heard.lines().filter(|line| line.contains("\"sessionId\":\"") && line.contains("\"result\""));
+            assert_eq!(sessions.count(), 0, "{dialect}: {heard}");
+            assert!(!marker.exists(), "{dialect}: a command was run: {heard}");
+        }
+    }
+}
+
+#[test]
+fn the_mock_lets_in_those_who_show_its_token() {
+    for scheme in ["tcp", "ws"] {
+        let (_mock, address) = guarded(scheme, "v1");
+        let address = format!("{scheme}://{address}");
+        let prompt = |more: &[&str]| {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_acp"));
+            command.args(["prompt", "Say 'let in'", "--connect", &address]).args(more);
+            command.env_remove("ACP_CONNECT_TOKEN").output().unwrap()
+        };
+        let good = prompt(&["--connect-token", "s3cret"]);
+        assert!(String::from_utf8_lossy(&good.stdout).contains("let in"), "{good:?}");
+        for bad in [&["--auth", "mock-login"][..], &["--auth", "mock-login", "--connect-token", "wrong"]] {
+            let refused = prompt(bad);
+            let said = String::from_utf8_lossy(&refused.stderr);
+            assert!(!refused.status.success() && said.contains("token"), "{scheme} {bad:?}: {said}");
+            assert!(!String::from_utf8_lossy(&refused.stdout).contains("let in"), "{scheme} {bad:?}");
+        }
+    }
+}
+
 #[test]
 fn sessions_and_journals_are_for_their_owner_alone() {
     use std::os::unix::fs::PermissionsExt;
@@ -267,4 +343,18 @@ fn the_journal_is_written_as_it_comes_and_an_unwritable_one_is_said_at_once() {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(3), "{said}");
     assert!(said.contains("cannot write the journal /no/such/folder/journal"), "{said}");
+}
+
+#[test]
+fn the_defects_of_an_area_are_listed_with_what_brings_them_out() {
+    let list = |word: &str| {
+        Command::new(env!("CARGO_BIN_EXE_acp")).args(["mock", "--list-defects", word]).output().unwrap()
+    };
+    for word in ["permission", "PERM", "perm-03"] {
+        let text = String::from_utf8(list(word).stdout).unwrap();
+        assert!(text.contains("executes-despite-rejection"), "{word}: {text}");
+        assert!(text.contains("prompt: Create a file named made.txt with text 'done'."), "{word}: {text}");
+        assert!(!text.contains("accepts-unknown-session"), "{word}: {text}");
+    }
+    assert_eq!(list("no such thing").status.code(), Some(2));
 }

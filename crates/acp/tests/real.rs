@@ -1,5 +1,7 @@
 //! Agents with a model: rules of a test, plain wishes, agents that misuse the model, and installed agents by name.
 
+#[path = "real/connected.rs"]
+mod connected;
 #[path = "real/installed.rs"]
 mod installed;
 #[path = "real/isolated.rs"]

@@ -18,7 +18,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use acp_nats::payload::TaskResult;
+use acp_nats::payload::{Prompt, Task, TaskResult};
 use acp_nats::{Access, Subjects, TaskClient, TaskProgress};
 use acp_proxy::event::{Body, Event};
 use acp_proxy::{Say, Saying};
@@ -76,6 +76,14 @@ impl Place {
         let mut command = Command::new(ACP);
         command.arg("tasks").args(args).env("ACP_NATS", self.server.url()).env_remove("TRACEPARENT");
         command
+    }
+
+    /// Waits until a permission request of this task is open.
+    fn wait_for_request(&self, task: &str) {
+        let began = Instant::now();
+        while !String::from_utf8_lossy(&self.tasks(&["approve", "--list"]).stdout).contains(task) {
+            assert!(began.elapsed() < PATIENCE, "{task} asks nothing");
+        }
     }
 
     /// Submits once there is a queue.
@@ -302,6 +310,18 @@ async fn people_and_scripts_submit_watch_approve_and_cancel() {
     assert_eq!(place.tasks(&["approve", "nonsense", "--allow"]).status.code(), Some(2));
     assert_eq!(place.tasks(&["approve"]).status.code(), Some(2), "there is no terminal to ask at");
 
+    // One that is open before anybody is there to answer, and one by its task.
+    place.submit(&["Run the command echo hello", "--id", "early"]);
+    place.wait_for_request("early");
+    let early = place.tasks(&["approve", "--allow", "--count", "1"]);
+    assert_eq!(early.status.code(), Some(0), "{}", String::from_utf8_lossy(&early.stderr));
+    assert_eq!(place.tasks(&["watch", "early"]).status.code(), Some(0));
+    place.submit(&["Run the command echo hello", "--id", "by-task"]);
+    place.wait_for_request("by-task");
+    let by_task = place.tasks(&["approve", "by-task", "--allow"]);
+    assert_eq!(by_task.status.code(), Some(0), "{}", String::from_utf8_lossy(&by_task.stderr));
+    assert_eq!(place.tasks(&["watch", "by-task"]).status.code(), Some(0));
+
     // A turn that runs.
     place.submit(&["Count slowly to 300", "--id", "long"]);
     session_of(&place.client().await, "long").await;
@@ -349,6 +369,37 @@ async fn stopped_in_mid_turn(signal: &str) {
     assert!(client.status("next").await.expect("an answer").is_none());
     let _next = place.proxy("one", &[]);
     assert_eq!(result(&client, "next").await.stop_reason, "end_turn");
+}
+
+#[tokio::test]
+async fn a_task_chooses_neither_programs_nor_who_is_told() {
+    if server::left_out() {
+        return;
+    }
+    let place = Place::new();
+    let _proxy = place.proxy("one", &[]);
+    place.submit(&["Say hello", "--id", "first"]);
+    let client = place.client().await;
+    let script = format!("touch {}/pwned", place.path.display());
+    let server = serde_json::json!({ "name": "x", "command": "sh", "args": ["-c", script], "env": [] });
+    let plain = Task {
+        v: 1,
+        id: "tools".to_owned(),
+        prompt: Prompt::Text("Say hello".to_owned()),
+        session: None,
+        cwd: None,
+        mcp_servers: Vec::new(),
+        reply_to: None,
+    };
+    let orders = Task { id: "orders".to_owned(), reply_to: Some("orders.new".to_owned()), ..plain.clone() };
+    let mcp_servers = vec![serde_json::value::to_raw_value(&server).expect("JSON")];
+    for (task, flag) in [(Task { mcp_servers, ..plain }, "--task-mcp"), (orders, "--reply-to")] {
+        client.submit("mock", &task, None).await.expect("submitted");
+        let ended = result(&client, &task.id).await;
+        let error = ended.error.map(|error| error.get().to_owned()).unwrap_or_default();
+        assert!(ended.stop_reason == "rejected" && error.contains(flag), "{} {error}", ended.stop_reason);
+    }
+    assert!(!place.path.join("pwned").exists());
 }
 
 #[tokio::test]

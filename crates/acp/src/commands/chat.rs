@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use acp_host::Event;
-use agent_client_protocol_schema::v1::ContentBlock;
+use agent_client_protocol_schema::v1::{ContentBlock, SessionUpdate};
 use anyhow::anyhow;
 
 use crate::exit;
@@ -33,7 +33,7 @@ type a prompt and press Enter; /name runs a command of the agent (Tab completes)
   :image PATH  send an image along                   :audio PATH  send a sound along
   :modes       list the modes (* is the current one) :mode N|ID   set one
   :set         list the options                      :set ID VAL  set one
-  :help        this                                  :quit        end (so does Ctrl-D)
+  :help        this                                  :quit        end (so do :exit, :q and Ctrl-D)
 a line that ends in \\ goes on in the next one; so does text between lines of \"\"\"; arrows and Ctrl-R find earlier lines
 Ctrl-C cancels a turn; twice quits";
 
@@ -65,24 +65,47 @@ async fn chat(args: &Args) -> Result<u8, Trouble> {
     };
     let mut chat = Chat {
         talk,
+        agent: args.talk.target.agent.clone(),
         view: View::new(args.talk.format.is_json(), args.talk.verbose),
         editor: Editor::new(),
         attached,
         interrupts,
+        turns: 0,
     };
     chat.greet(&history).map_err(Trouble::output)?;
     let outcome = chat.run().await;
-    chat.talk.close().await;
+    let back = chat.way_back(args);
+    let Chat { talk, mut view, .. } = chat;
+    talk.close().await;
+    if let (Ok(_), Some(back)) = (&outcome, back) {
+        view.note(&back).map_err(Trouble::output)?;
+    }
     outcome
+}
+
+/// What to know about an agent of our own before the first prompt.
+fn hint(agent: Option<&str>) -> Option<&'static str> {
+    match agent? {
+        "reference" => Some(
+            "no model is connected; ask \"what can you do?\", or talk to a model: \
+             acp chat --command \"acp agent --provider anthropic\"",
+        ),
+        "mock" => Some("this agent only pretends: it does what plain wishes say, such as Say 'hello'"),
+        _ => None,
+    }
 }
 
 struct Chat {
     talk: Talk,
+    /// The agent's name, where it was named so.
+    agent: Option<String>,
     view: View,
     editor: Editor,
     /// What goes along with the next prompt.
     attached: Vec<ContentBlock>,
     interrupts: Interrupts,
+    /// How many prompts were sent.
+    turns: u32,
 }
 
 impl Chat {
@@ -98,8 +121,25 @@ impl Chat {
         if self.editor.is_interactive() {
             self.view
                 .note(&format!("{} · session {} · :help for help", self.talk.agent, self.talk.session))?;
+            if let Some(hint) = hint(self.agent.as_deref()) {
+                self.view.own(hint)?;
+            }
         }
         Ok(())
+    }
+
+    /// How to go on with this conversation later, for a person whose agent keeps sessions.
+    fn way_back(&self, args: &Args) -> Option<String> {
+        // The mock forgets its sessions when it ends.
+        let keeps = self.talk.can_reopen() && self.agent.as_deref() != Some("mock");
+        (self.editor.is_interactive() && keeps && self.turns > 0).then(|| {
+            let mut words = vec!["acp".to_owned(), "chat".to_owned()];
+            words.extend(args.talk.target.words());
+            words.extend(["--session".to_owned(), self.talk.session.clone()]);
+            let words = words.iter().map(String::as_str);
+            let line = shlex::try_join(words).unwrap_or_default();
+            format!("go on with this conversation: {line}")
+        })
     }
 
     async fn run(&mut self) -> Result<u8, Trouble> {
@@ -123,6 +163,9 @@ impl Chat {
             warned = false;
             if line.is_empty() {
                 continue;
+            }
+            if self.editor.is_interactive() && ["quit", "exit"].contains(&line.as_str()) {
+                return Ok(exit::OK);
             }
             if let Some(command) = line.strip_prefix(':') {
                 if self.command(command).await? {
@@ -153,7 +196,11 @@ impl Chat {
                     }
                     None => return Err(Trouble::fault(anyhow!("the connection is gone"))),
                     Some(event) => {
+                        let is_known = self.is_known_mode(&event);
                         self.learn(&event);
+                        if is_known && !self.view.is_json() {
+                            continue;
+                        }
                         if self.editor.is_interactive() {
                             self.editor.show_event(&event);
                         } else {
@@ -169,6 +216,7 @@ impl Chat {
     async fn turn(&mut self, line: String) -> Result<Option<u8>, Trouble> {
         let mut prompt = vec![ContentBlock::from(line)];
         prompt.append(&mut self.attached);
+        self.turns += 1;
         let editor = &self.editor;
         let mut learn = |commands| editor.complete(commands);
         let outcome =
@@ -226,9 +274,7 @@ impl Chat {
                 return Ok(false);
             }
             "help" => {
-                for line in HELP.lines() {
-                    self.view.note(line).map_err(Trouble::output)?;
-                }
+                HELP.lines().try_for_each(|line| self.view.own(line)).map_err(Trouble::output)?;
                 return Ok(false);
             }
             other => {
@@ -237,7 +283,10 @@ impl Chat {
             }
         };
         match attach {
-            Ok(block) => self.attached.push(block),
+            Ok(block) => {
+                self.attached.push(block);
+                self.notes([format!("{} goes along with the next prompt", path.display())])?;
+            }
             Err(error) => eprintln!("acp: {error:#}"),
         }
         Ok(false)
@@ -246,9 +295,16 @@ impl Chat {
     /// `:set` alone lists the options, `:set ID VALUE` sets one.
     async fn set(&mut self, words: &str) -> Result<(), Trouble> {
         let Some((option, value)) = words.split_once(char::is_whitespace) else {
-            let lines = self.talk.modes.option_lines();
+            let mut lines = self.talk.modes.option_lines();
             if !words.is_empty() {
-                eprintln!("acp: write :set {words} VALUE");
+                lines.retain(|line| line.starts_with(&format!("{words} =")));
+                if lines.is_empty() {
+                    let known = self.talk.modes.option_ids().join(", ");
+                    let known = if known.is_empty() { "none".to_owned() } else { known };
+                    eprintln!("acp: there is no option {words:?}: the agent has {known}");
+                    return Ok(());
+                }
+                lines.push(format!("to set it: :set {words} VALUE"));
             }
             let none = lines.is_empty().then(|| "the agent has no options to set".to_owned());
             return self.notes(lines.into_iter().chain(none));
@@ -268,6 +324,17 @@ impl Chat {
 
     fn notes(&mut self, lines: impl IntoIterator<Item = String>) -> Result<(), Trouble> {
         lines.into_iter().try_for_each(|line| self.view.note(&line)).map_err(Trouble::output)
+    }
+
+    /// Whether an event only says which mode is set, and chat has said so already.
+    fn is_known_mode(&self, event: &Event) -> bool {
+        let Event::Update(update) = event else { return false };
+        match update.update.as_deref() {
+            Some(SessionUpdate::CurrentModeUpdate(mode)) => {
+                *mode.current_mode_id.0 == *self.talk.modes.menu().current
+            }
+            _ => false,
+        }
     }
 
     fn learn(&mut self, event: &Event) {

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::io::{IsTerminal, Write as _};
 use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,13 +13,16 @@ use std::time::{Duration, Instant};
 use acp_campaign::{Campaign, Conditions, Selection, Target, suite};
 use acp_comply::{
     Defaults, ExpectedFailures, Policy, Program, RESULTS_VERSION, Results, Severity, Source, Standing, Tool,
+    did_you_mean,
 };
 use acp_report::{Format, Options};
+use acp_text::CommandGuard;
 use anyhow::Context;
 use tokio::sync::watch;
 
 use crate::outputs::Outputs;
 use crate::settings::Settings;
+use crate::target::ConnectToken;
 use crate::{builtin, exit, out, progress};
 
 /// Arguments of `acp comply`.
@@ -45,6 +48,9 @@ pub struct Args {
     /// Connect to a running agent: tcp://HOST:PORT or ws://HOST:PORT/PATH (several allowed)
     #[arg(long, value_name = "URL", help_heading = "Targets")]
     connect: Vec<String>,
+    /// The token that a listening agent or proxy demands
+    #[command(flatten)]
+    token: ConnectToken,
     /// The form of the protocol that the agents speak: v1, 2025.1, probe, go or delta (v1 if it is not given); tests in v1 are translated
     #[arg(long, value_name = "DIALECT", help_heading = "Targets")]
     dialect: Option<acp_dialect::Dialect>,
@@ -101,7 +107,8 @@ pub struct Args {
     /// Run without network access (loopback only; Linux); the report lists connection attempts
     #[arg(long, help_heading = "Running", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
     isolate: Option<bool>,
-    /// Show frames on standard error as they pass, and expected patterns in reports
+    /// Show frames on standard error as they pass (with -j 1, one test after the other), and in reports every test that did
+    /// not pass, with expected patterns
     #[arg(short, long, help_heading = "Running")]
     verbose: bool,
     /// Show no progress and print only the verdict
@@ -143,6 +150,13 @@ pub struct Args {
     /// Show secrets and home folders in reports
     #[arg(long, help_heading = "Reports")]
     no_redact: bool,
+}
+
+impl Args {
+    /// Whether no agent is needed.
+    fn is_about_the_suite(&self) -> bool {
+        self.list_tests || self.coverage || self.self_test
+    }
 }
 
 /// Runs the command.
@@ -254,6 +268,11 @@ fn settled(args: &Args) -> anyhow::Result<Args> {
             Some(name) => vec![name],
             None => settings.agent_names().map(str::to_owned).collect(),
         };
+        anyhow::ensure!(
+            !args.agent.is_empty() || !settings.is_asked_for() || args.is_about_the_suite(),
+            "{} names no agent; add one ([agents.NAME] with command = \"…\"), or use --command or --agent",
+            settings.path().unwrap_or(Path::new(crate::settings::FILE)).display()
+        );
     }
     if args.suite.is_empty() && args.tests.is_empty() {
         args.suite.clone_from(&own.suite);
@@ -343,11 +362,31 @@ fn choose(args: &Args, programs: &[Arc<Program>]) -> anyhow::Result<Vec<Arc<Prog
         anyhow::bail!("--area {unknown:?}: there is no such area; there are {}", areas.join(", "));
     }
     let chosen = selection(args)?.choose(programs);
-    anyhow::ensure!(
-        !chosen.is_empty(),
-        "no test is left by the selection; `acp comply --list-tests` shows what there is"
-    );
+    if chosen.is_empty() {
+        anyhow::bail!(
+            "no test is left by the selection{}; `acp comply --list-tests` shows what there is",
+            misspelt(args, programs)?
+        );
+    }
     Ok(chosen)
+}
+
+/// The first --test or --requirement that nothing matches, with what may have been meant.
+fn misspelt(args: &Args, programs: &[Arc<Program>]) -> anyhow::Result<String> {
+    for glob in &args.test {
+        if Selection::default().ids(std::slice::from_ref(glob))?.choose(programs).is_empty() {
+            let ids = programs.iter().map(|program| program.id.as_str());
+            return Ok(format!(": --test {glob:?} matches none{}", did_you_mean(glob, ids)));
+        }
+    }
+    for id in &args.requirement {
+        if Selection::default().requirements(std::slice::from_ref(id)).choose(programs).is_empty() {
+            let ids: BTreeSet<&str> =
+                programs.iter().flat_map(|program| &program.requirements).map(String::as_str).collect();
+            return Ok(format!(": no test claims --requirement {id}{}", did_you_mean(id, ids)));
+        }
+    }
+    Ok(String::new())
 }
 
 fn selection(args: &Args) -> Result<Selection, acp_campaign::select::SelectError> {
@@ -375,7 +414,7 @@ fn list(programs: &[Arc<Program>]) -> anyhow::Result<ExitCode> {
         let _ =
             writeln!(lines, "{:<width$}  {:<8}  {}", program.id, program.severity.as_str(), program.title);
     }
-    out::print(acp_text::block(&lines))?;
+    out::print(CommandGuard::default().pass(&acp_text::block(&lines)))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -394,9 +433,14 @@ fn targets(args: &Args) -> anyhow::Result<Vec<Target>> {
         targets.push(builtin::command(line, dialect)?);
     }
     for address in &args.connect {
-        targets.push(builtin::connect(address, dialect)?);
+        targets.push(builtin::connect(address, &args.token, dialect)?);
     }
     if targets.is_empty() {
+        eprintln!(
+            "acp comply: testing the built-in agents {}: no other agent is named; name yours with --command, --agent or \
+             in acp.toml (`acp init` writes it)",
+            builtin::DEFAULT.join(" and ")
+        );
         for name in builtin::DEFAULT {
             targets.push(builtin::target(name, None, dialect)?);
         }
@@ -528,9 +572,11 @@ pub fn default_jobs() -> usize {
 }
 
 /// Writes every report that can be written, and says last what could not be. Without a report that was asked for, a person
-/// at a terminal gets the summary and the place of the whole report, and a pipe gets Markdown.
+/// at a terminal gets the summary and the place of the whole report, and a pipe gets Markdown; `--quiet` prints the verdict
+/// to both.
 fn write_reports(args: &Args, results: &Results) -> anyhow::Result<()> {
-    if args.outputs.is_empty() && !args.always_markdown && std::io::stdout().is_terminal() {
+    let is_screen = std::io::stdout().is_terminal();
+    if args.outputs.is_empty() && !args.always_markdown && (is_screen || args.quiet) {
         let options = options(args, &std::io::stdout());
         out::print(acp_report::render(results, Format::Terminal, options)?)?;
         return if args.quiet { Ok(()) } else { keep_page(args, results) };
@@ -545,8 +591,8 @@ fn write_reports(args: &Args, results: &Results) -> anyhow::Result<()> {
         told |= file.is_none() && format == Format::Terminal && written.is_ok();
         outcome = outcome.and(written);
     }
-    // One summary is enough where both streams are read by the same person.
-    if !(told && std::io::stdout().is_terminal() && std::io::stderr().is_terminal()) {
+    // One summary is enough: on a screen, in a log and in a file that takes both streams.
+    if !told {
         let options = options(args, &std::io::stderr());
         eprint!("{}", acp_report::render(results, Format::Terminal, options)?);
     }

@@ -173,7 +173,8 @@ fn isolate() -> Found {
 
 fn program(name: &str, hint: &str) -> Found {
     let missing = |why: String| (State::Missing, format!("{why}; {hint}"));
-    let asked = Command::new(name).arg("--version").stdin(Stdio::null()).output();
+    // Not in this folder, whose files may choose another version (`packageManager`, `.npmrc`, `.tool-versions`).
+    let asked = Command::new(name).arg("--version").current_dir("/").stdin(Stdio::null()).output();
     let said = asked.map_err(|error| missing(format!("cannot run {name}: {error}")))?;
     if !said.status.success() {
         return Err(missing(format!("{name} --version failed ({})", said.status)));

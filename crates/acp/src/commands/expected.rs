@@ -23,9 +23,10 @@ pub fn read(
         false => std::fs::read_to_string(path).with_context(|| format!("cannot read {place}"))?,
     };
     let list = ExpectedFailures::parse(&text).with_context(|| place.clone())?;
-    if let Some(gone) = list.unknown(|id| programs.iter().any(|program| program.id == id)).first() {
-        anyhow::bail!("{place} line {}: {}: {}", gone.line, gone.entry, gone.why);
-    }
+    let tests: Vec<&str> = programs.iter().map(|program| program.id.as_str()).collect();
+    let gone = list.unknown(&tests);
+    let lines = gone.iter().map(|gone| format!("line {}: {}: {}", gone.line, gone.entry, gone.why));
+    anyhow::ensure!(gone.is_empty(), "{place}: {}", lines.collect::<Vec<_>>().join("\n"));
     Ok(Some(list))
 }
 

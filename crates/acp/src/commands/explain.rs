@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use acp_campaign::suite;
-use acp_comply::{ClaimId, Program, Source};
+use acp_comply::{ClaimId, Program, Source, did_you_mean};
 use acp_rules::{Requirement, registry, rules};
+use acp_text::CommandGuard;
 
 use crate::{exit, out};
 
@@ -35,15 +36,17 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             text.push('\n');
         }
         let Some(words) = explained(name, &tests)? else {
+            let ids = registry().all().iter().map(|row| row.id.as_str());
+            let hint = did_you_mean(name, ids.chain(tests.iter().map(|found| found.program.id.as_str())));
             eprintln!(
-                "acp explain: there is no test and no requirement {name:?}; `acp comply --list-tests` and \
-                 `acp requirements` list them"
+                "acp explain: there is no test and no requirement {name:?}{hint} (`acp comply --list-tests` and \
+                 `acp requirements` list them)"
             );
             return Ok(ExitCode::from(exit::USAGE));
         };
         text.push_str(&words);
     }
-    out::print(acp_text::block(&text))?;
+    out::print(CommandGuard::default().pass(&acp_text::block(&text)))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -103,8 +106,13 @@ fn test(found: &Found) -> String {
         let Some(row) = registry().get(claim.row()) else { continue };
         let clause = claim.clause().and_then(|name| row.clauses.get(name));
         let words = clause.map_or(row.text.as_str(), |clause| clause.text.as_str());
-        let _ =
-            writeln!(text, "  {claim}  {words} ({}, {}; broken = {})", row.level, row.page, claim.grade());
+        let _ = writeln!(
+            text,
+            "  {claim}  {words} ({}; source: {}; if broken: {})",
+            row.level,
+            row.page,
+            claim.grade()
+        );
     }
     for link in &program.docs {
         let _ = writeln!(text, "\n{link}");
@@ -119,20 +127,20 @@ fn test(found: &Found) -> String {
 
 fn requirement(row: &Requirement, tests: &[Found]) -> String {
     let mut text = format!("{}  {}\n", row.id, row.text);
-    let _ = writeln!(text, "  binds the {}, {}, page: {}", row.binds, row.level, row.page);
+    let _ = writeln!(text, "  Applies to the {}. Level: {}. Source: {}", row.binds, row.level, row.page);
     let why = row.broken_why.as_deref().map(|why| format!(": {why}")).unwrap_or_default();
-    let _ = writeln!(text, "  broken = {}{why}", row.grade(None));
+    let _ = writeln!(text, "  If broken: {}{why}", row.grade(None));
     for (name, clause) in &row.clauses {
-        let _ = writeln!(text, "  {}/{name}  {} (broken = {})", row.id, clause.text, clause.broken);
+        let _ = writeln!(text, "  {}/{name}  {} (if broken: {})", row.id, clause.text, clause.broken);
     }
-    let _ = writeln!(text, "  how it is checked: {}", row.how);
+    let _ = writeln!(text, "  How it is checked: {}", row.how);
     let judged: Vec<&str> = rules()
         .iter()
         .filter(|info| info.requirements(row.binds).contains(&row.id.as_str()))
         .map(|info| info.name)
         .collect();
     if !judged.is_empty() {
-        let _ = writeln!(text, "  the judge looks for it in every conversation: {}", judged.join(", "));
+        let _ = writeln!(text, "  Rules that look for it in every conversation: {}", judged.join(", "));
     }
     let claims = |found: &&Found| found.program.claims.iter().any(|claim| claim.row() == row.id);
     let claiming: Vec<&Found> = tests.iter().filter(claims).collect();

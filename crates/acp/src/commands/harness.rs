@@ -16,6 +16,7 @@ use anyhow::Context;
 use tokio::sync::watch;
 
 use crate::settings::Settings;
+use crate::target::ConnectToken;
 use crate::{exit, out, progress};
 
 /// The waits in the scenarios' files are written for this `--timeout`.
@@ -31,6 +32,9 @@ pub struct Args {
     /// Connect to a running agent: tcp://HOST:PORT or ws://HOST:PORT/PATH
     #[arg(long, value_name = "URL", conflicts_with = "command")]
     connect: Option<String>,
+    /// The token that a listening agent or proxy demands
+    #[command(flatten)]
+    token: ConnectToken,
     /// Start this command line as the agent (restarts can be tested this way)
     #[arg(long, value_name = "COMMAND")]
     command: Option<String>,
@@ -170,7 +174,7 @@ fn target(args: &Args, named: Option<&str>, dialect: Dialect) -> anyhow::Result<
     let address = args.connect.clone().or_else(|| args.target.clone()).or_else(from_env).context(
         "which agent? give --agent NAME, --target HOST:PORT, --connect URL or --command COMMAND, or set ACP_TARGET=HOST:PORT",
     )?;
-    crate::builtin::connect(&address, dialect)
+    crate::builtin::connect(&address, &args.token, dialect)
 }
 
 fn run_scenarios(args: &Args, programs: Vec<Arc<Program>>, target: &Target) -> anyhow::Result<Results> {

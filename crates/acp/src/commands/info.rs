@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use crate::out;
 use crate::outputs::OutputFormat;
 use crate::talk::args::duration;
-use crate::talk::raw::{INITIALIZE, Raw, RawOptions, initialize_request};
+use crate::talk::raw::{INITIALIZE, Raw, RawOptions, initialize_request, unheard};
 use crate::talk::session::Trouble;
 use crate::target::TargetArgs;
 
@@ -93,7 +93,7 @@ async fn questions(args: &Args, raw: &mut Raw) -> Result<Info, Trouble> {
     };
     let began = Instant::now();
     let initialize = raw.request(INITIALIZE, &initialize_request(), args.timeout, &mut seen).await;
-    let initialize = result(INITIALIZE, &initialize.map_err(Trouble::client)?).map_err(|error| {
+    let initialize = result(INITIALIZE, &initialize.map_err(unheard)?).map_err(|error| {
         Trouble::failed(anyhow::anyhow!("the agent refused {INITIALIZE}: {}", refusal(&error)))
     })?;
     let initialize_time = began.elapsed();

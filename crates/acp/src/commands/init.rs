@@ -1,21 +1,23 @@
 //! `acp init`: settings, a list of known failures and a CI job for an agent's repository.
 
 use std::fs::OpenOptions;
-use std::io::{ErrorKind, Write};
+use std::io::{ErrorKind, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use acp_comply::{ExpectedFailures, Policy, Results, Standing};
 use acp_report::{Format, Options};
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail, ensure};
 use clap::{Args as _, FromArgMatches};
 
-use crate::settings::FILE;
+use crate::settings::{FILE, Settings};
 use crate::{exit, out, progress, target};
 
 const EXPECTED: &str = "acp-expected.txt";
 const WORKFLOW: &str = ".github/workflows/acp.yml";
 const SCRIPT: &str = "acp-check.sh";
+/// Where the script puts its reports.
+const REPORTS: &str = "acp-reports";
 /// The action of this release. OWNER stands for the account that hosts it.
 const ACTION: &str = concat!("OWNER/acp-workbench@v", env!("CARGO_PKG_VERSION"));
 const EXPECTED_HEAD: &str = "\
@@ -70,7 +72,14 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
     };
     put(args, FILE, &config(&name, command.as_deref()))?;
-    let ran = known_failures(args, command.is_some())?;
+    let has_agent = match Settings::load() {
+        Ok(settings) => settings.agent_names().next().is_some(),
+        Err(error) => {
+            eprintln!("acp init: {error:#}");
+            return Ok(ExitCode::from(exit::USAGE));
+        }
+    };
+    let ran = known_failures(args, has_agent)?;
     match args.ci {
         Ci::Github => {
             let text = include_str!("init/workflow.yml").replace("@ACTION@", &args.action);
@@ -79,7 +88,10 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Ci::Shell => put(args, SCRIPT, include_str!("init/check.sh"))?,
         Ci::None => {}
     }
-    next_steps(args, command.is_some(), &ran);
+    if args.ci == Ci::Shell {
+        ignore_reports()?;
+    }
+    next_steps(args, has_agent, &ran);
     Ok(ExitCode::from(if matches!(ran, Ran::Fault) { exit::FAULT } else { exit::OK }))
 }
 
@@ -128,7 +140,7 @@ fn config(name: &str, command: Option<&str>) -> String {
         }
     };
     format!(
-        "# Settings of acp for this folder: see docs/configuration.md. Paths and commands are meant from here.\n\n\
+        "# Settings of acp for this folder; `acp doctor config` checks them. Paths and commands are relative to it.\n\n\
          {agent}# env = {{ LOG_LEVEL = \"debug\" }}\n\n\
          [comply]\nexpected = \"{EXPECTED}\"\n# timeout-factor = 2.0    # for slow agents\n\
          # allow-incomplete = true # do not fail because a requirement could not be tested\n"
@@ -143,22 +155,25 @@ enum Ran {
 }
 
 /// Writes the list of known failures, from a run of the suite if the agent can be started.
-fn known_failures(args: &Args, has_command: bool) -> anyhow::Result<Ran> {
+fn known_failures(args: &Args, has_agent: bool) -> anyhow::Result<Ran> {
     let keeps = Path::new(EXPECTED).exists() && !args.force;
-    if keeps || args.no_run || !has_command {
+    if keeps || args.no_run || !has_agent {
         put(args, EXPECTED, EXPECTED_HEAD)?;
         return Ok(Ran::No);
     }
-    println!("running the compliance suite once; this takes about a minute …");
+    println!("running the compliance suite once; this takes a minute or more …");
     let line = clap::Command::new("comply");
-    let matches = super::comply::Args::augment_args(line).try_get_matches_from(["comply"])?;
+    // On a terminal a bar shows that the run goes on.
+    let quiet = (!std::io::stderr().is_terminal()).then_some("--quiet");
+    let words = std::iter::once("comply").chain(quiet);
+    let matches = super::comply::Args::augment_args(line).try_get_matches_from(words)?;
     let mut results = super::comply::results(&super::comply::Args::from_arg_matches(&matches)?)?;
     if let Some(fault) = results.agents.iter().find_map(|agent| agent.fault.as_ref()) {
         eprintln!("acp init: the agent could not be tested: {fault}");
         put(args, EXPECTED, EXPECTED_HEAD)?;
         return Ok(Ran::Fault);
     }
-    let list = format!("{EXPECTED_HEAD}{}", ExpectedFailures::of_run(&results));
+    let list = format!("{EXPECTED_HEAD}{}", open_list(&ExpectedFailures::of_run(&results)));
     put(args, EXPECTED, &list)?;
     summarise(&results)?;
     let expected = ExpectedFailures::parse(&list)?;
@@ -181,20 +196,58 @@ fn summarise(results: &Results) -> anyhow::Result<()> {
     out::print(acp_report::render(results, Format::Terminal, options)?)
 }
 
-/// Writes a file and says so. What exists stays as it is unless the person wants it overwritten.
+/// A generated list with what the run found as comments, and the reasons left for a person to write.
+fn open_list(list: &str) -> String {
+    let mut text = String::new();
+    for line in list.lines() {
+        match line.split_once(char::is_whitespace) {
+            Some((id, found)) if id != "#" => {
+                text += &format!("\n# {}\n{id}  TODO: why is this accepted?\n", found.trim());
+            }
+            _ => text += &format!("{line}\n"),
+        }
+    }
+    text
+}
+
+/// Keeps the reports of the script out of the repository.
+fn ignore_reports() -> anyhow::Result<()> {
+    let (name, line) = (".gitignore", format!("/{REPORTS}/"));
+    if Path::new(name).is_symlink() {
+        println!("unchanged {name}: it is a link; add {line} to it yourself");
+        return Ok(());
+    }
+    let old = match std::fs::read_to_string(name) {
+        Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
+        read => read.with_context(|| format!("cannot read {name}"))?,
+    };
+    let is_ignored = |entry: &str| entry.trim().trim_matches('/') == REPORTS;
+    if old.lines().any(is_ignored) {
+        println!("unchanged {name}");
+        return Ok(());
+    }
+    let gap = if old.is_empty() || old.ends_with('\n') { "" } else { "\n" };
+    let opened = OpenOptions::new().append(true).create(true).open(name);
+    opened
+        .and_then(|mut file| file.write_all(format!("{gap}{line}\n").as_bytes()))
+        .with_context(|| format!("cannot write {name}"))?;
+    println!("added {line} to {name}");
+    Ok(())
+}
+
+/// Writes a file and says so. What exists stays as it is unless the person wants it overwritten; links are not followed.
 fn put(args: &Args, name: &str, text: &str) -> anyhow::Result<()> {
     let (path, cannot) = (Path::new(name), || format!("cannot write {name}"));
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        if let Some(link) = folder.ancestors().find(|folder| folder.is_symlink()) {
+            bail!("cannot write {name}: {} is a link; put a folder in its place", link.display());
+        }
         std::fs::create_dir_all(folder).with_context(cannot)?;
     }
-    let mut open = OpenOptions::new();
-    open.write(true);
-    if args.force {
-        open.create(true).truncate(true)
-    } else {
-        open.create_new(true)
-    };
-    match open.open(path) {
+    if args.force && (path.is_file() || path.is_symlink()) {
+        std::fs::remove_file(path).with_context(cannot)?;
+    }
+    match OpenOptions::new().write(true).create_new(true).open(path) {
         Ok(mut file) => {
             file.write_all(text.as_bytes()).with_context(cannot)?;
             if name == SCRIPT {
@@ -213,18 +266,20 @@ fn put(args: &Args, name: &str, text: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn next_steps(args: &Args, has_command: bool, ran: &Ran) {
+fn next_steps(args: &Args, has_agent: bool, ran: &Ran) {
     let mut steps = Vec::new();
     match ran {
         Ran::Fault => {
             steps.push(format!("fix `command` in {FILE}, delete {EXPECTED}, and run acp init again"));
         }
-        Ran::No if !has_command => steps.push(format!("say in {FILE} how to start your agent")),
+        Ran::No if !has_agent => steps.push(format!("say in {FILE} how to start your agent")),
         Ran::No => {}
         Ran::Yes(_, 0) => {}
         Ran::Yes(_, entries) => {
+            let failures = if *entries == 1 { "failure" } else { "failures" };
             steps.push(format!(
-                "read the {entries} known failures in {EXPECTED}; acp explain ID says what each asks for"
+                "replace each TODO in {EXPECTED} ({entries} known {failures}) by your reason; acp explain ID says what \
+                 each asks for"
             ));
         }
     }

@@ -9,6 +9,7 @@ use anyhow::Context;
 use clap::{Args as _, FromArgMatches};
 
 use crate::exit;
+use crate::target::ConnectToken;
 
 /// Arguments of `acp matrix`.
 #[derive(clap::Args)]
@@ -26,6 +27,9 @@ pub struct Args {
     /// Test the running agent at this address first: tcp://HOST:PORT or ws://HOST:PORT/PATH (several allowed)
     #[arg(long, value_name = "URL")]
     connect: Vec<String>,
+    /// The token that a listening agent or proxy demands
+    #[command(flatten)]
+    token: ConnectToken,
     /// Run without network access (loopback only; Linux)
     #[arg(long)]
     isolate: bool,
@@ -97,6 +101,8 @@ fn ask(args: &Args, rows: &[Row]) -> anyhow::Result<Results> {
         line.extend([flag, value]);
     }
     line.extend(args.isolate.then_some("--isolate"));
+    let token = args.token.get();
+    line.extend(token.iter().flat_map(|token| ["--connect-token", token]));
     let command = super::comply::Args::augment_args(clap::Command::new("comply"));
     let chosen = super::comply::Args::from_arg_matches(&command.try_get_matches_from(line)?)?;
     super::comply::results(&chosen)

@@ -6,8 +6,10 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use acp_link::Door;
 use acp_mock::{Ending, Listener, Server, Settings, Speak};
 use acp_script::agent::{AgentConfig, Auth};
+use acp_script::defects::Defect;
 use acp_script::faults::{Time, parse_spec};
 use acp_script::script::Script;
 use acp_script::variants::Variant;
@@ -74,7 +76,7 @@ pub struct Args {
     /// Keep sessions in this folder, so that they survive a restart
     #[arg(long, value_name = "DIR")]
     state_dir: Option<PathBuf>,
-    /// Demand authentication before the first session, with this token if one is given
+    /// Demand authentication before the first session. With a token, clients that connect must show it
     #[arg(long, value_name = "TOKEN", num_args = 0..=1, default_missing_value = "")]
     require_auth: Option<String>,
     /// Give up a permission request after this long
@@ -89,9 +91,10 @@ pub struct Args {
     /// Break the protocol in this known way (several allowed); --list-defects names them
     #[arg(long, value_name = "NAME")]
     defect: Vec<String>,
-    /// List the known defects and the requirements that they break
-    #[arg(long)]
-    list_defects: bool,
+    /// List the known defects and the requirements that they break; with WORD (an area such as permission, a requirement
+    /// such as PERM-03, or any other word) only those about it, each with the prompt that brings it out
+    #[arg(long, value_name = "WORD", num_args = 0..=1, default_missing_value = "")]
+    list_defects: Option<String>,
     /// With --list-defects or --list-variants: text or json.
     #[command(flatten)]
     format: FormatArgs,
@@ -130,12 +133,22 @@ impl Args {
             None => self.listen,
         }
     }
+
+    /// The token that clients must show.
+    fn token(&self) -> Option<String> {
+        self.require_auth.clone().filter(|token| !token.is_empty())
+    }
+
+    /// Who may open a WebSocket.
+    fn door(&self) -> Door {
+        Door { token: self.token(), origins: self.allow_origin.clone() }
+    }
 }
 
 /// Serves the mock agent until its input ends, or for ever on a port.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    if args.list_defects {
-        return list_defects(args.format.is_json());
+    if let Some(word) = &args.list_defects {
+        return list_defects(word, args.format.is_json());
     }
     if args.list_variants {
         return list_variants(args.format.is_json());
@@ -165,17 +178,42 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(u8::try_from(code).unwrap_or(1)))
 }
 
-fn list_defects(json: bool) -> anyhow::Result<ExitCode> {
+fn list_defects(word: &str, json: bool) -> anyhow::Result<ExitCode> {
     let catalogue = acp_script::defects::catalogue();
+    let found: Vec<&Defect> = catalogue.iter().filter(|defect| is_about(defect, word)).collect();
+    if found.is_empty() {
+        eprintln!("acp mock: no defect is about {word:?}; without a word, --list-defects names them all");
+        return Ok(ExitCode::from(exit::USAGE));
+    }
     if json {
-        println!("{}", serde_json::to_string_pretty(catalogue)?);
+        println!("{}", serde_json::to_string_pretty(&found)?);
         return Ok(ExitCode::SUCCESS);
     }
-    let width = catalogue.iter().map(|defect| defect.id.len()).max().unwrap_or(0);
-    for defect in catalogue {
+    let width = found.iter().map(|defect| defect.id.len()).max().unwrap_or(0);
+    for defect in found {
         println!("{:width$}  {:16}  {}", defect.id, defect.requirements.join(","), defect.title);
+        if !word.is_empty() {
+            let how = match &defect.wish {
+                Some(wish) => format!("prompt: {wish}"),
+                None => "shows without a particular prompt".to_owned(),
+            };
+            println!("{:width$}  {how}", "");
+        }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Whether a defect is about a word: in its own words, or by a requirement or the area of one.
+fn is_about(defect: &Defect, word: &str) -> bool {
+    let (lower, upper) = (word.to_lowercase(), word.to_uppercase());
+    let by_area = |requirement: &str| {
+        let area = requirement.split('-').next().unwrap_or_default();
+        requirement.split('/').next() == Some(&*upper)
+            || area == upper
+            || (area.len() > 2 && upper.starts_with(area))
+    };
+    [&defect.id, &defect.title].iter().any(|text| text.to_lowercase().contains(&lower))
+        || defect.requirements.iter().any(|requirement| by_area(requirement))
 }
 
 fn list_variants(json: bool) -> anyhow::Result<ExitCode> {
@@ -193,7 +231,7 @@ fn list_variants(json: bool) -> anyhow::Result<ExitCode> {
 
 async fn listen(args: &Args, at: Listen, server: Arc<Server>) -> anyhow::Result<i32> {
     let listener = match at {
-        Listen::WebSocket(address) => Listener::web_socket(address, args.allow_origin.clone()).await?,
+        Listen::WebSocket(address) => Listener::web_socket(address, args.door()).await?,
         Listen::Tcp(address) => Listener::tcp(address).await?,
         Listen::Stdio | Listen::Nobody => anyhow::bail!("this is no address to listen on"),
     };
@@ -204,14 +242,18 @@ async fn listen(args: &Args, at: Listen, server: Arc<Server>) -> anyhow::Result<
 }
 
 fn settings(args: &Args) -> anyhow::Result<Settings> {
-    let auth = match &args.require_auth {
-        None => Auth::SignedIn,
-        Some(token) => Auth::Required((!token.is_empty()).then(|| token.clone())),
-    };
     let at = args.listen();
+    let auth = match (&args.require_auth, args.token(), at) {
+        (None, _, _) => Auth::SignedIn,
+        // Nobody came in without it.
+        (_, Some(_), Listen::WebSocket(_)) => Auth::SignedIn,
+        // Anybody can connect, so that a login without the token must not count.
+        (_, Some(token), Listen::Tcp(_)) => Auth::Token(token),
+        (_, token, _) => Auth::Required(token),
+    };
     if let Listen::Tcp(address) | Listen::WebSocket(address) = at {
         anyhow::ensure!(
-            address.ip().is_loopback() || matches!(auth, Auth::Required(Some(_))),
+            address.ip().is_loopback() || args.token().is_some(),
             "{} can be reached from other machines, and whoever connects can have the mock start MCP servers: set a token \
              with --require-auth TOKEN, or use a loopback address",
             address.ip()

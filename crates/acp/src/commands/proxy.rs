@@ -216,7 +216,7 @@ async fn serve(
     let (say, health) = (args.operation.say(), Health::default());
     let stop = on_signal(say.clone())?;
     settings.agent_name = agent.describe();
-    settings.journal = args.journal.begin(args.nats.is_wanted(), &settings.metrics, say.clone())?;
+    settings.journal = args.journal.begin(args.nats.is_wanted(), &settings.metrics, &say)?;
     watch_health(&health, &stop, settings.journal.clone());
     // Before anything is announced: a proxy that cannot start its agent is never shown as ready.
     let starts = match &agent {
@@ -259,6 +259,9 @@ async fn serve(
         }
     };
     let outcome = nats::serve(nats, proxy, listener, stop).await?;
+    if outcome == Outcome::Stopped {
+        say(&Saying::plain(Level::Info, "stopped"));
+    }
     if let Some(Err(error)) = journal.map(|journal| journal.finish()) {
         say(&Saying::plain(Level::Error, &error.to_string()));
         return Ok(Outcome::Fault(error.to_string()));
@@ -303,6 +306,7 @@ fn on_signal(say: Say) -> anyhow::Result<watch::Receiver<bool>> {
     let mut signals = Ends::listen().context("cannot listen for signals")?;
     tokio::spawn(async move {
         signals.next().await;
+        say(&Saying::plain(Level::Info, "told to stop: shutting down"));
         let _ = tell.send(true);
         signals.again().await;
         say(&Saying::plain(Level::Warn, "told to stop a second time: not waiting for anything"));

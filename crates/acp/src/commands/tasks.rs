@@ -6,6 +6,7 @@ mod show;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use acp_nats::payload::{Op, Prompt, Task, TaskResult};
 use acp_nats::{Cancelled, TaskClient, TaskClientError, TaskProgress, trace};
@@ -169,7 +170,7 @@ impl Submit {
         client.submit(&self.queue, &task, Some(&trace)).await.map_err(trouble)?;
         let screen = Screen::new(json, false);
         screen.submitted(&task.id, &self.queue).map_err(Trouble::fault)?;
-        if self.watch { follow(client, &task.id, screen).await } else { Ok(exit::OK) }
+        if self.watch { follow(client, &task.id, screen, false).await } else { Ok(exit::OK) }
     }
 
     fn task(&self) -> anyhow::Result<Task> {
@@ -196,10 +197,11 @@ impl Watch {
         let screen = Screen::new(json, self.verbose);
         match (&self.task, &self.session) {
             (Some(task), _) => {
-                if client.status(task).await.map_err(trouble)?.is_none() {
+                let untaken = client.status(task).await.map_err(trouble)?.is_none();
+                if untaken {
                     screen.waiting(task);
                 }
-                follow(client, task, screen).await
+                follow(client, task, screen, untaken).await
             }
             (None, Some(session)) => self.session(client, session, screen).await,
             (None, None) => Err(Trouble::usage(anyhow::anyhow!("which task? or which --session?"))),
@@ -217,8 +219,13 @@ impl Watch {
     }
 }
 
-/// Shows a task until its result.
-async fn follow(client: &TaskClient, task: &str, mut screen: Screen) -> Result<u8, Trouble> {
+/// How long a task may wait before a person is told that nobody has taken it.
+const UNTAKEN: Duration = Duration::from_secs(2);
+
+/// Shows a task until its result. `told` says whether the person knows that nobody has taken it yet.
+async fn follow(client: &TaskClient, task: &str, mut screen: Screen, mut told: bool) -> Result<u8, Trouble> {
+    let untaken = tokio::time::sleep(UNTAKEN);
+    tokio::pin!(untaken);
     let mut progress = client.follow(task).await.map_err(trouble)?;
     let (mut events, mut place) = (None, 0);
     // The result, and the place in the stream up to which the session's events are shown before it.
@@ -232,6 +239,7 @@ async fn follow(client: &TaskClient, task: &str, mut screen: Screen) -> Result<u
         tokio::select! {
             progress = progress.recv() => match progress {
                 Some(TaskProgress::Status(status)) => {
+                    told = true;
                     screen.status(&status).map_err(Trouble::fault)?;
                     if let (Some(session), None) = (&status.session, &events) {
                         events = Some(client.events(session, None).await.map_err(trouble)?);
@@ -252,6 +260,10 @@ async fn follow(client: &TaskClient, task: &str, mut screen: Screen) -> Result<u
                 }
                 None => return Err(Trouble::fault(anyhow::anyhow!("the connection to NATS ended"))),
             },
+            () = &mut untaken, if !told && result.is_none() => {
+                told = true;
+                screen.waiting(task);
+            }
             event = next(&mut events) => {
                 let (sequence, event) = event.map_err(Trouble::fault)?;
                 place = sequence;

@@ -5,7 +5,7 @@ mod form;
 use std::io::Write;
 
 use acp_host::{Ask, Asked, Elicited, PermissionChoice, Question};
-use acp_policy::PermissionOptionKind;
+use acp_policy::{PermissionOptionKind, ToolKind};
 use acp_text::line as clean;
 use anstyle::{AnsiColor, Style};
 use serde_json::{Map, Value};
@@ -44,15 +44,15 @@ async fn answer(ask: &Ask, agent: &str) -> Asked {
             if let Some(detail) = details(params, title) {
                 say(&format!("  {detail}\n"));
             }
-            choose(options).await
+            choose(options, *kind).await
         }
-        Ask::Access { method, subject, .. } => {
+        Ask::Access { method, subject, always, .. } => {
             say(&format!(
                 "\n{WARN}?{WARN:#} {BOLD}{}{BOLD:#} wants {method} on {}\n",
                 clean(agent),
                 clean(subject)
             ));
-            if yes("  allow it? [y/N] ").await { Asked::Yes } else { Asked::No }
+            access(always.as_deref()).await
         }
         Ask::Form { message, schema } => {
             say(&format!("\n{WARN}?{WARN:#} {BOLD}{}{BOLD:#} asks: {}\n", clean(agent), clean(message)));
@@ -78,40 +78,93 @@ async fn answer(ask: &Ask, agent: &str) -> Asked {
 }
 
 /// The agent's own options, chosen by number or by a word's beginning.
-async fn choose(options: &[PermissionChoice]) -> Asked {
-    if options.is_empty() {
-        return Asked::Cancelled;
+async fn choose(options: &[PermissionChoice], of: ToolKind) -> Asked {
+    let shown = options.iter().map(|option| (clean(&option.name), meaning(option.kind, of), option.kind));
+    match menu(&shown.collect::<Vec<_>>()).await {
+        Some(index) => Asked::Option(options[index].id.clone()),
+        None => Asked::Cancelled,
     }
-    for (index, option) in options.iter().enumerate() {
-        say(&format!("  {}) {} {}\n", index + 1, clean(&option.name), meaning(option.kind)));
+}
+
+/// What the client itself would do for the agent, which did not ask.
+async fn access(always: Option<&str>) -> Asked {
+    let mut shown = vec![("Allow once".to_owned(), "", Some(PermissionOptionKind::AllowOnce))];
+    if let Some(always) = always {
+        let words = format!("Allow {} in this session", clean(always));
+        shown.push((words, "", Some(PermissionOptionKind::AllowAlways)));
+    }
+    shown.push(("Reject".to_owned(), "", Some(PermissionOptionKind::RejectOnce)));
+    match menu(&shown).await.and_then(|index| shown[index].2) {
+        Some(PermissionOptionKind::AllowOnce) => Asked::Yes,
+        Some(PermissionOptionKind::AllowAlways) => Asked::Always,
+        _ => Asked::No,
+    }
+}
+
+/// A choice: its name, a remark, and its kind.
+type Choice = (String, &'static str, Option<PermissionOptionKind>);
+
+/// Lists the choices and asks until one of them is named; nothing when the input ends.
+async fn menu(choices: &[Choice]) -> Option<usize> {
+    if choices.is_empty() {
+        return None;
+    }
+    for (index, (name, remark, _)) in choices.iter().enumerate() {
+        say(format!("  {}) {name} {remark}", index + 1).trim_end());
+        say("\n");
     }
     loop {
         say("  which? ");
-        let Some(line) = typed_line().await else { return Asked::Cancelled };
-        match pick(line.trim(), options) {
-            Some(option) => return Asked::Option(option.id.clone()),
-            None => say(&format!("  please type a number from 1 to {}, or y or n\n", options.len())),
+        let line = typed_line().await?;
+        match pick(line.trim(), choices) {
+            Some(index) => return Some(index),
+            None => say(&format!("  please type {}\n", answers(choices))),
         }
     }
 }
 
-fn pick<'a>(word: &str, options: &'a [PermissionChoice]) -> Option<&'a PermissionChoice> {
+/// The words that stand for a kind of choice, the short one first.
+const WORDS: [(PermissionOptionKind, [&str; 2]); 3] = [
+    (PermissionOptionKind::AllowOnce, ["y", "yes"]),
+    (PermissionOptionKind::AllowAlways, ["a", "always"]),
+    (PermissionOptionKind::RejectOnce, ["n", "no"]),
+];
+
+fn pick(word: &str, choices: &[Choice]) -> Option<usize> {
     if let Ok(number) = word.parse::<usize>() {
-        return options.get(number.checked_sub(1)?);
+        return number.checked_sub(1).filter(|index| *index < choices.len());
     }
-    let of_kind = |kind: PermissionOptionKind| options.iter().find(|option| option.kind == Some(kind));
-    match word.to_lowercase().as_str() {
-        "y" | "yes" => of_kind(PermissionOptionKind::AllowOnce),
-        "n" | "no" => of_kind(PermissionOptionKind::RejectOnce),
-        "a" | "always" => of_kind(PermissionOptionKind::AllowAlways),
-        _ => None,
+    let word = word.to_lowercase();
+    let (kind, _) = WORDS.iter().find(|(_, words)| words.contains(&word.as_str()))?;
+    choices.iter().position(|(_, _, known)| known.as_ref() == Some(kind))
+}
+
+/// What can be typed, in words.
+fn answers(choices: &[Choice]) -> String {
+    let is_there =
+        |kind: &PermissionOptionKind| choices.iter().any(|(_, _, known)| known.as_ref() == Some(kind));
+    let known = WORDS.iter().filter(|(kind, _)| is_there(kind)).map(|(_, words)| words[0]);
+    let letters: Vec<&str> = known.collect();
+    let number = match choices.len() {
+        1 => "1".to_owned(),
+        last => format!("a number from 1 to {last}"),
+    };
+    match letters.split_last() {
+        None => number,
+        Some((last, [])) => format!("{number}, or {last}"),
+        Some((last, others)) => format!("{number}, or {} or {last}", others.join(", ")),
     }
 }
 
-fn meaning(kind: Option<PermissionOptionKind>) -> &'static str {
+/// What an option means. The agent remembers "always" as it likes; the client goes by what it showed.
+fn meaning(kind: Option<PermissionOptionKind>, of: ToolKind) -> &'static str {
     match kind {
         Some(PermissionOptionKind::AllowOnce) => "(allow once)",
-        Some(PermissionOptionKind::AllowAlways) => "(allow always)",
+        Some(PermissionOptionKind::AllowAlways) => match of {
+            ToolKind::Edit => "(allow always; acp itself asks again about other files)",
+            ToolKind::Execute => "(allow always; acp itself asks again about other commands)",
+            _ => "(allow always)",
+        },
         Some(PermissionOptionKind::RejectOnce) => "(reject once)",
         Some(PermissionOptionKind::RejectAlways) => "(reject always)",
         None => "",
@@ -124,9 +177,17 @@ fn details(params: &Value, title: &str) -> Option<String> {
     (!title.contains(url)).then(|| format!("url: {}", clean(url)))
 }
 
+/// Asks until the answer is one; no answer, and the end of the input, are a no.
 async fn yes(question: &str) -> bool {
-    say(question);
-    typed_line().await.is_some_and(|line| matches!(line.trim().to_lowercase().as_str(), "y" | "yes"))
+    loop {
+        say(question);
+        let Some(line) = typed_line().await else { return false };
+        match line.trim().to_lowercase().as_str() {
+            "y" | "yes" => return true,
+            "n" | "no" | "" => return false,
+            _ => say("  please type y or n\n"),
+        }
+    }
 }
 
 fn say(text: &str) {
@@ -141,15 +202,20 @@ mod tests {
 
     #[test]
     fn options_are_picked_by_number_or_word() {
-        let option =
-            |id: &str, kind| PermissionChoice { id: id.to_owned(), name: id.to_owned(), kind: Some(kind) };
-        let options =
-            [option("go", PermissionOptionKind::AllowOnce), option("stop", PermissionOptionKind::RejectOnce)];
-        let picked = |word| pick(word, &options).map(|option| option.id.as_str());
+        let option = |name: &str, kind| (name.to_owned(), "", Some(kind));
+        let mut options = vec![
+            option("go", PermissionOptionKind::AllowOnce),
+            option("stop", PermissionOptionKind::RejectOnce),
+        ];
+        let picked = |word| pick(word, &options);
         assert_eq!(
             (picked("1"), picked("2"), picked("Y"), picked("no")),
-            (Some("go"), Some("stop"), Some("go"), Some("stop"))
+            (Some(0), Some(1), Some(0), Some(1))
         );
         assert_eq!((picked("0"), picked("3"), picked("a"), picked("")), (None, None, None, None));
+        assert_eq!(answers(&options), "a number from 1 to 2, or y or n");
+        options.push(option("ever", PermissionOptionKind::AllowAlways));
+        assert_eq!((pick("a", &options), pick("always", &options)), (Some(2), Some(2)));
+        assert_eq!(answers(&options), "a number from 1 to 3, or y, a or n");
     }
 }

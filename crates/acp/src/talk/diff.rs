@@ -21,7 +21,8 @@ pub(super) fn lines(old: &str, new: &str) -> String {
     for group in diff.grouped_ops(CONTEXT) {
         let Some(first) = group.first() else { continue };
         let (was, is) = (first.old_range().start + 1, first.new_range().start + 1);
-        let _ = writeln!(text, "{PLACE}@@ line {was} → {is} @@{PLACE:#}");
+        let moved = if was == is { String::new() } else { format!(", now {is}") };
+        let _ = writeln!(text, "{PLACE}@@ line {was}{moved} @@{PLACE:#}");
         for change in group.iter().flat_map(|op| diff.iter_changes(op)) {
             shown += 1;
             if shown > MOST {
@@ -49,7 +50,7 @@ mod tests {
         let old = "a\nb\nc\nd\ne\nf\ng\nh\n";
         let new = "a\nb\nc\nd\nE\nf\ng\nh\n";
         let shown = anstream::adapter::strip_str(&lines(old, new)).to_string();
-        assert_eq!(shown, "@@ line 2 → 2 @@\n  b\n  c\n  d\n- e\n+ E\n  f\n  g\n  h\n");
+        assert_eq!(shown, "@@ line 2 @@\n  b\n  c\n  d\n- e\n+ E\n  f\n  g\n  h\n");
         assert_eq!(lines("same\n", "same\n"), "");
     }
 

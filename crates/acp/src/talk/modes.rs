@@ -106,9 +106,14 @@ impl Modes {
         self.options.iter().map(line).collect()
     }
 
+    /// The ids of the config options.
+    pub fn option_ids(&self) -> Vec<String> {
+        self.options.iter().map(|option| option.id.0.to_string()).collect()
+    }
+
     /// The value that a person means for an option.
     pub fn value_for(&self, option: &str, word: &str) -> anyhow::Result<SessionConfigOptionValue> {
-        let ids = || self.options.iter().map(|option| option.id.0.to_string()).collect::<Vec<_>>().join(", ");
+        let ids = || self.option_ids().join(", ");
         let Some(found) = self.options.iter().find(|found| &*found.id.0 == option) else {
             if self.options.is_empty() {
                 bail!("the agent has no options to set");

@@ -142,6 +142,16 @@ impl Raw {
     }
 }
 
+/// An agent that does not answer may hold its answers back, or may not be in the mode that speaks the protocol.
+pub fn unheard(error: ClientError) -> Trouble {
+    match error {
+        ClientError::Timeout { .. } => {
+            Trouble::fault(anyhow::anyhow!("{error}; {}", acp_campaign::campaign::SILENT))
+        }
+        error => Trouble::client(error),
+    }
+}
+
 /// What this client says of itself.
 pub fn initialize_request() -> InitializeRequest {
     let options = ClientOptions::default();

@@ -110,6 +110,8 @@ impl<W: Write> Renderer<W> {
     /// A decision of the client: refusals always, the rest when verbose.
     pub fn decision(&mut self, record: &Record) -> io::Result<()> {
         match record.verdict {
+            // Who has just said no knows it; the call's end follows.
+            Verdict::Deny if record.reason == "the person said no" => self.aside(&record.to_string()),
             Verdict::Deny => self.line(&format!(
                 "{BAD}refused{BAD:#} {}: {}",
                 clean(&record.subject),
@@ -145,7 +147,7 @@ impl<W: Write> Renderer<W> {
     pub fn cancelling(&mut self) -> io::Result<()> {
         self.block = Block::None;
         self.fresh()?;
-        write!(self.out, "{DIM}cancelling; Ctrl-C again quits {DIM:#}")?;
+        write!(self.out, "{DIM}cancelling (Ctrl-C again quits) … {DIM:#}")?;
         (self.fresh_line, self.cancelling, self.stopping) = (false, true, true);
         self.out.flush()
     }
@@ -172,7 +174,7 @@ impl<W: Write> Renderer<W> {
     fn cancelled(&mut self) -> io::Result<()> {
         if self.cancelling {
             (self.fresh_line, self.cancelling) = (true, false);
-            writeln!(self.out, "{DIM}(cancelled){DIM:#}")?;
+            writeln!(self.out, "{DIM}cancelled{DIM:#}")?;
         } else {
             self.line(&format!("{DIM}(cancelled){DIM:#}"))?;
         }
@@ -186,6 +188,11 @@ impl<W: Write> Renderer<W> {
     /// A line of the program's own, whatever an agent said in it.
     pub fn note(&mut self, text: &str) -> io::Result<()> {
         self.line(&format!("{DIM}{}{DIM:#}", clean(text)))
+    }
+
+    /// A line of the program's own words alone. Nothing of an agent may be in it.
+    pub fn own(&mut self, text: &str) -> io::Result<()> {
+        self.line(&format!("{DIM}{text}{DIM:#}"))
     }
 
     /// Begins a new line unless one has just begun.
@@ -431,7 +438,7 @@ mod tests {
             json!({"sessionUpdate": "tool_call", "toolCallId": "1", "title": "Edit", "kind": "edit", "status": "in_progress",
                 "content": [{"type": "diff", "path": "/w/a", "oldText": "x\n", "newText": "y\n"}]}),
         ]);
-        let expected = "Plan\n  [x] look\n  [>] change\n  [ ] test\n* running Edit (edit)\n  /w/a (changed)\n  @@ line 1 → 1 @@\n  - x\n  + y\n";
+        let expected = "Plan\n  [x] look\n  [>] change\n  [ ] test\n* running Edit (edit)\n  /w/a (changed)\n  @@ line 1 @@\n  - x\n  + y\n";
         assert_eq!(text, expected);
     }
 
@@ -462,7 +469,7 @@ mod tests {
         let text = String::from_utf8(renderer.out).expect("text");
         let text = anstream::adapter::strip_str(&text).to_string();
         let expected = "* running Run a (execute)\n* done    Run b (execute)\n\
-                        cancelling; Ctrl-C again quits (cancelled)\n* stopped Run a (execute)\n";
+                        cancelling (Ctrl-C again quits) … cancelled\n* stopped Run a (execute)\n";
         assert_eq!(text, expected);
     }
 
@@ -482,7 +489,7 @@ mod tests {
         renderer.question(&ask).expect("written");
         let text = String::from_utf8(renderer.out).expect("text");
         let text = anstream::adapter::strip_str(&text).to_string();
-        assert_eq!(text, "  /w/a (new file)\n  @@ line 1 → 1 @@\n  + y\n");
+        assert_eq!(text, "  /w/a (new file)\n  @@ line 1 @@\n  + y\n");
     }
 
     #[test]

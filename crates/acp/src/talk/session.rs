@@ -8,7 +8,7 @@ use acp_campaign::Room;
 use acp_dialect::{Note, Side};
 use acp_host::retry::{Effect, Meaning, Remedy, Retry};
 use acp_host::{AcpClient, ClientError, ClientOptions, Event, Events, Question, Timeouts, Workspace};
-use acp_link::Tap;
+use acp_link::{Tap, token};
 use acp_rpc::Direction;
 use agent_client_protocol_schema::v1::{
     AuthMethod, SessionConfigOptionValue, SessionConfigValueId, SessionModeId,
@@ -44,6 +44,8 @@ pub struct Talk {
     /// What its sessions are opened with.
     plan: Plan,
     tap: Option<Tap>,
+    /// Whether a token was shown; nothing where none can be.
+    shows_token: Option<bool>,
     /// What an installed agent on a scripted model lives in.
     room: Option<Room>,
 }
@@ -95,6 +97,14 @@ impl Trouble {
     /// Whatever befell the client.
     pub fn client(error: ClientError) -> Trouble {
         match error {
+            ClientError::Refused { ref error, .. } if token::is_wanted(error.data.as_ref()) => {
+                let words = error.message.split(": ").next().unwrap_or_default();
+                Trouble::fault(anyhow!(
+                    "the connection was refused: {}; {}",
+                    acp_text::line(words),
+                    token::HINT
+                ))
+            }
             ClientError::Refused { .. } | ClientError::NotOffered { .. } => Trouble::failed(error),
             ClientError::Folder(_) => Trouble::usage(error),
             error => Trouble::fault(error),
@@ -117,7 +127,7 @@ impl Talk {
             };
             let meaning = match error.error.downcast_ref::<ClientError>() {
                 Some(error) => Meaning::of_failure(error),
-                None if matches!(target, Target::Tcp(_) | Target::Ws(_)) => Meaning::ConnectionClosed,
+                None if matches!(target, Target::Tcp(..) | Target::Ws(..)) => Meaning::ConnectionClosed,
                 None => Meaning::Other,
             };
             let Some((pause, remedy)) = retry.next(attempt, meaning, Effect::Repeatable, chance()) else {
@@ -177,6 +187,7 @@ impl Talk {
             modes: Modes::default(),
             plan: plan.clone(),
             tap,
+            shows_token: target.shows_token(),
             room,
         };
         talk.set_up(args, begin, seen).await
@@ -256,10 +267,13 @@ impl Talk {
             _ => None,
         });
         let said = match noise {
-            Some(line) => format!("it wrote {:?}", line.chars().take(120).collect::<String>()),
-            None => "it said nothing".to_owned(),
+            Some(line) => {
+                let line: String = line.chars().take(120).collect();
+                format!("it wrote {line:?}; is a flag such as --acp missing?")
+            }
+            None => format!("it said nothing; {}", acp_campaign::campaign::SILENT),
         };
-        Trouble::fault(anyhow!("{error}; {said}; is a flag such as --acp missing?"))
+        Trouble::fault(anyhow!("{error}; {said}"))
     }
 
     /// Sends what the profile of an installed agent wants after a session was opened.
@@ -352,6 +366,10 @@ impl Talk {
                     format!("{id} ({name}{})", if *terminal { ", in a terminal" } else { "" })
                 })
                 .collect();
+            if methods.iter().any(|method| method.starts_with("token ")) && self.shows_token == Some(false) {
+                let hint = format!("the agent wants a token: {}", token::HINT);
+                return Trouble::failed(anyhow::Error::new(error).context(hint));
+            }
             let hint = format!("log in first with --auth METHOD; the agent offers {}", methods.join(", "));
             return Trouble::failed(anyhow::Error::new(error).context(hint));
         }
@@ -392,6 +410,12 @@ impl Talk {
         let set = self.client.set_config_option(&self.session, option, value).await;
         self.modes.options = set.map_err(Trouble::client)?.value.config_options;
         Ok(())
+    }
+
+    /// Whether the agent can open this session again.
+    pub fn can_reopen(&self) -> bool {
+        let capabilities = self.client.agent().map(|agent| &agent.agent_capabilities);
+        capabilities.is_some_and(|it| it.load_session || it.session_capabilities.resume.is_some())
     }
 
     /// Ends the session, the agent and the transcript.

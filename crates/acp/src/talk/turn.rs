@@ -39,10 +39,23 @@ impl View {
         if json { View::Json } else { View::Human(Renderer::new(anstream::stdout(), verbose)) }
     }
 
+    /// Whether a program reads it.
+    pub fn is_json(&self) -> bool {
+        matches!(self, View::Json)
+    }
+
     /// A line of the program's own; scripts do not see it.
     pub fn note(&mut self, text: &str) -> io::Result<()> {
         match self {
             View::Human(renderer) => renderer.note(text),
+            View::Json => Ok(()),
+        }
+    }
+
+    /// A line of the program's own words alone; scripts do not see it.
+    pub fn own(&mut self, text: &str) -> io::Result<()> {
+        match self {
+            View::Human(renderer) => renderer.own(text),
             View::Json => Ok(()),
         }
     }

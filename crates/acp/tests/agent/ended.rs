@@ -214,6 +214,27 @@ fn a_kill_ends_a_server_that_does_not_care_for_the_end_of_its_input() {
 }
 
 #[test]
+fn a_kill_ends_servers_that_cleared_their_environment_in_a_session_of_their_own() {
+    // They tell their number when the handshake has begun: the server itself, and something that it started.
+    let itself = "exec setsid -w env -i /bin/sh -c 'read -r greeting; exec /bin/sh daemon.sh'";
+    let other = "read -r greeting; setsid env -i /bin/sh daemon.sh >/dev/null 2>&1 & exec sleep 1000";
+    let orphan = "read -r greeting; (setsid env -i /bin/sh daemon.sh >/dev/null 2>&1 &); exec sleep 1000";
+    for (script, is_mock) in [itself, other, orphan].into_iter().flat_map(|it| [(it, false), (it, true)]) {
+        let place = Place::new();
+        daemon(&place);
+        let mut mock = heeding(ACP);
+        mock.arg("mock");
+        let mut talk = Talk::v1(if is_mock { mock } else { place.agent(&[]) }, &json!({}));
+        let server = json!([{ "name": "mute", "command": "sh", "args": ["-c", script], "env": [] }]);
+        talk.send("session/new", &json!({ "cwd": place.work(), "mcpServers": server }));
+        let server = started(&place);
+        talk.child.kill().expect("killed");
+        talk.child.wait().expect("gone");
+        ends(server);
+    }
+}
+
+#[test]
 fn a_signal_ends_the_commands_of_every_connection() {
     let place = Place::new();
     let mut agent = place.agent(&["--policy", "yolo", "--port", "0"]);

@@ -210,3 +210,46 @@ fn it_listens_on_a_port_for_many_clients() {
     child.kill().expect("it ends");
     child.wait().expect("it ends");
 }
+
+#[test]
+fn a_token_that_is_shown_at_the_start_lets_clients_in() {
+    use std::io::{BufRead, BufReader};
+    let place = Place::new();
+    let mut child = place
+        .agent(&["--listen", "tcp://127.0.0.1:0", "--listen-token", "s3cret"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("acp");
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().expect("its output")).read_line(&mut line).expect("an address");
+    let told: serde_json::Value = serde_json::from_str(&line).expect("JSON");
+    let address = format!("tcp://{}", told["listening"].as_str().expect("an address"));
+    let run = |args: &[&str], token: Option<&str>| {
+        let mut command = Command::new(ACP);
+        command.args(args).args(["--connect", &address]).current_dir(place.work());
+        command.env_remove("ACP_CONNECT_TOKEN");
+        if let Some(token) = token {
+            command.env("ACP_CONNECT_TOKEN", token);
+        }
+        let output = command.output().expect("acp");
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
+    };
+    let ask = ["prompt", "Say 'let in'"];
+    for args in [&ask[..], &["prompt", "Say 'let in'", "--auth", "token"]] {
+        let (code, out, err) = run(args, Some("s3cret"));
+        assert!(code == Some(0) && out.contains("let in"), "{args:?}: {out} {err}");
+    }
+    let (code, out, err) = run(&["prompt", "Say 'let in'", "--connect-token", "s3cret"], None);
+    assert!(code == Some(0) && out.contains("let in"), "{out} {err}");
+    let (code, _, err) = run(&ask, None);
+    assert!(code == Some(1) && err.contains("ACP_CONNECT_TOKEN"), "{err}");
+    let (code, _, err) = run(&ask, Some("wrong"));
+    assert!(
+        code == Some(3) && err.contains("the token is wrong") && err.contains("--connect-token"),
+        "{err}"
+    );
+    child.kill().expect("it ends");
+    child.wait().expect("it ends");
+}

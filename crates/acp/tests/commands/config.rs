@@ -164,3 +164,42 @@ fn the_proxy_serves_an_agent_of_the_file() {
     assert_eq!(code, 0, "{err}");
     assert!(out.contains("protocolVersion"), "{out}{err}");
 }
+
+#[test]
+fn a_token_of_the_environment_is_not_sent_where_a_checkout_wants_it() {
+    let place = Place::new();
+    let run = |args: &[&str], token: &str| {
+        texts(&place.command(ACP, args).env("ACP_CONNECT_TOKEN", token).output().expect("acp runs"))
+    };
+    // Nobody answers there; what counts is that nobody is asked.
+    for address in ["tcp://192.0.2.1:9", "ws://127.0.0.1@192.0.2.1:9/acp"] {
+        place.write("acp.toml", &format!("[agents.mine]\nconnect = \"{address}\"\n"));
+        for args in [&["info"][..], &["comply", "--test", "init.version-echo"], &["prompt", "hi"]] {
+            let (code, _, err) = run(args, "hush");
+            assert_eq!(code, 2, "{args:?}: {err}");
+            assert!(err.contains("ACP_CONNECT_TOKEN") && err.contains("--connect"), "{args:?}: {err}");
+        }
+    }
+    // On this machine, it is.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    place.write("acp.toml", &format!("[agents.mine]\nconnect = \"tcp://{address}\"\n"));
+    let heard = std::thread::spawn(move || {
+        let (stream, _) = listener.accept().expect("a client");
+        let mut line = String::new();
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(stream), &mut line).expect("a line");
+        line
+    });
+    run(&["info"], "hush");
+    assert!(heard.join().expect("a line").contains("hush"));
+}
+
+#[test]
+fn an_agent_of_the_file_that_stands_before_a_known_one_is_told_as_that() {
+    let place = Place::new();
+    place.write("agent.sh", AGENT);
+    place.write("acp.toml", "[agents.codex]\ncommand = \"sh agent.sh own\"\n");
+    let (code, out, err) = place.acp(&["info", "--no-session", "--agent", "codex"]);
+    assert_eq!(code, 0, "{out}{err}");
+    assert!(err.contains("agent codex is that of ") && err.contains("acp.toml"), "{err}");
+}

@@ -161,3 +161,26 @@ fn an_interrupted_run_says_what_it_knows_and_leaves_nothing_behind() {
         assert_eq!(folders(temp.path()), Vec::<std::path::PathBuf>::new(), "{signal}");
     }
 }
+
+#[test]
+fn a_killed_run_leaves_folders_that_the_next_one_removes() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let temp = tempfile::tempdir().expect("a folder");
+    let agent = script(dir.path(), "slow.sh", "touch \"$0.began\"; exec sleep 1000");
+    let mut run = crate::acp();
+    run.args(["comply", "--test", "trn.stdio", "--command", &agent]).env("TMPDIR", temp.path());
+    let mut child =
+        run.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null()).spawn().expect("acp");
+    let until = Instant::now() + Duration::from_secs(60);
+    while !dir.path().join("slow.sh.began").exists() {
+        assert!(Instant::now() < until, "the agent never started");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    child.kill().expect("killed");
+    child.wait().expect("its end");
+    assert_ne!(folders(temp.path()), Vec::<std::path::PathBuf>::new(), "it had no time to remove them");
+    let mut next = crate::acp();
+    next.args(["comply", "--test", "trn.stdio", "--command", "/no/such/agent"]).env("TMPDIR", temp.path());
+    next.output().expect("acp starts");
+    assert_eq!(folders(temp.path()), Vec::<std::path::PathBuf>::new());
+}

@@ -33,6 +33,12 @@ fn a_test_and_a_requirement_are_explained() {
         "{test}"
     );
     assert_eq!(explain("no-such-thing").status.code(), Some(2));
+    let slip = explain("init.versoin");
+    assert!(stderr(&slip).contains("did you mean init.version-"), "{}", stderr(&slip));
+    let slip = comply(&["--test", "cancel.idel"]);
+    assert!(stderr(&slip).contains("did you mean cancel.idle?"), "{}", stderr(&slip));
+    let slip = comply(&["--requirement", "CAN-1"]);
+    assert!(stderr(&slip).contains("did you mean CAN-01?"), "{}", stderr(&slip));
 }
 
 #[test]
@@ -63,6 +69,11 @@ fn own_tests_run_from_a_file() {
     let output = comply(&[&file.display().to_string()]);
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     assert!(stdout(&output).contains("### mine: FAIL"), "{}", stdout(&output));
+    // A log shows failures as they come, and one summary.
+    let args = [file.display().to_string(), "--agent=mock".to_owned(), "--format=terminal".to_owned()];
+    let output = comply(&args.each_ref().map(String::as_str));
+    let lines: Vec<String> = stderr(&output).lines().map(str::to_owned).collect();
+    assert!(lines.len() == 1 && lines[0].contains("FAIL    mine  "), "{lines:?}");
 }
 
 #[test]
@@ -134,8 +145,18 @@ fn a_list_of_expected_failures_forgives_and_goes_stale() {
     assert_eq!(stale.status.code(), Some(4), "{}", stderr(&stale));
     assert!(stdout(&stale).contains("the test passes now; remove the entry"), "{}", stdout(&stale));
 
-    std::fs::write(&list, "no-such-test  why\n").expect("written");
-    assert_eq!(comply(&args).status.code(), Some(2));
+    std::fs::write(&list, "no-such-test  why\nMCP-1  why\n").expect("written");
+    let wrong = comply(&args);
+    assert_eq!(wrong.status.code(), Some(2));
+    let err = stderr(&wrong);
+    assert!(err.contains("line 1: no-such-test") && err.contains("line 2: MCP-1"), "{err}");
+    assert!(err.contains("did you mean MCP-01?"), "{err}");
+    std::fs::write(&list, "mine\n\nMCP-01\n").expect("written");
+    let err = stderr(&comply(&args));
+    assert!(
+        err.contains("known.txt") && err.contains("line 1: give") && err.contains("line 3: give"),
+        "{err}"
+    );
 }
 
 #[test]

@@ -47,6 +47,8 @@ fn the_agents_in_the_box_start_under_every_name_of_the_program() {
         .output()
         .expect("it starts");
     assert_eq!(acpcomply.status.code(), Some(0), "{}", stderr(&acpcomply));
+    let notice = "testing the built-in agents mock and reference";
+    assert!(stderr(&acpcomply).contains(notice), "{}", stderr(&acpcomply));
     let version = std::process::Command::new(env!("CARGO_BIN_EXE_acpcomply"))
         .arg("--version")
         .output()
@@ -86,9 +88,14 @@ fn a_program_is_found_from_here_and_a_file_that_is_not_gets_a_hint() {
 
     let lost = run(&["comply", "--test", "trn.stdio", "--command", "sh my-agent"]);
     assert_eq!(lost.status.code(), Some(3), "{}", stderr(&lost));
-    let hint = "`my-agent` is in this one: write its absolute path";
+    let hint = "`my-agent` is in this one: write it as `./my-agent`";
     assert!(stderr(&lost).contains(hint), "{}", stderr(&lost));
-    assert!(stdout(&lost).contains("is in this one: write its absolute path"), "{}", stdout(&lost));
+    assert!(stdout(&lost).contains("is in this one: write it as"), "{}", stdout(&lost));
+    let quiet = run(&["comply", "-q", "--test", "trn.stdio", "--command", "sh my-agent"]);
+    assert!(stdout(&quiet).contains(hint) && !stdout(&quiet).contains("Methodology"), "{}", stdout(&quiet));
+    let found = run(&["comply", "-q", "--test", "trn.stdio", "--command", "sh ./my-agent"]);
+    assert_eq!((found.status.code(), stdout(&found).as_str()), (Some(0), "sh  CONFORMANT\n"));
+    assert!(stderr(&found).is_empty(), "{}", stderr(&found));
 }
 
 #[test]
@@ -160,10 +167,27 @@ fn an_agent_that_does_not_answer_is_waited_for_once() {
     let output =
         comply(&["--test", "session.*", "--timeout-factor", "0.2", "--format", "json", "--command", &agent]);
     assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
-    let words = "no answer to initialize within 6000 ms; 1 line is no message: \"Welcome to the agent!\"";
+    let words = "no answer to initialize within 6000 ms; 1 line from the agent is not a message: \"Welcome to the agent!\"";
     assert!(stderr(&output).contains(words), "{}", stderr(&output));
     let results: serde_json::Value = serde_json::from_slice(&output.stdout).expect("json");
     assert_eq!(results["agents"][0]["tests"].as_array().map(Vec::len), Some(0));
     let fault = results["agents"][0]["fault"].as_str().unwrap_or_default();
     assert!(fault.contains(words) && fault.contains("--acp"), "{fault}");
+}
+
+#[test]
+fn an_agent_that_does_not_flush_its_output_is_told_so() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let answer = r#"{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":1}}"#;
+    let held = script(dir.path(), "held.sh", &format!("cat >/dev/null; echo '{answer}'"));
+    let silent = script(dir.path(), "silent.sh", "cat >/dev/null");
+    for (agent, words) in [(held, "it answered only when its input ended"), (silent, "it said nothing")] {
+        let output = comply(&["--test", "trn.stdio", "--timeout-factor", "0.05", "--command", &agent]);
+        assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+        assert!(stderr(&output).contains(words), "{}", stderr(&output));
+        assert!(stderr(&output).contains("flush"), "{}", stderr(&output));
+        let output =
+            acp().args(["info", "--timeout", "300ms", "--command", &agent]).output().expect("acp starts");
+        assert!(stderr(&output).contains("flush standard output"), "{}", stderr(&output));
+    }
 }

@@ -58,6 +58,9 @@ fn what_a_folder_of_files_holds_is_harmless() {
         &["profiles", "--settings", "settings.json"],
         &["profiles", "--settings", "settings.json", "show", &text],
         &["suites", "check", "test.jsont"],
+        &["suites", "show", &text],
+        &["explain", "test.jsont"],
+        &["explain", &text],
         &["comply", "--command", "true", "--suite", "test.jsont"],
         &["lint", "recording\nFORGED\n::error::FORGED\n"],
     ] {
@@ -88,4 +91,49 @@ fn what_a_folder_of_files_holds_is_harmless() {
         std::process::Command::new(ACP).args(["code", "extract", &name]).current_dir(&place.path).output();
     let piped = piped.expect("acp runs").stdout;
     assert!(String::from_utf8_lossy(&piped).contains(STEERS), "{piped:?}");
+}
+
+/// A test of a suite that can be run, with hostile words wherever it may have its own.
+#[test]
+fn the_tests_of_a_checkout_are_harmless() {
+    let place = Place::new();
+    let text = hostile("x", false);
+    let answers = json!([{ "response": { "id": 0, "result": { "no": "^x$" } },
+        "accepts": [{ "response": { "id": 0, "result": { "no": 1 } }, "inconclusive": text }] }]);
+    let hello = json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize",
+        "params": { "protocolVersion": 1, "clientCapabilities": {}, "x": text } });
+    let test = json!({ "title": text, "description": text, "area": text, "severity": "required",
+        "docs": [format!("https://example.com/{text}"), "::error::x"], "requirements": ["INIT-01"], "aliases": [text],
+        "steps": [{ "send": hello }, { "expect": { "timeoutMs": 50, "messages": answers }, "unless": text,
+            "shows": ["INIT-01"] }] });
+    let name = format!("sound{}.jsont", STEERS.replace('\r', ""));
+    place.write(&name, &test.to_string());
+    let agent = place.agent();
+    for args in [&["explain", &name][..], &["suites", "check", &name]] {
+        assert_harmless(&place.run(args), &args.join(" "));
+    }
+    let comply = ["comply", "--suite", &name, "--command", &agent, "--timeout-factor", "0.1"];
+    for more in [
+        &["--list-tests"][..],
+        &["--verbose"],
+        &["--format", "markdown"],
+        &["--format", "table"],
+        &["--format", "tap"],
+        &["--format", "junit"],
+        &["--format", "json"],
+        &["--format", "sarif"],
+        &["--format", "html"],
+        &["--format", "json", "--out", "results.json"],
+    ] {
+        let screen = place.run(&[&comply[..], more].concat());
+        assert!(screen.contains("sound") && !screen.contains("1 error"), "it can be run: {screen}");
+        assert_harmless(&screen, &more.join(" "));
+    }
+    for args in [
+        &["matrix", "results.json"][..],
+        &["matrix", "results.json", "--format", "html"],
+        &["diff", "results.json", "results.json"],
+    ] {
+        assert_harmless(&place.run(args), &args.join(" "));
+    }
 }

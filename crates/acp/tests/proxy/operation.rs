@@ -225,6 +225,32 @@ fn a_token_is_demanded_at_every_door_that_others_can_reach() {
             let refused = prompt(bad);
             let said = String::from_utf8_lossy(&refused.stderr);
             assert!(!refused.status.success() && said.contains("token"), "{transport} {bad:?}: {said}");
+            assert!(transport == "ws" || said.contains("ACP_CONNECT_TOKEN"), "{bad:?}: {said}");
+        }
+        for args in [
+            &["comply", "--test", "init.version-echo", "--allow-incomplete"][..],
+            &["harness", "--scenarios", "happy-path"],
+        ] {
+            let judge = |token: &str| {
+                let mut command = place.acp(args);
+                command.args(["--connect", &address]).env("ACP_CONNECT_TOKEN", token);
+                command.output().expect("acp runs")
+            };
+            let said = |output: &std::process::Output| {
+                format!(
+                    "{}{}",
+                    String::from_utf8_lossy(&output.stdout),
+                    String::from_utf8_lossy(&output.stderr)
+                )
+            };
+            let good = judge("s3cret");
+            assert_eq!(good.status.code(), Some(0), "{transport} {args:?}: {}", said(&good));
+            for token in ["", "wrong"] {
+                let refused = judge(token);
+                let said = said(&refused);
+                assert_eq!(refused.status.code(), Some(3), "{transport} {args:?} {token:?}: {said}");
+                assert!(!said.contains("NOT CONFORMANT") && said.contains("token"), "{said}");
+            }
         }
         if transport == "tcp" {
             let mut stream = proxy.connect();

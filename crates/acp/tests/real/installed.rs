@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::{AGENT, acp, end_of_turn, results, write_test};
 
 /// Puts the small agent where an installation of this agent would be.
-fn install(cache: &Path, folder: &str, program: &str, package: &str) {
+pub fn install(cache: &Path, folder: &str, program: &str, package: &str) {
     let folder = cache.join("agents").join(folder);
     let bin = folder.join("node_modules/.bin");
     std::fs::create_dir_all(&bin).expect("a folder");

@@ -41,7 +41,7 @@ fn a_person_talks_is_asked_for_permission_and_leaves() {
     terminal.wait_for("nothing was done");
     terminal.wait_for("> ");
     assert!(!folder.join("other.txt").exists());
-    terminal.press(":quit\r");
+    terminal.press("quit\r");
     assert_eq!(terminal.end(), 0);
     assert!(terminal.is_sane());
     assert!(terminal.screen().contains("\u{1b}["), "colour at a terminal");
@@ -55,8 +55,8 @@ fn ctrl_c_cancels_a_turn_and_twice_quits() {
     terminal.press("Wait 50 seconds\r");
     terminal.wait_until_sane(true);
     terminal.press("\u{3}");
-    terminal.wait_for("cancelling; Ctrl-C again quits");
-    terminal.wait_for("(cancelled)");
+    terminal.wait_for("cancelling (Ctrl-C again quits) … ");
+    terminal.wait_for("cancelled");
     terminal.wait_for("> ");
     terminal.press("Say 'still here'\r");
     terminal.wait_for("still here");
@@ -196,7 +196,8 @@ fn the_chats_own_commands_work() {
     let (_temp, folder) = workspace();
     let mut terminal = chat(&folder, &[]);
     for (typed, shown) in [
-        (":help", ":embed PATH"),
+        (":help", "  :file PATH"),
+        (":he\t", ":embed PATH"),
         (":modes", "* 1"),
         (":mode 2", "mode: "),
         (":modes", "* 2"),
@@ -204,6 +205,7 @@ fn the_chats_own_commands_work() {
         (":set nothing on", "there is no option"),
         (":mode no-such", "there is no mode"),
         (":file nowhere.txt", "cannot find nowhere.txt"),
+        (":file greeting.txt", "greeting.txt goes along with the next prompt"),
         (":nonsense", "there is no :nonsense"),
     ] {
         terminal.press(&format!("{typed}\r"));
@@ -230,7 +232,7 @@ fn a_command_that_runs_when_the_turn_is_cancelled_is_listed_as_stopped() {
     terminal.wait_until_sane(true);
     terminal.press("\u{3}");
     terminal.wait_for("stopped");
-    terminal.wait_for("(cancelled)");
+    terminal.wait_for("cancelled");
     terminal.wait_for("> ");
     terminal.press("\u{4}");
     assert_eq!(terminal.end(), 0);
@@ -254,7 +256,8 @@ fn options_are_listed_and_set() {
     for (typed, shown) in [
         (":set", "web = false  Web search (true or false)"),
         (":set web perhaps", "web is true or false"),
-        (":set model", "write :set model VALUE"),
+        (":set model", "model = a  Model (a, b)"),
+        (":set mode", "there is no option \"mode\": the agent has web, model"),
         (":set model 2", "model = b  Model (a, b)"),
     ] {
         terminal.press(&format!("{typed}\r"));
@@ -330,4 +333,31 @@ fn a_person_who_asks_for_the_summary_sees_it_once() {
     assert_eq!(terminal.end(), 0, "{}", terminal.screen());
     let screen = terminal.screen();
     assert_eq!(screen.matches("  CONFORMANT").count(), 1, "{screen}");
+}
+
+#[test]
+fn what_the_agent_does_unasked_is_decided_in_the_same_form_and_always_is_kept() {
+    let (_temp, folder) = workspace();
+    let agent = format!("{} mock --variant never-asks", crate::ACP);
+    let mut terminal = Terminal::start(&folder, &["chat", "--command", &agent], &[]);
+    terminal.wait_for("> ");
+    terminal.press("Write 'one' to one.txt\r");
+    terminal.wait_for("wants fs/write_text_file");
+    terminal.wait_for("1) Allow once");
+    terminal.wait_for("2) Allow every file change below");
+    terminal.wait_for("3) Reject");
+    terminal.wait_for("which? ");
+    terminal.press("Say something else\r");
+    terminal.wait_for("please type a number from 1 to 3, or y, a or n");
+    terminal.press("a\r");
+    terminal.wait_for("done");
+    terminal.wait_for("> ");
+    terminal.press("Write 'two' to two.txt\r");
+    terminal.wait_for("done");
+    terminal.wait_for("> ");
+    let screen = terminal.screen();
+    assert_eq!(screen.matches("wants fs/write_text_file").count(), 1, "{screen}");
+    assert!(folder.join("one.txt").exists() && folder.join("two.txt").exists());
+    terminal.press("\u{4}");
+    assert_eq!(terminal.end(), 0);
 }

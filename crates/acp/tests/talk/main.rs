@@ -1,6 +1,7 @@
 //! `acp prompt` and `acp chat` from the outside, against the mock, against a shell script and, under a
 //! pseudo-terminal, with a person who types.
 
+mod attacks;
 mod chat;
 mod first_run;
 mod hostile;

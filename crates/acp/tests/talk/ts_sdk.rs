@@ -57,5 +57,5 @@ fn npm_a_turn_cancelled_in_the_middle() {
     let mut rest = String::new();
     std::io::Read::read_to_string(&mut out, &mut rest).expect("text");
     assert_eq!(child.wait().expect("it ends").code(), Some(1));
-    assert!(rest.trim_end().ends_with("(cancelled)"), "{rest}");
+    assert!(rest.trim_end().ends_with("cancelled"), "{rest}");
 }

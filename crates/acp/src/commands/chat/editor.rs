@@ -150,7 +150,11 @@ fn plain(number: usize) -> Typed {
     }
 }
 
-/// Completes the agent's slash commands at the start of a line.
+/// The commands of the chat itself.
+const OWN: [&str; 11] =
+    [":audio", ":embed", ":exit", ":file", ":help", ":image", ":mode", ":modes", ":q", ":quit", ":set"];
+
+/// Completes the agent's slash commands and the chat's own at the start of a line.
 struct Slash(Arc<Mutex<Commands>>);
 
 impl Completer for Slash {
@@ -158,6 +162,11 @@ impl Completer for Slash {
 
     fn complete(&self, line: &str, at: usize, _: &Context<'_>) -> rustyline::Result<(usize, Vec<Pair>)> {
         let begun = &line[..at];
+        if begun.starts_with(':') && !begun.contains(' ') {
+            let fits = OWN.iter().filter(|name| name.starts_with(begun));
+            let pair = |name: &&str| Pair { display: (*name).to_owned(), replacement: (*name).to_owned() };
+            return Ok((0, fits.map(pair).collect()));
+        }
         if !begun.starts_with('/') || begun.contains(' ') {
             return Ok((at, Vec::new()));
         }

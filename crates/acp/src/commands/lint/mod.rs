@@ -5,6 +5,7 @@ mod junit;
 mod read;
 mod redact;
 mod sarif;
+mod shape;
 mod text;
 
 use std::path::PathBuf;
@@ -22,8 +23,9 @@ pub struct Args {
     /// Transcripts: lines of {"t","dir","line"} or {"t","dir","frame"}; `-` is standard input
     #[arg(required = true)]
     files: Vec<PathBuf>,
-    /// How to print what was found
-    #[arg(long, value_enum, default_value_t = Format::Text)]
+    /// How to print what was found: text for people, json with everything, sarif (2.1.0) for code hosts and editors, or
+    /// junit with one case per requirement that was put to the test
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = Format::Text, hide_possible_values = true)]
     format: Format,
     /// Write to this file instead of standard output
     #[arg(long, value_name = "FILE")]
@@ -46,7 +48,7 @@ pub struct Args {
     /// The client waited for every answer: report missing ones as errors instead of warnings
     #[arg(long, conflicts_with = "agent_exited")]
     waited: bool,
-    /// Write a copy that is safe to share instead: without tokens, keys, home folders and file contents
+    /// Write a copy without known secrets, home folders and file contents instead; read it before you share it
     #[arg(long)]
     redact: bool,
 }
@@ -54,13 +56,9 @@ pub struct Args {
 /// The ways to print findings.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Format {
-    /// For people, with excerpts
     Text,
-    /// Everything, for programs
     Json,
-    /// SARIF 2.1.0, for code hosts and editors
     Sarif,
-    /// JUnit XML, one case per requirement that was put to the test
     Junit,
 }
 

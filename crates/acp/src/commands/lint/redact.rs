@@ -1,4 +1,4 @@
-//! A copy of a transcript that is safe to share.
+//! A copy of a transcript without known secrets and the contents of files.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Write};
@@ -18,6 +18,9 @@ use crate::out::{self, Whole};
 static HOMES: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(r"(?:/home|/Users)/[A-Za-z0-9._-]+|/root\b|(?i:[A-Z]:\\Users\\[A-Za-z0-9._ -]+)").ok()
 });
+
+/// What stands in place of something that was taken out.
+static MARK: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"\[(?:\d+ bytes )?redacted").ok());
 
 /// Members whose text is the content of a file or the output of a command.
 const CONTENTS: &[&str] = &["content", "oldText", "newText", "output", "blob", "data"];
@@ -80,6 +83,7 @@ fn copy(source: impl BufRead, sink: &mut impl Write, file: &Path) -> std::io::Re
         }
     }
     redact(&mut lines);
+    let mut redacted = 0;
     for ((entry, said), end) in lines.into_iter().zip(ends) {
         let line = match said {
             Said::Frame(frame) => frame.to_string(),
@@ -91,9 +95,14 @@ fn copy(source: impl BufRead, sink: &mut impl Write, file: &Path) -> std::io::Re
             copy.pop();
             copy = format!("{copy},\"end\":{}}}", Value::from(end));
         }
+        redacted += MARK.as_ref().map_or(0, |mark| mark.find_iter(&copy).count());
         writeln!(sink, "{}", acp_text::json(&copy))?;
     }
     sink.flush()?;
+    eprintln!(
+        "acp lint: {redacted} value{} redacted; texts of prompts and answers stay: read the copy before you share it",
+        if redacted == 1 { "" } else { "s" }
+    );
     Ok(left_out)
 }
 

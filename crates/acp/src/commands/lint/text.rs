@@ -6,6 +6,7 @@ use std::time::Duration;
 use acp_rules::{Grade, Spread, Standing, Stats};
 
 use super::read::{Judged, Shown};
+use super::shape;
 
 /// Writes every file's findings and a summary.
 pub(super) fn write(out: &mut impl Write, judged: &[Judged], stats: bool, coverage: bool) -> Result<()> {
@@ -60,7 +61,11 @@ fn finding(out: &mut impl Write, file: &Judged, shown: &Shown) -> Result<()> {
         }
     }
     writeln!(out, "    rule: {}, by the {}", finding.rule, finding.blame)?;
-    writeln!(out, "    hint: {}\n", finding.hint)
+    let pointer = finding.evidence.first().map(|evidence| evidence.pointer.as_str()).unwrap_or_default();
+    match shape::example(&finding.message, pointer).filter(|_| finding.rule == "schema") {
+        Some(shape) => writeln!(out, "    hint: it should look like {shape}\n"),
+        None => writeln!(out, "    hint: {}\n", finding.hint),
+    }
 }
 
 fn seconds(at: Duration) -> String {
@@ -69,19 +74,25 @@ fn seconds(at: Duration) -> String {
 
 fn summary(out: &mut impl Write, file: &Judged) -> Result<()> {
     let version = file.version.map_or("no version agreed".to_owned(), |version| format!("version {version}"));
-    let notes = if file.notes == 0 { String::new() } else { format!(", {} notes", file.notes) };
+    let notes = if file.notes == 0 { String::new() } else { format!(", {}", counted(file.notes, "note")) };
     let held = file.coverage.count(Standing::Held);
     let broken = file.coverage.count(Standing::Broken);
     writeln!(
         out,
-        "{}: {} frames, {version}: {} errors ({} by the agent, {} by the client), {} warnings{notes}; {held} requirements held, {broken} broken",
+        "{}: {}, {version}: {} ({} by the agent, {} by the client), {}{notes}; {} held, {broken} broken",
         file.name,
-        file.frames,
-        file.all_errors(),
+        counted(file.frames, "frame"),
+        counted(file.all_errors(), "error"),
         file.errors[0],
         file.errors[1],
-        file.warnings,
+        counted(file.warnings, "warning"),
+        counted(held as u64, "requirement"),
     )
+}
+
+/// A number of things in words: "1 error", "2 errors".
+fn counted(number: u64, thing: &str) -> String {
+    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
 }
 
 fn numbers(out: &mut impl Write, stats: &Stats, timed: bool) -> Result<()> {

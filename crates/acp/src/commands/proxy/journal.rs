@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use acp_proxy::Say;
 use acp_proxy::journal::{self, Journal, OnFailure, Settings, Sync};
 use acp_proxy::metrics::Metrics;
+use acp_proxy::{Level, Say, Saying};
 use anyhow::Context;
 
 use crate::talk::args::duration;
@@ -44,7 +44,7 @@ pub struct JournalArgs {
 impl JournalArgs {
     /// Begins the journal. `otherwise`: whether conversations are kept elsewhere, and only a folder that is named is
     /// used.
-    pub fn begin(&self, otherwise: bool, metrics: &Metrics, say: Say) -> anyhow::Result<Option<Journal>> {
+    pub fn begin(&self, otherwise: bool, metrics: &Metrics, say: &Say) -> anyhow::Result<Option<Journal>> {
         if self.no_journal || (otherwise && self.journal.is_none()) {
             return Ok(None);
         }
@@ -59,7 +59,13 @@ impl JournalArgs {
             on_failure: self.journal_full,
             ..Settings::new(folder)
         };
-        Ok(Some(Journal::create(settings, metrics, say)?))
+        let place = settings.folder.display().to_string();
+        let journal = Journal::create(settings, metrics, say.clone())?;
+        if self.journal.is_none() {
+            let words = format!("journal: {} (--no-journal turns it off)", acp_text::line(&place));
+            say(&Saying::plain(Level::Info, &words));
+        }
+        Ok(Some(journal))
     }
 }
 

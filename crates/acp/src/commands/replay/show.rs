@@ -26,6 +26,7 @@ pub(super) fn text(recordings: &[Recording], speed: Option<f64>, verbose: bool) 
         let mut pace = Pace::new(speed);
         for said in &recording.said {
             pace.wait(said.t);
+            show.place(said)?;
             show.said(said)?;
         }
         if let Some(outcome) = &recording.outcome {
@@ -111,6 +112,11 @@ impl<W: Write> Show<W> {
                 };
                 self.renderer.note(&clean(&format!("answered: {words}")))
             }
+            (Direction::AgentToClient, View::Request { method, params, .. })
+                if !self.verbose && is_use_of_client(method) =>
+            {
+                self.renderer.note(&clean(&format!("asks the client: {method} {}", object_of(params))))
+            }
             (dir @ Direction::AgentToClient, View::Response { id, reply })
                 if self.open.answered(dir, id).is_some() =>
             {
@@ -131,6 +137,17 @@ impl<W: Write> Show<W> {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Where the frame stands that is shown next, and when it came; only when verbose.
+    fn place(&mut self, said: &Said) -> io::Result<()> {
+        // A message that comes in many chunks is one text.
+        let is_chunk = |frame: &Frame| frame.params().is_some_and(|params| params.contains("_chunk\""));
+        if !self.verbose || said.is_change() || is_chunk(&said.frame) {
+            return Ok(());
+        }
+        let line = said.line.map(|line| format!("line {line}, ")).unwrap_or_default();
+        self.renderer.note(&format!("[{line}{:.3} s]", said.t.as_secs_f64()))
     }
 
     /// What the agent was told instead; only when verbose.
@@ -171,8 +188,23 @@ fn subject(frame: &Frame) -> String {
 fn answer(result: &str) -> String {
     let result: Value = serde_json::from_str(result).unwrap_or_default();
     let outcome = &result["outcome"];
-    match outcome["optionId"].as_str() {
-        Some(option) => option.to_owned(),
-        None => outcome["outcome"].as_str().unwrap_or("?").to_owned(),
+    match (outcome["outcome"].as_str(), outcome["optionId"].as_str()) {
+        (Some("selected"), Some(option)) => option.to_owned(),
+        (Some("cancelled"), _) => "cancelled".to_owned(),
+        _ => format!("{result} (not a valid outcome)"),
     }
+}
+
+/// Whether an agent uses a file or a terminal of the client with this method.
+fn is_use_of_client(method: &str) -> bool {
+    matches!(method, method::FS_READ_TEXT_FILE | method::FS_WRITE_TEXT_FILE | method::TERMINAL_CREATE)
+}
+
+/// The file or the command that such a request names.
+fn object_of(params: Option<&str>) -> String {
+    let params: Value = params.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+    let words = [&params["path"], &params["command"]]
+        .into_iter()
+        .chain(params["args"].as_array().into_iter().flatten());
+    words.filter_map(Value::as_str).collect::<Vec<_>>().join(" ")
 }

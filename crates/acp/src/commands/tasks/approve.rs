@@ -1,5 +1,6 @@
 //! `acp tasks approve`
 
+use std::collections::HashSet;
 use std::io::{BufRead, IsTerminal, Write};
 use std::time::Duration;
 
@@ -18,7 +19,8 @@ const GATHER: Duration = Duration::from_millis(700);
 
 #[derive(clap::Args)]
 pub(super) struct Approve {
-    /// An open request, by its id or the beginning of it. Without it, requests are answered as they come
+    /// An open request: its id or the beginning of it, or the id of its task. Without it, the open requests are answered,
+    /// and then those that come
     id: Option<String>,
     /// List the requests that are open, and end
     #[arg(long, conflicts_with_all = ["id", "option", "allow", "reject"])]
@@ -48,18 +50,7 @@ impl Approve {
 
     async fn one(&self, client: &TaskClient, id: &str) -> Result<u8, Trouble> {
         let open = client.open_requests(GATHER).await.map_err(trouble)?;
-        let mut found = open.iter().filter(|ask| ask.id.starts_with(id));
-        let (Some(ask), None) = (found.next(), found.next()) else {
-            let known: Vec<&str> = open.iter().map(|ask| ask.id.as_str()).collect();
-            let known = if known.is_empty() {
-                "none is open".to_owned()
-            } else {
-                format!("open: {}", known.join(", "))
-            };
-            return Err(Trouble::usage(anyhow::anyhow!(
-                "no request, or several, begin with {id:?}; {known}"
-            )));
-        };
+        let ask = find(&open, id).map_err(|words| Trouble::usage(anyhow::anyhow!(words)))?;
         let option = match (&self.option, self.preset(ask)) {
             (Some(option), _) => Some(option.clone()),
             (None, Some(option)) => option,
@@ -78,23 +69,37 @@ impl Approve {
         let mut requests = client.requests().await.map_err(trouble)?;
         eprintln!("acp tasks: waiting for permission requests (Ctrl-C ends)");
         let mut left = self.count.unwrap_or(usize::MAX);
+        // Those that came before us; one that comes at this moment may be in both lists.
+        let open = client.open_requests(GATHER).await.map_err(trouble)?;
+        let mut answered = HashSet::new();
+        for ask in open.iter().take(left) {
+            let option = self.decide(ask, json)?;
+            client.answer(ask, option).await.map_err(trouble)?;
+            answered.insert(ask.id.clone());
+            left -= 1;
+        }
         while left > 0 {
             let Some(asked) = requests.next().await else {
                 return Err(Trouble::fault(anyhow::anyhow!("the connection to NATS ended")));
             };
-            left -= 1;
-            if json {
-                line(&asked.ask).map_err(Trouble::fault)?;
-            } else {
-                show(&asked.ask);
+            if answered.remove(&asked.ask.id) {
+                continue;
             }
-            let option = match self.preset(&asked.ask) {
-                Some(option) => option,
-                None => ask_person(&asked.ask)?,
-            };
+            let option = self.decide(&asked.ask, json)?;
             asked.answer(option).await.map_err(trouble)?;
+            left -= 1;
         }
         Ok(exit::OK)
+    }
+
+    /// Shows a request, and finds the answer to it.
+    fn decide(&self, ask: &PermissionAsk, json: bool) -> Result<Option<String>, Trouble> {
+        if json {
+            line(ask).map_err(Trouble::fault)?;
+        } else {
+            show(ask);
+        }
+        self.preset(ask).map_or_else(|| ask_person(ask), Ok)
     }
 
     /// The answer that the flags give: an option, or none of them.
@@ -107,6 +112,27 @@ impl Approve {
         let option =
             |kind: &PermissionOptionKind| ask.options.iter().find(|option| option.kind == kind.as_str());
         Some(wanted.iter().find_map(option).map(|option| option.id.clone()))
+    }
+}
+
+/// The one open request that is meant.
+fn find<'a>(open: &'a [PermissionAsk], id: &str) -> Result<&'a PermissionAsk, String> {
+    let by_task = |ask: &&PermissionAsk| ask.task.as_deref() == Some(id);
+    let mut found: Vec<_> = open.iter().filter(|ask| ask.id.starts_with(id)).collect();
+    if found.is_empty() {
+        found = open.iter().filter(by_task).collect();
+    }
+    let ids = |asks: &[&PermissionAsk]| asks.iter().map(|ask| clean(&ask.id)).collect::<Vec<_>>().join(", ");
+    match found.as_slice() {
+        [ask] => Ok(ask),
+        [] if open.is_empty() => {
+            Err(format!("there is no request or task {id:?}: no permission request is open"))
+        }
+        [] => Err(format!(
+            "there is no request or task {id:?}; open: {}",
+            ids(&open.iter().collect::<Vec<_>>())
+        )),
+        several => Err(format!("{id:?} is not clear: {} requests match it: {}", several.len(), ids(several))),
     }
 }
 
