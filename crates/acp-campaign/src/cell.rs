@@ -32,7 +32,8 @@ impl Cell {
     pub fn make(name: &str, keep: Option<&Path>) -> io::Result<Cell> {
         let (root, kept, owner) = match keep {
             Some(folder) => {
-                let root = folder.join(name);
+                // As plain as the names of temporary folders: an agent that looks for paths in words may stop at a dot.
+                let root = folder.join(name.replace('.', "-"));
                 if root.exists() {
                     std::fs::remove_dir_all(&root)?;
                 }

@@ -215,7 +215,7 @@ fn kept_sandboxes_hold_the_transcript_which_lints_clean() {
     let keep = dir.path().display().to_string();
     let output = comply(&["--test", "fs.write", "--keep", &keep]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    let cell = dir.path().join("mock.fs.write");
+    let cell = dir.path().join("mock-fs-write");
     assert_eq!(
         std::fs::read_to_string(cell.join("sandbox/output.txt")).expect("the file").trim_end(),
         "done"
