@@ -26,6 +26,9 @@ fn write_agent(out: &mut String, results: &Results, agent: &AgentRun, verbose: b
     if let Some(fault) = &agent.fault {
         let _ = writeln!(out, "- Could not be run: {fault}");
     }
+    if let Some(login) = summary::login(agent) {
+        let _ = writeln!(out, "- Login: {login}");
+    }
     let _ = writeln!(out, "- Agent: {}", summary::title(agent));
     let _ = writeln!(out, "- Target: `{}`", agent.target);
     let _ = writeln!(out, "- Caps: {}", summary::caps(agent));

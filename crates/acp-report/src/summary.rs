@@ -89,6 +89,18 @@ pub(crate) fn counts(tally: &Tally) -> String {
     counts_and(tally, "the environment was in the way")
 }
 
+/// Why no session could be opened and what to do about it, for an agent that demands a login.
+pub(crate) fn login(agent: &AgentRun) -> Option<String> {
+    let header = agent.header.as_ref()?;
+    let why = header.blocked.as_deref().map(one_line)?;
+    let methods = match header.auth_methods.as_slice() {
+        [] => return None,
+        [method] => format!("log in with --auth {method}"),
+        methods => format!("log in with --auth METHOD; the agent offers {}", methods.join(", ")),
+    };
+    Some(format!("no session could be opened ({why}): {methods}"))
+}
+
 /// The counts, with `blocked` as the reason why tests were not judged.
 pub(crate) fn counts_and(tally: &Tally, blocked: &str) -> String {
     let mut parts = Vec::new();

@@ -63,6 +63,9 @@ impl Page {
         let _ = writeln!(self.text, "{name}  {}", summary::title(agent));
         self.verdict(results, agent, "  ");
         self.fault(agent);
+        if let Some(login) = summary::login(agent) {
+            self.line(2, &login);
+        }
         let entries = if verbose { by_test(agent) } else { by_requirement(agent) };
         let shown = if verbose { entries.len() } else { FAILURES };
         if !entries.is_empty() {
@@ -180,6 +183,9 @@ impl Page {
 
 /// Each broken requirement once, then the tests without claims that failed and what could not be run.
 fn by_requirement(agent: &AgentRun) -> Vec<Entry> {
+    // That no session could be opened is told once, above.
+    let login = agent.header.as_ref().and_then(|header| header.blocked.as_ref());
+    let login = login.filter(|_| summary::login(agent).is_some());
     let broken = agent.requirements.iter().filter(|row| row.state == RequirementState::Broken);
     let mut entries: Vec<Entry> = broken.map(|row| requirement(agent, row)).collect();
     let is_told = |test: &&Outcome| {
@@ -188,7 +194,8 @@ fn by_requirement(agent: &AgentRun) -> Vec<Entry> {
             row.state == RequirementState::Broken && test.claims.iter().any(|claim| claim.id.row() == row.id)
         };
         let alone = test.verdict == Verdict::Fail && !agent.requirements.iter().any(tells);
-        alone || test.verdict == Verdict::Error || test.blocked
+        let waits = test.blocked && (login.is_none() || test.reason.as_ref() != login);
+        alone || test.verdict == Verdict::Error || waits
     };
     entries.extend(agent.tests.iter().filter(is_told).map(test));
     // What is expected goes last: it is known already.

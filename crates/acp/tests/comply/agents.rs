@@ -52,6 +52,24 @@ fn an_agent_that_exits_at_once_fails_with_its_last_words() {
 }
 
 #[test]
+fn an_agent_that_demands_a_login_is_told_once_with_the_flag_that_helps() {
+    let mock = format!("{} mock --require-auth", env!("CARGO_BIN_EXE_acp"));
+    let run = |format: &str, more: &[&str]| {
+        let mut args = vec!["--format", format, "--test", "session.new", "--test", "command.*", "--command", &mock];
+        args.extend(more);
+        stdout(&comply(&args))
+    };
+    let hint = "log in with --auth ";
+    let screen = run("terminal", &[]);
+    assert_eq!(screen.matches(hint).count(), 1, "{screen}");
+    assert!(!screen.contains("NA    command."), "{screen}");
+    assert!(run("markdown", &[]).contains(hint));
+    let method = screen.split(hint).nth(1).and_then(|rest| rest.split_whitespace().next()).expect("a method");
+    let logged_in = run("terminal", &["--auth", method.trim_end_matches(';')]);
+    assert!(!logged_in.contains(hint) && !logged_in.contains("not judged"), "{logged_in}");
+}
+
+#[test]
 fn an_agent_that_floods_its_output_is_bounded_and_caught() {
     let dir = tempfile::tempdir().expect("a folder");
     let agent = script(dir.path(), "flood.sh", "exec yes 'not a message'");
