@@ -31,16 +31,34 @@ use spread::spread;
 /// The seed of the random agents, and how many there are.
 const SEED: u64 = 20_261_116;
 const RANDOM: usize = 10;
-/// Of the changes of the suite, one in so many is tried.
-pub const ONE_IN: u64 = 8;
-/// Of the defects under variants, one in so many is hunted.
-pub const UNDER_ONE_IN: u64 = 8;
-/// Of the agents that have every two variants together, one in so many is played.
-pub const PAIRS_ONE_IN: usize = 8;
+/// In a sample one in so many is tried.
+const ONE_IN: u64 = 8;
+
+/// How much is tried of what there is too much of: changes of the suite, defects under variants, and agents that have every
+/// two variants together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extent {
+    /// One in so many, always the same: in a minute or two.
+    Sample,
+    /// Everything: takes some ten times as long.
+    Whole,
+}
+
+impl Extent {
+    /// One in so many is tried.
+    pub fn one_in(self) -> u64 {
+        match self {
+            Extent::Sample => ONE_IN,
+            Extent::Whole => 1,
+        }
+    }
+}
 
 /// What the proof came to.
 #[derive(Debug)]
 pub struct Proof {
+    /// How much was tried.
+    pub extent: Extent,
     /// The conforming agent's run.
     pub conforming: AgentRun,
     /// Tests whose verdict in memory is not that of the real run: id, real, played.
@@ -134,7 +152,7 @@ impl Proof {
 
     /// What may get away, and how much does.
     pub fn ratchets(&self) -> [Ratchet; 4] {
-        let allowed = Allowed::embedded();
+        let allowed = Allowed::embedded(self.extent);
         let combined = self.wronged().count() - self.wronged_alone().count();
         let survived = |change| self.surviving_mutants().filter(|mutant| mutant.change == change).count();
         [
@@ -152,16 +170,20 @@ pub fn prove<'a>(
     target: &'a Target,
     defects: &'a [Defect],
     variants: &'a [Variant],
+    extent: Extent,
     listener: &'a Listener,
 ) -> LocalBoxFuture<'a, Proof> {
     Box::pin(async move {
         let conforming = campaign.run(target, listener).await;
         let playable: Vec<Arc<Program>> =
             campaign.programs.iter().filter(|program| needs_process(program).is_none()).cloned().collect();
-        let mut played = tokio::task::block_in_place(|| in_memory(campaign, &playable, defects, variants));
+        let mut played = tokio::task::block_in_place(|| {
+            in_memory(campaign.jobs.max(1), &playable, defects, variants, extent)
+        });
         real_hunt(campaign, target, defects, &conforming, &mut played.defects).await;
         let claims = proved(&campaign.programs, &played.defects);
         Proof {
+            extent,
             unequal: unequal(&conforming, &playable),
             conforming,
             alone: played.alone,
@@ -204,12 +226,12 @@ struct InMemory {
 }
 
 fn in_memory(
-    campaign: &Campaign,
+    jobs: usize,
     suite: &[Arc<Program>],
     defects: &[Defect],
     variants: &[Variant],
+    extent: Extent,
 ) -> InMemory {
-    let jobs = campaign.jobs.max(1);
     let conditions = conditions();
     let look = |agents: Vec<Vec<&Variant>>| -> Vec<Examined> {
         let examined = spread(jobs, &agents, |agent| examine(suite, agent, &conditions).ok());
@@ -224,7 +246,7 @@ fn in_memory(
             touching.map(move |variant| (defect, variant))
         })
         .filter(|(defect, variant)| {
-            is_in_sample(&format!("{} under {}", defect.id, variant.id), UNDER_ONE_IN)
+            is_in_sample(&format!("{} under {}", defect.id, variant.id), extent.one_in())
         })
         .collect();
     let under = spread(jobs, &touched, |(defect, variant)| {
@@ -236,11 +258,11 @@ fn in_memory(
     let under: Vec<Hunted> = under.into_iter().flatten().collect();
     InMemory {
         alone: look(variants.iter().map(|variant| vec![variant]).collect()),
-        pairs: look(covering(variants).into_iter().step_by(PAIRS_ONE_IN).collect()),
+        pairs: look(covering(variants).into_iter().step_by(extent.one_in() as usize).collect()),
         random: look(random(variants, SEED, RANDOM)),
         under: within_reach(under, &plain, suite, variants, &conditions),
         defects: plain,
-        mutants: changes(suite, defects, variants, jobs),
+        mutants: changes(suite, defects, variants, jobs, extent),
     }
 }
 
@@ -296,6 +318,7 @@ fn changes(
     defects: &[Defect],
     variants: &[Variant],
     jobs: usize,
+    extent: Extent,
 ) -> Vec<TriedMutant> {
     let conditions = conditions();
     let candidates: Vec<Candidate<'_>> = std::iter::once(Candidate::Conforming)
@@ -305,7 +328,7 @@ fn changes(
     let members = spread(jobs, &candidates, |candidate| Member::new(*candidate, &conditions).ok());
     let jury = Jury::new(members.into_iter().flatten().collect());
     let tried = spread(jobs, suite, |program| {
-        let chosen = sample(&program.id, mutants(program));
+        let chosen = sample(&program.id, mutants(program), extent);
         let tried = jury.try_mutants(program, &chosen);
         let record = |(mutant, tried): (Mutant, Tried)| TriedMutant {
             file: program.file.clone(),
@@ -321,12 +344,12 @@ fn changes(
 
 /// One change of a test in so many. Which ones depends on their names alone, so that a change elsewhere in the suite, or in
 /// the same test, takes no other change out of the sample.
-fn sample(test: &str, mut changes: Vec<Mutant>) -> Vec<Mutant> {
+fn sample(test: &str, mut changes: Vec<Mutant>, extent: Extent) -> Vec<Mutant> {
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
     changes.retain(|mutant| {
         let count = seen.entry(mutant.what.clone()).or_default();
         *count += 1;
-        is_in_sample(&format!("{test}: {} ({count})", mutant.what), ONE_IN)
+        is_in_sample(&format!("{test}: {} ({count})", mutant.what), extent.one_in())
     });
     changes
 }

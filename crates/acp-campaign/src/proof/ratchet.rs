@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+use super::Extent;
 use crate::suite;
 
 /// How far the survivors may fall below the allowed number before that has to be lowered: one in so many.
@@ -26,7 +27,15 @@ fn reason(line: &str) -> Option<(String, String)> {
     Some((name.to_owned(), reason.trim().to_owned()))
 }
 
-/// How many survivors are allowed (`suites/mutants.json`).
+/// `suites/mutants.json`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AllAllowed {
+    sample: Allowed,
+    whole: Allowed,
+}
+
+/// How many survivors are allowed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Allowed {
@@ -42,10 +51,14 @@ pub struct Allowed {
 }
 
 impl Allowed {
-    /// The numbers in the binary; nothing is allowed when they cannot be read.
-    pub fn embedded() -> Allowed {
+    /// The numbers in the binary for this extent; nothing is allowed when they cannot be read.
+    pub fn embedded(extent: Extent) -> Allowed {
         let text = suite::embedded_text("mutants.json").unwrap_or_default();
-        serde_json::from_str(text).unwrap_or_default()
+        let all: AllAllowed = serde_json::from_str(text).unwrap_or_default();
+        match extent {
+            Extent::Sample => all.sample,
+            Extent::Whole => all.whole,
+        }
     }
 }
 
@@ -86,7 +99,11 @@ mod tests {
             assert!(acp_script::defects::find(id).is_some(), "{id} is no defect");
             assert!(!reason.is_empty(), "{id} has no reason");
         }
-        assert_ne!(Allowed::embedded(), Allowed::default(), "suites/mutants.json cannot be read");
+        assert_ne!(
+            Allowed::embedded(Extent::Sample),
+            Allowed::default(),
+            "suites/mutants.json cannot be read"
+        );
     }
 
     #[test]

@@ -10,6 +10,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use acp_campaign::proof::Extent;
 use acp_campaign::{Campaign, Conditions, Selection, Target, suite};
 use acp_comply::{
     Defaults, ExpectedFailures, Policy, Program, RESULTS_VERSION, Results, Severity, Source, Standing, Tool,
@@ -138,6 +139,9 @@ pub struct Args {
     /// Check the suite: the built-in agent must pass it, and every known defect must be caught
     #[arg(long, help_heading = "The suite itself")]
     self_test: bool,
+    /// With --self-test: try every change of the suite and every combination of two variants, not one in eight
+    #[arg(long, requires = "self_test", help_heading = "The suite itself")]
+    whole: bool,
     /// List each requirement with the tests that claim it and the defects that break it
     #[arg(long, help_heading = "The suite itself")]
     coverage: bool,
@@ -191,7 +195,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     if args.self_test {
         let campaign = campaign(args, chosen)?;
-        return super::proof::self_test(campaign, args.verbose);
+        let extent = if args.whole { Extent::Whole } else { Extent::Sample };
+        return super::proof::self_test(campaign, extent, args.verbose);
     }
     let writable = args.write_expected.as_deref().map_or(Ok(()), out::check);
     let targets = match writable.and_then(|()| args.outputs.check()).and_then(|()| targets(args)) {

@@ -6,9 +6,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
 
-use acp_campaign::proof::{
-    Change, Hunted, ONE_IN, PAIRS_ONE_IN, Proof, Ratchet, Tried, UNDER_ONE_IN, Weight, prove, unseen,
-};
+use acp_campaign::proof::{Change, Extent, Hunted, Proof, Ratchet, Tried, Weight, prove, unseen};
 use acp_campaign::{Campaign, Target};
 use acp_comply::Program;
 use acp_script::defects::{Defect, catalogue};
@@ -20,7 +18,7 @@ use crate::{builtin, exit, progress};
 const PATIENCE: f64 = 0.2;
 
 /// Runs the proof and prints it.
-pub fn self_test(campaign: Campaign, verbose: bool) -> anyhow::Result<ExitCode> {
+pub fn self_test(campaign: Campaign, extent: Extent, verbose: bool) -> anyhow::Result<ExitCode> {
     let target: Target = builtin::target("mock", None, acp_dialect::Dialect::V1)?;
     let began = Instant::now();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
@@ -31,7 +29,8 @@ pub fn self_test(campaign: Campaign, verbose: bool) -> anyhow::Result<ExitCode> 
     let listener = shown.listener();
     let proof = runtime.block_on(async {
         progress::interrupt(stop);
-        prove(&campaign, &target, catalogue(), acp_script::variants::catalogue(), &listener).await
+        let variants = acp_script::variants::catalogue();
+        prove(&campaign, &target, catalogue(), variants, extent, &listener).await
     });
     shown.finish();
     runtime.shutdown_timeout(std::time::Duration::from_secs(2));
@@ -64,6 +63,14 @@ fn print_proof(proof: &Proof, seconds: f64, verbose: bool) -> anyhow::Result<()>
     crate::out::print(out)
 }
 
+/// How much of what there is was tried, in words.
+fn how_many(extent: Extent) -> String {
+    match extent {
+        Extent::Sample => format!("one in {}, always the same", extent.one_in()),
+        Extent::Whole => "all".to_owned(),
+    }
+}
+
 fn print_conforming(proof: &Proof, out: &mut Vec<u8>) -> anyhow::Result<()> {
     let tally = proof.conforming.tally();
     let (pass, total, na) = (tally.pass, tally.total(), tally.na);
@@ -83,10 +90,11 @@ fn print_variants(proof: &Proof, out: &mut Vec<u8>) -> anyhow::Result<()> {
     let tests: usize =
         proof.alone.iter().chain(&proof.pairs).chain(&proof.random).map(|examined| examined.played).sum();
     let wronged = proof.wronged().count();
+    let tried = how_many(proof.extent);
     writeln!(
         out,
-        "legal agents: {} variants alone, {} agents with pairs of variants (one in {PAIRS_ONE_IN}, always the same), {} \
-         by chance ({tests} tests): {wronged} wronged",
+        "legal agents: {} variants alone, {} agents with pairs of variants ({tried}), {} by chance \
+         ({tests} tests): {wronged} wronged",
         proof.alone.len(),
         proof.pairs.len(),
         proof.random.len()
@@ -117,10 +125,11 @@ fn print_variants(proof: &Proof, out: &mut Vec<u8>) -> anyhow::Result<()> {
 fn print_defects(proof: &Proof, verbose: bool, out: &mut Vec<u8>) -> anyhow::Result<()> {
     let killed = |hunted: &[Hunted]| hunted.iter().filter(|hunted| hunted.is_killed()).count();
     let unseen = proof.defects.iter().filter_map(|hunted| Some((hunted, unseen().get(&hunted.id)?)));
+    let tried = how_many(proof.extent);
     writeln!(
         out,
         "defects: {} of {} killed, {} known to get away; {} of {} killed under the \
-         variants that touch them (one in {UNDER_ONE_IN})",
+         variants that touch them ({tried})",
         killed(&proof.defects),
         proof.defects.len(),
         unseen.clone().count(),
@@ -152,10 +161,10 @@ fn print_mutants(proof: &Proof, verbose: bool, out: &mut Vec<u8>) -> anyhow::Res
         mutants.filter(|mutant| !survived || mutant.tried == Tried::Survived).count()
     };
     let killed = |change: Change| count(change, false) - count(change, true);
+    let tried = how_many(proof.extent);
     writeln!(
         out,
-        "changes of the suite (one in {ONE_IN} is tried, always the same): {} of {} stricter ones and {} of {} laxer \
-         ones are found out",
+        "changes of the suite ({tried}): {} of {} stricter ones and {} of {} laxer ones are found out",
         killed(Change::Stricter),
         count(Change::Stricter, false),
         killed(Change::Laxer),

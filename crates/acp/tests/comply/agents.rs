@@ -55,7 +55,8 @@ fn an_agent_that_exits_at_once_fails_with_its_last_words() {
 fn an_agent_that_demands_a_login_is_told_once_with_the_flag_that_helps() {
     let mock = format!("{} mock --require-auth", env!("CARGO_BIN_EXE_acp"));
     let run = |format: &str, more: &[&str]| {
-        let mut args = vec!["--format", format, "--test", "session.new", "--test", "command.*", "--command", &mock];
+        let mut args =
+            vec!["--format", format, "--test", "session.new", "--test", "command.*", "--command", &mock];
         args.extend(more);
         stdout(&comply(&args))
     };
