@@ -73,7 +73,7 @@ pub(crate) struct Test<'a> {
     judged: Judged,
     ended: Vec<Ended>,
     /// Session ids that an agent of another form has under other names.
-    sessions: acp_host::Sessions,
+    sessions: acp_relay::SessionAliases,
     /// What could not be said to such an agent.
     refused: Refused,
     was_refused: bool,
@@ -111,7 +111,7 @@ impl<'a> Test<'a> {
             exit: None,
             judged: Judged::default(),
             ended: Vec::new(),
-            sessions: acp_host::Sessions::default(),
+            sessions: acp_relay::SessionAliases::default(),
             refused: Refused::default(),
             was_refused: false,
         }

@@ -9,7 +9,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use acp_comply::Program;
 use acp_dialect::{Dialect, NoteKind, Side};
-use acp_host::Observers;
+use acp_relay::Observers;
 use globset::{Glob, GlobMatcher};
 use serde::Deserialize;
 

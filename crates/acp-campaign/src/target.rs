@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use acp_dialect::{Dialect, Options, Unasked};
-use acp_host::{Sessions, translated_resuming};
 use acp_link::child::{self, Child, Exit, SpawnError};
 use acp_link::{Link, Wire, tcp, token, ws};
+use acp_relay::{SessionAliases, translated_resuming};
 
 use crate::cell::Cell;
 use crate::forms::Refused;
@@ -354,7 +354,7 @@ impl Connection {
         mut self,
         dialect: Dialect,
         cell: &Cell,
-        sessions: &Sessions,
+        sessions: &SessionAliases,
         refused: &Refused,
     ) -> Connection {
         static COUNT: AtomicU64 = AtomicU64::new(0);

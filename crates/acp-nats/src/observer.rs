@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use acp_dialect::Side;
-use acp_host::{Ended, Gate};
 use acp_proto::method;
+use acp_relay::{Gate, RelayEnd};
 use acp_rpc::Frame;
 use async_nats::Message;
 use futures_util::StreamExt as _;
@@ -194,7 +194,7 @@ impl Observer for NatsObserver {
         Ok(())
     }
 
-    fn over(&mut self, ended: Option<&Ended>) {
+    fn over(&mut self, ended: Option<&RelayEnd>) {
         self.close(&why_over(ended));
     }
 

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use acp_host::Gate;
+use acp_relay::Gate;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::claim::Ended;

@@ -6,9 +6,9 @@ use std::sync::PoisonError;
 use std::time::Duration;
 
 use acp_dialect::{Bridge, Dialect, Options, Side, Translator};
-use acp_host::{Ended, Joint, Observer, Observers};
 use acp_link::child::Child;
 use acp_link::{Burst, Link, Tap};
+use acp_relay::{Observer, Observers, Relay, RelayEnd};
 use acp_rpc::Direction;
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -222,7 +222,7 @@ impl<'a> Conversation<'a> {
         let proxy = self.proxy;
         let notes = Observers::new(vec![Box::new(self.note_log())]);
         let (dialect, options) = (proxy.settings.agent, self.translation(Vec::new()));
-        let agent = acp_host::translated_resuming(agent, dialect, options, notes, &proxy.agents);
+        let agent = acp_relay::translated_resuming(agent, dialect, options, notes, &proxy.agents);
         let talk = proxy.talk.clone();
         let (office, trace) = (proxy.office.clone(), self.info.trace.clone());
         let desk = Desk::new(office, talk.clone(), self.number, observers.clone(), trace);
@@ -233,7 +233,7 @@ impl<'a> Conversation<'a> {
         let Parties { client, first, agent, mut child } = parties;
         let Plan { client: dialect, agent: reached, intercepted, observers, mut commands } = plan;
         let at_relay = if intercepted { observers.without_frames() } else { observers.clone() };
-        let mut relay = Joint::new(client, agent, self.bridge(dialect, reached), at_relay);
+        let mut relay = Relay::new(client, agent, self.bridge(dialect, reached), at_relay);
         if dialect == Dialect::Probe {
             relay.pace(self.proxy.settings.pace);
         }
@@ -243,7 +243,7 @@ impl<'a> Conversation<'a> {
             ended = self.attend(&mut relay, &mut commands) => Some(ended),
             () = stopped(&mut stop) => None,
         };
-        if ended == Some(Ended::ClientDone) {
+        if ended == Some(RelayEnd::ClientDone) {
             ended = self.finish(&mut relay, &mut commands, child.as_mut()).await;
         }
         if ended.is_none() && relay.is_busy() {
@@ -258,22 +258,22 @@ impl<'a> Conversation<'a> {
         let (client, agent) = relay.into_links();
         let (gone, ()) = tokio::join!(end_agent(agent, child, self.proxy.settings.grace), async {
             match &ended {
-                Some(Ended::ClientGone) => drop(client),
+                Some(RelayEnd::ClientGone) => drop(client),
                 _ => farewell(client, &mut self.stop).await,
             }
         });
         match ended {
             None => Outcome::Stopped,
-            Some(Ended::Stopped(reason)) => Outcome::Fault(reason),
-            Some(Ended::Refused { side, reason }) => {
+            Some(RelayEnd::Stopped(reason)) => Outcome::Fault(reason),
+            Some(RelayEnd::Refused { side, reason }) => {
                 Outcome::Refused(format!("the {side} was refused: {reason}"))
             }
-            Some(Ended::AgentGone) => match gone {
+            Some(RelayEnd::AgentGone) => match gone {
                 Some(gone) => Outcome::AgentFailed(gone.describe()),
                 None => Outcome::AgentFailed("the agent closed the connection".to_owned()),
             },
-            Some(Ended::Closed(why)) => Outcome::Closed(why),
-            Some(Ended::ClientDone | Ended::ClientGone) => Outcome::Left,
+            Some(RelayEnd::Closed(why)) => Outcome::Closed(why),
+            Some(RelayEnd::ClientDone | RelayEnd::ClientGone) => Outcome::Left,
         }
     }
 
@@ -296,7 +296,7 @@ impl<'a> Conversation<'a> {
     }
 
     /// Remembers session ids that differ on the two sides, for later conversations.
-    fn remember(&self, relay: &mut Joint) {
+    fn remember(&self, relay: &mut Relay) {
         let mut known = self.proxy.known.lock().unwrap_or_else(PoisonError::into_inner);
         for (side, pairs) in [Side::Client, Side::Agent].into_iter().zip(&mut *known) {
             for pair in relay.bridge().at(side).session_ids() {

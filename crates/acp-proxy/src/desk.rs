@@ -8,9 +8,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use acp_dialect::Side;
-use acp_host::{Clerk, Decision, Observers};
+use acp_host::Clerk;
 use acp_policy::{Rules, Verdict};
 use acp_proto::method;
+use acp_relay::{Decision, Observers};
 use acp_rpc::{Frame, Id, Pending, Reply, RpcError, View};
 use acp_script::faults::Fault;
 use bytes::Bytes;

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use acp_host::{Ended, Joint};
 use acp_link::child::{Child, Exit};
 use acp_link::{Burst, Link};
+use acp_relay::{Relay, RelayEnd};
 use acp_rpc::{Frame, RpcError, View};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
@@ -20,12 +20,12 @@ const FIRST_WORDS: Duration = Duration::from_secs(5);
 
 /// Why a relay came to its end, in words; `None` when we were told to stop.
 #[must_use]
-pub fn why_over(ended: Option<&Ended>) -> String {
+pub fn why_over(ended: Option<&RelayEnd>) -> String {
     match ended {
         None => SHUTTING_DOWN.to_owned(),
-        Some(Ended::AgentGone) => "the agent is gone".to_owned(),
-        Some(Ended::ClientDone | Ended::ClientGone) => "the client left".to_owned(),
-        Some(Ended::Refused { reason, .. } | Ended::Stopped(reason) | Ended::Closed(reason)) => {
+        Some(RelayEnd::AgentGone) => "the agent is gone".to_owned(),
+        Some(RelayEnd::ClientDone | RelayEnd::ClientGone) => "the client left".to_owned(),
+        Some(RelayEnd::Refused { reason, .. } | RelayEnd::Stopped(reason) | RelayEnd::Closed(reason)) => {
             reason.clone()
         }
     }
@@ -39,12 +39,12 @@ pub async fn stopped(stop: &mut watch::Receiver<bool>) {
 }
 
 /// Passes lines on until no turn is running, or the time is over, or a side is gone.
-pub(crate) async fn until_idle(joint: &mut Joint, most: Duration) -> Option<Ended> {
+pub(crate) async fn until_idle(relay: &mut Relay, most: Duration) -> Option<RelayEnd> {
     const LOOK: Duration = Duration::from_millis(10);
     let end = tokio::time::Instant::now() + most;
-    while joint.is_busy() && tokio::time::Instant::now() < end {
-        if let Ok(ended) = timeout(LOOK, joint.run()).await
-            && ended != Ended::ClientDone
+    while relay.is_busy() && tokio::time::Instant::now() < end {
+        if let Ok(ended) = timeout(LOOK, relay.run()).await
+            && ended != RelayEnd::ClientDone
         {
             return Some(ended);
         }
@@ -53,9 +53,9 @@ pub(crate) async fn until_idle(joint: &mut Joint, most: Duration) -> Option<Ende
 }
 
 /// After the client has ended its output, the agent's end is as it should be.
-pub(crate) fn as_left(ended: Ended) -> Ended {
+pub(crate) fn as_left(ended: RelayEnd) -> RelayEnd {
     match ended {
-        Ended::AgentGone | Ended::ClientDone => Ended::ClientDone,
+        RelayEnd::AgentGone | RelayEnd::ClientDone => RelayEnd::ClientDone,
         other => other,
     }
 }

@@ -34,7 +34,7 @@ mod talk;
 mod traffic;
 pub mod turn;
 
-pub use acp_host::{Decision, Interest, Observer};
+pub use acp_relay::{Decision, Interest, Observer};
 pub use conversation::ClientInfo;
 pub use desk::{Duties, EvictIdleSession, is_full};
 pub use endings::{stopped, why_over};

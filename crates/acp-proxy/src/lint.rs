@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use acp_dialect::Side;
-use acp_host::{Ended, Interest, Observer};
+use acp_relay::{Interest, Observer, RelayEnd};
 use acp_rpc::Frame;
 use acp_rules::{Ending, Finding, Judge, JudgeConfig, Severity};
 
@@ -39,8 +39,8 @@ impl Observer for LintObserver {
         self.tell_news();
     }
 
-    fn over(&mut self, ended: Option<&Ended>) {
-        let agent_went = matches!(ended, Some(Ended::AgentGone));
+    fn over(&mut self, ended: Option<&RelayEnd>) {
+        let agent_went = matches!(ended, Some(RelayEnd::AgentGone));
         self.judge.set_ending(if agent_went { Ending::AgentExited } else { Ending::ClientClosed });
         self.judge.close(self.began.elapsed());
         self.tell_news();

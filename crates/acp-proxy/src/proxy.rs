@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use acp_dialect::Dialect;
-use acp_host::Observer;
 use acp_link::Link;
 use acp_link::child::Child;
+use acp_relay::Observer;
 use futures_util::future::BoxFuture;
 use tokio::sync::watch;
 
@@ -81,7 +81,7 @@ pub struct Proxy {
     pub(crate) office: Arc<Office>,
     pub(crate) traffic: Traffic,
     /// Session ids of an agent of a foreign form, where lines are decided about on their way to it.
-    pub(crate) agents: acp_host::Sessions,
+    pub(crate) agents: acp_relay::SessionAliases,
     /// Starts agents in the folders of sessions, for agents that cannot be told a folder per session.
     pub(crate) folders: Option<FolderOpener>,
 }
@@ -94,7 +94,7 @@ impl Proxy {
         Proxy {
             office: Office::new(settings.duties.clone(), &settings.metrics),
             traffic: Traffic::new(&settings.metrics),
-            agents: acp_host::Sessions::default(),
+            agents: acp_relay::SessionAliases::default(),
             folders: None,
             settings,
             open,

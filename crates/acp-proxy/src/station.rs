@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use acp_dialect::Side;
-use acp_host::Gate;
 use acp_link::{Arrival, Link, Sender, TrySendError};
+use acp_relay::Gate;
 use acp_rpc::{Frame, Line};
 use acp_script::faults::{Action, Fault, Faults, Passage};
 use bytes::Bytes;

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use acp_dialect::{Note, Side};
-use acp_host::Observer;
+use acp_relay::Observer;
 
 /// Says one line to whoever runs the proxy.
 pub type Say = Arc<dyn Fn(&Saying<'_>) + Send + Sync>;

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use acp_dialect::Side;
-use acp_host::{Interest, Observer};
+use acp_relay::{Interest, Observer};
 use acp_rpc::Direction;
 use bytes::Bytes;
 use memchr::memchr_iter;

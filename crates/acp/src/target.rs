@@ -286,8 +286,8 @@ impl Connection {
                 session_prefix: format!("session_{:x}", std::process::id()),
                 ..Translation::default()
             };
-            let observers = acp_host::Observers::of_notes(note);
-            self.link = acp_host::translated(self.link, dialect, options, observers);
+            let observers = acp_relay::Observers::of_notes(note);
+            self.link = acp_relay::translated(self.link, dialect, options, observers);
         }
         self
     }

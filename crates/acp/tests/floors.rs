@@ -27,7 +27,7 @@ const FLOORS: &[&[&str]] = &[
     &["acp-proto"],
     &["acp-rpc", "acp-match", "acp-policy", "acp-text"],
     &["acp-link", "acp-dialect", "acp-rules", "acp-script", "acp-profile"],
-    &["acp-host", "acp-comply", "acp-model", "acp-mcp", "acp-code"],
+    &["acp-host", "acp-relay", "acp-comply", "acp-model", "acp-mcp", "acp-code"],
     &["acp-play", "acp-proxy", "acp-agent", "acp-mock", "acp-report"],
     &["acp-campaign", "acp-nats"],
     &["acp-workbench", "acp-bench"],

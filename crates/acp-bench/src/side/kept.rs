@@ -1,9 +1,9 @@
 //! The relay's journal, as the proxy keeps it.
 
 use acp_dialect::Dialect;
-use acp_host::Observers;
 use acp_proxy::journal::{Decisions, Journal, JournalObserver, Opened, Settings, conversations};
 use acp_proxy::metrics::Metrics;
+use acp_relay::Observers;
 use acp_rpc::Direction;
 
 use crate::job::{Job, Kind};

@@ -8,9 +8,9 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use acp_dialect::{Bridge, Dialect, Options};
-use acp_host::{Ended, Joint, Observers};
 use acp_link::{Wire, child, tcp};
 use acp_proto::method;
+use acp_relay::{Observers, Relay, RelayEnd};
 use acp_rpc::{Frame, View};
 use tokio::io::{AsyncWriteExt, BufReader as AsyncBufReader, copy_buf};
 use tokio::net::{TcpListener, unix::pipe};
@@ -185,9 +185,9 @@ async fn joined(job: &Job, client: Dialect) -> anyhow::Result<()> {
     let bridge = Bridge::new(client, Dialect::V1, Options::default());
     let journal = kept::journal(job, client)?;
     let observers = journal.as_ref().map_or_else(|| Ok(Observers::default()), kept::Kept::observers)?;
-    let mut joint = Joint::new(link, agent, bridge, observers);
-    while joint.run().await == Ended::ClientDone {}
-    drop(joint);
+    let mut relay = Relay::new(link, agent, bridge, observers);
+    while relay.run().await == RelayEnd::ClientDone {}
+    drop(relay);
     process.shutdown(Duration::from_secs(1)).await;
     if let Some(journal) = journal {
         journal.check(job)?;

@@ -1,7 +1,7 @@
 //! How a conversation goes on, and how it is brought to its end.
 
-use acp_host::{Ended, Joint};
 use acp_link::child::Child;
+use acp_relay::{Relay, RelayEnd};
 use tokio::time::{sleep, timeout};
 
 use super::Conversation;
@@ -10,7 +10,7 @@ use crate::handle::{Command, Commands};
 
 impl Conversation<'_> {
     /// Passes lines, and does what the conversation is told to, until one side ends. Cancel safe.
-    pub(super) async fn attend(&self, relay: &mut Joint, commands: &mut Commands) -> Ended {
+    pub(super) async fn attend(&self, relay: &mut Relay, commands: &mut Commands) -> RelayEnd {
         loop {
             let command = tokio::select! {
                 ended = relay.run() => return ended,
@@ -34,7 +34,7 @@ impl Conversation<'_> {
     }
 
     /// We are told to stop, and turns are running: they get their time, then they are cancelled.
-    pub(super) async fn drain(&self, relay: &mut Joint) -> Option<Ended> {
+    pub(super) async fn drain(&self, relay: &mut Relay) -> Option<RelayEnd> {
         relay.wind_down(SHUTTING_DOWN);
         let ended = until_idle(relay, self.proxy.settings.drain).await;
         if ended.is_some() || !relay.is_busy() {
@@ -50,10 +50,10 @@ impl Conversation<'_> {
     /// agent is ended.
     pub(super) async fn finish(
         &self,
-        relay: &mut Joint,
+        relay: &mut Relay,
         commands: &mut Commands,
         child: Option<&mut Child>,
-    ) -> Option<Ended> {
+    ) -> Option<RelayEnd> {
         let stop = &mut self.stop.clone();
         loop {
             let before = relay.moved();
@@ -81,6 +81,6 @@ impl Conversation<'_> {
                 () = stopped(stop) => return None,
             }
         }
-        Some(Ended::ClientGone)
+        Some(RelayEnd::ClientGone)
     }
 }

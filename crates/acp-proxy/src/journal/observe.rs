@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use acp_dialect::Side;
-use acp_host::{Decision, Interest, Observer};
+use acp_relay::{Decision, Interest, Observer};
 use acp_rpc::{Frame, View};
 use bytes::Bytes;
 use memchr::memchr_iter;

@@ -8,7 +8,7 @@ use acp_rpc::Frame;
 use bytes::Bytes;
 
 use crate::gate::Gate;
-use crate::joint::Ended;
+use crate::relay::RelayEnd;
 
 /// Observes one conversation. Methods are called in the order in which things happen, and must not block: an observer
 /// that cannot follow closes its [`gate`](Observer::gate).
@@ -49,7 +49,7 @@ pub trait Observer: Send {
     }
 
     /// Nothing passes any more, and why; `None` when we were told to stop.
-    fn over(&mut self, ended: Option<&Ended>) {
+    fn over(&mut self, ended: Option<&RelayEnd>) {
         let _ = ended;
     }
 
@@ -185,7 +185,7 @@ impl Observers {
     }
 
     /// See [`Observer::over`].
-    pub fn over(&self, ended: Option<&Ended>) {
+    pub fn over(&self, ended: Option<&RelayEnd>) {
         self.all.iter().for_each(|one| one.lock().over(ended));
     }
 

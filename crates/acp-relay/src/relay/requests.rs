@@ -16,20 +16,20 @@ struct Prompt<'a> {
 
 /// Remembers open requests. Only lines that have an `"id"` somewhere are looked into: streamed updates have none.
 #[derive(Debug)]
-pub(super) struct Ledger {
+pub(super) struct OpenRequests {
     id: Finder<'static>,
     open: Pending<()>,
     /// Prompts among them, and their sessions.
     turns: Pending<SessionId>,
 }
 
-impl Default for Ledger {
+impl Default for OpenRequests {
     fn default() -> Self {
-        Ledger { id: Finder::new(b"\"id\""), open: Pending::default(), turns: Pending::default() }
+        OpenRequests { id: Finder::new(b"\"id\""), open: Pending::default(), turns: Pending::default() }
     }
 }
 
-impl Ledger {
+impl OpenRequests {
     /// Lines were passed on.
     pub(super) fn passed(&mut self, from: Side, lines: &Bytes) {
         let mut at = 0;
@@ -90,14 +90,14 @@ mod tests {
 
     #[test]
     fn a_request_is_open_until_it_is_answered() {
-        let mut ledger = Ledger::default();
+        let mut requests = OpenRequests::default();
         let line = |text: &'static str| Bytes::from_static(text.as_bytes());
         let both = "{\"method\":\"n\"}\n{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"a\"}\r\n{\"method\":\"n\"}\n\
                     {\"jsonrpc\":\"2.0\",\"id\":\"x\",\"method\":\"b\"}\n";
-        ledger.passed(Side::Client, &line(both));
-        ledger.passed(Side::Agent, &line(r#"{"jsonrpc":"2.0","id":2,"method":"theirs"}"#));
-        ledger.passed(Side::Client, &line(r#"{"jsonrpc":"2.0","id":2,"result":{}}"#));
-        ledger.passed(Side::Agent, &line(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#));
-        assert_eq!(ledger.take(), [Id::from("x")]);
+        requests.passed(Side::Client, &line(both));
+        requests.passed(Side::Agent, &line(r#"{"jsonrpc":"2.0","id":2,"method":"theirs"}"#));
+        requests.passed(Side::Client, &line(r#"{"jsonrpc":"2.0","id":2,"result":{}}"#));
+        requests.passed(Side::Agent, &line(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#));
+        assert_eq!(requests.take(), [Id::from("x")]);
     }
 }

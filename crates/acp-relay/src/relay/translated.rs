@@ -5,7 +5,7 @@ use std::sync::PoisonError;
 use acp_dialect::{Bridge, Dialect, Options};
 use acp_link::Link;
 
-use super::{Ended, Joint, Sessions};
+use super::{Relay, RelayEnd, SessionAliases};
 use crate::observer::Observers;
 
 /// Lines that wait inside this process between a translation and who speaks v1.
@@ -15,7 +15,7 @@ const BURST: usize = 256;
 /// its own until both sides have ended; must be called inside a tokio runtime.
 #[must_use]
 pub fn translated(link: Link, dialect: Dialect, options: Options, observers: Observers) -> Link {
-    translated_resuming(link, dialect, options, observers, &Sessions::default())
+    translated_resuming(link, dialect, options, observers, &SessionAliases::default())
 }
 
 /// Like [`translated`], for several connections to one agent, one after another: `sessions` is what each leaves to the
@@ -26,15 +26,15 @@ pub fn translated_resuming(
     dialect: Dialect,
     mut options: Options,
     observers: Observers,
-    sessions: &Sessions,
+    sessions: &SessionAliases,
 ) -> Link {
     if dialect == Dialect::V1 {
         return link;
     }
     options.sessions.extend(sessions.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned());
     let (ours, theirs) = acp_link::memory(BURST);
-    let mut joint = Joint::new(theirs, link, Bridge::new(Dialect::V1, dialect, options), observers);
-    joint.sessions = Some(sessions.clone());
-    tokio::spawn(async move { while joint.run().await == Ended::ClientDone {} });
+    let mut relay = Relay::new(theirs, link, Bridge::new(Dialect::V1, dialect, options), observers);
+    relay.sessions = Some(sessions.clone());
+    tokio::spawn(async move { while relay.run().await == RelayEnd::ClientDone {} });
     ours
 }

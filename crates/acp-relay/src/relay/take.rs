@@ -10,12 +10,12 @@ use acp_rpc::{Frame, Id, Line, RpcError, View};
 use bytes::{Buf, Bytes};
 use memchr::memchr;
 
-use super::{Ended, Joint};
+use super::{Relay, RelayEnd};
 
 /// The mark that some programs put before their first line.
 const BOM: &[u8] = b"\xEF\xBB\xBF";
 
-impl Joint {
+impl Relay {
     /// Takes a burst and what came with it.
     pub(super) fn take_all(&mut self, from: Side, first: Burst) {
         let mut next = Some(first);
@@ -53,7 +53,7 @@ impl Joint {
         if self.identity {
             self.queue(from.other()).lines(lines);
             if !self.observers.interest().frames {
-                return self.ledger.passed(from, &plain);
+                return self.requests.passed(from, &plain);
             }
         }
         // Streamed text has a short way, but nobody sees the canonical frame on it.
@@ -98,7 +98,7 @@ impl Joint {
         if self.identity {
             self.queue(from.other()).line(line.bytes());
             if !self.observers.interest().frames {
-                return self.ledger.passed(from, line.bytes());
+                return self.requests.passed(from, line.bytes());
             }
         }
         self.take_frame(from, at, &Frame::from(line));
@@ -108,14 +108,14 @@ impl Joint {
     fn shown(&mut self, from: Side, at: Instant, lines: &Bytes) -> bool {
         let Err(reason) = self.observers.lines(from, at, lines) else { return true };
         self.answer_open(&reason);
-        self.ending = Some(Ended::Stopped(reason));
+        self.ending = Some(RelayEnd::Stopped(reason));
         false
     }
 
     /// Reads a frame of one side and, where the forms differ, passes its translation on.
     pub(super) fn take_frame(&mut self, from: Side, at: Instant, frame: &Frame) {
-        if self.ledgered && (self.identity || from == Side::Client) {
-            self.ledger.read(from, frame);
+        if self.reads_requests && (self.identity || from == Side::Client) {
+            self.requests.read(from, frame);
         }
         if self.identity {
             // It has been passed on. Two peers of a foreign form say nothing canonical.
@@ -132,10 +132,11 @@ impl Joint {
             self.bridge.at(Side::Client).set_wall_clock(now.clone());
             self.bridge.at(Side::Agent).set_wall_clock(now);
         }
-        let (observers, ledger, ledgered) = (&self.observers, &mut self.ledger, self.ledgered);
+        let (observers, requests, reads_requests) =
+            (&self.observers, &mut self.requests, self.reads_requests);
         let routed = self.bridge.receive_seen(from, frame, &mut |side, frame| {
-            if !ledgered {
-                ledger.turn(side, frame);
+            if !reads_requests {
+                requests.turn(side, frame);
             }
             observers.frame(side, at, frame);
         });
@@ -148,8 +149,8 @@ impl Joint {
             return self.refuse(from, note.message.clone().into_owned(), Some(frame));
         }
         for (to, frame) in routed.frames {
-            if self.ledgered && to == Side::Client {
-                self.ledger.read(Side::Agent, &frame);
+            if self.reads_requests && to == Side::Client {
+                self.requests.read(Side::Agent, &frame);
             }
             self.queue(to).line(frame.raw());
         }
@@ -199,6 +200,6 @@ impl Joint {
         if rest {
             self.answer_open(&reason);
         }
-        self.ending = Some(Ended::Refused { side, reason });
+        self.ending = Some(RelayEnd::Refused { side, reason });
     }
 }

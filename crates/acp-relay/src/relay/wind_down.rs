@@ -9,9 +9,9 @@ use acp_rpc::{Frame, Id, View};
 use bytes::Bytes;
 use serde_json::json;
 
-use super::{Ended, Joint};
+use super::{Relay, RelayEnd};
 
-impl Joint {
+impl Relay {
     /// From now on, what would begin new work is answered with an error that says `why`. Everything else goes on.
     pub fn wind_down(&mut self, why: &str) {
         self.winding = Some(why.to_owned());
@@ -20,19 +20,19 @@ impl Joint {
     /// Whether a turn is running.
     #[must_use]
     pub fn is_busy(&self) -> bool {
-        self.ledger.turns().next().is_some()
+        self.requests.turns().next().is_some()
     }
 
     /// Cancels the turns that are running, as the client would. Says how many there were.
     pub fn cancel_turns(&mut self) -> usize {
-        let sessions: BTreeSet<SessionId> = self.ledger.turns().cloned().collect();
+        let sessions: BTreeSet<SessionId> = self.requests.turns().cloned().collect();
         sessions.iter().filter(|session| self.cancel(session)).count()
     }
 
     /// Cancels the running turn of a session, as the client would. Whether there was one.
     pub fn cancel(&mut self, session: &str) -> bool {
         let canonical = !self.identity || self.bridge.at(Side::Agent).dialect() == Dialect::V1;
-        if !canonical || !self.ledger.turns().any(|running| running == session) {
+        if !canonical || !self.requests.turns().any(|running| running == session) {
             return false;
         }
         let cancel = Frame::notification(method::SESSION_CANCEL, &json!({ "sessionId": session }));
@@ -53,7 +53,7 @@ impl Joint {
         let farewell = Frame::failure(&Id::Null, &self.unavailable(why));
         self.observers.spoke(Side::Client, &farewell, why);
         self.queue(Side::Client).line(farewell.raw());
-        self.ending = Some(Ended::Closed(why.to_owned()));
+        self.ending = Some(RelayEnd::Closed(why.to_owned()));
     }
 
     /// Takes lines from the client that might begin new work.

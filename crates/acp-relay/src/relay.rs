@@ -1,8 +1,8 @@
 //! Two links joined: what the client says goes to the agent and the other way round, translated where their forms of
 //! the protocol differ, as the original bytes where they do not.
 
-mod ledger;
 mod queue;
+mod requests;
 mod take;
 mod translated;
 mod wind_down;
@@ -19,19 +19,19 @@ use tokio::time::sleep_until;
 
 use crate::gate::Gate;
 use crate::observer::Observers;
-use ledger::Ledger;
 use queue::Queue;
+use requests::OpenRequests;
 
 pub use translated::{translated, translated_resuming};
 
 /// How many bytes may wait for a peer that asks and does not read the answers.
-const PATIENCE: usize = 512 * 1024;
+const MAX_UNREAD_BYTES: usize = 512 * 1024;
 /// The code of the `go` form for a connection that is gone.
 const GO_CLOSED: i64 = -32000;
 
-/// Why [`Joint::run`] came back.
+/// Why [`Relay::run`] came back.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ended {
+pub enum RelayEnd {
     /// The client ended its output. All of it has been passed on, and the agent's input has ended too. Run on for what
     /// the agent still has to say.
     ClientDone,
@@ -42,7 +42,7 @@ pub enum Ended {
     /// Who hears the conversation cannot go on, and says why. The client's open requests have been answered with that;
     /// the links are still open.
     Stopped(String),
-    /// It was closed by [`Joint::close`], and this is why. The client has been told, and its open requests have been
+    /// It was closed by [`Relay::close`], and this is why. The client has been told, and its open requests have been
     /// answered with that; its link is still open.
     Closed(String),
     /// One side said something that the other can never understand. It and the client's open requests have been
@@ -58,16 +58,16 @@ pub enum Ended {
 /// A client and an agent, joined.
 ///
 /// A side is read only as fast as the other side takes it: nothing is dropped, and nothing grows.
-pub struct Joint {
+pub struct Relay {
     client: Link,
     agent: Link,
     bridge: Bridge,
     identity: bool,
-    /// Whether the ledger says which requests are open. A translator knows that by itself, except for v1, which it does
+    /// Whether `requests` says which requests are open. A translator knows that by itself, except for v1, which it does
     /// not read.
-    ledgered: bool,
+    reads_requests: bool,
     observers: Observers,
-    ledger: Ledger,
+    requests: OpenRequests,
     /// What each side has not taken yet.
     to_client: Queue,
     to_agent: Queue,
@@ -80,16 +80,16 @@ pub struct Joint {
     client_done: bool,
     agent_deaf: Option<Instant>,
     agent_introduced: bool,
-    ending: Option<Ended>,
+    ending: Option<RelayEnd>,
     moved: u64,
-    sessions: Option<Sessions>,
+    sessions: Option<SessionAliases>,
     /// Why no more work is taken, once that is so.
     winding: Option<String>,
 }
 
 /// Session ids that differ on the two sides of a translation, (the agent's, ours), for a later connection to the same
 /// agent.
-pub type Sessions = Arc<Mutex<Vec<(String, String)>>>;
+pub type SessionAliases = Arc<Mutex<Vec<(String, String)>>>;
 
 /// Where a client that gets its frames one by one stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,19 +102,19 @@ enum Pacing {
 /// How long an agent may go on talking that does not listen any more.
 const DEAF: Duration = Duration::from_secs(2);
 
-impl Joint {
+impl Relay {
     /// Joins two links. The bridge says which form each side speaks.
     #[must_use]
-    pub fn new(client: Link, agent: Link, mut bridge: Bridge, observers: Observers) -> Joint {
+    pub fn new(client: Link, agent: Link, mut bridge: Bridge, observers: Observers) -> Relay {
         let identity = bridge.is_identity();
-        Joint {
+        Relay {
             client,
             agent,
             identity,
-            ledgered: identity || bridge.at(Side::Client).dialect() == Dialect::V1,
+            reads_requests: identity || bridge.at(Side::Client).dialect() == Dialect::V1,
             bridge,
             observers,
-            ledger: Ledger::default(),
+            requests: OpenRequests::default(),
             to_client: Queue::default(),
             to_agent: Queue::default(),
             begun: [false; 2],
@@ -166,7 +166,7 @@ impl Joint {
 
     /// Answers the client's open requests with errors that say `why`, as if the agent were gone.
     pub fn answer_open(&mut self, why: &str) {
-        let answers = if self.ledgered { self.open_answers(why) } else { self.bridged_answers(why) };
+        let answers = if self.reads_requests { self.open_answers(why) } else { self.bridged_answers(why) };
         for answer in answers {
             self.observers.spoke(Side::Client, &answer, why);
             self.queue(Side::Client).line(answer.raw());
@@ -174,7 +174,7 @@ impl Joint {
     }
 
     /// Passes lines until one side ends. Cancel safe: call it again to go on.
-    pub async fn run(&mut self) -> Ended {
+    pub async fn run(&mut self) -> RelayEnd {
         loop {
             if let Some(ended) = self.write() {
                 return ended;
@@ -183,11 +183,13 @@ impl Joint {
             let hear_client = room
                 && !self.client_ended
                 && self.to_agent.is_empty()
-                && self.to_client.bytes() < PATIENCE
+                && self.to_client.bytes() < MAX_UNREAD_BYTES
                 && self.agent_deaf.is_none();
             let shut = self.observers.gate().filter(|gate| !gate.is_open()).cloned();
-            let hear_agent =
-                room && shut.is_none() && self.to_client.is_empty() && self.to_agent.bytes() < PATIENCE;
+            let hear_agent = room
+                && shut.is_none()
+                && self.to_client.is_empty()
+                && self.to_agent.bytes() < MAX_UNREAD_BYTES;
             let client_waits = !self.to_client.is_empty() && self.pacing == Pacing::Ready;
             let (client, agent) = (&mut self.client, &mut self.agent);
             tokio::select! {
@@ -196,7 +198,7 @@ impl Joint {
                 _ = agent.tx.ready(), if !self.to_agent.is_empty() => {}
                 flushed = client.tx.flush(), if self.pacing == Pacing::Writing => {
                     if flushed.is_err() {
-                        return Ended::ClientGone;
+                        return RelayEnd::ClientGone;
                     }
                     self.pacing = self.paced(self.pace.unwrap_or_default());
                 }
@@ -224,13 +226,13 @@ impl Joint {
 
     fn agent_gone(&mut self, why: &str) {
         self.answer_open(&format!("the agent is gone: {why}"));
-        self.ending = Some(Ended::AgentGone);
+        self.ending = Some(RelayEnd::AgentGone);
     }
 
     /// Hands over what waits, as far as there is room.
-    fn write(&mut self) -> Option<Ended> {
+    fn write(&mut self) -> Option<RelayEnd> {
         if self.drain_client().is_err() {
-            return Some(Ended::ClientGone);
+            return Some(RelayEnd::ClientGone);
         }
         if self.drain_agent().is_err() {
             self.to_agent = Queue::default();
@@ -244,7 +246,7 @@ impl Joint {
         if self.client_ended && !self.client_done && self.to_agent.is_empty() && self.ending.is_none() {
             self.client_done = true;
             self.agent.tx.close();
-            return Some(Ended::ClientDone);
+            return Some(RelayEnd::ClientDone);
         }
         None
     }
@@ -292,7 +294,7 @@ impl Joint {
 
     fn open_answers(&mut self, why: &str) -> Vec<Frame> {
         let error = self.unavailable(why);
-        self.ledger.take().iter().map(|id| Frame::failure(id, &error)).collect()
+        self.requests.take().iter().map(|id| Frame::failure(id, &error)).collect()
     }
 
     fn bridged_answers(&mut self, why: &str) -> Vec<Frame> {
@@ -305,9 +307,9 @@ impl Joint {
     }
 }
 
-impl std::fmt::Debug for Joint {
+impl std::fmt::Debug for Relay {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Joint")
+        f.debug_struct("Relay")
             .field("identity", &self.identity)
             .field("moved", &self.moved)
             .field("ending", &self.ending)

@@ -3,22 +3,22 @@
 use std::time::Duration;
 
 use acp_dialect::{Bridge, Dialect, Options, Side};
-use acp_host::{Ended, Interest, Joint, Observer, Observers, translated};
 use acp_link::{Link, memory};
+use acp_relay::{Interest, Observer, Observers, Relay, RelayEnd, translated};
 use acp_rpc::{Frame, Id, RpcError};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
-fn joined(client: Dialect, agent: Dialect) -> (Link, Joint, Link) {
+fn joined(client: Dialect, agent: Dialect) -> (Link, Relay, Link) {
     let (ours, client_end) = memory(8);
     let (agent_end, theirs) = memory(8);
-    let joint = Joint::new(
+    let relay = Relay::new(
         client_end,
         agent_end,
         Bridge::new(client, agent, Options::default()),
         Observers::default(),
     );
-    (ours, joint, theirs)
+    (ours, relay, theirs)
 }
 
 fn line(number: usize) -> String {
@@ -26,9 +26,9 @@ fn line(number: usize) -> String {
 }
 
 #[tokio::test]
-async fn a_joint_that_is_interrupted_again_and_again_loses_nothing() {
+async fn a_relay_that_is_interrupted_again_and_again_loses_nothing() {
     const LINES: usize = 3000;
-    let (ours, mut joint, theirs) = joined(Dialect::V1, Dialect::V1);
+    let (ours, mut relay, theirs) = joined(Dialect::V1, Dialect::V1);
     let end = |link: Link| async move {
         let Link { tx, mut rx } = link;
         let send = async {
@@ -46,11 +46,11 @@ async fn a_joint_that_is_interrupted_again_and_again_loses_nothing() {
     };
     let both = tokio::spawn(async move { tokio::join!(end(ours), end(theirs)) });
     while !both.is_finished() {
-        let _ = timeout(Duration::from_micros(50), joint.run()).await;
+        let _ = timeout(Duration::from_micros(50), relay.run()).await;
     }
     both.await.expect("every line, once, in order");
     let bytes: usize = (0..LINES).map(|number| line(number).len() + 1).sum();
-    assert_eq!(joint.moved(), 2 * bytes as u64);
+    assert_eq!(relay.moved(), 2 * bytes as u64);
 }
 
 #[tokio::test]
@@ -58,15 +58,15 @@ async fn an_agent_that_goes_away_is_an_answer_to_every_open_request() {
     for (client, agent) in
         [(Dialect::V1, Dialect::V1), (Dialect::V1, Dialect::Delta), (Dialect::Delta, Dialect::V1)]
     {
-        let (mut ours, mut joint, theirs) = joined(client, agent);
+        let (mut ours, mut relay, theirs) = joined(client, agent);
         for id in [1, 2] {
             let ask = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"_x/ask","params":{{}}}}"#);
             ours.tx.send(ask).await.expect("a reader");
         }
         drop(theirs.tx);
-        let ended = joint.run().await;
-        assert_eq!(ended, Ended::AgentGone, "{client} to {agent}");
-        drop(joint);
+        let ended = relay.run().await;
+        assert_eq!(ended, RelayEnd::AgentGone, "{client} to {agent}");
+        drop(relay);
         let mut answered = Vec::new();
         while let Some(arrival) = ours.rx.recv().await {
             let frame = Frame::from(arrival.line);
@@ -85,7 +85,7 @@ async fn a_line_that_is_too_long_ends_the_conversation_with_a_reason() {
     let (read, write) = tokio::io::split(far);
     let client = acp_link::stream::link(read, write, &wire);
     let (agent, _theirs) = memory(8);
-    let mut joint = Joint::new(
+    let mut relay = Relay::new(
         client,
         agent,
         Bridge::new(Dialect::V1, Dialect::V1, Options::default()),
@@ -95,7 +95,7 @@ async fn a_line_that_is_too_long_ends_the_conversation_with_a_reason() {
     let mut ours = acp_link::stream::link(read, write, &acp_link::Wire::default());
     ours.tx.send(r#"{"jsonrpc":"2.0","id":7,"method":"a"}"#).await.expect("a reader");
     ours.tx.send("x".repeat(200)).await.expect("a reader");
-    let Ended::Refused { side, reason } = joint.run().await else { panic!("it goes on") };
+    let RelayEnd::Refused { side, reason } = relay.run().await else { panic!("it goes on") };
     assert_eq!(side, Side::Client);
     assert!(reason.contains("200 bytes"), "{reason}");
     for id in [Id::Null, Id::Int(7)] {
@@ -108,9 +108,9 @@ async fn a_line_that_is_too_long_ends_the_conversation_with_a_reason() {
 #[tokio::test]
 async fn a_client_that_waits_for_nothing_is_told_why_its_conversation_is_closed() {
     for (client, code) in [(Dialect::V1, -32603), (Dialect::Delta, -32603), (Dialect::Go, -32000)] {
-        let (mut ours, mut joint, _theirs) = joined(client, Dialect::V1);
-        joint.close("it is late");
-        assert_eq!(joint.run().await, Ended::Closed("it is late".to_owned()));
+        let (mut ours, mut relay, _theirs) = joined(client, Dialect::V1);
+        relay.close("it is late");
+        assert_eq!(relay.run().await, RelayEnd::Closed("it is late".to_owned()));
         let told = Frame::from(ours.rx.recv().await.expect("a word of farewell").line);
         assert_eq!(told.id(), Some(&Id::Null), "{told}");
         let error = RpcError::parse(told.error().expect("an error")).expect("a whole one");
@@ -168,9 +168,9 @@ async fn between_peers_of_one_form_every_byte_stays() {
         let heard = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
         let kept = heard.clone();
         let observers = Observers::new(vec![Box::new(KeepsLines(kept))]);
-        let mut joint =
-            Joint::new(client, agent, Bridge::new(dialect, dialect, Options::default()), observers);
-        let pass = tokio::spawn(async move { joint.run().await });
+        let mut relay =
+            Relay::new(client, agent, Bridge::new(dialect, dialect, Options::default()), observers);
+        let pass = tokio::spawn(async move { relay.run().await });
         ours.write_all(said).await.expect("a reader");
         let mut came = vec![0; said.len()];
         theirs.read_exact(&mut came).await.expect("all of it");
@@ -189,11 +189,11 @@ async fn between_peers_of_one_form_every_byte_stays() {
 
 #[tokio::test]
 async fn streamed_text_keeps_its_order_among_other_frames() {
-    let (mut ours, mut joint, theirs) = joined(Dialect::Delta, Dialect::V1);
+    let (mut ours, mut relay, theirs) = joined(Dialect::Delta, Dialect::V1);
     let ask = |id: u32, method: &str, params: &str| {
         format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#)
     };
-    let pass = tokio::spawn(async move { while joint.run().await == Ended::ClientDone {} });
+    let pass = tokio::spawn(async move { while relay.run().await == RelayEnd::ClientDone {} });
     for line in [
         ask(1, "initialize", r#"{"protocolVersion":"2025-01-01","capabilities":{}}"#),
         ask(2, "session/new", r#"{"workDir":"/"}"#),

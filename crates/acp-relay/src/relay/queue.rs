@@ -1,4 +1,4 @@
-//! What waits for one side of a joint: lines in one piece where they can be, so that a burst is handed over at once.
+//! What waits for one side of a relay: lines in one piece where they can be, so that a burst is handed over at once.
 
 use std::collections::VecDeque;
 
