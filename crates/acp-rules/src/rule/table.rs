@@ -233,8 +233,8 @@ rules! {
         "messages or tool calls in a session that had no prompt yet" "send output of the model during a turn only";
     MessageIdMixed "message-id-mixed" ["PT-05"] [] AsLevel
         "one messageId for two kinds of messages, or used again in a later turn" "give each message its own messageId";
-    BadCurrency "bad-currency" ["PT-06"] [] AsLevel
-        "a cost whose currency is not an ISO 4217 code" "write the currency like USD";
+    BadCurrency "bad-currency" ["PT-06/currency"] [] AsLevel
+        "a cost whose currency is misspelt" "write the currency like USD";
     ContentRefused "content-refused" ["CNT-01", "CNT-02"] [] AsLevel
         "a prompt of text and resource links refused as invalid" "accept text and resource_link blocks in every prompt";
     AdvertisedContentRefused "advertised-content-refused" ["CNT-03", "CNT-04", "CNT-05"] [] AsLevel

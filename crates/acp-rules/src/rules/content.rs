@@ -86,10 +86,18 @@ pub(crate) fn info(cx: &mut Cx<'_>, update: Json<'_>) {
 pub(crate) fn usage(cx: &mut Cx<'_>, update: Json<'_>) {
     cx.saw(Rule::BadCurrency, Side::Agent);
     let Some(currency) = update.some("cost").and_then(|cost| cost.get_str("currency")) else { return };
-    if currency.len() != 3 || !currency.bytes().all(|byte| byte.is_ascii_uppercase()) {
-        let message = format!("the currency {currency:?} is not an ISO 4217 code");
+    if is_misspelt_currency(&currency) {
+        let message = format!("the currency {currency:?} is not written as an ISO 4217 code");
         cx.breach(Rule::BadCurrency, Side::Agent, message).at("/params/update/cost/currency");
     }
+}
+
+/// Whether this means money but is no ISO 4217 code: `usd`, `$`, `US$`. The schema also allows units that are not money, such as
+/// `credits`.
+fn is_misspelt_currency(unit: &str) -> bool {
+    let is_code = unit.len() == 3 && unit.bytes().all(|byte| byte.is_ascii_alphabetic());
+    let has_sign = unit.contains(['$', '\u{20ac}', '\u{a3}', '\u{a5}']);
+    has_sign || (is_code && unit.bytes().any(|byte| byte.is_ascii_lowercase()))
 }
 
 /// `2026-11-15`, `2026-11-15T08:30:00Z`, with fractions and offsets.
