@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use acp_dialect::{Dialect, Heading, Tongue};
-use acp_link::{Link, TrySendError};
+use acp_driver::{Machine, Output, drive};
+use acp_link::{Arrival, Closed, Link, Receiver};
 use acp_mcp::{Hub, HubEvent, ServerSpec};
 use acp_proto::method;
 use acp_rpc::{Frame, View};
@@ -27,12 +28,6 @@ use crate::store::{self, Kept, StoreError};
 use crate::tools::Tools;
 use keeping::{opens_session, refusal};
 
-/// How many effects are carried out before the other side is heard again.
-const BURST: usize = 256;
-/// The rest after each frame to a client that takes one read for one message, where it cannot be seen that it read.
-const PACE: Duration = Duration::from_millis(2);
-/// How long such a client may take to read one when it has ended its output: it may be waiting for our end.
-const LAST_READ: Duration = Duration::from_secs(2);
 /// How long a client may take to read what was said when the server is told to stop.
 const FAREWELL: Duration = Duration::from_secs(1);
 
@@ -50,35 +45,34 @@ pub(crate) enum Event {
     Say(Frame),
 }
 
+/// What happens beside the link.
+enum Happened {
+    /// What stands first in the queue is safe, or not.
+    Kept(Result<(), Arc<StoreError>>),
+    Event(Event),
+    Mcp(HubEvent),
+    Thought(Token, Thought),
+}
+
 /// What waits to be sent.
-enum Held {
+enum Waiting {
     Frame(Frame),
     /// Until this is safe, nothing behind it is sent.
     Until(Kept),
 }
 
-#[derive(PartialEq, Eq)]
-enum Progress {
-    Idle,
-    More,
-    Full,
-    Unread,
-    Keeping,
-    Over,
-}
-
 /// Serves one connection until the client goes away.
-pub(crate) async fn converse(link: Link, agent: Agent, tongue: Tongue, shared: Arc<Shared>) {
-    let (events, heard) = mpsc::unbounded_channel();
-    let (mcp, mcp_heard) = mpsc::unbounded_channel();
+pub(crate) async fn converse(mut link: Link, agent: Agent, tongue: Tongue, shared: Arc<Shared>) {
+    let (events, happened) = mpsc::unbounded_channel();
+    let (mcp_events, mcp) = mpsc::unbounded_channel();
     let reader = Reader::new(shared.fence.clone(), &shared.settings.deny);
     let max_tokens = shared.settings.choice.max_tokens;
     let (mind, thoughts) = Mind::new(shared.provider.clone(), shared.abilities, reader.clone(), max_tokens);
-    let conversation = Conversation {
+    let mut conversation = Conversation {
         agent,
         refused: false,
         began: Instant::now(),
-        hub: Hub::new(crate::character::NAME, mcp).leashed(shared.settings.leash.clone()),
+        hub: Hub::new(crate::character::NAME, mcp_events).leashed(shared.settings.leash.clone()),
         hands: Hands::new(shared.fence.clone(), shared.settings.deny.clone(), shared.settings.leash.clone()),
         tools: Tools::new(events.clone(), shared.fence.clone(), reader),
         mind,
@@ -87,15 +81,23 @@ pub(crate) async fn converse(link: Link, agent: Agent, tongue: Tongue, shared: A
         holder: Arc::new(Holder::new(&shared.claims)),
         aliases: HashMap::new(),
         tongue,
-        held: VecDeque::new(),
-        unread: false,
+        waiting: VecDeque::new(),
         trouble: None,
         begun: Vec::new(),
         events,
-        shared,
-        link,
+        happened,
+        mcp,
+        thoughts,
+        shared: shared.clone(),
     };
-    conversation.run(heard, mcp_heard, thoughts).await;
+    if let Some(dialect) = conversation.known {
+        conversation.speaks(dialect);
+    }
+    tokio::select! {
+        () = drive(&mut link, &mut conversation) => {}
+        () = shared.stopped() => {}
+    }
+    conversation.end(link).await;
 }
 
 struct Conversation {
@@ -115,83 +117,108 @@ struct Conversation {
     holder: Arc<Holder>,
     /// The client's session ids that are kept already, with ours.
     aliases: HashMap<String, String>,
-    held: VecDeque<Held>,
-    /// Whether a client that takes one read for one message may not have read the last one yet.
-    unread: bool,
+    waiting: VecDeque<Waiting>,
     /// Why the last thing to keep was not kept.
     trouble: Option<Arc<StoreError>>,
     /// Tool calls of a `probe` client, with the time of their begin.
     begun: Vec<(String, u64)>,
     events: mpsc::UnboundedSender<Event>,
+    happened: mpsc::UnboundedReceiver<Event>,
+    mcp: mpsc::UnboundedReceiver<HubEvent>,
+    thoughts: mpsc::Receiver<(Token, Thought)>,
     shared: Arc<Shared>,
-    link: Link,
+}
+
+impl Machine for Conversation {
+    type Event = Happened;
+    type Ending = ();
+
+    fn receive(&mut self, arrival: Arrival, _: &Receiver) {
+        self.hear(&Frame::from(arrival.line));
+    }
+
+    fn input_ended(&mut self, _: &Receiver) -> Option<()> {
+        Some(())
+    }
+
+    fn poll(&mut self) -> Output<()> {
+        while let Some(waiting) = self.waiting.pop_front() {
+            match waiting {
+                Waiting::Frame(frame) => return Output::Frame(self.acknowledged(frame)),
+                Waiting::Until(mut kept) => match kept.try_recv() {
+                    Ok(outcome) => self.settled(outcome),
+                    Err(TryRecvError::Closed) => self.settled(Err(Arc::new(StoreError::Ended))),
+                    Err(TryRecvError::Empty) => {
+                        self.waiting.push_front(Waiting::Until(kept));
+                        return Output::Blocked;
+                    }
+                },
+            }
+        }
+        match self.agent.poll_effect() {
+            None => Output::Idle,
+            Some(effect) => {
+                self.perform(effect);
+                Output::Done
+            }
+        }
+    }
+
+    fn next_deadline(&mut self, is_free: bool) -> Option<Instant> {
+        self.agent.next_deadline().filter(|_| is_free).map(|at| self.began + at)
+    }
+
+    fn tick(&mut self) {
+        let now = self.now();
+        self.agent.tick(now);
+    }
+
+    async fn event(&mut self, is_free: bool) -> Happened {
+        tokio::select! {
+            biased;
+            kept = first_kept(&mut self.waiting) => Happened::Kept(kept),
+            Some(event) = self.happened.recv() => Happened::Event(event),
+            Some(event) = self.mcp.recv() => Happened::Mcp(event),
+            Some((token, thought)) = self.thoughts.recv(), if is_free => Happened::Thought(token, thought),
+            else => std::future::pending().await,
+        }
+    }
+
+    fn happened(&mut self, event: Happened) {
+        match event {
+            Happened::Kept(outcome) => {
+                self.waiting.pop_front();
+                self.settled(outcome);
+            }
+            Happened::Event(event) => self.answered(event),
+            Happened::Mcp(event) => self.mcp(event),
+            Happened::Thought(token, thought) => self.agent.thought(token, thought),
+        }
+    }
+
+    fn unwritable(&mut self, _: Closed, _: bool) -> Option<()> {
+        Some(())
+    }
+
+    fn is_one_by_one(&self) -> bool {
+        self.tongue.is_one_by_one()
+    }
 }
 
 impl Conversation {
-    /// Talks until the client goes away or the server is told to stop; then ends what was started for it.
-    async fn run(
-        mut self,
-        heard: mpsc::UnboundedReceiver<Event>,
-        mcp: mpsc::UnboundedReceiver<HubEvent>,
-        thoughts: mpsc::Receiver<(Token, Thought)>,
-    ) {
-        let shared = self.shared.clone();
-        tokio::select! {
-            () = self.talk(heard, mcp, thoughts) => {}
-            () = shared.stopped() => {}
-        }
+    /// Ends what was started for the client.
+    async fn end(self, link: Link) {
         self.holder.free_all();
         self.hands.close();
         let given_up = async {
-            shared.stopped().await;
+            self.shared.stopped().await;
             tokio::time::sleep(FAREWELL).await;
         };
         tokio::select! {
-            _ = self.link.tx.finish() => {}
+            _ = link.tx.finish() => {}
             () = given_up => {}
         }
         self.hub.close().await;
-    }
-
-    async fn talk(
-        &mut self,
-        mut heard: mpsc::UnboundedReceiver<Event>,
-        mut mcp: mpsc::UnboundedReceiver<HubEvent>,
-        mut thoughts: mpsc::Receiver<(Token, Thought)>,
-    ) {
-        if let Some(dialect) = self.known {
-            self.speaks(dialect);
-        }
-        loop {
-            let progress = self.act();
-            if progress == Progress::Over {
-                break;
-            }
-            let deadline = self.agent.next_deadline().map(|at| self.began + at);
-            let free = matches!(progress, Progress::Idle | Progress::More);
-            let Self { link, held, .. } = &mut *self;
-            tokio::select! {
-                biased;
-                arrival = link.rx.recv() => match arrival {
-                    Some(arrival) => self.hear(&Frame::from(arrival.line)),
-                    None => {
-                        self.drain().await;
-                        break;
-                    }
-                },
-                kept = front(held), if progress == Progress::Keeping => self.settled(kept),
-                Some(event) = heard.recv() => self.happened(event),
-                Some(event) = mcp.recv() => self.mcp(event),
-                Some((token, thought)) = thoughts.recv(), if free => self.agent.thought(token, thought),
-                () = sleep_until(deadline), if deadline.is_some() && free => {
-                    let now = self.now();
-                    self.agent.tick(now);
-                }
-                _ = link.tx.ready(), if progress == Progress::Full => {}
-                _ = link.tx.drained(PACE), if progress == Progress::Unread => self.unread = false,
-                () = std::future::ready(()), if progress == Progress::More => tokio::task::yield_now().await,
-            }
-        }
     }
 
     fn now(&self) -> Duration {
@@ -204,7 +231,7 @@ impl Conversation {
             return self.shown(&shown);
         }
         if self.refused {
-            return self.held.extend(acp_link::token::refused(frame).map(Held::Frame));
+            return self.waiting.extend(acp_link::token::refused(frame).map(Waiting::Frame));
         }
         self.debug.received(frame);
         if self.known == Some(Dialect::Probe)
@@ -224,7 +251,7 @@ impl Conversation {
         let headings = match respelled {
             None => self.tongue.client_says(frame, wall_clock),
             Some(Ok(respelled)) => self.tongue.client_says(&respelled, wall_clock),
-            Some(Err(refusal)) => return self.held.push_back(Held::Frame(refusal)),
+            Some(Err(refusal)) => return self.waiting.push_back(Waiting::Frame(refusal)),
         };
         if self.known.is_none()
             && let Some(dialect) = self.tongue.dialect()
@@ -271,9 +298,9 @@ impl Conversation {
                 Heading::ToAgent(frame) => self.agent.receive(now, &frame),
                 Heading::ToClient(frame) if self.known == Some(Dialect::Probe) => {
                     let dressed = probe::dressed(frame, &mut self.begun);
-                    self.held.extend(dressed.map(Held::Frame));
+                    self.waiting.extend(dressed.map(Waiting::Frame));
                 }
-                Heading::ToClient(frame) => self.held.push_back(Held::Frame(frame)),
+                Heading::ToClient(frame) => self.waiting.push_back(Waiting::Frame(frame)),
             }
         }
     }
@@ -282,17 +309,17 @@ impl Conversation {
     fn file(&mut self, wish: Result<FileWish, Frame>) {
         let wish = match wish {
             Ok(wish) => wish,
-            Err(refusal) => return self.held.push_back(Held::Frame(refusal)),
+            Err(refusal) => return self.waiting.push_back(Waiting::Frame(refusal)),
         };
         if !self.agent.signed_in() {
-            return self.held.push_back(Held::Frame(wish.refused("authentication required")));
+            return self.waiting.push_back(Waiting::Frame(wish.refused("authentication required")));
         }
         let (root, settings) = (self.shared.work_dir.clone(), &self.shared.settings);
         if let Some(reason) = wish.forbidden(&root, settings) {
-            return self.held.push_back(Held::Frame(wish.refused(&reason)));
+            return self.waiting.push_back(Waiting::Frame(wish.refused(&reason)));
         }
         if wish.writes() && self.agent.planning_anywhere() {
-            return self.held.push_back(Held::Frame(wish.refused("nothing is changed while PLANNING")));
+            return self.waiting.push_back(Waiting::Frame(wish.refused("nothing is changed while PLANNING")));
         }
         let (events, deny) = (self.events.clone(), settings.deny.clone());
         tokio::spawn(async move {
@@ -300,56 +327,22 @@ impl Conversation {
         });
     }
 
-    /// Carries out effects until there are none, something must be waited for, or others must have their turn.
-    fn act(&mut self) -> Progress {
-        for _ in 0..BURST {
-            while let Some(held) = self.held.front_mut() {
-                let frame = match held {
-                    Held::Frame(_) if self.unread => return Progress::Unread,
-                    Held::Frame(frame) => frame,
-                    Held::Until(kept) => match kept.try_recv() {
-                        Err(TryRecvError::Empty) => return Progress::Keeping,
-                        Ok(outcome) => {
-                            self.settled(outcome);
-                            continue;
-                        }
-                        Err(TryRecvError::Closed) => {
-                            self.settled(Err(Arc::new(StoreError::Ended)));
-                            continue;
-                        }
-                    },
-                };
-                if let Some(trouble) =
-                    self.trouble.as_ref().filter(|_| matches!(frame.view(), View::Response { .. }))
-                {
-                    // What is not kept is not acknowledged.
-                    let id = frame.id().cloned().unwrap_or(acp_rpc::Id::Null);
-                    *frame = Frame::failure(&id, &refusal(trouble));
-                    self.trouble = None;
-                }
-                match self.link.tx.try_send(frame.raw()) {
-                    Ok(()) => {
-                        if let Some(Held::Frame(frame)) = self.held.pop_front() {
-                            self.debug.sent(&frame);
-                        }
-                        self.unread = self.tongue.is_one_by_one();
-                    }
-                    Err(TrySendError::Full) => return Progress::Full,
-                    Err(_) => return Progress::Over,
-                }
+    /// A frame that is about to be sent: what is not kept is not acknowledged.
+    fn acknowledged(&mut self, frame: Frame) -> Frame {
+        let is_response = self.trouble.is_some() && matches!(frame.view(), View::Response { .. });
+        let frame = match self.trouble.take_if(|_| is_response) {
+            None => frame,
+            Some(trouble) => {
+                let id = frame.id().cloned().unwrap_or(acp_rpc::Id::Null);
+                Frame::failure(&id, &refusal(&trouble))
             }
-            match self.agent.poll_effect() {
-                None if self.held.is_empty() => return Progress::Idle,
-                None => {}
-                Some(effect) => self.perform(effect),
-            }
-        }
-        Progress::More
+        };
+        self.debug.sent(&frame);
+        frame
     }
 
-    /// What stood first in the queue is safe, or not.
+    /// What was to be kept is safe, or not.
     fn settled(&mut self, outcome: Result<(), Arc<StoreError>>) {
-        self.held.pop_front();
         match outcome {
             Ok(()) => self.trouble = None,
             Err(error) => {
@@ -366,7 +359,7 @@ impl Conversation {
             Effect::Send(frame) => {
                 self.debug.told(&frame);
                 if self.tongue.is_canonical() {
-                    self.held.push_back(Held::Frame(frame));
+                    self.waiting.push_back(Waiting::Frame(frame));
                 } else {
                     if let Tongue::Foreign(translator) = &mut self.tongue {
                         translator.set_wall_clock(wall_clock());
@@ -397,7 +390,7 @@ impl Conversation {
                     Ok(()) => self.shared.store.put(record),
                     Err(error) => store::refused(error),
                 };
-                self.held.push_back(Held::Until(kept));
+                self.waiting.push_back(Waiting::Until(kept));
             }
             Effect::DeleteSession(id) => {
                 let kept = match self.holder.take(&id) {
@@ -405,7 +398,7 @@ impl Conversation {
                     Err(error) => store::refused(error),
                 };
                 self.free_unless_open(&id);
-                self.held.push_back(Held::Until(kept));
+                self.waiting.push_back(Waiting::Until(kept));
             }
             Effect::SessionClosed(id) => {
                 self.hands.close_session(&id);
@@ -438,7 +431,7 @@ impl Conversation {
         });
     }
 
-    fn happened(&mut self, event: Event) {
+    fn answered(&mut self, event: Event) {
         let now = self.now();
         match event {
             Event::Own(frame) => self.agent.own_answered(now, &frame),
@@ -461,7 +454,7 @@ impl Conversation {
                 Ok(sessions) => self.agent.sessions_listed(token, sessions),
                 Err(error) => self.agent.store_failed(token, &error.to_string()),
             },
-            Event::Say(frame) => self.held.push_back(Held::Frame(frame)),
+            Event::Say(frame) => self.waiting.push_back(Waiting::Frame(frame)),
         }
     }
 
@@ -472,33 +465,6 @@ impl Conversation {
                 self.agent.mcp_connected(key, outcome);
             }
             HubEvent::Answered { token, answer } => self.agent.mcp_answered(token, answer),
-        }
-    }
-
-    /// The client has ended its output: what can be answered at once still is.
-    async fn drain(&mut self) {
-        let mut patience = Instant::now() + LAST_READ;
-        loop {
-            match self.act() {
-                Progress::Idle | Progress::Over => break,
-                Progress::More => {}
-                Progress::Keeping => {
-                    let outcome = front(&mut self.held).await;
-                    self.settled(outcome);
-                }
-                Progress::Full => {
-                    if self.link.tx.ready().await.is_err() {
-                        break;
-                    }
-                }
-                Progress::Unread => {
-                    let drained = tokio::time::timeout_at(patience.into(), self.link.tx.drained(PACE)).await;
-                    if drained.is_ok() {
-                        patience = Instant::now() + LAST_READ;
-                    }
-                    self.unread = false;
-                }
-            }
         }
     }
 }
@@ -515,9 +481,9 @@ fn probe_of_another_version(frame: &Frame) -> bool {
 }
 
 /// Waits for what stands first in the queue.
-async fn front(held: &mut VecDeque<Held>) -> Result<(), Arc<StoreError>> {
-    match held.front_mut() {
-        Some(Held::Until(kept)) => kept.await.unwrap_or_else(|_| Err(Arc::new(StoreError::Ended))),
+async fn first_kept(waiting: &mut VecDeque<Waiting>) -> Result<(), Arc<StoreError>> {
+    match waiting.front_mut() {
+        Some(Waiting::Until(kept)) => kept.await.unwrap_or_else(|_| Err(Arc::new(StoreError::Ended))),
         _ => std::future::pending().await,
     }
 }
@@ -530,10 +496,4 @@ fn tool(tool: acp_mcp::Tool) -> McpTool {
 fn wall_clock() -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     timestamp(u64::try_from(now.as_millis()).unwrap_or_default())
-}
-
-async fn sleep_until(deadline: Option<Instant>) {
-    if let Some(deadline) = deadline {
-        tokio::time::sleep_until(deadline.into()).await;
-    }
 }

@@ -1,7 +1,6 @@
 //! The server: gives every connection an agent of its own, and all of them one database.
 
 use std::io;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,12 +8,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use acp_dialect::{Speak, Tongue};
 use acp_link::leash::Leash;
-use acp_link::{Link, Wire};
+use acp_link::{Link, Listener, Wire};
 use acp_policy::{Policy, ToolPatterns};
 use acp_script::agent::{Agent, AgentConfig, Fence, TOOL_NAMES};
 use futures_util::future::BoxFuture;
 use tokio::sync::watch;
-use tokio::task::JoinSet;
 
 use crate::character;
 use crate::claims::Claims;
@@ -96,14 +94,6 @@ pub enum ServeError {
         path: PathBuf,
         /// Why.
         reason: String,
-    },
-    /// The address.
-    #[error("cannot listen on {address}: {error}; is another server using it?")]
-    Listen {
-        /// Where.
-        address: SocketAddr,
-        /// Why not.
-        error: io::Error,
     },
     /// Own standard streams.
     #[error("cannot use standard input and output: {0}")]
@@ -195,37 +185,15 @@ impl Server {
         })
     }
 
-    /// Listens for lines over TCP; says the address, then serves every connection that comes until it is told to stop.
-    pub fn serve_tcp(
-        self: Arc<Self>,
-        address: SocketAddr,
-        listening: Box<dyn FnOnce(SocketAddr) + Send>,
-    ) -> BoxFuture<'static, Result<(), ServeError>> {
+    /// Serves every client of a listener until it is told to stop.
+    pub fn serve_clients(self: Arc<Self>, listener: Listener) -> BoxFuture<'static, ()> {
         Box::pin(async move {
-            let failed = |error| ServeError::Listen { address, error };
-            let listener = acp_link::tcp::listen(address, &Wire::default()).await.map_err(failed)?;
-            listening(listener.local_addr().map_err(failed)?);
-            let mut serving = JoinSet::new();
-            loop {
-                let accepted = tokio::select! {
-                    accepted = listener.accept() => accepted,
-                    Some(_) = serving.join_next() => continue,
-                    () = self.shared.stopped() => break,
-                };
-                match accepted {
-                    Ok((link, _)) => {
-                        let server = self.clone();
-                        serving.spawn(async move { server.serve(link).await });
-                    }
-                    Err(error) => {
-                        // Out of descriptors, most likely: wait for some to come back.
-                        eprintln!("acp agent: cannot accept a connection: {error}");
-                        tokio::time::sleep(Duration::from_millis(50)).await;
-                    }
-                }
-            }
-            while serving.join_next().await.is_some() {}
-            Ok(())
+            let serve = |link, _| {
+                let server = self.clone();
+                async move { server.serve(link).await }
+            };
+            let failed = |error: &io::Error| eprintln!("acp agent: cannot accept a connection: {error}");
+            listener.serve(self.shared.stopped(), serve, failed).await;
         })
     }
 }

@@ -12,12 +12,12 @@ use serde_json::Value;
 
 use crate::calibrate::Calibration;
 use crate::cell::Cell;
-use crate::conduct::{Place, Test};
 use crate::evidence::file_name;
 use crate::forms;
 use crate::mind::Mind;
 use crate::stub::{self, HttpStub};
 use crate::target::{Target, Way};
+use crate::test_run::{Place, TestRun};
 use crate::wire::{AtEof, Parting};
 
 /// How long an installed agent must be silent after a new session before its test goes on.
@@ -179,7 +179,7 @@ pub async fn drive(
     let before = cell.outside();
     let parting = Parting::new(conditions.grace, probe.and_then(|probed| probed.at_eof));
     let place = Place { cell: &cell, target, conditions, start: &start, parting };
-    let mut test = Test::new(program, setup, &place, mind, watch.cloned());
+    let mut test = TestRun::new(program, setup, &place, mind, watch.cloned());
     if let Err(error) = test.open().await {
         let mut driven = Driven::fault(program, error.to_string());
         driven.unreachable = Some(error.to_string());

@@ -10,7 +10,6 @@ pub mod calibrate;
 pub mod campaign;
 pub mod canary;
 pub mod cell;
-mod conduct;
 pub mod drive;
 mod evidence;
 mod forms;
@@ -27,6 +26,7 @@ pub mod select;
 mod stub;
 pub mod suite;
 pub mod target;
+mod test_run;
 mod wire;
 
 pub use campaign::{Campaign, Progress};

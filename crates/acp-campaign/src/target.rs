@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use acp_dialect::{Dialect, Options, Unasked};
 use acp_link::child::{self, Child, Exit, SpawnError};
-use acp_link::{Link, Wire, tcp, token, ws};
+use acp_link::{Address, ConnectError, Link, Wire};
 use acp_relay::{SessionAliases, translated_resuming};
 
 use crate::cell::Cell;
@@ -47,8 +47,8 @@ pub enum Way {
     },
     /// Start an installed agent as its profile says.
     Real(Arc<Real>),
-    /// Connect to `tcp://HOST:PORT` or `ws://HOST:PORT/PATH`.
-    Connect(String, Option<String>),
+    /// Connect to where it listens, and show this token.
+    Connect(Address, Option<String>),
 }
 
 /// A connection that belongs to one test.
@@ -66,13 +66,8 @@ pub enum OpenError {
     #[error(transparent)]
     Spawn(#[from] SpawnError),
     /// It did not accept the connection.
-    #[error("cannot connect to {url}: {source}; is the agent listening there?")]
-    Connect {
-        /// Where.
-        url: String,
-        /// What the system said.
-        source: std::io::Error,
-    },
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
     /// It was started to listen on a port, and does not.
     #[error("it does not listen: started as `{command}`, {why}")]
     Deaf {
@@ -80,12 +75,6 @@ pub enum OpenError {
         command: String,
         /// What happened instead.
         why: String,
-    },
-    /// The address has a form we do not know.
-    #[error("{url:?} is no address of an agent; use tcp://HOST:PORT or ws://HOST:PORT/PATH")]
-    Address {
-        /// As given.
-        url: String,
     },
 }
 
@@ -119,8 +108,8 @@ impl Target {
     }
 
     /// An agent that listens.
-    pub fn connect(name: impl Into<String>, url: impl Into<String>) -> Target {
-        Target { name: name.into(), way: Way::Connect(url.into(), None), version: None, dialect: Dialect::V1 }
+    pub fn connect(name: impl Into<String>, address: Address) -> Target {
+        Target { name: name.into(), way: Way::Connect(address, None), version: None, dialect: Dialect::V1 }
     }
 
     /// The same agent, which is shown this token when it listens.
@@ -168,7 +157,7 @@ impl Target {
                 line
             }
             Way::Real(real) => real.describe(),
-            Way::Connect(url, _) => url.clone(),
+            Way::Connect(address, _) => address.to_string(),
         }
     }
 
@@ -214,8 +203,9 @@ impl Target {
                 let ready = real.ready(cell, model).await?;
                 (ready.options, ready.port.map(|port| (port, real.command(port))))
             }
-            Way::Connect(url, token) => {
-                return Ok(Start::Address { url: url.clone(), token: token.clone(), wire: wire.clone() });
+            Way::Connect(address, token) => {
+                let (address, token) = (address.clone(), token.clone());
+                return Ok(Start::Address { address, token, wire: wire.clone() });
             }
         };
         options.supervisor = supervisor.map(PathBuf::from);
@@ -231,8 +221,7 @@ impl Target {
     ) -> Result<Connection, OpenError> {
         match (start, kept) {
             (Start::Process(options, Some((port, _))), Some(child)) => {
-                let failed = |source| OpenError::Connect { url: format!("tcp://127.0.0.1:{port}"), source };
-                let link = tcp::connect(("127.0.0.1", *port), &options.wire).await.map_err(failed)?;
+                let link = local(*port).connect(&options.wire, None).await?;
                 Ok(Connection { link, child: Some(child) })
             }
             _ => self.open(start).await,
@@ -249,26 +238,16 @@ impl Target {
                     Some((port, command)) => listening(options, link, child, *port, command).await,
                 }
             }
-            Start::Address { url, token, wire } => {
-                let failed = |source| OpenError::Connect { url: url.clone(), source };
-                let link = if let Some(address) = url.strip_prefix("tcp://") {
-                    let link = tcp::connect(address, wire).await.map_err(failed)?;
-                    if let Some(token) = token {
-                        let sent = link.tx.send(token::line(token).raw()).await;
-                        sent.map_err(|closed| failed(std::io::Error::other(closed)))?;
-                    }
-                    link
-                } else if url.starts_with("ws://") {
-                    ws::connect_as(url, wire, token.as_deref())
-                        .await
-                        .map_err(|error| failed(std::io::Error::other(error.to_string())))?
-                } else {
-                    return Err(OpenError::Address { url: url.clone() });
-                };
-                Ok(Connection { link, child: None })
+            Start::Address { address, token, wire } => {
+                Ok(Connection { link: address.connect(wire, token.as_deref()).await?, child: None })
             }
         }
     }
+}
+
+/// A port of this machine on which an agent that we started listens.
+fn local(port: u16) -> Address {
+    Address::tcp(format_args!("127.0.0.1:{port}"))
 }
 
 /// How a test reaches its agent: everything is filled in.
@@ -280,7 +259,7 @@ pub(crate) enum Start {
     /// An address to connect to.
     Address {
         /// The address.
-        url: String,
+        address: Address,
         /// The token that is shown there.
         token: Option<String>,
         /// The limits of the wire.
@@ -311,7 +290,7 @@ async fn listening(
     });
     let until = tokio::time::Instant::now() + LISTENING;
     let why = loop {
-        if let Ok(link) = tcp::connect(("127.0.0.1", port), &options.wire).await {
+        if let Ok(link) = local(port).connect(&options.wire, None).await {
             return Ok(Connection { link, child: Some(child) });
         }
         tokio::select! {

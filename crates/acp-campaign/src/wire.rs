@@ -6,13 +6,12 @@ use std::time::{Duration, Instant};
 use acp_comply::FindingRef;
 use acp_dialect::{Dialect, Options, Overhear, Side};
 use acp_link::child::{Child, Stage};
-use acp_link::{Receiver, Sender};
+use acp_link::{Link, Receiver, Sender};
 use acp_rpc::{Direction, Frame, Line, Splitter, View};
 use acp_rules::{Ending, Judge, JudgeConfig};
 use bytes::Bytes;
-use tokio::sync::mpsc;
 
-use crate::target::{Connection, Ended};
+use crate::target::Ended;
 
 /// How long a connection is read after its input has ended when the agent is known not to end by itself.
 const LISTEN: Duration = Duration::from_millis(150);
@@ -46,17 +45,8 @@ impl Parting {
     }
 }
 
-/// What to write: a line, or bytes as they are.
-enum Out {
-    Line(Bytes),
-    Raw(Bytes),
-    End,
-}
-
-/// A live connection.
+/// What belongs to a live connection besides its link.
 pub(crate) struct Wire {
-    out: mpsc::UnboundedSender<Out>,
-    pub rx: Receiver,
     pub child: Option<Child>,
     tx: Sender,
     judge: Judge,
@@ -91,19 +81,15 @@ impl Wire {
     /// `dialect` is the form that the test is written in, when it is not the canonical one.
     /// `history` is what earlier connections of the test left.
     pub fn new(
-        connection: Connection,
+        tx: Sender,
+        child: Option<Child>,
         began: Instant,
         dialect: Option<Dialect>,
         history: acp_rules::History,
     ) -> Wire {
-        let Connection { link, child } = connection;
-        let (out, queue) = mpsc::unbounded_channel();
-        tokio::spawn(write(link.tx.clone(), queue));
         Wire {
-            out,
-            rx: link.rx,
             child,
-            tx: link.tx,
+            tx,
             judge: Judge::after(JudgeConfig::default(), history),
             overhear: dialect.map(|dialect| Overhear::new(dialect, overheard())),
             sent: Splitter::new(acp_rpc::DEFAULT_LINE_LIMIT),
@@ -120,26 +106,28 @@ impl Wire {
         self.record.get_or_insert_default();
     }
 
-    /// Queues a line. An agent that does not read never stops the test.
-    pub fn write_line(&mut self, line: Bytes) {
-        self.sent.push(&line);
+    /// Takes note of a line that is written.
+    pub fn writes_line(&mut self, line: &Bytes) {
+        self.sent.push(line);
         self.sent.push(b"\n");
         self.show_sent();
-        let _ = self.out.send(Out::Line(line));
     }
 
-    /// Queues bytes as they are.
-    pub fn write_raw(&mut self, bytes: Bytes) {
-        self.sent.push(&bytes);
+    /// Takes note of bytes that are written as they are.
+    pub fn writes_raw(&mut self, bytes: &Bytes) {
+        self.sent.push(bytes);
         self.show_sent();
-        let _ = self.out.send(Out::Raw(bytes));
     }
 
-    /// Ends the agent's input after what is queued.
-    pub fn close_input(&mut self) {
+    /// Takes note that the agent's input ends after what was written.
+    pub fn closes_input(&mut self) {
         self.input_closed = true;
         self.input_ended();
-        let _ = self.out.send(Out::End);
+    }
+
+    /// Ends the agent's input after what was handed to the link.
+    pub fn end_input(&self) {
+        self.tx.close();
     }
 
     /// Tells the judge, and the readers of the record, that the client has nothing more to say.
@@ -150,10 +138,10 @@ impl Wire {
         }
     }
 
-    /// Takes note of a line from the agent and gives it back as a frame.
-    pub fn heard(&mut self, at: Instant, line: Line) -> Frame {
+    /// Takes note of a line from the agent and gives it back as a frame. `has_mark`: its output began with a byte order mark.
+    pub fn heard(&mut self, at: Instant, line: Line, has_mark: bool) -> Frame {
         let frame = Frame::from(line);
-        if self.rx.saw_bom() {
+        if has_mark {
             self.judge.saw_mark(at.saturating_duration_since(self.began), Direction::AgentToClient);
         }
         self.observe(at.saturating_duration_since(self.began), Side::Agent, &frame);
@@ -189,13 +177,14 @@ impl Wire {
 
     /// Ends the agent's input and reads what still comes, so that late frames are judged too; then ends the process and
     /// collects the judge's findings.
-    pub async fn end(mut self, agent_went: bool, parting: Parting) -> (Judged, Option<Ended>) {
+    pub async fn end(mut self, link: Link, agent_went: bool, parting: Parting) -> (Judged, Option<Ended>) {
         let from = Instant::now();
+        let Link { tx, mut rx } = link;
         let mut answered_at_end = false;
         if !agent_went {
             self.input_ended();
-            self.tx.close();
-            answered_at_end = self.listen(parting.listen).await;
+            tx.close();
+            answered_at_end = self.listen(&mut rx, parting.listen).await;
         }
         // A test stops when it has seen enough: it says itself for which answers it waited in vain.
         let (ending, word) = match agent_went && !self.input_closed {
@@ -215,8 +204,7 @@ impl Wire {
             // What a translated copy shows of the protocol was said in other words.
             judged.exercised.clear();
         }
-        let Wire { rx, child, tx, .. } = self;
-        let Some(mut child) = child else { return (judged, None) };
+        let Some(mut child) = self.child else { return (judged, None) };
         tx.close();
         let drain = tokio::spawn(drain(rx));
         let exit = child.shutdown(parting.grace.saturating_sub(from.elapsed()).max(LISTEN)).await;
@@ -230,14 +218,14 @@ impl Wire {
 
     /// Shows the judge what the agent still says, until its output ends or the time is up. Returns whether a response was
     /// among it.
-    async fn listen(&mut self, limit: Duration) -> bool {
+    async fn listen(&mut self, rx: &mut Receiver, limit: Duration) -> bool {
         let until = tokio::time::Instant::now() + limit;
         let mut answered = false;
         // An agent that never stops is always ready to be read: the clock is asked, too.
         while tokio::time::Instant::now() < until
-            && let Ok(Some(arrival)) = tokio::time::timeout_at(until, self.rx.recv()).await
+            && let Ok(Some(arrival)) = tokio::time::timeout_at(until, rx.recv()).await
         {
-            let frame = self.heard(arrival.at, arrival.line);
+            let frame = self.heard(arrival.at, arrival.line, rx.saw_bom());
             answered |= matches!(frame.view(), View::Response { .. });
         }
         answered
@@ -261,20 +249,4 @@ fn overheard() -> Options {
 /// An agent that still has output can end only while somebody reads it.
 async fn drain(mut rx: Receiver) {
     while rx.recv().await.is_some() {}
-}
-
-async fn write(tx: Sender, mut queue: mpsc::UnboundedReceiver<Out>) {
-    while let Some(out) = queue.recv().await {
-        let sent = match out {
-            Out::Line(line) => tx.send(line).await,
-            Out::Raw(bytes) => tx.send_raw(bytes).await,
-            Out::End => {
-                tx.close();
-                return;
-            }
-        };
-        if sent.is_err() {
-            return;
-        }
-    }
 }

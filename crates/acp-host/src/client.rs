@@ -120,8 +120,8 @@ impl AcpClient {
         let (commands, inbox) = mpsc::channel(64);
         let (out, notes) = mpsc::channel(256);
         let observer = driver::observers();
-        let driver = Driver::new(link, child, providers.clone(), inbox, out, observer.clone());
-        tokio::spawn(driver.run());
+        let driver = Driver::new(child, providers.clone(), inbox, out, observer.clone());
+        tokio::spawn(driver.run(link));
         let shared = Shared { options, providers, initialized: OnceLock::new(), observer };
         (AcpClient { commands, shared: Arc::new(shared) }, Events { notes })
     }

@@ -3,7 +3,7 @@
 //! **What it is.** A transport is a function that returns a [`Link`]: a [`Sender`] and a [`Receiver`], both
 //! bounded, so that a slow reader slows the writer down and nothing grows. [`child`] starts an agent and leaves
 //! no process of its behind ([`leash`] does so for other commands), [`stdio`] speaks over our own standard streams, [`tcp`] and [`ws`] over sockets,
-//! [`memory`] inside one process, [`stream`] over any pair of byte streams. A [`Tap`] writes a transcript.
+//! [`memory`] inside one process, an [`Address`] or a [`ListenAddress`] over whichever it names, [`stream`] over any pair of byte streams. A [`Tap`] writes a transcript.
 //!
 //! **What it will never do.** Understand JSON, drop or repair a line, queue without a bound, or block a thread of
 //! the runtime on a pipe.
@@ -15,6 +15,7 @@ compile_error!(
     "acp-link needs a Unix system: Linux, or macOS with fewer guarantees about an agent's descendants"
 );
 
+mod address;
 mod browser;
 pub mod child;
 pub mod credentials;
@@ -22,6 +23,7 @@ mod door;
 mod gauge;
 pub mod kept;
 pub mod leash;
+mod listen;
 mod outbox;
 mod receiver;
 mod sender;
@@ -31,11 +33,14 @@ pub mod supervisor;
 pub mod tap;
 pub mod tcp;
 pub mod token;
+mod transport;
 pub mod ws;
 
 use acp_rpc::{DEFAULT_LINE_LIMIT, Direction, Splitter};
 
+pub use address::{Address, AddressError, ConnectError};
 pub use door::{Door, Visitor, same_secret};
+pub use listen::{ListenAddress, ListenError, Listener};
 pub use receiver::{Arrival, Burst, End, Receiver};
 pub use sender::{Closed, GLANCE, Sender, TrySendError};
 pub use tap::Tap;

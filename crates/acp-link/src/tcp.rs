@@ -12,8 +12,11 @@ use rustix::net::sockopt;
 
 use tokio::net::{TcpListener, TcpStream, ToSocketAddrs};
 
+use crate::address::{ConnectError, authority};
 use crate::browser::NoBrowser;
-use crate::{Link, Wire, stream};
+use crate::listen::Accept;
+use crate::transport::Transport;
+use crate::{Door, Link, Visitor, Wire, stream};
 
 /// A connection on which nothing was heard for so long is asked whether it is still there …
 const IDLE: Duration = Duration::from_secs(60);
@@ -28,25 +31,19 @@ pub async fn connect(address: impl ToSocketAddrs, wire: &Wire) -> io::Result<Lin
     Ok(stream::link(reader, writer, wire))
 }
 
-/// Listens for clients. Port 0 takes a free one: see [`Listener::local_addr`].
-pub async fn listen(address: impl ToSocketAddrs, wire: &Wire) -> io::Result<Listener> {
-    Ok(Listener { socket: TcpListener::bind(address).await?, wire: wire.clone() })
+/// Listens for clients. Port 0 takes a free one: see [`TcpClients::local_addr`].
+pub async fn listen(address: impl ToSocketAddrs, wire: &Wire) -> io::Result<TcpClients> {
+    Ok(TcpClients { socket: TcpListener::bind(address).await?, wire: wire.clone() })
 }
 
-/// Listens on a socket that is open already.
-pub fn listen_on(socket: std::net::TcpListener, wire: &Wire) -> io::Result<Listener> {
-    socket.set_nonblocking(true)?;
-    Ok(Listener { socket: TcpListener::from_std(socket)?, wire: wire.clone() })
-}
-
-/// A listening socket.
+/// A socket that takes clients over TCP.
 #[derive(Debug)]
-pub struct Listener {
+pub struct TcpClients {
     socket: TcpListener,
     wire: Wire,
 }
 
-impl Listener {
+impl TcpClients {
     /// Where it listens.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.socket.local_addr()
@@ -59,6 +56,48 @@ impl Listener {
             // Dropping the writing half ends our output and leaves theirs open.
             let (reader, writer) = opened(socket)?.into_split();
             Ok((stream::link(NoBrowser::new(reader), writer, &self.wire), peer))
+        })
+    }
+}
+
+/// `tcp://HOST:PORT`
+pub(crate) struct Tcp;
+
+impl Transport for Tcp {
+    fn scheme(&self) -> &'static str {
+        "tcp"
+    }
+
+    fn path(&self) -> &'static str {
+        ""
+    }
+
+    fn has_door(&self) -> bool {
+        false
+    }
+
+    fn connect<'a>(
+        &'a self,
+        url: &'a str,
+        wire: &'a Wire,
+        _: Option<&'a str>,
+    ) -> BoxFuture<'a, Result<Link, ConnectError>> {
+        Box::pin(async move {
+            let refused = |error| ConnectError::Refused { url: url.to_owned(), error };
+            connect(authority(url), wire).await.map_err(refused)
+        })
+    }
+
+    fn listen(&self, socket: TcpListener, wire: &Wire, _: Door) -> Box<dyn Accept> {
+        Box::new(TcpClients { socket, wire: wire.clone() })
+    }
+}
+
+impl Accept for TcpClients {
+    fn accept(&mut self) -> BoxFuture<'_, io::Result<(Link, Visitor)>> {
+        Box::pin(async move {
+            let (link, _) = TcpClients::accept(self).await?;
+            Ok((link, Visitor::default()))
         })
     }
 }

@@ -35,9 +35,12 @@ use tokio_tungstenite::tungstenite::protocol::{CloseFrame, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 use tokio_tungstenite::{WebSocketStream, accept_hdr_async_with_config, client_async_with_config};
 
+use crate::address::ConnectError;
 use crate::door::{self, Door, Visitor};
+use crate::listen::Accept;
 use crate::outbox::{Batch, CLOSED_BY_US, Framing, Outbox};
 use crate::receiver::Source;
+use crate::transport::Transport;
 use crate::{End, Link, Receiver, Sender, Wire};
 
 /// The path that agents are served under.
@@ -46,35 +49,6 @@ pub const PATH: &str = "/acp";
 const PATIENCE: Duration = Duration::from_secs(10);
 
 type Socket = WebSocketStream<unread::Socket>;
-
-/// The connection could not be made.
-#[derive(Debug, thiserror::Error)]
-pub enum ConnectError {
-    /// The address is not a WebSocket address.
-    #[error("cannot connect to {url:?}: {why}; write ws://HOST:PORT/acp")]
-    Address {
-        /// What was given.
-        url: String,
-        /// What is wrong with it.
-        why: String,
-    },
-    /// Nobody listens there, or not to us.
-    #[error("cannot connect to {url}: {error}; does an agent listen there?")]
-    Tcp {
-        /// Where.
-        url: String,
-        /// What the system said.
-        error: io::Error,
-    },
-    /// What listens there does not speak WebSocket, or not under this path.
-    #[error("cannot open a WebSocket at {url}: {why}")]
-    Handshake {
-        /// Where.
-        url: String,
-        /// What went wrong.
-        why: String,
-    },
-}
 
 /// Connects to `ws://HOST:PORT/acp`; a missing path is `/acp`, a missing port 80.
 pub async fn connect(url: &str, wire: &Wire) -> Result<Link, ConnectError> {
@@ -109,7 +83,7 @@ pub fn connect_as<'a>(
             request.headers_mut().insert(AUTHORIZATION, value);
         }
         let address = (host.trim_start_matches('[').trim_end_matches(']'), uri.port_u16().unwrap_or(80));
-        let tcp = |error| ConnectError::Tcp { url: url.to_owned(), error };
+        let tcp = |error| ConnectError::Refused { url: url.to_owned(), error };
         let socket = TcpStream::connect(address).await.map_err(tcp)?;
         let socket = crate::tcp::opened(socket).map_err(tcp)?;
         let socket = unread::Socket::new(socket);
@@ -128,25 +102,23 @@ pub fn connect_as<'a>(
 }
 
 /// Listens for clients under [`PATH`], and refuses the pages of browsers. Port 0 takes a free one: see
-/// [`Listener::local_addr`].
-pub async fn listen(address: impl ToSocketAddrs, wire: &Wire) -> io::Result<Listener> {
+/// [`WebSocketClients::local_addr`].
+pub async fn listen(address: impl ToSocketAddrs, wire: &Wire) -> io::Result<WebSocketClients> {
     listen_behind(address, wire, Door::default()).await
 }
 
 /// Like [`listen`], for those whom the door lets in.
-pub async fn listen_behind(address: impl ToSocketAddrs, wire: &Wire, door: Door) -> io::Result<Listener> {
-    Ok(Listener::new(TcpListener::bind(address).await?, wire, door))
+pub async fn listen_behind(
+    address: impl ToSocketAddrs,
+    wire: &Wire,
+    door: Door,
+) -> io::Result<WebSocketClients> {
+    Ok(WebSocketClients::new(TcpListener::bind(address).await?, wire, door))
 }
 
-/// Like [`listen_behind`], on a socket that is open already.
-pub fn listen_on(socket: std::net::TcpListener, wire: &Wire, door: Door) -> io::Result<Listener> {
-    socket.set_nonblocking(true)?;
-    Ok(Listener::new(TcpListener::from_std(socket)?, wire, door))
-}
-
-/// A listening socket.
+/// A socket that takes clients over WebSocket.
 #[derive(Debug)]
-pub struct Listener {
+pub struct WebSocketClients {
     socket: TcpListener,
     wire: Wire,
     /// Connections in their handshake: a slow one does not keep others waiting.
@@ -155,9 +127,15 @@ pub struct Listener {
     door: Arc<Door>,
 }
 
-impl Listener {
-    fn new(socket: TcpListener, wire: &Wire, door: Door) -> Listener {
-        Listener { door: Arc::new(door), socket, wire: wire.clone(), opening: JoinSet::new(), refused: 0 }
+impl WebSocketClients {
+    fn new(socket: TcpListener, wire: &Wire, door: Door) -> WebSocketClients {
+        WebSocketClients {
+            door: Arc::new(door),
+            socket,
+            wire: wire.clone(),
+            opening: JoinSet::new(),
+            refused: 0,
+        }
     }
 
     /// Where it listens.
@@ -197,6 +175,45 @@ impl Listener {
                     },
                 }
             }
+        })
+    }
+}
+
+/// `ws://HOST:PORT/acp`
+pub(crate) struct WebSocket;
+
+impl Transport for WebSocket {
+    fn scheme(&self) -> &'static str {
+        "ws"
+    }
+
+    fn path(&self) -> &'static str {
+        PATH
+    }
+
+    fn has_door(&self) -> bool {
+        true
+    }
+
+    fn connect<'a>(
+        &'a self,
+        url: &'a str,
+        wire: &'a Wire,
+        token: Option<&'a str>,
+    ) -> BoxFuture<'a, Result<Link, ConnectError>> {
+        connect_as(url, wire, token)
+    }
+
+    fn listen(&self, socket: TcpListener, wire: &Wire, door: Door) -> Box<dyn Accept> {
+        Box::new(WebSocketClients::new(socket, wire, door))
+    }
+}
+
+impl Accept for WebSocketClients {
+    fn accept(&mut self) -> BoxFuture<'_, io::Result<(Link, Visitor)>> {
+        Box::pin(async move {
+            let (link, _, visitor) = self.accept_visitor().await?;
+            Ok((link, visitor))
         })
     }
 }

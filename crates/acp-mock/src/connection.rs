@@ -1,16 +1,18 @@
-//! One connection: an agent on one side, a link on the other.
+//! One connection: an agent, and what it has beside the link to its client.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use acp_dialect::{Heading, Tongue};
+use acp_driver::{Machine, Output, drive};
 use acp_link::leash::Leash;
-use acp_link::{Link, TrySendError};
+use acp_link::{Arrival, Closed, Link, Receiver};
 use acp_mcp::{Hub, HubEvent, ServerSpec};
 use acp_rpc::{Frame, View};
 use acp_script::Player;
 use acp_script::agent::{Effect, McpTool, timestamp};
+use bytes::Bytes;
 use tokio::sync::mpsc;
 
 use crate::forms;
@@ -18,15 +20,6 @@ use crate::hands::{Hands, session_of};
 use crate::process;
 use crate::store::Store;
 use crate::watch::Watch;
-
-/// How many effects are carried out before the other side is heard again.
-const BURST: usize = 256;
-
-/// The rest after each frame to a client that takes one read for one message, where it cannot be seen that it read.
-const PACE: Duration = Duration::from_millis(2);
-
-/// How long such a client may take to read one when it has ended its output: it may be waiting for our end.
-const LAST_READ: Duration = Duration::from_secs(2);
 
 /// How long an agent goes on that does not notice the end of its input.
 const UNDYING: Duration = Duration::from_secs(600);
@@ -44,32 +37,34 @@ pub enum Ending {
 
 /// Serves one connection until the client goes away.
 pub(crate) async fn converse(
-    link: Link,
+    mut link: Link,
     player: Player,
     tongue: Tongue,
     store: Arc<Store>,
     watch: Watch,
     leash: Option<Leash>,
 ) -> Ending {
-    let (events, heard) = mpsc::unbounded_channel();
+    let (events, mcp) = mpsc::unbounded_channel();
     let (answers, answered) = mpsc::unbounded_channel();
-    let conversation = Conversation {
+    let mut conversation = Conversation {
         hands: Hands::new(leash.clone()),
         answers,
+        answered,
         player,
         store,
         began: Instant::now(),
         hub: Hub::new("acp-mock", events).leashed(leash),
-        held: VecDeque::new(),
-        unread: false,
+        mcp,
+        waiting: VecDeque::new(),
+        survives: false,
         refused: false,
         tongue,
         known: false,
         watch,
         kept: 0,
-        link,
     };
-    conversation.run(heard, answered).await
+    let ending = drive(&mut link, &mut conversation).await;
+    conversation.end(ending, link).await
 }
 
 struct Conversation {
@@ -77,13 +72,15 @@ struct Conversation {
     store: Arc<Store>,
     began: Instant,
     hub: Hub,
+    mcp: mpsc::UnboundedReceiver<HubEvent>,
     hands: Hands,
-    /// Where the answers of its own hands go.
+    /// Where the answers of its own hands go, and come from.
     answers: mpsc::UnboundedSender<Frame>,
-    /// Frames for which the link had no room yet.
-    held: VecDeque<Frame>,
-    /// Whether a client that takes one read for one message may not have read the last one yet.
-    unread: bool,
+    answered: mpsc::UnboundedReceiver<Frame>,
+    /// What is to be written.
+    waiting: VecDeque<Waiting>,
+    /// Whether it goes on after the end of its input.
+    survives: bool,
     /// Whether the client has shown a wrong token.
     refused: bool,
     tongue: Tongue,
@@ -92,58 +89,99 @@ struct Conversation {
     watch: Watch,
     /// How much of the agent's journal is in its file.
     kept: usize,
-    link: Link,
 }
 
-/// What came of carrying out effects.
-#[derive(PartialEq, Eq)]
-enum Progress {
-    Idle,
-    More,
-    Full,
-    Unread,
-    Over(Ending),
+/// What is to be written, in order.
+enum Waiting {
+    Frame(Frame),
+    Raw(Bytes),
+    End(Ending),
+}
+
+/// What happens beside the link.
+enum Event {
+    Mcp(HubEvent),
+    /// Its own hands have answered.
+    Own(Frame),
+}
+
+impl Machine for Conversation {
+    type Event = Event;
+    type Ending = Ending;
+
+    fn receive(&mut self, arrival: Arrival, from: &Receiver) {
+        self.player.saw_returns(from.crlf_lines());
+        self.hear(&Frame::from(arrival.line));
+    }
+
+    fn input_ended(&mut self, _: &Receiver) -> Option<Ending> {
+        let now = self.now();
+        self.survives = self.player.end(now);
+        Some(Ending::Gone)
+    }
+
+    fn poll(&mut self) -> Output<Ending> {
+        // What a client has an answer to is in the journal.
+        self.watch.keep(self.player.agent().journal(), &mut self.kept);
+        if let Some(waiting) = self.waiting.pop_front() {
+            return self.written(waiting);
+        }
+        match self.player.poll_effect() {
+            None => Output::Idle,
+            // By far the most of them.
+            Some(Effect::Send(frame)) if self.tongue.is_canonical() => self.written(Waiting::Frame(frame)),
+            Some(effect) => {
+                self.perform(effect);
+                Output::Done
+            }
+        }
+    }
+
+    fn next_deadline(&mut self, is_free: bool) -> Option<Instant> {
+        self.player.next_deadline().filter(|_| is_free).map(|at| self.began + at)
+    }
+
+    fn tick(&mut self) {
+        let now = self.now();
+        self.player.tick(now);
+    }
+
+    async fn event(&mut self, _: bool) -> Event {
+        tokio::select! {
+            biased;
+            Some(event) = self.mcp.recv() => Event::Mcp(event),
+            Some(frame) = self.answered.recv() => Event::Own(frame),
+            else => std::future::pending().await,
+        }
+    }
+
+    fn happened(&mut self, event: Event) {
+        match event {
+            Event::Mcp(event) => self.mcp(event),
+            Event::Own(frame) => {
+                let now = self.now();
+                self.player.agent().own_answered(now, &frame);
+            }
+        }
+    }
+
+    fn unwritable(&mut self, _: Closed, _: bool) -> Option<Ending> {
+        self.survives = false;
+        Some(Ending::Gone)
+    }
+
+    fn is_one_by_one(&self) -> bool {
+        self.tongue.is_one_by_one()
+    }
 }
 
 impl Conversation {
-    async fn run(
-        mut self,
-        mut heard: mpsc::UnboundedReceiver<HubEvent>,
-        mut answered: mpsc::UnboundedReceiver<Frame>,
-    ) -> Ending {
-        let ending = loop {
-            // What a client has an answer to is in the journal.
-            self.watch.keep(self.player.agent().journal(), &mut self.kept);
-            let progress = self.act().await;
-            if let Progress::Over(ending) = progress {
-                break ending;
-            }
-            let deadline = self.player.next_deadline().map(|at| self.began + at);
-            let free = matches!(progress, Progress::Idle | Progress::More);
-            tokio::select! {
-                biased;
-                arrival = self.link.rx.recv() => match arrival {
-                    Some(arrival) => {
-                        self.player.saw_returns(self.link.rx.crlf_lines());
-                        self.hear(&Frame::from(arrival.line));
-                    }
-                    None => break self.input_ended().await,
-                },
-                Some(event) = heard.recv() => self.mcp(event),
-                Some(frame) = answered.recv() => {
-                    let now = self.now();
-                    self.player.agent().own_answered(now, &frame);
-                }
-                () = sleep_until(deadline), if deadline.is_some() && free => {
-                    let now = self.now();
-                    self.player.tick(now);
-                }
-                _ = self.link.tx.ready(), if progress == Progress::Full => {}
-                _ = self.link.tx.drained(PACE), if progress == Progress::Unread => self.unread = false,
-                () = std::future::ready(()), if progress == Progress::More => tokio::task::yield_now().await,
-            }
-        };
-        let _ = self.link.tx.finish().await;
+    /// Ends what was started for the client.
+    async fn end(mut self, ending: Ending, link: Link) -> Ending {
+        if self.survives && ending == Ending::Gone {
+            tokio::time::sleep(UNDYING).await;
+        }
+        let _ = link.tx.finish().await;
         self.hub.close().await;
         self.hands.close();
         let complaints = self.player.agent().complaints();
@@ -153,13 +191,24 @@ impl Conversation {
         if ending == Ending::Gone && !complaints.is_empty() { Ending::Unverified } else { ending }
     }
 
+    fn written(&self, waiting: Waiting) -> Output<Ending> {
+        match waiting {
+            Waiting::Frame(frame) => {
+                self.watch.saw("->", &frame);
+                Output::Frame(frame)
+            }
+            Waiting::Raw(bytes) => Output::Raw(bytes),
+            Waiting::End(ending) => Output::End(ending),
+        }
+    }
+
     /// Takes a frame from the client, whatever form it has.
     fn hear(&mut self, frame: &Frame) {
         if let Some(shown) = acp_link::token::shown(frame) {
             return self.shown(&shown);
         }
         if self.refused {
-            return self.held.extend(acp_link::token::refused(frame));
+            return self.waiting.extend(acp_link::token::refused(frame).map(Waiting::Frame));
         }
         self.watch.saw("<-", frame);
         if self.tongue.is_canonical() {
@@ -193,7 +242,7 @@ impl Conversation {
         for heading in headings {
             match heading {
                 Heading::ToAgent(frame) => self.player.receive(now, &frame),
-                Heading::ToClient(frame) => self.held.push_back(frame),
+                Heading::ToClient(frame) => self.waiting.push_back(Waiting::Frame(frame)),
             }
         }
     }
@@ -202,38 +251,7 @@ impl Conversation {
         self.began.elapsed()
     }
 
-    /// Carries out effects until there are none, the link is full, or others must have their turn.
-    async fn act(&mut self) -> Progress {
-        for _ in 0..BURST {
-            while let Some(frame) = self.held.front() {
-                if self.unread {
-                    return Progress::Unread;
-                }
-                match self.link.tx.try_send(frame.raw()) {
-                    Ok(()) => {
-                        self.watch.saw("->", frame);
-                        self.held.pop_front();
-                        self.unread = self.tongue.is_one_by_one();
-                    }
-                    Err(TrySendError::Full) => return Progress::Full,
-                    Err(_) => return Progress::Over(Ending::Gone),
-                }
-            }
-            match self.player.poll_effect() {
-                None if self.held.is_empty() => return Progress::Idle,
-                None => {}
-                // By far the most of them.
-                Some(Effect::Send(frame)) if self.tongue.is_canonical() => self.held.push_back(frame),
-                Some(effect) => match self.perform(effect).await {
-                    Progress::Idle => {}
-                    other => return other,
-                },
-            }
-        }
-        Progress::More
-    }
-
-    async fn perform(&mut self, effect: Effect) -> Progress {
+    fn perform(&mut self, effect: Effect) {
         match effect {
             Effect::Send(frame) => {
                 let answers = matches!(frame.view(), View::Response { .. });
@@ -244,23 +262,13 @@ impl Conversation {
                 }
                 self.head(headings);
             }
-            Effect::SendRaw(bytes) => {
-                while let Some(frame) = self.held.pop_front() {
-                    if self.link.tx.send(frame.raw().clone()).await.is_err() {
-                        return Progress::Over(Ending::Gone);
-                    }
-                }
-                if std::mem::take(&mut self.unread) {
-                    let _ = self.link.tx.drained(PACE).await;
-                }
-                // One write each, so that pieces arrive as pieces.
-                if self.link.tx.send_raw(bytes).await.is_err() || self.link.tx.flush().await.is_err() {
-                    return Progress::Over(Ending::Gone);
-                }
-            }
+            Effect::SendRaw(bytes) => self.waiting.push_back(Waiting::Raw(bytes)),
             Effect::Stderr(line) => eprintln!("{}", String::from_utf8_lossy(&line)),
-            Effect::Exit(code) => return self.over(Ending::Exit(code)).await,
-            Effect::Hangup => return self.over(Ending::Gone).await,
+            Effect::Exit(code) => self.waiting.push_back(Waiting::End(Ending::Exit(code))),
+            Effect::Hangup => {
+                self.survives = false;
+                self.waiting.push_back(Waiting::End(Ending::Gone));
+            }
             Effect::LeaveChild => process::leave_child(),
             Effect::Grandchild(text) => process::grandchild(&text, self.watch.stdout.as_deref()),
             Effect::Own(frame) => self.own(&frame),
@@ -283,7 +291,6 @@ impl Conversation {
                 self.player.agent().sessions_listed(token, sessions);
             }
         }
-        Progress::Idle
     }
 
     /// Does something by itself that is usually asked of the client.
@@ -299,16 +306,6 @@ impl Conversation {
         }
     }
 
-    /// The end, after what was said before it.
-    async fn over(&mut self, ending: Ending) -> Progress {
-        while let Some(frame) = self.held.pop_front() {
-            if self.link.tx.send(frame.raw().clone()).await.is_err() {
-                break;
-            }
-        }
-        Progress::Over(ending)
-    }
-
     fn mcp(&mut self, event: HubEvent) {
         match event {
             HubEvent::Connected { key, outcome } => {
@@ -317,36 +314,6 @@ impl Conversation {
             }
             HubEvent::Answered { token, answer } => self.player.agent().mcp_answered(token, answer),
         }
-    }
-
-    /// The client has ended its output: what can be answered at once still is.
-    async fn input_ended(&mut self) -> Ending {
-        let now = self.now();
-        let survives = self.player.end(now);
-        let mut patience = Instant::now() + LAST_READ;
-        loop {
-            match self.act().await {
-                Progress::Idle => break,
-                Progress::Over(ending) => return ending,
-                Progress::More => {}
-                Progress::Full => {
-                    if self.link.tx.ready().await.is_err() {
-                        break;
-                    }
-                }
-                Progress::Unread => {
-                    let drained = tokio::time::timeout_at(patience.into(), self.link.tx.drained(PACE)).await;
-                    if drained.is_ok() {
-                        patience = Instant::now() + LAST_READ;
-                    }
-                    self.unread = false;
-                }
-            }
-        }
-        if survives {
-            tokio::time::sleep(UNDYING).await;
-        }
-        Ending::Gone
     }
 }
 
@@ -358,12 +325,6 @@ fn tool(tool: acp_mcp::Tool) -> McpTool {
 fn wall_clock() -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     timestamp(u64::try_from(now.as_millis()).unwrap_or_default())
-}
-
-async fn sleep_until(deadline: Option<Instant>) {
-    if let Some(deadline) = deadline {
-        tokio::time::sleep_until(deadline.into()).await;
-    }
 }
 
 /// A session that could not be kept is a fault of this machine, not of the conversation.

@@ -14,5 +14,5 @@ mod watch;
 
 pub use acp_dialect::Speak;
 pub use connection::Ending;
-pub use server::{Listener, ServeError, Server, Settings};
+pub use server::{ServeError, Server, Settings};
 pub use store::{Store, StoreError};

@@ -2,7 +2,6 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
@@ -12,7 +11,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use acp_dialect::{Speak, Tongue};
 use acp_link::leash::Leash;
-use acp_link::{Door, Link, Tap, Wire};
+use acp_link::{Link, Listener, Tap, Wire};
 use acp_rpc::Direction;
 use acp_script::Player;
 use acp_script::agent::{AgentConfig, Auth, Habits};
@@ -20,6 +19,7 @@ use acp_script::defects::Defect;
 use acp_script::faults::{Action, Fault};
 use acp_script::variants::Variant;
 use futures_util::future::BoxFuture;
+use tokio::sync::mpsc;
 
 use crate::connection::{Ending, converse};
 use crate::forms;
@@ -72,14 +72,6 @@ pub enum ServeError {
     /// The state folder.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The address.
-    #[error("cannot listen on {address}: {error}; is another server using it?")]
-    Listen {
-        /// Where.
-        address: SocketAddr,
-        /// Why not.
-        error: io::Error,
-    },
     /// Own standard streams.
     #[error("cannot use standard input and output: {0}")]
     Stdio(io::Error),
@@ -208,71 +200,23 @@ impl Server {
             Ok(self.serve(link).await)
         })
     }
-}
 
-/// A socket that waits for clients.
-pub enum Listener {
-    /// Lines over TCP.
-    Tcp(acp_link::tcp::Listener),
-    /// Messages over WebSocket.
-    WebSocket(acp_link::ws::Listener),
-}
-
-impl Listener {
-    /// Listens for TCP connections.
-    pub fn tcp(address: SocketAddr) -> BoxFuture<'static, Result<Self, ServeError>> {
+    /// Serves every client of a listener, until one of them ends the process: with which code.
+    pub fn serve_clients(self: Arc<Self>, listener: Listener) -> BoxFuture<'static, i32> {
         Box::pin(async move {
-            let listener = acp_link::tcp::listen(address, &Wire::default()).await;
-            listener.map(Self::Tcp).map_err(|error| ServeError::Listen { address, error })
-        })
-    }
-
-    /// Listens for WebSocket connections of those whom `door` lets in.
-    pub fn web_socket(address: SocketAddr, door: Door) -> BoxFuture<'static, Result<Self, ServeError>> {
-        Box::pin(async move {
-            let listener = acp_link::ws::listen_behind(address, &Wire::default(), door).await;
-            listener.map(Self::WebSocket).map_err(|error| ServeError::Listen { address, error })
-        })
-    }
-
-    /// Where it listens.
-    pub fn address(&self) -> Option<SocketAddr> {
-        match self {
-            Self::Tcp(listener) => listener.local_addr().ok(),
-            Self::WebSocket(listener) => listener.local_addr().ok(),
-        }
-    }
-
-    /// Serves every connection that comes, until one of them ends the process: with which code.
-    pub fn run(mut self, server: Arc<Server>) -> BoxFuture<'static, i32> {
-        Box::pin(async move {
-            let (exits, mut exit) = tokio::sync::mpsc::unbounded_channel();
-            loop {
-                let accept = async {
-                    match &mut self {
-                        Self::Tcp(listener) => listener.accept().await,
-                        Self::WebSocket(listener) => listener.accept().await,
-                    }
-                };
-                let accepted = tokio::select! {
-                    accepted = accept => accepted,
-                    Some(code) = exit.recv() => return code,
-                };
-                match accepted {
-                    Ok((link, _)) => {
-                        let (server, exits) = (server.clone(), exits.clone());
-                        tokio::spawn(async move {
-                            if let Ending::Exit(code) = server.serve(link).await {
-                                let _ = exits.send(code);
-                            }
-                        });
-                    }
-                    Err(error) => {
-                        // Out of descriptors, most likely: wait for some to come back.
-                        eprintln!("acp mock: cannot accept a connection: {error}");
-                        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            let (exits, mut exit) = mpsc::unbounded_channel();
+            let serve = |link, _| {
+                let (server, exits) = (self.clone(), exits.clone());
+                async move {
+                    if let Ending::Exit(code) = server.serve(link).await {
+                        let _ = exits.send(code);
                     }
                 }
+            };
+            let failed = |error: &io::Error| eprintln!("acp mock: cannot accept a connection: {error}");
+            tokio::select! {
+                () = listener.serve(std::future::pending(), serve, failed) => 0,
+                Some(code) = exit.recv() => code,
             }
         })
     }

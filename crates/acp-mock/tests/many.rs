@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use acp_link::{Link, Wire};
-use acp_mock::{Listener, Server, Settings};
+use acp_link::{Door, Link, ListenAddress, Listener, Wire};
+use acp_mock::{Server, Settings};
 use acp_rpc::{Frame, Id, Line, View};
 use acp_script::agent::AgentConfig;
 use serde_json::{Value, json};
@@ -50,14 +50,10 @@ async fn whole_turn(mut link: Link) -> u32 {
 async fn serve(agent: AgentConfig, web_socket: bool) -> std::net::SocketAddr {
     let server = Server::new(Settings { agent, ..Settings::default() }).expect("a server");
     let any = "127.0.0.1:0".parse().expect("an address");
-    let listener = if web_socket {
-        Listener::web_socket(any, acp_link::Door::default()).await
-    } else {
-        Listener::tcp(any).await
-    };
-    let listener = listener.expect("listens");
-    let address = listener.address().expect("an address");
-    tokio::spawn(listener.run(Arc::new(server)));
+    let at = if web_socket { ListenAddress::web_socket(any) } else { ListenAddress::tcp(any) };
+    let listener = Listener::bind(at, &Wire::default(), Door::default()).expect("listens");
+    let address = listener.address();
+    tokio::spawn(Arc::new(server).serve_clients(listener));
     address
 }
 

@@ -18,11 +18,11 @@ use crate::endings::{SHUTTING_DOWN, end_agent, excuse, farewell, stopped};
 use crate::folders;
 use crate::greet::{ClientForm, Greeting, greet};
 use crate::handle::{self, Commands, DecisionReasons};
+use crate::interceptor;
 use crate::journal::{Decisions, JournalObserver, Opened};
 use crate::lint::LintObserver;
 use crate::proxy::{Outcome, Proxy};
 use crate::record;
-use crate::station;
 use crate::talk::NoteLog;
 
 /// What is known of a client when it connects.
@@ -226,7 +226,7 @@ impl<'a> Conversation<'a> {
         let talk = proxy.talk.clone();
         let (office, trace) = (proxy.office.clone(), self.info.trace.clone());
         let desk = Desk::new(office, talk.clone(), self.number, observers.clone(), trace);
-        station::behind(agent, desk, talk, self.number)
+        interceptor::behind(agent, desk, talk, self.number)
     }
 
     async fn relay(&mut self, parties: Parties, plan: Plan) -> Outcome {

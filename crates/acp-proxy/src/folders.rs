@@ -4,14 +4,15 @@
 //! session. So the agent that answered `initialize` serves the sessions that fit what it was told, and each other folder
 //! gets an agent of its own, started there. To the client they look like one agent.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use acp_dialect::{Dialect, START_KEY};
+use acp_driver::{Machine, Output, drive};
 use acp_link::child::Child;
-use acp_link::{Link, Receiver, Sender};
+use acp_link::{Arrival, Closed, Link, Receiver, Sender};
 use acp_proto::method;
 use acp_rpc::{Frame, Id, Pending, Reply, RpcError, View};
 use bytes::Bytes;
@@ -39,9 +40,13 @@ pub(crate) fn beside(first: Link, open: FolderOpener, grace: Duration) -> Link {
     let (ours, client) = acp_link::memory(BURST);
     let (events, heard) = mpsc::channel(BURST);
     let folders = Folders {
-        client,
+        client: client.tx.clone(),
+        to_client: VecDeque::new(),
+        client_ended: false,
+        is_over: false,
         open,
         events,
+        heard,
         agents: vec![Agent::new(Value::Null, Phase::Ready)],
         introduction: Map::new(),
         login: None,
@@ -50,7 +55,7 @@ pub(crate) fn beside(first: Link, open: FolderOpener, grace: Duration) -> Link {
         asked: Pending::default(),
         numbers: 0,
     };
-    tokio::spawn(folders.run(first, heard, grace));
+    tokio::spawn(folders.run(client, first, grace));
     ours
 }
 
@@ -92,10 +97,22 @@ impl Agent {
     }
 }
 
+/// What happens beside the client's link.
+enum Happened {
+    Agent(usize, Event),
+    /// Time to see whether the client still listens.
+    Look,
+}
+
+/// A machine whose link goes to the client.
 struct Folders {
-    client: Link,
+    client: Sender,
+    to_client: VecDeque<Bytes>,
+    client_ended: bool,
+    is_over: bool,
     open: FolderOpener,
     events: mpsc::Sender<(usize, Event)>,
+    heard: mpsc::Receiver<(usize, Event)>,
     agents: Vec<Agent>,
     /// The params of the client's `initialize` and `authenticate`, for agents that are started later.
     introduction: Map<String, Value>,
@@ -109,44 +126,72 @@ struct Folders {
     numbers: u64,
 }
 
+impl Machine for Folders {
+    type Event = Happened;
+    type Ending = ();
+
+    fn receive(&mut self, arrival: Arrival, _: &Receiver) {
+        self.client_says(arrival.line.bytes());
+    }
+
+    fn input_ended(&mut self, _: &Receiver) -> Option<()> {
+        self.client_ended = true;
+        self.agents.iter_mut().for_each(|agent| drop(agent.tx.take()));
+        None
+    }
+
+    fn poll(&mut self) -> Output<()> {
+        match self.to_client.pop_front() {
+            Some(line) => Output::Line(line),
+            None if self.is_over => Output::End(()),
+            None => Output::Idle,
+        }
+    }
+
+    async fn event(&mut self, is_free: bool) -> Happened {
+        // What agents say waits in their links while the client does not read.
+        let hears = is_free && self.to_client.is_empty();
+        tokio::select! {
+            Some((at, event)) = self.heard.recv(), if hears => Happened::Agent(at, event),
+            () = tokio::time::sleep(LOOK), if self.client_ended => Happened::Look,
+            else => std::future::pending().await,
+        }
+    }
+
+    fn happened(&mut self, event: Happened) {
+        match event {
+            Happened::Agent(at, Event::Opened(opened)) => self.opened(at, *opened),
+            Happened::Agent(at, Event::Said(line)) => self.agent_says(at, &line),
+            Happened::Agent(FIRST, Event::Ended) => self.is_over = true,
+            Happened::Agent(at, Event::Ended) => self.gone(at, "it ended"),
+            Happened::Look => {
+                self.is_over |= matches!(self.client.ready().now_or_never(), Some(Err(_)));
+            }
+        }
+    }
+
+    fn unwritable(&mut self, _: Closed, _: bool) -> Option<()> {
+        // Its last requests may still be on their way.
+        None
+    }
+}
+
 impl Folders {
-    async fn run(mut self, first: Link, mut heard: mpsc::Receiver<(usize, Event)>, grace: Duration) {
+    async fn run(mut self, mut client: Link, first: Link, grace: Duration) {
         let Link { tx, rx } = first;
         self.agents[FIRST].tx = Some(writer(tx));
         tokio::spawn(listen(FIRST, rx, self.events.clone()));
-        let mut client_ended = false;
-        loop {
-            tokio::select! {
-                arrival = self.client.rx.recv(), if !client_ended => match arrival {
-                    Some(arrival) => self.client_says(arrival.line.bytes()).await,
-                    None => {
-                        client_ended = true;
-                        self.agents.iter_mut().for_each(|agent| drop(agent.tx.take()));
-                    }
-                },
-                Some((at, event)) = heard.recv() => match event {
-                    Event::Opened(opened) => self.opened(at, *opened).await,
-                    Event::Said(line) => self.agent_says(at, &line).await,
-                    Event::Ended if at == FIRST => break,
-                    Event::Ended => self.gone(at, "it ended").await,
-                },
-                () = tokio::time::sleep(LOOK), if client_ended => {
-                    if matches!(self.client.tx.ready().now_or_never(), Some(Err(_))) {
-                        break;
-                    }
-                }
-            }
-        }
+        drive(&mut client, &mut self).await;
         for agent in &mut self.agents {
             drop(agent.tx.take());
             if let Some(child) = &mut agent.child {
                 child.shutdown(grace).await;
             }
         }
-        let _ = self.client.tx.finish().await;
+        let _ = client.tx.finish().await;
     }
 
-    async fn client_says(&mut self, line: &Bytes) {
+    fn client_says(&mut self, line: &Bytes) {
         let frame = Frame::parse(line.clone());
         match frame.view() {
             View::Response { id, reply } => match self.asked.remove(id) {
@@ -157,10 +202,10 @@ impl Folders {
                 let (at, line) = match self.place(method, params) {
                     Ok((at, None)) => (at, line.clone()),
                     Ok((at, Some(params))) => (at, Frame::request(id, method, &params).raw().clone()),
-                    Err(why) => return self.refuse(id, &why).await,
+                    Err(why) => return self.refuse(id, &why),
                 };
                 if self.owed.replace(id, at).is_err() {
-                    return self.refuse(id, "too many requests wait for an answer").await;
+                    return self.refuse(id, "too many requests wait for an answer");
                 }
                 self.pass(at, line);
             }
@@ -223,10 +268,10 @@ impl Folders {
         Ok(at)
     }
 
-    async fn opened(&mut self, at: usize, opened: Result<Opened, String>) {
+    fn opened(&mut self, at: usize, opened: Result<Opened, String>) {
         let (Link { tx, rx }, child) = match opened {
             Ok(opened) => opened,
-            Err(why) => return self.gone(at, &why).await,
+            Err(why) => return self.gone(at, &why),
         };
         tokio::spawn(listen(at, rx, self.events.clone()));
         let id = self.own_id();
@@ -240,11 +285,11 @@ impl Folders {
         (agent.tx, agent.child, agent.phase) = (Some(tx), child, Phase::Greeted(id));
     }
 
-    async fn agent_says(&mut self, at: usize, line: &Bytes) {
+    fn agent_says(&mut self, at: usize, line: &Bytes) {
         let frame = Frame::parse(line.clone());
         let line = match frame.view() {
             View::Response { id, reply } if self.agents[at].phase == Phase::Greeted(id.clone()) => {
-                return self.introduced(at, &reply).await;
+                return self.introduced(at, &reply);
             }
             View::Response { id, .. } if at != FIRST && self.owed.remove(id).is_none() => return,
             View::Request { id, method, params } if at != FIRST => {
@@ -259,13 +304,13 @@ impl Folders {
             }
             _ => line.clone(),
         };
-        let _ = self.client.tx.send(line).await;
+        self.to_client.push_back(line);
     }
 
     /// An agent that was started later has answered `initialize`: it gets what waits for it.
-    async fn introduced(&mut self, at: usize, reply: &Reply<'_>) {
+    fn introduced(&mut self, at: usize, reply: &Reply<'_>) {
         if let Reply::Error(error) = reply {
-            return self.gone(at, &format!("it refused initialize: {error}")).await;
+            return self.gone(at, &format!("it refused initialize: {error}"));
         }
         self.agents[at].phase = Phase::Ready;
         let login = self.login.clone().map(|params| {
@@ -292,7 +337,7 @@ impl Folders {
     }
 
     /// An agent other than the first is gone: what it owes is answered with the reason.
-    async fn gone(&mut self, at: usize, why: &str) {
+    fn gone(&mut self, at: usize, why: &str) {
         let agent = &mut self.agents[at];
         agent.phase = Phase::Gone;
         drop(agent.tx.take());
@@ -301,7 +346,7 @@ impl Folders {
         let owed = self.owed.drain_if(|_, owner| *owner == at);
         let folder = self.agents[at].told["working_directory"].as_str().unwrap_or("/").to_owned();
         for (id, _) in owed {
-            self.refuse(&id, &format!("the agent in {folder} is gone: {why}")).await;
+            self.refuse(&id, &format!("the agent in {folder} is gone: {why}"));
         }
     }
 
@@ -314,8 +359,8 @@ impl Folders {
         }
     }
 
-    async fn refuse(&mut self, id: &Id, why: &str) {
-        let _ = self.client.tx.send(Frame::failure(id, &RpcError::internal(why)).raw().clone()).await;
+    fn refuse(&mut self, id: &Id, why: &str) {
+        self.to_client.push_back(Frame::failure(id, &RpcError::internal(why)).raw().clone());
     }
 
     fn own_id(&mut self) -> Id {

@@ -8,7 +8,7 @@
 //! **What it will never do.** Drop a line, queue without a bound, re-write what needs no translation, leave a process
 //! behind, or guess a client's form without saying so.
 //!
-//! **Read first:** [`Proxy`], [`Settings`], [`Listener`].
+//! **Read first:** [`Proxy`], [`Settings`], [`ClientSource`].
 
 mod admit;
 mod conversation;
@@ -18,6 +18,7 @@ pub mod event;
 mod folders;
 mod greet;
 mod handle;
+mod interceptor;
 pub mod journal;
 mod lint;
 pub mod metrics;
@@ -29,7 +30,7 @@ pub mod replay;
 mod serve;
 mod settings;
 mod splice;
-mod station;
+
 mod talk;
 mod traffic;
 pub mod turn;
@@ -41,8 +42,8 @@ pub use endings::{stopped, why_over};
 pub use folders::FolderOpener;
 pub use greet::ClientForm;
 pub use handle::{ConversationHandle, DecisionReasons};
+pub use interceptor::impossible;
 pub use proxy::{ObserverFactory, Opened, Opener, Outcome, Proxy};
-pub use serve::{Entry, ListenError, Listener};
+pub use serve::ClientSource;
 pub use settings::Settings;
-pub use station::impossible;
 pub use talk::{Level, Say, Saying};

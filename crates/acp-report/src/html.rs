@@ -253,6 +253,12 @@ fn tests(n: usize, results: &Results, agent: &AgentRun) -> Vec<Test> {
     tests.into_iter().map(|test| Test::new(n, test, format!("{run} --test {} --verbose", test.id))).collect()
 }
 
+/// Whether a target is where an agent listens, not how one is started.
+fn is_address(target: &str) -> bool {
+    let scheme = target.split_once("://").map(|(scheme, _)| scheme);
+    scheme.is_some_and(|scheme| !scheme.is_empty() && scheme.bytes().all(|byte| byte.is_ascii_lowercase()))
+}
+
 /// The command that runs this agent again, without a test.
 fn run_of(results: &Results, agent: &AgentRun) -> String {
     let target = &agent.target;
@@ -263,7 +269,7 @@ fn run_of(results: &Results, agent: &AgentRun) -> String {
     }
     let (flag, value) = match target {
         _ if agent.version.is_some() => ("agent", &agent.name),
-        target if target.starts_with("tcp://") || target.starts_with("ws://") => ("connect", target),
+        target if is_address(target) => ("connect", target),
         target => ("command", target),
     };
     line += &format!(" --{flag} {}", quoted(value));

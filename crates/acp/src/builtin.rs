@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use acp_campaign::{Real, Target, Way};
 use acp_dialect::Dialect;
+use acp_link::{Address, AddressError};
 use acp_profile::{Catalogue, Profile};
 use anyhow::{Context, bail};
 
@@ -72,12 +73,9 @@ pub fn command(line: &str, dialect: Dialect) -> anyhow::Result<Target> {
 
 /// The agent that listens there.
 pub fn connect(address: &str, token: &ConnectToken, dialect: Dialect) -> anyhow::Result<Target> {
-    let url = if address.contains("://") { address.to_owned() } else { format!("tcp://{address}") };
-    let rest = url.strip_prefix("tcp://").or_else(|| url.strip_prefix("ws://"));
-    let authority = rest.map(|rest| rest.split('/').next().unwrap_or(rest));
-    let port = authority.and_then(|authority| authority.rsplit_once(':')).map(|(_, port)| port);
-    if port.is_none_or(|port| port.parse::<u16>().is_err()) {
-        bail!("{address:?} is no address of an agent; write tcp://HOST:PORT or ws://HOST:PORT/PATH");
+    let url = if address.contains("://") { address.parse()? } else { Address::tcp(address) };
+    if url.port().is_none() {
+        bail!(AddressError { given: address.to_owned() });
     }
     Ok(Target { dialect, ..Target::connect(address, url) }.showing(token.get()))
 }
@@ -126,10 +124,10 @@ fn resolved(named: &TargetArgs, dialect: Dialect) -> anyhow::Result<Target> {
             version: None,
             dialect,
         },
-        target::Target::Tcp(address, token) => {
-            Target { dialect, ..Target::connect(&address, format!("tcp://{address}")) }.showing(token)
+        target::Target::Listening(address, token) => {
+            let name = address.as_str().trim_start_matches("tcp://").to_owned();
+            Target { dialect, ..Target::connect(name, address) }.showing(token)
         }
-        target::Target::Ws(url, token) => Target { dialect, ..Target::connect(&url, &url) }.showing(token),
     })
 }
 

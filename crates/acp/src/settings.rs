@@ -12,6 +12,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use acp_dialect::Dialect;
+use acp_link::Address;
 use acp_policy::{Policy, Rules, ToolPatterns};
 use anyhow::{Context, bail};
 use serde::{Deserialize, Deserializer, de::Error as _};
@@ -60,7 +61,7 @@ pub struct Agent {
 #[derive(Debug, Clone)]
 enum Way {
     Command(Vec<String>),
-    Connect(String),
+    Connect(Address),
 }
 
 #[derive(Deserialize)]
@@ -261,7 +262,7 @@ impl Agent {
         let words = match &self.way {
             Way::Connect(address) => {
                 ensure_no_token(name, address)?;
-                return target::address_of(address);
+                return Ok(Target::Listening(address.clone(), None));
             }
             Way::Command(words) => words,
         };
@@ -288,9 +289,7 @@ impl TryFrom<RawAgent> for Agent {
         let way = match (raw.command, raw.connect) {
             (Some(words), None) => Way::Command(words),
             (None, Some(address)) => {
-                target::address_of(&address)
-                    .map_err(|error| error.to_string().replace("--connect", "connect"))?;
-                Way::Connect(address)
+                Way::Connect(address.parse().map_err(|error| format!("connect: {error}"))?)
             }
             (None, None) => return Err("an agent needs a `command` or an address to `connect` to".to_owned()),
             (Some(_), Some(_)) => {
@@ -302,8 +301,8 @@ impl TryFrom<RawAgent> for Agent {
 }
 
 /// The token is the person's: an address that came with a checkout does not get it, unless it is on this machine.
-fn ensure_no_token(name: &str, address: &str) -> anyhow::Result<()> {
-    if !is_near(address) && variable(target::TOKEN).is_some() {
+fn ensure_no_token(name: &str, address: &Address) -> anyhow::Result<()> {
+    if !address.is_loopback() && variable(target::TOKEN).is_some() {
         bail!(
             "agent {name:?} of {FILE} is at {address}, and {} would be sent there; use --connect {address} if it may be, or \
              unset it",
@@ -311,23 +310,6 @@ fn ensure_no_token(name: &str, address: &str) -> anyhow::Result<()> {
         );
     }
     Ok(())
-}
-
-/// Whether the address is on this machine.
-fn is_near(address: &str) -> bool {
-    let place = address.split_once("://").map_or(address, |(_, place)| place);
-    let authority = place.split(['/', '?', '#']).next().unwrap_or_default();
-    if authority.contains('@') {
-        return false;
-    }
-    let bracketed = authority.strip_prefix('[').and_then(|host| host.split_once(']'));
-    let host = match bracketed {
-        Some((host, port)) if port.is_empty() || port.starts_with(':') => host,
-        Some(_) => return false,
-        None => authority.rsplit_once(':').map_or(authority, |(host, _)| host),
-    };
-    let ip = host.parse::<std::net::IpAddr>();
-    host.eq_ignore_ascii_case("localhost") || ip.is_ok_and(|ip| ip.is_loopback())
 }
 
 fn variable(name: &str) -> Option<String> {
@@ -433,25 +415,6 @@ mod tests {
             settings.agent("listed").expect("it is there").target("listed").expect("it can be started");
         let Target::Process { program, cwd, .. } = target else { panic!("{target:?}") };
         assert_eq!((program, cwd), ("/project/sub/bin/run".into(), Some("/project/sub".into())));
-    }
-
-    #[test]
-    fn addresses_on_this_machine_are_told_from_others() {
-        for near in ["tcp://127.0.0.1:9000", "ws://localhost:1/acp", "ws://[::1]:1/acp", "ws://127.0.0.1/acp"]
-        {
-            assert!(is_near(near), "{near}");
-        }
-        for far in [
-            "tcp://example.com:9000",
-            "ws://127.0.0.1@example.com/acp",
-            "ws://127.0.0.1:1@example.com/acp",
-            "ws://127.0.0.1.example.com/acp",
-            "ws://example.com#@127.0.0.1/acp",
-            "ws://[::1].example.com/acp",
-            "tcp://localhost.example.com:1",
-        ] {
-            assert!(!is_near(far), "{far}");
-        }
     }
 
     #[test]

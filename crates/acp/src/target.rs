@@ -8,7 +8,7 @@ use acp_dialect::{Dialect, Note, Options as Translation, Side};
 use acp_host::Workspace;
 use acp_link::child::{self, Child, Options};
 use acp_link::leash::Leash;
-use acp_link::{Link, Tap, Wire, tcp, token, ws};
+use acp_link::{Address, Link, Tap, Wire};
 use acp_profile::{Catalogue, Profile};
 use acp_rpc::Direction;
 use anyhow::{Context, bail};
@@ -96,10 +96,8 @@ pub enum Target {
         /// The folder it is started in; without it, the session's.
         cwd: Option<PathBuf>,
     },
-    /// A TCP address.
-    Tcp(String, Option<String>),
-    /// A WebSocket address.
-    Ws(String, Option<String>),
+    /// An agent that listens, and the token that it is shown.
+    Listening(Address, Option<String>),
 }
 
 /// An open connection.
@@ -115,7 +113,7 @@ impl TargetArgs {
     /// Finds out which agent is meant. Errors are the person's to mend: exit code 2.
     pub fn resolve(&self) -> anyhow::Result<Target> {
         let mut target = self.named()?;
-        if let Target::Tcp(_, token) | Target::Ws(_, token) = &mut target {
+        if let Target::Listening(_, token) = &mut target {
             *token = self.token.get();
         }
         Ok(target)
@@ -197,7 +195,7 @@ impl Target {
     pub fn shows_token(&self) -> Option<bool> {
         match self {
             Target::Process { .. } => None,
-            Target::Tcp(_, token) | Target::Ws(_, token) => Some(token.is_some()),
+            Target::Listening(_, token) => Some(token.is_some()),
         }
     }
 
@@ -223,8 +221,7 @@ impl Target {
     pub fn describe(&self) -> String {
         match self {
             Target::Process { name, .. } => name.clone(),
-            Target::Tcp(address, _) => format!("tcp://{address}"),
-            Target::Ws(url, _) => url.clone(),
+            Target::Listening(address, _) => address.to_string(),
         }
     }
 
@@ -248,16 +245,7 @@ impl Target {
                 let (link, child) = child::spawn(&options)?;
                 (link, Some(child))
             }
-            Target::Tcp(address, token) => {
-                let connected = tcp::connect(address.as_str(), wire).await;
-                let words = || format!("cannot connect to tcp://{address}; does an agent listen there?");
-                let link = connected.with_context(words)?;
-                if let Some(token) = token {
-                    link.tx.send(token::line(token).raw()).await?;
-                }
-                (link, None)
-            }
-            Target::Ws(url, token) => (ws::connect_as(url, wire, token.as_deref()).await?, None),
+            Target::Listening(address, token) => (address.connect(wire, token.as_deref()).await?, None),
         };
         let link = match tap {
             Some(tap) => link.tapped(tap, Direction::AgentToClient),
@@ -338,13 +326,10 @@ fn from(here: &Path, word: &str) -> OsString {
 }
 
 pub(crate) fn address_of(address: &str) -> anyhow::Result<Target> {
-    if let Some(rest) = address.strip_prefix("tcp://") {
-        return Ok(Target::Tcp(rest.trim_end_matches('/').to_owned(), None));
+    match address.parse() {
+        Ok(address) => Ok(Target::Listening(address, None)),
+        Err(error) => bail!("--connect {error}"),
     }
-    if address.starts_with("ws://") {
-        return Ok(Target::Ws(address.to_owned(), None));
-    }
-    bail!("--connect {address:?}: write tcp://HOST:PORT or ws://HOST:PORT/acp")
 }
 
 fn named(name: &str, settings: Option<&Path>) -> anyhow::Result<Target> {
@@ -466,14 +451,10 @@ mod tests {
 
     #[test]
     fn addresses_are_told_apart() {
-        assert_eq!(
-            resolve(|a| a.connect = Some("tcp://h:1".to_owned())),
-            Ok(Target::Tcp("h:1".to_owned(), None))
-        );
-        assert_eq!(
-            resolve(|a| a.connect = Some("ws://h:1/acp".to_owned())),
-            Ok(Target::Ws("ws://h:1/acp".to_owned(), None))
-        );
+        for url in ["tcp://h:1", "ws://h:1/acp"] {
+            let target = resolve(|a| a.connect = Some(url.to_owned()));
+            assert_eq!(target, Ok(Target::Listening(url.parse().expect("an address"), None)));
+        }
         assert!(
             resolve(|a| a.connect = Some("h:1".to_owned())).is_err_and(|e| e.contains("tcp://HOST:PORT"))
         );

@@ -247,7 +247,7 @@ fn wrong_usage_is_told_from_failure_and_from_an_agent_that_is_not_there() {
     assert_eq!(harness(&["--target", "nonsense"]).status.code(), Some(2), "no port");
     let gone = harness(&["--target", "127.0.0.1:1", "--scenarios", "happy-path"]);
     assert_eq!(gone.status.code(), Some(3), "{}", text(&gone));
-    assert!(text(&gone).contains("is the agent listening there?"), "{}", text(&gone));
+    assert!(text(&gone).contains("does an agent listen there?"), "{}", text(&gone));
 }
 
 #[test]

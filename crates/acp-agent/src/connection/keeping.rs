@@ -4,7 +4,7 @@ use acp_proto::error_code;
 use acp_rpc::{Frame, Reply, RpcError, View};
 use acp_script::agent::Token;
 
-use super::{Conversation, Event, Held};
+use super::{Conversation, Event, Waiting};
 use crate::store::{Store, StoreError};
 
 impl Conversation {
@@ -37,7 +37,7 @@ impl Conversation {
         if !fresh.is_empty() {
             self.aliases.extend(fresh.iter().cloned());
             let kept = self.shared.store.add_aliases(fresh);
-            self.held.push_back(Held::Until(kept));
+            self.waiting.push_back(Waiting::Until(kept));
         }
     }
 

@@ -1,10 +1,13 @@
 //! The task that holds the connection: it never waits for one thing only, so that neither side can block the other.
 
+mod machine;
+
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
+use acp_driver::drive;
 use acp_link::child::{Child, Exit};
-use acp_link::{Arrival, Link, Receiver, Sender, TrySendError};
+use acp_link::{Closed, Link};
 use acp_proto::method;
 use acp_rpc::{Direction, Frame, Id, Limits, NotSent, Peer, Received, Reply, RpcError, View};
 use agent_client_protocol_schema::v1::SessionUpdate;
@@ -15,7 +18,9 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::{broadcast, mpsc, oneshot};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, timeout};
+
+use machine::Ending;
 
 use super::error::{Gone, LastWords};
 pub(super) use super::failure::Failure;
@@ -36,13 +41,13 @@ const MOST_LARGE: usize = 2;
 
 /// What a request of the agent takes.
 #[derive(Debug, Clone, Copy)]
-struct Weight {
+pub(crate) struct Weight {
     bytes: usize,
     /// Whether the answer may be large.
     is_large: bool,
 }
 
-pub(super) enum Command {
+pub(crate) enum Command {
     Request(Request),
     /// A line as it is.
     Line(Bytes),
@@ -54,7 +59,7 @@ pub(super) enum Command {
     },
 }
 
-pub(super) struct Request {
+pub(crate) struct Request {
     pub method: String,
     pub params: Box<RawValue>,
     pub timeout: Option<Duration>,
@@ -63,18 +68,16 @@ pub(super) struct Request {
     pub reply: ReplyTo,
 }
 
-pub(super) type Then = Box<dyn FnOnce(&Frame) + Send>;
+pub(crate) type Then = Box<dyn FnOnce(&Frame) + Send>;
 
-pub(super) enum ReplyTo {
+pub(crate) enum ReplyTo {
     Caller(oneshot::Sender<Result<Frame, Failure>>),
     /// The turn of a session.
     Turn(String, mpsc::Sender<Note>),
 }
 
-pub(super) struct Driver {
+pub(crate) struct Driver {
     began: Instant,
-    tx: Sender,
-    rx: Receiver,
     child: Option<Child>,
     peer: Peer<(), Waiter>,
     providers: Providers,
@@ -90,11 +93,15 @@ pub(super) struct Driver {
     deferred: VecDeque<(BoxFuture<'static, Answer>, Weight)>,
     /// How many of these are being answered.
     large: usize,
-    /// How large they are.
+    /// How many bytes wait to be written.
     unread_bytes: usize,
+    /// How many of these were handed over last: they may still wait.
+    handed_over: usize,
     /// How large the requests are that are being answered.
     asked_bytes: usize,
     observer: RawObserver,
+    /// Why the link is to be let go of for a moment.
+    ended: Option<Ending>,
     gone: Option<(Gone, LastWords)>,
     /// What the last frame complained of, if it was an error that answers nothing.
     complaint: Option<String>,
@@ -108,7 +115,6 @@ struct Waiter {
 
 impl Driver {
     pub(super) fn new(
-        link: Link,
         child: Option<Child>,
         providers: Providers,
         commands: mpsc::Receiver<Command>,
@@ -117,8 +123,6 @@ impl Driver {
     ) -> Driver {
         Driver {
             began: Instant::now(),
-            tx: link.tx,
-            rx: link.rx,
             child,
             peer: Peer::remembering(Limits::default()),
             providers,
@@ -131,52 +135,26 @@ impl Driver {
             deferred: VecDeque::new(),
             large: 0,
             unread_bytes: 0,
+            handed_over: 0,
             asked_bytes: 0,
             observer,
+            ended: None,
             gone: None,
             complaint: None,
         }
     }
 
     /// Runs until every handle is dropped; then the agent, if we started it, is killed with us.
-    pub(super) async fn run(mut self) {
-        let mut arrivals: Vec<Arrival> = Vec::new();
+    pub(super) async fn run(mut self, mut link: Link) {
         loop {
-            self.write_out();
-            self.start_deferred();
-            let deadline = self.peer.next_deadline().map(|at| self.began + at);
-            let reader = self.backlog.front().map(|(reader, note)| (reader.clone(), note.is_large()));
-            let alive = self.gone.is_none();
-            let has_room = self.has_room();
-            tokio::select! {
-                command = self.commands.recv() => match command {
-                    Some(command) => self.command(command).await,
-                    None => return,
-                },
-                count = self.rx.recv_many(&mut arrivals, 256), if alive && reader.is_none() && has_room => {
-                    if count == 0 {
-                        self.lost().await;
-                    }
-                    for arrival in arrivals.drain(..) {
-                        self.arrived(Frame::from(arrival.line));
-                    }
+            match drive(&mut link, &mut self).await {
+                Ending::Dropped => return,
+                Ending::Lost => self.lost(link.rx.end().map(ToString::to_string)).await,
+                Ending::Unwritable(closed) => self.lost_writing(closed).await,
+                Ending::Close { grace, done } => {
+                    let exit = self.close(&mut link, grace).await;
+                    let _ = done.send(exit);
                 }
-                Some(answer) = self.answers.join_next() => if let Ok((answer, weight)) = answer {
-                    self.asked_bytes = self.asked_bytes.saturating_sub(weight.bytes);
-                    self.large -= usize::from(weight.is_large);
-                    self.answered(&answer);
-                },
-                permit = reserve(reader.clone()), if reader.is_some() => {
-                    if let Some((_, note)) = self.backlog.pop_front()
-                        && let Some(permit) = permit
-                    {
-                        permit.send(note);
-                    }
-                }
-                ready = self.tx.ready(), if alive && !self.outgoing.is_empty() => if let Err(closed) = ready {
-                    self.unwritable(closed).await;
-                },
-                () = sleep_to(deadline), if deadline.is_some() => self.expire(),
             }
         }
     }
@@ -205,15 +183,12 @@ impl Driver {
         }
     }
 
-    async fn command(&mut self, command: Command) {
+    fn command(&mut self, command: Command) {
         match command {
             Command::Request(request) => self.request(request),
             Command::Line(line) => self.send(line),
             Command::Raw(bytes) => self.enqueue(bytes, false),
-            Command::Close { grace, done } => {
-                let exit = self.close(grace).await;
-                let _ = done.send(exit);
-            }
+            Command::Close { grace, done } => self.ended = Some(Ending::Close { grace, done }),
         }
     }
 
@@ -257,33 +232,6 @@ impl Driver {
 
     fn observe(&self, dir: Direction, frame: Frame) {
         let _ = self.observer.send(Observed { at: self.began.elapsed(), dir, frame });
-    }
-
-    /// Hands over what the queue takes.
-    fn write_out(&mut self) {
-        while let Some((line, whole)) = self.outgoing.front() {
-            let taken = if *whole { self.tx.try_send(line) } else { self.try_send_raw(line) };
-            match taken {
-                Ok(()) => {
-                    let written = self.outgoing.pop_front();
-                    self.unread_bytes -= written.map_or(0, |(bytes, _)| bytes.len());
-                }
-                Err(TrySendError::Full) => return,
-                // The end of the input says more than a write that failed: it comes by itself.
-                Err(TrySendError::Closed(_)) => {
-                    self.outgoing.clear();
-                    self.unread_bytes = 0;
-                }
-            }
-        }
-    }
-
-    /// Bytes that are no line are rare enough for a try that costs a future.
-    fn try_send_raw(&self, bytes: &Bytes) -> Result<(), TrySendError> {
-        match self.tx.send_raw(bytes.clone()).now_or_never() {
-            None => Err(TrySendError::Full),
-            Some(sent) => Ok(sent?),
-        }
     }
 
     fn arrived(&mut self, frame: Frame) {
@@ -394,14 +342,14 @@ impl Driver {
     }
 
     /// The output ended: what is being waited for will not come.
-    async fn lost(&mut self) {
+    async fn lost(&mut self, end: Option<String>) {
         let exit = match &mut self.child {
             Some(child) => timeout(FAREWELL, child.wait()).await.ok(),
             None => None,
         };
-        let how = match (exit, self.rx.end()) {
+        let how = match (exit, end) {
             (Some(exit), _) => Gone::Exited(exit),
-            (None, Some(end)) => Gone::Disconnected(self.with_complaint(&end.to_string())),
+            (None, Some(end)) => Gone::Disconnected(self.with_complaint(&end)),
             (None, None) => Gone::Disconnected(self.with_complaint("the connection ended")),
         };
         self.end(&how);
@@ -415,7 +363,7 @@ impl Driver {
         }
     }
 
-    async fn unwritable(&mut self, closed: acp_link::Closed) {
+    async fn lost_writing(&mut self, closed: Closed) {
         let exit = match &mut self.child {
             Some(child) => timeout(FAREWELL, child.wait()).await.ok(),
             None => None,
@@ -423,11 +371,15 @@ impl Driver {
         self.end(&exit.map_or(Gone::Unwritable(closed), Gone::Exited));
     }
 
+    fn drop_output(&mut self) {
+        self.outgoing.clear();
+        (self.unread_bytes, self.handed_over) = (0, 0);
+    }
+
     fn end(&mut self, how: &Gone) {
         let words = self.last_words();
         self.gone.get_or_insert((how.clone(), words.clone()));
-        self.outgoing.clear();
-        self.unread_bytes = 0;
+        self.drop_output();
         self.deferred.clear();
         self.answers.abort_all();
         self.providers.close();
@@ -438,16 +390,15 @@ impl Driver {
     }
 
     /// Ends the connection, and the agent if we started it.
-    async fn close(&mut self, grace: Duration) -> Option<Exit> {
-        self.write_out();
+    async fn close(&mut self, link: &mut Link, grace: Duration) -> Option<Exit> {
         self.providers.close();
-        self.tx.close();
+        link.tx.close();
         let exit = match &mut self.child {
             None => None,
             Some(child) => {
                 // An agent that still has something to say cannot end while nobody listens.
                 let listen = async {
-                    while self.rx.recv().await.is_some() {}
+                    while link.rx.recv().await.is_some() {}
                     std::future::pending::<()>().await;
                 };
                 tokio::select! {
@@ -471,13 +422,6 @@ async fn reserve(reader: Option<(mpsc::Sender<Note>, bool)>) -> Option<mpsc::Own
         drop(reader.reserve_many(reader.max_capacity()).await.ok()?);
     }
     reader.reserve_owned().await.ok()
-}
-
-async fn sleep_to(deadline: Option<Instant>) {
-    match deadline {
-        Some(deadline) => sleep_until(deadline).await,
-        None => std::future::pending().await,
-    }
 }
 
 /// Keeps the type of the observers in one place.

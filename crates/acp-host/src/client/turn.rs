@@ -132,7 +132,7 @@ impl Note {
 
 /// What the driver passes on.
 #[derive(Debug)]
-pub(super) enum Note {
+pub(crate) enum Note {
     Update(Update),
     Decision(Record),
     Violation(Violation, Frame),

@@ -8,13 +8,14 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use acp_agent::provider::{self, Choice, Limit};
-use acp_agent::{ServeError, Server, Settings, State};
+use acp_agent::{Server, Settings, State};
 use acp_dialect::Speak;
+use acp_link::{Door, ListenAddress, Listener, Wire};
 use acp_policy::{Policy, ToolPatterns};
 use agent_client_protocol_schema::v1::McpServer;
 use anyhow::Context;
 
-use super::proxy::Listen;
+use super::listen::Listen;
 use crate::exit;
 use crate::signals::Ends;
 use crate::talk::args::secret;
@@ -117,11 +118,11 @@ pub struct Args {
 
 impl Args {
     /// Where to listen; nothing for our own standard streams.
-    fn address(&self) -> anyhow::Result<Option<SocketAddr>> {
+    fn address(&self) -> anyhow::Result<Option<ListenAddress>> {
         match (self.port, self.listen) {
-            (Some(port), _) => Ok(Some(SocketAddr::new(self.bind, port))),
+            (Some(port), _) => Ok(Some(ListenAddress::tcp(SocketAddr::new(self.bind, port)))),
             (None, Listen::Stdio) => Ok(None),
-            (None, Listen::Tcp(address)) => Ok(Some(address)),
+            (None, Listen::Socket(at)) if !at.has_door() => Ok(Some(at)),
             (None, _) => anyhow::bail!(
                 "--listen takes stdio or tcp://HOST:PORT here; for WebSocket, put `acp proxy --listen ws://…` before it"
             ),
@@ -158,18 +159,21 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
                 );
             }
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            let outcome = runtime.block_on(until_told(&server, server.serve_stdio()));
+            let outcome = runtime.block_on(until_told(&server, async { Ok(server.serve_stdio().await?) }));
             // A search that is still running must not keep the process.
             runtime.shutdown_background();
             outcome
         }
-        Some(address) => {
+        Some(at) => {
             let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-            let listening = |address: SocketAddr| {
+            let serving = async {
+                let listener = Listener::bind(at, &Wire::default(), Door::default())?;
+                let address = listener.address();
                 println!("{}", serde_json::json!({ "listening": address.to_string() }));
                 eprintln!("acp agent: listening on {address}");
+                server.clone().serve_clients(listener).await;
+                Ok(())
             };
-            let serving = server.clone().serve_tcp(address, Box::new(listening));
             let outcome = runtime.block_on(until_told(&server, serving));
             runtime.shutdown_background();
             outcome
@@ -211,12 +215,12 @@ fn check(args: &Args) -> anyhow::Result<ExitCode> {
 /// Serves until the end, or until a signal: then connections and commands end first. A second signal does not wait for that.
 async fn until_told(
     server: &Server,
-    serving: impl Future<Output = Result<(), ServeError>>,
+    serving: impl Future<Output = anyhow::Result<()>>,
 ) -> anyhow::Result<u8> {
     let mut signals = Ends::listen().context("cannot listen for signals")?;
     let mut serving = std::pin::pin!(serving);
     let told = tokio::select! {
-        ended = &mut serving => return Ok(ended.map(|()| exit::OK)?),
+        ended = &mut serving => return ended.map(|()| exit::OK),
         told = signals.next() => told,
     };
     server.stop();
@@ -228,12 +232,12 @@ async fn until_told(
 }
 
 fn settings(args: &Args) -> anyhow::Result<Settings> {
-    if let Some(address) = args.address()?.filter(|address| !address.ip().is_loopback()) {
+    if let Some(at) = args.address()?.filter(|at| !at.is_loopback()) {
         anyhow::ensure!(
             args.listen_token.is_some(),
             "{} can be reached from other machines, and whoever connects can use this agent, its files and its commands: \
              set a token with --listen-token or ACP_AGENT_TOKEN, or use a loopback address",
-            address.ip()
+            at.socket.ip()
         );
     }
     Ok(Settings {

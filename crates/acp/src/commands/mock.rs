@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use acp_link::Door;
-use acp_mock::{Ending, Listener, Server, Settings, Speak};
+use acp_link::{Door, ListenAddress, Listener, Wire};
+use acp_mock::{Ending, Server, Settings, Speak};
 use acp_script::agent::{AgentConfig, Auth};
 use acp_script::defects::Defect;
 use acp_script::faults::{Time, parse_spec};
@@ -15,7 +15,7 @@ use acp_script::script::Script;
 use acp_script::variants::Variant;
 use anyhow::Context;
 
-use super::proxy::Listen;
+use super::listen::Listen;
 use crate::exit;
 use crate::outputs::FormatArgs;
 
@@ -128,8 +128,8 @@ impl Args {
     /// Where clients come from, however that was said.
     fn listen(&self) -> Listen {
         match self.port.map(|port| SocketAddr::new(self.bind, port)) {
-            Some(address) if self.websocket => Listen::WebSocket(address),
-            Some(address) => Listen::Tcp(address),
+            Some(address) if self.websocket => Listen::Socket(ListenAddress::web_socket(address)),
+            Some(address) => Listen::Socket(ListenAddress::tcp(address)),
             None => self.listen,
         }
     }
@@ -170,7 +170,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
                 Ending::Exit(code) => code,
             }
         }
-        at @ (Listen::Tcp(_) | Listen::WebSocket(_)) => {
+        Listen::Socket(at) => {
             let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
             runtime.block_on(listen(args, at, Arc::new(server)))?
         }
@@ -229,38 +229,35 @@ fn list_variants(json: bool) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-async fn listen(args: &Args, at: Listen, server: Arc<Server>) -> anyhow::Result<i32> {
-    let listener = match at {
-        Listen::WebSocket(address) => Listener::web_socket(address, args.door()).await?,
-        Listen::Tcp(address) => Listener::tcp(address).await?,
-        Listen::Stdio | Listen::Nobody => anyhow::bail!("this is no address to listen on"),
-    };
-    let address = listener.address().context("cannot tell which port was taken")?;
+async fn listen(args: &Args, at: ListenAddress, server: Arc<Server>) -> anyhow::Result<i32> {
+    let listener = Listener::bind(at, &Wire::default(), args.door())?;
+    let address = listener.address();
     println!("{}", serde_json::json!({ "listening": address.to_string() }));
     eprintln!("acp mock: listening on {address}");
-    Ok(listener.run(server).await)
+    Ok(server.serve_clients(listener).await)
 }
 
 fn settings(args: &Args) -> anyhow::Result<Settings> {
     let at = args.listen();
-    let auth = match (&args.require_auth, args.token(), at) {
+    let has_door = at.address().map(|at| at.has_door());
+    let auth = match (&args.require_auth, args.token(), has_door) {
         (None, _, _) => Auth::SignedIn,
         // Nobody came in without it.
-        (_, Some(_), Listen::WebSocket(_)) => Auth::SignedIn,
+        (_, Some(_), Some(true)) => Auth::SignedIn,
         // Anybody can connect, so that a login without the token must not count.
-        (_, Some(token), Listen::Tcp(_)) => Auth::Token(token),
+        (_, Some(token), Some(false)) => Auth::Token(token),
         (_, token, _) => Auth::Required(token),
     };
-    if let Listen::Tcp(address) | Listen::WebSocket(address) = at {
+    if let Some(at) = at.address() {
         anyhow::ensure!(
-            address.ip().is_loopback() || args.token().is_some(),
+            at.is_loopback() || args.token().is_some(),
             "{} can be reached from other machines, and whoever connects can have the mock start MCP servers: set a token \
              with --require-auth TOKEN, or use a loopback address",
-            address.ip()
+            at.socket.ip()
         );
     }
     anyhow::ensure!(
-        args.allow_origin.is_empty() || matches!(at, Listen::WebSocket(_)),
+        args.allow_origin.is_empty() || has_door == Some(true),
         "--allow-origin is about WebSockets: use --listen ws://HOST:PORT/acp"
     );
     anyhow::ensure!(at != Listen::Nobody, "--listen takes stdio, tcp://HOST:PORT or ws://HOST:PORT/acp");

@@ -16,6 +16,7 @@ pub mod harness;
 pub mod info;
 pub mod init;
 pub mod lint;
+pub mod listen;
 pub mod man;
 pub mod matrix;
 #[cfg(feature = "mcp")]

@@ -8,10 +8,9 @@ mod operation;
 mod scripted;
 mod starts;
 
-use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,11 +19,12 @@ use acp_dialect::{Dialect, Options, Unasked};
 use acp_link::Wire;
 use acp_proxy::journal::Journal;
 use acp_proxy::ops::Health;
-use acp_proxy::{ClientForm, Duties, Level, Listener, Opened, Outcome, Proxy, Say, Saying, Settings};
+use acp_proxy::{ClientForm, ClientSource, Duties, Level, Opened, Outcome, Proxy, Say, Saying, Settings};
 use anyhow::Context;
 use futures_util::future::BoxFuture;
 use tokio::sync::watch;
 
+use super::listen::Listen;
 use crate::exit;
 use crate::signals::Ends;
 use crate::talk::args::duration;
@@ -100,47 +100,6 @@ pub struct Args {
     nats: nats::NatsArgs,
 }
 
-/// Where clients come from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Listen {
-    /// Nowhere: tasks come from NATS.
-    Nobody,
-    /// Our own standard streams.
-    Stdio,
-    /// Lines over TCP.
-    Tcp(SocketAddr),
-    /// Messages over WebSocket.
-    WebSocket(SocketAddr),
-}
-
-impl FromStr for Listen {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text {
-            "stdio" => return Ok(Listen::Stdio),
-            "none" => return Ok(Listen::Nobody),
-            _ => {}
-        }
-        if let Some(rest) = text.strip_prefix("tcp://") {
-            return address(rest.trim_end_matches('/')).map(Listen::Tcp);
-        }
-        if let Some(rest) = text.strip_prefix("ws://") {
-            let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
-            if !matches!(path, "" | "acp") {
-                return Err(format!("agents are served under /acp, not under /{path}"));
-            }
-            return address(host).map(Listen::WebSocket);
-        }
-        Err("write stdio, tcp://127.0.0.1:PORT or ws://127.0.0.1:PORT/acp".to_owned())
-    }
-}
-
-fn address(text: &str) -> Result<SocketAddr, String> {
-    let mut found = text.to_socket_addrs().map_err(|error| format!("{text:?} is not HOST:PORT: {error}"))?;
-    found.next().ok_or_else(|| format!("{text:?} is no address"))
-}
-
 /// Joins clients to agents until the client on standard input leaves, or for ever on a port.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let (agent, settings) = match prepare(args) {
@@ -200,9 +159,7 @@ fn prepare(args: &Args) -> anyhow::Result<(Agent, Settings)> {
 fn isolated(args: &Args) -> anyhow::Result<Option<TcpListener>> {
     match args.listen {
         _ if !args.target.isolate => Ok(None),
-        Listen::Tcp(address) | Listen::WebSocket(address) => {
-            crate::isolate::enter_listening(address).map(Some)
-        }
+        Listen::Socket(at) => crate::isolate::enter_listening(at.socket).map(Some),
         Listen::Stdio | Listen::Nobody => crate::isolate::enter().map(|()| None),
     }
 }
@@ -224,16 +181,12 @@ async fn serve(
         Agent::Scripted(_) => starts::Starts::shown_on(&health, None),
     };
     let ops = args.operation.serve(&health, &settings.metrics)?;
-    let entry = args.operation.entry();
-    let listener = match (args.listen, socket) {
-        (Listen::Nobody, _) => None,
-        (Listen::Stdio, _) => Some(Listener::Stdio(entry)),
-        (Listen::Tcp(_), Some(socket)) => Some(Listener::tcp_on(socket, entry)?),
-        (Listen::WebSocket(_), Some(socket)) => Some(Listener::web_socket_on(socket, entry)?),
-        (Listen::Tcp(address), None) => Some(Listener::tcp(address, entry).await?),
-        (Listen::WebSocket(address), None) => Some(Listener::web_socket(address, entry).await?),
+    let clients = match args.listen {
+        Listen::Nobody => None,
+        Listen::Stdio => Some(ClientSource::Stdio(args.operation.wire())),
+        Listen::Socket(at) => Some(args.operation.listen(at, socket)?),
     };
-    let address = listener.as_ref().and_then(Listener::address);
+    let address = clients.as_ref().and_then(ClientSource::address);
     announce(address, ops.filter(|_| args.listen != Listen::Stdio));
     if let Some(address) = address {
         say(&Saying::plain(Level::Info, &format!("listening on {address} for {}", agent.describe())));
@@ -258,7 +211,7 @@ async fn serve(
             Proxy::new(settings, starts.watched(opener, say.clone()), say.clone())
         }
     };
-    let outcome = nats::serve(nats, proxy, listener, stop).await?;
+    let outcome = nats::serve(nats, proxy, clients, stop).await?;
     if outcome == Outcome::Stopped {
         say(&Saying::plain(Level::Info, "stopped"));
     }
@@ -321,8 +274,8 @@ fn settings(args: &Args) -> anyhow::Result<Settings> {
     let folder =
         folder.canonicalize().with_context(|| format!("cannot use the folder {}", folder.display()))?;
     let folder = folder.to_string_lossy().into_owned();
-    if let Listen::Tcp(address) | Listen::WebSocket(address) = args.listen {
-        args.operation.check(address)?;
+    if let Listen::Socket(at) = args.listen {
+        args.operation.check(at.socket)?;
     }
     args.nats.check()?;
     let agent = args.target.dialect()?.unwrap_or(Dialect::V1);
@@ -356,21 +309,4 @@ fn settings(args: &Args) -> anyhow::Result<Settings> {
         leash: crate::target::leash(),
         ..Settings::default()
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn listeners_are_told_apart() {
-        assert_eq!("stdio".parse(), Ok(Listen::Stdio));
-        let local = |port| SocketAddr::from(([127, 0, 0, 1], port));
-        assert_eq!("tcp://127.0.0.1:0".parse(), Ok(Listen::Tcp(local(0))));
-        assert_eq!("ws://127.0.0.1:3001/acp".parse(), Ok(Listen::WebSocket(local(3001))));
-        assert_eq!("ws://127.0.0.1:3001".parse(), Ok(Listen::WebSocket(local(3001))));
-        for wrong in ["", "127.0.0.1:1", "tcp://127.0.0.1", "ws://127.0.0.1:1/other"] {
-            assert!(wrong.parse::<Listen>().is_err(), "{wrong}");
-        }
-    }
 }

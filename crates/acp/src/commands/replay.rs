@@ -50,7 +50,7 @@ pub struct Args {
     /// With --as-agent, where clients come from: stdio, tcp://127.0.0.1:PORT or ws://127.0.0.1:PORT/acp; port 0 takes
     /// any free one, and the address is printed as a line of JSON
     #[arg(long, value_name = "WHERE", default_value = "stdio", requires = "as_agent")]
-    listen: super::proxy::Listen,
+    listen: super::listen::Listen,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

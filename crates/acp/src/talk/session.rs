@@ -127,7 +127,7 @@ impl Talk {
             };
             let meaning = match error.error.downcast_ref::<ClientError>() {
                 Some(error) => Meaning::of_failure(error),
-                None if matches!(target, Target::Tcp(..) | Target::Ws(..)) => Meaning::ConnectionClosed,
+                None if matches!(target, Target::Listening(..)) => Meaning::ConnectionClosed,
                 None => Meaning::Other,
             };
             let Some((pause, remedy)) = retry.next(attempt, meaning, Effect::Repeatable, chance()) else {

@@ -8,7 +8,7 @@ use acp_nats::aggregate::AggregateLimits;
 use acp_nats::{Access, Nats, NatsSettings, NatsStatus, Style, Subjects, TaskSettings};
 use acp_proxy::metrics::Metrics;
 use acp_proxy::ops::Health;
-use acp_proxy::{Level, Listener, Outcome, Proxy, Say, Saying};
+use acp_proxy::{ClientSource, Level, Outcome, Proxy, Say, Saying};
 use anyhow::{Context, ensure};
 use tokio::sync::watch;
 
@@ -265,12 +265,12 @@ fn count(metrics: &Metrics, nats: &Nats) {
 pub async fn serve(
     started: Option<Started>,
     proxy: Proxy,
-    listener: Option<Listener>,
+    source: Option<ClientSource>,
     stop: watch::Receiver<bool>,
 ) -> anyhow::Result<Outcome> {
     let Some(Started { nats, work }) = started else {
-        let listener = listener.context("--listen none needs --nats: nobody could come")?;
-        return Ok(listener.run(Arc::new(proxy), stop).await?);
+        let source = source.context("--listen none needs --nats: nobody could come")?;
+        return Ok(source.serve(Arc::new(proxy), stop).await?);
     };
     let proxy = Arc::new(proxy.observed_by(Arc::new(nats.clone())));
     // Tasks are taken until we are told to stop, or the client on standard streams leaves and takes us with it.
@@ -282,8 +282,8 @@ pub async fn serve(
         }
     };
     let clients = async {
-        let outcome = match listener {
-            Some(listener) => listener.run(proxy.clone(), stop.clone()).await.map_err(anyhow::Error::from),
+        let outcome = match source {
+            Some(source) => source.serve(proxy.clone(), stop.clone()).await.map_err(anyhow::Error::from),
             None => {
                 stopped(stop.clone()).await;
                 Ok(Outcome::Stopped)

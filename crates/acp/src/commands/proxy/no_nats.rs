@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use acp_proxy::ops::Health;
-use acp_proxy::{Listener, Outcome, Proxy, Say};
+use acp_proxy::{ClientSource, Outcome, Proxy, Say};
 use anyhow::Context as _;
 use tokio::sync::watch;
 
@@ -50,9 +50,9 @@ pub struct NotStarted;
 pub async fn serve(
     _: NotStarted,
     proxy: Proxy,
-    listener: Option<Listener>,
+    clients: Option<ClientSource>,
     stop: watch::Receiver<bool>,
 ) -> anyhow::Result<Outcome> {
-    let listener = listener.context("--listen none needs --nats: no client could connect")?;
-    Ok(listener.run(Arc::new(proxy), stop).await?)
+    let clients = clients.context("--listen none needs --nats: no client could connect")?;
+    Ok(clients.serve(Arc::new(proxy), stop).await?)
 }

@@ -1,13 +1,13 @@
 //! How a proxy is operated: logs, limits, doors, health.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 
-use acp_link::{Door, Wire};
+use acp_link::{Door, ListenAddress, ListenError, Listener, Wire};
 use acp_proxy::metrics::Metrics;
 use acp_proxy::ops::{self, Health};
-use acp_proxy::{Entry, Say, Saying};
+use acp_proxy::{ClientSource, Say, Saying};
 use anyhow::Context;
 use serde_json::{Map, Value};
 
@@ -54,10 +54,18 @@ enum Format {
 }
 
 impl OperationArgs {
-    /// How clients come in.
-    pub fn entry(&self) -> Entry {
+    /// Listens for clients, on this socket if it is open already.
+    pub fn listen(
+        &self,
+        at: ListenAddress,
+        socket: Option<TcpListener>,
+    ) -> Result<ClientSource, ListenError> {
         let door = Door { token: self.listen_token.clone(), origins: self.allow_origin.clone() };
-        Entry { wire: self.wire(), door, most: self.max_connections }
+        let listener = match socket {
+            Some(socket) => Listener::on(socket, at, &self.wire(), door),
+            None => Listener::bind(at, &self.wire(), door),
+        };
+        Ok(ClientSource::Socket { listener: listener?, max_clients: self.max_connections })
     }
 
     /// The limits of every wire.

@@ -1,14 +1,16 @@
 //! A recorded agent, for clients.
 
+use std::io;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use acp_link::{Link, Wire, stdio, tcp, ws};
+use acp_driver::{Machine, Output, drive};
+use acp_link::{Arrival, Closed, Door, Link, Listener, Receiver, Wire, stdio};
 use acp_proxy::replay::{Player, Recording, Script};
 use acp_rpc::Frame;
 use anyhow::Context;
 
-use crate::commands::proxy::Listen;
+use crate::commands::listen::Listen;
 use crate::exit;
 
 /// Plays to one client on standard streams, or to any number of them on a port, each from the beginning.
@@ -22,11 +24,10 @@ pub(super) fn run(recording: &Recording, listen: Listen, speed: Option<f64>) -> 
         eprintln!("acp replay: an agent needs a client; use --listen stdio, tcp://… or ws://…");
         return Ok(ExitCode::from(exit::USAGE));
     }
-    if let Listen::Tcp(address) | Listen::WebSocket(address) = listen
-        && !address.ip().is_loopback()
-    {
+    if let Some(at) = listen.address().filter(|at| !at.is_loopback()) {
         eprintln!(
-            "acp replay: {address} can be reached from other machines; only loopback addresses are served"
+            "acp replay: {} can be reached from other machines; only loopback addresses are served",
+            at.socket
         );
         return Ok(ExitCode::from(exit::USAGE));
     }
@@ -34,31 +35,20 @@ pub(super) fn run(recording: &Recording, listen: Listen, speed: Option<f64>) -> 
     runtime.block_on(async {
         let wire = Wire::default();
         match listen {
-            Listen::Nobody => anyhow::Ok(()),
+            Listen::Nobody => {}
             Listen::Stdio => {
                 let link = stdio::own(&wire).context("cannot use standard input and output")?;
                 play(link, Player::new(script, speed)).await;
-                Ok(())
             }
-            Listen::Tcp(address) => {
-                let listener = tcp::listen(address, &wire).await;
-                let listener = listener.with_context(|| format!("cannot listen on {address}"))?;
-                announce(&listener.local_addr()?.to_string());
-                loop {
-                    let (link, _) = listener.accept().await?;
-                    tokio::spawn(play(link, Player::new(script.clone(), speed)));
-                }
-            }
-            Listen::WebSocket(address) => {
-                let listener = ws::listen(address, &wire).await;
-                let mut listener = listener.with_context(|| format!("cannot listen on {address}"))?;
-                announce(&listener.local_addr()?.to_string());
-                loop {
-                    let (link, _) = listener.accept().await?;
-                    tokio::spawn(play(link, Player::new(script.clone(), speed)));
-                }
+            Listen::Socket(at) => {
+                let listener = Listener::bind(at, &wire, Door::default())?;
+                announce(&listener.address().to_string());
+                let serve = |link, _| play(link, Player::new(script.clone(), speed));
+                let failed = |error: &io::Error| eprintln!("acp replay: cannot accept a connection: {error}");
+                listener.serve(std::future::pending(), serve, failed).await;
             }
         }
+        anyhow::Ok(())
     })?;
     Ok(ExitCode::SUCCESS)
 }
@@ -69,36 +59,54 @@ fn announce(address: &str) {
 }
 
 /// Plays to one client until it goes away.
-async fn play(mut link: Link, mut player: Player) {
-    let began = Instant::now();
-    loop {
-        while let Some(frame) = player.poll() {
-            if link.tx.send(frame.raw()).await.is_err() {
-                return;
-            }
-        }
-        player.notes().iter().for_each(|note| eprintln!("acp replay: {note}"));
-        let deadline = player.next_deadline().map(|at| began + at);
-        tokio::select! {
-            arrival = link.rx.recv() => match arrival {
-                Some(arrival) => player.receive(began.elapsed(), &Frame::from(arrival.line)),
-                None => break,
-            },
-            () = sleep_until(deadline), if deadline.is_some() => player.tick(began.elapsed()),
-        }
-    }
-    // What can still be said at once is said: the client may only have ended its output.
-    player.tick(began.elapsed() + Duration::from_secs(3600));
-    while let Some(frame) = player.poll() {
-        if link.tx.send(frame.raw()).await.is_err() {
-            return;
-        }
-    }
+async fn play(mut link: Link, player: Player) {
+    let mut playing = Playing { player, began: Instant::now() };
+    drive(&mut link, &mut playing).await;
     let _ = link.tx.finish().await;
 }
 
-async fn sleep_until(deadline: Option<Instant>) {
-    if let Some(deadline) = deadline {
-        tokio::time::sleep_until(deadline.into()).await;
+struct Playing {
+    player: Player,
+    began: Instant,
+}
+
+impl Machine for Playing {
+    type Event = std::convert::Infallible;
+    type Ending = ();
+
+    fn receive(&mut self, arrival: Arrival, _: &Receiver) {
+        self.player.receive(self.began.elapsed(), &Frame::from(arrival.line));
+    }
+
+    fn input_ended(&mut self, _: &Receiver) -> Option<()> {
+        // What can still be said at once is said: the client may only have ended its output.
+        self.player.tick(self.began.elapsed() + Duration::from_secs(3600));
+        Some(())
+    }
+
+    fn poll(&mut self) -> Output<()> {
+        let frame = self.player.poll();
+        self.player.notes().iter().for_each(|note| eprintln!("acp replay: {note}"));
+        frame.map_or(Output::Idle, Output::Frame)
+    }
+
+    fn next_deadline(&mut self, is_free: bool) -> Option<Instant> {
+        self.player.next_deadline().filter(|_| is_free).map(|at| self.began + at)
+    }
+
+    fn tick(&mut self) {
+        self.player.tick(self.began.elapsed());
+    }
+
+    fn event(&mut self, _: bool) -> impl Future<Output = Self::Event> + Send {
+        std::future::pending()
+    }
+
+    fn happened(&mut self, event: Self::Event) {
+        match event {}
+    }
+
+    fn unwritable(&mut self, _: Closed, _: bool) -> Option<()> {
+        Some(())
     }
 }

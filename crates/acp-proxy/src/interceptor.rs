@@ -1,10 +1,12 @@
-//! The way between a client and its agent when a desk, or faults, stand on it.
+//! What stands between a relay and its agent where something decides about lines, or faults are injected.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use acp_dialect::Side;
-use acp_link::{Arrival, Link, Sender, TrySendError};
+use acp_driver::{Machine, Output, drive};
+use acp_link::{Arrival, Closed, Link, Receiver, Sender, TrySendError};
 use acp_relay::Gate;
 use acp_rpc::{Frame, Line};
 use acp_script::faults::{Action, Fault, Faults, Passage};
@@ -21,20 +23,22 @@ pub(crate) fn behind(agent: Link, desk: Desk, talk: Talk, number: u64) -> Link {
     let (ours, client) = acp_link::memory(BURST);
     let duties = &desk.office.duties;
     let faults = (!duties.faults.is_empty()).then(|| Faults::new(&duties.faults, duties.seed));
-    let station = Station {
-        client,
+    let interceptor = Interceptor {
+        gate: desk.observers.gate().cloned(),
         agent,
         desk,
         faults,
         began: Instant::now(),
+        said: Vec::new(),
         to_client: VecDeque::new(),
         to_agent: VecDeque::new(),
         piece: Vec::new(),
+        agent_ended: false,
         over: None,
         talk,
         number,
     };
-    tokio::spawn(station.run());
+    tokio::spawn(interceptor.run(client));
     ours
 }
 
@@ -47,78 +51,118 @@ pub fn impossible(fault: &Fault) -> Option<&'static str> {
     })
 }
 
-struct Station {
-    client: Link,
+/// A machine whose link goes to the client's relay. It has the agent's link itself.
+struct Interceptor {
     agent: Link,
     desk: Desk,
     faults: Option<Faults>,
     began: Instant,
+    /// Lines of the agent that were just received.
+    said: Vec<Arrival>,
     to_client: VecDeque<Bytes>,
     to_agent: VecDeque<Bytes>,
     /// The beginning of a line for the client that a fault has written in pieces.
     piece: Vec<u8>,
+    agent_ended: bool,
     /// The end, after what waits for the client.
     over: Option<String>,
+    /// While this is closed, the agent is not read.
+    gate: Option<Arc<Gate>>,
     talk: Talk,
     number: u64,
 }
 
-impl Station {
-    async fn run(mut self) {
+/// What happens beside the client's link.
+enum Event {
+    /// There may be room for what waits for the agent, or the agent may be read again.
+    Ready,
+    /// So many lines of the agent were received; none at the end of its output.
+    Said(usize),
+}
+
+impl Machine for Interceptor {
+    type Event = Event;
+    type Ending = ();
+
+    fn receive(&mut self, arrival: Arrival, _: &Receiver) {
+        self.client_says(arrival);
+    }
+
+    fn input_ended(&mut self, _: &Receiver) -> Option<()> {
+        self.end_input();
+        None
+    }
+
+    fn poll(&mut self) -> Output<()> {
+        self.settle();
+        if drain(&self.agent.tx, &mut self.to_agent).is_err() {
+            // An agent that does not listen may still talk.
+            self.to_agent.clear();
+        }
+        match self.to_client.pop_front() {
+            Some(line) => Output::Line(line),
+            None if self.agent_ended || self.over.is_some() => Output::End(()),
+            None => Output::Idle,
+        }
+    }
+
+    fn next_deadline(&mut self, _: bool) -> Option<Instant> {
+        self.faults.as_ref().and_then(Faults::next_deadline).map(|at| self.began + at)
+    }
+
+    fn tick(&mut self) {
+        let now = self.began.elapsed();
+        if let Some(faults) = &mut self.faults {
+            faults.tick(now);
+        }
+    }
+
+    async fn event(&mut self, is_free: bool) -> Event {
+        let shut = self.gate.as_deref().filter(|gate| !gate.is_open());
+        let hears = is_free && self.to_client.is_empty() && !self.agent_ended;
+        tokio::select! {
+            biased;
+            _ = self.agent.tx.ready(), if !self.to_agent.is_empty() => Event::Ready,
+            count = self.agent.rx.recv_many(&mut self.said, BURST), if hears && shut.is_none() => {
+                Event::Said(count)
+            }
+            () = opened(shut), if shut.is_some() => Event::Ready,
+            else => std::future::pending().await,
+        }
+    }
+
+    fn happened(&mut self, event: Event) {
+        let Event::Said(count) = event else { return };
+        let mut said = std::mem::take(&mut self.said);
+        said.drain(..).for_each(|arrival| self.agent_says(arrival));
+        self.said = said;
+        self.agent_ended = count == 0;
+        if self.agent_ended && !self.piece.is_empty() {
+            let line = std::mem::take(&mut self.piece);
+            self.pass_line(line.into());
+        }
+    }
+
+    fn reads(&self) -> bool {
+        self.to_agent.is_empty()
+    }
+
+    fn unwritable(&mut self, _: Closed, _: bool) -> Option<()> {
+        Some(())
+    }
+}
+
+impl Interceptor {
+    /// Passes lines on until one side is gone.
+    async fn run(mut self, mut client: Link) {
         if let Some(faults) = &mut self.faults {
             faults.start(Duration::ZERO);
         }
-        let (mut client_ended, mut agent_ended) = (false, false);
-        let (mut heard, mut said) = (Vec::new(), Vec::new());
-        let gate = self.desk.observers.gate().cloned();
-        loop {
-            self.settle();
-            let gone = drain(&self.client.tx, &mut self.to_client).is_err();
-            // An agent that does not listen may still talk.
-            let deaf = drain(&self.agent.tx, &mut self.to_agent).is_err();
-            if deaf {
-                self.to_agent.clear();
-            }
-            if gone || (self.to_client.is_empty() && (agent_ended || self.over.is_some())) {
-                break;
-            }
-            let deadline = self.faults.as_ref().and_then(Faults::next_deadline).map(|at| self.began + at);
-            let (wait_client, wait_agent) = (!self.to_client.is_empty(), !self.to_agent.is_empty());
-            let shut = gate.as_deref().filter(|gate| !gate.is_open());
-            tokio::select! {
-                biased;
-                _ = self.client.tx.ready(), if wait_client => {}
-                _ = self.agent.tx.ready(), if wait_agent => {}
-                count = self.client.rx.recv_many(&mut heard, BURST), if !client_ended && !wait_agent => {
-                    client_ended = count == 0;
-                    heard.drain(..).for_each(|arrival| self.client_says(arrival));
-                    if client_ended {
-                        self.end_input();
-                    }
-                }
-                count = self.agent.rx.recv_many(&mut said, BURST),
-                    if !agent_ended && !wait_client && shut.is_none() =>
-                {
-                    agent_ended = count == 0;
-                    said.drain(..).for_each(|arrival| self.agent_says(arrival));
-                    if agent_ended && !self.piece.is_empty() {
-                        let line = std::mem::take(&mut self.piece);
-                        self.pass_line(line.into());
-                    }
-                }
-                () = opened(shut), if shut.is_some() => {}
-                () = sleep_until(deadline), if deadline.is_some() => {
-                    let now = self.began.elapsed();
-                    if let Some(faults) = &mut self.faults {
-                        faults.tick(now);
-                    }
-                }
-            }
-        }
+        drive(&mut client, &mut self).await;
         if let Some(why) = &self.over {
             self.talk.tell(Level::Warn, self.number, why, &[]);
         }
-        let Station { client, agent, desk, .. } = self;
+        let Interceptor { agent, desk, .. } = self;
         drop(desk);
         let _ = client.tx.finish().await;
         drop((client.rx, agent));
@@ -138,15 +182,15 @@ impl Station {
         let Some(line) = self.whole(arrival.line) else { return };
         let frame = Frame::parse(line);
         self.desk.observers.frame(Side::Client, Instant::now(), &frame);
-        let frame = match self.desk.client_says(&frame) {
-            Handling::Pass => frame,
-            Handling::Instead(line) => Frame::parse(line),
+        let changed = match self.desk.client_says(&frame) {
+            Handling::Pass => None,
+            Handling::Instead(line) => Some(line),
             Handling::Back(answer) => return self.put(&answer, true),
             Handling::Stop(why) => return self.over = Some(why),
         };
         match &mut self.faults {
-            Some(faults) => faults.incoming(self.began.elapsed(), frame),
-            None => self.to_agent.push_back(frame.raw().clone()),
+            Some(faults) => faults.incoming(self.began.elapsed(), changed.map_or(frame, Frame::parse)),
+            None => self.to_agent.push_back(changed.unwrap_or_else(|| frame.raw().clone())),
         }
     }
 
@@ -249,11 +293,5 @@ async fn opened(gate: Option<&Gate>) {
     match gate {
         Some(gate) => gate.open().await,
         None => std::future::pending().await,
-    }
-}
-
-async fn sleep_until(deadline: Option<Instant>) {
-    if let Some(deadline) = deadline {
-        tokio::time::sleep_until(deadline.into()).await;
     }
 }

@@ -1,5 +1,8 @@
 //! One test in progress: the interpreter of `acp-comply` on one side, the agent's connection on the other.
 
+mod machine;
+
+use std::collections::VecDeque;
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
@@ -9,15 +12,16 @@ use std::time::{Duration, Instant};
 use acp_comply::results::Cost;
 use acp_comply::{Action, Event, ExitRecord, Outcome, Program, Run, Setup};
 use acp_dialect::{Dialect, Options, Side, Translated, Translator, Way};
+use acp_driver::drive;
 use acp_host::{Offer, Providers, Roots, Settings};
-use acp_link::Arrival;
+use acp_link::Link;
 use acp_link::child::{Child, Exit};
 use acp_link::leash::Leash;
 use acp_policy::Rules;
 use acp_rpc::{Frame, Line, View};
+use bytes::Bytes;
 use serde_json::Value;
 use tokio::sync::mpsc;
-use tokio::time::sleep_until;
 
 use crate::cell::Cell;
 use crate::drive::{Conditions, Driven, Watch};
@@ -44,7 +48,7 @@ pub(crate) struct Place<'a> {
 }
 
 /// One test in progress.
-pub(crate) struct Test<'a> {
+pub(crate) struct TestRun<'a> {
     program: &'a Arc<Program>,
     run: Run,
     cell: &'a Cell,
@@ -58,11 +62,17 @@ pub(crate) struct Test<'a> {
     began: Instant,
     /// When the interpreter was last told of something that came.
     last: Instant,
+    /// When there was last nothing to do.
+    idle_since: Instant,
     /// When the agent's first line came.
     first_line: Option<Duration>,
     /// Time spent waiting, by whom for.
     cost: Cost,
+    link: Option<Link>,
     wire: Option<Wire>,
+    /// What waits to be written.
+    outgoing: VecDeque<Outgoing>,
+    ended: Option<Ending>,
     providers: Option<Providers>,
     answers: Answers,
     /// Counts connections; an answer for an earlier one is dropped.
@@ -71,7 +81,7 @@ pub(crate) struct Test<'a> {
     output_ended: bool,
     exit: Option<Exit>,
     judged: Judged,
-    ended: Vec<Ended>,
+    exits: Vec<Ended>,
     /// Session ids that an agent of another form has under other names.
     sessions: acp_relay::SessionAliases,
     /// What could not be said to such an agent.
@@ -79,16 +89,16 @@ pub(crate) struct Test<'a> {
     was_refused: bool,
 }
 
-impl<'a> Test<'a> {
+impl<'a> TestRun<'a> {
     pub fn new(
         program: &'a Arc<Program>,
         setup: Setup,
         place: &Place<'a>,
         mind: Option<Mind>,
         watch: Option<Watch>,
-    ) -> Test<'a> {
+    ) -> TestRun<'a> {
         let &Place { cell, target, conditions, start, parting } = place;
-        Test {
+        TestRun {
             program,
             run: Run::new(Arc::clone(program), setup),
             cell,
@@ -102,7 +112,11 @@ impl<'a> Test<'a> {
             last: Instant::now(),
             first_line: None,
             cost: Cost::default(),
+            link: None,
             wire: None,
+            outgoing: VecDeque::new(),
+            ended: None,
+            idle_since: Instant::now(),
             providers: None,
             answers: mpsc::unbounded_channel(),
             connection: 0,
@@ -110,7 +124,7 @@ impl<'a> Test<'a> {
             output_ended: false,
             exit: None,
             judged: Judged::default(),
-            ended: Vec::new(),
+            exits: Vec::new(),
             sessions: acp_relay::SessionAliases::default(),
             refused: Refused::default(),
             was_refused: false,
@@ -133,11 +147,14 @@ impl<'a> Test<'a> {
             None => connection.translated(self.target.dialect, self.cell, &self.sessions, &self.refused),
             Some(_) => connection,
         };
-        let mut wire = Wire::new(connection, self.began, dialect, std::mem::take(&mut self.judged.history));
+        let Connection { link, child } = connection;
+        let history = std::mem::take(&mut self.judged.history);
+        let mut wire = Wire::new(link.tx.clone(), child, self.began, dialect, history);
         if self.cell.is_kept() {
             wire.keep_record();
         }
-        self.wire = Some(wire);
+        (self.link, self.wire) = (Some(link), Some(wire));
+        self.outgoing.clear();
         self.connection += 1;
         self.output_ended = false;
         self.exit = None;
@@ -152,38 +169,57 @@ impl<'a> Test<'a> {
     }
 
     pub async fn run(&mut self) -> Outcome {
+        self.act();
         loop {
-            while let Some(action) = self.run.poll() {
-                if let Some(outcome) = self.act(action).await {
-                    return outcome;
+            let ended = match self.link.take() {
+                Some(mut link) => {
+                    let ended = drive(&mut link, self).await;
+                    self.link = Some(link);
+                    ended
+                }
+                None => self.wait_unconnected().await,
+            };
+            match ended {
+                Ending::Done(outcome) => return *outcome,
+                Ending::Reopen { keeps_process } => {
+                    // A process of ours that listens lives on, and is connected to again.
+                    let wire = self.wire.as_mut().filter(|_| keeps_process && self.start.is_over_tcp());
+                    let kept = wire.and_then(|wire| wire.child.take());
+                    self.reopen(kept).await;
+                    self.act();
                 }
             }
-            self.wait().await;
         }
     }
 
-    async fn act(&mut self, action: Action) -> Option<Outcome> {
+    /// Does what the interpreter wants, until it wants something else to happen first.
+    fn act(&mut self) {
+        while self.ended.is_none()
+            && let Some(action) = self.run.poll()
+        {
+            self.perform(action);
+        }
+    }
+
+    fn perform(&mut self, action: Action) {
         match action {
             Action::Offer(capabilities) => self.offer(&capabilities),
             Action::Write(line) => self.write(line),
             Action::WriteRaw(bytes) => {
                 self.show("→", &bytes);
                 if let Some(wire) = &mut self.wire {
-                    wire.write_raw(bytes);
+                    wire.writes_raw(&bytes);
+                    self.outgoing.push_back(Outgoing::Raw(bytes));
                 }
             }
             Action::CloseInput => {
                 if let Some(wire) = &mut self.wire {
-                    wire.close_input();
+                    wire.closes_input();
+                    self.outgoing.push_back(Outgoing::End);
                 }
             }
-            Action::Restart => self.reopen(None).await,
-            Action::Reconnect => {
-                // a process of ours that listens lives on, and is connected to again
-                let kept = self.wire.as_mut().filter(|_| self.start.is_over_tcp());
-                let kept = kept.and_then(|wire| wire.child.take());
-                self.reopen(kept).await;
-            }
+            Action::Restart => self.ended = Some(Ending::Reopen { keeps_process: false }),
+            Action::Reconnect => self.ended = Some(Ending::Reopen { keeps_process: true }),
             Action::PauseRead(time) => self.read_from = Instant::now() + time,
             Action::AskProvider(frame) => self.ask(&frame),
             Action::CancelPending { session } => {
@@ -199,9 +235,8 @@ impl<'a> Test<'a> {
                 let calls = read_log(&self.cell.mcp_log);
                 self.run.handle(self.began.elapsed(), Event::Mcp(calls));
             }
-            Action::Done(outcome) => return Some(*outcome),
+            Action::Done(outcome) => self.ended = Some(Ending::Done(outcome)),
         }
-        None
     }
 
     fn offer(&mut self, capabilities: &Value) {
@@ -225,20 +260,19 @@ impl<'a> Test<'a> {
         }
     }
 
-    fn write(&mut self, line: bytes::Bytes) {
+    fn write(&mut self, line: Bytes) {
         self.show("→", &line);
         if let (Some(providers), Some(session)) = (&self.providers, asked_session(&line)) {
             providers.turn_began(&session);
         }
         if let Some(wire) = &mut self.wire {
-            wire.write_line(line);
+            wire.writes_line(&line);
+            self.outgoing.push_back(Outgoing::Line(line));
         }
     }
 
     async fn reopen(&mut self, kept: Option<Child>) {
-        if let Some(wire) = self.wire.take() {
-            self.end_wire(wire).await;
-        }
+        self.end_connection().await;
         if let Some(providers) = &self.providers {
             providers.close();
         }
@@ -255,9 +289,10 @@ impl<'a> Test<'a> {
         }
     }
 
-    async fn end_wire(&mut self, wire: Wire) {
+    async fn end_connection(&mut self) {
+        let (Some(link), Some(wire)) = (self.link.take(), self.wire.take()) else { return };
         let from = Instant::now();
-        let (judged, ended) = wire.end(self.output_ended, self.parting).await;
+        let (judged, ended) = wire.end(link, self.output_ended, self.parting).await;
         self.cost.agent_ms += millis(from.elapsed());
         self.collect(judged, ended);
     }
@@ -270,7 +305,7 @@ impl<'a> Test<'a> {
         if let Some(record) = judged.record {
             self.keep_transcript(&record);
         }
-        self.ended.extend(ended);
+        self.exits.extend(ended);
     }
 
     fn ask(&mut self, frame: &Frame) {
@@ -294,66 +329,6 @@ impl<'a> Test<'a> {
         });
     }
 
-    /// Waits for the next thing to happen and tells the interpreter.
-    async fn wait(&mut self) {
-        let deadline = self.run.next_deadline().map(|at| self.began + at);
-        let wake = deadline.unwrap_or_else(|| Instant::now() + Duration::from_secs(3600));
-        let paused = self.read_from > Instant::now();
-        let read_from = self.read_from;
-        let from = Instant::now();
-        let came = match &mut self.wire {
-            None => {
-                sleep_until(wake.into()).await;
-                Came::Time
-            }
-            Some(wire) => {
-                let may_read = !paused && !self.output_ended;
-                let may_end = wire.child.is_some() && self.exit.is_none();
-                let (rx, child) = (&mut wire.rx, &mut wire.child);
-                tokio::select! {
-                    biased;
-                    arrival = rx.recv(), if may_read => Came::Line(arrival),
-                    Some((connection, frame)) = self.answers.1.recv() => Came::Answer(connection, frame),
-                    Some(exit) = wait_child(child), if may_end => Came::Exit(exit),
-                    () = sleep_until(read_from.into()), if paused => Came::Pause,
-                    () = sleep_until(wake.into()) => Came::Time,
-                }
-            }
-        };
-        let until = match &came {
-            Came::Line(Some(arrival)) => arrival.at,
-            _ => Instant::now(),
-        };
-        // What a test waits for is counted from when it began to, which is when the last thing happened.
-        match came {
-            Came::Time | Came::Pause => {
-                self.cost.waits_ms += millis(until.saturating_duration_since(self.last));
-            }
-            _ => self.cost.agent_ms += millis(until.saturating_duration_since(from)),
-        }
-        self.last = until;
-        self.take(came);
-        self.notice_trouble();
-    }
-
-    fn take(&mut self, came: Came) {
-        match came {
-            Came::Line(Some(arrival)) => self.heard(arrival.at, arrival.line),
-            Came::Line(None) => self.output_end(),
-            Came::Answer(connection, frame) => {
-                if connection == self.connection {
-                    self.run.handle(self.began.elapsed(), Event::ProviderAnswered(frame));
-                }
-            }
-            Came::Exit(exit) => {
-                self.exit = Some(exit);
-                self.tell_exit();
-            }
-            Came::Pause => {}
-            Came::Time => self.run.handle(self.began.elapsed(), Event::Tick),
-        }
-    }
-
     /// A model that is asked in circles ends the test. One that cannot do what the test wishes does not, because the
     /// agent may do it by itself.
     fn notice_trouble(&mut self) {
@@ -365,11 +340,11 @@ impl<'a> Test<'a> {
         self.run.handle(self.began.elapsed(), event);
     }
 
-    fn heard(&mut self, at: Instant, line: Line) {
+    fn heard(&mut self, at: Instant, line: Line, has_mark: bool) {
         self.show("←", line.bytes());
         self.first_line.get_or_insert(at.saturating_duration_since(self.began));
         let Some(wire) = &mut self.wire else { return };
-        let frame = wire.heard(at, line);
+        let frame = wire.heard(at, line, has_mark);
         if let Some(reason) = self.refused.take() {
             // This is the refusal. What the form has no words for, the agent was not asked.
             self.was_refused = true;
@@ -411,14 +386,12 @@ impl<'a> Test<'a> {
             // Once in a run: an interpreter that ends may need a moment to write what it held back.
             self.parting.listen = self.parting.listen.max(HELD_BACK);
         }
-        if let Some(wire) = self.wire.take() {
-            self.end_wire(wire).await;
-        }
+        self.end_connection().await;
         if let Some(providers) = self.providers.take() {
             providers.close();
         }
         let survivors: Vec<String> = self
-            .ended
+            .exits
             .iter()
             .flat_map(|ended| &ended.exit.survivors)
             .map(|survivor| format!("{} ({})", survivor.name, survivor.pid))
@@ -427,7 +400,7 @@ impl<'a> Test<'a> {
             self.judged.exercised.insert(crate::SURVIVOR_REQUIREMENT.to_owned());
             self.judged.findings.push(survivor_finding(&survivors));
         }
-        let at_eof = self.ended.last().map(|ended| ended.at_eof);
+        let at_eof = self.exits.last().map(|ended| ended.at_eof);
         let outside = self.cell.outside().changes_since(before);
         let strays: Vec<String> = outside.iter().filter_map(|path| stray(path)).collect();
         if !strays.is_empty() {
@@ -474,13 +447,23 @@ impl<'a> Test<'a> {
     }
 }
 
-/// What a wait ended with.
-enum Came {
-    Line(Option<Arrival>),
-    Answer(u32, Frame),
-    Exit(Exit),
-    Pause,
-    Time,
+/// What is to be written.
+enum Outgoing {
+    Line(Bytes),
+    Raw(Bytes),
+    /// The end of the agent's input.
+    End,
+}
+
+/// Why the connection is let go of.
+pub(crate) enum Ending {
+    /// The test is over.
+    Done(Box<Outcome>),
+    /// The test wants a connection of its own again.
+    Reopen {
+        /// To the same process, if it listens.
+        keeps_process: bool,
+    },
 }
 
 /// A notification that asks something, as the request that it is in the canonical form, and who translates the answer.
@@ -497,8 +480,4 @@ fn onward(translated: Translated) -> impl Iterator<Item = Frame> {
 
 fn millis(time: Duration) -> f64 {
     time.as_secs_f64() * 1000.0
-}
-
-async fn wait_child(child: &mut Option<Child>) -> Option<Exit> {
-    Some(child.as_mut()?.wait().await)
 }
