@@ -276,11 +276,11 @@ impl Conversation {
             Effect::DeleteSession(id) => complain(self.store.remove(&id)),
             Effect::FetchSession { token, id } => {
                 let record = self.store.fetch(&id);
-                self.player.agent().session_fetched(token, &id, record);
+                self.player.session_fetched(token, &id, record);
             }
             Effect::ListSessions { token } => {
                 let sessions = self.store.list();
-                self.player.agent().sessions_listed(token, sessions);
+                self.player.sessions_listed(token, sessions);
             }
         }
         Progress::Idle

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use acp_comply::ExitRecord;
 use acp_rpc::{DEFAULT_LINE_LIMIT, Frame, Id, Splitter, View};
-use acp_script::Player;
 use acp_script::agent::{AgentConfig, Effect, Habits, Record};
 use acp_script::defects::Defect;
 use acp_script::faults::Fault;
 use acp_script::variants::Variant;
+use acp_script::{Player, Switch};
 use bytes::Bytes;
 use serde_json::Value;
 
@@ -33,6 +33,8 @@ pub struct Actor {
     pub config: AgentConfig,
     /// What happens to its frames.
     pub faults: Vec<Fault>,
+    /// What it does wrong besides.
+    pub switches: Vec<Switch>,
 }
 
 impl Actor {
@@ -40,14 +42,15 @@ impl Actor {
     pub fn with<'a>(variants: impl IntoIterator<Item = &'a Variant> + Clone) -> Result<Self, String> {
         let habits = Habits::with(variants.clone())?;
         let faults = variants.into_iter().flat_map(|variant| variant.faults.iter().cloned()).collect();
-        Ok(Self { config: AgentConfig { habits, ..AgentConfig::default() }, faults })
+        let config = AgentConfig { habits, ..AgentConfig::default() };
+        Ok(Self { config, faults, switches: Vec::new() })
     }
 
     /// The same agent with this defect.
     #[must_use]
     pub fn broken(mut self, defect: &Defect) -> Self {
         self.faults.extend(defect.faults.iter().cloned());
-        self.config.switches.extend(defect.switch);
+        self.switches.extend(defect.switch);
         self
     }
 }
@@ -87,7 +90,7 @@ impl Process {
         config.started = Duration::from_secs(1_767_225_600) + now;
         Self {
             connection,
-            player: Player::new(config, &actor.faults, u64::from(connection)),
+            player: Player::new(config, &actor.faults, u64::from(connection)).wrong(&actor.switches),
             input: Splitter::new(DEFAULT_LINE_LIMIT),
             hands: Hands::default(),
             servers: Servers::default(),
@@ -220,11 +223,11 @@ impl Process {
             Effect::DeleteSession(id) => drop(around.store.remove(&id)),
             Effect::FetchSession { token, id } => {
                 let record = around.store.get(&id).cloned();
-                self.player.agent().session_fetched(token, &id, record);
+                self.player.session_fetched(token, &id, record);
             }
             Effect::ListSessions { token } => {
                 let sessions = around.store.values().map(Record::summary).collect();
-                self.player.agent().sessions_listed(token, sessions);
+                self.player.sessions_listed(token, sessions);
             }
             // Only of agents with a model or tools of their own.
             Effect::Tool(_) | Effect::Think { .. } | Effect::SessionClosed(_) => {}

@@ -9,6 +9,7 @@
 pub mod agent;
 pub mod defects;
 pub mod faults;
+mod misbehaviour;
 mod player;
 pub mod script;
 mod switch;

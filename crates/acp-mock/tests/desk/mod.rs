@@ -208,11 +208,11 @@ impl Desk {
                 Effect::DeleteSession(id) => drop(self.store.remove(&id)),
                 Effect::FetchSession { token, id } => {
                     let record = self.store.get(&id).cloned();
-                    self.player.agent().session_fetched(token, &id, record);
+                    self.player.session_fetched(token, &id, record);
                 }
                 Effect::ListSessions { token } => {
                     let records = self.store.values().map(Record::summary).collect();
-                    self.player.agent().sessions_listed(token, records);
+                    self.player.sessions_listed(token, records);
                 }
                 Effect::McpConnect { key, ref server, .. } => {
                     self.log.push(format!("connects to {server}"));

@@ -1,6 +1,5 @@
 //! How an agent shall be.
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +10,6 @@ use serde_json::Value;
 use super::habits::Habits;
 use super::persona::Persona;
 use crate::script::Script;
-use crate::switch::Switch;
 
 /// Settings of one agent. The default is a well-behaved agent that answers at once.
 #[derive(Clone, Debug)]
@@ -96,8 +94,6 @@ pub struct AgentConfig {
     pub request_limit: Option<Duration>,
     /// In which legal ways it differs from the usual.
     pub habits: Habits,
-    /// What it does wrong on purpose.
-    pub switches: BTreeSet<Switch>,
 }
 
 /// Whether one must sign in before the first session.
@@ -207,7 +203,6 @@ impl Default for AgentConfig {
             warning: None,
             request_limit: None,
             habits: Habits::default(),
-            switches: BTreeSet::new(),
         }
     }
 }

@@ -3,23 +3,21 @@
 use acp_proto::update;
 use serde_json::{Value, json};
 
-use super::Agent;
 use super::record::{Digest, Record, refused};
 use super::step::{Step, Stream, Voice, is_notice};
 use super::tools::cut;
+use super::turn::ActiveTurn;
 
 /// How much of one message is kept.
 const MESSAGE: usize = 400;
 /// How much is kept in all; the oldest go first.
 const WHOLE: usize = 16_000;
 
-impl Agent {
+impl ActiveTurn<'_> {
     /// Lets the digest stand for everything before this turn, and says so.
-    pub(super) fn digest(&mut self, session: &str) {
-        let id = self.fresh_id("compaction");
-        let caps = self.caps();
-        let Some(open) = self.sessions.get_mut(session) else { return };
-        let record = &mut open.record;
+    pub(super) fn digest(&mut self) {
+        let id = self.cx.fresh_id("compaction");
+        let record = &mut self.session.record;
         let before = record.digest.take();
         let from = before.as_ref().map_or(0, |digest| digest.entries.min(record.history.len()));
         let said = told(record, from);
@@ -32,9 +30,9 @@ impl Agent {
         record.digest = Some(Digest { entries: record.history.len(), text: text.clone() });
         // What belongs to answers that no model is told any more.
         record.rounds.clear();
-        self.checkpoint(session);
-        if caps.compaction {
-            self.show_digest(session, &id, &text);
+        self.checkpoint();
+        if self.cx.caps().compaction {
+            self.show_digest(&id, &text);
         }
         let words = match messages {
             0 => "There is nothing new to compact.".to_owned(),
@@ -48,11 +46,11 @@ impl Agent {
             ),
         };
         // What is said about the conversation is no part of it: it would take room of what was just won.
-        let notice = Stream::text(Voice::Notice, words, self.config.chunk_size);
-        self.insert(session, [Step::Stream(notice)]);
+        let notice = Stream::text(Voice::Notice, words, self.cx.config.chunk_size);
+        self.insert([Step::Stream(notice)]);
     }
 
-    pub(super) fn show_digest(&mut self, session: &str, id: &str, text: &str) {
+    pub(super) fn show_digest(&mut self, id: &str, text: &str) {
         let text = if text.is_empty() { "Nothing was said before." } else { text };
         let summary = json!({ "type": "text", "text": text });
         for body in [
@@ -63,7 +61,7 @@ impl Agent {
                 "summary": [summary],
             }),
         ] {
-            self.update(session, &body);
+            self.update(&body);
         }
     }
 }

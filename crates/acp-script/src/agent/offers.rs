@@ -7,10 +7,6 @@ use super::habits::{Feature, LoginGate};
 use super::persona::{ConfigOption, MODE_OPTION, OptionKind, Persona};
 use super::{AgentConfig, ClientCaps, Record};
 
-/// The top-level keys of `clientCapabilities` that stable version 1 knows.
-pub(super) const CLIENT_CAPABILITIES: [&str; 6] =
-    ["fs", "terminal", "auth", "elicitation", "session", "_meta"];
-
 /// The optional methods and parameters of sessions.
 const SESSION_FEATURES: [(&str, Feature); 5] = [
     ("list", Feature::List),

@@ -283,6 +283,7 @@ fn settings(args: &Args) -> anyhow::Result<Settings> {
         seed: args.seed,
         record: args.record.clone(),
         faults: Vec::new(),
+        switches: Vec::new(),
         speak: args.dialect,
         unasked: args.unasked,
         journal: args.journal.clone(),
