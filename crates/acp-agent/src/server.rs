@@ -153,7 +153,7 @@ impl Server {
         let base = nanos();
         let prefix = format!("session_{base:x}");
         let claims = Arc::new(Claims::new(store.clone()));
-        let (fence, stop) = (config.fence.clone(), watch::Sender::default());
+        let (fence, stop) = (config.rules.fence.clone(), watch::Sender::default());
         let shared = Shared { settings, store, claims, provider, abilities, work_dir, fence, prefix, stop };
         let shared = Arc::new(shared);
         Ok(Self { shared, config, warning, base, connections: AtomicU64::new(0) })

@@ -10,7 +10,7 @@ pub mod tour;
 use acp_rpc::{Direction, Frame, Id, Reply, RpcError, Splitter, View};
 use acp_rules::{Finding, Judge, JudgeConfig, Side};
 use acp_script::Player;
-use acp_script::agent::{AgentConfig, Effect, McpTool, Record};
+use acp_script::agent::{AgentConfig, AgentLimits, Effect, McpTool, Record};
 use acp_script::faults::Fault;
 use serde_json::{Value, json};
 
@@ -53,7 +53,7 @@ pub fn config() -> AgentConfig {
     AgentConfig {
         id_prefix: "t".to_owned(),
         started: Duration::from_secs(1_700_000_000),
-        page_size: 3,
+        limits: AgentLimits { page_size: 3, ..AgentLimits::default() },
         ..AgentConfig::default()
     }
 }

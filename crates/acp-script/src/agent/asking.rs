@@ -143,7 +143,7 @@ impl ActiveTurn<'_> {
             other if other.starts_with("terminal/") => (caps.terminal, habits.runs),
             _ => return false,
         };
-        means == Means::Own || (self.cx.config.own_hands && !offered)
+        means == Means::Own || (self.cx.config.abilities.local_tools && !offered)
     }
 
     /// Takes a request of ours back.
@@ -215,7 +215,7 @@ impl ActiveTurn<'_> {
             cwd: record.cwd.clone(),
             roots: record.roots.clone(),
             verbose: self.is_verbose(),
-            deny: self.cx.config.deny.clone(),
+            deny: self.cx.config.rules.deny.clone(),
         };
         self.cx.outbox.push_back(Effect::Tool(Box::new(tool)));
         self.wait(Wait::Tool { token, work: Box::new(work) });

@@ -76,7 +76,7 @@ impl ActiveTurn<'_> {
             }
             "write_file" => write(Change::Whole(text("content")?)),
             "edit_file" => {
-                let (file, edits) = Edits::parse(arguments, self.cx.config.declarations.clone())?;
+                let (file, edits) = Edits::parse(arguments, self.cx.config.abilities.declarations.clone())?;
                 Ok(Job::Write {
                     path: self.session.resolve(&file),
                     change: Change::Edits(edits),
@@ -88,14 +88,18 @@ impl ActiveTurn<'_> {
                     number("timeout").map_or(COMMAND, |seconds| Duration::from_secs(seconds.max(1).into()));
                 Ok(Job::run(text("command")?, Some(limit)))
             }
-            name if self.cx.config.code && CODE_TOOLS.contains(&name) => match arguments.is_object() {
-                true => {
-                    Ok(Job::Tool { name: name.to_owned(), arguments: arguments.clone(), otherwise: None })
+            name if self.cx.config.abilities.code && CODE_TOOLS.contains(&name) => {
+                match arguments.is_object() {
+                    true => {
+                        Ok(Job::Tool { name: name.to_owned(), arguments: arguments.clone(), otherwise: None })
+                    }
+                    false => Err(format!("{name} needs an object")),
                 }
-                false => Err(format!("{name} needs an object")),
-            },
+            }
             // Tasks go another way; what comes here has none.
-            "delegate" if self.cx.config.delegate => Err("delegate needs \"task\", a string".to_owned()),
+            "delegate" if self.cx.config.abilities.delegate => {
+                Err("delegate needs \"task\", a string".to_owned())
+            }
             "update_plan" => plan(arguments).map(|entries| Job::Plan { entries }),
             _ => self.mcp_job(name, arguments),
         }

@@ -48,7 +48,8 @@ impl ActiveTurn<'_> {
         if cuts > MOST_CUTS {
             let words = format!(
                 "The model's answer reached the limit of its length {cuts} times in a row, so I stop here.{lost} Ask for \
-                 smaller steps, or allow longer answers with --max-tokens."
+                 smaller steps{}.",
+                self.cx.config.hints.longer_answers
             );
             let mut steps: VecDeque<Step> = self.inform(title, &words).into_iter().collect();
             steps.extend([Step::Usage, Step::End(StopReason::MaxTokens)]);
@@ -164,7 +165,7 @@ impl ActiveTurn<'_> {
             "What was said before is kept in short now, {how}: the conversation takes about {kept} tokens instead of \
              {size}.\n"
         );
-        let notice = Stream::text(Voice::Notice, words, self.cx.config.chunk_size);
+        let notice = Stream::text(Voice::Notice, words, self.cx.config.pace.chunk_size);
         self.insert([Step::Stream(notice), Step::Usage]);
         self.schedule();
     }
@@ -175,7 +176,7 @@ impl ActiveTurn<'_> {
             self.session.warn(self.cx, title, words);
             return None;
         }
-        Some(Step::Stream(Stream::text(Voice::Notice, format!("{words}\n"), self.cx.config.chunk_size)))
+        Some(Step::Stream(Stream::text(Voice::Notice, format!("{words}\n"), self.cx.config.pace.chunk_size)))
     }
 }
 

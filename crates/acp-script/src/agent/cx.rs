@@ -79,7 +79,7 @@ impl Cx {
     /// The id of the mode that a client calls so; an error with the names of all modes when there is none.
     pub(super) fn mode_called(&self, name: &str) -> Result<&str, String> {
         let persona = &self.config.persona;
-        let found = match self.config.mode_aliases {
+        let found = match self.config.form.mode_aliases {
             true => persona.mode(name),
             false => persona.modes.iter().find(|mode| mode.id == name),
         };
@@ -135,6 +135,6 @@ impl Cx {
 
     /// When a request that comes now has waited too long.
     pub(super) fn request_deadline(&self) -> Option<Duration> {
-        self.config.request_limit.map(|limit| self.now + limit)
+        self.config.limits.request.map(|limit| self.now + limit)
     }
 }

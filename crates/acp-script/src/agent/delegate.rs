@@ -61,10 +61,9 @@ impl ActiveTurn<'_> {
 
     /// Why no task can be delegated.
     fn refusal(&self) -> Option<String> {
-        if !self.cx.config.delegate {
-            return Some(
-                "this agent runs without leave to delegate; start it with --enable-delegate".to_owned(),
-            );
+        if !self.cx.config.abilities.delegate {
+            let hint = &self.cx.config.hints.delegate;
+            return Some(format!("this agent runs without leave to delegate{hint}"));
         }
         if !self.session.is_root() {
             return Some("a delegated task cannot be delegated further".to_owned());

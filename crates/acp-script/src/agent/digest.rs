@@ -46,7 +46,7 @@ impl ActiveTurn<'_> {
             ),
         };
         // What is said about the conversation is no part of it: it would take room of what was just won.
-        let notice = Stream::text(Voice::Notice, words, self.cx.config.chunk_size);
+        let notice = Stream::text(Voice::Notice, words, self.cx.config.pace.chunk_size);
         self.insert([Step::Stream(notice)]);
     }
 

@@ -68,7 +68,7 @@ impl Planner<'_> {
             Intent::Permission => self.push(Step::Begin(Job::Harmless { fails: false })),
             Intent::ToolFailure => self.push(Step::Begin(Job::Harmless { fails: true })),
             Intent::Refuse | Intent::MaxTokens | Intent::MaxTurnRequests | Intent::Fail(_) => {
-                self.end_early(intent)
+                self.end_early(&intent);
             }
             Intent::Mode(_)
             | Intent::Config { .. }
@@ -105,7 +105,7 @@ impl Planner<'_> {
 
     /// Searches, lists and shows code: with the code engine, or as well as a command can.
     fn look_at_code(&mut self, intent: Intent) {
-        let has_engine = self.cx.config.code;
+        let has_engine = self.cx.config.abilities.code;
         match intent {
             Intent::Files { path, pattern } => self.list_files(path, pattern),
             Intent::Search { text, .. } if has_engine => {
@@ -138,12 +138,17 @@ impl Planner<'_> {
                 let quoted = shlex::try_quote(&text).map(std::borrow::Cow::into_owned).unwrap_or_default();
                 self.run(format!("grep -rnF -- {quoted} ."), None);
             }
-            _ => self.say("I have no code engine to do that with; `acp agent` has."),
+            _ => {
+                self.say(format!(
+                    "I have no code engine to do that with{}.",
+                    self.cx.config.hints.other_code
+                ));
+            }
         }
     }
 
     fn list_files(&mut self, path: Option<String>, pattern: Option<String>) {
-        if !self.cx.config.code {
+        if !self.cx.config.abilities.code {
             let path = path.as_deref().map(|path| shlex::try_quote(path).unwrap_or_default());
             return self.run(path.map_or_else(|| "ls".to_owned(), |path| format!("ls -- {path}")), None);
         }
@@ -164,10 +169,9 @@ impl Planner<'_> {
     fn delegate(&mut self, task: String) {
         match self.steps.back_mut() {
             Some(Step::Delegate(tasks)) => tasks.push(task),
-            _ if self.cx.config.delegate => self.push(Step::Delegate(vec![task])),
-            _ => {
-                self.say("I have nobody to delegate a task to; `acp agent --enable-delegate` has.");
-            }
+            _ if self.cx.config.abilities.delegate => self.push(Step::Delegate(vec![task])),
+            _ => self
+                .say(format!("I have nobody to delegate a task to{}.", self.cx.config.hints.other_delegate)),
         }
     }
 
@@ -175,7 +179,7 @@ impl Planner<'_> {
         let drafted = drafted(steps.unwrap_or(3).clamp(1, 50) as usize, topic);
         self.update_plan(&drafted);
         self.say_plan(drafted);
-        self.say(match self.cx.config.careful {
+        self.say(match self.cx.config.rules.careful {
             false => "The plan is made, and every step of it is done.",
             true => {
                 "That is what a plan looks like. Nothing was done: without a model I can show plans, but not make \
@@ -216,7 +220,7 @@ impl Planner<'_> {
     }
 
     /// Ends the turn in another way than usual.
-    fn end_early(&mut self, intent: Intent) {
+    fn end_early(&mut self, intent: &Intent) {
         let (words, reason) = match intent {
             Intent::Refuse => ("I refuse, as you wished.", StopReason::Refusal),
             Intent::MaxTokens => ("This answer is cut off because the tokens ran", StopReason::MaxTokens),
@@ -323,7 +327,7 @@ impl Planner<'_> {
     }
 
     fn slash(&mut self, name: &str, input: String) {
-        let has_engine = self.cx.config.code;
+        let has_engine = self.cx.config.abilities.code;
         match name {
             "help" => self.say(self.help()),
             "echo" => self.say(input),

@@ -172,9 +172,9 @@ impl Agent {
             return Ok(());
         }
         open.idle()?;
-        if let Some(code) = self.cx.config.fail_on_prompt {
-            let error = RpcError::new(code, "this agent was started to fail on every prompt");
-            return Err(match &self.cx.config.fail_reason {
+        if let Some(failure) = &self.cx.config.prompt_error {
+            let error = RpcError::new(failure.code, "this agent was started to fail on every prompt");
+            return Err(match &failure.reason {
                 Some(reason) => error.with_data(json!({ "reason": reason })),
                 None => error,
             });

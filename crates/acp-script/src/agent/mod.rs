@@ -49,7 +49,10 @@ mod tools;
 mod turn;
 
 pub use client::ClientCaps;
-pub use config::{AgentConfig, Auth, Declarations, Fence};
+pub use config::{
+    AgentAbilities, AgentConfig, AgentLimits, Auth, Declarations, Fence, FormNeeds, MessagePace, PromptError,
+    ToolRules, UserHints,
+};
 pub use effect::{
     Counted, Effect, McpKey, McpTool, Question, Thought, ThoughtEnd, Token, ToolOutput, ToolUse, Wanted,
 };
@@ -91,7 +94,12 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// An agent that has heard nothing yet.
+    /// An agent that has heard nothing yet. It behaves well: only [`crate::Player`] makes agents with defects.
+    ///
+    /// ```compile_fail,E0624
+    /// # use acp_script::agent::{Agent, AgentConfig};
+    /// Agent::new(AgentConfig::default()).set_quirks(todo!());
+    /// ```
     pub fn new(mut config: AgentConfig) -> Self {
         config.persona.give_up(&config.habits);
         let signed_in = config.auth == Auth::SignedIn && config.habits.login != LoginGate::Required;
@@ -320,12 +328,12 @@ impl Agent {
 
     /// Whether a tool that fails ends the prompt with an error, from now on.
     pub fn set_tool_errors(&mut self, strict: bool) {
-        self.cx.config.tool_errors = strict;
+        self.cx.config.form.tool_errors = strict;
     }
 
     /// Whether the client may call modes by their other names, from now on.
     pub fn set_mode_aliases(&mut self, allowed: bool) {
-        self.cx.config.mode_aliases = allowed;
+        self.cx.config.form.mode_aliases = allowed;
     }
 
     /// The id of the mode that a client calls so; an error with the names of all modes when there is none.
@@ -345,12 +353,12 @@ impl Agent {
 
     /// Whether the client can be asked for permission, from now on.
     pub fn set_askable(&mut self, askable: bool) {
-        self.cx.config.askable = askable;
+        self.cx.config.form.askable = askable;
     }
 
     /// Whether plans are said in words too, from now on.
     pub fn set_plans_in_words(&mut self, words: bool) {
-        self.cx.config.plans_in_words = words;
+        self.cx.config.form.plans_in_words = words;
     }
 
     /// Whether nothing may be changed in some open session.
@@ -360,7 +368,7 @@ impl Agent {
 
     /// Tools that need no permission, from now on.
     pub fn allow(&mut self, patterns: ToolPatterns) {
-        self.cx.config.allow = patterns;
+        self.cx.config.rules.allow = patterns;
     }
 }
 

@@ -47,7 +47,7 @@ pub(super) fn agent(config: &AgentConfig, caps: ClientCaps) -> Value {
             "audio": persona.audio && has(Feature::Audio),
             "embeddedContext": has(Feature::EmbeddedContext),
         },
-        "mcpCapabilities": { "http": config.mcp && has(Feature::McpHttp), "sse": false },
+        "mcpCapabilities": { "http": config.abilities.mcp && has(Feature::McpHttp), "sse": false },
         "sessionCapabilities": {},
         "auth": {},
     });

@@ -42,7 +42,7 @@ impl ActiveTurn<'_> {
     /// Whether files can be read, by the client or by itself.
     pub(super) fn reads(&self) -> bool {
         match self.cx.config.habits.reads {
-            Means::Client => self.cx.caps().read || self.cx.config.own_hands,
+            Means::Client => self.cx.caps().read || self.cx.config.abilities.local_tools,
             Means::Own => true,
             Means::Never => false,
         }
@@ -72,7 +72,7 @@ impl ActiveTurn<'_> {
             Job::Write { path, .. } | Job::Read { path, .. } if path.is_empty() => {
                 return Some("Which file?".to_owned());
             }
-            _ if self.cx.config.own_hands => return None,
+            _ if self.cx.config.abilities.local_tools => return None,
             _ => {}
         }
         if let Some(reason) = self.without_means(job) {
@@ -111,13 +111,14 @@ impl ActiveTurn<'_> {
     /// Why the job may not be done at all, for an agent that is careful.
     pub(super) fn forbidden(&self, job: &Job) -> Option<String> {
         if let Job::Write { path, .. } = job
-            && !self.cx.config.edit
+            && !self.cx.config.abilities.edit
         {
+            let hint = &self.cx.config.hints.edit;
             return Some(format!(
-                "{path} was not changed: this agent runs without leave to edit files; start it with --allow-edit."
+                "{path} was not changed: this agent runs without leave to edit files{hint}."
             ));
         }
-        if !self.cx.config.careful {
+        if !self.cx.config.rules.careful {
             return None;
         }
         match self.decide(job) {
@@ -164,7 +165,7 @@ impl ActiveTurn<'_> {
     pub(super) fn closed(&self, names: &[&str]) -> bool {
         let (stage, kind) = manner(names.first().unwrap_or(&""));
         let request = Request { stage, kind, tools: names, action: Action::Unknown, root: None };
-        self.cx.config.careful && self.rules().closes(&request)
+        self.cx.config.rules.careful && self.rules().closes(&request)
     }
 
     /// What is allowed in the mode of the session, or of the one that it works for.
@@ -175,8 +176,8 @@ impl ActiveTurn<'_> {
     fn rules(&self) -> Rules {
         Rules {
             policy: self.policy(),
-            allow: self.cx.config.allow.clone(),
-            deny: self.cx.config.deny.clone(),
+            allow: self.cx.config.rules.allow.clone(),
+            deny: self.cx.config.rules.deny.clone(),
         }
     }
 
@@ -198,8 +199,8 @@ impl ActiveTurn<'_> {
             Some(false) => return self.rejected(&work),
             Some(true) => return self.execute(work),
             None if free => return self.execute(work),
-            None if !self.cx.config.askable => {
-                let reason = unasked(&work.job);
+            None if !self.cx.config.form.askable => {
+                let reason = unasked(&work.job, &self.cx.config.hints.allow);
                 return self.fail_as(&work, &reason, Failure::Denied);
             }
             None => {}
@@ -222,7 +223,7 @@ impl ActiveTurn<'_> {
                 { "optionId": "reject-always", "name": format!("Always reject {what}"), "kind": option_kind::REJECT_ALWAYS },
             ],
         });
-        let patience = self.cx.config.permission_timeout;
+        let patience = self.cx.config.limits.permission;
         let then = Await::Work(Box::new(work), Stage::Permission);
         self.ask(method::SESSION_REQUEST_PERMISSION, &params, then, patience);
     }
@@ -259,7 +260,7 @@ impl ActiveTurn<'_> {
     /// The person took time to decide: a file may have changed since it was read.
     fn look_again(&mut self, work: Work) {
         match &work.job {
-            Job::Write { path, .. } if self.cx.config.careful && self.reads() => {
+            Job::Write { path, .. } if self.cx.config.rules.careful && self.reads() => {
                 let params = json!({ "sessionId": self.session.id(), "path": path });
                 let then = Await::Work(Box::new(work), Stage::Again);
                 self.ask(method::FS_READ_TEXT_FILE, &params, then, None);
@@ -346,14 +347,12 @@ fn file_of(piece: &str) -> &str {
 }
 
 /// Why something is not done for a client that cannot be asked, and what would allow it.
-fn unasked(job: &Job) -> String {
+fn unasked(job: &Job, hint: &str) -> String {
     let pattern = match job {
         Job::Run { line, .. } => format!("Bash({} *)", line.split_whitespace().next().unwrap_or_default()),
         Job::Write { .. } => "Edit".to_owned(),
         job => job.name(),
     };
-    format!(
-        "Not done: {}. This client cannot be asked for permission; `--allow '{pattern}'` gives it from the start.",
-        job.title()
-    )
+    let hint = hint.replace("{pattern}", &pattern);
+    format!("Not done: {}. This client cannot be asked for permission{hint}.", job.title())
 }

@@ -9,8 +9,8 @@ use crate::wishes;
 impl Planner<'_> {
     /// The answer to a prompt that holds no wish: what would be one, or for an agent without help, an echo.
     pub(super) fn plain_answer(&self, text: &str) -> Stream {
-        if let Some(chunks) = self.cx.config.chunks {
-            return Stream::words(chunks, self.cx.config.chunk_size.unwrap_or(0));
+        if let Some(chunks) = self.cx.config.pace.chunks {
+            return Stream::words(chunks, self.cx.config.pace.chunk_size.unwrap_or(0));
         }
         let persona = &self.cx.config.persona;
         let (text, myself) = (text.trim(), &persona.myself);
@@ -30,7 +30,7 @@ impl Planner<'_> {
             answer.push_str(&format!("\nYou also sent {}.", others.join(", ")));
         }
         // Even a short answer comes in two chunks.
-        let size = self.cx.config.chunk_size.unwrap_or((answer.len() / 2).min(40));
+        let size = self.cx.config.pace.chunk_size.unwrap_or((answer.len() / 2).min(40));
         Stream::text(Voice::Agent, answer, Some(size))
     }
 

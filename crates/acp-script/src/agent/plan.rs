@@ -47,9 +47,9 @@ impl<'a> Planner<'a> {
             return (self.steps, true);
         }
         self.think_and_plan();
-        let question = plain::about_code(&text).filter(|_| intents.is_empty() && config.code);
+        let question = plain::about_code(&text).filter(|_| intents.is_empty() && config.abilities.code);
         let plan: Vec<(String, bool)> = match &question {
-            _ if !config.careful || self.policy != Policy::Plan => Vec::new(),
+            _ if !config.rules.careful || self.policy != Policy::Plan => Vec::new(),
             Some(words) => vec![(format!("Search the code for {words:?}"), false)],
             None => deeds(&intents),
         };
@@ -62,7 +62,7 @@ impl<'a> Planner<'a> {
             None if intents.is_empty() => self.push(Step::Stream(self.plain_answer(&text))),
             None => {}
         }
-        if config.careful && self.session.option(self.cx, "thought_level") == Some(json!("high")) {
+        if config.rules.careful && self.session.option(self.cx, "thought_level") == Some(json!("high")) {
             let thought = format!("I understood this as {} wishes.", intents.len());
             self.push(Step::Stream(Stream::text(Voice::Thought, thought, None)));
         }
@@ -87,7 +87,7 @@ impl<'a> Planner<'a> {
     /// What every turn begins with.
     fn begin(&mut self, text: &str, asks_anyway: bool) {
         let config = &self.cx.config;
-        let delay = config.response_delay.max(config.habits.turn_delay);
+        let delay = config.pace.response_delay.max(config.habits.turn_delay);
         if !delay.is_zero() {
             self.push(Step::Pause(delay));
         }
@@ -96,7 +96,7 @@ impl<'a> Planner<'a> {
             self.push(Step::Begin(Job::Harmless { fails: false }));
         }
         for news in &self.session.news {
-            self.push(Step::Stream(Stream::text(Voice::Notice, format!("{news}\n"), config.chunk_size)));
+            self.push(Step::Stream(Stream::text(Voice::Notice, format!("{news}\n"), config.pace.chunk_size)));
         }
     }
 
@@ -125,7 +125,7 @@ impl<'a> Planner<'a> {
 
     /// Says a plan as a list, for a client whose form has none.
     pub(super) fn say_plan(&mut self, lines: impl IntoIterator<Item = String>) {
-        if self.cx.config.plans_in_words {
+        if self.cx.config.form.plans_in_words {
             let list: String = lines.into_iter().map(|line| format!("- {line}\n")).collect();
             self.say(format!("The plan:\n{list}\n"));
         }
@@ -167,7 +167,7 @@ impl<'a> Planner<'a> {
     }
 
     pub(super) fn say(&mut self, text: impl Into<String>) {
-        self.push(Step::Stream(Stream::text(Voice::Agent, text, self.cx.config.chunk_size)));
+        self.push(Step::Stream(Stream::text(Voice::Agent, text, self.cx.config.pace.chunk_size)));
     }
 
     pub(super) fn use_code_tool(&mut self, name: &str, arguments: Value) {

@@ -107,7 +107,7 @@ impl ActiveTurn<'_> {
             }
             Act::Think(text) => {
                 let thought =
-                    Stream::text(Voice::Thought, self.cx.filled_text(&text), self.cx.config.chunk_size);
+                    Stream::text(Voice::Thought, self.cx.filled_text(&text), self.cx.config.pace.chunk_size);
                 self.insert([Step::Stream(thought)]);
             }
             Act::Update(update) => {

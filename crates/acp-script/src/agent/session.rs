@@ -215,7 +215,7 @@ impl Session {
             });
             return self.update(cx, &notice);
         }
-        if cx.config.careful {
+        if cx.config.rules.careful {
             self.news.push(format!("{title}: {description}"));
         }
     }

@@ -146,7 +146,7 @@ impl Agent {
             records.retain(|record| (record.created, &record.id) < (created, &id));
         }
         let config = &self.cx.config;
-        let size = config.habits.page_size.unwrap_or(config.page_size);
+        let size = config.habits.page_size.unwrap_or(config.limits.page_size);
         let more = records.len() > size;
         records.truncate(size);
         let mut result = json!({ "sessions": records.iter().map(Record::info).collect::<Vec<_>>() });
@@ -214,10 +214,11 @@ impl Agent {
     fn open(&mut self, record: Record, place: &Place) -> Session {
         let cx = &mut self.cx;
         let mut session = Session::new(record);
-        let servers = if cx.config.mcp { place.servers.as_slice() } else { &[] };
+        let servers = if cx.config.abilities.mcp { place.servers.as_slice() } else { &[] };
         if !place.servers.is_empty() && servers.is_empty() {
-            let words = "MCP servers are not used: this agent runs without MCP; start it with --enable-mcp.";
-            session.news.push(words.to_owned());
+            let words =
+                format!("MCP servers are not used: this agent runs without MCP{}.", cx.config.hints.mcp);
+            session.news.push(words);
         }
         for server in servers {
             let key = cx.number();
@@ -291,7 +292,7 @@ impl Agent {
     fn place(&self, params: &Params, servers_required: bool) -> Result<Place, RpcError> {
         let cwd = params::absolute(params.text("cwd")?, "params.cwd")?;
         self.fenced(&cwd)?;
-        if !self.cx.config.folders.holds(&cwd) {
+        if !self.cx.config.rules.folders.holds(&cwd) {
             return Err(RpcError::invalid_params(format!("params.cwd: {cwd} is not a folder")));
         }
         let mut roots = Vec::new();
@@ -311,7 +312,7 @@ impl Agent {
             params::mcp_server(server, &format!("params.mcpServers[{at}]"))?;
         }
         let mut servers = servers.to_vec();
-        for own in &self.cx.config.servers {
+        for own in &self.cx.config.abilities.servers {
             // The client's own server of that name is the one that it means.
             if servers.iter().all(|server| server["name"] != own["name"]) {
                 servers.push(own.clone());
@@ -322,7 +323,7 @@ impl Agent {
 
     /// Refuses folders outside of where this agent works.
     fn fenced(&self, folder: &str) -> Result<(), RpcError> {
-        if self.cx.config.fence.holds(folder) {
+        if self.cx.config.rules.fence.holds(folder) {
             return Ok(());
         }
         let words =
@@ -341,7 +342,7 @@ impl Agent {
 
     fn room(&self) -> Result<(), RpcError> {
         let open = self.sessions.values().map(|open| 1 + open.children.len()).sum::<usize>();
-        match self.cx.config.max_sessions {
+        match self.cx.config.limits.sessions {
             Some(most) if open >= most => Err(invalid_request(&format!(
                 "no more than {most} sessions can be open at once; close one first"
             ))),

@@ -38,7 +38,7 @@ impl ActiveTurn<'_> {
             self.wait(Wait::Servers { until: self.cx.now + SERVERS });
             return;
         }
-        let most = self.cx.config.max_rounds;
+        let most = self.cx.config.limits.rounds;
         if self.turn.rounds >= most {
             let words = format!("I stopped because I have asked the model {most} times in this turn.");
             self.say(words);

@@ -94,7 +94,7 @@ impl ActiveTurn<'_> {
                 self.ask(method::FS_READ_TEXT_FILE, &params, Await::Work(Box::new(work), Stage::Old), None);
             }
             Job::Write { .. } | Job::Run { .. } | Job::Harmless { .. } => self.ask_permission(work),
-            Job::Mcp { .. } if self.cx.config.careful => self.ask_permission(work),
+            Job::Mcp { .. } if self.cx.config.rules.careful => self.ask_permission(work),
             Job::Mcp { .. } | Job::Tool { .. } | Job::Plan { .. } => self.execute(work),
             Job::Wrong { reason, .. } => {
                 let reason = reason.clone();
@@ -246,7 +246,7 @@ impl ActiveTurn<'_> {
             },
             Err(error) => return self.fail(work, &could_not("read", &path, &error)),
         };
-        if self.cx.config.careful && text.contains('\0') {
+        if self.cx.config.rules.careful && text.contains('\0') {
             return self.fail(work, &format!("I could not read {path}: it is a binary file."));
         }
         let (shown, said) = match search {
@@ -293,7 +293,7 @@ impl ActiveTurn<'_> {
 
     /// What comes after a tool call that failed: words, or the end of the prompt.
     pub(super) fn after_failure(&mut self, reason: &str, failure: Failure) {
-        let strict = self.cx.config.tool_errors && self.session.is_root();
+        let strict = self.cx.config.form.tool_errors && self.session.is_root();
         if strict && !self.turn.model && self.turn.cancel.is_none() {
             self.turn.steps = VecDeque::from([Step::Fail(failure.error(reason))]);
         } else {

@@ -243,7 +243,7 @@ impl ActiveTurn<'_> {
 
     /// Says something next.
     pub(super) fn say(&mut self, text: impl Into<String>) {
-        let stream = Stream::text(Voice::Agent, text, self.cx.config.chunk_size);
+        let stream = Stream::text(Voice::Agent, text, self.cx.config.pace.chunk_size);
         self.insert([Step::Stream(stream)]);
     }
 
@@ -357,7 +357,9 @@ impl ActiveTurn<'_> {
         stream.message = Some(message);
         let delay = match self.cx.config.habits.instant {
             true => Duration::ZERO,
-            false => stream.delay.max(self.cx.config.streaming_delay).max(self.cx.config.habits.chunk_delay),
+            false => {
+                stream.delay.max(self.cx.config.pace.streaming_delay).max(self.cx.config.habits.chunk_delay)
+            }
         };
         let mut due = false;
         for count in 1.. {

@@ -5,7 +5,8 @@ use std::time::Duration;
 use acp_policy::Policy;
 use acp_rpc::{Frame, Id};
 use acp_script::agent::{
-    Agent, AgentConfig, ConfigOption, Effect, McpKey, Mode, Persona, Question, Record, Token, ToolUse,
+    Agent, AgentAbilities, AgentConfig, AgentLimits, ConfigOption, Effect, McpKey, Mode, Persona, Question,
+    Record, Token, ToolRules, ToolUse, UserHints,
 };
 use serde_json::{Value, json};
 
@@ -18,14 +19,25 @@ pub(crate) fn config() -> AgentConfig {
     ];
     AgentConfig {
         persona: Persona { options: vec![ConfigOption::mode(&modes)], modes, ..Persona::default() },
-        own_hands: true,
-        careful: true,
-        code: true,
-        delegate: true,
+        abilities: AgentAbilities {
+            local_tools: true,
+            code: true,
+            delegate: true,
+            ..AgentAbilities::default()
+        },
+        rules: ToolRules { careful: true, ..ToolRules::default() },
+        limits: AgentLimits { request: Some(Duration::from_secs(30)), ..AgentLimits::default() },
+        hints: UserHints { longer_answers: ", or --max-tokens".to_owned(), ..UserHints::default() },
         durable: true,
-        request_limit: Some(Duration::from_secs(30)),
         ..AgentConfig::default()
     }
+}
+
+/// The same with something changed.
+pub(crate) fn config_with(change: impl FnOnce(&mut AgentConfig)) -> AgentConfig {
+    let mut config = config();
+    change(&mut config);
+    config
 }
 
 pub(crate) struct Desk {
