@@ -16,9 +16,9 @@ use futures_util::future::BoxFuture;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::character;
 use crate::claims::Claims;
 use crate::connection::converse;
+use crate::identity;
 use crate::offer::Abilities;
 use crate::provider::{self, Choice, Provider, ProviderError};
 use crate::store::{Store, StoreError};
@@ -145,10 +145,10 @@ impl Server {
                 return Err(ServeError::Pattern { flag, pattern: pattern.to_string() });
             }
         }
-        settings.deny = character::by_kind(&settings.deny);
+        settings.deny = identity::by_kind(&settings.deny);
         let provider = provider::open(&settings.choice, env)?;
         let (store, warning) = open_store(&settings.state)?;
-        let config = character::config(&settings, provider.as_deref());
+        let config = identity::config(&settings, provider.as_deref());
         let abilities = Abilities { edit: settings.allow_edit, delegate: settings.enable_delegate };
         let base = nanos();
         let prefix = format!("session_{base:x}");
@@ -176,7 +176,7 @@ impl Server {
             let mut config = self.config.clone();
             if let Some(provider) = self.shared.provider.as_deref() {
                 name_models(provider).await;
-                config.persona = character::config(&self.shared.settings, Some(provider)).persona;
+                config.persona = identity::config(&self.shared.settings, Some(provider)).persona;
             }
             config.id_prefix = format!("{:x}{number:x}", self.base % 0xff_ffff_ffff);
             config.started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

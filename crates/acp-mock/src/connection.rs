@@ -9,12 +9,12 @@ use acp_link::leash::Leash;
 use acp_link::{Link, TrySendError};
 use acp_mcp::{Hub, HubEvent, ServerSpec};
 use acp_rpc::{Frame, View};
-use acp_script::Player;
-use acp_script::agent::{Effect, McpTool, timestamp};
+use acp_script::MockAgent;
+use acp_script::agent::{AgentEffect, McpTool, timestamp};
 use tokio::sync::mpsc;
 
 use crate::forms;
-use crate::hands::{Hands, session_of};
+use crate::local_tools::{LocalTools, session_of};
 use crate::process;
 use crate::store::Store;
 use crate::watch::Watch;
@@ -45,7 +45,7 @@ pub enum Ending {
 /// Serves one connection until the client goes away.
 pub(crate) async fn converse(
     link: Link,
-    player: Player,
+    player: MockAgent,
     tongue: Tongue,
     store: Arc<Store>,
     watch: Watch,
@@ -54,7 +54,7 @@ pub(crate) async fn converse(
     let (events, heard) = mpsc::unbounded_channel();
     let (answers, answered) = mpsc::unbounded_channel();
     let conversation = Conversation {
-        hands: Hands::new(leash.clone()),
+        local_tools: LocalTools::new(leash.clone()),
         answers,
         player,
         store,
@@ -73,11 +73,11 @@ pub(crate) async fn converse(
 }
 
 struct Conversation {
-    player: Player,
+    player: MockAgent,
     store: Arc<Store>,
     began: Instant,
     hub: Hub,
-    hands: Hands,
+    local_tools: LocalTools,
     /// Where the answers of its own hands go.
     answers: mpsc::UnboundedSender<Frame>,
     /// Frames for which the link had no room yet.
@@ -145,7 +145,7 @@ impl Conversation {
         };
         let _ = self.link.tx.finish().await;
         self.hub.close().await;
-        self.hands.close();
+        self.local_tools.close();
         let complaints = self.player.agent().complaints();
         complaints.iter().for_each(|complaint| {
             eprintln!("acp mock: not as the script says: {}", acp_text::line(complaint));
@@ -223,7 +223,7 @@ impl Conversation {
                 None if self.held.is_empty() => return Progress::Idle,
                 None => {}
                 // By far the most of them.
-                Some(Effect::Send(frame)) if self.tongue.is_canonical() => self.held.push_back(frame),
+                Some(AgentEffect::Send(frame)) if self.tongue.is_canonical() => self.held.push_back(frame),
                 Some(effect) => match self.perform(effect).await {
                     Progress::Idle => {}
                     other => return other,
@@ -233,9 +233,9 @@ impl Conversation {
         Progress::More
     }
 
-    async fn perform(&mut self, effect: Effect) -> Progress {
+    async fn perform(&mut self, effect: AgentEffect) -> Progress {
         match effect {
-            Effect::Send(frame) => {
+            AgentEffect::Send(frame) => {
                 let answers = matches!(frame.view(), View::Response { .. });
                 let headings = self.tongue.agent_says(frame);
                 if answers {
@@ -244,7 +244,7 @@ impl Conversation {
                 }
                 self.head(headings);
             }
-            Effect::SendRaw(bytes) => {
+            AgentEffect::SendRaw(bytes) => {
                 while let Some(frame) = self.held.pop_front() {
                     if self.link.tx.send(frame.raw().clone()).await.is_err() {
                         return Progress::Over(Ending::Gone);
@@ -258,27 +258,29 @@ impl Conversation {
                     return Progress::Over(Ending::Gone);
                 }
             }
-            Effect::Stderr(line) => eprintln!("{}", String::from_utf8_lossy(&line)),
-            Effect::Exit(code) => return self.over(Ending::Exit(code)).await,
-            Effect::Hangup => return self.over(Ending::Gone).await,
-            Effect::LeaveChild => process::leave_child(),
-            Effect::Grandchild(text) => process::grandchild(&text, self.watch.stdout.as_deref()),
-            Effect::Own(frame) => self.own(&frame),
+            AgentEffect::Stderr(line) => eprintln!("{}", String::from_utf8_lossy(&line)),
+            AgentEffect::Exit(code) => return self.over(Ending::Exit(code)).await,
+            AgentEffect::Hangup => return self.over(Ending::Gone).await,
+            AgentEffect::LeaveChild => process::leave_child(),
+            AgentEffect::Grandchild(text) => process::grandchild(&text, self.watch.stdout.as_deref()),
+            AgentEffect::Own(frame) => self.own(&frame),
             // Only of agents with tools or a model, which the mock is not.
-            Effect::Tool(_) | Effect::Think { .. } | Effect::SessionClosed(_) => {}
-            Effect::Abandon { token } => self.hub.abandon(token),
-            Effect::McpConnect { key, server, cwd } => {
+            AgentEffect::Tool(_) | AgentEffect::Think { .. } | AgentEffect::SessionClosed(_) => {}
+            AgentEffect::Abandon { token } => self.hub.abandon(token),
+            AgentEffect::McpConnect { key, server, cwd } => {
                 self.hub.connect(key, ServerSpec::from_session(&server, &cwd));
             }
-            Effect::McpDisconnect { key } => self.hub.disconnect(key),
-            Effect::McpCall { key, token, tool, arguments } => self.hub.call(key, token, tool, arguments),
-            Effect::StoreSession(record) => complain(self.store.put(*record)),
-            Effect::DeleteSession(id) => complain(self.store.remove(&id)),
-            Effect::FetchSession { token, id } => {
+            AgentEffect::McpDisconnect { key } => self.hub.disconnect(key),
+            AgentEffect::McpCall { key, token, tool, arguments } => {
+                self.hub.call(key, token, tool, arguments);
+            }
+            AgentEffect::StoreSession(record) => complain(self.store.put(*record)),
+            AgentEffect::DeleteSession(id) => complain(self.store.remove(&id)),
+            AgentEffect::FetchSession { token, id } => {
                 let record = self.store.fetch(&id);
                 self.player.session_fetched(token, &id, record);
             }
-            Effect::ListSessions { token } => {
+            AgentEffect::ListSessions { token } => {
                 let sessions = self.store.list();
                 self.player.sessions_listed(token, sessions);
             }
@@ -291,7 +293,7 @@ impl Conversation {
         let session = session_of(frame);
         let folder =
             self.player.agent().folders(&session).map(|(cwd, roots)| (cwd.to_owned(), roots.to_vec()));
-        if let Some(answer) = self.hands.answer(frame, &session, folder) {
+        if let Some(answer) = self.local_tools.answer(frame, &session, folder) {
             let answers = self.answers.clone();
             tokio::spawn(async move {
                 let _ = answers.send(answer.await);

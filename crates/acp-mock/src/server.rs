@@ -16,9 +16,9 @@ use acp_link::{Door, Link, Tap, Wire};
 use acp_rpc::Direction;
 use acp_script::agent::{AgentConfig, Auth, Habits};
 use acp_script::defects::Defect;
-use acp_script::faults::{Action, Fault};
+use acp_script::faults::{Fault, FaultAction};
 use acp_script::variants::Variant;
-use acp_script::{Player, Switch};
+use acp_script::{MockAgent, Switch};
 use futures_util::future::BoxFuture;
 
 use crate::connection::{Ending, converse};
@@ -155,7 +155,7 @@ impl Server {
             agent.started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
             let seed = self.settings.seed.unwrap_or(self.base).wrapping_add(number);
             let exit_delay = agent.habits.exit_delay;
-            let player = Player::new(agent, &self.settings.faults, seed).wrong(&self.settings.switches);
+            let player = MockAgent::new(agent, &self.settings.faults, seed).wrong(&self.settings.switches);
             let watch = Watch {
                 verbose: self.settings.verbose,
                 journal: self.journal.clone(),
@@ -201,7 +201,7 @@ impl Server {
                 .settings
                 .faults
                 .iter()
-                .any(|fault| fault.r#do.iter().any(|action| matches!(action, Action::Grandchild(_))))
+                .any(|fault| fault.r#do.iter().any(|action| matches!(action, FaultAction::Grandchild(_))))
             {
                 let stdout = io::stdout().as_fd().try_clone_to_owned().map_err(ServeError::Stdio)?;
                 let _ = self.stdout.set(Arc::new(stdout));

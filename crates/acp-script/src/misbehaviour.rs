@@ -9,7 +9,7 @@ use std::time::Duration;
 use acp_rpc::{Frame, Id, RpcError, View};
 use serde_json::Value;
 
-use crate::agent::{Agent, Effect, Record, Token};
+use crate::agent::{Agent, AgentEffect, SessionRecord, Token};
 use crate::switch::Switch;
 
 mod cancelling;
@@ -31,13 +31,13 @@ pub(crate) trait Misbehaviour: Send {
     }
 
     /// Something that the agent wants done; what is given back is done.
-    fn outgoing(&mut self, effect: Effect, around: &mut Around<'_>) -> Option<Effect> {
+    fn outgoing(&mut self, effect: AgentEffect, around: &mut Around<'_>) -> Option<AgentEffect> {
         let _ = around;
         Some(effect)
     }
 
-    /// The answer to [`Effect::FetchSession`]. Whether the agent hears it.
-    fn fetched(&mut self, token: Token, record: Option<&mut Record>, around: &mut Around<'_>) -> bool {
+    /// The answer to [`AgentEffect::FetchSession`]. Whether the agent hears it.
+    fn fetched(&mut self, token: Token, record: Option<&mut SessionRecord>, around: &mut Around<'_>) -> bool {
         let _ = (token, record, around);
         true
     }
@@ -53,12 +53,12 @@ pub(crate) struct Around<'a> {
     pub(crate) agent: &'a mut Agent,
     pub(crate) now: Duration,
     /// What is done before anything that the agent does next.
-    pub(crate) effects: &'a mut VecDeque<Effect>,
+    pub(crate) effects: &'a mut VecDeque<AgentEffect>,
 }
 
 impl Around<'_> {
     fn send(&mut self, frame: Frame) {
-        self.effects.push_back(Effect::Send(frame));
+        self.effects.push_back(AgentEffect::Send(frame));
     }
 
     fn refuse(&mut self, id: &Id, error: &RpcError) {
@@ -66,7 +66,7 @@ impl Around<'_> {
     }
 }
 
-/// The misbehaviour of this name; none for what [`MockQuirks`] and [`crate::Player`] do.
+/// The misbehaviour of this name; none for what [`MockQuirks`] and [`crate::MockAgent`] do.
 pub(crate) fn named(switch: Switch) -> Option<Box<dyn Misbehaviour>> {
     Some(match switch {
         Switch::NoHandshake => Box::new(handshake::NoHandshake::default()),

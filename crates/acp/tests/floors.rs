@@ -135,7 +135,7 @@ fn the_reference_agent_cannot_be_given_a_defect() {
                 continue;
             }
             let text = std::fs::read_to_string(&path).expect("a source file");
-            for name in ["Player", "Switch", "set_quirks", "acp_script::faults", "acp_script::defects"] {
+            for name in ["MockAgent", "Switch", "set_quirks", "acp_script::faults", "acp_script::defects"] {
                 assert!(!text.contains(name), "{} mentions {name}", path.display());
             }
         }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::Agent;
 use super::cx::Cx;
-use super::effect::{Effect, Token, ToolOutput, ToolUse};
+use super::effect::{AgentEffect, Token, ToolOutput, ToolUse};
 use super::habits::Means;
 use super::job::{Change, Job, Old};
 use super::permits::Failure;
@@ -28,7 +28,7 @@ impl Agent {
         }
     }
 
-    /// The answer to [`Effect::Own`].
+    /// The answer to [`AgentEffect::Own`].
     pub fn own_answered(&mut self, now: Duration, response: &Frame) {
         self.pass_time(now);
         if let View::Response { id, reply } = response.view() {
@@ -36,7 +36,7 @@ impl Agent {
         }
     }
 
-    /// The outcome of an [`Effect::McpCall`].
+    /// The outcome of an [`AgentEffect::McpCall`].
     pub fn mcp_answered(&mut self, token: Token, answer: Result<Value, String>) {
         if let Some((mut turn, work)) = self.awaiting_tool(token) {
             turn.work(*work, Stage::Called, answer.map_err(RpcError::internal));
@@ -44,7 +44,7 @@ impl Agent {
         }
     }
 
-    /// The outcome of an [`Effect::Tool`].
+    /// The outcome of an [`AgentEffect::Tool`].
     pub fn tool_answered(&mut self, token: Token, answer: Result<ToolOutput, String>) {
         if let Some((mut turn, work)) = self.awaiting_tool(token) {
             turn.tool_answered(*work, answer);
@@ -62,7 +62,7 @@ impl Agent {
         }
     }
 
-    /// The outcome of [`Effect::McpConnect`].
+    /// The outcome of [`AgentEffect::McpConnect`].
     pub fn mcp_connected(&mut self, key: McpKey, outcome: Result<Vec<McpTool>, String>) {
         let found = self.sessions.values_mut().find_map(|open| {
             let at = open.session.servers.iter().position(|server| server.key == key)?;
@@ -124,7 +124,7 @@ impl ActiveTurn<'_> {
         }
         let frame = Frame::request(&Id::Int(id), method, &params);
         let own = self.is_own(method);
-        self.cx.outbox.push_back(if own { Effect::Own(frame) } else { Effect::Send(frame) });
+        self.cx.outbox.push_back(if own { AgentEffect::Own(frame) } else { AgentEffect::Send(frame) });
         if let Some(script) = &mut self.cx.script {
             script.asks(&Id::Int(id), method);
         }
@@ -149,7 +149,7 @@ impl ActiveTurn<'_> {
     /// Takes a request of ours back.
     pub(super) fn take_back(&mut self, id: i64, own: bool) {
         let frame = Frame::notification(method::CANCEL_REQUEST, &json!({ "requestId": id }));
-        self.cx.outbox.push_back(if own { Effect::Own(frame) } else { Effect::Send(frame) });
+        self.cx.outbox.push_back(if own { AgentEffect::Own(frame) } else { AgentEffect::Send(frame) });
     }
 
     /// Takes the answer to a request of ours.
@@ -217,7 +217,7 @@ impl ActiveTurn<'_> {
             verbose: self.is_verbose(),
             deny: self.cx.config.rules.deny.clone(),
         };
-        self.cx.outbox.push_back(Effect::Tool(Box::new(tool)));
+        self.cx.outbox.push_back(AgentEffect::Tool(Box::new(tool)));
         self.wait(Wait::Tool { token, work: Box::new(work) });
     }
 

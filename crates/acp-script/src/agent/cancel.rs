@@ -7,7 +7,7 @@ use acp_proto::StopReason;
 use acp_rpc::Id;
 
 use super::Agent;
-use super::effect::Effect;
+use super::effect::AgentEffect;
 use super::job::Job;
 use super::step::Step;
 use super::tools::Stage;
@@ -61,7 +61,7 @@ impl ActiveTurn<'_> {
                 }
             }
             Some(Wait::Tool { token, .. } | Wait::Model { token }) => {
-                self.cx.outbox.push_back(Effect::Abandon { token });
+                self.cx.outbox.push_back(AgentEffect::Abandon { token });
             }
             Some(Wait::Children) => {
                 self.wait(Wait::Children);

@@ -7,7 +7,7 @@ use acp_proto::{StopReason, update};
 use serde_json::Value;
 
 use super::digest::{self, tokens, tokens_of};
-use super::effect::{Effect, Thought, ThoughtEnd, Wanted};
+use super::effect::{AgentEffect, QuestionKind, Thought, ThoughtEnd};
 use super::record::{Cut, Digest};
 use super::step::{Step, Stream, Voice};
 use super::think::rejected;
@@ -106,9 +106,9 @@ impl ActiveTurn<'_> {
             return self.digest();
         }
         let token = self.cx.number();
-        let question = self.question(Wanted::Summary, Some(until));
+        let question = self.question(QuestionKind::Summary, Some(until));
         self.turn.summary = Some(Summary { entries, until, text: String::new() });
-        self.cx.outbox.push_back(Effect::Think { token, question: Box::new(question) });
+        self.cx.outbox.push_back(AgentEffect::Think { token, question: Box::new(question) });
         self.wait(Wait::Model { token });
     }
 
@@ -182,7 +182,7 @@ impl ActiveTurn<'_> {
 
 /// Up to where a summary should stand for a history, so that about `budget` tokens of it stay: between two answers, or
 /// before a prompt. None when nothing would be left out.
-fn boundary(record: &super::Record, budget: u64) -> Option<usize> {
+fn boundary(record: &super::SessionRecord, budget: u64) -> Option<usize> {
     let from = record.digest.as_ref().map_or(0, |digest| digest.entries);
     let history = &record.history;
     let begins = |at: &usize| {

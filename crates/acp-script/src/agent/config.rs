@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::habits::Habits;
 use super::persona::Persona;
-use crate::script::Script;
+use crate::script::AgentScript;
 
 /// Settings of one agent. The default is a well-behaved agent that answers at once.
 #[derive(Clone, Debug)]
@@ -43,8 +43,8 @@ pub struct AgentConfig {
     /// Whether a session is kept after every step of a turn, and not only at its end.
     pub durable: bool,
     /// What it does instead of understanding wishes.
-    pub script: Option<Script>,
-    /// Whether a model answers prompts ([`super::Effect::Think`]) instead of the table of wishes.
+    pub script: Option<AgentScript>,
+    /// Whether a model answers prompts ([`super::AgentEffect::Think`]) instead of the table of wishes.
     pub model: bool,
     /// Every prompt asks for permission first.
     pub send_permissions: bool,
@@ -87,11 +87,11 @@ pub struct AgentLimits {
 /// What an agent can do.
 #[derive(Clone, Debug)]
 pub struct AgentAbilities {
-    /// Whether it reads and writes files and runs commands itself ([`super::Effect::Own`]) where the client does not offer to.
+    /// Whether it reads and writes files and runs commands itself ([`super::AgentEffect::Own`]) where the client does not offer to.
     pub local_tools: bool,
     /// Whether it may change files at all.
     pub edit: bool,
-    /// Whether it has the code tools ([`super::Effect::Tool`]): search, query, extract, list_files and glob.
+    /// Whether it has the code tools ([`super::AgentEffect::Tool`]): search, query, extract, list_files and glob.
     pub code: bool,
     /// How edits by the name of a declaration find it.
     pub declarations: Declarations,

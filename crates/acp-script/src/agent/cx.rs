@@ -7,7 +7,7 @@ use acp_proto::method;
 use acp_rpc::{Frame, Id, RpcError};
 use serde_json::{Value, json};
 
-use super::effect::Effect;
+use super::effect::AgentEffect;
 use super::quirks::{NoQuirks, Quirks};
 use super::turn::Pending;
 use super::{AgentConfig, ClientCaps, SessionIds};
@@ -17,7 +17,7 @@ use crate::script::ScriptState;
 pub(super) struct Cx {
     pub(super) config: AgentConfig,
     pub(super) now: Duration,
-    pub(super) outbox: VecDeque<Effect>,
+    pub(super) outbox: VecDeque<AgentEffect>,
     /// What the client can do, once it has said so.
     pub(super) client: Option<ClientCaps>,
     /// Sessions whose turn may have something to do, oldest first.
@@ -51,7 +51,7 @@ impl Cx {
     }
 
     pub(super) fn send(&mut self, frame: Frame) {
-        self.outbox.push_back(Effect::Send(frame));
+        self.outbox.push_back(AgentEffect::Send(frame));
     }
 
     pub(super) fn respond(&mut self, id: &Id, result: &Value) {

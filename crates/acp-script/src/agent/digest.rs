@@ -3,7 +3,7 @@
 use acp_proto::update;
 use serde_json::{Value, json};
 
-use super::record::{Digest, Record, refused};
+use super::record::{Digest, SessionRecord, refused};
 use super::step::{Step, Stream, Voice, is_notice};
 use super::tools::cut;
 use super::turn::ActiveTurn;
@@ -67,11 +67,11 @@ impl ActiveTurn<'_> {
 }
 
 /// What was said and done from this entry on, before the prompt that is being answered, as far as models are told.
-fn told(record: &Record, from: usize) -> Vec<&Value> {
+fn told(record: &SessionRecord, from: usize) -> Vec<&Value> {
     told_until(record, from, this_turn(&record.history))
 }
 
-fn told_until(record: &Record, from: usize, until: usize) -> Vec<&Value> {
+fn told_until(record: &SessionRecord, from: usize, until: usize) -> Vec<&Value> {
     let refused = refused(&record.rounds, &record.history);
     let entries = record.history.iter().enumerate().take(until).skip(from);
     let told = entries.filter(|(at, entry)| !refused.contains(at) && !is_notice(entry));
@@ -118,13 +118,18 @@ pub(super) fn entry(digest: &Digest) -> Value {
 }
 
 /// Whether nothing was said or done since the last digest and before this entry of the history.
-pub(super) fn is_empty(record: &Record, until: usize) -> bool {
+pub(super) fn is_empty(record: &SessionRecord, until: usize) -> bool {
     let from = record.digest.as_ref().map_or(0, |digest| digest.entries);
     told_until(record, from, until).is_empty()
 }
 
 /// What stands before this entry of a history in short, without a model.
-pub(super) fn mechanical(record: &Record, from: usize, until: usize, before: Option<String>) -> String {
+pub(super) fn mechanical(
+    record: &SessionRecord,
+    from: usize,
+    until: usize,
+    before: Option<String>,
+) -> String {
     newest(before.unwrap_or_default() + &in_short(&told_until(record, from, until)))
 }
 

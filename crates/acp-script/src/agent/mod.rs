@@ -54,17 +54,18 @@ pub use config::{
     ToolRules, UserHints,
 };
 pub use effect::{
-    Counted, Effect, McpKey, McpTool, Question, Thought, ThoughtEnd, Token, ToolOutput, ToolUse, Wanted,
+    AgentEffect, Counted, McpKey, McpTool, ModelQuestion, QuestionKind, Thought, ThoughtEnd, Token,
+    ToolOutput, ToolUse,
 };
 pub use habits::{
     Asking, Chunks, Connecting, Feature, Habits, Keeping, LoginGate, Means, SecondPrompt, SessionIds,
 };
 pub use job::TOOL_NAMES;
-pub use journal::{Journal, JournalEntry};
+pub use journal::{ClientJournal, JournalEntry};
 pub(crate) use methods::unknown_session;
 pub use persona::{ConfigOption, Help, Login, Mode, OptionKind, Persona, SlashCommand};
 pub(crate) use quirks::Quirks;
-pub use record::{Cut, Digest, Later, Record, Round, Seal, refused, timestamp};
+pub use record::{Cut, Digest, Later, Round, SealedThought, SessionRecord, refused, timestamp};
 
 use crate::script::ScriptState;
 use cx::Cx;
@@ -90,11 +91,11 @@ pub struct Agent {
     admitted: bool,
     sessions: BTreeMap<String, OpenSession>,
     parked: BTreeMap<Token, (Option<Duration>, Parked)>,
-    journal: Journal,
+    journal: ClientJournal,
 }
 
 impl Agent {
-    /// An agent that has heard nothing yet. It behaves well: only [`crate::Player`] makes agents with defects.
+    /// An agent that has heard nothing yet. It behaves well: only [`crate::MockAgent`] makes agents with defects.
     ///
     /// ```compile_fail,E0624
     /// # use acp_script::agent::{Agent, AgentConfig};
@@ -110,7 +111,7 @@ impl Agent {
             admitted: false,
             sessions: BTreeMap::new(),
             parked: BTreeMap::new(),
-            journal: Journal::default(),
+            journal: ClientJournal::default(),
         }
     }
 
@@ -153,7 +154,7 @@ impl Agent {
     }
 
     /// The next thing to do, if there is one.
-    pub fn poll_effect(&mut self) -> Option<Effect> {
+    pub fn poll_effect(&mut self) -> Option<AgentEffect> {
         loop {
             if let Some(effect) = self.cx.outbox.pop_front() {
                 return Some(effect);
@@ -166,7 +167,7 @@ impl Agent {
     }
 
     /// What the client did so far.
-    pub fn journal(&self) -> &Journal {
+    pub fn journal(&self) -> &ClientJournal {
         &self.journal
     }
 

@@ -1,7 +1,7 @@
 //! Where a mock agent may be wrong in a way that nobody could make from outside.
 
 /// Wrong behaviour of the agent itself. The defaults are right, and the only implementation is that of
-/// [`crate::Player`]: [`super::Agent::new`] makes agents without any.
+/// [`crate::MockAgent`]: [`super::Agent::new`] makes agents without any.
 pub(crate) trait Quirks: Send {
     /// The id of a new session, instead of a unique one; `number` is the agent's next one.
     fn session_id(&self, number: &mut dyn FnMut() -> u64) -> Option<String> {

@@ -8,10 +8,10 @@ use acp_rpc::{Id, RpcError};
 use serde_json::{Value, json};
 
 use super::cx::Cx;
-use super::effect::{Effect, McpKey, McpTool};
+use super::effect::{AgentEffect, McpKey, McpTool};
 use super::plan::Planner;
 use super::turn::{ActiveTurn, ParentTurn, Turn};
-use super::{Connecting, Feature, Record, delegate, invalid_request, offers, record};
+use super::{Connecting, Feature, SessionRecord, delegate, invalid_request, offers, record};
 
 /// A session that is open on this connection, and what runs in it.
 pub(super) struct OpenSession {
@@ -23,7 +23,7 @@ pub(super) struct OpenSession {
 
 /// What a session has whether a turn runs or not.
 pub(super) struct Session {
-    pub(super) record: Record,
+    pub(super) record: SessionRecord,
     pub(super) servers: Vec<Server>,
     /// What the person allowed or rejected for good, see [`super::job::Job::standing`].
     pub(super) standing: BTreeMap<String, bool>,
@@ -65,7 +65,7 @@ pub(super) struct Server {
 /// How far the connection to an MCP server is.
 pub(super) enum ServerState {
     /// Nobody needed it yet; this connects to it.
-    Asleep(Box<Effect>),
+    Asleep(Box<AgentEffect>),
     Connecting,
     Ready(Vec<McpTool>),
     Failed(String),
@@ -111,7 +111,7 @@ impl OpenSession {
 }
 
 impl Session {
-    pub(super) fn new(record: Record) -> Self {
+    pub(super) fn new(record: SessionRecord) -> Self {
         Self {
             record,
             servers: Vec::new(),
@@ -184,7 +184,7 @@ impl Session {
     pub(super) fn touch(&mut self, cx: &mut Cx) {
         if self.is_root() {
             self.record.updated = cx.wall_clock();
-            cx.outbox.push_back(Effect::StoreSession(Box::new(self.record.clone())));
+            cx.outbox.push_back(AgentEffect::StoreSession(Box::new(self.record.clone())));
         }
     }
 

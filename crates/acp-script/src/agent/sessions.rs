@@ -7,11 +7,11 @@ use acp_rpc::{Id, RpcError};
 use serde_json::{Value, json};
 
 use super::cx::Cx;
-use super::effect::{Effect, Token};
+use super::effect::{AgentEffect, Token};
 use super::habits::Connecting;
 use super::methods::{known, unknown_session};
 use super::params::{self, Params};
-use super::record::Record;
+use super::record::SessionRecord;
 use super::session::{Ending, OpenSession, Server, ServerState, Session};
 use super::tools::text_content;
 use super::turn::{Advance, Cancel, End, Outcome};
@@ -37,7 +37,7 @@ impl Agent {
         self.room()?;
         let session = self.cx.session_id();
         let now = self.cx.wall_clock();
-        let record = Record {
+        let record = SessionRecord {
             id: session.clone(),
             cwd: place.cwd.clone(),
             roots: place.roots.clone(),
@@ -55,7 +55,7 @@ impl Agent {
             draft: Vec::new(),
             history: Vec::new(),
         };
-        self.cx.outbox.push_back(Effect::StoreSession(Box::new(record.clone())));
+        self.cx.outbox.push_back(AgentEffect::StoreSession(Box::new(record.clone())));
         let opened = self.open(record, &place);
         let mut result = opened.state(&self.cx);
         result["sessionId"] = json!(session);
@@ -83,12 +83,12 @@ impl Agent {
         }
         let token = self.cx.number();
         self.park(token, Parked::Open { request: id.clone(), place, replay });
-        self.cx.outbox.push_back(Effect::FetchSession { token, id: session });
+        self.cx.outbox.push_back(AgentEffect::FetchSession { token, id: session });
         Ok(())
     }
 
-    /// The answer to [`Effect::FetchSession`].
-    pub fn session_fetched(&mut self, token: Token, id: &str, record: Option<Record>) {
+    /// The answer to [`AgentEffect::FetchSession`].
+    pub fn session_fetched(&mut self, token: Token, id: &str, record: Option<SessionRecord>) {
         let Some((_, Parked::Open { request, place, replay })) = self.parked.remove(&token) else { return };
         let Some(mut record) = record else {
             return self.cx.refuse(&request, &unknown_session(id));
@@ -132,12 +132,12 @@ impl Agent {
         self.gate()?;
         let token = self.cx.number();
         self.park(token, Parked::List { request: id.clone(), cwd, after });
-        self.cx.outbox.push_back(Effect::ListSessions { token });
+        self.cx.outbox.push_back(AgentEffect::ListSessions { token });
         Ok(())
     }
 
-    /// The answer to [`Effect::ListSessions`].
-    pub fn sessions_listed(&mut self, token: Token, mut records: Vec<Record>) {
+    /// The answer to [`AgentEffect::ListSessions`].
+    pub fn sessions_listed(&mut self, token: Token, mut records: Vec<SessionRecord>) {
         let Some((_, Parked::List { request, cwd, after })) = self.parked.remove(&token) else { return };
         records.retain(|record| cwd.as_ref().is_none_or(|cwd| record.cwd == *cwd));
         // Newest first; the id makes the order total, so that a cursor names one place for good.
@@ -149,7 +149,7 @@ impl Agent {
         let size = config.habits.page_size.unwrap_or(config.limits.page_size);
         let more = records.len() > size;
         records.truncate(size);
-        let mut result = json!({ "sessions": records.iter().map(Record::info).collect::<Vec<_>>() });
+        let mut result = json!({ "sessions": records.iter().map(SessionRecord::info).collect::<Vec<_>>() });
         if let Some(last) = records.last().filter(|_| more) {
             result["nextCursor"] = json!(format!("{:x}.{}", last.created, last.id));
         }
@@ -170,7 +170,7 @@ impl Agent {
         if self.sessions.contains_key(&session) {
             self.end_session(&session, Ending::Delete(id.clone()));
         } else {
-            self.cx.outbox.push_back(Effect::DeleteSession(session));
+            self.cx.outbox.push_back(AgentEffect::DeleteSession(session));
             self.cx.respond(id, &json!({}));
         }
         Ok(())
@@ -195,7 +195,7 @@ impl Agent {
         }
         self.shut(id);
         if endings.iter().any(|(ending, _)| matches!(ending, Ending::Delete(_))) {
-            self.cx.outbox.push_back(Effect::DeleteSession(id.to_owned()));
+            self.cx.outbox.push_back(AgentEffect::DeleteSession(id.to_owned()));
         }
         for (Ending::Close(request) | Ending::Delete(request), _) in endings {
             self.cx.respond(&request, &json!({}));
@@ -205,13 +205,13 @@ impl Agent {
     /// Puts the session away and ends its MCP connections.
     fn shut(&mut self, id: &str) {
         let Some(open) = self.sessions.remove(id) else { return };
-        self.cx.outbox.push_back(Effect::SessionClosed(id.to_owned()));
-        let disconnect = |server: Server| Effect::McpDisconnect { key: server.key };
+        self.cx.outbox.push_back(AgentEffect::SessionClosed(id.to_owned()));
+        let disconnect = |server: Server| AgentEffect::McpDisconnect { key: server.key };
         self.cx.outbox.extend(open.session.servers.into_iter().map(disconnect));
     }
 
     /// A session that is connected to its servers.
-    fn open(&mut self, record: Record, place: &Place) -> Session {
+    fn open(&mut self, record: SessionRecord, place: &Place) -> Session {
         let cx = &mut self.cx;
         let mut session = Session::new(record);
         let servers = if cx.config.abilities.mcp { place.servers.as_slice() } else { &[] };
@@ -223,7 +223,7 @@ impl Agent {
         for server in servers {
             let key = cx.number();
             let name = server.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
-            let connect = Effect::McpConnect { key, server: server.clone(), cwd: place.cwd.clone() };
+            let connect = AgentEffect::McpConnect { key, server: server.clone(), cwd: place.cwd.clone() };
             let state = match cx.config.habits.mcp {
                 Connecting::Eager => {
                     cx.outbox.push_back(connect);
@@ -239,12 +239,12 @@ impl Agent {
         session
     }
 
-    /// The session store could not answer [`Effect::FetchSession`] or [`Effect::ListSessions`].
+    /// The session store could not answer [`AgentEffect::FetchSession`] or [`AgentEffect::ListSessions`].
     pub fn store_failed(&mut self, token: Token, reason: &str) {
         self.unpark(token, &RpcError::internal(reason));
     }
 
-    /// The session of [`Effect::FetchSession`] is in use, and not by this agent.
+    /// The session of [`AgentEffect::FetchSession`] is in use, and not by this agent.
     pub fn session_in_use(&mut self, token: Token, reason: &str) {
         self.unpark(token, &invalid_request(reason));
     }
@@ -416,7 +416,7 @@ impl Session {
 }
 
 /// A turn that was cut off (its process was killed) ends here: open tool calls as failed, messages as far as they came.
-fn recover(record: &mut Record) {
+fn recover(record: &mut SessionRecord) {
     for mut left in std::mem::take(&mut record.draft) {
         if left["sessionUpdate"] == update::TOOL_CALL {
             left["status"] = json!(tool_status::FAILED);

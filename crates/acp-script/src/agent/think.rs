@@ -9,17 +9,17 @@ use serde_json::Value;
 
 use super::calls;
 use super::chunks::ChunkTemplate;
-use super::effect::{Counted, Effect, McpTool, Question, Thought, ThoughtEnd, Token, Wanted};
+use super::effect::{AgentEffect, Counted, McpTool, ModelQuestion, QuestionKind, Thought, ThoughtEnd, Token};
 use super::job::{TOOL_NAMES, mcp_name};
 use super::mcp::SERVERS;
-use super::record::Record;
+use super::record::SessionRecord;
 use super::session::Session;
 use super::step::{Step, Stream, Voice};
 use super::turn::{ActiveTurn, Turn, Wait};
-use super::{Agent, Later, Round, Seal};
+use super::{Agent, Later, Round, SealedThought};
 
 impl Agent {
-    /// A piece of the answer to [`Effect::Think`].
+    /// A piece of the answer to [`AgentEffect::Think`].
     pub fn thought(&mut self, token: Token, thought: Thought) {
         let turn = self.waiting(|wait| matches!(wait, Wait::Model { token: waited } if *waited == token));
         match turn {
@@ -46,15 +46,15 @@ impl ActiveTurn<'_> {
             return;
         }
         self.turn.rounds += 1;
-        let wanted = if self.turn.overflows > 0 { Wanted::Anyway } else { Wanted::Answer };
+        let wanted = if self.turn.overflows > 0 { QuestionKind::Anyway } else { QuestionKind::Answer };
         let token = self.cx.number();
         let question = self.question(wanted, None);
-        self.cx.outbox.push_back(Effect::Think { token, question: Box::new(question) });
+        self.cx.outbox.push_back(AgentEffect::Think { token, question: Box::new(question) });
         self.wait(Wait::Model { token });
     }
 
     /// The question with the conversation so far, or with what stands before this entry of the history.
-    pub(super) fn question(&mut self, wanted: Wanted, until: Option<usize>) -> Question {
+    pub(super) fn question(&mut self, wanted: QuestionKind, until: Option<usize>) -> ModelQuestion {
         let option = |id: &str| {
             let value = self.session.option(self.cx, id);
             value.as_ref().and_then(Value::as_str).unwrap_or_default().to_owned()
@@ -66,11 +66,11 @@ impl ActiveTurn<'_> {
         let closed = TOOL_NAMES.into_iter().filter(|tool| self.closed(&[tool])).collect();
         let policy = self.policy();
         let record = &mut self.session.record;
-        if wanted != Wanted::Summary {
+        if wanted != QuestionKind::Summary {
             record.rounds.push(Round { at: record.history.len(), ..Round::default() });
         }
         let (history, rounds, counted) = conversation(record, until);
-        Question {
+        ModelQuestion {
             wanted,
             counted,
             cuts: self.turn.cuts,
@@ -105,7 +105,11 @@ impl ActiveTurn<'_> {
                 self.fall_silent();
                 let record = &mut self.session.record;
                 if let Some(round) = record.rounds.last_mut() {
-                    round.seals.push(Seal { calls: self.turn.calls.len(), at: record.history.len(), text });
+                    round.seals.push(SealedThought {
+                        calls: self.turn.calls.len(),
+                        at: record.history.len(),
+                        text,
+                    });
                 }
             }
             Thought::Notice(text) => self.model_notice(&text),
@@ -198,7 +202,7 @@ pub(super) fn rejected(session: &mut Session, turn: &Turn, mut reason: String) -
 }
 
 /// What a model is told of a session: its history behind the digest, the answers in it, and what of it is counted.
-fn conversation(record: &Record, until: Option<usize>) -> (Vec<Value>, Vec<Round>, Option<Counted>) {
+fn conversation(record: &SessionRecord, until: Option<usize>) -> (Vec<Value>, Vec<Round>, Option<Counted>) {
     let end = until.unwrap_or(usize::MAX).min(record.history.len());
     let skip = record.digest.as_ref().map_or(0, |digest| digest.entries.min(end));
     let mut history = record.history[skip..end].to_vec();

@@ -11,7 +11,7 @@ use acp_proto::{method, tool_status, update};
 use acp_rpc::RpcError;
 use serde_json::{Value, json};
 
-use super::effect::Effect;
+use super::effect::AgentEffect;
 use super::habits::Asking;
 use super::job::{Change, Job, NO_CONTENT, known_before};
 use super::permits::Failure;
@@ -130,7 +130,7 @@ impl ActiveTurn<'_> {
             Job::Mcp { key, tool, arguments, .. } => {
                 let (key, tool, arguments) = (*key, tool.clone(), arguments.clone());
                 let token = self.cx.number();
-                self.cx.outbox.push_back(Effect::McpCall { key, token, tool, arguments });
+                self.cx.outbox.push_back(AgentEffect::McpCall { key, token, tool, arguments });
                 self.wait(Wait::Tool { token, work: Box::new(work) });
             }
             Job::Tool { name, arguments, .. } => {

@@ -5,7 +5,7 @@ use acp_rpc::{Frame, Id, RpcError, View};
 use serde_json::{Value, json};
 
 use super::{Around, Misbehaviour, request};
-use crate::agent::Effect;
+use crate::agent::AgentEffect;
 
 /// Serves sessions before `initialize`: the agent is told one that the client never sent.
 #[derive(Default)]
@@ -29,9 +29,9 @@ impl Misbehaviour for NoHandshake {
         Some(frame)
     }
 
-    fn outgoing(&mut self, effect: Effect, _: &mut Around<'_>) -> Option<Effect> {
+    fn outgoing(&mut self, effect: AgentEffect, _: &mut Around<'_>) -> Option<AgentEffect> {
         match &effect {
-            Effect::Send(frame) if frame.method().is_none() && frame.id() == Some(&own_id()) => None,
+            AgentEffect::Send(frame) if frame.method().is_none() && frame.id() == Some(&own_id()) => None,
             _ => Some(effect),
         }
     }

@@ -7,7 +7,7 @@ use acp_rpc::{Frame, Id};
 use serde_json::{Value, json};
 
 use super::{Around, Misbehaviour, request, response};
-use crate::agent::Effect;
+use crate::agent::AgentEffect;
 
 /// Writes first and asks for permission afterwards: the agent is allowed everything, and the answer to what it wrote
 /// waits for the person's.
@@ -44,8 +44,8 @@ impl Misbehaviour for AsksAfterwards {
         }
     }
 
-    fn outgoing(&mut self, effect: Effect, around: &mut Around<'_>) -> Option<Effect> {
-        let Effect::Send(frame) = &effect else { return Some(effect) };
+    fn outgoing(&mut self, effect: AgentEffect, around: &mut Around<'_>) -> Option<AgentEffect> {
+        let AgentEffect::Send(frame) = &effect else { return Some(effect) };
         if let Some((id, _)) = request(frame, method::SESSION_REQUEST_PERMISSION) {
             let allowed = json!({ "outcome": { "outcome": "selected", "optionId": "allow-once" } });
             around.agent.receive(around.now, &Frame::response(id, &allowed));
@@ -79,8 +79,8 @@ impl Misbehaviour for SkipsValidation {
         Some(Frame::response(id, &answer))
     }
 
-    fn outgoing(&mut self, effect: Effect, _: &mut Around<'_>) -> Option<Effect> {
-        if let Effect::Send(frame) = &effect
+    fn outgoing(&mut self, effect: AgentEffect, _: &mut Around<'_>) -> Option<AgentEffect> {
+        if let AgentEffect::Send(frame) = &effect
             && let Some((id, params)) = request(frame, method::ELICITATION_CREATE)
             && let Some(field) = params.pointer("/requestedSchema/required/0").and_then(Value::as_str)
         {

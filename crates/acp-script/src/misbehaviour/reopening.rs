@@ -7,7 +7,7 @@ use acp_rpc::{Frame, View};
 use serde_json::{Value, json};
 
 use super::{Around, Misbehaviour, read, session_of};
-use crate::agent::{Effect, Record, Token};
+use crate::agent::{AgentEffect, SessionRecord, Token};
 
 /// Which sessions are to be loaded, and which to be resumed.
 #[derive(Default)]
@@ -21,15 +21,15 @@ impl Loads {
         }
     }
 
-    fn has(&self, record: &Record) -> bool {
+    fn has(&self, record: &SessionRecord) -> bool {
         self.0.contains(&record.id)
     }
 }
 
 /// Stores the session without its history.
-fn store_emptied(record: &Record, around: &mut Around<'_>) {
-    let emptied = Record { history: Vec::new(), ..record.clone() };
-    around.effects.push_back(Effect::StoreSession(Box::new(emptied)));
+fn store_emptied(record: &SessionRecord, around: &mut Around<'_>) {
+    let emptied = SessionRecord { history: Vec::new(), ..record.clone() };
+    around.effects.push_back(AgentEffect::StoreSession(Box::new(emptied)));
 }
 
 /// Empties a session's history when it is loaded.
@@ -42,7 +42,7 @@ impl Misbehaviour for EraseOnLoad {
         Some(frame)
     }
 
-    fn fetched(&mut self, _: Token, record: Option<&mut Record>, around: &mut Around<'_>) -> bool {
+    fn fetched(&mut self, _: Token, record: Option<&mut SessionRecord>, around: &mut Around<'_>) -> bool {
         let Some(record) = record else { return true };
         if self.0.has(record) {
             record.history.clear();
@@ -66,7 +66,7 @@ impl Misbehaviour for ForgetsAfterLoad {
         Some(frame)
     }
 
-    fn fetched(&mut self, _: Token, record: Option<&mut Record>, around: &mut Around<'_>) -> bool {
+    fn fetched(&mut self, _: Token, record: Option<&mut SessionRecord>, around: &mut Around<'_>) -> bool {
         let Some(record) = record else { return true };
         let forgotten = if self.loads.has(record) { record.history.len() } else { 0 };
         self.forgotten.insert(record.id.clone(), forgotten);
@@ -76,8 +76,8 @@ impl Misbehaviour for ForgetsAfterLoad {
         true
     }
 
-    fn outgoing(&mut self, mut effect: Effect, _: &mut Around<'_>) -> Option<Effect> {
-        if let Effect::StoreSession(record) = &mut effect
+    fn outgoing(&mut self, mut effect: AgentEffect, _: &mut Around<'_>) -> Option<AgentEffect> {
+        if let AgentEffect::StoreSession(record) = &mut effect
             && let Some(forgotten) = self.forgotten.get(&record.id)
         {
             record.history.drain(..(*forgotten).min(record.history.len()));
@@ -96,7 +96,7 @@ impl Misbehaviour for ResumeForgets {
         Some(frame)
     }
 
-    fn fetched(&mut self, _: Token, record: Option<&mut Record>, _: &mut Around<'_>) -> bool {
+    fn fetched(&mut self, _: Token, record: Option<&mut SessionRecord>, _: &mut Around<'_>) -> bool {
         let Some(record) = record else { return true };
         if !self.0.has(record) {
             record.word = None;
@@ -110,15 +110,15 @@ impl Misbehaviour for ResumeForgets {
 pub(super) struct KeepsNothing(BTreeSet<String>);
 
 impl Misbehaviour for KeepsNothing {
-    fn fetched(&mut self, _: Token, record: Option<&mut Record>, _: &mut Around<'_>) -> bool {
+    fn fetched(&mut self, _: Token, record: Option<&mut SessionRecord>, _: &mut Around<'_>) -> bool {
         let Some(record) = record else { return true };
         self.0.insert(record.id.clone());
         true
     }
 
-    fn outgoing(&mut self, effect: Effect, _: &mut Around<'_>) -> Option<Effect> {
+    fn outgoing(&mut self, effect: AgentEffect, _: &mut Around<'_>) -> Option<AgentEffect> {
         match &effect {
-            Effect::StoreSession(record) if self.0.contains(&record.id) => None,
+            AgentEffect::StoreSession(record) if self.0.contains(&record.id) => None,
             _ => Some(effect),
         }
     }
@@ -142,11 +142,11 @@ impl Misbehaviour for KeepsRoots {
         }
         let token = Token::MAX - self.waiting.len() as Token;
         self.waiting.insert(token, frame);
-        around.effects.push_back(Effect::FetchSession { token, id: session });
+        around.effects.push_back(AgentEffect::FetchSession { token, id: session });
         None
     }
 
-    fn fetched(&mut self, token: Token, record: Option<&mut Record>, around: &mut Around<'_>) -> bool {
+    fn fetched(&mut self, token: Token, record: Option<&mut SessionRecord>, around: &mut Around<'_>) -> bool {
         let Some(frame) = self.waiting.remove(&token) else { return true };
         if let View::Request { id, method, params } = frame.view() {
             let mut params: Value = read(params);

@@ -7,14 +7,14 @@ use acp_rpc::Frame;
 use serde_json::{Value, json};
 
 use super::{Around, Misbehaviour, request, session_of};
-use crate::agent::{Effect, McpKey, Record, Token};
+use crate::agent::{AgentEffect, McpKey, SessionRecord, Token};
 
 /// Leaves the MCP servers of closed sessions running.
 pub(super) struct KeepsAll;
 
 impl Misbehaviour for KeepsAll {
-    fn outgoing(&mut self, effect: Effect, _: &mut Around<'_>) -> Option<Effect> {
-        (!matches!(effect, Effect::McpDisconnect { .. })).then_some(effect)
+    fn outgoing(&mut self, effect: AgentEffect, _: &mut Around<'_>) -> Option<AgentEffect> {
+        (!matches!(effect, AgentEffect::McpDisconnect { .. })).then_some(effect)
     }
 }
 
@@ -63,7 +63,7 @@ impl Misbehaviour for Keeps {
         Some(frame)
     }
 
-    fn fetched(&mut self, _: Token, record: Option<&mut Record>, around: &mut Around<'_>) -> bool {
+    fn fetched(&mut self, _: Token, record: Option<&mut SessionRecord>, around: &mut Around<'_>) -> bool {
         let Some(record) = record else { return true };
         let is_open = around.agent.folders(&record.id).is_some();
         let is_reopened = !self.reopened.insert(record.id.clone());
@@ -78,10 +78,10 @@ impl Misbehaviour for Keeps {
         true
     }
 
-    fn outgoing(&mut self, effect: Effect, _: &mut Around<'_>) -> Option<Effect> {
+    fn outgoing(&mut self, effect: AgentEffect, _: &mut Around<'_>) -> Option<AgentEffect> {
         match &effect {
-            Effect::McpDisconnect { .. } if self.is_leaving => return None,
-            Effect::SessionClosed(session) => self.is_leaving = self.kept.remove(session),
+            AgentEffect::McpDisconnect { .. } if self.is_leaving => return None,
+            AgentEffect::SessionClosed(session) => self.is_leaving = self.kept.remove(session),
             _ => self.is_leaving = false,
         }
         Some(effect)
@@ -95,13 +95,13 @@ pub(super) struct EndsAll {
 }
 
 impl Misbehaviour for EndsAll {
-    fn outgoing(&mut self, effect: Effect, around: &mut Around<'_>) -> Option<Effect> {
+    fn outgoing(&mut self, effect: AgentEffect, around: &mut Around<'_>) -> Option<AgentEffect> {
         match &effect {
-            Effect::McpConnect { key, .. } => drop(self.running.insert(*key)),
-            Effect::McpDisconnect { key } if !self.running.remove(key) => return None,
-            Effect::SessionClosed(_) => {
+            AgentEffect::McpConnect { key, .. } => drop(self.running.insert(*key)),
+            AgentEffect::McpDisconnect { key } if !self.running.remove(key) => return None,
+            AgentEffect::SessionClosed(_) => {
                 let all = std::mem::take(&mut self.running).into_iter();
-                around.effects.extend(all.map(|key| Effect::McpDisconnect { key }));
+                around.effects.extend(all.map(|key| AgentEffect::McpDisconnect { key }));
             }
             _ => {}
         }
@@ -113,8 +113,8 @@ impl Misbehaviour for EndsAll {
 pub(super) struct PretendsCalls;
 
 impl Misbehaviour for PretendsCalls {
-    fn outgoing(&mut self, effect: Effect, around: &mut Around<'_>) -> Option<Effect> {
-        let Effect::McpCall { token, .. } = effect else { return Some(effect) };
+    fn outgoing(&mut self, effect: AgentEffect, around: &mut Around<'_>) -> Option<AgentEffect> {
+        let AgentEffect::McpCall { token, .. } = effect else { return Some(effect) };
         let pretended = json!({ "content": [{ "type": "text", "text": "pong" }] });
         around.agent.mcp_answered(token, Ok(pretended));
         None

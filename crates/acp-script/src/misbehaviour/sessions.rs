@@ -6,7 +6,7 @@ use acp_proto::method;
 use acp_rpc::Frame;
 
 use super::{Around, Misbehaviour, request, session_of};
-use crate::agent::{Effect, Record, unknown_session};
+use crate::agent::{AgentEffect, SessionRecord, unknown_session};
 
 /// Closes a session that is deleted in the middle of a turn, and keeps it.
 pub(super) struct DeleteInTurnKeeps;
@@ -40,13 +40,13 @@ impl Misbehaviour for StrictDelete {
 /// `session/list` counts as activity of every session that is open.
 #[derive(Default)]
 pub(super) struct ListTouches {
-    kept: BTreeMap<String, Record>,
+    kept: BTreeMap<String, SessionRecord>,
 }
 
 impl Misbehaviour for ListTouches {
-    fn outgoing(&mut self, effect: Effect, _: &mut Around<'_>) -> Option<Effect> {
-        if let Effect::StoreSession(record) = &effect {
-            self.kept.insert(record.id.clone(), Record::clone(record));
+    fn outgoing(&mut self, effect: AgentEffect, _: &mut Around<'_>) -> Option<AgentEffect> {
+        if let AgentEffect::StoreSession(record) = &effect {
+            self.kept.insert(record.id.clone(), SessionRecord::clone(record));
         }
         Some(effect)
     }
@@ -55,7 +55,7 @@ impl Misbehaviour for ListTouches {
         for (session, record) in &mut self.kept {
             if around.agent.folders(session).is_some() {
                 record.updated = around.agent.wall_clock();
-                around.effects.push_back(Effect::StoreSession(Box::new(record.clone())));
+                around.effects.push_back(AgentEffect::StoreSession(Box::new(record.clone())));
             }
         }
     }

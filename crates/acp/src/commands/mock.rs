@@ -11,7 +11,7 @@ use acp_mock::{Ending, Listener, Server, Settings, Speak};
 use acp_script::agent::{AgentConfig, AgentLimits, Auth, MessagePace, PromptError, UserHints};
 use acp_script::defects::Defect;
 use acp_script::faults::{Time, parse_spec};
-use acp_script::script::Script;
+use acp_script::script::AgentScript;
 use acp_script::variants::Variant;
 use anyhow::Context;
 
@@ -304,7 +304,8 @@ fn settings(args: &Args) -> anyhow::Result<Settings> {
     if let Some(path) = &args.script {
         let text =
             std::fs::read_to_string(path).with_context(|| format!("cannot read the script {path:?}"))?;
-        settings.agent.script = Some(Script::parse(&text).with_context(|| format!("cannot use {path:?}"))?);
+        settings.agent.script =
+            Some(AgentScript::parse(&text).with_context(|| format!("cannot use {path:?}"))?);
     }
     let variants: Vec<_> =
         args.variant.iter().map(|name| find_variant(name)).collect::<anyhow::Result<_>>()?;

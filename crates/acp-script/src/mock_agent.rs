@@ -5,18 +5,18 @@ use std::time::Duration;
 
 use acp_rpc::Frame;
 
-use crate::agent::{Agent, AgentConfig, Effect, Record, Token};
+use crate::agent::{Agent, AgentConfig, AgentEffect, SessionRecord, Token};
 use crate::faults::{Fault, Faults, Passage};
 use crate::misbehaviour::{self, Around, Misbehaviour, MockQuirks};
 use crate::switch::Switch;
 
 /// The agent of one connection, seen through its faults. Drive it as you would drive an [`Agent`].
-pub struct Player {
+pub struct MockAgent {
     agent: Agent,
     switches: BTreeSet<Switch>,
     misbehaviours: Vec<Box<dyn Misbehaviour>>,
     /// What the misbehaviours want done.
-    effects: VecDeque<Effect>,
+    effects: VecDeque<AgentEffect>,
     faults: Faults,
     now: Duration,
     /// How many lines ended with a carriage return and a newline, and whether the next frame is such a line.
@@ -24,7 +24,7 @@ pub struct Player {
     is_returned: bool,
 }
 
-impl Player {
+impl MockAgent {
     /// A player that has heard nothing yet.
     pub fn new(config: AgentConfig, faults: &[Fault], seed: u64) -> Self {
         let mut faults = Faults::new(faults, seed);
@@ -90,8 +90,8 @@ impl Player {
         }
     }
 
-    /// The answer to [`Effect::FetchSession`].
-    pub fn session_fetched(&mut self, token: Token, id: &str, mut record: Option<Record>) {
+    /// The answer to [`AgentEffect::FetchSession`].
+    pub fn session_fetched(&mut self, token: Token, id: &str, mut record: Option<SessionRecord>) {
         let mut passes = true;
         self.each(|misbehaviour, around| passes &= misbehaviour.fetched(token, record.as_mut(), around));
         if passes {
@@ -99,8 +99,8 @@ impl Player {
         }
     }
 
-    /// The answer to [`Effect::ListSessions`].
-    pub fn sessions_listed(&mut self, token: Token, records: Vec<Record>) {
+    /// The answer to [`AgentEffect::ListSessions`].
+    pub fn sessions_listed(&mut self, token: Token, records: Vec<SessionRecord>) {
         self.agent.sessions_listed(token, records);
         self.each(|misbehaviour, around| misbehaviour.listed(around));
     }
@@ -127,28 +127,28 @@ impl Player {
         self.agent.tick(now);
     }
 
-    /// When [`Player::tick`] has something to do next.
+    /// When [`MockAgent::tick`] has something to do next.
     pub fn next_deadline(&self) -> Option<Duration> {
         [self.agent.next_deadline(), self.faults.next_deadline()].into_iter().flatten().min()
     }
 
     /// The next thing to do, if there is one.
-    pub fn poll_effect(&mut self) -> Option<Effect> {
+    pub fn poll_effect(&mut self) -> Option<AgentEffect> {
         if self.faults.is_empty() {
             return self.next_effect();
         }
         loop {
             match self.faults.poll() {
                 Some(Passage::ToAgent(frame)) => self.hear(&frame),
-                Some(Passage::Send(frame)) => return Some(Effect::Send(frame)),
-                Some(Passage::Raw(bytes)) => return Some(Effect::SendRaw(bytes)),
-                Some(Passage::Stderr(bytes)) => return Some(Effect::Stderr(bytes)),
-                Some(Passage::Exit(code)) => return Some(Effect::Exit(code)),
-                Some(Passage::Hangup) => return Some(Effect::Hangup),
-                Some(Passage::Child) => return Some(Effect::LeaveChild),
-                Some(Passage::Grandchild(text)) => return Some(Effect::Grandchild(text)),
+                Some(Passage::Send(frame)) => return Some(AgentEffect::Send(frame)),
+                Some(Passage::Raw(bytes)) => return Some(AgentEffect::SendRaw(bytes)),
+                Some(Passage::Stderr(bytes)) => return Some(AgentEffect::Stderr(bytes)),
+                Some(Passage::Exit(code)) => return Some(AgentEffect::Exit(code)),
+                Some(Passage::Hangup) => return Some(AgentEffect::Hangup),
+                Some(Passage::Child) => return Some(AgentEffect::LeaveChild),
+                Some(Passage::Grandchild(text)) => return Some(AgentEffect::Grandchild(text)),
                 None => match self.next_effect()? {
-                    Effect::Send(frame) => self.faults.outgoing(self.now, frame),
+                    AgentEffect::Send(frame) => self.faults.outgoing(self.now, frame),
                     other => return Some(other),
                 },
             }
@@ -156,7 +156,7 @@ impl Player {
     }
 
     /// The agent's next effect, seen through what is wrong with it.
-    fn next_effect(&mut self) -> Option<Effect> {
+    fn next_effect(&mut self) -> Option<AgentEffect> {
         loop {
             if let Some(effect) = self.effects.pop_front() {
                 return Some(effect);
