@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use acp_proto::update;
-use acp_script::agent::{Cut, Question, Round, Seal, refused};
+use acp_script::agent::{Cut, ModelQuestion, Round, SealedThought, refused};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ const IMAGES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"]
 const UNTOLD: [&str; 2] = ["acp.workbench/delegate", "acp.workbench/notice"];
 
 /// The request for a model whose answer has at most so many tokens.
-pub(crate) fn request(question: &Question, abilities: Abilities, max_tokens: u64) -> ChatRequest {
+pub(crate) fn request(question: &ModelQuestion, abilities: Abilities, max_tokens: u64) -> ChatRequest {
     ChatRequest {
         model: question.model.clone(),
         system: prompt::system(question),
@@ -39,7 +39,7 @@ fn effort(level: &str) -> Option<Effort> {
     level.parse().ok().filter(|effort| *effort != Effort::Medium)
 }
 
-pub(crate) fn messages(question: &Question) -> Vec<Message> {
+pub(crate) fn messages(question: &ModelQuestion) -> Vec<Message> {
     let mut told = Telling::default();
     let refused = refused(&question.rounds, &question.history);
     let mut rounds = question.rounds.iter().peekable();
@@ -66,7 +66,7 @@ struct Telling<'a> {
     /// The answer that is being told.
     round: Option<&'a Round>,
     /// What of its seals stands before its calls and is not told yet.
-    seals: VecDeque<&'a Seal>,
+    seals: VecDeque<&'a SealedThought>,
     said: Vec<Block>,
     /// What it said behind calls, by its place in the history.
     later: Vec<(usize, Block)>,

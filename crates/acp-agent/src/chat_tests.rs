@@ -2,15 +2,15 @@ use acp_script::agent::Later;
 
 use super::*;
 
-fn question(history: Vec<Value>, rounds: Vec<usize>) -> Question {
-    Question {
+fn question(history: Vec<Value>, rounds: Vec<usize>) -> ModelQuestion {
+    ModelQuestion {
         session: "s".to_owned(),
         cwd: "/work".to_owned(),
         model: "m".to_owned(),
         thought_level: "medium".to_owned(),
         history,
         rounds: rounds.into_iter().map(|at| Round { at, ..Round::default() }).collect(),
-        ..Question::default()
+        ..ModelQuestion::default()
     }
 }
 
@@ -88,8 +88,8 @@ fn seals_stay_in_the_answer_they_came_with_and_calls_in_the_models_order() {
         called("b", ""),
         said("agent_message_chunk", "last"),
     ];
-    let seal = |calls, at, text: &str| Seal { calls, at, text: text.to_owned() };
-    let round = |at, calls: &[&str], seals: &[Seal]| Round {
+    let seal = |calls, at, text: &str| SealedThought { calls, at, text: text.to_owned() };
+    let round = |at, calls: &[&str], seals: &[SealedThought]| Round {
         refused: false,
         cut: None,
         at,
@@ -136,7 +136,7 @@ fn what_was_said_behind_a_call_is_told_behind_it() {
     question.rounds[0] = Round {
         at: 1,
         calls: vec!["a".to_owned(), "b".to_owned()],
-        seals: vec![Seal { calls: 1, at: 3, text: "s".to_owned() }],
+        seals: vec![SealedThought { calls: 1, at: 3, text: "s".to_owned() }],
         later: vec![later(1, 2), later(2, 3)],
         ..Round::default()
     };
@@ -213,7 +213,7 @@ fn how_a_command_ended_is_told_before_its_output() {
 
 #[test]
 fn tools_follow_the_mode_and_the_flags() {
-    let names = |question: &Question, abilities| -> Vec<String> {
+    let names = |question: &ModelQuestion, abilities| -> Vec<String> {
         request(question, abilities, 200_000).tools.into_iter().map(|tool| tool.name).collect()
     };
     let mut asked = question(Vec::new(), Vec::new());

@@ -12,15 +12,15 @@ use acp_link::{Arrival, Closed, Link, Receiver};
 use acp_mcp::{Hub, HubEvent, ServerSpec};
 use acp_proto::method;
 use acp_rpc::{Frame, View};
-use acp_script::agent::{Agent, Effect, McpTool, Record, Thought, Token, ToolOutput, timestamp};
+use acp_script::agent::{Agent, AgentEffect, McpTool, SessionRecord, Thought, Token, ToolOutput, timestamp};
 use tokio::sync::mpsc;
 use tokio::sync::oneshot::error::TryRecvError;
 
 use crate::claims::Holder;
 use crate::debug::Debug;
-use crate::hands::{Hands, session_of};
 use crate::instructions::Reader;
-use crate::mind::Mind;
+use crate::local_tools::{LocalTools, session_of};
+use crate::model_tasks::ModelTasks;
 use crate::modes;
 use crate::probe::{self, FileWish};
 use crate::server::Shared;
@@ -38,9 +38,9 @@ pub(crate) enum Event {
     /// A tool has answered.
     Used { token: Token, answer: Result<ToolOutput, String> },
     /// A session was looked up.
-    Fetched { token: Token, id: String, found: Result<Option<Box<Record>>, StoreError> },
+    Fetched { token: Token, id: String, found: Result<Option<Box<SessionRecord>>, StoreError> },
     /// All sessions were looked up.
-    Listed { token: Token, found: Result<Vec<Record>, StoreError> },
+    Listed { token: Token, found: Result<Vec<SessionRecord>, StoreError> },
     /// Something to send.
     Say(Frame),
 }
@@ -67,15 +67,20 @@ pub(crate) async fn converse(mut link: Link, agent: Agent, tongue: Tongue, share
     let (mcp_events, mcp) = mpsc::unbounded_channel();
     let reader = Reader::new(shared.fence.clone(), &shared.settings.deny);
     let max_tokens = shared.settings.choice.max_tokens;
-    let (mind, thoughts) = Mind::new(shared.provider.clone(), shared.abilities, reader.clone(), max_tokens);
+    let (model_tasks, thoughts) =
+        ModelTasks::new(shared.provider.clone(), shared.abilities, reader.clone(), max_tokens);
     let mut conversation = Conversation {
         agent,
         refused: false,
         began: Instant::now(),
-        hub: Hub::new(crate::character::NAME, mcp_events).leashed(shared.settings.leash.clone()),
-        hands: Hands::new(shared.fence.clone(), shared.settings.deny.clone(), shared.settings.leash.clone()),
+        hub: Hub::new(crate::identity::NAME, mcp_events).leashed(shared.settings.leash.clone()),
+        local_tools: LocalTools::new(
+            shared.fence.clone(),
+            shared.settings.deny.clone(),
+            shared.settings.leash.clone(),
+        ),
         tools: Tools::new(events.clone(), shared.fence.clone(), reader),
-        mind,
+        model_tasks,
         debug: Debug::new(shared.settings.debug),
         known: tongue.dialect(),
         holder: Arc::new(Holder::new(&shared.claims)),
@@ -106,9 +111,9 @@ struct Conversation {
     refused: bool,
     began: Instant,
     hub: Hub,
-    hands: Hands,
+    local_tools: LocalTools,
     tools: Tools,
-    mind: Mind,
+    model_tasks: ModelTasks,
     debug: Debug,
     tongue: Tongue,
     /// The client's form, once we have acted on it.
@@ -209,7 +214,7 @@ impl Conversation {
     /// Ends what was started for the client.
     async fn end(self, link: Link) {
         self.holder.free_all();
-        self.hands.close();
+        self.local_tools.close();
         let given_up = async {
             self.shared.stopped().await;
             tokio::time::sleep(FAREWELL).await;
@@ -280,10 +285,10 @@ impl Conversation {
         self.agent.set_mode_aliases(dialect != Dialect::V1);
         if matches!(dialect, Dialect::Probe | Dialect::V2025_1) {
             self.agent.set_askable(false);
-            self.agent.allow(crate::character::unasked(&self.shared.settings));
+            self.agent.allow(crate::identity::unasked(&self.shared.settings));
             let policy = self.shared.settings.policy;
             self.agent.bar_modes(
-                |mode| crate::character::needs_leave(mode, policy),
+                |mode| crate::identity::needs_leave(mode, policy),
                 "this client cannot be asked, so only --policy bypassPermissions opens it",
             );
         }
@@ -354,9 +359,9 @@ impl Conversation {
         }
     }
 
-    fn perform(&mut self, effect: Effect) {
+    fn perform(&mut self, effect: AgentEffect) {
         match effect {
-            Effect::Send(frame) => {
+            AgentEffect::Send(frame) => {
                 self.debug.told(&frame);
                 if self.tongue.is_canonical() {
                     self.waiting.push_back(Waiting::Frame(frame));
@@ -372,27 +377,29 @@ impl Conversation {
                     self.head(headings);
                 }
             }
-            Effect::Own(frame) => self.own(&frame),
-            Effect::Tool(tool) => self.tools.start(*tool),
-            Effect::Think { token, question } => self.mind.think(token, &question),
-            Effect::Abandon { token } => {
+            AgentEffect::Own(frame) => self.own(&frame),
+            AgentEffect::Tool(tool) => self.tools.start(*tool),
+            AgentEffect::Think { token, question } => self.model_tasks.think(token, &question),
+            AgentEffect::Abandon { token } => {
                 self.tools.abandon(token);
-                self.mind.abandon(token);
+                self.model_tasks.abandon(token);
                 self.hub.abandon(token);
             }
-            Effect::McpConnect { key, server, cwd } => {
+            AgentEffect::McpConnect { key, server, cwd } => {
                 self.hub.connect(key, ServerSpec::from_session(&server, &cwd));
             }
-            Effect::McpDisconnect { key } => self.hub.disconnect(key),
-            Effect::McpCall { key, token, tool, arguments } => self.hub.call(key, token, tool, arguments),
-            Effect::StoreSession(record) => {
+            AgentEffect::McpDisconnect { key } => self.hub.disconnect(key),
+            AgentEffect::McpCall { key, token, tool, arguments } => {
+                self.hub.call(key, token, tool, arguments);
+            }
+            AgentEffect::StoreSession(record) => {
                 let kept = match self.holder.take(&record.id) {
                     Ok(()) => self.shared.store.put(record),
                     Err(error) => store::refused(error),
                 };
                 self.waiting.push_back(Waiting::Until(kept));
             }
-            Effect::DeleteSession(id) => {
+            AgentEffect::DeleteSession(id) => {
                 let kept = match self.holder.take(&id) {
                     Ok(()) => self.shared.store.remove(id.clone()),
                     Err(error) => store::refused(error),
@@ -400,31 +407,31 @@ impl Conversation {
                 self.free_unless_open(&id);
                 self.waiting.push_back(Waiting::Until(kept));
             }
-            Effect::SessionClosed(id) => {
-                self.hands.close_session(&id);
+            AgentEffect::SessionClosed(id) => {
+                self.local_tools.close_session(&id);
                 self.tools.close_session(&id);
                 self.free_unless_open(&id);
             }
-            Effect::FetchSession { token, id } => self.fetch(token, id),
-            Effect::ListSessions { token } => {
+            AgentEffect::FetchSession { token, id } => self.fetch(token, id),
+            AgentEffect::ListSessions { token } => {
                 self.look_up(move |store| Event::Listed { token, found: store.list() });
             }
             // Only scripts and defects of the mock do these.
-            Effect::SendRaw(_)
-            | Effect::Stderr(_)
-            | Effect::Exit(_)
-            | Effect::Hangup
-            | Effect::LeaveChild
-            | Effect::Grandchild(_) => {}
+            AgentEffect::SendRaw(_)
+            | AgentEffect::Stderr(_)
+            | AgentEffect::Exit(_)
+            | AgentEffect::Hangup
+            | AgentEffect::LeaveChild
+            | AgentEffect::Grandchild(_) => {}
         }
     }
 
     fn own(&mut self, frame: &Frame) {
         if frame.id().is_none() {
-            return self.hands.observe(frame);
+            return self.local_tools.observe(frame);
         }
         let session = session_of(frame);
-        let answer = self.hands.answer(frame, &session, self.agent.folders(&session));
+        let answer = self.local_tools.answer(frame, &session, self.agent.folders(&session));
         let events = self.events.clone();
         tokio::spawn(async move {
             let _ = events.send(Event::Own(answer.await));

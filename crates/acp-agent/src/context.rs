@@ -1,6 +1,6 @@
 //! How much of a model's context window a conversation takes, and what is done when it does not fit.
 
-use acp_script::agent::{Counted, Question};
+use acp_script::agent::{Counted, ModelQuestion};
 use serde_json::Value;
 
 use crate::chat;
@@ -35,7 +35,7 @@ pub(crate) fn answer_limit(model: &Model, said: Option<u64>, cuts: u32) -> u64 {
 }
 
 /// How many tokens a question takes: by the provider's own count as far as that goes, and for the rest by its length.
-pub(crate) fn tokens(question: &Question, request: &ChatRequest) -> u64 {
+pub(crate) fn tokens(question: &ModelQuestion, request: &ChatRequest) -> u64 {
     let estimate = |bytes: usize| bytes.div_ceil(BYTES) as u64;
     match question.counted {
         Some(Counted { tokens, entries }) => {
@@ -63,7 +63,7 @@ pub(crate) fn fit(request: &mut ChatRequest, tokens: u64) {
 }
 
 /// The request for a summary of the conversation in a question.
-pub(crate) fn summary(question: &Question, model: &Model) -> ChatRequest {
+pub(crate) fn summary(question: &ModelQuestion, model: &Model) -> ChatRequest {
     let mut text = String::new();
     for message in chat::messages(question) {
         for block in &message.blocks {
@@ -183,7 +183,7 @@ fn shorten_results(messages: &mut [Message], most: usize) {
 
 #[cfg(test)]
 mod tests {
-    use acp_script::agent::Wanted;
+    use acp_script::agent::QuestionKind;
     use serde_json::json;
 
     use super::*;
@@ -284,7 +284,12 @@ mod tests {
         assert_eq!((request.max_tokens, request.tools.len()), (100, 0));
     }
 
-    fn question(history: Vec<Value>) -> Question {
-        Question { wanted: Wanted::Summary, model: "m".to_owned(), history, ..Question::default() }
+    fn question(history: Vec<Value>) -> ModelQuestion {
+        ModelQuestion {
+            wanted: QuestionKind::Summary,
+            model: "m".to_owned(),
+            history,
+            ..ModelQuestion::default()
+        }
     }
 }

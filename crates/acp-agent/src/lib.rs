@@ -2,10 +2,9 @@
 //! delegation, sessions that survive, and a choice of model providers.
 //!
 //! It never keeps a second copy of the protocol: what an agent owes its client is `acp_script::agent::Agent`, which
-//! decides and waits; here are the hands, the tools, the mind and the memory that it asks for. Read first: [`Settings`],
+//! decides and waits; here are the files, commands, tools, models and sessions that it asks for. Read first: [`Settings`],
 //! [`Server`], [`provider::Provider`].
 
-mod character;
 mod chat;
 mod claims;
 mod connection;
@@ -13,9 +12,10 @@ mod context;
 mod debug;
 mod findings;
 mod guide;
-mod hands;
+mod identity;
 mod instructions;
-mod mind;
+mod local_tools;
+mod model_tasks;
 mod modes;
 mod offer;
 mod probe;

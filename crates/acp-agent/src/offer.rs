@@ -1,6 +1,6 @@
 //! The tools that a model is offered.
 
-use acp_script::agent::Question;
+use acp_script::agent::ModelQuestion;
 use serde_json::{Value, json};
 
 use crate::provider::ToolSpec;
@@ -13,7 +13,7 @@ pub(crate) struct Abilities {
 }
 
 /// The tools for this question: those that change nothing, and the others where it may change things.
-pub(crate) fn tools(question: &Question, abilities: Abilities) -> Vec<ToolSpec> {
+pub(crate) fn tools(question: &ModelQuestion, abilities: Abilities) -> Vec<ToolSpec> {
     let spec = |name: &str, description: &str, schema: Value| ToolSpec {
         name: name.to_owned(),
         description: description.to_owned(),

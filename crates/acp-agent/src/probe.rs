@@ -11,7 +11,7 @@ use acp_rpc::{Frame, Id, RpcError, View};
 use acp_script::agent::Fence;
 use serde_json::{Value, json};
 
-use crate::character::unasked;
+use crate::identity::unasked;
 use crate::server::Settings;
 
 /// Operation not permitted.
@@ -85,7 +85,7 @@ impl FileWish {
     /// Does it inside of `root`, unless it is denied.
     pub(crate) async fn grant(self, root: PathBuf, deny: ToolPatterns) -> Frame {
         let path = root.join(&self.path);
-        let mut hands = crate::hands::Hands::new(Fence::default(), deny, None);
+        let mut local_tools = crate::local_tools::LocalTools::new(Fence::default(), deny, None);
         let session = "files";
         let (method, params) = match &self.content {
             None => (method::FS_READ_TEXT_FILE, json!({ "sessionId": session, "path": path })),
@@ -99,7 +99,7 @@ impl FileWish {
         }
         let ask = Frame::request(&self.id, method, &params);
         let folder = root.to_string_lossy().into_owned();
-        let answer = hands.answer(&ask, session, Some((&folder, &[]))).await;
+        let answer = local_tools.answer(&ask, session, Some((&folder, &[]))).await;
         match (answer.result(), answer.error().and_then(|error| RpcError::parse(error).ok())) {
             (Some(_), _) if self.content.is_some() => Frame::response(&self.id, &json!({ "success": true })),
             (Some(_), _) => answer,

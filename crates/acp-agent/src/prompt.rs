@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use acp_policy::Policy;
-use acp_script::agent::Question;
+use acp_script::agent::ModelQuestion;
 use serde_json::json;
 
 use crate::instructions::Reader;
@@ -45,7 +45,7 @@ const ANSWERS: &str = "\n# Answers\n\
     - Always end with words to the person: what you did, what you found, and what is left open.\n";
 
 /// The system prompt for this question, all but what the project says.
-pub(crate) fn system(question: &Question) -> String {
+pub(crate) fn system(question: &ModelQuestion) -> String {
     let mut text = String::from(
         "You are a coding agent. A person works with you on the files of a project, from an editor or a terminal.\n\n\
          # Environment\n",
@@ -79,7 +79,7 @@ pub(crate) fn system(question: &Question) -> String {
 }
 
 /// What is asked of the person before it is done.
-fn permissions(question: &Question) -> &'static str {
+fn permissions(question: &ModelQuestion) -> &'static str {
     if question.planning {
         return "- You are planning: change nothing and run nothing. Look, then give a plan with update_plan and explain it.\n";
     }
@@ -99,7 +99,7 @@ fn permissions(question: &Question) -> &'static str {
 }
 
 /// Adds what the project says to a request: its instructions, and its skills with the tool that reads them.
-pub(crate) fn add_project(request: &mut ChatRequest, question: &Question, reader: &Reader) {
+pub(crate) fn add_project(request: &mut ChatRequest, question: &ModelQuestion, reader: &Reader) {
     let cwd = Path::new(&question.cwd);
     let instructions = reader.instructions(cwd);
     if !instructions.is_empty() {

@@ -14,9 +14,9 @@ use acp_script::agent::{Agent, AgentConfig, Fence, TOOL_NAMES};
 use futures_util::future::BoxFuture;
 use tokio::sync::watch;
 
-use crate::character;
 use crate::claims::Claims;
 use crate::connection::converse;
+use crate::identity;
 use crate::offer::Abilities;
 use crate::provider::{self, Choice, Provider, ProviderError};
 use crate::store::{Store, StoreError};
@@ -135,15 +135,15 @@ impl Server {
                 return Err(ServeError::Pattern { flag, pattern: pattern.to_string() });
             }
         }
-        settings.deny = character::by_kind(&settings.deny);
+        settings.deny = identity::by_kind(&settings.deny);
         let provider = provider::open(&settings.choice, env)?;
         let (store, warning) = open_store(&settings.state)?;
-        let config = character::config(&settings, provider.as_deref());
+        let config = identity::config(&settings, provider.as_deref());
         let abilities = Abilities { edit: settings.allow_edit, delegate: settings.enable_delegate };
         let base = nanos();
         let prefix = format!("session_{base:x}");
         let claims = Arc::new(Claims::new(store.clone()));
-        let (fence, stop) = (config.fence.clone(), watch::Sender::default());
+        let (fence, stop) = (config.rules.fence.clone(), watch::Sender::default());
         let shared = Shared { settings, store, claims, provider, abilities, work_dir, fence, prefix, stop };
         let shared = Arc::new(shared);
         Ok(Self { shared, config, warning, base, connections: AtomicU64::new(0) })
@@ -166,7 +166,7 @@ impl Server {
             let mut config = self.config.clone();
             if let Some(provider) = self.shared.provider.as_deref() {
                 name_models(provider).await;
-                config.persona = character::config(&self.shared.settings, Some(provider)).persona;
+                config.persona = identity::config(&self.shared.settings, Some(provider)).persona;
             }
             config.id_prefix = format!("{:x}{number:x}", self.base % 0xff_ffff_ffff);
             config.started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

@@ -14,8 +14,8 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use crate::connection::Event;
 use crate::findings;
-use crate::hands::within;
 use crate::instructions::Reader;
+use crate::local_tools::within;
 use crate::survey;
 
 /// How long a call may take before it answers with what it has.

@@ -10,13 +10,13 @@ use acp_link::leash::Leash;
 use acp_link::{Arrival, Closed, Link, Receiver};
 use acp_mcp::{Hub, HubEvent, ServerSpec};
 use acp_rpc::{Frame, View};
-use acp_script::Player;
-use acp_script::agent::{Effect, McpTool, timestamp};
+use acp_script::MockAgent;
+use acp_script::agent::{AgentEffect, McpTool, timestamp};
 use bytes::Bytes;
 use tokio::sync::mpsc;
 
 use crate::forms;
-use crate::hands::{Hands, session_of};
+use crate::local_tools::{LocalTools, session_of};
 use crate::process;
 use crate::store::Store;
 use crate::watch::Watch;
@@ -38,7 +38,7 @@ pub enum Ending {
 /// Serves one connection until the client goes away.
 pub(crate) async fn converse(
     mut link: Link,
-    player: Player,
+    player: MockAgent,
     tongue: Tongue,
     store: Arc<Store>,
     watch: Watch,
@@ -47,7 +47,7 @@ pub(crate) async fn converse(
     let (events, mcp) = mpsc::unbounded_channel();
     let (answers, answered) = mpsc::unbounded_channel();
     let mut conversation = Conversation {
-        hands: Hands::new(leash.clone()),
+        local_tools: LocalTools::new(leash.clone()),
         answers,
         answered,
         player,
@@ -68,13 +68,13 @@ pub(crate) async fn converse(
 }
 
 struct Conversation {
-    player: Player,
+    player: MockAgent,
     store: Arc<Store>,
     began: Instant,
     hub: Hub,
     mcp: mpsc::UnboundedReceiver<HubEvent>,
-    hands: Hands,
-    /// Where the answers of its own hands go, and come from.
+    local_tools: LocalTools,
+    /// Where the answers of its own tools go, and come from.
     answers: mpsc::UnboundedSender<Frame>,
     answered: mpsc::UnboundedReceiver<Frame>,
     /// What is to be written.
@@ -129,7 +129,7 @@ impl Machine for Conversation {
         match self.player.poll_effect() {
             None => Output::Idle,
             // By far the most of them.
-            Some(Effect::Send(frame)) if self.tongue.is_canonical() => self.written(Waiting::Frame(frame)),
+            Some(AgentEffect::Send(frame)) if self.tongue.is_canonical() => self.written(Waiting::Frame(frame)),
             Some(effect) => {
                 self.perform(effect);
                 Output::Done
@@ -183,7 +183,7 @@ impl Conversation {
         }
         let _ = link.tx.finish().await;
         self.hub.close().await;
-        self.hands.close();
+        self.local_tools.close();
         let complaints = self.player.agent().complaints();
         complaints.iter().for_each(|complaint| {
             eprintln!("acp mock: not as the script says: {}", acp_text::line(complaint));
@@ -251,9 +251,9 @@ impl Conversation {
         self.began.elapsed()
     }
 
-    fn perform(&mut self, effect: Effect) {
+    fn perform(&mut self, effect: AgentEffect) {
         match effect {
-            Effect::Send(frame) => {
+            AgentEffect::Send(frame) => {
                 let answers = matches!(frame.view(), View::Response { .. });
                 let headings = self.tongue.agent_says(frame);
                 if answers {
@@ -262,33 +262,35 @@ impl Conversation {
                 }
                 self.head(headings);
             }
-            Effect::SendRaw(bytes) => self.waiting.push_back(Waiting::Raw(bytes)),
-            Effect::Stderr(line) => eprintln!("{}", String::from_utf8_lossy(&line)),
-            Effect::Exit(code) => self.waiting.push_back(Waiting::End(Ending::Exit(code))),
-            Effect::Hangup => {
+            AgentEffect::SendRaw(bytes) => self.waiting.push_back(Waiting::Raw(bytes)),
+            AgentEffect::Stderr(line) => eprintln!("{}", String::from_utf8_lossy(&line)),
+            AgentEffect::Exit(code) => self.waiting.push_back(Waiting::End(Ending::Exit(code))),
+            AgentEffect::Hangup => {
                 self.survives = false;
                 self.waiting.push_back(Waiting::End(Ending::Gone));
             }
-            Effect::LeaveChild => process::leave_child(),
-            Effect::Grandchild(text) => process::grandchild(&text, self.watch.stdout.as_deref()),
-            Effect::Own(frame) => self.own(&frame),
+            AgentEffect::LeaveChild => process::leave_child(),
+            AgentEffect::Grandchild(text) => process::grandchild(&text, self.watch.stdout.as_deref()),
+            AgentEffect::Own(frame) => self.own(&frame),
             // Only of agents with tools or a model, which the mock is not.
-            Effect::Tool(_) | Effect::Think { .. } | Effect::SessionClosed(_) => {}
-            Effect::Abandon { token } => self.hub.abandon(token),
-            Effect::McpConnect { key, server, cwd } => {
+            AgentEffect::Tool(_) | AgentEffect::Think { .. } | AgentEffect::SessionClosed(_) => {}
+            AgentEffect::Abandon { token } => self.hub.abandon(token),
+            AgentEffect::McpConnect { key, server, cwd } => {
                 self.hub.connect(key, ServerSpec::from_session(&server, &cwd));
             }
-            Effect::McpDisconnect { key } => self.hub.disconnect(key),
-            Effect::McpCall { key, token, tool, arguments } => self.hub.call(key, token, tool, arguments),
-            Effect::StoreSession(record) => complain(self.store.put(*record)),
-            Effect::DeleteSession(id) => complain(self.store.remove(&id)),
-            Effect::FetchSession { token, id } => {
-                let record = self.store.fetch(&id);
-                self.player.agent().session_fetched(token, &id, record);
+            AgentEffect::McpDisconnect { key } => self.hub.disconnect(key),
+            AgentEffect::McpCall { key, token, tool, arguments } => {
+                self.hub.call(key, token, tool, arguments);
             }
-            Effect::ListSessions { token } => {
+            AgentEffect::StoreSession(record) => complain(self.store.put(*record)),
+            AgentEffect::DeleteSession(id) => complain(self.store.remove(&id)),
+            AgentEffect::FetchSession { token, id } => {
+                let record = self.store.fetch(&id);
+                self.player.session_fetched(token, &id, record);
+            }
+            AgentEffect::ListSessions { token } => {
                 let sessions = self.store.list();
-                self.player.agent().sessions_listed(token, sessions);
+                self.player.sessions_listed(token, sessions);
             }
         }
     }
@@ -298,7 +300,7 @@ impl Conversation {
         let session = session_of(frame);
         let folder =
             self.player.agent().folders(&session).map(|(cwd, roots)| (cwd.to_owned(), roots.to_vec()));
-        if let Some(answer) = self.hands.answer(frame, &session, folder) {
+        if let Some(answer) = self.local_tools.answer(frame, &session, folder) {
             let answers = self.answers.clone();
             tokio::spawn(async move {
                 let _ = answers.send(answer.await);

@@ -6,7 +6,7 @@
 
 mod connection;
 mod forms;
-mod hands;
+mod local_tools;
 mod process;
 mod server;
 mod store;

@@ -13,11 +13,11 @@ use acp_dialect::{Speak, Tongue};
 use acp_link::leash::Leash;
 use acp_link::{Link, Listener, Tap, Wire};
 use acp_rpc::Direction;
-use acp_script::Player;
 use acp_script::agent::{AgentConfig, Auth, Habits};
 use acp_script::defects::Defect;
-use acp_script::faults::{Action, Fault};
+use acp_script::faults::{Fault, FaultAction};
 use acp_script::variants::Variant;
+use acp_script::{MockAgent, Switch};
 use futures_util::future::BoxFuture;
 use tokio::sync::mpsc;
 
@@ -33,6 +33,8 @@ pub struct Settings {
     pub agent: AgentConfig,
     /// What goes wrong between the agent and its client.
     pub faults: Vec<Fault>,
+    /// What the agent does wrong besides.
+    pub switches: Vec<Switch>,
     /// Which form of the protocol to speak.
     pub speak: Speak,
     /// The answer to the agent's permission requests when the client's form cannot be asked.
@@ -55,7 +57,7 @@ impl Settings {
     /// Makes the agent wrong in this way too.
     pub fn add_defect(&mut self, defect: &Defect) {
         self.faults.extend(defect.faults.iter().cloned());
-        self.agent.switches.extend(defect.switch);
+        self.switches.extend(defect.switch);
     }
 
     /// Makes the agent differ in these legal ways.
@@ -145,7 +147,7 @@ impl Server {
             agent.started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
             let seed = self.settings.seed.unwrap_or(self.base).wrapping_add(number);
             let exit_delay = agent.habits.exit_delay;
-            let player = Player::new(agent, &self.settings.faults, seed);
+            let player = MockAgent::new(agent, &self.settings.faults, seed).wrong(&self.settings.switches);
             let watch = Watch {
                 verbose: self.settings.verbose,
                 journal: self.journal.clone(),
@@ -191,7 +193,7 @@ impl Server {
                 .settings
                 .faults
                 .iter()
-                .any(|fault| fault.r#do.iter().any(|action| matches!(action, Action::Grandchild(_))))
+                .any(|fault| fault.r#do.iter().any(|action| matches!(action, FaultAction::Grandchild(_))))
             {
                 let stdout = io::stdout().as_fd().try_clone_to_owned().map_err(ServeError::Stdio)?;
                 let _ = self.stdout.set(Arc::new(stdout));

@@ -7,7 +7,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use acp_script::agent::Record;
+use acp_script::agent::SessionRecord;
 
 /// Where session ids that clients chose are kept.
 const ALIASES: &str = "aliases.json";
@@ -15,7 +15,7 @@ const ALIASES: &str = "aliases.json";
 /// The sessions of all connections.
 #[derive(Debug, Default)]
 pub struct Store {
-    sessions: Mutex<BTreeMap<String, Record>>,
+    sessions: Mutex<BTreeMap<String, SessionRecord>>,
     aliases: Mutex<Vec<(String, String)>>,
     folder: Option<PathBuf>,
 }
@@ -46,7 +46,7 @@ impl Store {
                 continue;
             }
             let text = std::fs::read_to_string(&path).map_err(fail("read", &path))?;
-            match serde_json::from_str::<Record>(&text) {
+            match serde_json::from_str::<SessionRecord>(&text) {
                 Ok(record) => drop(sessions.insert(record.id.clone(), record)),
                 Err(error) => eprintln!("acp mock: {path:?} is no session of this mock: {error}"),
             }
@@ -69,17 +69,17 @@ impl Store {
     }
 
     /// One session.
-    pub fn fetch(&self, id: &str) -> Option<Record> {
+    pub fn fetch(&self, id: &str) -> Option<SessionRecord> {
         self.lock().get(id).cloned()
     }
 
     /// All sessions, without their histories.
-    pub fn list(&self) -> Vec<Record> {
-        self.lock().values().map(Record::summary).collect()
+    pub fn list(&self) -> Vec<SessionRecord> {
+        self.lock().values().map(SessionRecord::summary).collect()
     }
 
     /// Keeps a session.
-    pub fn put(&self, record: Record) -> Result<(), StoreError> {
+    pub fn put(&self, record: SessionRecord) -> Result<(), StoreError> {
         if let Some(folder) = &self.folder {
             let path = file(folder, &record.id);
             let half = path.with_extension("half");
@@ -125,7 +125,7 @@ impl Store {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Record>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, SessionRecord>> {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

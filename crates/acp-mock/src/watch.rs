@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use acp_rpc::{Frame, Reply, View};
-use acp_script::agent::Journal;
+use acp_script::agent::ClientJournal;
 
 /// Who wants to know what.
 #[derive(Clone, Debug, Default)]
@@ -36,7 +36,7 @@ impl Watch {
     }
 
     /// Appends what is new in a connection's journal to the file; `kept` says how much of it is there already.
-    pub(crate) fn keep(&self, journal: &Journal, kept: &mut usize) {
+    pub(crate) fn keep(&self, journal: &ClientJournal, kept: &mut usize) {
         let Some(file) = &self.journal else { return };
         let new = &journal.entries()[*kept..];
         if new.is_empty() {

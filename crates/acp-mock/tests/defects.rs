@@ -12,9 +12,8 @@ use serde_json::Value;
 
 /// The requirements that the judge saw broken while an agent with this defect went through a chapter.
 fn broken(chapter: &desk::tour::Chapter, defect: &Defect, caps: Value) -> BTreeSet<String> {
-    let mut config = config();
-    config.switches.extend(defect.switch);
-    let mut desk = Desk::new(config, &defect.faults, caps);
+    let mut desk = Desk::new(config(), &defect.faults, caps);
+    desk.player = desk.player.wrong(defect.switch.as_slice());
     (chapter.run)(&mut desk);
     desk.finish().iter().map(|finding| finding.requirement.to_owned()).collect()
 }

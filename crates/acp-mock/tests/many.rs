@@ -6,7 +6,7 @@ use std::time::Duration;
 use acp_link::{Door, Link, ListenAddress, Listener, Wire};
 use acp_mock::{Server, Settings};
 use acp_rpc::{Frame, Id, Line, View};
-use acp_script::agent::AgentConfig;
+use acp_script::agent::{AgentConfig, MessagePace};
 use serde_json::{Value, json};
 
 const CLIENTS: usize = 1000;
@@ -71,8 +71,11 @@ fn room_for_descriptors() -> usize {
 async fn a_thousand_connections_each_have_a_whole_turn() {
     let clients = CLIENTS.min(room_for_descriptors());
     let agent = AgentConfig {
-        chunks: Some(CHUNKS),
-        streaming_delay: Duration::from_millis(50),
+        pace: MessagePace {
+            chunks: Some(CHUNKS),
+            streaming_delay: Duration::from_millis(50),
+            ..MessagePace::default()
+        },
         ..AgentConfig::default()
     };
     let address = serve(agent, false).await;
@@ -125,7 +128,8 @@ async fn rubbish_never_kills_the_server() {
 
 #[tokio::test]
 async fn a_slow_reader_loses_nothing() {
-    let agent = AgentConfig { chunks: Some(10_000), ..AgentConfig::default() };
+    let pace = MessagePace { chunks: Some(10_000), ..MessagePace::default() };
+    let agent = AgentConfig { pace, ..AgentConfig::default() };
     let address = serve(agent, false).await;
     let mut link = acp_link::tcp::connect(address, &Wire::default()).await.expect("connects");
     ask(&mut link, 1, "initialize", json!({ "protocolVersion": 1 })).await;

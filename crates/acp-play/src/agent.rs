@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use acp_comply::ExitRecord;
 use acp_rpc::{DEFAULT_LINE_LIMIT, Frame, Id, Splitter, View};
-use acp_script::Player;
-use acp_script::agent::{AgentConfig, Effect, Habits, Record};
+use acp_script::agent::{AgentConfig, AgentEffect, Habits, SessionRecord};
 use acp_script::defects::Defect;
 use acp_script::faults::Fault;
 use acp_script::variants::Variant;
+use acp_script::{MockAgent, Switch};
 use bytes::Bytes;
 use serde_json::Value;
 
@@ -33,6 +33,8 @@ pub struct Actor {
     pub config: AgentConfig,
     /// What happens to its frames.
     pub faults: Vec<Fault>,
+    /// What it does wrong besides.
+    pub switches: Vec<Switch>,
 }
 
 impl Actor {
@@ -40,20 +42,21 @@ impl Actor {
     pub fn with<'a>(variants: impl IntoIterator<Item = &'a Variant> + Clone) -> Result<Self, String> {
         let habits = Habits::with(variants.clone())?;
         let faults = variants.into_iter().flat_map(|variant| variant.faults.iter().cloned()).collect();
-        Ok(Self { config: AgentConfig { habits, ..AgentConfig::default() }, faults })
+        let config = AgentConfig { habits, ..AgentConfig::default() };
+        Ok(Self { config, faults, switches: Vec::new() })
     }
 
     /// The same agent with this defect.
     #[must_use]
     pub fn broken(mut self, defect: &Defect) -> Self {
         self.faults.extend(defect.faults.iter().cloned());
-        self.config.switches.extend(defect.switch);
+        self.switches.extend(defect.switch);
         self
     }
 }
 
 /// The sessions that outlive a process.
-pub(crate) type Store = BTreeMap<String, Record>;
+pub(crate) type Store = BTreeMap<String, SessionRecord>;
 
 /// What an agent uses of the world around it.
 pub(crate) struct Around<'a> {
@@ -65,7 +68,7 @@ pub(crate) struct Around<'a> {
 
 pub(crate) struct Process {
     connection: u32,
-    player: Player,
+    player: MockAgent,
     input: Splitter,
     hands: Hands,
     servers: Servers,
@@ -87,7 +90,7 @@ impl Process {
         config.started = Duration::from_secs(1_767_225_600) + now;
         Self {
             connection,
-            player: Player::new(config, &actor.faults, u64::from(connection)),
+            player: MockAgent::new(config, &actor.faults, u64::from(connection)).wrong(&actor.switches),
             input: Splitter::new(DEFAULT_LINE_LIMIT),
             hands: Hands::default(),
             servers: Servers::default(),
@@ -182,52 +185,52 @@ impl Process {
         self.exit(around, 1);
     }
 
-    fn perform(&mut self, around: &mut Around<'_>, effect: Effect) {
+    fn perform(&mut self, around: &mut Around<'_>, effect: AgentEffect) {
         match effect {
-            Effect::Send(frame) => {
+            AgentEffect::Send(frame) => {
                 let mut bytes = frame.raw().to_vec();
                 bytes.push(b'\n');
                 self.say(around, Bytes::from(bytes));
             }
-            Effect::SendRaw(bytes) => self.say(around, bytes),
-            Effect::Stderr(line) => {
+            AgentEffect::SendRaw(bytes) => self.say(around, bytes),
+            AgentEffect::Stderr(line) => {
                 self.stderr.extend_from_slice(&line);
                 self.stderr.push(b'\n');
             }
-            Effect::Exit(code) => self.exit(around, code),
-            Effect::Hangup => self.exit(around, 0),
-            Effect::LeaveChild => self.left_behind = true,
-            Effect::Grandchild(text) => {
+            AgentEffect::Exit(code) => self.exit(around, code),
+            AgentEffect::Hangup => self.exit(around, 0),
+            AgentEffect::LeaveChild => self.left_behind = true,
+            AgentEffect::Grandchild(text) => {
                 let line = Bytes::from(format!("{text}\n"));
                 around.queue.push(around.now + GRANDCHILD, self.connection, Item::Output(line));
                 self.said = self.said.max(around.now + GRANDCHILD);
             }
-            Effect::Own(frame) => self.own(around, &frame),
-            Effect::Abandon { token } => self.servers.abandon(token),
-            Effect::McpConnect { key, server, cwd } => {
+            AgentEffect::Own(frame) => self.own(around, &frame),
+            AgentEffect::Abandon { token } => self.servers.abandon(token),
+            AgentEffect::McpConnect { key, server, cwd } => {
                 let served = self.servers.connect(key, &server, &cwd);
                 self.served(around, served, |answer| Item::McpConnected(key, answer));
             }
-            Effect::McpDisconnect { key } => {
+            AgentEffect::McpDisconnect { key } => {
                 let log = self.servers.disconnect(key);
                 self.log(around, LAG, log);
             }
-            Effect::McpCall { key, token, tool, arguments } => {
+            AgentEffect::McpCall { key, token, tool, arguments } => {
                 let served = self.servers.call(around.files, key, &tool, &arguments);
                 self.served(around, served, |answer| Item::McpAnswered(token, answer));
             }
-            Effect::StoreSession(record) => drop(around.store.insert(record.id.clone(), *record)),
-            Effect::DeleteSession(id) => drop(around.store.remove(&id)),
-            Effect::FetchSession { token, id } => {
+            AgentEffect::StoreSession(record) => drop(around.store.insert(record.id.clone(), *record)),
+            AgentEffect::DeleteSession(id) => drop(around.store.remove(&id)),
+            AgentEffect::FetchSession { token, id } => {
                 let record = around.store.get(&id).cloned();
-                self.player.agent().session_fetched(token, &id, record);
+                self.player.session_fetched(token, &id, record);
             }
-            Effect::ListSessions { token } => {
-                let sessions = around.store.values().map(Record::summary).collect();
-                self.player.agent().sessions_listed(token, sessions);
+            AgentEffect::ListSessions { token } => {
+                let sessions = around.store.values().map(SessionRecord::summary).collect();
+                self.player.sessions_listed(token, sessions);
             }
             // Only of agents with a model or tools of their own.
-            Effect::Tool(_) | Effect::Think { .. } | Effect::SessionClosed(_) => {}
+            AgentEffect::Tool(_) | AgentEffect::Think { .. } | AgentEffect::SessionClosed(_) => {}
         }
     }
 

@@ -9,7 +9,7 @@ use acp_driver::{Machine, Output, drive};
 use acp_link::{Arrival, Closed, Link, Receiver, Sender, TrySendError};
 use acp_relay::Gate;
 use acp_rpc::{Frame, Line};
-use acp_script::faults::{Action, Fault, Faults, Passage};
+use acp_script::faults::{Fault, FaultAction, Faults, Passage};
 use bytes::Bytes;
 
 use crate::desk::{Desk, Handling};
@@ -46,7 +46,7 @@ pub(crate) fn behind(agent: Link, desk: Desk, talk: Talk, number: u64) -> Link {
 #[must_use]
 pub fn impossible(fault: &Fault) -> Option<&'static str> {
     fault.r#do.iter().find_map(|action| match action {
-        Action::Child | Action::Grandchild(_) => Some("a proxy has no child of an agent to start"),
+        FaultAction::Child | FaultAction::Grandchild(_) => Some("a proxy has no child of an agent to start"),
         _ => None,
     })
 }

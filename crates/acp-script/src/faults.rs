@@ -1,7 +1,7 @@
 //! Faults: small, named lies about a conversation, as data.
 //!
 //! A [`Fault`] says which frames it concerns (direction, kind, method, pattern, count, chance) and what happens to
-//! them ([`Action`]). A [`Faults`] engine applies a list of them between an agent and its client, in both
+//! them ([`FaultAction`]). A [`Faults`] engine applies a list of them between an agent and its client, in both
 //! directions, and is as pure as the agent: frames and time in, [`Passage`]s out. It knows JSON-RPC and nothing else.
 
 use std::collections::BTreeMap;
@@ -34,7 +34,7 @@ pub struct Fault {
     #[serde(flatten)]
     pub select: Select,
     /// What happens to them, in this order.
-    pub r#do: Vec<Action>,
+    pub r#do: Vec<FaultAction>,
 }
 
 /// Which frames a fault concerns. What is left out does not matter.
@@ -47,7 +47,7 @@ pub struct Select {
     #[serde(default = "from_agent", deserialize_with = "direction")]
     pub on: Direction,
     /// What the frame is.
-    pub kind: Option<Kind>,
+    pub kind: Option<FrameKind>,
     /// The method of a request or notification: one of these.
     #[serde(default, deserialize_with = "one_or_many")]
     pub method: Vec<String>,
@@ -101,7 +101,7 @@ pub enum At {
 /// What a frame is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Kind {
+pub enum FrameKind {
     /// Has a method and an id.
     Request,
     /// Has a method and no id.
@@ -121,7 +121,7 @@ pub enum Kind {
 /// What happens to a frame.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Action {
+pub enum FaultAction {
     /// Values at JSON pointers; missing objects are made, `-` appends, `*` means every element. Strings may hold
     /// `${variables}`.
     Set(BTreeMap<String, Value>),
@@ -203,17 +203,17 @@ pub enum Action {
     Grandchild(String),
 }
 
-impl Action {
+impl FaultAction {
     /// Whether it changes how a frame is written, and nothing of what it says.
     pub(crate) fn is_about_writing(&self) -> bool {
         matches!(
             self,
-            Action::Ascii
-                | Action::Crlf
-                | Action::Reverse
-                | Action::Huge(_)
-                | Action::Split(_)
-                | Action::Coalesce(_)
+            FaultAction::Ascii
+                | FaultAction::Crlf
+                | FaultAction::Reverse
+                | FaultAction::Huge(_)
+                | FaultAction::Split(_)
+                | FaultAction::Coalesce(_)
         )
     }
 }

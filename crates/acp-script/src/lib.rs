@@ -2,18 +2,19 @@
 //! defects.
 //!
 //! It never opens a socket, never starts a process, never speaks MCP and never reads a clock: frames, answers and
-//! the time come in, effects go out. Read first: [`agent::Agent`], [`agent::Effect`], [`wishes::Intent`].
+//! the time come in, effects go out. Read first: [`agent::Agent`], [`agent::AgentEffect`], [`wishes::Intent`].
 
 #![deny(clippy::disallowed_methods)]
 
 pub mod agent;
 pub mod defects;
 pub mod faults;
-mod player;
+mod misbehaviour;
+mod mock_agent;
 pub mod script;
 mod switch;
 pub mod variants;
 pub mod wishes;
 
-pub use player::Player;
+pub use mock_agent::MockAgent;
 pub use switch::Switch;

@@ -1,6 +1,6 @@
 //! Scripts: what an agent shall do, as data.
 //!
-//! A [`Script`] is a list of rules; the first one that means an incoming frame decides what is done about it
+//! A [`AgentScript`] is a list of rules; the first one that means an incoming frame decides what is done about it
 //! ([`Act`]). What no rule means is served as a conforming agent would. `verify` says what the client was supposed
 //! to do; [`ScriptState::complaints`] says where it did not.
 
@@ -18,7 +18,7 @@ use crate::faults::{Seen, Select, Time};
 /// A script file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub struct Script {
+pub struct AgentScript {
     /// What it is about.
     #[serde(default)]
     pub title: String,
@@ -27,16 +27,16 @@ pub struct Script {
     pub vars: BTreeMap<String, Value>,
     /// What to do about which frame; the first rule that fits is used.
     #[serde(default)]
-    pub rules: Vec<Rule>,
+    pub rules: Vec<ScriptRule>,
     /// What the client must have done by the end.
     #[serde(default)]
-    pub verify: Vec<Check>,
+    pub verify: Vec<ScriptCheck>,
 }
 
 /// One rule.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Rule {
+pub struct ScriptRule {
     /// Which frame.
     #[serde(flatten)]
     pub select: Select,
@@ -101,7 +101,7 @@ pub enum Act {
 /// What the client must have done.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub struct Check {
+pub struct ScriptCheck {
     /// In words, for the complaint.
     pub say: String,
     /// Frames to count.
@@ -124,12 +124,13 @@ pub struct Check {
 /// A script that cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("not a script: {0}")]
-pub struct ScriptError(String);
+pub struct AgentScriptError(String);
 
-impl Script {
+impl AgentScript {
     /// Reads a script.
-    pub fn parse(text: &str) -> Result<Self, ScriptError> {
-        let mut script: Self = serde_json::from_str(text).map_err(|error| ScriptError(error.to_string()))?;
+    pub fn parse(text: &str) -> Result<Self, AgentScriptError> {
+        let mut script: Self =
+            serde_json::from_str(text).map_err(|error| AgentScriptError(error.to_string()))?;
         // A script is about what the client sends.
         let checks =
             script.verify.iter_mut().flat_map(|check| check.frame.iter_mut().chain(&mut check.order));
@@ -138,7 +139,7 @@ impl Script {
         }
         for rule in &script.rules {
             if let Some(wish) = &rule.wish {
-                Regex::new(wish).map_err(|error| ScriptError(format!("wish {wish:?}: {error}")))?;
+                Regex::new(wish).map_err(|error| AgentScriptError(format!("wish {wish:?}: {error}")))?;
             }
         }
         Ok(script)
@@ -148,7 +149,7 @@ impl Script {
 /// A script on one connection.
 #[derive(Debug)]
 pub struct ScriptState {
-    script: Script,
+    script: AgentScript,
     wishes: Vec<Option<Regex>>,
     vars: Vars,
     met: Vec<u64>,
@@ -160,7 +161,7 @@ pub struct ScriptState {
 
 impl ScriptState {
     /// A connection begins.
-    pub fn new(script: Script) -> Self {
+    pub fn new(script: AgentScript) -> Self {
         let mut vars = Vars::new();
         for (name, value) in &script.vars {
             vars.set(name.clone(), value.clone());
@@ -271,7 +272,7 @@ impl ScriptState {
     }
 }
 
-impl Check {
+impl ScriptCheck {
     fn complaint(&self, count: u64) -> Option<String> {
         if self.frame.is_none() {
             let all = self.order.len() as u64;

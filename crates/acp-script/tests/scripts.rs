@@ -3,21 +3,21 @@
 use std::time::Duration;
 
 use acp_rpc::{Frame, Id};
-use acp_script::Player;
-use acp_script::agent::{AgentConfig, Effect};
-use acp_script::script::Script;
+use acp_script::MockAgent;
+use acp_script::agent::{AgentConfig, AgentEffect};
+use acp_script::script::AgentScript;
 use serde_json::{Value, json};
 
 struct Talk {
-    player: Player,
+    player: MockAgent,
     now: Duration,
 }
 
 impl Talk {
     fn new(script: &Value) -> Self {
-        let script = Script::parse(&script.to_string()).unwrap();
+        let script = AgentScript::parse(&script.to_string()).unwrap();
         let mut talk = Self {
-            player: Player::new(AgentConfig { script: Some(script), ..AgentConfig::default() }, &[], 1),
+            player: MockAgent::new(AgentConfig { script: Some(script), ..AgentConfig::default() }, &[], 1),
             now: Duration::ZERO,
         };
         let can = json!({ "fs": { "readTextFile": true } });
@@ -51,7 +51,7 @@ impl Talk {
 
     fn effects(&mut self) -> Vec<String> {
         let sent = std::iter::from_fn(|| self.player.poll_effect()).filter_map(|effect| match effect {
-            Effect::Send(frame) => Some(frame.text().unwrap().to_owned()),
+            AgentEffect::Send(frame) => Some(frame.text().unwrap().to_owned()),
             _ => None,
         });
         sent.collect()
@@ -142,6 +142,6 @@ fn a_bad_script_says_what_is_wrong() {
     for bad in
         ["{", r#"{"rulez":[]}"#, r#"{"rules":[{"wish":"(","do":[]}]}"#, r#"{"rules":[{"do":[{"dance":1}]}]}"#]
     {
-        assert!(Script::parse(bad).is_err(), "{bad}");
+        assert!(AgentScript::parse(bad).is_err(), "{bad}");
     }
 }

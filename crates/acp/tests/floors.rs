@@ -124,3 +124,21 @@ fn every_crate_forbids_unsafe_code_by_the_workspace_lints() {
         assert!(inherits, "{name}: add [lints] workspace = true");
     }
 }
+
+#[test]
+fn the_reference_agent_cannot_be_given_a_defect() {
+    let mut folders = vec![crates_dir().join("acp-agent/src")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).expect("a source folder") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let text = std::fs::read_to_string(&path).expect("a source file");
+            for name in ["MockAgent", "Switch", "set_quirks", "acp_script::faults", "acp_script::defects"] {
+                assert!(!text.contains(name), "{} mentions {name}", path.display());
+            }
+        }
+    }
+}

@@ -7,7 +7,7 @@
 //! | 3 | the same, but both by the model's answers, with their calls | one row per entry | – |
 //! | 4 | a record without its history and the model's answers | one row per entry | one row per answer of the model |
 
-use acp_script::agent::Record;
+use acp_script::agent::SessionRecord;
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
 use serde_json::{Value, json};
 
@@ -57,7 +57,7 @@ pub(super) fn prepare(database: &Database) -> Result<(), Trouble> {
             let old = sessions
                 .iter()?
                 .map(|entry| old_record(format, entry?.1.value()))
-                .collect::<Result<Vec<Record>, Trouble>>()?;
+                .collect::<Result<Vec<SessionRecord>, Trouble>>()?;
             for record in old {
                 keep(&mut history, &record.id, &record.history, 0)?;
                 keep(&mut rounds, &record.id, &record.rounds, 0)?;
@@ -71,7 +71,7 @@ pub(super) fn prepare(database: &Database) -> Result<(), Trouble> {
 
 /// A record of an older format. What providers want back goes from those before 3: its place is not sure, and only a turn
 /// that is still running needs it.
-fn old_record(format: u32, bytes: &[u8]) -> Result<Record, Trouble> {
+fn old_record(format: u32, bytes: &[u8]) -> Result<SessionRecord, Trouble> {
     let mut kept: Value = serde_json::from_slice(bytes)?;
     if format >= 3 {
         return Ok(serde_json::from_value(kept)?);
@@ -86,14 +86,14 @@ fn old_record(format: u32, bytes: &[u8]) -> Result<Record, Trouble> {
 }
 
 /// A record as it is kept in its own row.
-pub(super) fn summary(record: &Record) -> Result<Vec<u8>, Trouble> {
+pub(super) fn summary(record: &SessionRecord) -> Result<Vec<u8>, Trouble> {
     let mut kept = record.summary();
     kept.digest.clone_from(&record.digest);
     kept.draft.clone_from(&record.draft);
     Ok(serde_json::to_vec(&kept)?)
 }
 
-pub(super) fn record(bytes: &[u8]) -> Result<Record, Trouble> {
+pub(super) fn record(bytes: &[u8]) -> Result<SessionRecord, Trouble> {
     Ok(serde_json::from_slice(bytes)?)
 }
 

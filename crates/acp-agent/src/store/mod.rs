@@ -15,7 +15,7 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use acp_script::agent::Record;
+use acp_script::agent::SessionRecord;
 use redb::{Database, ReadableDatabase, ReadableTable};
 use tokio::sync::oneshot;
 
@@ -79,7 +79,7 @@ impl Store {
     }
 
     /// Keeps a session, in place of what is kept under its id.
-    pub fn put(&self, record: Box<Record>) -> Kept {
+    pub fn put(&self, record: Box<SessionRecord>) -> Kept {
         self.queue.push(Write::Put(record))
     }
 
@@ -112,7 +112,7 @@ impl Store {
     }
 
     /// One session with its history. Blocks; what was asked to be kept before is seen.
-    pub fn fetch(&self, id: &str) -> Result<Option<Record>, StoreError> {
+    pub fn fetch(&self, id: &str) -> Result<Option<SessionRecord>, StoreError> {
         self.settle();
         self.read(|read| {
             let sessions = read.open_table(SESSIONS)?;
@@ -125,7 +125,7 @@ impl Store {
     }
 
     /// All sessions without their histories. Blocks.
-    pub fn list(&self) -> Result<Vec<Record>, StoreError> {
+    pub fn list(&self) -> Result<Vec<SessionRecord>, StoreError> {
         self.settle();
         self.read(|read| {
             let sessions = read.open_table(SESSIONS)?;

@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use acp_script::agent::Record;
+use acp_script::agent::SessionRecord;
 use redb::Database;
 use tokio::sync::oneshot;
 
@@ -27,7 +27,7 @@ pub(super) struct Job {
 }
 
 pub(super) enum Write {
-    Put(Box<Record>),
+    Put(Box<SessionRecord>),
     Remove(String),
     Aliases(Vec<(String, String)>),
     /// Nothing: the caller waits for what was asked before.
@@ -146,7 +146,7 @@ impl Writer {
     /// Keeps what is new of a session's history and of the model's answers.
     fn put(
         &mut self,
-        record: &Record,
+        record: &SessionRecord,
         history: &mut format::Rows<'_>,
         rounds: &mut format::Rows<'_>,
     ) -> Result<(), Trouble> {

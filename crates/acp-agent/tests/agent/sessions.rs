@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use acp_agent::{FILE, Server, Settings, State, Store, StoreError};
-use acp_script::agent::{Record, Round, Seal};
+use acp_script::agent::{Round, SealedThought, SessionRecord};
 use redb::{Database, TableDefinition};
 use serde_json::{Value, json};
 
@@ -20,7 +20,7 @@ fn old(id: &str) -> Value {
     })
 }
 
-fn record(id: &str) -> Record {
+fn record(id: &str) -> SessionRecord {
     serde_json::from_value(old(id)).expect("a record")
 }
 
@@ -61,12 +61,12 @@ fn a_session_of_a_format_that_put_seals_by_places_is_loaded() {
     database(&place, 2, &[kept]);
     let store = Store::open(&place.state()).expect("a store");
     let round = |at| Round { at, ..Round::default() };
-    let expected = Record { rounds: vec![round(1), round(4)], ..record("a") };
+    let expected = SessionRecord { rounds: vec![round(1), round(4)], ..record("a") };
     assert_eq!(store.fetch("a").expect("read"), Some(expected));
 }
 
 fn rounds(places: impl IntoIterator<Item = usize>) -> Vec<Round> {
-    let seal = |at| Seal { calls: 0, at, text: format!("seal {at}") };
+    let seal = |at| SealedThought { calls: 0, at, text: format!("seal {at}") };
     places.into_iter().map(|at| Round { at, seals: vec![seal(at)], ..Round::default() }).collect()
 }
 
@@ -79,8 +79,8 @@ fn a_session_of_a_format_that_kept_answers_in_its_row_is_loaded_and_goes_on() {
     for expected in [rounds([1, 4]), rounds([1, 4, 6])] {
         let store = Store::open(&place.state()).expect("a store");
         let found = store.fetch("a").expect("read").expect("a session");
-        assert_eq!(found, Record { rounds: expected, ..record("a") });
-        let next = Record { rounds: rounds([1, 4, 6]), ..found };
+        assert_eq!(found, SessionRecord { rounds: expected, ..record("a") });
+        let next = SessionRecord { rounds: rounds([1, 4, 6]), ..found };
         store.put(Box::new(next)).blocking_recv().expect("an answer").expect("kept");
     }
 }
@@ -94,7 +94,7 @@ fn answers_are_kept_as_they_grow_and_as_they_go() {
         let open = || Store::open(&place.state()).expect("a store");
         let mut store = open();
         for rounds in [rounds([1]), rounds([1, 4]), grown.clone(), Vec::new(), rounds([9]), rounds([9, 12])] {
-            let record = Record { rounds, ..record("a") };
+            let record = SessionRecord { rounds, ..record("a") };
             store.put(Box::new(record.clone())).blocking_recv().expect("an answer").expect("kept");
             if reopened {
                 drop(store);

@@ -9,19 +9,19 @@ pub mod tour;
 
 use acp_rpc::{Direction, Frame, Id, Reply, RpcError, Splitter, View};
 use acp_rules::{Finding, Judge, JudgeConfig, Side};
-use acp_script::Player;
-use acp_script::agent::{AgentConfig, Effect, McpTool, Record};
+use acp_script::MockAgent;
+use acp_script::agent::{AgentConfig, AgentEffect, AgentLimits, McpTool, SessionRecord};
 use acp_script::faults::Fault;
 use serde_json::{Value, json};
 
 /// The client's whole world.
 pub struct Desk {
-    pub player: Player,
+    pub player: MockAgent,
     pub judge: Judge,
     pub now: Duration,
     /// Everything that came out, as text.
     pub log: Vec<String>,
-    pub store: BTreeMap<String, Record>,
+    pub store: BTreeMap<String, SessionRecord>,
     pub files: BTreeMap<String, String>,
     /// The option chosen for permission requests; empty answers `cancelled`, `-` does not answer.
     pub verdict: String,
@@ -53,7 +53,7 @@ pub fn config() -> AgentConfig {
     AgentConfig {
         id_prefix: "t".to_owned(),
         started: Duration::from_secs(1_700_000_000),
-        page_size: 3,
+        limits: AgentLimits { page_size: 3, ..AgentLimits::default() },
         ..AgentConfig::default()
     }
 }
@@ -63,7 +63,7 @@ impl Desk {
         let files =
             [("/work/notes.txt", "rosemary and thyme\n"), ("/work/lines.txt", "alpha\nbeta\ngamma\n")];
         Self {
-            player: Player::new(config, faults, 1),
+            player: MockAgent::new(config, faults, 1),
             judge: Judge::new(JudgeConfig::default()),
             now: Duration::ZERO,
             log: Vec::new(),
@@ -192,34 +192,34 @@ impl Desk {
                 continue;
             }
             match effect {
-                Effect::Send(frame) => self.heard(&frame),
-                Effect::SendRaw(bytes) => {
+                AgentEffect::Send(frame) => self.heard(&frame),
+                AgentEffect::SendRaw(bytes) => {
                     self.splitter.push(&bytes);
                     while let Some(line) = self.splitter.next_line() {
                         let frame = Frame::from(line);
                         self.heard(&frame);
                     }
                 }
-                Effect::Exit(_) | Effect::Hangup => {
+                AgentEffect::Exit(_) | AgentEffect::Hangup => {
                     self.log.push(format!("{effect:?}"));
                     self.dead = true;
                 }
-                Effect::StoreSession(record) => drop(self.store.insert(record.id.clone(), *record)),
-                Effect::DeleteSession(id) => drop(self.store.remove(&id)),
-                Effect::FetchSession { token, id } => {
+                AgentEffect::StoreSession(record) => drop(self.store.insert(record.id.clone(), *record)),
+                AgentEffect::DeleteSession(id) => drop(self.store.remove(&id)),
+                AgentEffect::FetchSession { token, id } => {
                     let record = self.store.get(&id).cloned();
-                    self.player.agent().session_fetched(token, &id, record);
+                    self.player.session_fetched(token, &id, record);
                 }
-                Effect::ListSessions { token } => {
-                    let records = self.store.values().map(Record::summary).collect();
-                    self.player.agent().sessions_listed(token, records);
+                AgentEffect::ListSessions { token } => {
+                    let records = self.store.values().map(SessionRecord::summary).collect();
+                    self.player.sessions_listed(token, records);
                 }
-                Effect::McpConnect { key, ref server, .. } => {
+                AgentEffect::McpConnect { key, ref server, .. } => {
                     self.log.push(format!("connects to {server}"));
                     let tool = McpTool { name: "ping".to_owned(), ..McpTool::default() };
                     self.player.agent().mcp_connected(key, Ok(vec![tool]));
                 }
-                Effect::McpCall { token, ref tool, .. } => {
+                AgentEffect::McpCall { token, ref tool, .. } => {
                     self.log.push(format!("calls {tool}"));
                     let pong = json!({ "content": [{ "type": "text", "text": "pong" }] });
                     self.player.agent().mcp_answered(token, Ok(pong));

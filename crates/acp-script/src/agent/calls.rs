@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::Agent;
 use super::edits::Edits;
 use super::effect::McpTool;
 use super::job::{Change, Job, Old};
 use super::session::{Server, ServerState};
+use super::turn::ActiveTurn;
 
 /// How long a model's command may run when the model does not say: a turn must not wait for ever for a server that it
 /// started.
@@ -49,30 +49,26 @@ fn hash(text: &str) -> u32 {
     text.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
 
-impl Agent {
+impl ActiveTurn<'_> {
     /// Begins the tool call that a model wants; one that cannot be is reported as failed, with the reason.
-    pub(super) fn call(&mut self, session: &str, name: String, arguments: Value) {
-        let able = |job: Job| self.unable(session, &job).map_or(Ok(job), Err);
-        let job = self.job(session, &name, &arguments).and_then(able).unwrap_or_else(|reason| Job::Wrong {
+    pub(super) fn call(&mut self, name: String, arguments: Value) {
+        let able = |job: Job| self.unable(&job).map_or(Ok(job), Err);
+        let job = self.job(&name, &arguments).and_then(able).unwrap_or_else(|reason| Job::Wrong {
             name,
             arguments: if arguments.is_object() { arguments } else { json!({ "arguments": arguments }) },
             reason,
         });
-        self.begin(session, job);
+        self.begin(job);
     }
 
-    fn job(&self, session: &str, name: &str, arguments: &Value) -> Result<Job, String> {
+    fn job(&self, name: &str, arguments: &Value) -> Result<Job, String> {
         let text = |key: &str| -> Result<String, String> {
             let given = arguments.get(key).and_then(Value::as_str);
             given.map(str::to_owned).ok_or_else(|| format!("{name} needs {key:?}, a string"))
         };
         let number =
             |key: &str| arguments.get(key).and_then(Value::as_u64).and_then(|n| u32::try_from(n).ok());
-        let path = || -> Result<String, String> {
-            let path = text("path")?;
-            let open = self.sessions.get(session);
-            Ok(open.map_or_else(|| path.clone(), |open| open.resolve(&path)))
-        };
+        let path = || -> Result<String, String> { text("path").map(|path| self.session.resolve(&path)) };
         let write = |change: Change| Ok(Job::Write { path: path()?, change, old: Old::Unknown });
         match name {
             "read_file" => {
@@ -80,32 +76,38 @@ impl Agent {
             }
             "write_file" => write(Change::Whole(text("content")?)),
             "edit_file" => {
-                let (file, edits) = Edits::parse(arguments, self.config.declarations.clone())?;
-                let open = self.sessions.get(session);
-                let path = open.map_or_else(|| file.clone(), |open| open.resolve(&file));
-                Ok(Job::Write { path, change: Change::Edits(edits), old: Old::Unknown })
+                let (file, edits) = Edits::parse(arguments, self.cx.config.abilities.declarations.clone())?;
+                Ok(Job::Write {
+                    path: self.session.resolve(&file),
+                    change: Change::Edits(edits),
+                    old: Old::Unknown,
+                })
             }
             "run_command" => {
                 let limit =
                     number("timeout").map_or(COMMAND, |seconds| Duration::from_secs(seconds.max(1).into()));
                 Ok(Job::run(text("command")?, Some(limit)))
             }
-            name if self.config.code && CODE_TOOLS.contains(&name) => match arguments.is_object() {
-                true => {
-                    Ok(Job::Tool { name: name.to_owned(), arguments: arguments.clone(), otherwise: None })
+            name if self.cx.config.abilities.code && CODE_TOOLS.contains(&name) => {
+                match arguments.is_object() {
+                    true => {
+                        Ok(Job::Tool { name: name.to_owned(), arguments: arguments.clone(), otherwise: None })
+                    }
+                    false => Err(format!("{name} needs an object")),
                 }
-                false => Err(format!("{name} needs an object")),
-            },
+            }
             // Tasks go another way; what comes here has none.
-            "delegate" if self.config.delegate => Err("delegate needs \"task\", a string".to_owned()),
+            "delegate" if self.cx.config.abilities.delegate => {
+                Err("delegate needs \"task\", a string".to_owned())
+            }
             "update_plan" => plan(arguments).map(|entries| Job::Plan { entries }),
-            _ => self.mcp_job(session, name, arguments),
+            _ => self.mcp_job(name, arguments),
         }
     }
 
-    fn mcp_job(&self, session: &str, name: &str, arguments: &Value) -> Result<Job, String> {
-        let servers = self.sessions.get(self.outward(session)).map(|open| open.servers.as_slice());
-        let known = mcp_tools(servers.unwrap_or_default());
+    fn mcp_job(&self, name: &str, arguments: &Value) -> Result<Job, String> {
+        let servers = &self.client_session().servers;
+        let known = mcp_tools(servers);
         match known.iter().find(|(known, ..)| known == name) {
             Some((_, server, tool)) => Ok(Job::Mcp {
                 key: server.key,
@@ -114,7 +116,7 @@ impl Agent {
                 arguments: arguments.clone(),
             }),
             None => {
-                let gone = servers.unwrap_or_default().iter().find_map(|server| match &server.state {
+                let gone = servers.iter().find_map(|server| match &server.state {
                     ServerState::Failed(reason)
                         if name.starts_with(&format!("mcp__{}__", plain(&server.name))) =>
                     {

@@ -7,12 +7,11 @@ use acp_proto::StopReason;
 use acp_rpc::Id;
 
 use super::Agent;
-use super::effect::Effect;
+use super::effect::AgentEffect;
 use super::job::Job;
 use super::step::Step;
 use super::tools::Stage;
-use super::turn::{Await, Cancel, Wait};
-use crate::switch::Switch;
+use super::turn::{ActiveTurn, Await, Cancel, Wait};
 
 /// How long a cancelled turn waits for answers that the client owes it.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -20,90 +19,77 @@ const PATIENCE: Duration = Duration::from_secs(2);
 impl Agent {
     /// Cancels the session's turn, if one is running.
     pub(super) fn cancel(&mut self, session: &str, how: Cancel) {
-        if self.wrong(Switch::CancelsAll) {
-            let others: Vec<String> =
-                self.sessions.keys().filter(|other| *other != session).cloned().collect();
-            others.iter().for_each(|other| self.cancel_turn(other, how));
-        }
-        self.cancel_turn(session, how);
-    }
-
-    fn cancel_turn(&mut self, session: &str, how: Cancel) {
-        let now = self.now;
-        if how != Cancel::Request {
-            self.cancel_queue(session);
-        }
-        let Some(turn) = self.turn(session) else { return };
-        if turn.cancel.is_some() {
-            return;
-        }
-        turn.cancel = Some(how);
-        if how == Cancel::Session
-            && self.wrong(Switch::CancelKeepsServers)
-            && let Some(open) = self.sessions.get_mut(session).filter(|open| open.endings.is_empty())
+        if how != Cancel::Request
+            && let Some(open) = self.sessions.get_mut(session)
         {
-            open.servers.clear();
+            open.session.cancel_queue(&mut self.cx);
         }
-        let Some(turn) = self.turn(session) else { return };
-        match turn.wait.take() {
-            Some(Wait::Reply { id, .. }) => {
-                let then = self.pending.get(&id).map(|pending| &pending.then);
-                let cleaning = matches!(then, Some(Await::Cleanup));
-                if cleaning || then.is_some_and(decides) {
-                    self.wait(session, Wait::Reply { id, until: Some(now + PATIENCE) });
-                    if cleaning {
-                        self.wind_down(session);
-                    }
-                    return;
-                }
-                if let Some(pending) = self.pending.remove(&id) {
-                    self.take_back(id, pending.own);
-                }
-            }
-            Some(Wait::Tool { token, .. } | Wait::Model { token }) => {
-                self.outbox.push_back(Effect::Abandon { token });
-            }
-            Some(Wait::Children) => {
-                self.wait(session, Wait::Children);
-                return self.cancel_children(session);
-            }
-            _ => {}
+        if let Some(mut turn) = self.turn(session) {
+            turn.cancel(how);
         }
-        self.wind_down(session);
-        self.schedule(session);
     }
 
     /// `$/cancel_request` from the client.
     pub(super) fn cancel_request(&mut self, id: &Id) {
-        let found = self
-            .sessions
-            .iter()
-            .find(|(_, open)| open.turn.as_ref().is_some_and(|turn| turn.request == *id))
-            .map(|(session, _)| session.clone());
+        let found = self.turns().find(|(_, turn)| turn.request == *id).map(|(session, _)| session.clone());
         if let Some(session) = found {
             self.cancel(&session, Cancel::Request);
         }
     }
+}
+
+impl ActiveTurn<'_> {
+    /// Ends it as soon as what it has begun is cleaned up.
+    pub(super) fn cancel(&mut self, how: Cancel) {
+        if self.turn.cancel.is_some() {
+            return;
+        }
+        self.turn.cancel = Some(how);
+        match self.turn.wait.take() {
+            Some(Wait::Reply { id, .. }) => {
+                let then = self.cx.pending.get(&id).map(|pending| &pending.then);
+                let cleaning = matches!(then, Some(Await::Cleanup));
+                if cleaning || then.is_some_and(decides) {
+                    self.wait(Wait::Reply { id, until: Some(self.cx.now + PATIENCE) });
+                    if cleaning {
+                        self.wind_down();
+                    }
+                    return;
+                }
+                if let Some(pending) = self.cx.pending.remove(&id) {
+                    self.take_back(id, pending.own);
+                }
+            }
+            Some(Wait::Tool { token, .. } | Wait::Model { token }) => {
+                self.cx.outbox.push_back(AgentEffect::Abandon { token });
+            }
+            Some(Wait::Children) => {
+                self.wait(Wait::Children);
+                return self.cancel_children();
+            }
+            _ => {}
+        }
+        self.wind_down();
+        self.schedule();
+    }
 
     /// Replaces what is left of the turn by what must still be done.
-    pub(super) fn wind_down(&mut self, session: &str) {
-        let keeps_working = self.wrong(Switch::KeepsWorking);
-        let Some(turn) = self.turn(session) else { return };
-        let left = std::mem::take(&mut turn.steps);
+    pub(super) fn wind_down(&mut self) {
+        let left = std::mem::take(&mut self.turn.steps);
         let mut steps: VecDeque<Step> = VecDeque::new();
-        if keeps_working && !std::mem::replace(&mut turn.encore, true) {
-            steps.push_back(Step::Begin(Job::run("true", None)));
+        if let Some(command) = self.cx.quirks.last_command(self.turn.serial) {
+            steps.push_back(Step::Begin(Job::run(command, None)));
         }
-        for terminal in &turn.terminals {
+        for terminal in &self.turn.terminals {
             steps.push_back(Step::Kill(terminal.clone()));
             steps.push_back(Step::Release(terminal.clone()));
         }
         steps.extend([Step::CloseTools, Step::Usage, Step::End(StopReason::Cancelled)]);
-        turn.steps = steps;
-        let saying = turn.saying.take().map(Step::Stream);
+        self.turn.steps = steps;
+        let saying = self.turn.saying.take().map(Step::Stream);
         for step in left.into_iter().chain(saying) {
             if let Step::Stream(stream) = step {
-                self.keep_said(session, &stream);
+                self.keep_said(&stream);
             }
         }
     }

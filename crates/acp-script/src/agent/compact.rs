@@ -6,14 +6,13 @@ use std::collections::VecDeque;
 use acp_proto::{StopReason, update};
 use serde_json::Value;
 
-use super::Agent;
 use super::digest::{self, tokens, tokens_of};
-use super::effect::{Effect, Thought, ThoughtEnd, Wanted};
+use super::effect::{AgentEffect, QuestionKind, Thought, ThoughtEnd};
 use super::record::{Cut, Digest};
 use super::step::{Step, Stream, Voice};
 use super::think::rejected;
 use super::tools::cut;
-use super::turn::Wait;
+use super::turn::{ActiveTurn, Wait};
 
 /// How many answers in a row may be cut off before the turn ends.
 const MOST_CUTS: u32 = 3;
@@ -32,104 +31,98 @@ pub(super) struct Summary {
     text: String,
 }
 
-impl Agent {
+impl ActiveTurn<'_> {
     /// The model's answer was cut off by the limit of its length: it goes on from there, and calls again what it called.
-    pub(super) fn cut_off(&mut self, session: &str, dropped: Vec<String>) -> VecDeque<Step> {
-        let Some(open) = self.sessions.get_mut(session) else { return VecDeque::new() };
-        let Some(turn) = &mut open.turn else { return VecDeque::new() };
-        turn.cuts += 1;
-        let cuts = turn.cuts;
+    pub(super) fn cut_off(&mut self, dropped: Vec<String>) -> VecDeque<Step> {
+        self.turn.cuts += 1;
+        let cuts = self.turn.cuts;
         let lost = match dropped.as_slice() {
             [] => String::new(),
             [tool] => format!(" The call of {tool} was incomplete and was not made."),
             tools => format!(" The calls of {} were incomplete and were not made.", tools.join(", ")),
         };
-        if let Some(round) = open.record.rounds.last_mut() {
+        if let Some(round) = self.session.record.rounds.last_mut() {
             round.cut = Some(Cut { dropped });
         }
         let title = "The answer was cut off";
         if cuts > MOST_CUTS {
             let words = format!(
                 "The model's answer reached the limit of its length {cuts} times in a row, so I stop here.{lost} Ask for \
-                 smaller steps, or allow longer answers with --max-tokens."
+                 smaller steps{}.",
+                self.cx.config.hints.longer_answers
             );
-            let mut steps: VecDeque<Step> = self.inform(session, title, &words).into_iter().collect();
+            let mut steps: VecDeque<Step> = self.inform(title, &words).into_iter().collect();
             steps.extend([Step::Usage, Step::End(StopReason::MaxTokens)]);
             return steps;
         }
         let words = format!(
             "The model's answer reached the limit of its length.{lost} I ask it to go on ({cuts} of {MOST_CUTS})."
         );
-        self.inform(session, title, &words).into_iter().chain([Step::Think]).collect()
+        self.inform(title, &words).into_iter().chain([Step::Think]).collect()
     }
 
     /// The model, or a filter of its vendor, does not answer this.
-    pub(super) fn refused(&mut self, session: &str) -> VecDeque<Step> {
+    pub(super) fn refused(&mut self) -> VecDeque<Step> {
         let words =
             "The model, or a content filter of its vendor, ended the answer here. Ask in other words.";
-        let steps = self.inform(session, "The model refuses", words);
+        let steps = self.inform("The model refuses", words);
         steps.into_iter().chain([Step::Usage, Step::End(StopReason::Refusal)]).collect()
     }
 
     /// The conversation is too long for the model, by our count or by what its vendor said.
-    pub(super) fn overflowed(&mut self, session: &str, reason: String) -> VecDeque<Step> {
-        let budget = self.context(session) / KEPT;
-        let Some(open) = self.sessions.get_mut(session) else { return VecDeque::new() };
-        let entries = boundary(&open.record, budget);
-        let Some(turn) = &mut open.turn else { return VecDeque::new() };
-        turn.overflows += 1;
-        if turn.overflows > 2 {
-            return rejected(open, reason);
+    pub(super) fn overflowed(&mut self, reason: String) -> VecDeque<Step> {
+        let budget = self.session.context_size(self.cx) / KEPT;
+        let entries = boundary(&self.session.record, budget);
+        self.turn.overflows += 1;
+        if self.turn.overflows > 2 {
+            return rejected(self.session, self.turn, reason);
         }
         // The question was not answered.
-        open.record.rounds.pop();
-        turn.rounds = turn.rounds.saturating_sub(1);
+        self.session.record.rounds.pop();
+        self.turn.rounds = self.turn.rounds.saturating_sub(1);
         let title = "The conversation is too long for the model";
-        match entries.filter(|_| turn.overflows == 1) {
+        match entries.filter(|_| self.turn.overflows == 1) {
             Some(entries) => {
                 let words = format!("{title}, so I take what was said before in short: {reason}.");
-                let notice = self.inform(session, title, &words);
+                let notice = self.inform(title, &words);
                 notice.into_iter().chain([Step::Summarize { entries }, Step::Think]).collect()
             }
             None => {
                 // Nothing is left to take in short: what tools answered is cut for the next question.
-                turn.overflows = 2;
+                self.turn.overflows = 2;
                 let words = format!("{title}, so I tell it less of what tools answered: {reason}.");
-                self.inform(session, title, &words).into_iter().chain([Step::Think]).collect()
+                self.inform(title, &words).into_iter().chain([Step::Think]).collect()
             }
         }
     }
 
     /// Asks the model for a summary of what stands before this entry of the history; where the person asked for it, of
     /// everything before that.
-    pub(super) fn summarize(&mut self, session: &str, entries: usize) {
-        let Some(open) = self.sessions.get(session) else { return };
-        let record = &open.record;
-        let asked = open.turn.as_ref().is_some_and(|turn| !turn.model);
+    pub(super) fn summarize(&mut self, entries: usize) {
+        let record = &self.session.record;
         let entries = entries.min(record.history.len());
-        let until = if asked { digest::this_turn(&record.history) } else { entries };
+        let until = if !self.turn.model { digest::this_turn(&record.history) } else { entries };
         if digest::is_empty(record, until) {
-            return self.digest(session);
+            return self.digest();
         }
-        let token = self.number();
-        let Some(question) = self.question(session, Wanted::Summary, Some(until)) else { return };
-        let Some(turn) = self.turn(session) else { return };
-        turn.summary = Some(Summary { entries, until, text: String::new() });
-        self.outbox.push_back(Effect::Think { token, question: Box::new(question) });
-        self.wait(session, Wait::Model { token });
+        let token = self.cx.number();
+        let question = self.question(QuestionKind::Summary, Some(until));
+        self.turn.summary = Some(Summary { entries, until, text: String::new() });
+        self.cx.outbox.push_back(AgentEffect::Think { token, question: Box::new(question) });
+        self.wait(Wait::Model { token });
     }
 
     /// A piece of the summary.
-    pub(super) fn summary_comes(&mut self, session: &str, thought: Thought) {
+    pub(super) fn summary_comes(&mut self, thought: Thought) {
         match thought {
             Thought::Text(text) => {
-                if let Some(summary) = self.turn(session).and_then(|turn| turn.summary.as_mut()) {
+                if let Some(summary) = &mut self.turn.summary {
                     summary.text.push_str(&text);
                 }
             }
-            Thought::Context(tokens) => self.learn_context(session, tokens),
-            Thought::Notice(text) => self.model_notice(session, &text),
-            Thought::End(end) => self.summarized(session, &end),
+            Thought::Context(tokens) => self.session.context = Some(tokens),
+            Thought::Notice(text) => self.model_notice(&text),
+            Thought::End(end) => self.summarized(&end),
             Thought::Thinking(_)
             | Thought::Call { .. }
             | Thought::Dropped(_)
@@ -139,14 +132,11 @@ impl Agent {
     }
 
     /// Lets the summary stand for what it is about. Where the model gave none, the person's words and the last answers do.
-    fn summarized(&mut self, session: &str, end: &ThoughtEnd) {
-        let id = self.fresh_id("compaction");
-        let caps = self.caps();
-        let Some(open) = self.sessions.get_mut(session) else { return };
-        let Some(turn) = &mut open.turn else { return };
-        turn.wait = None;
-        let Some(summary) = turn.summary.take() else { return };
-        let record = &mut open.record;
+    fn summarized(&mut self, end: &ThoughtEnd) {
+        let id = self.cx.fresh_id("compaction");
+        self.turn.wait = None;
+        let Some(summary) = self.turn.summary.take() else { return };
+        let record = &mut self.session.record;
         let written =
             matches!(end, ThoughtEnd::Done | ThoughtEnd::MaxTokens) && !summary.text.trim().is_empty();
         let before = record.digest.take();
@@ -157,7 +147,7 @@ impl Agent {
             true => summary.text.trim().to_owned(),
             false => digest::mechanical(record, from, summary.until, before.map(|digest| digest.text)),
         };
-        if turn.model {
+        if self.turn.model {
             keep_request(&record.history, summary.entries, &mut text);
         }
         let rest = record.history[summary.entries..].iter().map(tokens_of).sum::<u64>();
@@ -165,9 +155,9 @@ impl Agent {
         (record.used, record.counted) = (kept, 0);
         record.rounds.retain(|round| round.at >= summary.entries);
         record.digest = Some(Digest { entries: summary.entries, text: text.clone() });
-        self.checkpoint(session);
-        if caps.compaction {
-            self.show_digest(session, &id, &text);
+        self.checkpoint();
+        if self.cx.caps().compaction {
+            self.show_digest(&id, &text);
         }
         let how =
             if written { "by the model" } else { "by its first words, because the model gave no summary" };
@@ -175,24 +165,24 @@ impl Agent {
             "What was said before is kept in short now, {how}: the conversation takes about {kept} tokens instead of \
              {size}.\n"
         );
-        let notice = Stream::text(Voice::Notice, words, self.config.chunk_size);
-        self.insert(session, [Step::Stream(notice), Step::Usage]);
-        self.schedule(session);
+        let notice = Stream::text(Voice::Notice, words, self.cx.config.pace.chunk_size);
+        self.insert([Step::Stream(notice), Step::Usage]);
+        self.schedule();
     }
 
     /// Tells the person something about the turn: at once, or as the step that is given back.
-    fn inform(&mut self, session: &str, title: &str, words: &str) -> Option<Step> {
-        if self.caps().notices {
-            self.warn(session, title, words);
+    fn inform(&mut self, title: &str, words: &str) -> Option<Step> {
+        if self.cx.caps().notices {
+            self.session.warn(self.cx, title, words);
             return None;
         }
-        Some(Step::Stream(Stream::text(Voice::Notice, format!("{words}\n"), self.config.chunk_size)))
+        Some(Step::Stream(Stream::text(Voice::Notice, format!("{words}\n"), self.cx.config.pace.chunk_size)))
     }
 }
 
 /// Up to where a summary should stand for a history, so that about `budget` tokens of it stay: between two answers, or
 /// before a prompt. None when nothing would be left out.
-fn boundary(record: &super::Record, budget: u64) -> Option<usize> {
+fn boundary(record: &super::SessionRecord, budget: u64) -> Option<usize> {
     let from = record.digest.as_ref().map_or(0, |digest| digest.entries);
     let history = &record.history;
     let begins = |at: &usize| {

@@ -6,17 +6,16 @@
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
-use acp_proto::{StopReason, method, update};
+use acp_proto::{StopReason, update};
 use acp_rpc::Id;
 use serde_json::{Value, json};
 
-use super::Agent;
 use super::job::Job;
 use super::permits::Failure;
-use super::session::{Parent, Session};
+use super::plan::Planner;
+use super::session::{OpenSession, Parent, Session};
 use super::tools::{Work, cut, text_content};
-use super::turn::Wait;
-use super::turn::{Cancel, Turn};
+use super::turn::{ActiveTurn, Cancel, End, Outcome, ParentTurn, Wait};
 
 /// How many children of a session work at once.
 const AT_ONCE: usize = 3;
@@ -34,150 +33,119 @@ pub(super) struct Children {
     waiting: VecDeque<Work>,
 }
 
-impl Agent {
-    /// Whether the client knows this session.
-    pub(super) fn is_root(&self, session: &str) -> bool {
-        self.sessions.get(session).is_none_or(|open| open.parent.is_none())
-    }
-
+impl ActiveTurn<'_> {
     /// Whether the client is shown what is said in this session.
-    pub(super) fn is_shown(&self, session: &str) -> bool {
-        self.is_root(session) || self.caps().subagents
+    pub(super) fn is_shown(&self) -> bool {
+        self.session.is_root() || self.cx.caps().subagents
     }
 
-    /// The session that the client knows: itself, or its parent.
-    pub(super) fn outward<'a>(&'a self, session: &'a str) -> &'a str {
-        match self.sessions.get(session).and_then(|open| open.parent.as_ref()) {
-            Some(parent) => &parent.session,
-            None => session,
-        }
+    /// The session that the client knows: its own, or that of the turn that delegated the task.
+    pub(super) fn client_session(&self) -> &Session {
+        self.parent.as_ref().map_or(&*self.session, |parent| &*parent.session)
     }
 
-    pub(super) fn delegate(&mut self, session: &str, tasks: Vec<String>) {
+    pub(super) fn delegate(&mut self, tasks: Vec<String>) {
         for task in tasks {
-            let work = self.announce(session, Job::Delegate { task });
-            if let Some(reason) = self.forbidden(session, &work.job) {
-                self.fail_as(session, &work, &reason, Failure::Denied);
-                continue;
-            }
-            let given = self.sessions.get(session).map_or(0, |open| open.record.delegated);
-            let refusal = match () {
-                () if !self.config.delegate => Some(
-                    "this agent runs without leave to delegate; start it with --enable-delegate".to_owned(),
-                ),
-                () if !self.is_root(session) => {
-                    Some("a delegated task cannot be delegated further".to_owned())
-                }
-                () if given >= IN_ALL => Some(format!("a session may delegate {IN_ALL} tasks, and has")),
-                () => None,
-            };
-            if let Some(reason) = refusal {
-                self.fail(session, &work, &format!("The task was not delegated: {reason}."));
-                continue;
-            }
-            if let Some(open) = self.sessions.get_mut(session) {
-                open.record.delegated += 1;
-            }
-            if let Some(turn) = self.turn(session) {
-                turn.children.waiting.push_back(work);
+            let work = self.announce(Job::Delegate { task });
+            if let Some(reason) = self.forbidden(&work.job) {
+                self.fail_as(&work, &reason, Failure::Denied);
+            } else if let Some(reason) = self.refusal() {
+                self.fail(&work, &format!("The task was not delegated: {reason}."));
+            } else {
+                self.session.record.delegated += 1;
+                self.turn.children.waiting.push_back(work);
             }
         }
-        self.start_children(session);
+        self.start_children();
+    }
+
+    /// Why no task can be delegated.
+    fn refusal(&self) -> Option<String> {
+        if !self.cx.config.abilities.delegate {
+            let hint = &self.cx.config.hints.delegate;
+            return Some(format!("this agent runs without leave to delegate{hint}"));
+        }
+        if !self.session.is_root() {
+            return Some("a delegated task cannot be delegated further".to_owned());
+        }
+        let is_full = self.session.record.delegated >= IN_ALL;
+        is_full.then(|| format!("a session may delegate {IN_ALL} tasks, and has"))
     }
 
     /// Starts as many children as may work at once; without any, the turn goes on.
-    fn start_children(&mut self, session: &str) {
-        while let Some(work) = self.next_child(session) {
-            self.start_child(session, work);
+    fn start_children(&mut self) {
+        while self.turn.children.running.len() < AT_ONCE && self.turn.cancel.is_none() {
+            let Some(work) = self.turn.children.waiting.pop_front() else { break };
+            self.start_child(work);
         }
-        let Some(turn) = self.turn(session) else { return };
-        if turn.children.running.is_empty() {
-            if matches!(turn.wait, Some(Wait::Children)) {
-                turn.wait = None;
-            }
-        } else {
-            turn.wait = Some(Wait::Children);
+        if !self.turn.children.running.is_empty() {
+            self.turn.wait = Some(Wait::Children);
+        } else if matches!(self.turn.wait, Some(Wait::Children)) {
+            self.turn.wait = None;
         }
     }
 
-    fn next_child(&mut self, session: &str) -> Option<Work> {
-        let turn = self.turn(session)?;
-        let room = turn.children.running.len() < AT_ONCE && turn.cancel.is_none();
-        room.then(|| turn.children.waiting.pop_front()).flatten()
-    }
-
-    fn start_child(&mut self, session: &str, work: Work) {
+    fn start_child(&mut self, work: Work) {
         let Job::Delegate { task } = &work.job else { return };
         let blocks = [json!({ "type": "text", "text": task })];
-        let child = self.fresh_id("sub");
-        let Some(open) = self.sessions.get(session) else { return };
-        let mut record = open.record.summary();
-        record.id.clone_from(&child);
+        let id = self.cx.fresh_id("sub");
+        let mut record = self.session.record.summary();
+        record.id.clone_from(&id);
         record.word = None;
         (record.used, record.counted) = (0, 0);
-        let mut fresh = Session::new(record);
-        fresh.parent = Some(Parent { session: session.to_owned(), call: work.call.clone() });
-        self.sessions.insert(child.clone(), fresh);
-        self.progress(session, &work);
-        self.announce_child(session, &child, &work);
-        if let Some(turn) = self.turn(session) {
-            turn.children.running.insert(child.clone(), work);
-        }
-        let (steps, model) = self.plan_turn(&child, &blocks);
-        self.begin_turn(&Id::Null, &child, &blocks, steps);
-        let limit = self.now + LIMIT;
-        if let Some(turn) = self.turn(&child) {
-            turn.model = model;
-            turn.limit = Some(limit);
-        }
+        let mut session = Session::new(record);
+        session.parent = Some(Parent { session: self.session.id().to_owned(), call: work.call.clone() });
+        self.progress(&work);
+        self.announce_child(&id, task, &work.call);
+        self.turn.children.running.insert(id.clone(), work);
+        let mut child = OpenSession::new(session);
+        let (steps, model) = Planner::new(self.cx, &child.session, self.policy(), &blocks).plan_turn();
+        let turn = child.begin(self.cx, &Id::Null, &blocks, steps);
+        turn.model = model;
+        turn.limit = Some(self.cx.now + LIMIT);
+        self.children.insert(id, child);
     }
 
     /// A child's turn has ended.
-    pub(super) fn child_ended(&mut self, child: &str, turn: &Turn, outcome: Result<StopReason, String>) {
-        self.pending.retain(|_, pending| pending.session != child);
-        let Some(open) = self.sessions.remove(child) else { return };
-        let Some(parent) = open.parent else { return };
-        let session = parent.session;
-        let answer = words(&open.record.history);
-        if self.caps().subagents {
+    pub(super) fn child_ended(&mut self, child: &Session, cancel: Option<Cancel>, end: End) {
+        self.session.delegated.remove(child.id());
+        if self.cx.caps().subagents {
             let idle = json!({
-                "sessionUpdate": update::SUBAGENT_UPDATE, "sessionId": child, "state": { "state": "idle" },
+                "sessionUpdate": update::SUBAGENT_UPDATE, "sessionId": child.id(), "state": { "state": "idle" },
             });
-            self.update(&session, &idle);
+            self.update(&idle);
         }
-        let Some(work) = self.turn(&session).and_then(|turn| turn.children.running.remove(child)) else {
-            return;
-        };
-        let failure = match (turn.cancel, outcome) {
+        let Some(work) = self.turn.children.running.remove(child.id()) else { return };
+        let failure = match (cancel, end) {
             (Some(Cancel::Overdue), _) => Some(format!("it took longer than {} s", LIMIT.as_secs())),
-            (Some(_), _) | (_, Ok(StopReason::Cancelled)) => Some("it was cancelled".to_owned()),
-            (None, Ok(StopReason::EndTurn)) => None,
-            (None, Ok(stop)) => Some(format!("it stopped with {}", stop.as_str())),
-            (None, Err(reason)) => Some(reason),
+            (Some(_), _) | (_, Ok(Outcome::Stop(StopReason::Cancelled))) => {
+                Some("it was cancelled".to_owned())
+            }
+            (None, Ok(Outcome::Stop(StopReason::EndTurn) | Outcome::Result(_))) => None,
+            (None, Ok(Outcome::Stop(stop))) => Some(format!("it stopped with {}", stop.as_str())),
+            (None, Err(error)) => Some(error.message),
         };
         match failure {
             None => {
-                let raw = json!({ "answer": answer });
-                self.complete(&session, &work, &text_content(&answer), &raw);
-                let said = self.shorten(&session, &answer);
-                self.tell(&session, format!("The delegated task is done:\n{said}"));
+                let answer = words(&child.record.history);
+                self.complete(&work, &text_content(&answer), &json!({ "answer": answer }));
+                let said = self.shorten(&answer);
+                self.tell(format!("The delegated task is done:\n{said}"));
             }
-            Some(reason) => self.fail(&session, &work, &format!("The delegated task failed: {reason}.")),
+            Some(reason) => self.fail(&work, &format!("The delegated task failed: {reason}.")),
         }
-        self.start_children(&session);
-        let done = self.turn(&session).is_some_and(|turn| turn.wait.is_none());
-        if done {
-            if self.turn(&session).is_some_and(|turn| turn.cancel.is_some()) {
-                self.wind_down(&session);
+        self.start_children();
+        if self.turn.wait.is_none() {
+            if self.turn.cancel.is_some() {
+                self.wind_down();
             }
-            self.schedule(&session);
+            self.schedule();
         }
     }
 
     /// Makes a child known to a client that shows sessions of their own, before anything of it is sent.
-    fn announce_child(&mut self, session: &str, child: &str, work: &Work) {
-        let Job::Delegate { task } = &work.job else { return };
-        if !self.caps().subagents {
+    fn announce_child(&mut self, child: &str, task: &str, call: &str) {
+        if !self.cx.caps().subagents {
             return;
         }
         let announced = json!({
@@ -186,64 +154,56 @@ impl Agent {
             "title": cut(task, 80),
             "description": task,
             "state": { "state": "running" },
-            "_meta": { META: work.call },
+            "_meta": { META: call },
         });
         let message = json!({
             "sessionUpdate": update::SESSION_MESSAGE,
-            "messageId": self.fresh_id("msg"),
-            "senderSessionId": session,
+            "messageId": self.cx.fresh_id("msg"),
+            "senderSessionId": self.session.id(),
             "recipientSessionId": child,
             "content": [{ "type": "text", "text": task }],
         });
-        self.update(session, &announced);
-        self.notify(method::SESSION_UPDATE, &json!({ "sessionId": child, "update": message }));
+        self.update(&announced);
+        self.cx.update(child, &message);
     }
 
     /// Cancels the children of a turn that is cancelled; it ends when they have.
-    pub(super) fn cancel_children(&mut self, session: &str) {
-        let Some(turn) = self.turn(session) else { return };
-        turn.children.waiting.clear();
-        let running: Vec<String> = turn.children.running.keys().cloned().collect();
-        for child in running {
-            self.cancel(&child, Cancel::Session);
+    pub(super) fn cancel_children(&mut self) {
+        self.turn.children.waiting.clear();
+        for child in self.children.values_mut() {
+            let OpenSession { session, turn: Some(turn), children } = child else { continue };
+            let parent = Some(ParentTurn { session: self.session, turn: self.turn });
+            ActiveTurn { cx: self.cx, session, turn, children, parent }.cancel(Cancel::Session);
         }
     }
 
-    /// What a child does, as its parent's client sees it: tool calls, and nothing else. A client that shows sessions of their
-    /// own sees everything in the child's.
-    pub(super) fn child_update(&mut self, child: &str, update: &Value) {
-        if self.caps().subagents {
-            self.notify(method::SESSION_UPDATE, &json!({ "sessionId": child, "update": update }));
-        }
-        let Some(parent) = self.sessions.get(child).and_then(|open| open.parent.clone()) else { return };
-        if !matches!(update["sessionUpdate"].as_str(), Some(update::TOOL_CALL | update::TOOL_CALL_UPDATE)) {
-            return;
-        }
-        self.update(&parent.session, &marked(update, &parent.call));
+    /// Lets the turn that delegated this task know its open tool calls, which it keeps.
+    pub(super) fn show_parent(&mut self) {
+        let (Some(parent), Some(task)) = (&mut self.parent, &self.session.parent) else { return };
+        let open = self.turn.tools.iter().filter(|tool| !tool.done);
+        let calls = open.map(|tool| marked(&tool.body, &task.call)).collect();
+        parent.session.delegated.insert(self.session.id().to_owned(), calls);
     }
 
-    /// A finished tool call of a child, for its parent's history.
-    pub(super) fn child_did(&mut self, child: &str, body: &Value) {
-        let Some(parent) = self.sessions.get(child).and_then(|open| open.parent.clone()) else { return };
-        self.keep(&parent.session, marked(body, &parent.call));
+    /// Adds a finished tool call to the history of the turn that delegated this task.
+    pub(super) fn keep_in_parent(&mut self, body: &Value) {
+        if let (Some(parent), Some(task)) = (&mut self.parent, &self.session.parent) {
+            parent.session.remember(marked(body, &task.call), parent.turn.model);
+            parent.session.checkpoint(self.cx, parent.turn);
+        }
     }
 
-    /// The tool calls of a session's children that have not ended, as its client knows them.
-    pub(super) fn open_in_children(&self, session: &str) -> Vec<Value> {
-        let children = self.sessions.values().filter_map(|open| {
-            let parent = open.parent.as_ref().filter(|parent| parent.session == session)?;
-            Some((parent, open.turn.as_ref()?))
-        });
-        let calls = children.flat_map(|(parent, turn)| {
-            let open = turn.tools.iter().filter(|tool| !tool.done);
-            open.map(|tool| marked(&tool.body, &parent.call))
-        });
-        calls.collect()
+    /// Keeps the session that the client knows.
+    pub(super) fn checkpoint_client_session(&mut self) {
+        match &mut self.parent {
+            Some(parent) => parent.session.checkpoint(self.cx, parent.turn),
+            None => self.checkpoint(),
+        }
     }
 }
 
 /// What a child does, with the parent's tool call.
-fn marked(update: &Value, call: &str) -> Value {
+pub(super) fn marked(update: &Value, call: &str) -> Value {
     let mut marked = update.clone();
     marked["_meta"] = json!({ META: call });
     marked

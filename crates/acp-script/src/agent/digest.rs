@@ -3,23 +3,21 @@
 use acp_proto::update;
 use serde_json::{Value, json};
 
-use super::Agent;
-use super::record::{Digest, Record, refused};
+use super::record::{Digest, SessionRecord, refused};
 use super::step::{Step, Stream, Voice, is_notice};
 use super::tools::cut;
+use super::turn::ActiveTurn;
 
 /// How much of one message is kept.
 const MESSAGE: usize = 400;
 /// How much is kept in all; the oldest go first.
 const WHOLE: usize = 16_000;
 
-impl Agent {
+impl ActiveTurn<'_> {
     /// Lets the digest stand for everything before this turn, and says so.
-    pub(super) fn digest(&mut self, session: &str) {
-        let id = self.fresh_id("compaction");
-        let caps = self.caps();
-        let Some(open) = self.sessions.get_mut(session) else { return };
-        let record = &mut open.record;
+    pub(super) fn digest(&mut self) {
+        let id = self.cx.fresh_id("compaction");
+        let record = &mut self.session.record;
         let before = record.digest.take();
         let from = before.as_ref().map_or(0, |digest| digest.entries.min(record.history.len()));
         let said = told(record, from);
@@ -32,9 +30,9 @@ impl Agent {
         record.digest = Some(Digest { entries: record.history.len(), text: text.clone() });
         // What belongs to answers that no model is told any more.
         record.rounds.clear();
-        self.checkpoint(session);
-        if caps.compaction {
-            self.show_digest(session, &id, &text);
+        self.checkpoint();
+        if self.cx.caps().compaction {
+            self.show_digest(&id, &text);
         }
         let words = match messages {
             0 => "There is nothing new to compact.".to_owned(),
@@ -48,11 +46,11 @@ impl Agent {
             ),
         };
         // What is said about the conversation is no part of it: it would take room of what was just won.
-        let notice = Stream::text(Voice::Notice, words, self.config.chunk_size);
-        self.insert(session, [Step::Stream(notice)]);
+        let notice = Stream::text(Voice::Notice, words, self.cx.config.pace.chunk_size);
+        self.insert([Step::Stream(notice)]);
     }
 
-    pub(super) fn show_digest(&mut self, session: &str, id: &str, text: &str) {
+    pub(super) fn show_digest(&mut self, id: &str, text: &str) {
         let text = if text.is_empty() { "Nothing was said before." } else { text };
         let summary = json!({ "type": "text", "text": text });
         for body in [
@@ -63,17 +61,17 @@ impl Agent {
                 "summary": [summary],
             }),
         ] {
-            self.update(session, &body);
+            self.update(&body);
         }
     }
 }
 
 /// What was said and done from this entry on, before the prompt that is being answered, as far as models are told.
-fn told(record: &Record, from: usize) -> Vec<&Value> {
+fn told(record: &SessionRecord, from: usize) -> Vec<&Value> {
     told_until(record, from, this_turn(&record.history))
 }
 
-fn told_until(record: &Record, from: usize, until: usize) -> Vec<&Value> {
+fn told_until(record: &SessionRecord, from: usize, until: usize) -> Vec<&Value> {
     let refused = refused(&record.rounds, &record.history);
     let entries = record.history.iter().enumerate().take(until).skip(from);
     let told = entries.filter(|(at, entry)| !refused.contains(at) && !is_notice(entry));
@@ -120,13 +118,18 @@ pub(super) fn entry(digest: &Digest) -> Value {
 }
 
 /// Whether nothing was said or done since the last digest and before this entry of the history.
-pub(super) fn is_empty(record: &Record, until: usize) -> bool {
+pub(super) fn is_empty(record: &SessionRecord, until: usize) -> bool {
     let from = record.digest.as_ref().map_or(0, |digest| digest.entries);
     told_until(record, from, until).is_empty()
 }
 
 /// What stands before this entry of a history in short, without a model.
-pub(super) fn mechanical(record: &Record, from: usize, until: usize, before: Option<String>) -> String {
+pub(super) fn mechanical(
+    record: &SessionRecord,
+    from: usize,
+    until: usize,
+    before: Option<String>,
+) -> String {
     newest(before.unwrap_or_default() + &in_short(&told_until(record, from, until)))
 }
 

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use serde_json::Value;
 
 use super::permits::denial;
-use super::{Record, Round};
+use super::{Round, SessionRecord};
 
 /// Names one connection to an MCP server.
 pub type McpKey = u64;
@@ -16,7 +16,7 @@ pub type Token = u64;
 
 /// Something for the edge to do.
 #[derive(Clone, Debug)]
-pub enum Effect {
+pub enum AgentEffect {
     /// Send this frame to the client.
     Send(Frame),
     /// Send these bytes to the client as they are.
@@ -41,11 +41,11 @@ pub enum Effect {
         /// Comes back with every piece.
         token: Token,
         /// What to ask.
-        question: Box<Question>,
+        question: Box<ModelQuestion>,
     },
     /// The answer to this question is no longer wanted.
     Abandon {
-        /// Of a [`Effect::Tool`], [`Effect::Think`] or [`Effect::McpCall`].
+        /// Of a [`AgentEffect::Tool`], [`AgentEffect::Think`] or [`AgentEffect::McpCall`].
         token: Token,
     },
     /// Connect to an MCP server (an entry of `mcpServers`), list its tools and call [`super::Agent::mcp_connected`].
@@ -74,7 +74,7 @@ pub enum Effect {
         arguments: Value,
     },
     /// Keep this session, in place of what is kept under its id.
-    StoreSession(Box<Record>),
+    StoreSession(Box<SessionRecord>),
     /// Forget this session.
     DeleteSession(String),
     /// This session is closed, though it may be opened again at once: what was held for it can go.
@@ -162,7 +162,7 @@ impl ToolOutput {
 
 /// What a model is asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Wanted {
+pub enum QuestionKind {
     /// The next part of the turn. A conversation that does not fit is not asked with: [`ThoughtEnd::Overflow`].
     #[default]
     Answer,
@@ -183,9 +183,9 @@ pub struct Counted {
 
 /// What a model is asked.
 #[derive(Clone, Debug, Default)]
-pub struct Question {
+pub struct ModelQuestion {
     /// What for.
-    pub wanted: Wanted,
+    pub wanted: QuestionKind,
     /// What the provider has counted so far; none before its first answer.
     pub counted: Option<Counted>,
     /// How many answers before this one were cut off by the limit of their length, one after the other.

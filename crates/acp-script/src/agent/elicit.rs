@@ -6,30 +6,28 @@ use acp_proto::method;
 use acp_rpc::RpcError;
 use serde_json::{Value, json};
 
-use super::Agent;
 use super::step::Step;
-use super::turn::Await;
-use crate::switch::Switch;
+use super::turn::{ActiveTurn, Await};
 
 /// Until a page reports that it is done.
 const SLOW: Duration = Duration::from_millis(100);
 
-impl Agent {
-    pub(super) fn ask_form(&mut self, session: &str, what: Option<&str>) {
+impl ActiveTurn<'_> {
+    pub(super) fn ask_form(&mut self, what: Option<&str>) {
         let what = what.unwrap_or("answer");
         let secret = ["password", "token", "secret", "api key", "credential", "passphrase"];
         let asks_secret = secret.iter().any(|word| what.to_lowercase().contains(word));
-        if asks_secret && !self.wrong(Switch::SecretsInForms) {
+        if asks_secret && !self.cx.quirks.asks_for_secrets() {
             // A form must never ask for a secret; a page may.
-            return self.ask_page(session);
+            return self.ask_page();
         }
-        if !self.caps().form || !self.config.habits.elicits {
-            self.say(session, format!("I would ask you for the {what}, but this client cannot show a form."));
+        if !self.cx.caps().form || !self.cx.config.habits.elicits {
+            self.say(format!("I would ask you for the {what}, but this client cannot show a form."));
             return;
         }
         let key = slug(what);
         let params = json!({
-            "sessionId": session,
+            "sessionId": self.session.id(),
             "mode": "form",
             "message": format!("Please tell me the {what}."),
             "requestedSchema": {
@@ -40,14 +38,11 @@ impl Agent {
                 "required": [key.clone()],
             },
         });
-        self.ask(session, method::ELICITATION_CREATE, &params, Await::Form { key }, None);
+        self.ask(method::ELICITATION_CREATE, &params, Await::Form { key }, None);
     }
 
-    pub(super) fn form_answered(&mut self, session: &str, key: &str, answer: &Result<Value, RpcError>) {
+    pub(super) fn form_answered(&mut self, key: &str, answer: &Result<Value, RpcError>) {
         let said = match outcome(answer) {
-            Outcome::Accepted(content) if self.wrong(Switch::SkipsValidation) => {
-                format!("You answered: {}", content.get(key).unwrap_or(content))
-            }
             Outcome::Accepted(content) => match content.get(key).and_then(Value::as_str) {
                 Some(text) if (1..=200).contains(&text.chars().count()) => format!("You answered: {text}"),
                 _ => format!("The form came back without a usable {key}, so I go on without it."),
@@ -56,43 +51,35 @@ impl Agent {
             Outcome::Cancelled => "You closed the form, so I go on without it.".to_owned(),
             Outcome::Failed(reason) => format!("I could not ask you ({reason}), so I go on without it."),
         };
-        self.say(session, said);
+        self.say(said);
     }
 
-    pub(super) fn ask_page(&mut self, session: &str) {
-        if !self.caps().url || !self.config.habits.elicits {
-            self.say(session, "I would send you to a page, but this client cannot open one.");
+    pub(super) fn ask_page(&mut self) {
+        if !self.cx.caps().url || !self.cx.config.habits.elicits {
+            self.say("I would send you to a page, but this client cannot open one.");
             return;
         }
-        let elicitation = self.fresh_id("elicitation");
+        let elicitation = self.cx.fresh_id("elicitation");
         let params = json!({
-            "sessionId": session,
+            "sessionId": self.session.id(),
             "mode": "url",
             "message": "Please open this page to go on.",
             "elicitationId": elicitation,
-            "url": format!("https://{}.invalid/continue", self.config.persona.host),
+            "url": format!("https://{}.invalid/continue", self.cx.config.persona.host),
         });
-        self.ask(session, method::ELICITATION_CREATE, &params, Await::Page { elicitation }, None);
+        self.ask(method::ELICITATION_CREATE, &params, Await::Page { elicitation }, None);
     }
 
-    pub(super) fn page_answered(
-        &mut self,
-        session: &str,
-        elicitation: String,
-        answer: &Result<Value, RpcError>,
-    ) {
+    pub(super) fn page_answered(&mut self, elicitation: String, answer: &Result<Value, RpcError>) {
         match outcome(answer) {
             Outcome::Accepted(_) => {
-                self.say(session, "Thank you, the page has reported that you are done.");
-                self.insert(session, [Step::Pause(SLOW), Step::PageDone(elicitation)]);
+                self.say("Thank you, the page has reported that you are done.");
+                self.insert([Step::Pause(SLOW), Step::PageDone(elicitation)]);
             }
-            Outcome::Declined => self.say(session, "You declined to open the page, so I go on without it."),
-            Outcome::Cancelled => self.say(session, "You did not open the page, so I go on without it."),
+            Outcome::Declined => self.say("You declined to open the page, so I go on without it."),
+            Outcome::Cancelled => self.say("You did not open the page, so I go on without it."),
             Outcome::Failed(reason) => {
-                self.say(
-                    session,
-                    format!("I could not send you to the page ({reason}), so I go on without it."),
-                );
+                self.say(format!("I could not send you to the page ({reason}), so I go on without it."));
             }
         }
     }

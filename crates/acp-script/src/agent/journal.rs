@@ -7,7 +7,7 @@ use serde::Serialize;
 
 /// Everything that came in, in order, without the payloads.
 #[derive(Clone, Debug, Default)]
-pub struct Journal {
+pub struct ClientJournal {
     entries: Vec<JournalEntry>,
     dropped: u64,
 }
@@ -30,7 +30,7 @@ pub struct JournalEntry {
 /// A journal keeps at most this many entries; a script's checks do not need more.
 const LIMIT: usize = 100_000;
 
-impl Journal {
+impl ClientJournal {
     /// The entries, oldest first.
     pub fn entries(&self) -> &[JournalEntry] {
         &self.entries

@@ -5,41 +5,32 @@ use std::time::Duration;
 use acp_rpc::RpcError;
 use serde_json::{Value, json};
 
-use super::Agent;
+use super::cx::Cx;
 use super::job::Job;
 use super::session::{ServerState, Session};
 use super::step::Step;
 use super::tools::{Work, text_content};
-use super::turn::Wait;
-use crate::switch::Switch;
+use super::turn::{ActiveTurn, Wait};
 
 /// How long to wait for MCP servers that are still connecting.
 pub(super) const SERVERS: Duration = Duration::from_secs(15);
 
-impl Agent {
-    pub(super) fn begin_mcp(
-        &mut self,
-        session: &str,
-        server: Option<String>,
-        tool: String,
-        arguments: Option<String>,
-    ) {
-        if self.servers_coming(session) {
-            self.insert(session, [Step::Mcp { server, tool, arguments }]);
-            self.wait(session, Wait::Servers { until: self.now + SERVERS });
+impl ActiveTurn<'_> {
+    pub(super) fn begin_mcp(&mut self, server: Option<String>, tool: String, arguments: Option<String>) {
+        if self.servers_coming() {
+            self.insert([Step::Mcp { server, tool, arguments }]);
+            self.wait(Wait::Servers { until: self.cx.now + SERVERS });
             return;
         }
         let arguments = match arguments.as_deref().map(serde_json::from_str::<Value>) {
             None => json!({}),
             Some(Ok(arguments)) => arguments,
             Some(Err(error)) => {
-                self.say(session, format!("These arguments are not JSON: {error}."));
+                self.say(format!("These arguments are not JSON: {error}."));
                 return;
             }
         };
-        let everywhere = self.wrong(Switch::SharesMcpTools);
-        let open = self.sessions.iter().filter(|(id, _)| everywhere || *id == session);
-        let found = open.flat_map(|(_, open)| &open.servers).find_map(|candidate| match &candidate.state {
+        let found = self.session.servers.iter().find_map(|candidate| match &candidate.state {
             ServerState::Ready(tools)
                 if server.as_ref().is_none_or(|name| *name == candidate.name)
                     && tools.iter().any(|offered| offered.name == tool) =>
@@ -49,50 +40,69 @@ impl Agent {
             _ => None,
         });
         match found {
-            Some((key, server)) => self.begin(session, Job::Mcp { key, server, tool, arguments }),
+            Some((key, server)) => self.begin(Job::Mcp { key, server, tool, arguments }),
             None => {
-                let known = self.mcp_tools(session);
-                self.say(session, format!("No MCP server of this session offers a tool {tool:?}. {known}"));
+                let known = self.session.mcp_tools();
+                self.say(format!("No MCP server of this session offers a tool {tool:?}. {known}"));
             }
         }
     }
 
-    pub(super) fn list_mcp(&mut self, session: &str) {
-        if self.servers_coming(session) {
-            self.insert(session, [Step::McpList]);
-            self.wait(session, Wait::Servers { until: self.now + SERVERS });
+    pub(super) fn list_mcp(&mut self) {
+        if self.servers_coming() {
+            self.insert([Step::McpList]);
+            self.wait(Wait::Servers { until: self.cx.now + SERVERS });
             return;
         }
-        let known = self.mcp_tools(session);
-        self.say(session, known);
+        let known = self.session.mcp_tools();
+        self.say(known);
     }
 
+    pub(super) fn servers_coming(&mut self) -> bool {
+        self.session.wake_servers(self.cx);
+        let mut servers = self.session.servers.iter();
+        !self.turn.waited_for_servers && servers.any(|server| matches!(server.state, ServerState::Connecting))
+    }
+
+    pub(super) fn mcp_called(&mut self, work: &Work, answer: Result<Value, RpcError>) {
+        let Job::Mcp { tool, server, .. } = &work.job else { return };
+        let (tool, server) = (tool.clone(), server.clone());
+        match answer {
+            Ok(result) => {
+                let text = mcp_text(&result);
+                if result.get("isError").and_then(Value::as_bool) == Some(true) {
+                    return self.fail(work, &format!("The tool {tool} answered with an error: {text}"));
+                }
+                self.complete(work, &text_content(&text), &result);
+                let said = format!("The tool {tool} answered:\n{}", self.shorten(&text));
+                self.tell(said);
+            }
+            Err(error) => {
+                let reason =
+                    format!("The tool {tool} of the MCP server {server:?} could not be called: {error}.");
+                self.fail(work, &reason);
+            }
+        }
+    }
+}
+
+impl Session {
     /// Connects to the servers that nobody needed yet.
-    pub(super) fn wake_servers(&mut self, session: &str) {
-        let Some(open) = self.sessions.get_mut(session) else { return };
-        for server in &mut open.servers {
+    pub(super) fn wake_servers(&mut self, cx: &mut Cx) {
+        for server in &mut self.servers {
             match std::mem::replace(&mut server.state, ServerState::Connecting) {
-                ServerState::Asleep(connect) => self.outbox.push_back(*connect),
+                ServerState::Asleep(connect) => cx.outbox.push_back(*connect),
                 other => server.state = other,
             }
         }
     }
 
-    pub(super) fn servers_coming(&mut self, session: &str) -> bool {
-        self.wake_servers(session);
-        let waited = self.turn(session).is_some_and(|turn| turn.waited_for_servers);
-        let connecting = |open: &Session| {
-            open.servers.iter().any(|server| matches!(server.state, ServerState::Connecting))
-        };
-        !waited && self.sessions.get(session).is_some_and(connecting)
-    }
-
-    fn mcp_tools(&self, session: &str) -> String {
-        let Some(open) = self.sessions.get(session) else { return String::new() };
-        if open.servers.is_empty() {
+    /// The tools of all servers, in words.
+    fn mcp_tools(&self) -> String {
+        if self.servers.is_empty() {
             return "This session has no MCP servers.".to_owned();
         }
-        let each = open.servers.iter().map(|server| match &server.state {
+        let each = self.servers.iter().map(|server| match &server.state {
             ServerState::Asleep(_) | ServerState::Connecting => {
                 format!("{} is still connecting", server.name)
             }
@@ -103,31 +113,6 @@ impl Agent {
             }
         });
         format!("MCP servers: {}.", each.collect::<Vec<_>>().join("; "))
-    }
-
-    pub(super) fn mcp_called(&mut self, session: &str, work: &Work, answer: Result<Value, RpcError>) {
-        let Job::Mcp { tool, server, .. } = &work.job else { return };
-        let (tool, server) = (tool.clone(), server.clone());
-        match answer {
-            Ok(result) => {
-                let text = mcp_text(&result);
-                if result.get("isError").and_then(Value::as_bool) == Some(true) {
-                    return self.fail(
-                        session,
-                        work,
-                        &format!("The tool {tool} answered with an error: {text}"),
-                    );
-                }
-                self.complete(session, work, &text_content(&text), &result);
-                let said = format!("The tool {tool} answered:\n{}", self.shorten(session, &text));
-                self.tell(session, said);
-            }
-            Err(error) => {
-                let reason =
-                    format!("The tool {tool} of the MCP server {server:?} could not be called: {error}.");
-                self.fail(session, work, &reason);
-            }
-        }
     }
 }
 

@@ -1,15 +1,17 @@
 //! Client requests: which there are, and the short ones.
 
-use acp_proto::{error_code, method, update};
+use std::collections::BTreeMap;
+
+use acp_proto::{error_code, method};
 use acp_rpc::{Id, RpcError};
 use serde_json::{Value, json};
 
-use super::habits::{Habits, LoginGate};
+use super::habits::{Habits, LoginGate, SecondPrompt};
 use super::offers;
-use super::params::Params;
+use super::params::{self, Params};
 use super::persona::MODE_OPTION;
+use super::session::OpenSession;
 use super::{Agent, Auth, ClientCaps, invalid_request};
-use crate::switch::Switch;
 
 /// The protocol version this agent speaks.
 const VERSION: u64 = 1;
@@ -38,7 +40,7 @@ impl Agent {
         if method != method::INITIALIZE {
             self.settled = true;
         }
-        if Habits::feature(method).is_some_and(|feature| !self.config.habits.has(feature)) {
+        if Habits::feature(method).is_some_and(|feature| !self.cx.config.habits.has(feature)) {
             return Err(RpcError::method_not_found(method));
         }
         match method {
@@ -46,7 +48,7 @@ impl Agent {
             method::AUTHENTICATE => self.authenticate(id, params),
             method::LOGOUT => self.logout(id),
             method::SESSION_NEW => self.new_session(id, params),
-            method::SESSION_LOAD if self.config.load_session => self.load(id, params),
+            method::SESSION_LOAD if self.cx.config.load_session => self.load(id, params),
             method::SESSION_RESUME => self.resume(id, params),
             method::SESSION_LIST => self.list(id, params),
             method::SESSION_CLOSE => self.close(id, params),
@@ -72,39 +74,32 @@ impl Agent {
                 "params.protocolVersion must be an integer from 0 to 65535",
             ));
         };
-        if self.wrong(Switch::StrictCapabilities)
-            && let Some(Value::Object(given)) = params.value().get("clientCapabilities")
-            && let Some(unknown) =
-                given.keys().find(|key| !offers::CLIENT_CAPABILITIES.contains(&key.as_str()))
-        {
-            return Err(RpcError::invalid_params(format!("params.clientCapabilities.{unknown} is unknown")));
-        }
         let caps = ClientCaps::read(params.value().get("clientCapabilities"));
-        self.client = Some(caps);
-        let mut result = offers::agent(&self.config, caps);
-        let agreed = self.config.habits.version(version);
+        self.cx.client = Some(caps);
+        let mut result = offers::agent(&self.cx.config, caps);
+        let agreed = self.cx.config.habits.version(version);
         if agreed != VERSION {
             result = offers::later(&result);
         }
         result["protocolVersion"] = json!(agreed);
-        self.respond(id, &result);
+        self.cx.respond(id, &result);
         Ok(())
     }
 
     fn authenticate(&mut self, id: &Id, params: &Params) -> Result<(), RpcError> {
         let method = params.text("methodId")?;
-        if self.config.habits.login == LoginGate::Absent {
+        if self.cx.config.habits.login == LoginGate::Absent {
             return Err(RpcError::invalid_params(format!("params.methodId: there is no login {method:?}")));
         }
         let given = given_token(params.value());
         // A client that logs in with a token and nothing else calls the method by that name.
         let by_token = method == "token" && given.is_some();
-        if method != self.config.persona.login.id && !by_token {
+        if method != self.cx.config.persona.login.id && !by_token {
             return Err(RpcError::invalid_params(format!(
                 "params.methodId: {method:?} is not one of authMethods that can be used here"
             )));
         }
-        let wrong = match &self.config.auth {
+        let wrong = match &self.cx.config.auth {
             Auth::Required(Some(token)) => given.is_some_and(|given| given != token),
             Auth::Token(token) => given != Some(token),
             Auth::SignedIn | Auth::Required(None) => false,
@@ -113,13 +108,13 @@ impl Agent {
             return Err(RpcError::new(error_code::AUTH_REQUIRED, "the token is not the expected one"));
         }
         self.signed_in = true;
-        self.respond(id, &json!({}));
+        self.cx.respond(id, &json!({}));
         Ok(())
     }
 
     fn logout(&mut self, id: &Id) -> Result<(), RpcError> {
         self.signed_in = false;
-        self.respond(id, &json!({}));
+        self.cx.respond(id, &json!({}));
         Ok(())
     }
 
@@ -127,11 +122,11 @@ impl Agent {
         let session = params.text("sessionId")?;
         let mode = params.text("modeId")?;
         self.gate()?;
-        self.known(session)?;
-        let called = self.mode_called(mode).map(str::to_owned);
+        let open = known(&mut self.sessions, session)?;
+        let called = self.cx.mode_called(mode).map(str::to_owned);
         let mode = called.map_err(|reason| RpcError::invalid_params(format!("params.modeId: {reason}")))?;
-        self.change_mode(session, &mode);
-        self.respond(id, &json!({}));
+        open.session.change_mode(&mut self.cx, &mode);
+        self.cx.respond(id, &json!({}));
         Ok(())
     }
 
@@ -141,14 +136,15 @@ impl Agent {
         let value =
             params.value().get("value").ok_or_else(|| RpcError::invalid_params("params.value is missing"))?;
         self.gate()?;
-        self.known(session)?;
-        let offer = offers::find(&self.config.persona, option, self.caps()).ok_or_else(|| {
+        let OpenSession { session, .. } = known(&mut self.sessions, session)?;
+        let offer = offers::find(&self.cx.config.persona, option, self.cx.caps()).ok_or_else(|| {
             RpcError::invalid_params(format!("params.configId: there is no option {option:?}"))
         })?;
         let typed = params.value().get("type").and_then(Value::as_str);
         if !offer.takes(value, typed) {
             if let (MODE_OPTION, Some(mode)) = (option, value.as_str()) {
-                self.mode_called(mode)
+                self.cx
+                    .mode_called(mode)
                     .map_err(|reason| RpcError::invalid_params(format!("params.value: {reason}")))?;
             }
             return Err(RpcError::invalid_params(format!(
@@ -156,58 +152,44 @@ impl Agent {
             )));
         }
         if option == MODE_OPTION {
-            let mode = value.as_str().unwrap_or_default().to_owned();
-            self.change_mode_quietly(session, &mode);
-            self.update(
-                session,
-                &json!({ "sessionUpdate": update::CURRENT_MODE_UPDATE, "currentModeId": mode }),
-            );
+            session.set_mode(&mut self.cx, value.as_str().unwrap_or_default());
         } else {
-            self.change_option(session, option, value);
+            session.set_option(&mut self.cx, option, value);
         }
-        let options = self.options(session);
-        self.respond(id, &json!({ "configOptions": options }));
+        let options = session.options(&self.cx);
+        self.cx.respond(id, &json!({ "configOptions": options }));
         Ok(())
     }
 
-    /// Changes the mode and tells the client in both forms.
-    pub(super) fn change_mode(&mut self, session: &str, mode: &str) {
-        self.change_mode_quietly(session, mode);
-        self.update(session, &json!({ "sessionUpdate": update::CURRENT_MODE_UPDATE, "currentModeId": mode }));
-        let options = self.options(session);
-        if options.as_array().is_some_and(|options| !options.is_empty()) {
-            self.update(
-                session,
-                &json!({ "sessionUpdate": update::CONFIG_OPTION_UPDATE, "configOptions": options }),
-            );
+    fn prompt(&mut self, id: &Id, params: &Params) -> Result<(), RpcError> {
+        let session = params.text("sessionId")?;
+        let blocks = params.list("prompt")?;
+        params::content_blocks(blocks)?;
+        self.gate()?;
+        let open = known(&mut self.sessions, session)?;
+        if open.turn.is_some() && self.cx.config.habits.second_prompt == SecondPrompt::Queue {
+            open.session.queue.push_back((id.clone(), blocks.to_vec()));
+            return Ok(());
         }
-    }
-
-    fn change_mode_quietly(&mut self, session: &str, mode: &str) {
-        if let Some(session) = self.sessions.get_mut(session) {
-            session.record.mode = mode.to_owned();
+        open.idle()?;
+        if let Some(failure) = &self.cx.config.prompt_error {
+            let error = RpcError::new(failure.code, "this agent was started to fail on every prompt");
+            return Err(match &failure.reason {
+                Some(reason) => error.with_data(json!({ "reason": reason })),
+                None => error,
+            });
         }
-        self.touch(session);
+        open.prompt(&mut self.cx, id, blocks);
+        Ok(())
     }
+}
 
-    pub(super) fn change_option(&mut self, session: &str, option: &str, value: &Value) {
-        if let Some(session) = self.sessions.get_mut(session) {
-            session.record.config.insert(option.to_owned(), value.clone());
-        }
-        self.touch(session);
-    }
-
-    /// The complete list of config options of a session.
-    pub(super) fn options(&self, session: &str) -> Value {
-        self.sessions
-            .get(session)
-            .map_or(json!([]), |session| offers::options(&self.config.persona, &session.record, self.caps()))
-    }
-
-    /// Refuses an id that names no open session.
-    pub(super) fn known(&self, session: &str) -> Result<(), RpcError> {
-        if self.sessions.contains_key(session) { Ok(()) } else { Err(unknown_session(session)) }
-    }
+/// The open session of this id.
+pub(super) fn known<'a>(
+    sessions: &'a mut BTreeMap<String, OpenSession>,
+    session: &str,
+) -> Result<&'a mut OpenSession, RpcError> {
+    sessions.get_mut(session).ok_or_else(|| unknown_session(session))
 }
 
 /// The token of `authenticate`: in `_meta`, or where a translation from another form put it there.
@@ -218,7 +200,7 @@ fn given_token(params: &Value) -> Option<&str> {
 }
 
 /// -32002, with the session in `data`.
-pub(super) fn unknown_session(session: &str) -> RpcError {
+pub(crate) fn unknown_session(session: &str) -> RpcError {
     RpcError::new(error_code::RESOURCE_NOT_FOUND, format!("session not found: {session}"))
         .with_data(json!({ "sessionId": session }))
 }

@@ -5,11 +5,7 @@ use serde_json::{Value, json};
 
 use super::habits::{Feature, LoginGate};
 use super::persona::{ConfigOption, MODE_OPTION, OptionKind, Persona};
-use super::{AgentConfig, ClientCaps, Record};
-
-/// The top-level keys of `clientCapabilities` that stable version 1 knows.
-pub(super) const CLIENT_CAPABILITIES: [&str; 6] =
-    ["fs", "terminal", "auth", "elicitation", "session", "_meta"];
+use super::{AgentConfig, ClientCaps, SessionRecord};
 
 /// The optional methods and parameters of sessions.
 const SESSION_FEATURES: [(&str, Feature); 5] = [
@@ -51,7 +47,7 @@ pub(super) fn agent(config: &AgentConfig, caps: ClientCaps) -> Value {
             "audio": persona.audio && has(Feature::Audio),
             "embeddedContext": has(Feature::EmbeddedContext),
         },
-        "mcpCapabilities": { "http": config.mcp && has(Feature::McpHttp), "sse": false },
+        "mcpCapabilities": { "http": config.abilities.mcp && has(Feature::McpHttp), "sse": false },
         "sessionCapabilities": {},
         "auth": {},
     });
@@ -79,7 +75,7 @@ pub(super) fn agent(config: &AgentConfig, caps: ClientCaps) -> Value {
 }
 
 /// `modes` of a session.
-pub(super) fn modes(persona: &Persona, record: &Record) -> Value {
+pub(super) fn modes(persona: &Persona, record: &SessionRecord) -> Value {
     let available: Vec<Value> = persona
         .modes
         .iter()
@@ -120,7 +116,7 @@ pub(super) fn meant(
 }
 
 /// The complete list of config options.
-pub(super) fn options(persona: &Persona, record: &Record, caps: ClientCaps) -> Value {
+pub(super) fn options(persona: &Persona, record: &SessionRecord, caps: ClientCaps) -> Value {
     seen(persona, caps).map(|offer| offer.show(record)).collect()
 }
 
@@ -136,7 +132,7 @@ impl ConfigOption {
     }
 
     /// Its value in this session.
-    pub(super) fn value(&self, record: &Record) -> Value {
+    pub(super) fn value(&self, record: &SessionRecord) -> Value {
         let kept = record.config.get(&self.id).cloned();
         match &self.kind {
             OptionKind::Select { .. } if self.id == MODE_OPTION => json!(record.mode),
@@ -149,7 +145,7 @@ impl ConfigOption {
         }
     }
 
-    fn show(&self, record: &Record) -> Value {
+    fn show(&self, record: &SessionRecord) -> Value {
         let mut shown = json!({ "id": self.id, "name": self.name, "description": self.description });
         if let Some(category) = &self.category {
             shown["category"] = json!(category);

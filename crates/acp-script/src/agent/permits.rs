@@ -5,14 +5,12 @@ use acp_proto::{method, option_kind, tool_status};
 use acp_rpc::RpcError;
 use serde_json::{Value, json};
 
-use super::Agent;
 use super::calls::mcp_tools;
 use super::habits::{Asking, Means};
 use super::job::{Change, Job};
-use super::session::{Server, Session};
+use super::session::Server;
 use super::tools::{Stage, Work};
-use super::turn::Await;
-use crate::switch::Switch;
+use super::turn::{ActiveTurn, Await};
 
 /// Why a tool call came to nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,24 +32,17 @@ impl Failure {
     }
 }
 
-impl Agent {
-    pub(super) fn inside(&self, session: &str, path: &str) -> bool {
-        let cwd = !self.wrong(Switch::RefusesCwd);
-        self.wrong(Switch::NoBoundary)
-            || self.begins_alike(session, path)
-            || self.sessions.get(session).is_some_and(|open| open.contains(path, cwd))
-    }
-
-    /// Whether the path only begins like the working folder, for an agent that is content with that.
-    fn begins_alike(&self, session: &str, path: &str) -> bool {
-        let outside = |open: &Session| path.starts_with(&open.record.cwd) && !open.contains(path, true);
-        self.wrong(Switch::ComparesBeginnings) && self.sessions.get(session).is_some_and(outside)
+impl ActiveTurn<'_> {
+    pub(super) fn inside(&self, path: &str) -> bool {
+        let places = self.session.places(path);
+        let quirk = self.cx.quirks.admits(path, &self.session.record.cwd, places);
+        quirk.unwrap_or(places.0 || places.1)
     }
 
     /// Whether files can be read, by the client or by itself.
     pub(super) fn reads(&self) -> bool {
-        match self.config.habits.reads {
-            Means::Client => self.caps().read || self.config.own_hands,
+        match self.cx.config.habits.reads {
+            Means::Client => self.cx.caps().read || self.cx.config.abilities.local_tools,
             Means::Own => true,
             Means::Never => false,
         }
@@ -59,12 +50,12 @@ impl Agent {
 
     /// Whether commands run in terminals that the client can show.
     pub(super) fn shows_terminals(&self) -> bool {
-        self.caps().terminal && self.config.habits.runs == Means::Client
+        self.cx.caps().terminal && self.cx.config.habits.runs == Means::Client
     }
 
     /// Why the job cannot be done by the means that this agent has; nothing when it can.
     fn without_means(&self, job: &Job) -> Option<String> {
-        let habits = &self.config.habits;
+        let habits = &self.cx.config.habits;
         let (means, what) = match job {
             Job::Read { path, .. } => (habits.reads, format!("read {path}")),
             Job::Write { path, .. } => (habits.writes, format!("write {path}")),
@@ -76,23 +67,23 @@ impl Agent {
 
     /// Why the job cannot even be tried, in words for the person. An agent with hands of its own is never unable,
     /// only forbidden.
-    pub(super) fn unable(&self, session: &str, job: &Job) -> Option<String> {
+    pub(super) fn unable(&self, job: &Job) -> Option<String> {
         match job {
             Job::Write { path, .. } | Job::Read { path, .. } if path.is_empty() => {
                 return Some("Which file?".to_owned());
             }
-            _ if self.config.own_hands => return None,
+            _ if self.cx.config.abilities.local_tools => return None,
             _ => {}
         }
         if let Some(reason) = self.without_means(job) {
             return Some(reason);
         }
-        let habits = &self.config.habits;
-        let mut caps = self.caps();
+        let habits = &self.cx.config.habits;
+        let mut caps = self.cx.caps();
         caps.read |= habits.reads == Means::Own;
         caps.write |= habits.writes == Means::Own;
         caps.terminal |= habits.runs == Means::Own;
-        let mode = self.sessions.get(self.outward(session)).map_or("", |open| open.record.mode.as_str());
+        let mode = &self.client_session().record.mode;
         match job {
             Job::Read { path, .. } if !caps.read => {
                 Some(format!("I cannot read {path}: this client does not offer to read files."))
@@ -110,7 +101,7 @@ impl Agent {
             Job::Run { line, .. } if !caps.terminal => {
                 Some(format!("I cannot run `{line}`: this client does not offer terminals."))
             }
-            Job::Write { .. } | Job::Run { .. } if self.decide(session, job).0 == Verdict::Deny => {
+            Job::Write { .. } | Job::Run { .. } if self.decide(job).0 == Verdict::Deny => {
                 Some(format!("In {mode} mode I change nothing and run nothing."))
             }
             _ => None,
@@ -118,29 +109,28 @@ impl Agent {
     }
 
     /// Why the job may not be done at all, for an agent that is careful.
-    pub(super) fn forbidden(&self, session: &str, job: &Job) -> Option<String> {
+    pub(super) fn forbidden(&self, job: &Job) -> Option<String> {
         if let Job::Write { path, .. } = job
-            && !self.config.edit
+            && !self.cx.config.abilities.edit
         {
+            let hint = &self.cx.config.hints.edit;
             return Some(format!(
-                "{path} was not changed: this agent runs without leave to edit files; start it with --allow-edit."
+                "{path} was not changed: this agent runs without leave to edit files{hint}."
             ));
         }
-        if !self.config.careful {
+        if !self.cx.config.rules.careful {
             return None;
         }
-        match self.decide(session, job) {
+        match self.decide(job) {
             (Verdict::Deny, reason) => Some(format!("Not allowed: {} ({reason}).", job.title())),
             _ => None,
         }
     }
 
     /// What the rules say about a job. For a delegated task the mode is its parent's, as it is now.
-    pub(super) fn decide(&self, session: &str, job: &Job) -> (Verdict, String) {
-        let Some(open) = self.sessions.get(self.outward(session)) else {
-            return (Verdict::Deny, String::new());
-        };
-        let rules = self.rules(open);
+    pub(super) fn decide(&self, job: &Job) -> (Verdict, String) {
+        let open = self.client_session();
+        let rules = self.rules();
         let (stage, kind) = manner(&job.name());
         let names = names(&open.servers, job);
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -172,45 +162,46 @@ impl Agent {
     }
 
     /// Whether the tool of these names is refused whatever it would be used on: no model needs to know it.
-    pub(super) fn closed(&self, session: &str, names: &[&str]) -> bool {
-        let open = self.sessions.get(self.outward(session)).filter(|_| self.config.careful);
+    pub(super) fn closed(&self, names: &[&str]) -> bool {
         let (stage, kind) = manner(names.first().unwrap_or(&""));
         let request = Request { stage, kind, tools: names, action: Action::Unknown, root: None };
-        open.is_some_and(|open| self.rules(open).closes(&request))
+        self.cx.config.rules.careful && self.rules().closes(&request)
     }
 
     /// What is allowed in the mode of the session, or of the one that it works for.
-    pub(super) fn policy(&self, session: &str) -> Policy {
-        let open = self.sessions.get(self.outward(session));
-        open.map_or(Policy::None, |open| self.config.persona.policy(&open.record.mode))
+    pub(super) fn policy(&self) -> Policy {
+        self.cx.config.persona.policy(&self.client_session().record.mode)
     }
 
-    fn rules(&self, open: &Session) -> Rules {
+    fn rules(&self) -> Rules {
         Rules {
-            policy: self.config.persona.policy(&open.record.mode),
-            allow: self.config.allow.clone(),
-            deny: self.config.deny.clone(),
+            policy: self.policy(),
+            allow: self.cx.config.rules.allow.clone(),
+            deny: self.cx.config.rules.deny.clone(),
         }
     }
 
-    pub(super) fn ask_permission(&mut self, session: &str, work: Work) {
-        let verdict = self.decide(session, &work.job).0;
-        let open = self.sessions.get(session);
-        let encore = open.and_then(|open| open.turn.as_ref()).is_some_and(|turn| turn.encore);
-        let never = self.config.habits.permission == Asking::Never && verdict != Verdict::Deny;
-        let alike = work.job.path().is_some_and(|path| self.begins_alike(session, path));
-        let free = verdict == Verdict::Allow || self.wrong(Switch::NoBoundary) || alike || encore || never;
-        let person = self.sessions.get(self.outward(session));
-        match person.and_then(|open| open.standing.get(&work.job.standing().0)) {
-            Some(false) => return self.rejected(session, &work),
-            Some(true) => return self.execute(session, work),
-            None if free => return self.execute(session, work),
-            None if self.wrong(Switch::AsksAfterwards) && !work.asked => {
-                return self.execute(session, Work { asked: true, ..work });
-            }
-            None if !self.config.askable => {
-                let reason = unasked(&work.job);
-                return self.fail_as(session, &work, &reason, Failure::Denied);
+    /// Whether a mock agent does without permission what needs it.
+    fn needs_no_permission(&self, job: &Job) -> bool {
+        let is_inside = job.path().is_some_and(|path| {
+            let (in_cwd, in_root) = self.session.places(path);
+            in_cwd || in_root
+        });
+        let cwd = &self.session.record.cwd;
+        self.cx.quirks.needs_no_permission(self.turn.serial, job.path(), cwd, is_inside)
+    }
+
+    pub(super) fn ask_permission(&mut self, work: Work) {
+        let verdict = self.decide(&work.job).0;
+        let never = self.cx.config.habits.permission == Asking::Never && verdict != Verdict::Deny;
+        let free = verdict == Verdict::Allow || never || self.needs_no_permission(&work.job);
+        match self.client_session().standing.get(&work.job.standing().0) {
+            Some(false) => return self.rejected(&work),
+            Some(true) => return self.execute(work),
+            None if free => return self.execute(work),
+            None if !self.cx.config.form.askable => {
+                let reason = unasked(&work.job, &self.cx.config.hints.allow);
+                return self.fail_as(&work, &reason, Failure::Denied);
             }
             None => {}
         }
@@ -223,7 +214,7 @@ impl Agent {
         }
         let what = work.job.standing().1;
         let params = json!({
-            "sessionId": session,
+            "sessionId": self.session.id(),
             "toolCall": call,
             "options": [
                 { "optionId": "allow-once", "name": "Allow once", "kind": option_kind::ALLOW_ONCE },
@@ -232,22 +223,22 @@ impl Agent {
                 { "optionId": "reject-always", "name": format!("Always reject {what}"), "kind": option_kind::REJECT_ALWAYS },
             ],
         });
-        let patience = self.config.permission_timeout;
+        let patience = self.cx.config.limits.permission;
         let then = Await::Work(Box::new(work), Stage::Permission);
-        self.ask(session, method::SESSION_REQUEST_PERMISSION, &params, then, patience);
+        self.ask(method::SESSION_REQUEST_PERMISSION, &params, then, patience);
     }
 
-    pub(super) fn decided(&mut self, session: &str, work: Work, answer: Result<Value, RpcError>) {
+    pub(super) fn decided(&mut self, work: Work, answer: Result<Value, RpcError>) {
         let answer = match answer {
             Ok(answer) => answer,
             Err(error) => {
                 let reason = format!("Permission was not given: {error}.");
-                return self.fail_as(session, &work, &reason, Failure::Denied);
+                return self.fail_as(&work, &reason, Failure::Denied);
             }
         };
         let outcome = answer.get("outcome").unwrap_or(&Value::Null);
         if outcome.get("outcome").and_then(Value::as_str) == Some("cancelled") {
-            self.wind_down(session);
+            self.wind_down();
             return;
         }
         let option = outcome.get("optionId").and_then(Value::as_str).unwrap_or_default();
@@ -256,44 +247,39 @@ impl Agent {
             "reject-always" => Some(false),
             _ => None,
         };
-        let person = self.outward(session).to_owned();
-        if let (Some(decision), Some(open)) = (standing, self.sessions.get_mut(&person)) {
-            open.standing.insert(work.job.standing().0, decision);
+        if let Some(decision) = standing {
+            let person = self.parent.as_mut().map_or(&mut *self.session, |parent| parent.session);
+            person.standing.insert(work.job.standing().0, decision);
         }
         match option {
-            "allow-once" | "allow-always" if work.asked => {
-                let content = work.job.preview();
-                self.complete(session, &work, &content, &json!({ "written": true }));
-                self.tell(session, "It is done already.");
-            }
-            "allow-once" | "allow-always" => self.look_again(session, work),
-            _ => self.rejected(session, &work),
+            "allow-once" | "allow-always" => self.look_again(work),
+            _ => self.rejected(&work),
         }
     }
 
     /// The person took time to decide: a file may have changed since it was read.
-    fn look_again(&mut self, session: &str, work: Work) {
+    fn look_again(&mut self, work: Work) {
         match &work.job {
-            Job::Write { path, .. } if self.config.careful && self.reads() => {
-                let params = json!({ "sessionId": session, "path": path });
+            Job::Write { path, .. } if self.cx.config.rules.careful && self.reads() => {
+                let params = json!({ "sessionId": self.session.id(), "path": path });
                 let then = Await::Work(Box::new(work), Stage::Again);
-                self.ask(session, method::FS_READ_TEXT_FILE, &params, then, None);
+                self.ask(method::FS_READ_TEXT_FILE, &params, then, None);
             }
-            _ => self.proceed(session, work),
+            _ => self.proceed(work),
         }
     }
 
     /// Does what was allowed, unless the mode has changed meanwhile to one that forbids it.
-    pub(super) fn proceed(&mut self, session: &str, work: Work) {
-        match self.forbidden(session, &work.job) {
-            Some(reason) => self.fail_as(session, &work, &reason, Failure::Denied),
-            None => self.execute(session, work),
+    pub(super) fn proceed(&mut self, work: Work) {
+        match self.forbidden(&work.job) {
+            Some(reason) => self.fail_as(&work, &reason, Failure::Denied),
+            None => self.execute(work),
         }
     }
 
-    fn rejected(&mut self, session: &str, work: &Work) {
+    fn rejected(&mut self, work: &Work) {
         let reason = format!("Rejected, so nothing was done: {}.", work.job.title());
-        self.fail_as(session, work, &reason, Failure::Denied);
+        self.fail_as(work, &reason, Failure::Denied);
     }
 }
 
@@ -361,14 +347,12 @@ fn file_of(piece: &str) -> &str {
 }
 
 /// Why something is not done for a client that cannot be asked, and what would allow it.
-fn unasked(job: &Job) -> String {
+fn unasked(job: &Job, hint: &str) -> String {
     let pattern = match job {
         Job::Run { line, .. } => format!("Bash({} *)", line.split_whitespace().next().unwrap_or_default()),
         Job::Write { .. } => "Edit".to_owned(),
         job => job.name(),
     };
-    format!(
-        "Not done: {}. This client cannot be asked for permission; `--allow '{pattern}'` gives it from the start.",
-        job.title()
-    )
+    let hint = hint.replace("{pattern}", &pattern);
+    format!("Not done: {}. This client cannot be asked for permission{hint}.", job.title())
 }

@@ -2,19 +2,17 @@
 
 use serde_json::Value;
 
-use super::Agent;
-use super::plan::{place, title};
-use super::session::Session;
+use super::plan::{Planner, place, title};
 use super::step::{Stream, Voice};
 use crate::wishes;
 
-impl Agent {
+impl Planner<'_> {
     /// The answer to a prompt that holds no wish: what would be one, or for an agent without help, an echo.
-    pub(super) fn plain_answer(&self, blocks: &[Value], text: &str) -> Stream {
-        if let Some(chunks) = self.config.chunks {
-            return Stream::words(chunks, self.config.chunk_size.unwrap_or(0));
+    pub(super) fn plain_answer(&self, text: &str) -> Stream {
+        if let Some(chunks) = self.cx.config.pace.chunks {
+            return Stream::words(chunks, self.cx.config.pace.chunk_size.unwrap_or(0));
         }
-        let persona = &self.config.persona;
+        let persona = &self.cx.config.persona;
         let (text, myself) = (text.trim(), &persona.myself);
         let mut answer = match &persona.help {
             Some(help) if is_greeting(text) => format!("Hello. I am {myself}. {}", help.brief),
@@ -27,18 +25,18 @@ impl Agent {
             None if text.is_empty() => format!("I am {myself} and heard no words."),
             None => format!("I am {myself} and heard you say: {text}"),
         };
-        let others: Vec<String> = blocks.iter().filter_map(describe).collect();
+        let others: Vec<String> = self.blocks.iter().filter_map(describe).collect();
         if !others.is_empty() {
             answer.push_str(&format!("\nYou also sent {}.", others.join(", ")));
         }
         // Even a short answer comes in two chunks.
-        let size = self.config.chunk_size.unwrap_or((answer.len() / 2).min(40));
+        let size = self.cx.config.pace.chunk_size.unwrap_or((answer.len() / 2).min(40));
         Stream::text(Voice::Agent, answer, Some(size))
     }
 
     /// What it understands: its own words about that, or an example of every wish.
     pub(super) fn help(&self) -> String {
-        if let Some(help) = &self.config.persona.help {
+        if let Some(help) = &self.cx.config.persona.help {
             return help.whole.clone();
         }
         let examples: Vec<String> = wishes::TABLE
@@ -49,16 +47,16 @@ impl Agent {
     }
 
     /// Where a session works, and how.
-    pub(super) fn status(&self, open: &Session) -> String {
-        let record = &open.record;
-        let model = self.option(&record.id, "model");
+    pub(super) fn status(&self) -> String {
+        let record = &self.session.record;
+        let model = self.session.option(self.cx, "model");
         let model = model.as_ref().and_then(Value::as_str).unwrap_or("none");
         format!(
             "{} Mode: {}. Model: {model}. {} of {} tokens used.",
-            place(open),
+            place(self.session),
             record.mode,
             record.used,
-            self.config.persona.context
+            self.cx.config.persona.context
         )
     }
 }

@@ -10,7 +10,7 @@ use super::step::is_notice;
 
 /// A session at rest.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Record {
+pub struct SessionRecord {
     /// Its id.
     pub id: String,
     /// The working folder it was last opened with.
@@ -61,7 +61,7 @@ fn is_zero(number: &usize) -> bool {
     *number == 0
 }
 
-impl Record {
+impl SessionRecord {
     /// The same session without its history.
     #[must_use]
     pub fn summary(&self) -> Self {
@@ -113,7 +113,7 @@ pub struct Round {
     pub calls: Vec<String>,
     /// What the provider wants back unread.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub seals: Vec<Seal>,
+    pub seals: Vec<SealedThought>,
     /// The messages that stand behind calls: the history has them before these, because they were heard before.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub later: Vec<Later>,
@@ -165,7 +165,7 @@ pub fn refused(rounds: &[Round], history: &[Value]) -> BTreeSet<usize> {
 
 /// Something that a provider wants back unread, in its place of the answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Seal {
+pub struct SealedThought {
     /// How many calls of the answer stand before it.
     pub calls: usize,
     /// Before which entry of the history it stands, when it stands before all calls.

@@ -6,83 +6,68 @@ use acp_proto::{method, tool_status};
 use acp_rpc::RpcError;
 use serde_json::{Value, json};
 
-use super::Agent;
 use super::job::Job;
 use super::permits::Failure;
 use super::tools::{Stage, Work, terminal_id, text_content};
-use super::turn::Await;
+use super::turn::{ActiveTurn, Await};
 
 /// How long to wait for the answer to a kill or release.
 const CLEANUP: Duration = Duration::from_secs(1);
 
-impl Agent {
-    pub(super) fn terminal_created(
-        &mut self,
-        session: &str,
-        mut work: Work,
-        answer: Result<Value, RpcError>,
-    ) {
+impl ActiveTurn<'_> {
+    pub(super) fn terminal_created(&mut self, mut work: Work, answer: Result<Value, RpcError>) {
         let terminal = match answer.map(|answer| terminal_id(&answer)) {
             Ok(Some(terminal)) => terminal,
-            Ok(None) => return self.fail(session, &work, "The client made a terminal but did not name it."),
+            Ok(None) => return self.fail(&work, "The client made a terminal but did not name it."),
             Err(error) => {
-                return self.fail(session, &work, &format!("I could not run the command: {error}."));
+                return self.fail(&work, &format!("I could not run the command: {error}."));
             }
         };
-        if let Some(turn) = self.turn(session) {
-            turn.terminals.push(terminal.clone());
-        }
+        self.turn.terminals.push(terminal.clone());
         // A terminal of our own means nothing to the client.
         if self.shows_terminals() {
-            self.report(
-                session,
-                &work.call,
-                &json!({ "content": [{ "type": "terminal", "terminalId": terminal }] }),
-            );
+            self.report(&work.call, &json!({ "content": [{ "type": "terminal", "terminalId": terminal }] }));
         }
         work.terminal = Some(terminal);
         let patience = match work.job {
             Job::Run { kill_after, .. } => kill_after,
             _ => None,
         };
-        self.ask_terminal(session, method::TERMINAL_WAIT_FOR_EXIT, work, Stage::Exited, patience);
+        self.ask_terminal(method::TERMINAL_WAIT_FOR_EXIT, work, Stage::Exited, patience);
     }
 
     pub(super) fn ask_terminal(
         &mut self,
-        session: &str,
         method: &str,
         work: Work,
         stage: Stage,
         patience: Option<Duration>,
     ) {
-        let params = json!({ "sessionId": session, "terminalId": work.terminal });
-        self.ask(session, method, &params, Await::Work(Box::new(work), stage), patience);
+        let params = json!({ "sessionId": self.session.id(), "terminalId": work.terminal });
+        self.ask(method, &params, Await::Work(Box::new(work), stage), patience);
     }
 
     /// The command ran longer than it may.
-    pub(super) fn overdue(&mut self, session: &str, mut work: Work) {
+    pub(super) fn overdue(&mut self, mut work: Work) {
         if let Job::Run { killed, .. } = &mut work.job {
             *killed = true;
         }
-        self.ask_terminal(session, method::TERMINAL_KILL, work, Stage::Killed, Some(CLEANUP));
+        self.ask_terminal(method::TERMINAL_KILL, work, Stage::Killed, Some(CLEANUP));
     }
 
-    pub(super) fn kill_terminal(&mut self, session: &str, terminal: &str) {
-        let params = json!({ "sessionId": session, "terminalId": terminal });
-        self.ask(session, method::TERMINAL_KILL, &params, Await::Cleanup, Some(CLEANUP));
+    pub(super) fn kill_terminal(&mut self, terminal: &str) {
+        let params = json!({ "sessionId": self.session.id(), "terminalId": terminal });
+        self.ask(method::TERMINAL_KILL, &params, Await::Cleanup, Some(CLEANUP));
     }
 
-    pub(super) fn release_terminal(&mut self, session: &str, terminal: &str) {
-        if let Some(turn) = self.turn(session) {
-            turn.terminals.retain(|open| open != terminal);
-        }
-        let params = json!({ "sessionId": session, "terminalId": terminal });
-        self.ask(session, method::TERMINAL_RELEASE, &params, Await::Cleanup, Some(CLEANUP));
+    pub(super) fn release_terminal(&mut self, terminal: &str) {
+        self.turn.terminals.retain(|open| open != terminal);
+        let params = json!({ "sessionId": self.session.id(), "terminalId": terminal });
+        self.ask(method::TERMINAL_RELEASE, &params, Await::Cleanup, Some(CLEANUP));
     }
 
     /// Reports how a command ended.
-    pub(super) fn finish_run(&mut self, session: &str, work: &Work) {
+    pub(super) fn finish_run(&mut self, work: &Work) {
         let Job::Run { line, exit, output, killed, kill_after } = &work.job else { return };
         let truncated = output.get("truncated") == Some(&Value::Bool(true));
         let text = output.get("output").and_then(Value::as_str).unwrap_or_default();
@@ -95,8 +80,8 @@ impl Agent {
                 format!("ended by signal {}", exit.get("signal").and_then(Value::as_str).unwrap_or("unknown"))
             }
         };
-        let said = match self.config.habits.quotes {
-            true => format!("`{line}` {ended}. Its output:\n{}", self.shorten(session, text)),
+        let said = match self.cx.config.habits.quotes {
+            true => format!("`{line}` {ended}. Its output:\n{}", self.shorten(text)),
             false => "That is done.".to_owned(),
         };
         let content = match self.shows_terminals() {
@@ -112,21 +97,20 @@ impl Agent {
         }
         let well = code == Some(0) && !killed;
         if well {
-            self.complete(session, work, &content, &raw);
+            self.complete(work, &content, &raw);
         } else {
             self.report(
-                session,
                 &work.call,
                 &json!({ "status": tool_status::FAILED, "content": content, "rawOutput": raw }),
             );
         }
         // The release stands next in the turn; the words come after it.
-        let released = self.turn(session).and_then(|turn| turn.steps.pop_front());
+        let released = self.turn.steps.pop_front();
         match well {
-            true => self.tell(session, said),
-            false => self.after_failure(session, &said, Failure::Broken),
+            true => self.tell(said),
+            false => self.after_failure(&said, Failure::Broken),
         }
-        self.insert(session, released);
+        self.insert(released);
     }
 }
 

@@ -2,230 +2,199 @@
 
 use std::collections::VecDeque;
 
+use acp_policy::Policy;
 use acp_proto::StopReason;
 use acp_rpc::RpcError;
 use serde_json::Value;
 
 use super::calls;
-use super::effect::{Counted, Effect, McpTool, Question, Thought, ThoughtEnd, Token, Wanted};
+use super::chunks::ChunkTemplate;
+use super::effect::{AgentEffect, Counted, McpTool, ModelQuestion, QuestionKind, Thought, ThoughtEnd, Token};
 use super::job::{TOOL_NAMES, mcp_name};
 use super::mcp::SERVERS;
-use super::record::Record;
-use super::reports::Mold;
+use super::record::SessionRecord;
 use super::session::Session;
 use super::step::{Step, Stream, Voice};
-use super::turn::Wait;
-use super::{Agent, Later, Round, Seal};
+use super::turn::{ActiveTurn, Turn, Wait};
+use super::{Agent, Later, Round, SealedThought};
 
 impl Agent {
+    /// A piece of the answer to [`AgentEffect::Think`].
+    pub fn thought(&mut self, token: Token, thought: Thought) {
+        let turn = self.waiting(|wait| matches!(wait, Wait::Model { token: waited } if *waited == token));
+        match turn {
+            Some(mut turn) if turn.turn.summary.is_some() => turn.summary_comes(thought),
+            Some(mut turn) => turn.thought(thought),
+            None => {}
+        }
+    }
+}
+
+impl ActiveTurn<'_> {
     /// Asks the model with everything that was said and done so far.
-    pub(super) fn think(&mut self, session: &str) {
-        if self.servers_coming(session) {
-            self.insert(session, [Step::Think]);
-            self.wait(session, Wait::Servers { until: self.now + SERVERS });
+    pub(super) fn think(&mut self) {
+        if self.servers_coming() {
+            self.insert([Step::Think]);
+            self.wait(Wait::Servers { until: self.cx.now + SERVERS });
             return;
         }
-        let most = self.config.max_rounds;
-        let Some(turn) = self.turn(session) else { return };
-        if turn.rounds >= most {
+        let most = self.cx.config.limits.rounds;
+        if self.turn.rounds >= most {
             let words = format!("I stopped because I have asked the model {most} times in this turn.");
-            self.say(session, words);
-            return self.append(session, [Step::Usage, Step::End(StopReason::MaxTurnRequests)]);
+            self.say(words);
+            self.turn.steps.extend([Step::Usage, Step::End(StopReason::MaxTurnRequests)]);
+            return;
         }
-        turn.rounds += 1;
-        let wanted = if turn.overflows > 0 { Wanted::Anyway } else { Wanted::Answer };
-        let token = self.number();
-        let Some(question) = self.question(session, wanted, None) else { return };
-        self.outbox.push_back(Effect::Think { token, question: Box::new(question) });
-        self.wait(session, Wait::Model { token });
+        self.turn.rounds += 1;
+        let wanted = if self.turn.overflows > 0 { QuestionKind::Anyway } else { QuestionKind::Answer };
+        let token = self.cx.number();
+        let question = self.question(wanted, None);
+        self.cx.outbox.push_back(AgentEffect::Think { token, question: Box::new(question) });
+        self.wait(Wait::Model { token });
     }
 
     /// The question with the conversation so far, or with what stands before this entry of the history.
-    pub(super) fn question(
-        &mut self,
-        session: &str,
-        wanted: Wanted,
-        until: Option<usize>,
-    ) -> Option<Question> {
-        let model = self.option(session, "model").and_then(|model| model.as_str().map(str::to_owned));
-        let level = self.option(session, "thought_level").and_then(|level| level.as_str().map(str::to_owned));
-        let outward = self.outward(session).to_owned();
-        let delegated = !self.is_root(session);
-        let servers = self.sessions.get(&outward).map(|open| open.servers.as_slice());
-        let mut mcp = calls::mcp_tools(servers.unwrap_or_default());
-        mcp.retain(|(seen, server, tool)| {
-            !self.closed(session, &[&mcp_name(&server.name, &tool.name), seen])
-        });
+    pub(super) fn question(&mut self, wanted: QuestionKind, until: Option<usize>) -> ModelQuestion {
+        let option = |id: &str| {
+            let value = self.session.option(self.cx, id);
+            value.as_ref().and_then(Value::as_str).unwrap_or_default().to_owned()
+        };
+        let (model, thought_level) = (option("model"), option("thought_level"));
+        let mut mcp = calls::mcp_tools(&self.client_session().servers);
+        mcp.retain(|(seen, server, tool)| !self.closed(&[&mcp_name(&server.name, &tool.name), seen]));
         let mcp = mcp.into_iter().map(|(name, _, tool)| McpTool { name, ..tool.clone() }).collect();
-        let closed = TOOL_NAMES.into_iter().filter(|tool| self.closed(session, &[tool])).collect();
-        let planning = self.planning(session);
-        let policy = self.policy(session);
-        let open = self.sessions.get_mut(session)?;
-        let record = &mut open.record;
-        if wanted != Wanted::Summary {
+        let closed = TOOL_NAMES.into_iter().filter(|tool| self.closed(&[tool])).collect();
+        let policy = self.policy();
+        let record = &mut self.session.record;
+        if wanted != QuestionKind::Summary {
             record.rounds.push(Round { at: record.history.len(), ..Round::default() });
         }
         let (history, rounds, counted) = conversation(record, until);
-        Some(Question {
+        ModelQuestion {
             wanted,
             counted,
-            cuts: open.turn.as_ref().map_or(0, |turn| turn.cuts),
-            overflows: open.turn.as_ref().map_or(0, |turn| turn.overflows),
-            session: outward,
-            cwd: record.cwd.clone(),
-            roots: record.roots.clone(),
-            model: model.unwrap_or_default(),
-            planning,
+            cuts: self.turn.cuts,
+            overflows: self.turn.overflows,
+            session: self.session.outward().to_owned(),
+            cwd: self.session.record.cwd.clone(),
+            roots: self.session.record.roots.clone(),
+            model,
+            planning: policy == Policy::Plan,
             policy,
-            delegated,
-            thought_level: level.unwrap_or_default(),
+            delegated: !self.session.is_root(),
+            thought_level,
             history,
             rounds,
             closed,
             mcp,
-        })
+        }
     }
 
-    /// A piece of the answer to [`Effect::Think`].
-    pub fn thought(&mut self, token: Token, thought: Thought) {
-        let waits =
-            |wait: &Option<Wait>| matches!(wait, Some(Wait::Model { token: waited }) if *waited == token);
-        let found = self
-            .sessions
-            .iter()
-            .find(|(_, open)| open.turn.as_ref().is_some_and(|turn| waits(&turn.wait)))
-            .map(|(id, _)| id.clone());
-        let Some(session) = found else { return };
-        if self.turn(&session).is_some_and(|turn| turn.summary.is_some()) {
-            return self.summary_comes(&session, thought);
-        }
+    /// Takes a piece of the model's answer.
+    fn thought(&mut self, thought: Thought) {
         match thought {
-            Thought::Text(text) => self.utter(&session, Voice::Agent, &text),
-            Thought::Thinking(text) => self.utter(&session, Voice::Thought, &text),
+            Thought::Text(text) => self.utter(Voice::Agent, &text),
+            Thought::Thinking(text) => self.utter(Voice::Thought, &text),
             Thought::Call { name, arguments } => {
-                self.fall_silent(&session);
-                if let Some(turn) = self.turn(&session) {
-                    turn.calls.push((name, arguments));
+                self.fall_silent();
+                self.turn.calls.push((name, arguments));
+            }
+            Thought::Dropped(name) => self.turn.dropped.push(name),
+            Thought::Context(tokens) => self.session.context = Some(tokens),
+            Thought::Seal(text) => {
+                self.fall_silent();
+                let record = &mut self.session.record;
+                if let Some(round) = record.rounds.last_mut() {
+                    round.seals.push(SealedThought {
+                        calls: self.turn.calls.len(),
+                        at: record.history.len(),
+                        text,
+                    });
                 }
             }
-            Thought::Dropped(name) => {
-                if let Some(turn) = self.turn(&session) {
-                    turn.dropped.push(name);
-                }
-            }
-            Thought::Context(tokens) => self.learn_context(&session, tokens),
-            Thought::Seal(seal) => {
-                self.fall_silent(&session);
-                if let Some(open) = self.sessions.get_mut(&session)
-                    && let Some(round) = open.record.rounds.last_mut()
-                {
-                    let calls = open.turn.as_ref().map_or(0, |turn| turn.calls.len());
-                    round.seals.push(Seal { calls, at: open.record.history.len(), text: seal });
-                }
-            }
-            Thought::Notice(text) => self.model_notice(&session, &text),
+            Thought::Notice(text) => self.model_notice(&text),
             Thought::Usage { input, output } => {
-                self.fall_silent(&session);
+                self.fall_silent();
                 // A server that counts nothing says 0.
-                if let Some(open) = self.sessions.get_mut(&session).filter(|_| input > 0) {
-                    open.record.used = input + output;
-                    open.record.counted = open.record.history.len();
-                    self.report_usage(&session);
+                if input > 0 {
+                    self.session.record.used = input + output;
+                    self.session.record.counted = self.session.record.history.len();
+                    self.session.report_usage(self.cx);
                 }
             }
-            Thought::End(end) => self.thought_out(&session, end),
+            Thought::End(end) => self.thought_out(end),
         }
     }
 
     /// Tells why the model takes longer.
-    pub(super) fn model_notice(&mut self, session: &str, text: &str) {
-        match self.caps().notices {
-            true => self.warn(session, "The model is slow", text),
-            false => self.utter(session, Voice::Thought, &format!("{text}\n")),
-        }
-    }
-
-    pub(super) fn learn_context(&mut self, session: &str, tokens: u64) {
-        if let Some(open) = self.sessions.get_mut(session) {
-            open.context = Some(tokens);
+    pub(super) fn model_notice(&mut self, text: &str) {
+        match self.cx.caps().notices {
+            true => self.session.warn(self.cx, "The model is slow", text),
+            false => self.utter(Voice::Thought, &format!("{text}\n")),
         }
     }
 
     /// Sends what the model says, and remembers it.
-    fn utter(&mut self, session: &str, voice: Voice, text: &str) {
+    fn utter(&mut self, voice: Voice, text: &str) {
         if text.is_empty() {
             return;
         }
-        if self.turn(session).is_some_and(|turn| turn.saying.as_ref().is_some_and(|said| said.voice != voice))
-        {
-            self.fall_silent(session);
+        if self.turn.saying.as_ref().is_some_and(|said| said.voice != voice) {
+            self.fall_silent();
         }
-        let fresh = self.fresh_id("msg");
-        let Some(turn) = self.turn(session) else { return };
-        let saying = turn.saying.get_or_insert_with(|| Stream::open(voice, fresh));
+        let is_shown = self.is_shown();
+        let fresh = self.cx.fresh_id("msg");
+        let saying = self.turn.saying.get_or_insert_with(|| Stream::open(voice, fresh));
         saying.said.push_str(text);
-        let message = saying.message.clone().unwrap_or_default();
         let due = saying.due();
-        if self.is_shown(session) {
-            self.outbox.push_back(Effect::Send(Mold::new(session, voice, &message).chunk(text)));
+        if is_shown {
+            let message = saying.message.as_deref().unwrap_or_default();
+            self.cx.send(ChunkTemplate::new(self.session.id(), voice, message).chunk(text));
         }
         if due {
-            self.checkpoint(session);
+            self.checkpoint();
         }
     }
 
     /// The message that the model was saying has ended.
-    fn fall_silent(&mut self, session: &str) {
-        let Some(turn) = self.turn(session) else { return };
-        let calls = turn.calls.len();
-        let Some(said) = turn.saying.take() else { return };
-        if let Some(record) = self.sessions.get_mut(session).map(|open| &mut open.record)
-            && let Some(round) = record.rounds.last_mut().filter(|_| calls > 0 && said.voice == Voice::Agent)
-        {
+    fn fall_silent(&mut self) {
+        let calls = self.turn.calls.len();
+        let Some(said) = self.turn.saying.take() else { return };
+        let record = &mut self.session.record;
+        if let Some(round) = record.rounds.last_mut().filter(|_| calls > 0 && said.voice == Voice::Agent) {
             round.later.push(Later { calls, at: record.history.len() });
         }
-        self.keep_said(session, &said);
+        self.keep_said(&said);
     }
 
-    fn thought_out(&mut self, session: &str, end: ThoughtEnd) {
-        self.fall_silent(session);
-        let Some(open) = self.sessions.get_mut(session) else { return };
-        let Some(turn) = &mut open.turn else { return };
-        turn.wait = None;
-        let calls = std::mem::take(&mut turn.calls);
-        let dropped = std::mem::take(&mut turn.dropped);
-        let steps: VecDeque<Step> = match end {
+    fn thought_out(&mut self, end: ThoughtEnd) {
+        self.fall_silent();
+        self.turn.wait = None;
+        let calls = std::mem::take(&mut self.turn.calls);
+        let dropped = std::mem::take(&mut self.turn.dropped);
+        self.turn.steps = match end {
             ThoughtEnd::Failed(reason) => {
                 VecDeque::from([Step::CloseTools, Step::Fail(RpcError::internal(reason))])
             }
-            ThoughtEnd::Rejected(reason) => rejected(open, reason),
-            ThoughtEnd::Overflow(reason) => self.overflowed(session, reason),
-            ThoughtEnd::MaxTokens => self.cut_off(session, dropped),
-            ThoughtEnd::Refusal => self.refused(session),
+            ThoughtEnd::Rejected(reason) => rejected(self.session, self.turn, reason),
+            ThoughtEnd::Overflow(reason) => self.overflowed(reason),
+            ThoughtEnd::MaxTokens => self.cut_off(dropped),
+            ThoughtEnd::Refusal => self.refused(),
             ThoughtEnd::Done => {
-                (turn.cuts, turn.overflows) = (0, 0);
+                (self.turn.cuts, self.turn.overflows) = (0, 0);
                 match calls.is_empty() {
                     true => VecDeque::from([Step::Usage, Step::End(StopReason::EndTurn)]),
                     false => call_steps(calls),
                 }
             }
         };
-        let Some(turn) = self.turn(session) else { return };
-        turn.steps = steps;
-        self.schedule(session);
-    }
-
-    fn append(&mut self, session: &str, steps: impl IntoIterator<Item = Step>) {
-        if let Some(turn) = self.turn(session) {
-            turn.steps.extend(steps);
-        }
+        self.schedule();
     }
 }
 
 /// The provider did not take the question: later ones are asked without what the person said last.
-pub(super) fn rejected(open: &mut Session, mut reason: String) -> VecDeque<Step> {
-    let first = open.turn.as_ref().is_some_and(|turn| turn.rounds <= 1);
-    if let Some(round) = open.record.rounds.last_mut().filter(|_| first) {
+pub(super) fn rejected(session: &mut Session, turn: &Turn, mut reason: String) -> VecDeque<Step> {
+    if let Some(round) = session.record.rounds.last_mut().filter(|_| turn.rounds <= 1) {
         round.refused = true;
         reason.push_str("; the session goes on without this prompt");
     }
@@ -233,7 +202,7 @@ pub(super) fn rejected(open: &mut Session, mut reason: String) -> VecDeque<Step>
 }
 
 /// What a model is told of a session: its history behind the digest, the answers in it, and what of it is counted.
-fn conversation(record: &Record, until: Option<usize>) -> (Vec<Value>, Vec<Round>, Option<Counted>) {
+fn conversation(record: &SessionRecord, until: Option<usize>) -> (Vec<Value>, Vec<Round>, Option<Counted>) {
     let end = until.unwrap_or(usize::MAX).min(record.history.len());
     let skip = record.digest.as_ref().map_or(0, |digest| digest.entries.min(end));
     let mut history = record.history[skip..end].to_vec();

@@ -5,27 +5,25 @@
 //!      └───────────┴────────────────┴─────────► failed
 //! ```
 
+use std::collections::VecDeque;
+
 use acp_proto::{method, tool_status, update};
 use acp_rpc::RpcError;
 use serde_json::{Value, json};
 
-use super::Agent;
-use super::effect::Effect;
+use super::effect::AgentEffect;
 use super::habits::Asking;
 use super::job::{Change, Job, NO_CONTENT, known_before};
 use super::permits::Failure;
 use super::step::Step;
 use super::terminal::split;
-use super::turn::{Await, Tool, Wait};
-use crate::switch::Switch;
+use super::turn::{ActiveTurn, Await, Tool, Wait};
 
 /// A tool call under way.
 pub(super) struct Work {
     pub(super) call: String,
     pub(super) job: Job,
     pub(super) terminal: Option<String>,
-    /// Asks for permission only after the deed.
-    pub(super) asked: bool,
 }
 
 /// What a tool call waits for.
@@ -43,29 +41,29 @@ pub(super) enum Stage {
     Called,
 }
 
-impl Agent {
+impl ActiveTurn<'_> {
     /// Reports a tool call and does its first step.
-    pub(super) fn begin(&mut self, session: &str, job: Job) {
-        if let Some(reason) = self.unable(session, &job) {
-            self.say(session, reason);
+    pub(super) fn begin(&mut self, job: Job) {
+        if let Some(reason) = self.unable(&job) {
+            self.say(reason);
             return;
         }
-        let work = self.announce(session, job);
-        if let Some(path) = work.job.path().filter(|path| !self.inside(session, path)) {
+        let work = self.announce(job);
+        if let Some(path) = work.job.path().filter(|path| !self.inside(path)) {
             let reason = format!("{path} lies outside of the session's folders.");
-            self.fail_as(session, &work, &reason, Failure::Denied);
+            self.fail_as(&work, &reason, Failure::Denied);
             return;
         }
-        if let Some(reason) = self.forbidden(session, &work.job) {
-            self.fail_as(session, &work, &reason, Failure::Denied);
+        if let Some(reason) = self.forbidden(&work.job) {
+            self.fail_as(&work, &reason, Failure::Denied);
             return;
         }
-        self.start(session, work);
+        self.start(work);
     }
 
     /// Tells the client about a tool call.
-    pub(super) fn announce(&mut self, session: &str, job: Job) -> Work {
-        let call = self.fresh_id("call");
+    pub(super) fn announce(&mut self, job: Job) -> Work {
+        let call = self.cx.fresh_id("call");
         let mut body = json!({
             "toolCallId": call, "title": job.title(), "name": job.name(), "kind": job.kind(),
             "status": tool_status::PENDING, "rawInput": job.input(),
@@ -75,111 +73,90 @@ impl Agent {
         }
         let mut update = json!({ "sessionUpdate": update::TOOL_CALL });
         merge(&mut update, &body);
-        self.update(session, &update);
-        if let Some(open) = self.sessions.get_mut(session)
-            && let Some(turn) = &mut open.turn
-        {
-            turn.tools.push(Tool { body: update, done: false });
-            if let Some(round) = open.record.rounds.last_mut().filter(|_| turn.rounds > 0) {
-                round.calls.push(call.clone());
-            }
+        self.update(&update);
+        self.turn.tools.push(Tool { body: update, done: false });
+        if let Some(round) = self.session.record.rounds.last_mut().filter(|_| self.turn.rounds > 0) {
+            round.calls.push(call.clone());
         }
-        let seen_in = self.outward(session).to_owned();
-        self.checkpoint(&seen_in);
-        Work { call, job, terminal: None, asked: false }
+        self.show_parent();
+        self.checkpoint_client_session();
+        Work { call, job, terminal: None }
     }
 
-    fn start(&mut self, session: &str, work: Work) {
+    fn start(&mut self, work: Work) {
         match &work.job {
-            Job::Read { .. } | Job::Mcp { .. } if self.config.habits.permission == Asking::Always => {
-                self.ask_permission(session, work);
+            Job::Read { .. } | Job::Mcp { .. } if self.cx.config.habits.permission == Asking::Always => {
+                self.ask_permission(work);
             }
-            Job::Read { .. } => self.execute(session, work),
+            Job::Read { .. } => self.execute(work),
             Job::Write { path, change, .. } if self.reads() && self.looks_first(change) => {
-                let params = json!({ "sessionId": session, "path": path });
-                self.ask(
-                    session,
-                    method::FS_READ_TEXT_FILE,
-                    &params,
-                    Await::Work(Box::new(work), Stage::Old),
-                    None,
-                );
+                let params = json!({ "sessionId": self.session.id(), "path": path });
+                self.ask(method::FS_READ_TEXT_FILE, &params, Await::Work(Box::new(work), Stage::Old), None);
             }
-            Job::Write { .. } | Job::Run { .. } | Job::Harmless { .. } => self.ask_permission(session, work),
-            Job::Mcp { .. } if self.config.careful => self.ask_permission(session, work),
-            Job::Mcp { .. } | Job::Tool { .. } | Job::Plan { .. } => self.execute(session, work),
+            Job::Write { .. } | Job::Run { .. } | Job::Harmless { .. } => self.ask_permission(work),
+            Job::Mcp { .. } if self.cx.config.rules.careful => self.ask_permission(work),
+            Job::Mcp { .. } | Job::Tool { .. } | Job::Plan { .. } => self.execute(work),
             Job::Wrong { reason, .. } => {
                 let reason = reason.clone();
-                self.fail(session, &work, &reason);
+                self.fail(&work, &reason);
             }
             Job::Delegate { .. } => {}
         }
     }
 
     /// Does what the job is about, now that it may.
-    pub(super) fn execute(&mut self, session: &str, mut work: Work) {
-        self.progress(session, &work);
+    pub(super) fn execute(&mut self, mut work: Work) {
+        self.progress(&work);
         match &mut work.job {
             Job::Write { path, .. } => {
                 let path = path.clone();
                 match work.job.new_text() {
                     Ok(text) => {
-                        let params = json!({ "sessionId": session, "path": path, "content": text });
+                        let params = json!({ "sessionId": self.session.id(), "path": path, "content": text });
                         let then = Await::Work(Box::new(work), Stage::Written);
-                        self.ask(session, method::FS_WRITE_TEXT_FILE, &params, then, None);
+                        self.ask(method::FS_WRITE_TEXT_FILE, &params, then, None);
                     }
-                    Err(reason) => self.fail(session, &work, &cannot_edit(&reason)),
+                    Err(reason) => self.fail(&work, &cannot_edit(&reason)),
                 }
             }
             Job::Run { line, .. } => {
                 let (command, args) = split(line);
-                let cwd = self.sessions.get(session).map(|open| open.record.cwd.clone()).unwrap_or_default();
                 let params = json!({
-                    "sessionId": session, "command": command, "args": args, "env": [], "cwd": cwd,
-                    "outputByteLimit": 1_048_576,
+                    "sessionId": self.session.id(), "command": command, "args": args, "env": [],
+                    "cwd": self.session.record.cwd, "outputByteLimit": 1_048_576,
                 });
-                self.ask(
-                    session,
-                    method::TERMINAL_CREATE,
-                    &params,
-                    Await::Work(Box::new(work), Stage::Created),
-                    None,
-                );
+                self.ask(method::TERMINAL_CREATE, &params, Await::Work(Box::new(work), Stage::Created), None);
             }
             Job::Mcp { key, tool, arguments, .. } => {
                 let (key, tool, arguments) = (*key, tool.clone(), arguments.clone());
-                if self.wrong(Switch::PretendsMcpCalls) {
-                    let pretended = json!({ "content": [{ "type": "text", "text": "pong" }] });
-                    return self.mcp_called(session, &work, Ok(pretended));
-                }
-                let token = self.number();
-                self.outbox.push_back(Effect::McpCall { key, token, tool, arguments });
-                self.wait(session, Wait::Tool { token, work: Box::new(work) });
+                let token = self.cx.number();
+                self.cx.outbox.push_back(AgentEffect::McpCall { key, token, tool, arguments });
+                self.wait(Wait::Tool { token, work: Box::new(work) });
             }
             Job::Tool { name, arguments, .. } => {
                 let (name, arguments) = (name.clone(), arguments.clone());
-                self.use_tool(session, work, name, arguments);
+                self.use_tool(work, name, arguments);
             }
             Job::Plan { entries } => {
                 let update = json!({ "sessionUpdate": update::PLAN, "entries": entries });
-                self.update(session, &update);
-                self.keep(session, update);
-                self.complete(session, &work, &text_content("The plan is noted."), &json!({ "noted": true }));
+                self.update(&update);
+                self.keep(update);
+                self.complete(&work, &text_content("The plan is noted."), &json!({ "noted": true }));
             }
-            Job::Harmless { fails: true } => self.fail(session, &work, "The tool failed, as was wished."),
+            Job::Harmless { fails: true } => self.fail(&work, "The tool failed, as was wished."),
             Job::Harmless { .. } => {
-                self.complete(session, &work, &text_content("noted"), &json!({ "noted": true }));
-                self.tell(session, "Done, with your permission.");
+                self.complete(&work, &text_content("noted"), &json!({ "noted": true }));
+                self.tell("Done, with your permission.");
             }
             Job::Read { path, line, limit, .. } => {
-                let mut params = json!({ "sessionId": session, "path": path });
+                let mut params = json!({ "sessionId": self.session.id(), "path": path });
                 for (key, value) in [("line", line), ("limit", limit)] {
                     if let Some(value) = value {
                         params[key] = json!(value);
                     }
                 }
                 let then = Await::Work(Box::new(work), Stage::Read);
-                self.ask(session, method::FS_READ_TEXT_FILE, &params, then, None);
+                self.ask(method::FS_READ_TEXT_FILE, &params, then, None);
             }
             Job::Delegate { .. } | Job::Wrong { .. } => {}
         }
@@ -187,27 +164,21 @@ impl Agent {
 
     /// Whether a file is read before this change of it; what only changes a part must be.
     fn looks_first(&self, change: &Change) -> bool {
-        self.config.habits.reads_before_writing || !matches!(change, Change::Whole(_))
+        self.cx.config.habits.reads_before_writing || !matches!(change, Change::Whole(_))
     }
 
     /// Takes the answer a tool call waited for.
-    pub(super) fn work(
-        &mut self,
-        session: &str,
-        mut work: Work,
-        stage: Stage,
-        answer: Result<Value, RpcError>,
-    ) {
+    pub(super) fn work(&mut self, mut work: Work, stage: Stage, answer: Result<Value, RpcError>) {
         match stage {
-            Stage::Permission => self.decided(session, work, answer),
-            Stage::Read => self.was_read(session, &work, answer),
+            Stage::Permission => self.decided(work, answer),
+            Stage::Read => self.was_read(&work, answer),
             Stage::Old => {
                 if let Job::Write { old, .. } = &mut work.job {
                     *old = known_before(&answer);
                 }
                 match work.job.new_text() {
-                    Ok(_) => self.ask_permission(session, work),
-                    Err(reason) => self.fail(session, &work, &cannot_edit(&reason)),
+                    Ok(_) => self.ask_permission(work),
+                    Err(reason) => self.fail(&work, &cannot_edit(&reason)),
                 }
             }
             Stage::Again => {
@@ -216,29 +187,28 @@ impl Agent {
                 if *old != now && change.needs_same_text() {
                     let reason =
                         format!("{path} was changed by somebody else meanwhile and is left as it is.");
-                    return self.fail(session, &work, &reason);
+                    return self.fail(&work, &reason);
                 }
                 *old = now;
-                self.proceed(session, work);
+                self.proceed(work);
             }
             Stage::Written => match answer {
-                Ok(_) if work.asked => self.ask_permission(session, work),
                 Ok(_) => {
                     let (content, title) = (work.job.preview(), work.job.title());
-                    self.complete(session, &work, &content, &json!({ "written": true }));
-                    self.tell(session, format!("Done: {title}."));
+                    self.complete(&work, &content, &json!({ "written": true }));
+                    self.tell(format!("Done: {title}."));
                 }
                 Err(error) => {
                     let path = work.job.path().unwrap_or("the file").to_owned();
-                    self.fail(session, &work, &could_not("write", &path, &error));
+                    self.fail(&work, &could_not("write", &path, &error));
                 }
             },
-            Stage::Created => self.terminal_created(session, work, answer),
+            Stage::Created => self.terminal_created(work, answer),
             Stage::Exited | Stage::Killed => {
                 if let (Job::Run { exit, .. }, Ok(status), Stage::Exited) = (&mut work.job, &answer, stage) {
                     *exit = status.clone();
                 }
-                self.ask_terminal(session, method::TERMINAL_OUTPUT, work, Stage::Output, None);
+                self.ask_terminal(method::TERMINAL_OUTPUT, work, Stage::Output, None);
             }
             Stage::Output => {
                 let terminal = work.terminal.clone().unwrap_or_default();
@@ -248,40 +218,40 @@ impl Agent {
                         *exit = output.get("exitStatus").cloned().unwrap_or(Value::Null);
                     }
                 }
-                self.insert(session, [Step::Finish(Box::new(work)), Step::Release(terminal)]);
+                self.insert([Step::Finish(Box::new(work)), Step::Release(terminal)]);
             }
-            Stage::Called => self.mcp_called(session, &work, answer),
+            Stage::Called => self.mcp_called(&work, answer),
         }
     }
 
     /// An answer that came after the turn was cancelled.
-    pub(super) fn late(&mut self, session: &str, work: Work, stage: Stage, answer: Result<Value, RpcError>) {
+    pub(super) fn late(&mut self, work: Work, stage: Stage, answer: Result<Value, RpcError>) {
         if let (Stage::Created, Ok(answer)) = (stage, answer)
-            && let (Some(terminal), Some(turn)) = (terminal_id(&answer), self.turn(session))
+            && let Some(terminal) = terminal_id(&answer)
         {
-            turn.terminals.push(terminal);
+            self.turn.terminals.push(terminal);
         }
         drop(work);
     }
 
-    fn was_read(&mut self, session: &str, work: &Work, answer: Result<Value, RpcError>) {
+    fn was_read(&mut self, work: &Work, answer: Result<Value, RpcError>) {
         let Job::Read { path, search, .. } = &work.job else { return };
         let (path, search) = (path.clone(), search.clone());
         let text = match answer {
             Ok(answer) => match answer.get("content").and_then(Value::as_str) {
                 Some(text) => text.to_owned(),
                 None => {
-                    return self.fail(session, work, &format!("I could not read {path}: {NO_CONTENT}."));
+                    return self.fail(work, &format!("I could not read {path}: {NO_CONTENT}."));
                 }
             },
-            Err(error) => return self.fail(session, work, &could_not("read", &path, &error)),
+            Err(error) => return self.fail(work, &could_not("read", &path, &error)),
         };
-        if self.config.careful && text.contains('\0') {
-            return self.fail(session, work, &format!("I could not read {path}: it is a binary file."));
+        if self.cx.config.rules.careful && text.contains('\0') {
+            return self.fail(work, &format!("I could not read {path}: it is a binary file."));
         }
         let (shown, said) = match search {
-            None if !self.config.habits.quotes => (text.clone(), "I have read it.".to_owned()),
-            None => (text.clone(), format!("The contents of {path}:\n{}", self.shorten(session, &text))),
+            None if !self.cx.config.habits.quotes => (text.clone(), "I have read it.".to_owned()),
+            None => (text.clone(), format!("The contents of {path}:\n{}", self.shorten(&text))),
             Some(search) => {
                 let lines: Vec<String> = text
                     .lines()
@@ -292,87 +262,77 @@ impl Agent {
                 let found = lines.join("\n");
                 (
                     found.clone(),
-                    format!(
-                        "{} lines of {path} hold {search:?}:\n{}",
-                        lines.len(),
-                        self.shorten(session, &found)
-                    ),
+                    format!("{} lines of {path} hold {search:?}:\n{}", lines.len(), self.shorten(&found)),
                 )
             }
         };
-        self.complete(session, work, &text_content(&shown), &json!({ "content": shown }));
-        self.tell(session, said);
+        self.complete(work, &text_content(&shown), &json!({ "content": shown }));
+        self.tell(said);
     }
 
-    pub(super) fn progress(&mut self, session: &str, work: &Work) {
-        self.report(session, &work.call, &json!({ "status": tool_status::IN_PROGRESS }));
+    pub(super) fn progress(&mut self, work: &Work) {
+        self.report(&work.call, &json!({ "status": tool_status::IN_PROGRESS }));
     }
 
-    pub(super) fn complete(&mut self, session: &str, work: &Work, content: &Value, raw: &Value) {
+    pub(super) fn complete(&mut self, work: &Work, content: &Value, raw: &Value) {
         self.report(
-            session,
             &work.call,
             &json!({ "status": tool_status::COMPLETED, "content": content, "rawOutput": raw }),
         );
     }
 
     /// Reports the tool call as failed and says why.
-    pub(super) fn fail(&mut self, session: &str, work: &Work, reason: &str) {
-        self.fail_as(session, work, reason, Failure::Broken);
+    pub(super) fn fail(&mut self, work: &Work, reason: &str) {
+        self.fail_as(work, reason, Failure::Broken);
     }
 
-    pub(super) fn fail_as(&mut self, session: &str, work: &Work, reason: &str, failure: Failure) {
-        self.report(
-            session,
-            &work.call,
-            &json!({ "status": tool_status::FAILED, "content": text_content(reason) }),
-        );
-        self.after_failure(session, reason, failure);
+    pub(super) fn fail_as(&mut self, work: &Work, reason: &str, failure: Failure) {
+        self.report(&work.call, &json!({ "status": tool_status::FAILED, "content": text_content(reason) }));
+        self.after_failure(reason, failure);
     }
 
     /// What comes after a tool call that failed: words, or the end of the prompt.
-    pub(super) fn after_failure(&mut self, session: &str, reason: &str, failure: Failure) {
-        let strict = self.config.tool_errors && self.is_root(session);
-        match self.turn(session) {
-            Some(turn) if strict && !turn.model && turn.cancel.is_none() => {
-                turn.steps.clear();
-                turn.steps.push_back(Step::Fail(failure.error(reason)));
-            }
-            _ => self.tell(session, reason),
+    pub(super) fn after_failure(&mut self, reason: &str, failure: Failure) {
+        let strict = self.cx.config.form.tool_errors && self.session.is_root();
+        if strict && !self.turn.model && self.turn.cancel.is_none() {
+            self.turn.steps = VecDeque::from([Step::Fail(failure.error(reason))]);
+        } else {
+            self.tell(reason);
         }
     }
 
     /// Sends a `tool_call_update` and keeps the call's state.
-    pub(super) fn report(&mut self, session: &str, call: &str, fields: &Value) {
+    pub(super) fn report(&mut self, call: &str, fields: &Value) {
         let mut update = json!({ "sessionUpdate": update::TOOL_CALL_UPDATE, "toolCallId": call });
         merge(&mut update, fields);
-        self.update(session, &update);
-        let Some(turn) = self.turn(session) else { return };
-        let Some(tool) = turn.tools.iter_mut().find(|tool| tool.body["toolCallId"] == call) else { return };
+        self.update(&update);
+        let mut tools = self.turn.tools.iter_mut();
+        let Some(tool) = tools.find(|tool| tool.body["toolCallId"] == call) else { return };
         merge(&mut tool.body, fields);
         tool.done = matches!(
             fields.get("status").and_then(Value::as_str),
             Some(tool_status::COMPLETED | tool_status::FAILED)
         );
-        if tool.done {
-            let mut kept = tool.body.clone();
+        let done = tool.done.then(|| tool.body.clone());
+        self.show_parent();
+        if let Some(mut kept) = done {
             forget_terminals(&mut kept);
-            self.child_did(session, &kept);
-            self.keep(session, kept);
+            self.keep_in_parent(&kept);
+            self.keep(kept);
         }
     }
 
     /// Reports every tool call that is still open as failed.
-    pub(super) fn close_tools(&mut self, session: &str) {
-        let Some(turn) = self.turn(session) else { return };
-        let open: Vec<String> = turn
+    pub(super) fn close_tools(&mut self) {
+        let open: Vec<String> = self
+            .turn
             .tools
             .iter()
             .filter(|tool| !tool.done)
             .filter_map(|tool| tool.body["toolCallId"].as_str().map(str::to_owned))
             .collect();
         for call in open {
-            self.report(session, &call, &json!({ "status": tool_status::FAILED }));
+            self.report(&call, &json!({ "status": tool_status::FAILED }));
         }
     }
 }

@@ -1,22 +1,20 @@
 //! A prompt turn: its steps, what it waits for, how it ends.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use acp_proto::{StopReason, error_code, method, update};
+use acp_proto::{StopReason, method, update};
 use acp_rpc::{Id, RpcError};
 use serde_json::{Value, json};
 
-use super::Agent;
+use super::chunks::ChunkTemplate;
 use super::compact::Summary;
+use super::cx::Cx;
 use super::delegate::Children;
-use super::effect::{Effect, Token};
-use super::habits::{Connecting, SecondPrompt};
-use super::params::{self, Params};
-use super::reports::Mold;
+use super::effect::Token;
+use super::session::{OpenSession, Session};
 use super::step::{Step, Stream, Voice};
 use super::tools::{Stage, Work, cut};
-use crate::switch::Switch;
 
 /// So many chunks of a message are made in one go where nothing is to happen between them.
 const AT_ONCE: usize = 32;
@@ -39,8 +37,6 @@ pub(super) struct Turn {
     pub(super) terminals: Vec<String>,
     pub(super) cancel: Option<Cancel>,
     pub(super) waited_for_servers: bool,
-    /// Whether it has begun something new after it was cancelled.
-    pub(super) encore: bool,
     /// Whether a model decides what comes next.
     pub(super) model: bool,
     /// How often the model was asked.
@@ -122,12 +118,65 @@ pub(super) enum Await {
 }
 
 /// What a prompt is answered with.
-enum Outcome {
+pub(super) enum Outcome {
     Stop(StopReason),
     Result(Value),
 }
 
+/// How a turn ended.
+pub(super) type End = Result<Outcome, RpcError>;
+
+/// What came of one step of a turn.
+pub(super) enum Advance {
+    /// It can go on at once.
+    Ready,
+    /// It waits for something.
+    Waiting,
+    /// It has ended.
+    Ended(End),
+}
+
+/// A running turn with all that it works on.
+pub(super) struct ActiveTurn<'a> {
+    pub(super) cx: &'a mut Cx,
+    pub(super) session: &'a mut Session,
+    pub(super) turn: &'a mut Turn,
+    /// The sessions that work on tasks of this turn.
+    pub(super) children: &'a mut BTreeMap<String, OpenSession>,
+    /// For a delegated task, the turn that delegated it.
+    pub(super) parent: Option<ParentTurn<'a>>,
+}
+
+/// The turn that waits for a delegated task, and its session.
+pub(super) struct ParentTurn<'a> {
+    pub(super) session: &'a mut Session,
+    pub(super) turn: &'a Turn,
+}
+
 impl Turn {
+    fn new(request: Id, serial: u64, steps: VecDeque<Step>) -> Self {
+        Self {
+            request,
+            serial,
+            steps,
+            wait: None,
+            tools: Vec::new(),
+            terminals: Vec::new(),
+            cancel: None,
+            waited_for_servers: false,
+            model: false,
+            rounds: 0,
+            cuts: 0,
+            dropped: Vec::new(),
+            overflows: 0,
+            summary: None,
+            saying: None,
+            calls: Vec::new(),
+            children: Children::default(),
+            limit: None,
+        }
+    }
+
     pub(super) fn wake_at(&self) -> Option<Duration> {
         let waited = match self.wait.as_ref()? {
             Wait::Until(at) | Wait::Servers { until: at } => Some(*at),
@@ -136,9 +185,7 @@ impl Turn {
         };
         [waited, self.limit].into_iter().flatten().min()
     }
-}
 
-impl Turn {
     /// What it has begun and not finished: open tool calls, and the message that is being said.
     pub(super) fn draft(&self) -> Vec<Value> {
         let open = self.tools.iter().filter(|tool| !tool.done).map(|tool| tool.body.clone());
@@ -150,237 +197,174 @@ impl Turn {
     }
 }
 
-impl Agent {
-    pub(super) fn prompt(&mut self, id: &Id, params: &Params) -> Result<(), RpcError> {
-        let session = params.text("sessionId")?.to_owned();
-        let blocks = params.list("prompt")?;
-        params::content_blocks(blocks)?;
-        self.gate()?;
-        self.known(&session)?;
-        if let Some(open) = self.sessions.get_mut(&session) {
-            if open.turn.is_some() && self.config.habits.second_prompt == SecondPrompt::Queue {
-                open.queue.push_back((id.clone(), blocks.to_vec()));
-                return Ok(());
-            }
-            open.idle()?;
-        }
-        if let Some(code) = self.config.fail_on_prompt {
-            let error = RpcError::new(code, "this agent was started to fail on every prompt");
-            return Err(match &self.config.fail_reason {
-                Some(reason) => error.with_data(serde_json::json!({ "reason": reason })),
-                None => error,
-            });
-        }
-        self.take_turn(id, &session, blocks);
-        Ok(())
-    }
-
-    fn take_turn(&mut self, id: &Id, session: &str, blocks: &[Value]) {
-        if self.config.habits.mcp == Connecting::FirstPrompt {
-            self.wake_servers(session);
-        }
-        self.prompts += 1;
-        let (steps, model) = self.plan_turn(session, blocks);
-        self.begin_turn(id, session, blocks, steps);
-        if let Some(turn) = self.turn(session) {
-            turn.model = model;
-        }
-    }
-
-    /// Takes the turn that waited for the one that has ended.
-    fn next_turn(&mut self, session: &str) {
-        let next = self.sessions.get_mut(session).and_then(|open| open.queue.pop_front());
-        if let Some((id, blocks)) = next {
-            self.take_turn(&id, session, &blocks);
-        }
-    }
-
-    /// Ends the turns that wait, because the session was cancelled.
-    pub(super) fn cancel_queue(&mut self, session: &str) {
-        let waiting = self.sessions.get_mut(session).map(|open| std::mem::take(&mut open.queue));
-        for (id, _) in waiting.into_iter().flatten() {
-            self.respond(&id, &json!({ "stopReason": StopReason::Cancelled.as_str() }));
-        }
-    }
-
-    pub(super) fn begin_turn(&mut self, id: &Id, session: &str, blocks: &[Value], steps: VecDeque<Step>) {
-        let message = self.fresh_id("msg");
-        let serial = self.number();
-        let Some(open) = self.sessions.get_mut(session) else { return };
-        open.news.clear();
+impl OpenSession {
+    /// Begins a turn with these steps.
+    pub(super) fn begin(
+        &mut self,
+        cx: &mut Cx,
+        request: &Id,
+        blocks: &[Value],
+        steps: VecDeque<Step>,
+    ) -> &mut Turn {
+        let message = cx.fresh_id("msg");
+        let serial = cx.number();
+        self.session.news.clear();
         for block in blocks {
-            open.remember(
-                json!({ "sessionUpdate": update::USER_MESSAGE_CHUNK, "content": block, "messageId": message }),
-            );
+            let said = json!({ "sessionUpdate": update::USER_MESSAGE_CHUNK, "content": block, "messageId": message });
+            self.session.remember(said, false);
         }
-        open.turn = Some(Turn {
-            request: id.clone(),
-            serial,
-            steps,
-            wait: None,
-            tools: Vec::new(),
-            terminals: Vec::new(),
-            cancel: None,
-            waited_for_servers: false,
-            encore: false,
-            model: false,
-            rounds: 0,
-            cuts: 0,
-            dropped: Vec::new(),
-            overflows: 0,
-            summary: None,
-            saying: None,
-            calls: Vec::new(),
-            children: Children::default(),
-            limit: None,
-        });
-        self.checkpoint(session);
-        self.schedule(session);
+        let turn = self.turn.insert(Turn::new(request.clone(), serial, steps));
+        self.session.checkpoint(cx, turn);
+        cx.schedule(self.session.id());
+        turn
+    }
+}
+
+impl ActiveTurn<'_> {
+    /// Lets it go on.
+    pub(super) fn schedule(&mut self) {
+        self.cx.schedule(self.session.id());
     }
 
-    pub(super) fn turn(&mut self, session: &str) -> Option<&mut Turn> {
-        self.sessions.get_mut(session)?.turn.as_mut()
+    pub(super) fn wait(&mut self, wait: Wait) {
+        self.turn.wait = Some(wait);
     }
 
-    pub(super) fn schedule(&mut self, session: &str) {
-        if !self.runnable.iter().any(|id| id == session) {
-            self.runnable.push_back(session.to_owned());
-        }
+    pub(super) fn update(&mut self, update: &Value) {
+        self.session.update(self.cx, update);
     }
 
     /// Puts steps before those that are left.
-    pub(super) fn insert(
-        &mut self,
-        session: &str,
-        steps: impl IntoIterator<Item = Step, IntoIter: DoubleEndedIterator>,
-    ) {
-        if let Some(turn) = self.turn(session) {
-            for step in steps.into_iter().rev() {
-                turn.steps.push_front(step);
-            }
+    pub(super) fn insert(&mut self, steps: impl IntoIterator<Item = Step, IntoIter: DoubleEndedIterator>) {
+        for step in steps.into_iter().rev() {
+            self.turn.steps.push_front(step);
         }
     }
 
     /// Says something next.
-    pub(super) fn say(&mut self, session: &str, text: impl Into<String>) {
-        let stream = Stream::text(Voice::Agent, text, self.config.chunk_size);
-        self.insert(session, [Step::Stream(stream)]);
+    pub(super) fn say(&mut self, text: impl Into<String>) {
+        let stream = Stream::text(Voice::Agent, text, self.cx.config.pace.chunk_size);
+        self.insert([Step::Stream(stream)]);
     }
 
     /// Says something next, unless a model does the talking.
-    pub(super) fn tell(&mut self, session: &str, text: impl Into<String>) {
-        if self.turn(session).is_some_and(|turn| !turn.model) {
-            self.say(session, text);
+    pub(super) fn tell(&mut self, text: impl Into<String>) {
+        if !self.turn.model {
+            self.say(text);
         }
     }
 
     /// A text that is not too long for an answer.
-    pub(super) fn shorten(&self, session: &str, text: &str) -> String {
-        cut(text, if self.is_verbose(session) { 40_000 } else { 2000 })
+    pub(super) fn shorten(&self, text: &str) -> String {
+        cut(text, if self.is_verbose() { 40_000 } else { 2000 })
     }
 
     /// Whether the person wants to see results at full length.
-    pub(super) fn is_verbose(&self, session: &str) -> bool {
-        self.option(session, "verbose") == Some(Value::Bool(true))
+    pub(super) fn is_verbose(&self) -> bool {
+        self.session.option(self.cx, "verbose") == Some(Value::Bool(true))
     }
 
-    /// Performs one step; whether the turn can go on at once.
-    pub(super) fn advance(&mut self, session: &str) -> bool {
-        let Some(turn) = self.turn(session) else { return false };
-        if turn.wait.is_some() {
-            return false;
+    /// Performs one step.
+    pub(super) fn advance(&mut self) -> Advance {
+        if self.turn.wait.is_some() {
+            return Advance::Waiting;
         }
-        let step = turn.steps.pop_front().unwrap_or(Step::End(StopReason::EndTurn));
-        self.perform(session, step);
-        self.turn(session).is_some_and(|turn| turn.wait.is_none())
+        let step = self.turn.steps.pop_front().unwrap_or(Step::End(StopReason::EndTurn));
+        match self.perform(step) {
+            Some(end) => Advance::Ended(end),
+            None if self.turn.wait.is_none() => Advance::Ready,
+            None => Advance::Waiting,
+        }
     }
 
-    fn perform(&mut self, session: &str, step: Step) {
+    /// Performs a step; gives back how the turn ends when it does.
+    fn perform(&mut self, step: Step) -> Option<End> {
         match step {
-            Step::Stream(stream) => self.stream(session, stream),
+            Step::Stream(stream) => self.stream(stream),
             Step::Update(update, keep) => {
-                self.update(session, &update);
+                self.update(&update);
                 if keep {
-                    self.keep(session, update);
+                    self.keep(update);
                 }
             }
             Step::Show(block) => {
-                let message = self.fresh_id("msg");
+                let message = self.cx.fresh_id("msg");
                 let update = json!({ "sessionUpdate": update::AGENT_MESSAGE_CHUNK, "content": block, "messageId": message });
-                self.update(session, &update);
-                self.keep(session, update);
+                self.update(&update);
+                self.keep(update);
             }
-            Step::Pause(_) if self.config.habits.instant => {}
-            Step::Pause(time) => self.wait(session, Wait::Until(self.now + time)),
-            Step::Begin(job) => self.begin(session, job),
-            Step::Think => self.think(session),
-            Step::Call { name, arguments } => self.call(session, name, arguments),
-            Step::Delegate(tasks) => self.delegate(session, tasks),
-            Step::Digest => self.digest(session),
-            Step::Summarize { entries } => self.summarize(session, entries),
-            Step::Mcp { server, tool, arguments } => self.begin_mcp(session, server, tool, arguments),
-            Step::McpList => self.list_mcp(session),
-            Step::Form(what) => self.ask_form(session, what.as_deref()),
-            Step::Page => self.ask_page(session),
+            Step::Pause(_) if self.cx.config.habits.instant => {}
+            Step::Pause(time) => self.wait(Wait::Until(self.cx.now + time)),
+            Step::Begin(job) => self.begin(job),
+            Step::Think => self.think(),
+            Step::Call { name, arguments } => self.call(name, arguments),
+            Step::Delegate(tasks) => self.delegate(tasks),
+            Step::Digest => self.digest(),
+            Step::Summarize { entries } => self.summarize(entries),
+            Step::Mcp { server, tool, arguments } => self.begin_mcp(server, tool, arguments),
+            Step::McpList => self.list_mcp(),
+            Step::Form(what) => self.ask_form(what.as_deref()),
+            Step::Page => self.ask_page(),
             Step::PageDone(elicitation) => {
-                self.notify(method::ELICITATION_COMPLETE, &json!({ "elicitationId": elicitation }));
+                self.cx.notify(method::ELICITATION_COMPLETE, &json!({ "elicitationId": elicitation }));
             }
             Step::Remember(word) => {
-                if self.wrong(Switch::SharedMemory) {
-                    self.sessions.values_mut().for_each(|open| open.record.word = Some(word.clone()));
-                    self.gossip = Some(word);
-                } else if let Some(open) = self.sessions.get_mut(session) {
-                    open.record.word = Some(word);
+                if !self.cx.quirks.shares(&word) {
+                    self.session.record.word = Some(word);
                 }
             }
-            Step::Mode(mode) => self.change_mode(session, &mode),
-            Step::Config { option, value } => self.change_config(session, &option, &value),
-            Step::Title(title) => self.retitle(session, title),
-            Step::Usage => self.report_usage(session),
-            Step::Info => self.report_info(session),
-            Step::Kill(terminal) => self.kill_terminal(session, &terminal),
-            Step::Release(terminal) => self.release_terminal(session, &terminal),
-            Step::Finish(work) => self.finish_run(session, &work),
-            Step::CloseTools => self.close_tools(session),
-            Step::Act(act) => self.act(session, act),
-            Step::Respond(result) => self.finish(session, Ok(Outcome::Result(result))),
-            Step::End(stop) => self.finish(session, Ok(Outcome::Stop(stop))),
-            Step::Fail(error) => self.finish(session, Err(error)),
+            Step::Mode(mode) => self.session.change_mode(self.cx, &mode),
+            Step::Config { option, value } => self.session.change_option(self.cx, &option, &value),
+            Step::Title(title) => {
+                self.session.record.title = Some(title);
+                self.session.report_info(self.cx);
+            }
+            Step::Usage => self.session.report_usage(self.cx),
+            Step::Info => self.session.report_info(self.cx),
+            Step::Kill(terminal) => self.kill_terminal(&terminal),
+            Step::Release(terminal) => self.release_terminal(&terminal),
+            Step::Finish(work) => self.finish_run(&work),
+            Step::CloseTools => self.close_tools(),
+            Step::Act(act) => self.act(act),
+            Step::Respond(result) => return Some(Ok(Outcome::Result(result))),
+            Step::End(stop) => return Some(Ok(Outcome::Stop(stop))),
+            Step::Fail(error) => return Some(Err(error)),
         }
+        None
     }
 
-    pub(super) fn keep(&mut self, session: &str, update: Value) {
-        if let Some(open) = self.sessions.get_mut(session) {
-            open.remember(update);
-            self.checkpoint(session);
-        }
+    /// Adds to the history.
+    pub(super) fn keep(&mut self, update: Value) {
+        self.session.remember(update, self.turn.model);
+        self.checkpoint();
     }
 
-    pub(super) fn wait(&mut self, session: &str, wait: Wait) {
-        if let Some(turn) = self.turn(session) {
-            turn.wait = Some(wait);
-        }
+    /// Keeps what was done so far, for an agent that wants to lose nothing.
+    pub(super) fn checkpoint(&mut self) {
+        self.session.checkpoint(self.cx, self.turn);
     }
 
-    fn stream(&mut self, session: &str, mut stream: Stream) {
-        let chunks = self.config.habits.chunks;
+    fn stream(&mut self, mut stream: Stream) {
+        let chunks = self.cx.config.habits.chunks;
         let Some((mut piece, mut more)) = stream.next_piece(chunks) else {
             return;
         };
         let message = match stream.message.take() {
             Some(message) => message,
-            None => self.fresh_id("msg"),
+            None => self.cx.fresh_id("msg"),
         };
-        let mold = self.is_shown(session).then(|| Mold::new(session, stream.voice, &message));
+        let template = self.is_shown().then(|| ChunkTemplate::new(self.session.id(), stream.voice, &message));
         stream.message = Some(message);
-        let delay = match self.config.habits.instant {
+        let delay = match self.cx.config.habits.instant {
             true => Duration::ZERO,
-            false => stream.delay.max(self.config.streaming_delay).max(self.config.habits.chunk_delay),
+            false => {
+                stream.delay.max(self.cx.config.pace.streaming_delay).max(self.cx.config.habits.chunk_delay)
+            }
         };
         let mut due = false;
         for count in 1.. {
-            if let Some(mold) = &mold {
-                self.outbox.push_back(Effect::Send(mold.chunk(&piece)));
+            if let Some(template) = &template {
+                self.cx.send(template.chunk(&piece));
             }
             stream.said.push_str(&piece);
             due = due || stream.due();
@@ -391,53 +375,21 @@ impl Agent {
             (piece, more) = next;
         }
         if !more {
-            self.keep_said(session, &stream);
-            return;
+            return self.keep_said(&stream);
         }
-        let until = self.now + delay;
-        let Some(turn) = self.turn(session) else { return };
-        turn.steps.push_front(Step::Stream(stream));
+        self.turn.steps.push_front(Step::Stream(stream));
         if !delay.is_zero() {
-            turn.wait = Some(Wait::Until(until));
+            self.wait(Wait::Until(self.cx.now + delay));
         }
         if due {
-            self.checkpoint(session);
+            self.checkpoint();
         }
     }
 
     /// Keeps what was said of a message as one entry of the history.
-    pub(super) fn keep_said(&mut self, session: &str, stream: &Stream) {
+    pub(super) fn keep_said(&mut self, stream: &Stream) {
         if let Some(update) = stream.update() {
-            self.keep(session, update);
+            self.keep(update);
         }
-    }
-
-    fn finish(&mut self, session: &str, outcome: Result<Outcome, RpcError>) {
-        let Some(turn) = self.sessions.get_mut(session).and_then(|open| open.turn.take()) else { return };
-        if !self.is_root(session) {
-            let outcome = match outcome {
-                Ok(Outcome::Stop(stop)) => Ok(stop),
-                Ok(Outcome::Result(_)) => Ok(StopReason::EndTurn),
-                Err(error) => Err(error.message),
-            };
-            return self.child_ended(session, &turn, outcome);
-        }
-        self.pending.retain(|_, pending| pending.session != session || pending.serial != turn.serial);
-        self.touch(session);
-        match (outcome, turn.cancel) {
-            (Ok(_), Some(Cancel::Request)) => {
-                self.refuse(
-                    &turn.request,
-                    &RpcError::new(error_code::REQUEST_CANCELLED, "request cancelled"),
-                );
-            }
-            (Ok(Outcome::Stop(stop)), _) => {
-                self.respond(&turn.request, &json!({ "stopReason": stop.as_str() }));
-            }
-            (Ok(Outcome::Result(result)), _) => self.respond(&turn.request, &result),
-            (Err(error), _) => self.refuse(&turn.request, &error),
-        }
-        self.ended(session);
-        self.next_turn(session);
     }
 }

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::chance::Chance;
 use super::select::Seen;
-use super::{Action, At, Fault, Select, edit, garble};
+use super::{At, Fault, FaultAction, Select, edit, garble};
 
 /// What comes out between an agent and its client.
 #[derive(Clone, Debug)]
@@ -96,7 +96,7 @@ impl Faults {
     pub fn new(faults: &[Fault], seed: u64) -> Self {
         let mut rules: Vec<Rule> = faults.iter().map(|fault| Rule { fault: fault.clone(), met: 0 }).collect();
         // What changes a frame comes before what changes how it is written: bytes cannot be changed any more.
-        rules.sort_by_key(|rule| rule.fault.r#do.iter().any(Action::is_about_writing));
+        rules.sort_by_key(|rule| rule.fault.r#do.iter().any(FaultAction::is_about_writing));
         Self {
             rules,
             vars: Vars::new(),
@@ -169,7 +169,7 @@ impl Faults {
 
     fn moment(&mut self, now: Duration, at: At) {
         let frame = Frame::parse(Bytes::new());
-        let meant: Vec<Vec<Action>> = self
+        let meant: Vec<Vec<FaultAction>> = self
             .rules
             .iter()
             .filter(|rule| rule.fault.select.at == Some(at))
@@ -246,27 +246,27 @@ impl Faults {
         released.into_iter().map(|(_, passage)| passage).collect()
     }
 
-    fn treat(&mut self, now: Duration, patient: &mut Patient, actions: &[Action]) {
+    fn treat(&mut self, now: Duration, patient: &mut Patient, actions: &[FaultAction]) {
         for action in actions {
             self.apply(now, patient, action);
         }
     }
 
-    fn apply(&mut self, now: Duration, patient: &mut Patient, action: &Action) {
+    fn apply(&mut self, now: Duration, patient: &mut Patient, action: &FaultAction) {
         match action {
-            Action::Set(values) => {
+            FaultAction::Set(values) => {
                 for (pointer, value) in values {
                     edit::set(&mut patient.value, pointer, &self.fill(value));
                 }
                 patient.edited = true;
             }
-            Action::Remove(pointers) => {
+            FaultAction::Remove(pointers) => {
                 for pointer in pointers {
                     edit::remove(&mut patient.value, pointer);
                 }
                 patient.edited = true;
             }
-            Action::Fill(lists) => {
+            FaultAction::Fill(lists) => {
                 for (pointer, filling) in lists {
                     for number in 1..=filling.count {
                         self.vars.set("n".to_owned(), Value::from(number));
@@ -276,56 +276,58 @@ impl Faults {
                 }
                 patient.edited = true;
             }
-            Action::Reverse => {
+            FaultAction::Reverse => {
                 edit::reverse(&mut patient.value);
                 patient.edited = true;
             }
-            Action::Drop => patient.fate = Fate::Gone,
-            Action::Duplicate(copies) => patient.copies += copies,
-            Action::Delay(time) => patient.fate = Fate::Later(now + time.0),
-            Action::Hold(select) => patient.fate = Fate::Held(select.clone()),
-            Action::Swap => patient.fate = Fate::Swapped,
-            Action::Stall(time) => self.stall = Some(Stall::Until(now + time.0)),
-            Action::Hang => self.stall = Some(Stall::Forever),
-            Action::Before(items) => {
+            FaultAction::Drop => patient.fate = Fate::Gone,
+            FaultAction::Duplicate(copies) => patient.copies += copies,
+            FaultAction::Delay(time) => patient.fate = Fate::Later(now + time.0),
+            FaultAction::Hold(select) => patient.fate = Fate::Held(select.clone()),
+            FaultAction::Swap => patient.fate = Fate::Swapped,
+            FaultAction::Stall(time) => self.stall = Some(Stall::Until(now + time.0)),
+            FaultAction::Hang => self.stall = Some(Stall::Forever),
+            FaultAction::Before(items) => {
                 let made = self.make(patient.dir, items);
                 patient.before.extend(made);
             }
-            Action::After(items) => {
+            FaultAction::After(items) => {
                 let made = self.make(patient.dir, items);
                 patient.after.extend(made);
             }
-            Action::Capture(places) => {
+            FaultAction::Capture(places) => {
                 for (name, pointer) in places {
                     if let Some(found) = patient.value.pointer(pointer) {
                         self.vars.set(name.clone(), found.clone());
                     }
                 }
             }
-            Action::Let(values) => {
+            FaultAction::Let(values) => {
                 for (name, value) in values {
                     let value = self.fill(value);
                     self.vars.set(name.clone(), value);
                 }
             }
-            Action::Forget(names) => names.iter().for_each(|name| self.vars.set(name.clone(), Value::Null)),
-            Action::Answer(reply) => {
+            FaultAction::Forget(names) => {
+                names.iter().for_each(|name| self.vars.set(name.clone(), Value::Null));
+            }
+            FaultAction::Answer(reply) => {
                 patient.before.extend(self.reply(patient, reply));
                 patient.fate = Fate::Gone;
             }
-            Action::Presume(reply) => patient.after.extend(self.reply(patient, reply)),
-            Action::Ids(style) => self.rename(patient, *style),
-            Action::Exit(code) => patient.become_one(Passage::Exit(i32::from(*code))),
-            Action::Hangup => patient.become_one(Passage::Hangup),
-            Action::Log(text) => patient.before.push(Passage::Stderr(Bytes::from(text.clone()))),
-            Action::Child => patient.before.push(Passage::Child),
-            Action::Grandchild(text) => patient.before.push(Passage::Grandchild(text.clone())),
+            FaultAction::Presume(reply) => patient.after.extend(self.reply(patient, reply)),
+            FaultAction::Ids(style) => self.rename(patient, *style),
+            FaultAction::Exit(code) => patient.become_one(Passage::Exit(i32::from(*code))),
+            FaultAction::Hangup => patient.become_one(Passage::Hangup),
+            FaultAction::Log(text) => patient.before.push(Passage::Stderr(Bytes::from(text.clone()))),
+            FaultAction::Child => patient.before.push(Passage::Child),
+            FaultAction::Grandchild(text) => patient.before.push(Passage::Grandchild(text.clone())),
             _ => self.garble(patient, action),
         }
     }
 
     /// Actions on bytes; they concern what goes to the client.
-    fn garble(&mut self, patient: &mut Patient, action: &Action) {
+    fn garble(&mut self, patient: &mut Patient, action: &FaultAction) {
         patient.settle();
         if patient.written.iter().flatten().any(|passage| matches!(passage, Passage::Stderr(_))) {
             // It is not on the wire any more.
@@ -333,48 +335,52 @@ impl Faults {
         }
         let line = patient.line_for(action);
         let written = match action {
-            Action::Raw(text) => vec![Passage::Raw(garble::with_newline(text.as_bytes()))],
-            Action::Bytes(text) => {
+            FaultAction::Raw(text) => vec![Passage::Raw(garble::with_newline(text.as_bytes()))],
+            FaultAction::Bytes(text) => {
                 let bytes = base64::engine::general_purpose::STANDARD.decode(text).unwrap_or_default();
                 vec![Passage::Raw(bytes.into())]
             }
-            Action::Garbage(len) => {
+            FaultAction::Garbage(len) => {
                 let noise = garble::garbage(*len, &mut self.chance);
                 patient.before.push(Passage::Raw(garble::with_newline(&noise)));
                 return;
             }
-            Action::Split(pieces) => garble::split(&line, *pieces).into_iter().map(Passage::Raw).collect(),
-            Action::Coalesce(frames) => {
+            FaultAction::Split(pieces) => {
+                garble::split(&line, *pieces).into_iter().map(Passage::Raw).collect()
+            }
+            FaultAction::Coalesce(frames) => {
                 if self.coalescing.is_none() {
                     self.coalescing = Some((*frames, Vec::new()));
                 }
                 return;
             }
-            Action::Truncate(len) => vec![Passage::Raw(garble::with_newline(&line[..line.len().min(*len)]))],
-            Action::BadUtf8 => vec![Passage::Raw(garble::with_newline(&garble::bad_utf8(&line)))],
-            Action::Huge(len) => vec![Passage::Raw(garble::with_newline(&garble::huge(&line, *len)))],
-            Action::Prefix(text) => {
+            FaultAction::Truncate(len) => {
+                vec![Passage::Raw(garble::with_newline(&line[..line.len().min(*len)]))]
+            }
+            FaultAction::BadUtf8 => vec![Passage::Raw(garble::with_newline(&garble::bad_utf8(&line)))],
+            FaultAction::Huge(len) => vec![Passage::Raw(garble::with_newline(&garble::huge(&line, *len)))],
+            FaultAction::Prefix(text) => {
                 let line = [text.as_bytes(), &line].concat();
                 vec![Passage::Raw(garble::with_newline(&line))]
             }
             // Bytes that are not UTF-8 have no escapes.
-            Action::Ascii if std::str::from_utf8(&line).is_err() => return,
-            Action::Ascii => vec![Passage::Raw(garble::with_newline(garble::ascii(&line).as_bytes()))],
-            Action::Crlf => {
+            FaultAction::Ascii if std::str::from_utf8(&line).is_err() => return,
+            FaultAction::Ascii => vec![Passage::Raw(garble::with_newline(garble::ascii(&line).as_bytes()))],
+            FaultAction::Crlf => {
                 let mut ended = line.to_vec();
                 ended.push(b'\r');
                 vec![Passage::Raw(garble::with_newline(&ended))]
             }
-            Action::Pretty => {
+            FaultAction::Pretty => {
                 let pretty = serde_json::to_string_pretty(&patient.value).unwrap_or_default();
                 vec![Passage::Raw(garble::with_newline(pretty.as_bytes()))]
             }
-            Action::Batch => {
+            FaultAction::Batch => {
                 let batch = Value::Array(vec![patient.value.clone()]).to_string();
                 vec![Passage::Raw(garble::with_newline(batch.as_bytes()))]
             }
-            Action::Glue => vec![Passage::Raw(line)],
-            Action::Stderr => vec![Passage::Stderr(line)],
+            FaultAction::Glue => vec![Passage::Raw(line)],
+            FaultAction::Stderr => vec![Passage::Stderr(line)],
             _ => return,
         };
         patient.written = Some(written);
@@ -488,7 +494,7 @@ impl Patient {
 
     /// The line that an action on bytes changes: what another action has written already, if this one only changes how a line is
     /// written, and the frame otherwise.
-    fn line_for(&self, action: &Action) -> Bytes {
+    fn line_for(&self, action: &FaultAction) -> Bytes {
         if action.is_about_writing()
             && let Some([Passage::Raw(bytes)]) = self.written.as_deref()
             && let Some(line) = bytes.strip_suffix(b"\n")

@@ -5,7 +5,7 @@ use acp_proto::Direction;
 use acp_rpc::{Frame, Reply, View};
 use serde_json::Value;
 
-use super::{Kind, Select};
+use super::{FrameKind, Select};
 
 /// A frame on its way, as selectors see it.
 pub(crate) struct Seen<'a> {
@@ -27,7 +27,7 @@ impl Select {
             && (self.to.is_empty() || seen.answers.is_some_and(|method| among(&self.to, method)))
             && (self.update.is_empty()
                 || update_kind(seen.value).is_some_and(|kind| among(&self.update, kind)))
-            && (!self.stray || (is(Kind::Response, seen.frame) && seen.answers.is_none()))
+            && (!self.stray || (is(FrameKind::Response, seen.frame) && seen.answers.is_none()))
             && self.longer.is_none_or(|len| seen.frame.raw().len() > len)
             && self.shorter.is_none_or(|len| seen.frame.raw().len() < len)
             && self.lacks.iter().all(|pointer| seen.value.pointer(pointer).is_none())
@@ -57,15 +57,15 @@ fn update_kind(value: &Value) -> Option<&str> {
     value.pointer("/params/update/sessionUpdate").and_then(Value::as_str)
 }
 
-fn is(kind: Kind, frame: &Frame) -> bool {
+fn is(kind: FrameKind, frame: &Frame) -> bool {
     matches!(
         (kind, frame.view()),
-        (Kind::Request, View::Request { .. })
-            | (Kind::Notification, View::Notification { .. })
-            | (Kind::Response, View::Response { .. })
-            | (Kind::Result, View::Response { reply: Reply::Result(_), .. })
-            | (Kind::Error, View::Response { reply: Reply::Error(_), .. })
-            | (Kind::Batch, View::Batch(_))
-            | (Kind::Malformed, View::Malformed(_))
+        (FrameKind::Request, View::Request { .. })
+            | (FrameKind::Notification, View::Notification { .. })
+            | (FrameKind::Response, View::Response { .. })
+            | (FrameKind::Result, View::Response { reply: Reply::Result(_), .. })
+            | (FrameKind::Error, View::Response { reply: Reply::Error(_), .. })
+            | (FrameKind::Batch, View::Batch(_))
+            | (FrameKind::Malformed, View::Malformed(_))
     )
 }

@@ -176,7 +176,7 @@ fn a_short_spec_is_a_fault() {
     assert_eq!(parse_spec("exit=7@session/prompt").unwrap().select.to, ["session/prompt"]);
     assert_eq!(parse_spec("drop@<session/cancel").unwrap().select.on, Direction::ClientToAgent);
     assert!(
-        matches!(parse_spec("delay=200ms").unwrap().r#do[0], Action::Delay(Time(time)) if time.as_millis() == 200)
+        matches!(parse_spec("delay=200ms").unwrap().r#do[0], FaultAction::Delay(Time(time)) if time.as_millis() == 200)
     );
     for wrong in ["dance", "drop@", "drop@<", "exit=999"] {
         let error = parse_spec(wrong).expect_err(wrong);

@@ -1,9 +1,8 @@
 //! Tasks in sessions of the agent's own.
 
-use acp_script::agent::AgentConfig;
 use serde_json::{Value, json};
 
-use crate::desk::{Desk, config};
+use crate::desk::{Desk, config, config_with};
 
 /// A prompt that delegates so many tasks at once, each of which waits for a search.
 fn tasks(number: usize) -> String {
@@ -209,7 +208,7 @@ fn what_a_child_was_doing_when_the_process_ended_is_loaded_as_failed() {
 
 #[test]
 fn without_leave_nothing_is_delegated() {
-    let mut desk = Desk::new(AgentConfig { delegate: false, ..config() }, &json!({}));
+    let mut desk = Desk::new(config_with(|config| config.abilities.delegate = false), &json!({}));
     let prompt = desk.prompt(&tasks(1));
     assert_eq!(desk.answer(prompt)["result"]["stopReason"], "end_turn");
     assert!(desk.tools.is_empty());

@@ -5,7 +5,8 @@ use std::time::Duration;
 use acp_policy::Policy;
 use acp_rpc::{Frame, Id};
 use acp_script::agent::{
-    Agent, AgentConfig, ConfigOption, Effect, McpKey, Mode, Persona, Question, Record, Token, ToolUse,
+    Agent, AgentAbilities, AgentConfig, AgentEffect, AgentLimits, ConfigOption, McpKey, Mode, ModelQuestion,
+    Persona, SessionRecord, Token, ToolRules, ToolUse, UserHints,
 };
 use serde_json::{Value, json};
 
@@ -18,14 +19,25 @@ pub(crate) fn config() -> AgentConfig {
     ];
     AgentConfig {
         persona: Persona { options: vec![ConfigOption::mode(&modes)], modes, ..Persona::default() },
-        own_hands: true,
-        careful: true,
-        code: true,
-        delegate: true,
+        abilities: AgentAbilities {
+            local_tools: true,
+            code: true,
+            delegate: true,
+            ..AgentAbilities::default()
+        },
+        rules: ToolRules { careful: true, ..ToolRules::default() },
+        limits: AgentLimits { request: Some(Duration::from_secs(30)), ..AgentLimits::default() },
+        hints: UserHints { longer_answers: ", or --max-tokens".to_owned(), ..UserHints::default() },
         durable: true,
-        request_limit: Some(Duration::from_secs(30)),
         ..AgentConfig::default()
     }
+}
+
+/// The same with something changed.
+pub(crate) fn config_with(change: impl FnOnce(&mut AgentConfig)) -> AgentConfig {
+    let mut config = config();
+    change(&mut config);
+    config
 }
 
 pub(crate) struct Desk {
@@ -36,9 +48,9 @@ pub(crate) struct Desk {
     /// Requests for its own hands.
     pub(crate) own: Vec<Value>,
     pub(crate) tools: Vec<ToolUse>,
-    pub(crate) questions: Vec<(Token, Question)>,
+    pub(crate) questions: Vec<(Token, ModelQuestion)>,
     pub(crate) abandoned: Vec<Token>,
-    pub(crate) stored: Option<Record>,
+    pub(crate) stored: Option<SessionRecord>,
     pub(crate) fetches: Vec<Token>,
     /// Sessions that it wants forgotten.
     pub(crate) deleted: Vec<String>,
@@ -122,19 +134,19 @@ impl Desk {
     pub(crate) fn run(&mut self) {
         while let Some(effect) = self.agent.poll_effect() {
             match effect {
-                Effect::Send(frame) => self.sent.push(value(&frame)),
-                Effect::Own(frame) => self.own.push(value(&frame)),
-                Effect::Tool(tool) => self.tools.push(*tool),
-                Effect::Think { token, question } => self.questions.push((token, *question)),
-                Effect::Abandon { token } => self.abandoned.push(token),
-                Effect::StoreSession(record) => self.stored = Some(*record),
-                Effect::FetchSession { token, .. } | Effect::ListSessions { token } => {
+                AgentEffect::Send(frame) => self.sent.push(value(&frame)),
+                AgentEffect::Own(frame) => self.own.push(value(&frame)),
+                AgentEffect::Tool(tool) => self.tools.push(*tool),
+                AgentEffect::Think { token, question } => self.questions.push((token, *question)),
+                AgentEffect::Abandon { token } => self.abandoned.push(token),
+                AgentEffect::StoreSession(record) => self.stored = Some(*record),
+                AgentEffect::FetchSession { token, .. } | AgentEffect::ListSessions { token } => {
                     self.fetches.push(token);
                 }
-                Effect::McpConnect { key, .. } => self.servers.push(key),
-                Effect::McpCall { key, token, tool, .. } => self.called.push((token, key, tool)),
-                Effect::DeleteSession(session) => self.deleted.push(session),
-                Effect::SessionClosed(_) => {}
+                AgentEffect::McpConnect { key, .. } => self.servers.push(key),
+                AgentEffect::McpCall { key, token, tool, .. } => self.called.push((token, key, tool)),
+                AgentEffect::DeleteSession(session) => self.deleted.push(session),
+                AgentEffect::SessionClosed(_) => {}
                 other => panic!("nobody asked for {other:?}"),
             }
         }

@@ -5,7 +5,7 @@ use acp_rpc::{Frame, Id, RpcError};
 use acp_script::agent::{AgentConfig, ToolOutput};
 use serde_json::{Value, json};
 
-use crate::desk::{Desk, config};
+use crate::desk::{Desk, config, config_with};
 
 #[test]
 fn what_the_client_cannot_do_the_agent_does_itself() {
@@ -132,7 +132,7 @@ fn always_is_about_one_command_and_about_every_change_of_a_file() {
 fn files_that_may_not_be_read_may_not_be_extracted() {
     let deny = ToolPatterns::parse(["Read(secret/**)"]).expect("a pattern");
     for piece in ["secret/a.rs", "secret/a.rs#Key", "./secret/a.rs:3-9", "/work/secret/a.rs:3:1"] {
-        let mut desk = Desk::new(AgentConfig { deny: deny.clone(), ..config() }, &json!({}));
+        let mut desk = Desk::new(config_with(|config| config.rules.deny = deny.clone()), &json!({}));
         let prompt = desk.prompt(&format!("/extract {piece}"));
         assert_eq!(desk.answer(prompt)["result"]["stopReason"], "end_turn");
         assert!(desk.tools.is_empty() && desk.words().contains("Read(secret/**)"), "{}", desk.words());
@@ -142,7 +142,7 @@ fn files_that_may_not_be_read_may_not_be_extracted() {
             (vec!["pending".into(), "failed".into()], 0)
         );
     }
-    let mut desk = Desk::new(AgentConfig { deny, ..config() }, &json!({}));
+    let mut desk = Desk::new(config_with(|config| config.rules.deny = deny), &json!({}));
     desk.prompt("/search key");
     assert!(desk.tools[0].hides("/work/secret/a.rs") && !desk.tools[0].hides("/work/open/a.rs"));
 }
@@ -151,7 +151,13 @@ fn files_that_may_not_be_read_may_not_be_extracted() {
 fn patterns_allow_and_deny_by_tool_and_command() {
     let allow = ToolPatterns::parse(["Bash(git *)"]).expect("a pattern");
     let deny = ToolPatterns::parse(["Bash(git push*)"]).expect("a pattern");
-    let mut desk = Desk::new(AgentConfig { allow, deny, ..config() }, &json!({}));
+    let mut desk = Desk::new(
+        config_with(|config| {
+            config.rules.allow = allow;
+            config.rules.deny = deny;
+        }),
+        &json!({}),
+    );
     desk.prompt("Run the command 'git status'");
     assert!(desk.own.iter().any(|frame| frame["method"] == "terminal/create"), "allowed without a question");
     desk.cancel();
@@ -177,7 +183,7 @@ fn a_tool_is_denied_by_the_name_that_it_has() {
         ("delegate", "Delegate the task 'x'"),
     ] {
         let deny = ToolPatterns::parse([name]).expect("a pattern");
-        let mut desk = Desk::new(AgentConfig { deny, ..config() }, &json!({}));
+        let mut desk = Desk::new(config_with(|config| config.rules.deny = deny), &json!({}));
         desk.ask("session/set_mode", &json!({ "sessionId": desk.session, "modeId": "bypassPermissions" }));
         desk.prompt(wish);
         assert!(desk.own.is_empty() && desk.tools.is_empty(), "{name}: {:?}", desk.own);
@@ -194,7 +200,7 @@ fn a_tool_is_denied_by_the_name_that_it_has() {
 #[test]
 fn a_tool_is_allowed_by_the_name_that_it_has() {
     let allow = ToolPatterns::parse(["run_command(git *)", "edit_file"]).expect("patterns");
-    let mut desk = Desk::new(AgentConfig { allow, ..config() }, &json!({}));
+    let mut desk = Desk::new(config_with(|config| config.rules.allow = allow), &json!({}));
     desk.prompt("Run the command 'git status'");
     assert!(desk.own.iter().any(|frame| frame["method"] == "terminal/create"), "allowed without a question");
     desk.cancel();
@@ -243,7 +249,7 @@ fn a_plan_that_is_asked_for_is_not_replaced_by_one_of_its_own_while_planning() {
 
 #[test]
 fn a_plan_that_is_asked_for_is_said_where_none_can_be_shown() {
-    let mut desk = Desk::new(AgentConfig { plans_in_words: true, ..config() }, &json!({}));
+    let mut desk = Desk::new(config_with(|config| config.form.plans_in_words = true), &json!({}));
     let prompt = desk.prompt("Make a plan with 2 steps");
     while desk.find(prompt).is_none() {
         desk.pass(1);
@@ -264,7 +270,7 @@ fn a_plan_names_what_is_only_said_where_nothing_is_done() {
 
 #[test]
 fn without_leave_to_edit_nothing_is_written_whatever_the_mode() {
-    let mut desk = Desk::new(AgentConfig { edit: false, ..config() }, &json!({}));
+    let mut desk = Desk::new(config_with(|config| config.abilities.edit = false), &json!({}));
     desk.ask("session/set_mode", &json!({ "sessionId": desk.session, "modeId": "bypassPermissions" }));
     desk.prompt("Write 'x' to a.txt");
     assert_eq!(desk.states("write_file"), ["pending", "failed"]);
@@ -273,7 +279,7 @@ fn without_leave_to_edit_nothing_is_written_whatever_the_mode() {
 
 #[test]
 fn where_tool_errors_end_the_prompt_they_say_why() {
-    let mut desk = Desk::new(AgentConfig { tool_errors: true, ..config() }, &json!({}));
+    let mut desk = Desk::new(config_with(|config| config.form.tool_errors = true), &json!({}));
     let outside = desk.prompt("Read /etc/passwd");
     assert_eq!(desk.answer(outside)["error"]["data"]["reason"], "permission_denied");
     let broken = desk.prompt("Use a tool that fails");

@@ -3,7 +3,7 @@
 use acp_script::agent::{AgentConfig, Auth, Fence};
 use serde_json::json;
 
-use crate::desk::{Desk, config};
+use crate::desk::{Desk, config, config_with};
 
 #[test]
 fn a_request_that_waits_for_the_store_is_given_up_after_thirty_seconds() {
@@ -40,7 +40,7 @@ fn a_store_that_fails_is_an_error_with_its_reason() {
 #[test]
 fn sessions_lie_inside_of_the_fence() {
     let fence = Fence::new(|folder| folder.starts_with("/work"));
-    let mut desk = Desk::new(AgentConfig { fence, ..config() }, &json!({}));
+    let mut desk = Desk::new(config_with(|config| config.rules.fence = fence), &json!({}));
     let outside = desk.ask("session/new", &json!({ "cwd": "/etc", "mcpServers": [] }));
     assert_eq!(desk.answer(outside)["error"]["data"]["reason"], "permission_denied");
     let roots = json!({ "cwd": "/work", "mcpServers": [], "additionalDirectories": ["/etc"] });

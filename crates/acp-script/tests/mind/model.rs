@@ -6,7 +6,7 @@ use acp_script::agent::{
 };
 use serde_json::{Value, json};
 
-use crate::desk::{Desk, config};
+use crate::desk::{Desk, config, config_with};
 
 fn desk() -> Desk {
     Desk::new(AgentConfig { model: true, ..config() }, &json!({}))
@@ -142,7 +142,13 @@ fn cancelling_abandons_the_question_and_later_pieces_are_ignored() {
 
 #[test]
 fn a_model_that_never_ends_is_stopped_after_its_rounds() {
-    let mut desk = Desk::new(AgentConfig { model: true, max_rounds: 3, ..config() }, &json!({}));
+    let mut desk = Desk::new(
+        config_with(|config| {
+            config.model = true;
+            config.limits.rounds = 3;
+        }),
+        &json!({}),
+    );
     let prompt = desk.prompt("Go on");
     for _ in 0..3 {
         desk.thinks([call("update_plan", json!({ "entries": [] })), done()]);
@@ -438,7 +444,11 @@ fn tools_that_are_always_refused_are_not_offered() {
         ("READING", "Edit(src/**), Bash(git *), mcp__my.files__t", "", &["take_note"], 1),
     ] {
         let [allow, deny] = [allow, deny].map(|it| acp_policy::ToolPatterns::parse([it]).expect("patterns"));
-        let mut config = AgentConfig { model: true, allow, deny, ..config() };
+        let mut config = config_with(|config| {
+            config.model = true;
+            config.rules.allow = allow;
+            config.rules.deny = deny;
+        });
         config.persona.modes.push(Mode::new("READING", "Reading", "", Policy::Read));
         config.persona.options = vec![ConfigOption::mode(&config.persona.modes)];
         let mut desk = with_server(Desk::new(config, &json!({})), "t");
@@ -460,7 +470,10 @@ fn a_server_is_denied_by_either_of_its_names() {
         ("mcp__other__*", true),
     ] {
         let deny = acp_policy::ToolPatterns::parse([pattern]).expect("a pattern");
-        let config = AgentConfig { model: true, deny, ..config() };
+        let config = config_with(|config| {
+            config.model = true;
+            config.rules.deny = deny;
+        });
         let mut desk = with_server(Desk::new(config, &json!({})), "read it");
         desk.ask("session/set_mode", &json!({ "sessionId": desk.session, "modeId": "bypassPermissions" }));
         desk.prompt("go");

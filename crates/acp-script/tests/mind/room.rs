@@ -1,6 +1,6 @@
 //! Answers and conversations that become too long for the model.
 
-use acp_script::agent::{AgentConfig, Thought, ThoughtEnd, Wanted};
+use acp_script::agent::{AgentConfig, QuestionKind, Thought, ThoughtEnd};
 use serde_json::{Value, json};
 
 use crate::desk::{Desk, config};
@@ -31,7 +31,7 @@ fn an_answer_that_was_cut_off_is_told_and_goes_on() {
         Thought::End(ThoughtEnd::MaxTokens),
     ]);
     let (_, again) = desk.questions.last().expect("asked again");
-    assert_eq!((desk.questions.len(), again.cuts, again.wanted), (2, 1, Wanted::Answer));
+    assert_eq!((desk.questions.len(), again.cuts, again.wanted), (2, 1, QuestionKind::Answer));
     let cut = again.rounds[0].cut.as_ref().expect("the model is told that it was cut off");
     assert_eq!(cut.dropped, ["write_file"]);
     desk.thinks([text("red."), done()]);
@@ -105,7 +105,7 @@ fn a_conversation_that_does_not_fit_is_taken_in_short_by_the_model_and_the_turn_
     let (mut desk, prompt) = long(&json!({ "session": { "compaction": {} } }));
     desk.thinks([Thought::Context(8000), overflow()]);
     let (_, summary) = desk.questions.last().expect("a summary is asked for");
-    assert_eq!(summary.wanted, Wanted::Summary);
+    assert_eq!(summary.wanted, QuestionKind::Summary);
     let told = json!(summary.history).to_string();
     assert!(
         told.contains("How does auth") && told.contains("result 0") && !told.contains("result 1"),
@@ -114,7 +114,7 @@ fn a_conversation_that_does_not_fit_is_taken_in_short_by_the_model_and_the_turn_
 
     desk.thinks([Thought::Thinking("Hm.".to_owned()), text("They asked "), text("about login."), done()]);
     let (_, again) = desk.questions.last().expect("asked again");
-    assert_eq!((again.wanted, again.counted), (Wanted::Anyway, None));
+    assert_eq!((again.wanted, again.counted), (QuestionKind::Anyway, None));
     let first = again.history[0]["content"]["text"].as_str().unwrap_or_default();
     assert!(first.contains("They asked about login."), "{first}");
     assert!(
@@ -152,13 +152,13 @@ fn a_prompt_that_is_too_long_by_itself_is_refused_in_words_and_left_out_of_later
     let prompt = desk.prompt("An endless prompt");
     desk.thinks([overflow()]);
     // There is nothing to take in short.
-    assert_eq!(desk.questions.last().map(|(_, question)| question.wanted), Some(Wanted::Anyway));
+    assert_eq!(desk.questions.last().map(|(_, question)| question.wanted), Some(QuestionKind::Anyway));
     desk.thinks([overflow()]);
     let words = desk.answer(prompt)["error"]["message"].as_str().unwrap_or_default();
     assert!(words.contains("9 of 8 tokens; the session goes on without this prompt"), "{words}");
     desk.prompt("A short one");
     let (_, question) = desk.questions.last().expect("a question");
-    assert_eq!((question.wanted, question.overflows), (Wanted::Answer, 0));
+    assert_eq!((question.wanted, question.overflows), (QuestionKind::Answer, 0));
     assert!(question.rounds.iter().any(|round| round.refused));
 }
 
@@ -171,7 +171,7 @@ fn the_wish_to_compact_is_done_by_the_model() {
     desk.thinks([text("I do."), done()]);
     let prompt = desk.prompt("/compact");
     let (_, summary) = desk.questions.last().expect("a summary is asked for");
-    assert_eq!(summary.wanted, Wanted::Summary);
+    assert_eq!(summary.wanted, QuestionKind::Summary);
     assert!(!json!(summary.history).to_string().contains("/compact"));
     desk.thinks([text("A rose."), done()]);
     assert_eq!(desk.answer(prompt)["result"]["stopReason"], "end_turn");

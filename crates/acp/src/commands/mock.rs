@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use acp_link::{Door, ListenAddress, Listener, Wire};
 use acp_mock::{Ending, Server, Settings, Speak};
-use acp_script::agent::{AgentConfig, Auth};
+use acp_script::agent::{AgentConfig, AgentLimits, Auth, MessagePace, PromptError, UserHints};
 use acp_script::defects::Defect;
 use acp_script::faults::{Time, parse_spec};
-use acp_script::script::Script;
+use acp_script::script::AgentScript;
 use acp_script::variants::Variant;
 use anyhow::Context;
 
@@ -263,23 +263,35 @@ fn settings(args: &Args) -> anyhow::Result<Settings> {
     anyhow::ensure!(at != Listen::Nobody, "--listen takes stdio, tcp://HOST:PORT or ws://HOST:PORT/acp");
     let mut settings = Settings {
         agent: AgentConfig {
-            streaming_delay: args.streaming_delay.unwrap_or_default(),
-            response_delay: args.response_delay.unwrap_or_default(),
-            chunks: args.chunks,
-            chunk_size: args.chunk_size,
-            max_sessions: args.max_sessions,
+            pace: MessagePace {
+                streaming_delay: args.streaming_delay.unwrap_or_default(),
+                response_delay: args.response_delay.unwrap_or_default(),
+                chunks: args.chunks,
+                chunk_size: args.chunk_size,
+            },
+            limits: AgentLimits {
+                sessions: args.max_sessions,
+                permission: args.permission_timeout,
+                ..AgentLimits::default()
+            },
+            hints: UserHints {
+                other_delegate: "; `acp agent --enable-delegate` has".to_owned(),
+                other_code: "; `acp agent` has".to_owned(),
+                ..UserHints::default()
+            },
             load_session: !args.no_load_session,
             auth,
             send_permissions: args.send_permissions,
-            fail_on_prompt: args.fail_on_prompt.then_some(args.fail_code),
-            fail_reason: args.fail_reason.clone(),
-            permission_timeout: args.permission_timeout,
+            prompt_error: args
+                .fail_on_prompt
+                .then(|| PromptError { code: args.fail_code, reason: args.fail_reason.clone() }),
             ..AgentConfig::default()
         },
         state_dir: args.state_dir.clone(),
         seed: args.seed,
         record: args.record.clone(),
         faults: Vec::new(),
+        switches: Vec::new(),
         speak: args.dialect,
         unasked: args.unasked,
         journal: args.journal.clone(),
@@ -289,7 +301,8 @@ fn settings(args: &Args) -> anyhow::Result<Settings> {
     if let Some(path) = &args.script {
         let text =
             std::fs::read_to_string(path).with_context(|| format!("cannot read the script {path:?}"))?;
-        settings.agent.script = Some(Script::parse(&text).with_context(|| format!("cannot use {path:?}"))?);
+        settings.agent.script =
+            Some(AgentScript::parse(&text).with_context(|| format!("cannot use {path:?}"))?);
     }
     let variants: Vec<_> =
         args.variant.iter().map(|name| find_variant(name)).collect::<anyhow::Result<_>>()?;

@@ -8,7 +8,8 @@ use acp_dialect::Dialect;
 use acp_host::real_path;
 use acp_policy::{Action, Policy, Request, Rules, Stage, ToolKind, ToolPattern, ToolPatterns, Verdict};
 use acp_script::agent::{
-    AgentConfig, Auth, ConfigOption, Declarations, Fence, Login, Mode, Persona, SlashCommand, TOOL_NAMES,
+    AgentAbilities, AgentConfig, AgentLimits, Auth, ConfigOption, Declarations, Fence, Login, Mode, Persona,
+    SlashCommand, TOOL_NAMES, ToolRules, UserHints,
 };
 use serde_json::{Value, json};
 
@@ -36,26 +37,45 @@ pub(crate) fn config(settings: &Settings, provider: Option<&dyn Provider>) -> Ag
         persona: persona(settings, provider),
         auth: settings.token.clone().map_or(Auth::SignedIn, Auth::Token),
         model: provider.is_some(),
-        own_hands: true,
-        careful: true,
-        edit: settings.allow_edit,
-        code: true,
-        declarations: Declarations::new(|path, text, symbol| {
-            acp_code::extract::locate(path, text, symbol, &Stop::after(LOOKING))
-        }),
-        delegate: settings.enable_delegate,
-        mcp: settings.enable_mcp,
-        servers: settings.servers.clone(),
+        abilities: AgentAbilities {
+            local_tools: true,
+            edit: settings.allow_edit,
+            code: true,
+            declarations: Declarations::new(|path, text, symbol| {
+                acp_code::extract::locate(path, text, symbol, &Stop::after(LOOKING))
+            }),
+            delegate: settings.enable_delegate,
+            mcp: settings.enable_mcp,
+            servers: settings.servers.clone(),
+        },
+        rules: ToolRules {
+            careful: true,
+            allow: settings.allow.clone(),
+            deny: settings.deny.clone(),
+            fence: settings.path.as_deref().map_or_else(Fence::default, fence),
+            // One that is not there may be made yet.
+            folders: Fence::new(|folder| {
+                Path::new(folder).metadata().is_ok_and(|it| it.is_dir()) || !Path::new(folder).exists()
+            }),
+        },
+        limits: AgentLimits { request: Some(REQUESTS), ..AgentLimits::default() },
+        hints: hints(),
         durable: true,
-        allow: settings.allow.clone(),
-        deny: settings.deny.clone(),
-        fence: settings.path.as_deref().map_or_else(Fence::default, fence),
-        // One that is not there may be made yet.
-        folders: Fence::new(|folder| {
-            Path::new(folder).metadata().is_ok_and(|it| it.is_dir()) || !Path::new(folder).exists()
-        }),
-        request_limit: Some(REQUESTS),
         ..AgentConfig::default()
+    }
+}
+
+/// The flags that allow what the agent was started without.
+fn hints() -> UserHints {
+    let flag = |flag: &str| format!("; start it with {flag}");
+    UserHints {
+        edit: flag("--allow-edit"),
+        delegate: flag("--enable-delegate"),
+        mcp: flag("--enable-mcp"),
+        allow: "; `--allow '{pattern}'` gives it from the start".to_owned(),
+        longer_answers: ", or allow longer answers with --max-tokens".to_owned(),
+        other_delegate: "; `acp agent --enable-delegate` has".to_owned(),
+        other_code: String::new(),
     }
 }
 

@@ -1,4 +1,4 @@
-//! The agent's own hands: files and commands where the client lends none, inside the session's folders.
+//! Files and commands of the agent itself, inside of the session's folders, where the client does not offer them.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -12,14 +12,14 @@ use acp_script::agent::Fence;
 use serde_json::{Value, json};
 
 /// Does what a client would do, for the agent itself. What may be done was decided before.
-pub(crate) struct Hands {
+pub(crate) struct LocalTools {
     providers: Providers,
     fence: Fence,
     opened: HashMap<String, (String, Vec<String>)>,
 }
 
-impl Hands {
-    /// Hands that stay inside of the fence, and never use what is denied, by whatever name.
+impl LocalTools {
+    /// LocalTools that stay inside of the fence, and never use what is denied, by whatever name.
     pub(crate) fn new(fence: Fence, deny: ToolPatterns, leash: Option<Leash>) -> Self {
         let rules = Rules { deny, ..Rules::of(Policy::Yolo) };
         let settings = Settings { offer: Offer::ALL, rules, leash, ..Settings::default() };

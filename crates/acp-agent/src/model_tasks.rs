@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use acp_script::agent::{Question, Thought, ThoughtEnd, Token, Wanted};
+use acp_script::agent::{ModelQuestion, QuestionKind, Thought, ThoughtEnd, Token};
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
@@ -20,7 +20,7 @@ const QUEUE: usize = 64;
 const LEAST_ANSWER: u64 = 256;
 
 /// Asks the provider.
-pub(crate) struct Mind {
+pub(crate) struct ModelTasks {
     provider: Option<Arc<dyn Provider>>,
     abilities: Abilities,
     reader: Reader,
@@ -30,8 +30,8 @@ pub(crate) struct Mind {
     running: HashMap<Token, AbortHandle>,
 }
 
-impl Mind {
-    /// A mind, and where its thoughts arrive.
+impl ModelTasks {
+    /// No tasks yet, and where the pieces of answers arrive.
     pub(crate) fn new(
         provider: Option<Arc<dyn Provider>>,
         abilities: Abilities,
@@ -42,7 +42,7 @@ impl Mind {
         (Self { provider, abilities, reader, max_tokens, thoughts, running: HashMap::new() }, arriving)
     }
 
-    pub(crate) fn think(&mut self, token: Token, question: &Question) {
+    pub(crate) fn think(&mut self, token: Token, question: &ModelQuestion) {
         self.running.retain(|_, task| !task.is_finished());
         let thoughts = self.thoughts.clone();
         let Some(provider) = self.provider.clone() else { return };
@@ -82,8 +82,8 @@ impl Mind {
     }
 
     /// What to ask the model, unless it would not fit.
-    fn request(&self, question: &Question, model: &Model) -> Result<ChatRequest, ThoughtEnd> {
-        if question.wanted == Wanted::Summary {
+    fn request(&self, question: &ModelQuestion, model: &Model) -> Result<ChatRequest, ThoughtEnd> {
+        if question.wanted == QuestionKind::Summary {
             return Ok(context::summary(question, model));
         }
         let answer = context::answer_limit(model, self.max_tokens, question.cuts);
@@ -91,7 +91,7 @@ impl Mind {
         prompt::add_project(&mut request, question, &self.reader);
         let most = context::question_limit(model, answer);
         let mut tokens = context::tokens(question, &request);
-        if question.wanted == Wanted::Anyway {
+        if question.wanted == QuestionKind::Anyway {
             let less = most.checked_shr(question.overflows.saturating_sub(1)).unwrap_or(0);
             context::fit(&mut request, less);
             tokens = tokens.min(less);
@@ -113,7 +113,7 @@ impl Mind {
     }
 }
 
-impl Drop for Mind {
+impl Drop for ModelTasks {
     fn drop(&mut self) {
         self.running.values().for_each(AbortHandle::abort);
     }

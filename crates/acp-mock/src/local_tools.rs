@@ -10,11 +10,11 @@ use acp_rpc::Frame;
 use serde_json::Value;
 
 /// Its files and terminals. The agent itself decides what may be done with them.
-pub(crate) struct Hands {
+pub(crate) struct LocalTools {
     providers: Providers,
 }
 
-impl Hands {
+impl LocalTools {
     pub(crate) fn new(leash: Option<Leash>) -> Self {
         let settings =
             Settings { offer: Offer::ALL, rules: Rules::of(Policy::Yolo), leash, ..Settings::default() };
