@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use acp_dialect::{Heading, Tongue};
+use acp_dialect::{ClientDialect, RoutedFrame};
 use acp_link::leash::Leash;
 use acp_link::{Link, TrySendError};
 use acp_mcp::{Hub, HubEvent, ServerSpec};
@@ -46,7 +46,7 @@ pub enum Ending {
 pub(crate) async fn converse(
     link: Link,
     player: Player,
-    tongue: Tongue,
+    client: ClientDialect,
     store: Arc<Store>,
     watch: Watch,
     leash: Option<Leash>,
@@ -63,7 +63,7 @@ pub(crate) async fn converse(
         held: VecDeque::new(),
         unread: false,
         refused: false,
-        tongue,
+        client,
         known: false,
         watch,
         kept: 0,
@@ -86,7 +86,7 @@ struct Conversation {
     unread: bool,
     /// Whether the client has shown a wrong token.
     refused: bool,
-    tongue: Tongue,
+    client: ClientDialect,
     /// Whether we have acted on the client's form.
     known: bool,
     watch: Watch,
@@ -162,12 +162,12 @@ impl Conversation {
             return self.held.extend(acp_link::token::refused(frame));
         }
         self.watch.saw("<-", frame);
-        if self.tongue.is_canonical() {
+        if self.client.is_canonical() {
             let now = self.now();
             self.player.receive(now, frame);
         } else {
-            let headings = self.tongue.client_says(frame, wall_clock);
-            if let Some(dialect) = self.tongue.dialect().filter(|_| !self.known) {
+            let headings = self.client.client_says(frame, wall_clock);
+            if let Some(dialect) = self.client.dialect().filter(|_| !self.known) {
                 self.known = true;
                 forms::speak(self.player.agent(), dialect);
             }
@@ -188,12 +188,12 @@ impl Conversation {
         }
     }
 
-    fn head(&mut self, headings: Vec<Heading>) {
+    fn head(&mut self, headings: Vec<RoutedFrame>) {
         let now = self.now();
         for heading in headings {
             match heading {
-                Heading::ToAgent(frame) => self.player.receive(now, &frame),
-                Heading::ToClient(frame) => self.held.push_back(frame),
+                RoutedFrame::ToAgent(frame) => self.player.receive(now, &frame),
+                RoutedFrame::ToClient(frame) => self.held.push_back(frame),
             }
         }
     }
@@ -213,7 +213,7 @@ impl Conversation {
                     Ok(()) => {
                         self.watch.saw("->", frame);
                         self.held.pop_front();
-                        self.unread = self.tongue.is_one_by_one();
+                        self.unread = self.client.needs_pauses();
                     }
                     Err(TrySendError::Full) => return Progress::Full,
                     Err(_) => return Progress::Over(Ending::Gone),
@@ -223,7 +223,7 @@ impl Conversation {
                 None if self.held.is_empty() => return Progress::Idle,
                 None => {}
                 // By far the most of them.
-                Some(Effect::Send(frame)) if self.tongue.is_canonical() => self.held.push_back(frame),
+                Some(Effect::Send(frame)) if self.client.is_canonical() => self.held.push_back(frame),
                 Some(effect) => match self.perform(effect).await {
                     Progress::Idle => {}
                     other => return other,
@@ -237,10 +237,10 @@ impl Conversation {
         match effect {
             Effect::Send(frame) => {
                 let answers = matches!(frame.view(), View::Response { .. });
-                let headings = self.tongue.agent_says(frame);
+                let headings = self.client.agent_says(frame);
                 if answers {
                     // Before the client hears of a session, others can find it under the client's name for it.
-                    self.store.add_aliases(self.tongue.session_ids());
+                    self.store.add_aliases(self.client.session_ids());
                 }
                 self.head(headings);
             }
