@@ -85,6 +85,13 @@ impl Refusal {
         Self { kind: NoteKind::Refused, field, error: Box::new(RpcError::new(code, message)) }
     }
 
+    /// The client chose the id of another session.
+    pub(crate) fn taken(field: &'static str, chosen: &str) -> Self {
+        let message = format!("the session id {chosen:?} is already in use");
+        let refusal = Self::new(field, error_code::INVALID_REQUEST, message);
+        Self { kind: NoteKind::DuplicateSession, ..refusal }
+    }
+
     /// The other side's form has no such method.
     pub(crate) fn absent(method: &str, dialect: Dialect) -> Self {
         Self::new("", error_code::METHOD_NOT_FOUND, format!("{dialect} has no counterpart of {method}"))

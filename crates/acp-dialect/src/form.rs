@@ -10,6 +10,16 @@ use crate::json::Map;
 use crate::traits::{AgentCard, FormTraits};
 use crate::{chunk, shared};
 
+/// A request on its way.
+pub(crate) struct Request<'r> {
+    /// As it was received.
+    pub(crate) frame: &'r Frame,
+    pub(crate) id: &'r Id,
+    /// The sender's name for the method.
+    pub(crate) method: &'r str,
+    pub(crate) params: Map,
+}
+
 /// One form of the protocol. *Decode* is from the form to v1, *encode* from v1 to the form; what an implementation leaves
 /// out is the same in both. A method that needs an object of params or of a result gets one.
 pub(crate) trait Form: Sync {
@@ -51,28 +61,14 @@ pub(crate) trait Form: Sync {
     // ---- requests and notifications -----------------------------------------------------------------------
 
     /// A request of the foreign peer.
-    fn decode_request(
-        &self,
-        core: &mut Core,
-        frame: &Frame,
-        id: &Id,
-        method: &str,
-        _params: Map,
-    ) -> Result<(), Refusal> {
-        shared::through_quietly(core, frame, id, method);
+    fn decode_request(&self, core: &mut Core, request: Request<'_>) -> Result<(), Refusal> {
+        shared::through_quietly(core, request.frame, request.id, request.method);
         Ok(())
     }
 
     /// A request for the foreign peer.
-    fn encode_request(
-        &self,
-        core: &mut Core,
-        frame: &Frame,
-        id: &Id,
-        method: &str,
-        _params: Map,
-    ) -> Result<(), Refusal> {
-        shared::through_quietly(core, frame, id, method);
+    fn encode_request(&self, core: &mut Core, request: Request<'_>) -> Result<(), Refusal> {
+        shared::through_quietly(core, request.frame, request.id, request.method);
         Ok(())
     }
 

@@ -6,6 +6,9 @@ mod probe;
 mod v1;
 mod v2025;
 
+#[cfg(test)]
+mod tests;
+
 use crate::dialect::Dialect;
 
 macro_rules! registry {

@@ -2,12 +2,14 @@
 
 use std::borrow::Cow;
 
+use acp_proto::method;
 use acp_rpc::Id;
 use serde_json::Value;
 
-use crate::core::{Core, OpenRequest};
+use crate::core::{Core, OnAnswer, OpenRequest};
 use crate::json::{Map, put_meta, take_meta};
 use crate::note::NoteKind;
+use crate::session::Replay;
 use crate::shared;
 
 /// An object on its way. Fields are taken from the source and set on the target; what nobody took is carried in the
@@ -104,6 +106,31 @@ impl<'c> ObjectMapper<'c> {
                 self.src.insert(name.to_owned(), other);
                 None
             }
+        }
+    }
+
+    /// Takes a range of lines that the other side cannot be asked for; it is cut out of the answer.
+    pub(crate) fn take_range(&mut self, whole_files: &'static str) -> OnAnswer {
+        let mut number = |name: &str| self.take(name).as_ref().and_then(Value::as_u64);
+        let (line, limit) = (number("line"), number("limit"));
+        if line.is_none() && limit.is_none() {
+            return OnAnswer::Plain;
+        }
+        self.note(NoteKind::Lossy, "line", whole_files);
+        OnAnswer::Read { line, limit }
+    }
+
+    /// Drops a field that says no more than its absence.
+    pub(crate) fn drop_if(&mut self, name: &str, value: impl Into<Value>) {
+        if self.peek(name) == Some(&value.into()) {
+            self.take(name);
+        }
+    }
+
+    /// Sets a field unless an earlier translation carried its value.
+    pub(crate) fn set_new(&mut self, name: &str, value: impl Into<Value>) {
+        if self.restored(name).is_none() {
+            self.set(name, value);
         }
     }
 
@@ -212,6 +239,25 @@ impl<'c> ObjectMapper<'c> {
     pub(crate) fn ask_as(self, id: &Id, method: &str, asked: OpenRequest) {
         let (core, params) = self.close();
         core.request(core.onward(), id, method, params, asked);
+    }
+
+    /// Sends `session/new` on for a client that may choose the session's id, in this field, and its mode.
+    pub(crate) fn ask_new(mut self, id: &Id, field: &str, chosen: Option<String>, mode: Option<String>) {
+        for (name, value) in [(field, &chosen), ("mode", &mode)] {
+            if let Some(value) = value {
+                self.carry_quietly(name, value.clone().into());
+            }
+        }
+        let asked = OpenRequest::new(method::SESSION_NEW, None).with(OnAnswer::New { chosen, mode });
+        self.ask_as(id, method::SESSION_NEW, asked);
+    }
+
+    /// Sends `session/load` on. With `collect`, the replay is kept for an answer that has it in one piece.
+    pub(crate) fn ask_load(self, id: &Id, session: Option<String>, collect: bool) {
+        if let Some(session) = &session {
+            self.core.session(session).replay = collect.then(Replay::default);
+        }
+        self.ask(id, method::SESSION_LOAD, session);
     }
 
     /// Sends the finished object on as a result.

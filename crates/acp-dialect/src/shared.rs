@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::core::{Core, OnAnswer, OpenRequest, Refusal, Wire};
 use crate::json::{Map, text};
+use crate::mapper::ObjectMapper;
 use crate::note::NoteKind::{Answered, DuplicateSession, Invented, Lossy, Passed, WrongShape};
 use crate::options::Unasked;
 use crate::session::Turn;
@@ -28,12 +29,28 @@ pub(crate) fn told_through(core: &mut Core, frame: &Frame, method: &str) {
     core.pass(frame);
 }
 
+/// A `session/update` without an update goes through unchanged.
+pub(crate) fn pass_without_update(core: &mut Core, frame: &Frame) {
+    let message = "it is missing or not an object; passed unchanged";
+    core.note(WrongShape, method::SESSION_UPDATE, "update", message);
+    core.pass(frame);
+}
+
 /// An answer of the wrong shape becomes an error that names the flaw and keeps the answer.
 pub(crate) fn wrong_answer(core: &mut Core, id: &Id, method: &str, flaw: &str, answer: Value) {
     core.note(WrongShape, method.to_owned(), "result", flaw.to_owned());
     let error = RpcError::internal(format!("the answer to {method} has the wrong shape: {flaw}"))
         .with_data(json!({ "answer": answer }));
     core.fail(core.onward(), id, &error);
+}
+
+/// Takes v1's version out of a frame for a form that has one version only.
+pub(crate) fn drop_version(re: &mut ObjectMapper<'_>, one_version: &'static str) {
+    match re.take("protocolVersion") {
+        Some(version) if version == 1 => {}
+        Some(other) => re.carry("protocolVersion", other, Lossy, one_version),
+        None => re.note(WrongShape, "protocolVersion", "the version is missing"),
+    }
 }
 
 /// Chooses an option of a permission request; `None` when no option says that.
@@ -91,10 +108,20 @@ pub(crate) fn needs_asking(core: &Core, method: &str, params: &Map) -> Result<()
 }
 
 /// Lines `line` (from 1) up to `limit` of them.
-pub(crate) fn cut_lines(content: &str, line: Option<u64>, limit: Option<u64>) -> String {
+fn cut_lines(content: &str, line: Option<u64>, limit: Option<u64>) -> String {
     let skip = usize::try_from(line.unwrap_or(1).saturating_sub(1)).unwrap_or(usize::MAX);
     let take = limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
     content.split_inclusive('\n').skip(skip).take(take).collect()
+}
+
+/// The text of an answer to a request for whole files, cut to the lines that were asked for.
+pub(crate) fn cut_content(result: &mut Map, asked: &OpenRequest) {
+    if let OnAnswer::Read { line, limit } = asked.job
+        && let Some(content) = text(result, "content")
+    {
+        let cut = cut_lines(content, line, limit);
+        result.insert("content".to_owned(), cut.into());
+    }
 }
 
 /// A path made absolute against `base`.
@@ -245,6 +272,17 @@ pub(crate) fn mode_after_new(
     Some((reply_to, result))
 }
 
+/// Remembers the session that an answer to `session/new` names; without one the answer is an error.
+pub(crate) fn learn_session(core: &mut Core, id: &Id, result: &Value) -> bool {
+    let Some(session) = result.get("sessionId").and_then(Value::as_str) else {
+        wrong_answer(core, id, method::SESSION_NEW, "sessionId is missing", result.clone());
+        return false;
+    };
+    note_second_session(core, session);
+    core.session(session);
+    true
+}
+
 pub(crate) fn note_second_session(core: &mut Core, canonical: &str) {
     if core.knows(canonical) {
         let message = format!("the agent gave the session id {canonical:?} to a second session");
@@ -316,13 +354,23 @@ pub(crate) fn mark_cancelled(core: &mut Core, session: Option<&str>) {
     }
 }
 
+/// A cancel of the foreign side, however it was sent. `field` holds the session. Says which it is.
+pub(crate) fn decode_cancel(
+    core: &mut Core,
+    method: &'static str,
+    field: &str,
+    params: Map,
+) -> Option<String> {
+    let mut re = ObjectMapper::new(core, method, "", params);
+    let session = re.session(field, "sessionId");
+    re.tell(method::SESSION_CANCEL);
+    mark_cancelled(core, session.as_deref());
+    session
+}
+
 /// A cancel of the canonical side for a form in which cancelling is a request.
 pub(crate) fn cancel_as_request(core: &mut Core, method: &str, params: Map, session: Option<String>) {
-    if let Some(session) = &session
-        && let Some(turn) = core.session(session).turn.as_mut()
-    {
-        turn.cancelled = true;
-    }
+    mark_cancelled(core, session.as_deref());
     let id = core.invent_id();
     core.request(
         Wire::Foreign,

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::core::{Core, OnAnswer, OpenRequest, Refusal, Wire};
 use crate::dialect::Dialect;
+use crate::form::Request;
 use crate::json::Map;
 use crate::note::{Note, NoteKind};
 use crate::options::TranslationOptions;
@@ -194,11 +195,11 @@ impl Translator {
             introduce(core, &params);
         }
         let session = named_session(core, &params);
-        let (form, decoding) = (core.form(), core.is_decoding());
-        let done = if decoding {
-            form.decode_request(core, frame, id, method, params)
+        let (form, request) = (core.form(), Request { frame, id, method, params });
+        let done = if core.is_decoding() {
+            form.decode_request(core, request)
         } else {
-            form.encode_request(core, frame, id, method, params)
+            form.encode_request(core, request)
         };
         if let Err(refusal) = done {
             core.refuse(id, method, session.as_deref(), refusal);

@@ -11,9 +11,8 @@ use serde_json::{Value, json};
 use crate::chunk::ChunkForm;
 use crate::core::{Core, OnAnswer, OpenRequest, Refusal, Wire};
 use crate::detect::is_date;
-use crate::form::Form;
+use crate::form::{Form, Request};
 use crate::json::{Map, text};
-use crate::mapper::ObjectMapper;
 use crate::note::NoteKind::{Answered, OtherDialect, Passed};
 use crate::shared;
 use crate::traits::FormTraits;
@@ -52,14 +51,8 @@ impl Form for Delta {
         params.contains_key("workDir") || params.get("prompt").is_some_and(Value::is_string)
     }
 
-    fn decode_request(
-        &self,
-        core: &mut Core,
-        frame: &Frame,
-        id: &Id,
-        method: &str,
-        params: Map,
-    ) -> Result<(), Refusal> {
+    fn decode_request(&self, core: &mut Core, request: Request<'_>) -> Result<(), Refusal> {
+        let Request { frame, id, method, params } = request;
         note_snake(core, method, &params);
         match method {
             method::INITIALIZE => connect::decode_initialize(core, id, params),
@@ -79,14 +72,8 @@ impl Form for Delta {
         Ok(())
     }
 
-    fn encode_request(
-        &self,
-        core: &mut Core,
-        frame: &Frame,
-        id: &Id,
-        method: &str,
-        params: Map,
-    ) -> Result<(), Refusal> {
+    fn encode_request(&self, core: &mut Core, request: Request<'_>) -> Result<(), Refusal> {
+        let Request { frame, id, method, params } = request;
         match method {
             method::INITIALIZE => connect::encode_initialize(core, id, params),
             method::SESSION_NEW => connect::encode_new(core, id, params),
@@ -135,7 +122,7 @@ impl Form for Delta {
     fn decode_result(&self, core: &mut Core, id: &Id, asked: OpenRequest, result: Value) {
         match &*asked.method {
             method::INITIALIZE => connect::decode_initialized(core, id, result),
-            method::SESSION_NEW => made(core, id, result, Wire::Canonical),
+            method::SESSION_NEW => made(core, id, result),
             method::SESSION_LOAD => turns::decode_loaded(core, id, result),
             method::SESSION_PROMPT => turns::decode_prompted(core, id, &asked, result),
             _ => core.answer(Wire::Canonical, id, result),
@@ -145,7 +132,7 @@ impl Form for Delta {
     fn encode_result(&self, core: &mut Core, id: &Id, asked: OpenRequest, result: Value) {
         match (&*asked.method, &asked.job) {
             (method::INITIALIZE, _) => connect::encode_initialized(core, id, result),
-            (method::SESSION_NEW, _) => made(core, id, result, Wire::Foreign),
+            (method::SESSION_NEW, _) => made(core, id, result),
             (method::SESSION_LOAD, _) => turns::encode_loaded(core, id, &asked, result),
             (method::SESSION_PROMPT, _) => turns::encode_prompted(core, id, &asked, result),
             (_, OnAnswer::Told { .. }) => permission::decided(core, &asked, &result),
@@ -158,29 +145,22 @@ impl Form for Delta {
     }
 }
 
-fn made(core: &mut Core, id: &Id, result: Value, wire: Wire) {
-    let Some(session) = result.get("sessionId").and_then(Value::as_str).map(str::to_owned) else {
-        return shared::wrong_answer(core, id, method::SESSION_NEW, "sessionId is missing", result);
-    };
-    shared::note_second_session(core, &session);
-    core.session(&session);
+fn made(core: &mut Core, id: &Id, result: Value) {
+    if !shared::learn_session(core, id, &result) {
+        return;
+    }
     let names: Vec<String> = result.as_object().into_iter().flat_map(Map::keys).cloned().collect();
     for name in names.iter().filter(|name| *name != "sessionId" && *name != "_meta") {
         let field = format!("result.{name}");
         core.note(Passed, method::SESSION_NEW, field, "delta does not name it; passed unchanged");
     }
-    core.answer(wire, id, result);
+    core.answer_on(id, result);
 }
 
 fn decode_cancel(core: &mut Core, params: Map) {
-    let mut re = ObjectMapper::new(core, method::SESSION_CANCEL, "", params);
-    let session = re.session("sessionId", "sessionId");
-    re.tell(method::SESSION_CANCEL);
-    let Some(session) = session else { return };
-    if let Some(turn) = core.session(&session).turn.as_mut() {
-        turn.cancelled = true;
+    if let Some(session) = shared::decode_cancel(core, method::SESSION_CANCEL, "sessionId", params) {
+        shared::cancel_asks(core, &session);
     }
-    shared::cancel_asks(core, &session);
 }
 
 /// Notes snake-case params, which are `2025.1` and not delta.

@@ -10,8 +10,8 @@ use acp_rpc::{Frame, Id};
 use serde_json::Value;
 
 use crate::codes::{Codes, Meaning};
-use crate::core::{Core, OpenRequest, Refusal, Wire};
-use crate::form::Form;
+use crate::core::{Core, OpenRequest, Refusal};
+use crate::form::{Form, Request};
 use crate::json::{Map, text};
 use crate::mapper::ObjectMapper;
 use crate::note::NoteKind::{Lossy, OtherDialect, WrongShape};
@@ -71,73 +71,21 @@ impl Form for Go {
             || servers && !params.contains_key("workDir")
     }
 
-    fn decode_request(
-        &self,
-        core: &mut Core,
-        frame: &Frame,
-        id: &Id,
-        method: &str,
-        mut params: Map,
-    ) -> Result<(), Refusal> {
-        note_snake(core, method, &params);
-        match method {
-            method::INITIALIZE => forward_same(core, frame, id, OpenRequest::new(method::INITIALIZE, None)),
-            method::SESSION_NEW | method::SESSION_LOAD => {
-                let session = text(&params, "sessionId").map(str::to_owned);
-                let changed = servers::decode(core, method, &mut params);
-                forward(core, frame, id, method, params, changed, session);
-            }
-            method::SESSION_PROMPT => {
-                let session = begin_turn(core, id, &params);
-                let changed = content::recast_prompt(core, &mut params);
-                forward(core, frame, id, method, params, changed, session);
-            }
-            method::SESSION_REQUEST_PERMISSION => {
-                let session = text(&params, "sessionId").map(str::to_owned);
-                forward(core, frame, id, method, params, false, session);
-            }
-            _ => shared::through_quietly(core, frame, id, method),
-        }
+    fn decode_request(&self, core: &mut Core, request: Request<'_>) -> Result<(), Refusal> {
+        note_snake(core, request.method, &request.params);
+        translate_request(core, request);
         Ok(())
     }
 
-    fn encode_request(
-        &self,
-        core: &mut Core,
-        frame: &Frame,
-        id: &Id,
-        method: &str,
-        mut params: Map,
-    ) -> Result<(), Refusal> {
-        match method {
-            method::INITIALIZE => {
-                capabilities::note_client(core, &params);
-                forward_same(core, frame, id, OpenRequest::new(method::INITIALIZE, None));
-            }
-            method::SESSION_NEW | method::SESSION_LOAD => {
-                let session = text(&params, "sessionId").map(str::to_owned);
-                let changed = servers::encode(core, method, &mut params);
-                forward(core, frame, id, method, params, changed, session);
-            }
-            method::SESSION_PROMPT => {
-                let session = begin_turn(core, id, &params);
-                let changed = content::recast_prompt(core, &mut params);
-                forward(core, frame, id, method, params, changed, session);
-            }
-            method::SESSION_REQUEST_PERMISSION => {
-                let session = text(&params, "sessionId").map(str::to_owned);
-                let changed = updates::complete_permission(core, session.as_deref(), &mut params);
-                forward(core, frame, id, method, params, changed, session);
-            }
-            _ => shared::through(core, frame, id, method),
-        }
+    fn encode_request(&self, core: &mut Core, request: Request<'_>) -> Result<(), Refusal> {
+        translate_request(core, request);
         Ok(())
     }
 
     fn decode_notification(&self, core: &mut Core, frame: &Frame, method: &str, params: Map) {
         note_snake(core, method, &params);
         match method {
-            method::SESSION_UPDATE => updates::decode(core, frame, params),
+            method::SESSION_UPDATE => updates::translate(core, frame, params),
             method::SESSION_CANCEL => {
                 shared::mark_cancelled(core, text(&params, "sessionId"));
                 core.pass(frame);
@@ -148,7 +96,7 @@ impl Form for Go {
 
     fn encode_notification(&self, core: &mut Core, frame: &Frame, method: &str, params: Map) {
         match method {
-            method::SESSION_UPDATE => updates::encode(core, frame, params),
+            method::SESSION_UPDATE => updates::translate(core, frame, params),
             method::SESSION_CANCEL => core.pass(frame),
             _ => shared::told_through(core, frame, method),
         }
@@ -158,7 +106,7 @@ impl Form for Go {
         match &*asked.method {
             method::INITIALIZE => capabilities::decode(core, id, result),
             method::SESSION_PROMPT => decode_prompted(core, id, &asked, result),
-            _ => session_result(core, id, &asked, result, Wire::Canonical),
+            _ => session_result(core, id, &asked, result),
         }
     }
 
@@ -166,21 +114,16 @@ impl Form for Go {
         match &*asked.method {
             method::INITIALIZE => capabilities::encode(core, id, result),
             method::SESSION_PROMPT => encode_prompted(core, id, &asked, result),
-            _ => session_result(core, id, &asked, result, Wire::Foreign),
+            _ => session_result(core, id, &asked, result),
         }
     }
 }
 
 /// The answers to `session/new`, `session/load` and permission requests are the same in both forms.
-fn session_result(core: &mut Core, id: &Id, asked: &OpenRequest, result: Value, wire: Wire) {
-    if asked.method == method::SESSION_NEW {
-        let Some(session) = result.get("sessionId").and_then(Value::as_str).map(str::to_owned) else {
-            return shared::wrong_answer(core, id, method::SESSION_NEW, "sessionId is missing", result);
-        };
-        shared::note_second_session(core, &session);
-        core.session(&session);
+fn session_result(core: &mut Core, id: &Id, asked: &OpenRequest, result: Value) {
+    if asked.method != method::SESSION_NEW || shared::learn_session(core, id, &result) {
+        core.answer_on(id, result);
     }
-    core.answer(wire, id, result);
 }
 
 fn decode_prompted(core: &mut Core, id: &Id, asked: &OpenRequest, result: Value) {
@@ -223,33 +166,39 @@ fn encode_prompted(core: &mut Core, id: &Id, asked: &OpenRequest, result: Value)
     re.answer(id);
 }
 
-fn begin_turn(core: &mut Core, id: &Id, params: &Map) -> Option<String> {
-    let session = text(params, "sessionId").map(str::to_owned)?;
-    core.session(&session).begin_turn(id);
-    Some(session)
-}
-
-/// The original bytes where nothing changed, else the changed params.
-fn forward(
-    core: &mut Core,
-    frame: &Frame,
-    id: &Id,
-    method: &str,
-    params: Map,
-    changed: bool,
-    session: Option<String>,
-) {
+/// A request in either direction: the original bytes where nothing changed, else the changed params.
+fn translate_request(core: &mut Core, request: Request<'_>) {
+    let Request { frame, id, method, mut params } = request;
+    let decoding = core.is_decoding();
+    let mut session = text(&params, "sessionId").map(str::to_owned);
+    let changed = match method {
+        method::INITIALIZE => {
+            session = None;
+            if !decoding {
+                capabilities::note_client(core, &params);
+            }
+            false
+        }
+        method::SESSION_NEW | method::SESSION_LOAD if decoding => servers::decode(core, method, &mut params),
+        method::SESSION_NEW | method::SESSION_LOAD => servers::encode(core, method, &mut params),
+        method::SESSION_PROMPT => {
+            if let Some(session) = &session {
+                core.session(session).begin_turn(id);
+            }
+            content::recast_prompt(core, &mut params)
+        }
+        method::SESSION_REQUEST_PERMISSION if decoding => false,
+        method::SESSION_REQUEST_PERMISSION => {
+            updates::complete_permission(core, session.as_deref(), &mut params)
+        }
+        _ if decoding => return shared::through_quietly(core, frame, id, method),
+        _ => return shared::through(core, frame, id, method),
+    };
     let asked = OpenRequest::new(method.to_owned(), session);
-    if !changed {
-        return forward_same(core, frame, id, asked);
+    if changed {
+        return core.request(core.onward(), id, method, params, asked);
     }
-    let wire = if core.is_decoding() { Wire::Canonical } else { Wire::Foreign };
-    core.request(wire, id, method, params, asked);
-}
-
-fn forward_same(core: &mut Core, frame: &Frame, id: &Id, asked: OpenRequest) {
-    let wire = if core.is_decoding() { Wire::Canonical } else { Wire::Foreign };
-    core.expect(wire, id, asked);
+    core.expect(core.onward(), id, asked);
     core.pass(frame);
 }
 

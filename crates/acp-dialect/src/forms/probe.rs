@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::chunk::ChunkForm;
 use crate::codes::{Codes, Meaning};
 use crate::core::{Core, OpenRequest, Refusal, Wire};
-use crate::form::Form;
+use crate::form::{Form, Request};
 use crate::json::{Map, text};
 use crate::mapper::ObjectMapper;
 use crate::note::NoteKind::{Answered, Lossy, OtherDialect, Passed};
@@ -91,22 +91,16 @@ impl Form for Probe {
         text(result, "protocolVersion") == Some("1")
     }
 
-    fn decode_request(
-        &self,
-        core: &mut Core,
-        frame: &Frame,
-        id: &Id,
-        method: &str,
-        params: Map,
-    ) -> Result<(), Refusal> {
+    fn decode_request(&self, core: &mut Core, request: Request<'_>) -> Result<(), Refusal> {
+        let Request { frame, id, method, params } = request;
         match method {
             method::INITIALIZE => return connect::decode_initialize(core, id, params),
             "newSession" => return sessions::decode_new(core, id, params),
             "loadSession" => sessions::decode_load(core, id, params),
-            "setSessionMode" => sessions::decode_mode(core, id, params),
+            "setSessionMode" => sessions::mode(core, id, params),
             "prompt" => turns::decode_prompt(core, id, params),
             "cancel" => {
-                decode_cancel(core, params);
+                shared::decode_cancel(core, "cancel", "sessionId", params);
                 let message = "v1 cancels by notification; acknowledged by the translator";
                 core.note(Answered, "cancel", "", message);
                 core.answer(Wire::Foreign, id, json!({ "success": true }));
@@ -124,19 +118,13 @@ impl Form for Probe {
         Ok(())
     }
 
-    fn encode_request(
-        &self,
-        core: &mut Core,
-        frame: &Frame,
-        id: &Id,
-        method: &str,
-        params: Map,
-    ) -> Result<(), Refusal> {
+    fn encode_request(&self, core: &mut Core, request: Request<'_>) -> Result<(), Refusal> {
+        let Request { frame, id, method, params } = request;
         match method {
             method::INITIALIZE => connect::encode_initialize(core, id, params),
             method::SESSION_NEW => sessions::encode_new(core, id, params),
             method::SESSION_LOAD => sessions::encode_load(core, id, params),
-            method::SESSION_SET_MODE => sessions::encode_mode(core, id, params),
+            method::SESSION_SET_MODE => sessions::mode(core, id, params),
             method::SESSION_PROMPT => turns::encode_prompt(core, id, params),
             method::SESSION_REQUEST_PERMISSION => shared::answer_unasked(core, id, &params),
             method::FS_READ_TEXT_FILE | method::FS_WRITE_TEXT_FILE => files::encode(core, id, method, params),
@@ -155,7 +143,7 @@ impl Form for Probe {
             "availableCommands" => {
                 updates::decode_declared(core, method, update::AVAILABLE_COMMANDS_UPDATE, params);
             }
-            "cancel" => decode_cancel(core, params),
+            "cancel" => drop(shared::decode_cancel(core, "cancel", "sessionId", params)),
             _ if is_v1(method) => {
                 let message = "a v1 notification on a probe connection; passed unchanged";
                 core.note(OtherDialect, method.to_owned(), "", message);
@@ -243,18 +231,6 @@ impl Form for Probe {
     fn encode_made(&self, core: &mut Core, id: &Id, result: Map) {
         sessions::encode_made(core, id, result);
     }
-}
-
-fn decode_cancel(core: &mut Core, params: Map) {
-    let mut re = ObjectMapper::new(core, "cancel", "", params);
-    let session = re.session("sessionId", "sessionId");
-    let params = re.finish();
-    if let Some(session) = session
-        && let Some(turn) = core.session(&session).turn.as_mut()
-    {
-        turn.cancelled = true;
-    }
-    core.tell(Wire::Canonical, method::SESSION_CANCEL, params);
 }
 
 /// Names that the form declares without saying their shape: the v1 shape is assumed.

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::chunk::ChunkForm;
 use crate::codes::{Codes, Meaning};
 use crate::core::{Core, OpenRequest, Refusal, Wire};
-use crate::form::Form;
+use crate::form::{Form, Request};
 use crate::json::Map;
 use crate::mapper::ObjectMapper;
 use crate::note::NoteKind::{Answered, Lossy, OtherDialect};
@@ -75,14 +75,8 @@ impl Form for V2025 {
         params.contains_key("session_id")
     }
 
-    fn decode_request(
-        &self,
-        core: &mut Core,
-        frame: &Frame,
-        id: &Id,
-        method: &str,
-        params: Map,
-    ) -> Result<(), Refusal> {
+    fn decode_request(&self, core: &mut Core, request: Request<'_>) -> Result<(), Refusal> {
+        let Request { frame, id, method, params } = request;
         if is_camel(core, method, &params) {
             shared::through_quietly(core, frame, id, method);
             return Ok(());
@@ -92,9 +86,9 @@ impl Form for V2025 {
             method::AUTHENTICATE => connect::decode_authenticate(core, id, params),
             method::SESSION_NEW => return sessions::decode_new(core, id, params),
             method::SESSION_LOAD => sessions::decode_load(core, id, params),
-            method::SESSION_PROMPT => sessions::decode_prompt(core, id, params),
+            method::SESSION_PROMPT => sessions::prompt(core, id, params),
             method::SESSION_CANCEL => {
-                decode_cancel(core, params);
+                shared::decode_cancel(core, method::SESSION_CANCEL, "session_id", params);
                 let message = "sent with an id; acknowledged by the translator";
                 core.note(Answered, method::SESSION_CANCEL, "", message);
                 core.answer(Wire::Foreign, id, ok());
@@ -114,20 +108,14 @@ impl Form for V2025 {
         Ok(())
     }
 
-    fn encode_request(
-        &self,
-        core: &mut Core,
-        frame: &Frame,
-        id: &Id,
-        method: &str,
-        params: Map,
-    ) -> Result<(), Refusal> {
+    fn encode_request(&self, core: &mut Core, request: Request<'_>) -> Result<(), Refusal> {
+        let Request { frame, id, method, params } = request;
         match method {
             method::INITIALIZE => return connect::encode_initialize(core, id, params),
             method::AUTHENTICATE => return connect::encode_authenticate(core, id, params),
             method::SESSION_NEW => return sessions::encode_new(core, id, params),
             method::SESSION_LOAD => return sessions::encode_load(core, id, params),
-            method::SESSION_PROMPT => sessions::encode_prompt(core, id, params),
+            method::SESSION_PROMPT => sessions::prompt(core, id, params),
             method::SESSION_REQUEST_PERMISSION => shared::answer_unasked(core, id, &params),
             method::FS_WRITE_TEXT_FILE => {
                 shared::needs_asking(core, method, &params)?;
@@ -157,7 +145,9 @@ impl Form for V2025 {
         }
         match method {
             method::SESSION_UPDATE => updates::decode(core, params),
-            method::SESSION_CANCEL => decode_cancel(core, params),
+            method::SESSION_CANCEL => {
+                shared::decode_cancel(core, method::SESSION_CANCEL, "session_id", params);
+            }
             _ => shared::told_through(core, frame, method),
         }
     }
@@ -224,14 +214,6 @@ impl Form for V2025 {
     fn encode_made(&self, core: &mut Core, id: &Id, result: Map) {
         sessions::encode_made(core, id, result);
     }
-}
-
-fn decode_cancel(core: &mut Core, params: Map) {
-    let mut re = ObjectMapper::new(core, method::SESSION_CANCEL, "", params);
-    let session = re.session("session_id", "sessionId");
-    let params = re.finish();
-    shared::mark_cancelled(core, session.as_deref());
-    core.tell(Wire::Canonical, method::SESSION_CANCEL, params);
 }
 
 /// Whether the params are in v1's spelling on a `2025.1` wire. They pass as they are: the other side reads v1.

@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use crate::core::Core;
 use crate::json::Map;
 use crate::mapper::ObjectMapper;
-use crate::note::NoteKind::{Invented, Lossy, Passed, WrongShape};
+use crate::note::NoteKind::{Invented, Lossy, Passed};
+use crate::shared;
 
 const VERSION: &str = "2025-01-01";
 
@@ -32,22 +33,12 @@ fn decode_version(re: &mut ObjectMapper<'_>) {
         }
         None => re.note(Invented, "protocolVersion", "no version given; taken as 1"),
     }
-    if re.restored("protocolVersion").is_none() {
-        re.set("protocolVersion", 1);
-    }
+    re.set_new("protocolVersion", 1);
 }
 
 fn encode_version(re: &mut ObjectMapper<'_>) {
-    match re.take("protocolVersion") {
-        Some(version) if version == 1 => {}
-        Some(other) => {
-            re.carry("protocolVersion", other, Lossy, "delta has one version, 2025-01-01");
-        }
-        None => re.note(WrongShape, "protocolVersion", "the version is missing"),
-    }
-    if re.restored("protocolVersion").is_none() {
-        re.set("protocolVersion", VERSION);
-    }
+    shared::drop_version(re, "delta has one version, 2025-01-01");
+    re.set_new("protocolVersion", VERSION);
 }
 
 pub(super) fn encode_initialize(core: &mut Core, id: &Id, params: Map) {

@@ -12,7 +12,6 @@ use crate::core::{Core, OpenRequest, Wire};
 use crate::json::{Map, object, put_meta, text};
 use crate::mapper::ObjectMapper;
 use crate::note::NoteKind::{Carried, Invented, Lossy, Passed, WrongShape};
-use crate::session::Replay;
 use crate::shared;
 
 const DELTA: &str = "assistant.message_delta";
@@ -112,9 +111,7 @@ pub(super) fn observe(core: &mut Core, params: &Map) {
 pub(super) fn encode_update(core: &mut Core, frame: &Frame, mut params: Map) {
     let session = text(&params, "sessionId").unwrap_or_default().to_owned();
     let Some(Value::Object(update)) = params.get("update").cloned() else {
-        let message = "it is missing or not an object; passed unchanged";
-        core.note(WrongShape, method::SESSION_UPDATE, "update", message);
-        return core.pass(frame);
+        return shared::pass_without_update(core, frame);
     };
     shared::observe(core, &session, &update);
     let kind = text(&update, "sessionUpdate").unwrap_or_default().to_owned();
@@ -168,9 +165,7 @@ pub(super) fn encode_prompted(core: &mut Core, id: &Id, asked: &OpenRequest, res
     if turn.truncated {
         re.note(Lossy, "content", "the text was longer than the limit; the deltas had all of it");
     }
-    if re.restored("content").is_none() {
-        re.set("content", turn.text);
-    }
+    re.set_new("content", turn.text);
     if re.restored("artifacts").is_none() {
         let artifacts: Vec<Value> = turn.artifacts.iter().map(|path| json!({ "path": path })).collect();
         re.set("artifacts", artifacts);
@@ -244,17 +239,7 @@ pub(super) fn decode_load(core: &mut Core, id: &Id, params: Map) {
     let mut re = ObjectMapper::new(core, method::SESSION_LOAD, "", params);
     let session = re.session("sessionId", "sessionId");
     place(&mut re);
-    let params = re.finish();
-    if let Some(session) = &session {
-        core.session(session).replay = Some(Replay::default());
-    }
-    core.request(
-        Wire::Canonical,
-        id,
-        method::SESSION_LOAD,
-        params,
-        OpenRequest::new(method::SESSION_LOAD, session),
-    );
+    re.ask_load(id, session, true);
 }
 
 pub(super) fn encode_load(core: &mut Core, id: &Id, params: Map) {

@@ -109,9 +109,7 @@ fn encode_prompt(core: &mut Core, prompt: Map) -> Map {
             words.push(flag);
         }
     }
-    if re.restored("content").is_none() {
-        re.set("content", json!(words));
-    }
+    re.set_new("content", json!(words));
     re.finish()
 }
 

@@ -5,7 +5,7 @@ use acp_rpc::Frame;
 use serde_json::{Value, json};
 
 use super::content;
-use crate::core::{Core, Wire};
+use crate::core::Core;
 use crate::json::{Map, object, text};
 use crate::mapper::ObjectMapper;
 use crate::note::NoteKind::{Carried, Invented, Lossy, Passed, WrongShape};
@@ -14,33 +14,31 @@ use crate::shared;
 
 const KINDS: [&str; 9] = ["read", "edit", "delete", "move", "search", "execute", "think", "fetch", "other"];
 
-pub(super) fn decode(core: &mut Core, frame: &Frame, mut params: Map) {
+/// An update in either direction: the original bytes where nothing changed.
+pub(super) fn translate(core: &mut Core, frame: &Frame, mut params: Map) {
     let session = text(&params, "sessionId").map(str::to_owned);
+    let session = session.as_deref();
     let Some(Value::Object(update)) = params.get("update").cloned() else {
-        let message = "it is missing or not an object; passed unchanged";
-        core.note(WrongShape, method::SESSION_UPDATE, "update", message);
-        return core.pass(frame);
+        return shared::pass_without_update(core, frame);
     };
-    let now = decode_update(core, update.clone());
-    finish(core, frame, session.as_deref(), &mut params, &update, now, true);
-}
-
-pub(super) fn encode(core: &mut Core, frame: &Frame, mut params: Map) {
-    let session = text(&params, "sessionId").map(str::to_owned);
-    let Some(Value::Object(update)) = params.get("update").cloned() else {
-        let message = "it is missing or not an object; passed unchanged";
-        core.note(WrongShape, method::SESSION_UPDATE, "update", message);
-        return core.pass(frame);
+    let now = if core.is_decoding() {
+        let now = decode_update(core, update.clone());
+        session.inspect(|session| shared::observe(core, session, &now));
+        now
+    } else {
+        let interrupted = session.is_some_and(|session| is_interrupted(core, session, &update));
+        session.inspect(|session| shared::observe(core, session, &update));
+        let mut now = encode_update(core, session, update.clone());
+        if interrupted {
+            now.insert("status".to_owned(), "cancelled".into());
+        }
+        now
     };
-    let interrupted = session.as_deref().is_some_and(|session| is_interrupted(core, session, &update));
-    if let Some(session) = session.as_deref() {
-        shared::observe(core, session, &update);
+    if now == update {
+        return core.pass(frame);
     }
-    let mut now = encode_update(core, session.as_deref(), update.clone());
-    if interrupted {
-        now.insert("status".to_owned(), "cancelled".into());
-    }
-    finish(core, frame, session.as_deref(), &mut params, &update, now, false);
+    params.insert("update".to_owned(), Value::Object(now));
+    core.tell(core.onward(), method::SESSION_UPDATE, params);
 }
 
 /// Whether a cancel interrupted this call: v1 says failed, go has a word for it.
@@ -49,26 +47,6 @@ fn is_interrupted(core: &Core, session: &str, update: &Map) -> bool {
     let open = text(update, "toolCallId").and_then(|id| session.tools.get(id)).is_some_and(Tool::is_open);
     open && text(update, "status") == Some("failed")
         && session.turn.as_ref().is_some_and(|turn| turn.cancelled)
-}
-
-fn finish(
-    core: &mut Core,
-    frame: &Frame,
-    session: Option<&str>,
-    params: &mut Map,
-    was: &Map,
-    now: Map,
-    decoded: bool,
-) {
-    if decoded && let Some(session) = session {
-        shared::observe(core, session, &now);
-    }
-    if now == *was {
-        return core.pass(frame);
-    }
-    params.insert("update".to_owned(), Value::Object(now));
-    let wire = if decoded { Wire::Canonical } else { Wire::Foreign };
-    core.tell(wire, method::SESSION_UPDATE, std::mem::take(params));
 }
 
 pub(super) fn is_call(word: Option<&str>) -> bool {
@@ -179,9 +157,7 @@ fn decode_plan(core: &mut Core, update: Map) -> Map {
         .into_iter()
         .map(|step| json!({ "content": step, "priority": "medium", "status": "pending" }))
         .collect();
-    if re.restored("entries").is_none() {
-        re.set("entries", entries);
-    }
+    re.set_new("entries", entries);
     re.finish()
 }
 

@@ -8,6 +8,7 @@ use crate::core::{Core, Refusal, Wire};
 use crate::json::{Map, put_meta, written};
 use crate::mapper::ObjectMapper;
 use crate::note::NoteKind::{Lossy, WrongShape};
+use crate::shared;
 
 pub(super) fn decode_initialize(core: &mut Core, id: &Id, params: Map) -> Result<(), Refusal> {
     let files = core.options.client_files;
@@ -35,9 +36,7 @@ pub(super) fn decode_initialize(core: &mut Core, id: &Id, params: Map) -> Result
     re.set("protocolVersion", 1);
     let capabilities =
         if files { json!({ "fs": { "readTextFile": true, "writeTextFile": true } }) } else { json!({}) };
-    if re.restored("clientCapabilities").is_none() {
-        re.set("clientCapabilities", capabilities);
-    }
+    re.set_new("clientCapabilities", capabilities);
     re.keep(&["clientInfo"]);
     re.ask(id, method::INITIALIZE, None);
     Ok(())
@@ -45,15 +44,9 @@ pub(super) fn decode_initialize(core: &mut Core, id: &Id, params: Map) -> Result
 
 pub(super) fn encode_initialize(core: &mut Core, id: &Id, params: Map) {
     let mut re = ObjectMapper::new(core, method::INITIALIZE, "", params);
-    match re.take("protocolVersion") {
-        Some(version) if version == 1 => {}
-        Some(other) => re.carry("protocolVersion", other, Lossy, "probe has one version, \"1\""),
-        None => re.note(WrongShape, "protocolVersion", "the version is missing"),
-    }
+    shared::drop_version(&mut re, "probe has one version, \"1\"");
     re.set("protocolVersion", "1");
-    if re.peek("clientCapabilities").and_then(Value::as_object).is_some_and(Map::is_empty) {
-        re.take("clientCapabilities");
-    }
+    re.drop_if("clientCapabilities", json!({}));
     re.ask(id, method::INITIALIZE, None);
 }
 
@@ -64,16 +57,12 @@ pub(super) fn decode_initialized(core: &mut Core, id: &Id, result: Value) {
         Some(other) => re.carry("protocolVersion", other, Lossy, "an unknown version; taken as 1"),
         None => re.note(WrongShape, "protocolVersion", "the version is missing; taken as 1"),
     }
-    if re.restored("protocolVersion").is_none() {
-        re.set("protocolVersion", 1);
-    }
+    re.set_new("protocolVersion", 1);
     let capabilities = re.take_map("capabilities").unwrap_or_default();
     let capabilities = decode_capabilities(re.core, capabilities);
     re.set("agentCapabilities", capabilities);
     re.rename("serverInfo", "agentInfo");
-    if re.restored("authMethods").is_none() {
-        re.set("authMethods", json!([]));
-    }
+    re.set_new("authMethods", json!([]));
     re.answer(id);
 }
 
@@ -82,28 +71,20 @@ fn decode_capabilities(core: &mut Core, capabilities: Map) -> Map {
     if let Some(managed) = re.take("sessionManagement") {
         let load = managed == Value::Bool(true);
         re.carry("sessionManagement", managed, Lossy, "taken to mean that sessions can be loaded");
-        if re.restored("loadSession").is_none() {
-            re.set("loadSession", load);
-        }
+        re.set_new("loadSession", load);
     }
     re.finish()
 }
 
 pub(super) fn encode_initialized(core: &mut Core, id: &Id, result: Value) {
     let Some(mut re) = ObjectMapper::of_result(core, id, method::INITIALIZE, result) else { return };
-    match re.take("protocolVersion") {
-        Some(version) if version == 1 => {}
-        Some(other) => re.carry("protocolVersion", other, Lossy, "probe has one version, \"1\""),
-        None => re.note(WrongShape, "protocolVersion", "the version is missing"),
-    }
+    shared::drop_version(&mut re, "probe has one version, \"1\"");
     re.set("protocolVersion", "1");
     re.rename("agentInfo", "serverInfo");
     let capabilities = re.take_map("agentCapabilities").unwrap_or_default();
     let capabilities = encode_capabilities(re.core, capabilities);
     re.set("capabilities", capabilities);
-    if re.peek("authMethods").and_then(Value::as_array).is_some_and(Vec::is_empty) {
-        re.take("authMethods");
-    }
+    re.drop_if("authMethods", json!([]));
     re.answer(id);
 }
 
@@ -111,9 +92,7 @@ fn encode_capabilities(core: &mut Core, capabilities: Map) -> Map {
     let mut re = ObjectMapper::new(core, method::INITIALIZE, "result.agentCapabilities", capabilities);
     re.invent("tools", json!([]), "v1 agents do not list their tools");
     let load = re.take("loadSession").unwrap_or(Value::Bool(false));
-    if re.restored("sessionManagement").is_none() {
-        re.set("sessionManagement", load);
-    }
+    re.set_new("sessionManagement", load);
     re.invent("streaming", true, "a v1 agent always streams");
     re.invent("permissions", false, "probe clients are never asked for permission");
     re.finish()

@@ -4,7 +4,7 @@ use acp_proto::{Side, method};
 use acp_rpc::Id;
 use serde_json::{Value, json};
 
-use crate::core::{Core, OnAnswer, OpenRequest, Refusal, Wire};
+use crate::core::{Core, OpenRequest, Refusal, Wire};
 use crate::json::{Map, text};
 use crate::mapper::ObjectMapper;
 use crate::note::NoteKind::{Lossy, Passed};
@@ -57,13 +57,7 @@ pub(super) fn encode(core: &mut Core, id: &Id, method: &str, params: Map) {
         }
     }
     re.keep(&["content"]);
-    let range = |value: Option<Value>| value.as_ref().and_then(Value::as_u64);
-    let (line, limit) = (range(re.take("line")), range(re.take("limit")));
-    let mut job = OnAnswer::Plain;
-    if line.is_some() || limit.is_some() {
-        re.note(Lossy, "line", "probe reads whole files; the translator cuts out the lines");
-        job = OnAnswer::Read { line, limit };
-    }
+    let job = re.take_range("probe reads whole files; the translator cuts out the lines");
     re.ask_as(id, name, OpenRequest::new(method.to_owned(), session).with(job));
 }
 
@@ -88,16 +82,9 @@ pub(super) fn decode_result(core: &mut Core, id: &Id, asked: OpenRequest, result
         Value::Object(result) => result,
         other => return shared::wrong_answer(core, id, &asked.method, "it is not an object", other),
     };
-    if let OnAnswer::Read { line, limit } = asked.job
-        && let Some(content) = text(&result, "content")
-    {
-        let cut = shared::cut_lines(content, line, limit);
-        result.insert("content".to_owned(), cut.into());
-    }
+    shared::cut_content(&mut result, &asked);
     let mut re = ObjectMapper::new(core, asked.method.to_string(), "result", result);
-    if re.peek("success") == Some(&Value::Bool(true)) {
-        re.take("success");
-    }
+    re.drop_if("success", true);
     re.keep(&["content"]);
     re.answer(id);
 }

@@ -1,14 +1,13 @@
 //! `newSession`, `loadSession`, `setSessionMode`.
 
-use acp_proto::{error_code, method, update};
-use acp_rpc::{Id, RpcError};
+use acp_proto::{method, update};
+use acp_rpc::Id;
 use serde_json::{Value, json};
 
-use crate::core::{Core, OnAnswer, OpenRequest, Refusal, Wire};
+use crate::core::{Core, OpenRequest, Refusal, Wire};
 use crate::json::{Map, text};
 use crate::mapper::ObjectMapper;
-use crate::note::NoteKind::{DuplicateSession, Lossy, WrongShape};
-use crate::session::Replay;
+use crate::note::NoteKind::{Lossy, WrongShape};
 use crate::shared;
 
 const NEW: &str = "newSession";
@@ -23,23 +22,10 @@ pub(super) fn decode_new(core: &mut Core, id: &Id, params: Map) -> Result<(), Re
     if let Some(chosen) = &chosen
         && (re.core.knows(chosen) || re.core.canonical_id(chosen) != chosen)
     {
-        let error = RpcError::new(
-            error_code::INVALID_REQUEST,
-            format!("the session id {chosen:?} is already in use"),
-        );
-        return Err(Refusal { kind: DuplicateSession, field: "sessionId", error: Box::new(error) });
+        return Err(Refusal::taken("sessionId", chosen));
     }
     place(&mut re);
-    for (name, value) in [("sessionId", &chosen), ("mode", &mode)] {
-        if let Some(value) = value {
-            re.carry_quietly(name, value.clone().into());
-        }
-    }
-    re.ask_as(
-        id,
-        method::SESSION_NEW,
-        OpenRequest::new(method::SESSION_NEW, None).with(OnAnswer::New { chosen, mode }),
-    );
+    re.ask_new(id, "sessionId", chosen, mode);
     Ok(())
 }
 
@@ -145,17 +131,7 @@ pub(super) fn decode_load(core: &mut Core, id: &Id, params: Map) {
     let mut re = ObjectMapper::new(core, LOAD, "", params);
     let session = re.session("sessionId", "sessionId");
     place(&mut re);
-    let params = re.finish();
-    if let Some(session) = &session {
-        core.session(session).replay = Some(Replay::default());
-    }
-    core.request(
-        Wire::Canonical,
-        id,
-        method::SESSION_LOAD,
-        params,
-        OpenRequest::new(method::SESSION_LOAD, session),
-    );
+    re.ask_load(id, session, true);
 }
 
 pub(super) fn encode_load(core: &mut Core, id: &Id, params: Map) {
@@ -237,28 +213,18 @@ fn replay_message(core: &mut Core, session: &str, said: Value) {
     shared::tell_text(core, session, kind, content);
 }
 
-pub(super) fn decode_mode(core: &mut Core, id: &Id, params: Map) {
+/// The choice of a mode in either direction.
+pub(super) fn mode(core: &mut Core, id: &Id, params: Map) {
+    let decoding = core.is_decoding();
+    let (from, to) = if decoding { ("mode", "modeId") } else { ("modeId", "mode") };
     let mut re = ObjectMapper::new(core, MODE, "", params);
     let session = re.session("sessionId", "sessionId");
-    if let Some(mode) = re.take_text("mode") {
-        let mode = session
-            .as_deref()
-            .map_or_else(|| mode.clone(), |session| re.core.session(session).spelled(&mode));
-        re.set("modeId", mode);
+    if let Some(mode) = re.take_text(from) {
+        let spelled = session.as_deref().map(|session| re.core.session(session).spelled(&mode));
+        re.set(to, spelled.unwrap_or(mode));
     }
-    re.ask(id, method::SESSION_SET_MODE, session);
-}
-
-pub(super) fn encode_mode(core: &mut Core, id: &Id, params: Map) {
-    let mut re = ObjectMapper::new(core, MODE, "", params);
-    let session = re.session("sessionId", "sessionId");
-    if let Some(mode) = re.take_text("modeId") {
-        let mode = session
-            .as_deref()
-            .map_or_else(|| mode.clone(), |session| re.core.session(session).spelled(&mode));
-        re.set("mode", mode);
-    }
-    re.ask_as(id, MODE, OpenRequest::new(method::SESSION_SET_MODE, session));
+    let name = if decoding { method::SESSION_SET_MODE } else { MODE };
+    re.ask_as(id, name, OpenRequest::new(method::SESSION_SET_MODE, session));
 }
 
 pub(super) fn encode_mode_set(core: &mut Core, id: &Id, asked: OpenRequest, result: Value) {
@@ -272,8 +238,6 @@ pub(super) fn encode_mode_set(core: &mut Core, id: &Id, asked: OpenRequest, resu
 
 pub(super) fn decode_mode_set(core: &mut Core, id: &Id, result: Value) {
     let mut re = ObjectMapper::new(core, MODE, "result", result.as_object().cloned().unwrap_or_default());
-    if re.peek("success") == Some(&Value::Bool(true)) {
-        re.take("success");
-    }
+    re.drop_if("success", true);
     re.answer(id);
 }

@@ -58,9 +58,7 @@ pub(super) fn encode_prompted(core: &mut Core, id: &Id, asked: &OpenRequest, res
     if turn.truncated {
         re.note(Lossy, "content", "the text was longer than the limit; the chunks had all of it");
     }
-    if re.restored("content").is_none() {
-        re.set("content", json!([{ "type": "text", "text": turn.text }]));
-    }
+    re.set_new("content", json!([{ "type": "text", "text": turn.text }]));
     if let Some(now) = re.core.wall_clock.clone() {
         re.invent("timestamp", now, "v1 gives no time; the translator's clock was taken");
     }

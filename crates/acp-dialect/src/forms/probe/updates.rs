@@ -122,9 +122,7 @@ fn decode_call(core: &mut Core, session: &str, call: Map) -> Map {
         if now != kind {
             re.carry("kind", kind, Lossy, "v1 has other kinds of tools; the original is kept in _meta");
         }
-        if re.restored("kind").is_none() {
-            re.set("kind", now);
-        }
+        re.set_new("kind", now);
     }
     re.keep(&["status"]);
     if let Some(start) = re.take("startTime") {
@@ -310,9 +308,7 @@ fn encode_call(core: &mut Core, session: &str, update: Map, envelope: &mut Map) 
     let kind = re
         .take("kind")
         .unwrap_or_else(|| if known.kind.is_empty() { "other".into() } else { known.kind.clone().into() });
-    if re.restored("kind").is_none() {
-        re.set("kind", kind);
-    }
+    re.set_new("kind", kind);
     re.keep(&["status"]);
     if re.placed("status").is_none() {
         re.set("status", known.status);

@@ -10,6 +10,7 @@ use crate::json::{Map, text, text_of};
 use crate::mapper::ObjectMapper;
 use crate::note::NoteKind::{Carried, Invented, Lossy, WrongShape};
 use crate::options::Credentials;
+use crate::shared;
 
 pub(super) fn decode_initialize(core: &mut Core, id: &Id, params: Map) {
     let mut re = ObjectMapper::new(core, method::INITIALIZE, "", params);
@@ -86,16 +87,8 @@ fn credentials(core: &mut Core, credentials: Option<&Value>) -> Vec<Value> {
 
 pub(super) fn encode_initialize(core: &mut Core, id: &Id, params: Map) -> Result<(), Refusal> {
     let mut re = ObjectMapper::new(core, method::INITIALIZE, "", params);
-    match re.take("protocolVersion") {
-        Some(version) if version == 1 => {}
-        Some(other) => {
-            re.carry("protocolVersion", other, Lossy, "2025.1 stands for version 1 alone");
-        }
-        None => re.note(WrongShape, "protocolVersion", "the version is missing"),
-    }
-    if re.restored("protocol_version").is_none() {
-        re.set("protocol_version", "2025.1");
-    }
+    shared::drop_version(&mut re, "2025.1 stands for version 1 alone");
+    re.set_new("protocol_version", "2025.1");
     re.rename("clientInfo", "client_info");
     let capabilities = re.take_map("clientCapabilities").unwrap_or_default();
     let capabilities = encode_client_capabilities(re.core, capabilities);
@@ -119,9 +112,7 @@ fn encode_client_capabilities(core: &mut Core, capabilities: Map) -> Map {
     let fs = re.take_map("fs").unwrap_or_default();
     let can = |name: &str| fs.get(name).and_then(Value::as_bool).unwrap_or(false);
     let (read, write) = (can("readTextFile"), can("writeTextFile"));
-    if re.restored("text_files").is_none() {
-        re.set("text_files", read && write);
-    }
+    re.set_new("text_files", read && write);
     if read != write {
         re.carry("fs", fs.into(), Lossy, "2025.1 has one flag for reading and writing; it says no");
     }
@@ -175,9 +166,7 @@ pub(super) fn decode_initialized(core: &mut Core, id: &Id, result: Value) {
         Some(_) => json!([{ "id": "token", "name": "Token" }]),
         None => json!([]),
     };
-    if re.restored("authMethods").is_none() {
-        re.set("authMethods", methods);
-    }
+    re.set_new("authMethods", methods);
     re.answer(id);
 }
 
@@ -199,20 +188,12 @@ fn decode_agent_capabilities(core: &mut Core, capabilities: Map) -> Map {
 
 pub(super) fn encode_initialized(core: &mut Core, id: &Id, result: Value) {
     let Some(mut re) = ObjectMapper::of_result(core, id, method::INITIALIZE, result) else { return };
-    match re.take("protocolVersion") {
-        Some(version) if version == 1 => {}
-        Some(other) => {
-            re.carry("protocolVersion", other, Lossy, "2025.1 stands for version 1 alone");
-        }
-        None => re.note(WrongShape, "protocolVersion", "the version is missing"),
-    }
+    shared::drop_version(&mut re, "2025.1 stands for version 1 alone");
     re.rename("agentInfo", "agent_info");
     let capabilities = re.take_map("agentCapabilities").unwrap_or_default();
     let capabilities = encode_agent_capabilities(re.core, capabilities);
     re.set("capabilities", capabilities);
-    if re.peek("authMethods").and_then(Value::as_array).is_some_and(Vec::is_empty) {
-        re.take("authMethods");
-    }
+    re.drop_if("authMethods", json!([]));
     re.answer(id);
 }
 

@@ -1,7 +1,7 @@
 //! `session/new`, `session/load`, `session/prompt`.
 
 use acp_proto::{error_code, method, stop_reason};
-use acp_rpc::{Id, RpcError};
+use acp_rpc::Id;
 use serde_json::{Value, json};
 
 use super::connect::{encode_servers, recast_blocks};
@@ -9,7 +9,7 @@ use super::ok;
 use crate::core::{Core, OnAnswer, OpenRequest, Refusal, Wire};
 use crate::json::{Map, put_meta, text};
 use crate::mapper::ObjectMapper;
-use crate::note::NoteKind::{Carried, DuplicateSession, Invented, Lossy, WrongShape};
+use crate::note::NoteKind::{Carried, Invented, Lossy, WrongShape};
 use crate::options::START_KEY;
 use crate::shared;
 
@@ -23,21 +23,10 @@ pub(super) fn decode_new(core: &mut Core, id: &Id, params: Map) -> Result<(), Re
     if let Some(chosen) = &chosen
         && is_taken(re.core, chosen)
     {
-        let message = format!("the session id {chosen:?} is already in use");
-        let error = Box::new(RpcError::new(error_code::INVALID_REQUEST, message));
-        return Err(Refusal { kind: DuplicateSession, field: "session_id", error });
+        return Err(Refusal::taken("session_id", chosen));
     }
     place_session(&mut re);
-    for (name, value) in [("session_id", &chosen), ("mode", &mode)] {
-        if let Some(value) = value {
-            re.carry_quietly(name, value.clone().into());
-        }
-    }
-    re.ask_as(
-        id,
-        method::SESSION_NEW,
-        OpenRequest::new(method::SESSION_NEW, None).with(OnAnswer::New { chosen, mode }),
-    );
+    re.ask_new(id, "session_id", chosen, mode);
     Ok(())
 }
 
@@ -165,34 +154,14 @@ pub(super) fn decode_load(core: &mut Core, id: &Id, params: Map) {
     let mut re = ObjectMapper::new(core, method::SESSION_LOAD, "", params);
     let session = re.session("session_id", "sessionId");
     place_session(&mut re);
-    let params = re.finish();
-    if let Some(session) = &session {
-        core.session(session);
-    }
-    core.request(
-        Wire::Canonical,
-        id,
-        method::SESSION_LOAD,
-        params,
-        OpenRequest::new(method::SESSION_LOAD, session),
-    );
+    re.ask_load(id, session, false);
 }
 
 pub(super) fn encode_load(core: &mut Core, id: &Id, params: Map) -> Result<(), Refusal> {
     let mut re = ObjectMapper::new(core, method::SESSION_LOAD, "", params);
     let session = re.session("sessionId", "session_id");
     displace_session(&mut re)?;
-    let params = re.finish();
-    if let Some(session) = &session {
-        core.session(session);
-    }
-    core.request(
-        Wire::Foreign,
-        id,
-        method::SESSION_LOAD,
-        params,
-        OpenRequest::new(method::SESSION_LOAD, session),
-    );
+    re.ask_load(id, session, false);
     Ok(())
 }
 
@@ -216,23 +185,16 @@ pub(super) fn decode_loaded(core: &mut Core, id: &Id, asked: &OpenRequest, resul
     core.answer(Wire::Canonical, id, result);
 }
 
-pub(super) fn decode_prompt(core: &mut Core, id: &Id, params: Map) {
+/// A prompt in either direction.
+pub(super) fn prompt(core: &mut Core, id: &Id, params: Map) {
+    let snake = ("session_id", "content");
+    let camel = ("sessionId", "prompt");
+    let (from, to) = if core.is_decoding() { (snake, camel) } else { (camel, snake) };
     let mut re = ObjectMapper::new(core, method::SESSION_PROMPT, "", params);
-    let session = re.session("session_id", "sessionId");
-    if let Some(blocks) = re.take_list("content") {
+    let session = re.session(from.0, to.0);
+    if let Some(blocks) = re.take_list(from.1) {
         let blocks = recast_blocks(re.core, blocks);
-        re.set("prompt", blocks);
-    }
-    re.begin_turn(id, session.as_deref());
-    re.ask(id, method::SESSION_PROMPT, session);
-}
-
-pub(super) fn encode_prompt(core: &mut Core, id: &Id, params: Map) {
-    let mut re = ObjectMapper::new(core, method::SESSION_PROMPT, "", params);
-    let session = re.session("sessionId", "session_id");
-    if let Some(blocks) = re.take_list("prompt") {
-        let blocks = recast_blocks(re.core, blocks);
-        re.set("content", blocks);
+        re.set(to.1, blocks);
     }
     re.begin_turn(id, session.as_deref());
     re.ask(id, method::SESSION_PROMPT, session);
@@ -248,9 +210,7 @@ pub(super) fn encode_prompted(core: &mut Core, id: &Id, asked: &OpenRequest, res
     let reason = shared::stop_reason(core, method::SESSION_PROMPT, &result);
     result.shift_remove("stopReason");
     let mut re = ObjectMapper::new(core, method::SESSION_PROMPT, "result", result);
-    if re.restored("status").is_none() {
-        re.set("status", "ok");
-    }
+    re.set_new("status", "ok");
     if reason != stop_reason::END_TURN {
         re.carry_quietly("stopReason", reason.into());
     }

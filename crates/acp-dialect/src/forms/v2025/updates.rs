@@ -71,9 +71,7 @@ fn decode_data(core: &mut Core, kind: &str, data: Map) -> Map {
     match kind {
         update::AGENT_MESSAGE_CHUNK | update::AGENT_THOUGHT_CHUNK | update::USER_MESSAGE_CHUNK => {
             let said = re.take("text");
-            if re.restored("content").is_none() {
-                re.set("content", json!({ "type": "text", "text": said.unwrap_or_default() }));
-            }
+            re.set_new("content", json!({ "type": "text", "text": said.unwrap_or_default() }));
         }
         update::TOOL_CALL => decode_tool_call(&mut re),
         update::TOOL_CALL_UPDATE => decode_tool_update(&mut re),
@@ -109,9 +107,7 @@ fn decode_tool_update(re: &mut ObjectMapper<'_>) {
     {
         re.set("content", json!([{ "type": "content", "content": { "type": "text", "text": said } }]));
     }
-    if re.restored("rawOutput").is_none() {
-        re.set("rawOutput", result);
-    }
+    re.set_new("rawOutput", result);
 }
 
 fn decode_plan(re: &mut ObjectMapper<'_>) {
@@ -241,9 +237,7 @@ fn encode_tool_call(re: &mut ObjectMapper<'_>) {
     re.rename("rawInput", "arguments");
     re.invent("arguments", Map::new(), "the call shows no input; empty arguments were taken");
     for (field, default) in [("kind", "other"), ("status", "pending")] {
-        if re.peek(field).and_then(Value::as_str) == Some(default) {
-            re.take(field);
-        }
+        re.drop_if(field, default);
     }
 }
 
@@ -319,8 +313,6 @@ fn encode_entry(core: &mut Core, number: u64, entry: Value) -> Value {
     re.invent("id", number, "v1 entries have no ids; counted from one");
     re.rename("content", "description");
     re.keep(&["status"]);
-    if re.peek("priority").and_then(Value::as_str) == Some("medium") {
-        re.take("priority");
-    }
+    re.drop_if("priority", "medium");
     Value::Object(re.finish())
 }

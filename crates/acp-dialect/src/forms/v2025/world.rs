@@ -4,7 +4,7 @@ use acp_proto::method;
 use acp_rpc::Id;
 use serde_json::{Value, json};
 
-use crate::core::{Core, OnAnswer, OpenRequest, Refusal, Wire};
+use crate::core::{Core, OpenRequest, Refusal, Wire};
 use crate::json::{Map, text};
 use crate::mapper::ObjectMapper;
 use crate::note::NoteKind::Lossy;
@@ -35,13 +35,7 @@ pub(super) fn encode_file(core: &mut Core, id: &Id, method: &str, params: Map) {
     let session = drop_session(&mut re);
     let written = re.peek("path").and_then(Value::as_str).map(str::to_owned);
     re.keep(&["path", "content"]);
-    let range = |value: Option<Value>| value.as_ref().and_then(Value::as_u64);
-    let (line, limit) = (range(re.take("line")), range(re.take("limit")));
-    let mut job = OnAnswer::Plain;
-    if line.is_some() || limit.is_some() {
-        re.note(Lossy, "line", "2025.1 reads whole files; the translator cuts out the lines");
-        job = OnAnswer::Read { line, limit };
-    }
+    let job = re.take_range("2025.1 reads whole files; the translator cuts out the lines");
     let params = re.finish();
     if let (Some(session), Some(path), method::FS_WRITE_TEXT_FILE) = (session.as_deref(), written, method) {
         core.session(session).wrote(&path);
@@ -155,12 +149,7 @@ pub(super) fn decode_result(core: &mut Core, id: &Id, asked: OpenRequest, result
         Value::Null => return core.answer(Wire::Canonical, id, json!({})),
         other => return shared::wrong_answer(core, id, &asked.method, "it is not an object", other),
     };
-    if let OnAnswer::Read { line, limit } = asked.job
-        && let Some(content) = text(&result, "content")
-    {
-        let cut = shared::cut_lines(content, line, limit);
-        result.insert("content".to_owned(), cut.into());
-    }
+    shared::cut_content(&mut result, &asked);
     if text(&result, "status") == Some("ok") {
         result.shift_remove("status");
     }
