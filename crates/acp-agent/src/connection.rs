@@ -6,11 +6,11 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use acp_dialect::{Dialect, Heading, Tongue};
+use acp_dialect::detect::refuser;
+use acp_dialect::{ClientDialect, Dialect, DialectChoice, RoutedFrame};
 use acp_driver::{Machine, Output, drive};
 use acp_link::{Arrival, Closed, Link, Receiver};
 use acp_mcp::{Hub, HubEvent, ServerSpec};
-use acp_proto::method;
 use acp_rpc::{Frame, View};
 use acp_script::agent::{Agent, AgentEffect, McpTool, SessionRecord, Thought, Token, ToolOutput, timestamp};
 use tokio::sync::mpsc;
@@ -18,11 +18,11 @@ use tokio::sync::oneshot::error::TryRecvError;
 
 use crate::claims::Holder;
 use crate::debug::Debug;
+use crate::files::FileRequest;
 use crate::instructions::Reader;
 use crate::local_tools::{LocalTools, session_of};
 use crate::model_tasks::ModelTasks;
 use crate::modes;
-use crate::probe::{self, FileWish};
 use crate::server::Shared;
 use crate::store::{self, Kept, StoreError};
 use crate::tools::Tools;
@@ -62,7 +62,7 @@ enum Waiting {
 }
 
 /// Serves one connection until the client goes away.
-pub(crate) async fn converse(mut link: Link, agent: Agent, tongue: Tongue, shared: Arc<Shared>) {
+pub(crate) async fn converse(mut link: Link, agent: Agent, client: ClientDialect, shared: Arc<Shared>) {
     let (events, happened) = mpsc::unbounded_channel();
     let (mcp_events, mcp) = mpsc::unbounded_channel();
     let reader = Reader::new(shared.fence.clone(), &shared.settings.deny);
@@ -82,13 +82,12 @@ pub(crate) async fn converse(mut link: Link, agent: Agent, tongue: Tongue, share
         tools: Tools::new(events.clone(), shared.fence.clone(), reader),
         model_tasks,
         debug: Debug::new(shared.settings.debug),
-        known: tongue.dialect(),
+        known: client.dialect(),
         holder: Arc::new(Holder::new(&shared.claims)),
         aliases: HashMap::new(),
-        tongue,
+        client,
         waiting: VecDeque::new(),
         trouble: None,
-        begun: Vec::new(),
         events,
         happened,
         mcp,
@@ -115,7 +114,7 @@ struct Conversation {
     tools: Tools,
     model_tasks: ModelTasks,
     debug: Debug,
-    tongue: Tongue,
+    client: ClientDialect,
     /// The client's form, once we have acted on it.
     known: Option<Dialect>,
     /// Which sessions are ours.
@@ -125,8 +124,6 @@ struct Conversation {
     waiting: VecDeque<Waiting>,
     /// Why the last thing to keep was not kept.
     trouble: Option<Arc<StoreError>>,
-    /// Tool calls of a `probe` client, with the time of their begin.
-    begun: Vec<(String, u64)>,
     events: mpsc::UnboundedSender<Event>,
     happened: mpsc::UnboundedReceiver<Event>,
     mcp: mpsc::UnboundedReceiver<HubEvent>,
@@ -206,7 +203,7 @@ impl Machine for Conversation {
     }
 
     fn is_one_by_one(&self) -> bool {
-        self.tongue.is_one_by_one()
+        self.client.needs_pauses()
     }
 }
 
@@ -239,27 +236,29 @@ impl Conversation {
             return self.waiting.extend(acp_link::token::refused(frame).map(Waiting::Frame));
         }
         self.debug.received(frame);
-        if self.known == Some(Dialect::Probe)
-            && let Some(wish) = FileWish::read(frame)
+        if let Some(files) = self.known.and_then(|dialect| dialect.traits().agent_files)
+            && let Some(wish) = FileRequest::read(frame, files)
         {
             return self.file(wish);
         }
-        if self.tongue.is_canonical() {
+        if self.client.is_canonical() {
             let now = self.now();
             return self.agent.receive(now, frame);
         }
-        if self.known.is_none() && probe_of_another_version(frame) {
-            self.tongue = Tongue::new(acp_dialect::Speak::Only(Dialect::Probe), self.shared.translation());
+        if self.known.is_none()
+            && let Some(dialect) = refuser(frame)
+        {
+            self.client = ClientDialect::new(DialectChoice::Only(dialect), self.shared.translation());
         }
-        let respelled =
-            if self.known == Some(Dialect::V2025_1) { modes::in_our_words(frame, &self.agent) } else { None };
+        let aliases = self.known.is_some_and(|dialect| dialect.traits().mode_aliases);
+        let respelled = if aliases { modes::in_our_words(frame, &self.agent) } else { None };
         let headings = match respelled {
-            None => self.tongue.client_says(frame, wall_clock),
-            Some(Ok(respelled)) => self.tongue.client_says(&respelled, wall_clock),
+            None => self.client.client_says(frame, wall_clock),
+            Some(Ok(respelled)) => self.client.client_says(&respelled, wall_clock),
             Some(Err(refusal)) => return self.waiting.push_back(Waiting::Frame(refusal)),
         };
         if self.known.is_none()
-            && let Some(dialect) = self.tongue.dialect()
+            && let Some(dialect) = self.client.dialect()
         {
             self.speaks(dialect);
         }
@@ -281,9 +280,10 @@ impl Conversation {
     /// The client's form is known: what it lacks is made up for.
     fn speaks(&mut self, dialect: Dialect) {
         self.known = Some(dialect);
-        self.aliases = self.tongue.session_ids().into_iter().collect();
-        self.agent.set_mode_aliases(dialect != Dialect::V1);
-        if matches!(dialect, Dialect::Probe | Dialect::V2025_1) {
+        self.aliases = self.client.session_ids().into_iter().collect();
+        self.agent.set_mode_aliases(!dialect.is_canonical());
+        let traits = dialect.traits();
+        if !traits.clients_can_be_asked {
             self.agent.set_askable(false);
             self.agent.allow(crate::identity::unasked(&self.shared.settings));
             let policy = self.shared.settings.policy;
@@ -292,26 +292,24 @@ impl Conversation {
                 "this client cannot be asked, so only --policy bypassPermissions opens it",
             );
         }
-        self.agent.set_tool_errors(dialect == Dialect::Probe);
-        self.agent.set_plans_in_words(dialect == Dialect::Probe);
+        self.agent.set_tool_errors(traits.tool_errors);
+        self.agent.set_plans_in_words(traits.plans_in_words);
     }
 
-    fn head(&mut self, headings: Vec<Heading>) {
+    fn head(&mut self, headings: Vec<RoutedFrame>) {
         let now = self.now();
         for heading in headings {
             match heading {
-                Heading::ToAgent(frame) => self.agent.receive(now, &frame),
-                Heading::ToClient(frame) if self.known == Some(Dialect::Probe) => {
-                    let dressed = probe::dressed(frame, &mut self.begun);
-                    self.waiting.extend(dressed.map(Waiting::Frame));
+                RoutedFrame::ToAgent(frame) => self.agent.receive(now, &frame),
+                RoutedFrame::ToClient(frame) => {
+                    self.waiting.extend(self.client.complete(frame, unix_millis()).map(Waiting::Frame));
                 }
-                Heading::ToClient(frame) => self.waiting.push_back(Waiting::Frame(frame)),
             }
         }
     }
 
-    /// A client of the `probe` form asks for a file of ours.
-    fn file(&mut self, wish: Result<FileWish, Frame>) {
+    /// The client asks for a file of ours.
+    fn file(&mut self, wish: Result<FileRequest, Frame>) {
         let wish = match wish {
             Ok(wish) => wish,
             Err(refusal) => return self.waiting.push_back(Waiting::Frame(refusal)),
@@ -363,14 +361,14 @@ impl Conversation {
         match effect {
             AgentEffect::Send(frame) => {
                 self.debug.told(&frame);
-                if self.tongue.is_canonical() {
+                if self.client.is_canonical() {
                     self.waiting.push_back(Waiting::Frame(frame));
                 } else {
-                    if let Tongue::Foreign(translator) = &mut self.tongue {
+                    if let ClientDialect::Foreign(translator) = &mut self.client {
                         translator.set_wall_clock(wall_clock());
                     }
                     let opens = opens_session(&frame);
-                    let headings = self.tongue.agent_says(frame);
+                    let headings = self.client.agent_says(frame);
                     if opens {
                         self.keep_aliases();
                     }
@@ -476,17 +474,6 @@ impl Conversation {
     }
 }
 
-/// An `initialize` with a version in words that no form has: the form that has versions in words refuses it best.
-fn probe_of_another_version(frame: &Frame) -> bool {
-    let View::Request { method: method::INITIALIZE, params: Some(params), .. } = frame.view() else {
-        return false;
-    };
-    let unknown = acp_dialect::detect([frame]).best().is_none();
-    unknown
-        && serde_json::from_str::<serde_json::Value>(params)
-            .is_ok_and(|params| params["protocolVersion"].is_string())
-}
-
 /// Waits for what stands first in the queue.
 async fn first_kept(waiting: &mut VecDeque<Waiting>) -> Result<(), Arc<StoreError>> {
     match waiting.front_mut() {
@@ -497,6 +484,11 @@ async fn first_kept(waiting: &mut VecDeque<Waiting>) -> Result<(), Arc<StoreErro
 
 fn tool(tool: acp_mcp::Tool) -> McpTool {
     McpTool { name: tool.name, description: tool.description.unwrap_or_default(), schema: tool.input_schema }
+}
+
+fn unix_millis() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+    u64::try_from(now).unwrap_or_default()
 }
 
 /// The time as RFC 3339 text.

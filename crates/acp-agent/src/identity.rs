@@ -4,14 +4,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use acp_code::Stop;
-use acp_dialect::Dialect;
+use acp_dialect::AgentCard;
 use acp_host::real_path;
 use acp_policy::{Action, Policy, Request, Rules, Stage, ToolKind, ToolPattern, ToolPatterns, Verdict};
 use acp_script::agent::{
     AgentAbilities, AgentConfig, AgentLimits, Auth, ConfigOption, Declarations, Fence, Login, Mode, Persona,
     SlashCommand, TOOL_NAMES, ToolRules, UserHints,
 };
-use serde_json::{Value, json};
 
 use crate::guide;
 use crate::provider::{Model, Provider};
@@ -23,7 +22,7 @@ pub(crate) const NAME: &str = "acp-agent";
 const REQUESTS: Duration = Duration::from_secs(30);
 /// How long a declaration is looked for in a file that is to be edited.
 const LOOKING: Duration = Duration::from_secs(5);
-/// What it says about itself in the form `2025.1`.
+/// What it says about itself where a dialect has a field for it.
 const INSTRUCTIONS: &str = "I am a coding agent: I search, read and change the files of the working directory and run commands there.";
 /// What the scripted provider is called among the models.
 const WISHES: &str = "wishes";
@@ -119,7 +118,12 @@ fn fence(path: &Path) -> Fence {
 
 fn persona(settings: &Settings, provider: Option<&dyn Provider>) -> Persona {
     let modes = modes(settings.policy);
-    let supported = supported(&modes, settings.policy);
+    let card = AgentCard {
+        tools: own_tools(settings),
+        offered: offered_tools(settings),
+        modes: supported(&modes, settings.policy),
+        instructions: INSTRUCTIONS.to_owned(),
+    };
     let known = provider.map(Provider::models).unwrap_or_default();
     let commands = commands(settings);
     let context = known.first().map_or(CONTEXT, |model| model.context);
@@ -142,15 +146,8 @@ fn persona(settings: &Settings, provider: Option<&dyn Provider>) -> Persona {
             ConfigOption::boolean("verbose", "Verbose", "Whether answers show results at full length", false),
         ],
         // What other forms say about an agent and version 1 does not.
-        meta: Some(json!({
-            Dialect::Probe.meta_key(): { "tools": tool_names(settings), "permissions": false },
-            Dialect::V2025_1.meta_key(): {
-                "audio": false,
-                "supported_modes": supported,
-                "tools": own_tools(settings),
-            },
-        })),
-        hello: Some(json!({ Dialect::V2025_1.meta_key(): { "instructions": INSTRUCTIONS } })),
+        meta: Some(card.capabilities()),
+        hello: Some(card.introduction()),
         modes,
         barred: Vec::new(),
         help: Some(guide::help(settings, &commands)),
@@ -181,7 +178,7 @@ pub(crate) fn needs_leave(mode: &Mode, policy: Policy) -> bool {
     mode.policy == Policy::BypassPermissions && !matches!(policy, Policy::BypassPermissions | Policy::Yolo)
 }
 
-/// The modes as the form `2025.1` names them, and the others.
+/// The modes that a client may ask for by name, and their aliases first.
 fn supported(modes: &[Mode], policy: Policy) -> Vec<String> {
     let open = |mode: &&Mode| open(mode, policy) && !needs_leave(mode, policy);
     let aliases = ["agent", "ask"].into_iter().filter(|alias| {
@@ -257,25 +254,23 @@ fn commands(settings: &Settings) -> Vec<SlashCommand> {
     commands
 }
 
-/// The tools as the form `2025.1` lists them: by the names in its tool calls.
-fn own_tools(settings: &Settings) -> Vec<&'static str> {
+/// The tools by the names in its tool calls.
+fn own_tools(settings: &Settings) -> Vec<String> {
     let there = |tool: &&str| match *tool {
         "delegate" => settings.enable_delegate,
         "write_file" | "edit_file" => settings.allow_edit,
         "take_note" => false,
         _ => true,
     };
-    TOOL_NAMES.into_iter().filter(there).collect()
+    TOOL_NAMES.into_iter().filter(there).map(str::to_owned).collect()
 }
 
-/// The tools as the `probe` form lists them.
-fn tool_names(settings: &Settings) -> Vec<Value> {
-    let mut tools: Vec<Value> = acp_code::tool::schemas()
-        .iter()
-        .map(|tool| json!({ "name": tool.name, "kind": tool.name }))
-        .collect();
+/// The tools that a prompt can call by name, each with its kind.
+fn offered_tools(settings: &Settings) -> Vec<(String, String)> {
+    let named = |tool: &acp_code::tool::Schema| (tool.name.to_owned(), tool.name.to_owned());
+    let mut tools: Vec<_> = acp_code::tool::schemas().iter().map(named).collect();
     if settings.enable_delegate {
-        tools.push(json!({ "name": "delegate", "kind": "execute" }));
+        tools.push(("delegate".to_owned(), "execute".to_owned()));
     }
     tools
 }

@@ -1,4 +1,4 @@
-//! Modes under the names of the form `2025.1`, whose clients name one when they make a session.
+//! Modes by their aliases, for clients that choose one when they make a session.
 
 use acp_proto::method;
 use acp_rpc::{Frame, RpcError, View};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use acp_dialect::{Speak, Tongue};
+use acp_dialect::{ClientDialect, DialectChoice};
 use acp_link::leash::Leash;
 use acp_link::{Link, Listener, Wire};
 use acp_policy::{Policy, ToolPatterns};
@@ -39,7 +39,7 @@ pub struct Settings {
     /// MCP servers of every session, as `session/new` names them, beside those that clients name.
     pub servers: Vec<serde_json::Value>,
     /// Which form of the protocol to speak.
-    pub speak: Speak,
+    pub speak: DialectChoice,
     /// Where sessions are kept.
     pub state: State,
     /// How permission is given when no pattern says otherwise.
@@ -171,8 +171,8 @@ impl Server {
             config.id_prefix = format!("{:x}{number:x}", self.base % 0xff_ffff_ffff);
             config.started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
             config.warning.clone_from(&self.warning);
-            let tongue = Tongue::new(self.shared.settings.speak, self.shared.translation());
-            converse(link, Agent::new(config), tongue, self.shared.clone()).await;
+            let client = ClientDialect::new(self.shared.settings.speak, self.shared.translation());
+            converse(link, Agent::new(config), client, self.shared.clone()).await;
         })
     }
 
@@ -205,14 +205,14 @@ impl Shared {
     }
 
     /// What a translation must be told.
-    pub(crate) fn translation(&self) -> acp_dialect::Options {
-        acp_dialect::Options {
+    pub(crate) fn translation(&self) -> acp_dialect::TranslationOptions {
+        acp_dialect::TranslationOptions {
             work_dir: self.work_dir.to_string_lossy().into_owned(),
             load_session: true,
             token: self.settings.token.clone(),
             session_prefix: self.prefix.clone(),
             sessions: self.store.aliases().unwrap_or_default(),
-            ..acp_dialect::Options::default()
+            ..acp_dialect::TranslationOptions::default()
         }
     }
 }

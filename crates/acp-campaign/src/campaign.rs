@@ -129,7 +129,7 @@ impl Campaign {
     async fn probe(&self, target: &Target, run: &mut AgentRun) -> (Probed, Option<String>) {
         let table = self.dialect().and_then(Table::of_dialect).unwrap_or_else(Table::v1);
         run.dialect = self.dialect().map(str::to_owned);
-        if run.dialect.is_none() && target.dialect != acp_dialect::Dialect::V1 {
+        if run.dialect.is_none() && !target.dialect.is_canonical() {
             run.dialect = Some(target.dialect.as_str().to_owned());
         }
         let driven = match self.drive_probe(target).await {

@@ -42,7 +42,7 @@ static ENTRIES: LazyLock<Vec<Entry>> = LazyLock::new(|| {
 /// Why this test does not apply to agents of that form, if it is one that the form cannot carry.
 pub(crate) fn lacks(dialect: Dialect, program: &Program) -> Option<String> {
     let canonical = program.dialect.as_deref().is_none_or(|dialect| dialect == "v1");
-    if dialect == Dialect::V1 || !canonical {
+    if dialect.is_canonical() || !canonical {
         return None;
     }
     let fits = |entry: &&Entry| {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use acp_dialect::{Dialect, Options, Unasked};
+use acp_dialect::{Dialect, TranslationOptions, Unasked};
 use acp_link::child::{self, Child, Exit, SpawnError};
 use acp_link::{Address, ConnectError, Link, Wire};
 use acp_relay::{SessionAliases, translated_resuming};
@@ -338,12 +338,12 @@ impl Connection {
     ) -> Connection {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let options = Options {
+        let options = TranslationOptions {
             work_dir: cell.sandbox.to_string_lossy().into_owned(),
             permission: Unasked::Allow,
             load_session: true,
             session_prefix: format!("session_{:x}_{count:x}", std::process::id()),
-            ..Options::default()
+            ..TranslationOptions::default()
         };
         self.link = translated_resuming(self.link, dialect, options, refused.observers(dialect), sessions);
         self

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use acp_comply::results::Cost;
 use acp_comply::{Action, Event, ExitRecord, Outcome, Program, Run, Setup};
-use acp_dialect::{Dialect, Options, Side, Translated, Translator, Way};
+use acp_dialect::{Destination, Dialect, Side, Translated, TranslationOptions, Translator};
 use acp_driver::drive;
 use acp_host::{Offer, Providers, Roots, Settings};
 use acp_link::Link;
@@ -165,7 +165,7 @@ impl<'a> TestRun<'a> {
     /// The form that the test is written in, when it is not the canonical one.
     fn dialect(&self) -> Option<Dialect> {
         let dialect: Dialect = self.program.dialect.as_deref()?.parse().ok()?;
-        (dialect != Dialect::V1).then_some(dialect)
+        (!dialect.is_canonical()).then_some(dialect)
     }
 
     pub async fn run(&mut self) -> Outcome {
@@ -469,13 +469,13 @@ pub(crate) enum Ending {
 /// A notification that asks something, as the request that it is in the canonical form, and who translates the answer.
 fn canonical_question(dialect: Dialect, frame: &Frame) -> Option<(Frame, Translator)> {
     let View::Notification { .. } = frame.view() else { return None };
-    let mut translator = Translator::new(dialect, Side::Agent, Options::default());
+    let mut translator = Translator::new(dialect, Side::Agent, TranslationOptions::default());
     let question = onward(translator.to_canonical(frame)).next()?;
     Some((question, translator))
 }
 
 fn onward(translated: Translated) -> impl Iterator<Item = Frame> {
-    translated.frames.into_iter().filter(|out| out.way == Way::Onward).map(|out| out.frame)
+    translated.frames.into_iter().filter(|out| out.to == Destination::Onward).map(|out| out.frame)
 }
 
 fn millis(time: Duration) -> f64 {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use acp_comply::FindingRef;
-use acp_dialect::{Dialect, Options, Overhear, Side};
+use acp_dialect::{Dialect, PassiveTranslator, Side, TranslationOptions};
 use acp_link::child::{Child, Stage};
 use acp_link::{Link, Receiver, Sender};
 use acp_rpc::{Direction, Frame, Line, Splitter, View};
@@ -51,7 +51,7 @@ pub(crate) struct Wire {
     tx: Sender,
     judge: Judge,
     /// Says what passes in the judge's own form of the protocol, where the test is written in another.
-    overhear: Option<Overhear>,
+    overhear: Option<PassiveTranslator>,
     /// Our own bytes, put together to lines again for the judge.
     sent: Splitter,
     began: Instant,
@@ -91,7 +91,7 @@ impl Wire {
             child,
             tx,
             judge: Judge::after(JudgeConfig::default(), history),
-            overhear: dialect.map(|dialect| Overhear::new(dialect, overheard())),
+            overhear: dialect.map(|dialect| PassiveTranslator::new(dialect, overheard())),
             sent: Splitter::new(acp_rpc::DEFAULT_LINE_LIMIT),
             began,
             input_closed: false,
@@ -242,8 +242,8 @@ fn beside_last(record: &mut Vec<u8>, member: &str) {
 }
 
 /// What a form cannot say is taken to be so: nobody can break a rule about it.
-fn overheard() -> Options {
-    Options { client_files: true, load_session: true, ..Options::default() }
+fn overheard() -> TranslationOptions {
+    TranslationOptions { client_files: true, load_session: true, ..TranslationOptions::default() }
 }
 
 /// An agent that still has output can end only while somebody reads it.

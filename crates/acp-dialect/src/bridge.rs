@@ -8,8 +8,8 @@ use acp_rpc::Frame;
 use crate::dialect::Dialect;
 use crate::fast;
 use crate::note::Note;
-use crate::options::Options;
-use crate::translator::{Translated, Translator, Way};
+use crate::options::TranslationOptions;
+use crate::translator::{Destination, Translated, Translator};
 
 /// What came of one frame: frames for the two wires, in order, and the notes of both translations.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -23,10 +23,10 @@ pub struct Routed {
 /// Joins a client of one form to an agent of another.
 ///
 /// ```
-/// use acp_dialect::{Bridge, Dialect, Options, Side};
+/// use acp_dialect::{Bridge, Dialect, TranslationOptions, Side};
 /// use acp_rpc::Frame;
 ///
-/// let mut bridge = Bridge::new(Dialect::V1, Dialect::Delta, Options::default());
+/// let mut bridge = Bridge::new(Dialect::V1, Dialect::DELTA, TranslationOptions::default());
 /// let cancel = r#"{"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":"s"}}"#;
 /// let out = bridge.receive(Side::Client, &Frame::parse(cancel));
 /// assert_eq!(out.frames[0].0, Side::Agent);
@@ -42,7 +42,7 @@ pub struct Bridge {
 impl Bridge {
     /// A bridge from a client that speaks `client` to an agent that speaks `agent`. Equal forms are the identity on bytes.
     #[must_use]
-    pub fn new(client: Dialect, agent: Dialect, options: Options) -> Self {
+    pub fn new(client: Dialect, agent: Dialect, options: TranslationOptions) -> Self {
         Self {
             client: Translator::new(client, Side::Client, options.clone()),
             agent: Translator::new(agent, Side::Agent, options),
@@ -53,9 +53,9 @@ impl Bridge {
     /// Joins two translators that were set up apart, each with its own options.
     ///
     /// ```
-    /// # use acp_dialect::{Bridge, Dialect, Options, Side, Translator};
-    /// let client = Translator::new(Dialect::Probe, Side::Client, Options::default());
-    /// let agent = Translator::new(Dialect::V1, Side::Agent, Options::default());
+    /// # use acp_dialect::{Bridge, Dialect, TranslationOptions, Side, Translator};
+    /// let client = Translator::new(Dialect::PROBE, Side::Client, TranslationOptions::default());
+    /// let agent = Translator::new(Dialect::V1, Side::Agent, TranslationOptions::default());
     /// assert!(!Bridge::of(client, agent).is_identity());
     /// ```
     #[must_use]
@@ -88,7 +88,7 @@ impl Bridge {
     pub fn receive_seen(&mut self, from: Side, frame: &Frame, seen: &mut dyn FnMut(Side, &Frame)) -> Routed {
         let mut routed = Routed::default();
         if self.same {
-            if self.client.dialect() == Dialect::V1 {
+            if self.client.dialect().is_canonical() {
                 seen(from, frame);
             }
             routed.frames.push((from.other(), frame.clone()));
@@ -135,9 +135,9 @@ impl Bridge {
         let mut between = VecDeque::new();
         routed.notes.extend(first.notes.into_iter().map(|note| (from, note)));
         for out in first.frames {
-            match out.way {
-                Way::Onward => between.push_back((from.other(), out.frame)),
-                Way::Back => routed.frames.push((from, out.frame)),
+            match out.to {
+                Destination::Onward => between.push_back((from.other(), out.frame)),
+                Destination::Back => routed.frames.push((from, out.frame)),
             }
         }
         while let Some((to, frame)) = between.pop_front() {
@@ -145,9 +145,9 @@ impl Bridge {
             let out = self.at(to).from_canonical(&frame);
             routed.notes.extend(out.notes.into_iter().map(|note| (to, note)));
             for out in out.frames {
-                match out.way {
-                    Way::Onward => routed.frames.push((to, out.frame)),
-                    Way::Back => between.push_back((to.other(), out.frame)),
+                match out.to {
+                    Destination::Onward => routed.frames.push((to, out.frame)),
+                    Destination::Back => between.push_back((to.other(), out.frame)),
                 }
             }
         }

@@ -4,15 +4,13 @@ use acp_proto::{UpdateKind, join, method, update};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::dialect::Dialect;
-
 /// A text chunk.
 #[derive(Debug)]
 pub(crate) struct Chunk<'a> {
     pub(crate) session: Quoted<'a>,
     pub(crate) kind: ChunkKind,
     pub(crate) text: Quoted<'a>,
-    /// The number that `probe` gives it.
+    /// Its number, where the form gives it one.
     pub(crate) index: Option<&'a str>,
 }
 
@@ -39,67 +37,54 @@ impl<'a> Quoted<'a> {
     }
 }
 
-/// How a form spells chunks when it spells them in the usual way.
-pub(crate) struct Spelling {
-    /// From the beginning of the line to the session id.
+/// How a form spells chunks.
+pub(crate) struct ChunkForm {
+    /// The notification that brings them.
+    pub(crate) method: &'static str,
+    /// The usual spelling from the beginning of the line to the session id, …
     pub(crate) head: &'static str,
-    /// From there to the text.
-    between: &'static [(ChunkKind, &'static str)],
-    /// From there to the end.
+    /// … from there to the text, …
+    pub(crate) between: &'static [(ChunkKind, &'static str)],
+    /// … and from there, or from the number of the chunk, to the end.
     pub(crate) tail: &'static str,
+    /// Reads params in any other spelling; `None` where there is more than a chunk of text.
+    pub(crate) read: fn(&str) -> Option<Chunk<'_>>,
+    /// The kinds that v1 chunks may become.
+    pub(crate) sent: &'static [ChunkKind],
+    /// A number follows the text: how the end of a v1 chunk that carries it begins.
+    pub(crate) counted: Option<&'static str>,
+    /// The answer to the prompt repeats the text.
+    pub(crate) repeated: bool,
+    /// Chunks look the same as in v1.
+    pub(crate) canonical: bool,
 }
 
-const AGENT: ChunkKind = ChunkKind::Agent;
-const THOUGHT: ChunkKind = ChunkKind::Thought;
-const USER: ChunkKind = ChunkKind::User;
-
 /// The beginning of a notification, up to its method.
-const NOTIFICATION: &str = r#"{"jsonrpc":"2.0","method":""#;
+pub(crate) const NOTIFICATION: &str = r#"{"jsonrpc":"2.0","method":""#;
 const V1_KIND: &str = r#","update":{"sessionUpdate":""#;
 const V1_TEXT: &str = r#"","content":{"type":"text","text":"#;
 
-const V1: Spelling = Spelling {
+/// Chunks as v1 spells them.
+pub(crate) static V1: ChunkForm = ChunkForm {
+    method: method::SESSION_UPDATE,
     head: join!(NOTIFICATION, method::SESSION_UPDATE, r#"","params":{"sessionId":"#),
     between: &[
-        (AGENT, join!(V1_KIND, update::AGENT_MESSAGE_CHUNK, V1_TEXT)),
-        (THOUGHT, join!(V1_KIND, update::AGENT_THOUGHT_CHUNK, V1_TEXT)),
-        (USER, join!(V1_KIND, update::USER_MESSAGE_CHUNK, V1_TEXT)),
+        (ChunkKind::Agent, join!(V1_KIND, update::AGENT_MESSAGE_CHUNK, V1_TEXT)),
+        (ChunkKind::Thought, join!(V1_KIND, update::AGENT_THOUGHT_CHUNK, V1_TEXT)),
+        (ChunkKind::User, join!(V1_KIND, update::USER_MESSAGE_CHUNK, V1_TEXT)),
     ],
     tail: "}}}}",
+    read: any_v1,
+    sent: &[],
+    counted: None,
+    repeated: false,
+    canonical: true,
 };
-const SNAKE: Spelling = Spelling {
-    head: join!(NOTIFICATION, method::SESSION_UPDATE, r#"","params":{"session_id":"#),
-    between: &[
-        (AGENT, join!(r#","type":""#, update::AGENT_MESSAGE_CHUNK, r#"","data":{"text":"#)),
-        (THOUGHT, join!(r#","type":""#, update::AGENT_THOUGHT_CHUNK, r#"","data":{"text":"#)),
-        (USER, join!(r#","type":""#, update::USER_MESSAGE_CHUNK, r#"","data":{"text":"#)),
-    ],
-    tail: "}}}",
-};
-const PROBE: Spelling = Spelling {
-    head: r#"{"jsonrpc":"2.0","method":"messageChunk","params":{"sessionId":"#,
-    between: &[(AGENT, r#","chunk":"#)],
-    tail: "}}",
-};
-const DELTA: Spelling = Spelling {
-    head: r#"{"jsonrpc":"2.0","method":"assistant.message_delta","params":{"sessionId":"#,
-    between: &[(AGENT, r#","content":"#)],
-    tail: "}}",
-};
-/// Before the number of a `probe` chunk.
+/// Before the number of a chunk.
 pub(crate) const INDEX: &str = ",\"index\":";
 const PARAMS: &str = "\"params\":";
 
-impl Spelling {
-    pub(crate) fn of(dialect: Dialect) -> &'static Spelling {
-        match dialect {
-            Dialect::V1 | Dialect::Go => &V1,
-            Dialect::V2025_1 => &SNAKE,
-            Dialect::Probe => &PROBE,
-            Dialect::Delta => &DELTA,
-        }
-    }
-
+impl ChunkForm {
     /// What stands between the session id and the text.
     pub(crate) fn between(&self, kind: ChunkKind) -> Option<&'static str> {
         self.between.iter().find(|(known, _)| *known == kind).map(|(_, words)| *words)
@@ -119,42 +104,31 @@ impl Spelling {
 impl<'a> Chunk<'a> {
     /// Reads a line in which everything stands in the usual order and without spaces. The line need not be known to be
     /// JSON: what is read here is.
-    pub(crate) fn of_line(dialect: Dialect, line: &'a str) -> Option<Self> {
-        let spelling = Spelling::of(dialect);
-        let mut at = Cursor(line.strip_prefix(spelling.head)?);
-        let chunk = at.usual(spelling, dialect)?;
-        let rest = at.0.strip_prefix(spelling.tail)?;
+    pub(crate) fn of_line(form: &ChunkForm, line: &'a str) -> Option<Self> {
+        let mut at = Cursor(line.strip_prefix(form.head)?);
+        let chunk = at.usual(form)?;
+        let rest = at.0.strip_prefix(form.tail)?;
         matches!(rest, "" | "\r").then_some(chunk)
     }
 
     /// Reads the params of a chunk's notification, however they are spelled. The envelope vouches that they are JSON.
-    pub(crate) fn of_params(dialect: Dialect, params: &'a str) -> Option<Self> {
-        Self::usual_params(dialect, params).or_else(|| match dialect {
-            Dialect::V1 | Dialect::Go => any_v1(params),
-            Dialect::V2025_1 => any_snake(params),
-            Dialect::Probe => any_probe(params),
-            Dialect::Delta => any_delta(params),
-        })
+    pub(crate) fn of_params(form: &ChunkForm, params: &'a str) -> Option<Self> {
+        Self::usual_params(form, params).or_else(|| (form.read)(params))
     }
 
-    fn usual_params(dialect: Dialect, params: &'a str) -> Option<Self> {
-        let spelling = Spelling::of(dialect);
-        let mut at = Cursor(params.strip_prefix(spelling.params_head())?);
-        let chunk = at.usual(spelling, dialect)?;
-        (at.0 == spelling.params_tail()).then_some(chunk)
+    fn usual_params(form: &ChunkForm, params: &'a str) -> Option<Self> {
+        let mut at = Cursor(params.strip_prefix(form.params_head())?);
+        let chunk = at.usual(form)?;
+        (at.0 == form.params_tail()).then_some(chunk)
     }
 
-    fn new(session: &'a str, kind: ChunkKind, text: &'a str, index: Option<&'a str>) -> Option<Self> {
+    pub(crate) fn new(
+        session: &'a str,
+        kind: ChunkKind,
+        text: &'a str,
+        index: Option<&'a str>,
+    ) -> Option<Self> {
         Some(Self { session: Quoted::new(session)?, kind, text: Quoted::new(text)?, index })
-    }
-}
-
-/// The notification that brings chunks.
-pub(crate) fn method(dialect: Dialect) -> &'static str {
-    match dialect {
-        Dialect::V1 | Dialect::Go | Dialect::V2025_1 => method::SESSION_UPDATE,
-        Dialect::Probe => "messageChunk",
-        Dialect::Delta => "assistant.message_delta",
     }
 }
 
@@ -224,13 +198,13 @@ impl<'a> Cursor<'a> {
 
     /// From the session id to the text, or to the number behind it.
     #[inline]
-    fn usual(&mut self, spelling: &Spelling, dialect: Dialect) -> Option<Chunk<'a>> {
+    fn usual(&mut self, form: &ChunkForm) -> Option<Chunk<'a>> {
         let session = self.string()?;
         let (kind, rest) =
-            spelling.between.iter().find_map(|(kind, words)| Some((*kind, self.0.strip_prefix(words)?)))?;
+            form.between.iter().find_map(|(kind, words)| Some((*kind, self.0.strip_prefix(words)?)))?;
         self.0 = rest;
         let text = self.string()?;
-        let index = if dialect == Dialect::Probe {
+        let index = if form.counted.is_some() {
             self.word(INDEX)?;
             Some(self.digits()?)
         } else {
@@ -264,24 +238,6 @@ fn any_v1(params: &str) -> Option<Chunk<'_>> {
     let V1Update { session_update: kind, content } = chunk.update;
     let read = Chunk::new(chunk.session_id.get(), kind, content.text.get(), None);
     read.filter(|_| content.kind == "text")
-}
-
-fn any_snake(params: &str) -> Option<Chunk<'_>> {
-    let chunk: SnakeChunk<'_> = serde_json::from_str(params).ok()?;
-    Chunk::new(chunk.session_id.get(), chunk.kind, chunk.data.text.get(), None)
-}
-
-fn any_probe(params: &str) -> Option<Chunk<'_>> {
-    let chunk: ProbeChunk<'_> = serde_json::from_str(params).ok()?;
-    let index = chunk.index.map(RawValue::get);
-    let whole = |index: &str| index.bytes().all(|byte| byte.is_ascii_digit());
-    let read = Chunk::new(chunk.session_id.get(), AGENT, chunk.chunk.get(), index);
-    read.filter(|_| index.is_none_or(whole))
-}
-
-fn any_delta(params: &str) -> Option<Chunk<'_>> {
-    let chunk: DeltaChunk<'_> = serde_json::from_str(params).ok()?;
-    Chunk::new(chunk.session_id.get(), AGENT, chunk.content.get(), None)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -332,47 +288,10 @@ struct V1Text<'a> {
     text: &'a RawValue,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct SnakeChunk<'a> {
-    #[serde(borrow)]
-    session_id: &'a RawValue,
-    #[serde(rename = "type")]
-    kind: ChunkKind,
-    #[serde(borrow)]
-    data: SnakeData<'a>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct SnakeData<'a> {
-    #[serde(borrow)]
-    text: &'a RawValue,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ProbeChunk<'a> {
-    #[serde(rename = "sessionId", borrow)]
-    session_id: &'a RawValue,
-    #[serde(borrow)]
-    chunk: &'a RawValue,
-    #[serde(default, borrow)]
-    index: Option<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct DeltaChunk<'a> {
-    #[serde(rename = "sessionId", borrow)]
-    session_id: &'a RawValue,
-    #[serde(borrow)]
-    content: &'a RawValue,
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Dialect;
 
     #[test]
     fn the_length_of_a_string_is_that_of_its_text() {
@@ -388,15 +307,18 @@ mod tests {
     fn the_usual_and_the_unusual_spelling_are_read_alike() {
         let usual = r#"{"sessionId":"s","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"a\"b"}}}"#;
         let other = r#"{ "update": {"content": {"text": "a\"b", "type": "text"}, "sessionUpdate": "agent_message_chunk"}, "sessionId": "s" }"#;
-        assert!(Chunk::usual_params(Dialect::V1, other).is_none());
+        assert!(Chunk::usual_params(&V1, other).is_none());
         for params in [usual, other] {
-            let chunk = Chunk::of_params(Dialect::V1, params).expect("a chunk");
-            assert_eq!((chunk.session.raw, chunk.text.raw, chunk.kind), ("\"s\"", r#""a\"b""#, AGENT));
+            let chunk = Chunk::of_params(&V1, params).expect("a chunk");
+            assert_eq!(
+                (chunk.session.raw, chunk.text.raw, chunk.kind),
+                ("\"s\"", r#""a\"b""#, ChunkKind::Agent)
+            );
             assert_eq!((chunk.session.plain(), chunk.text.plain()), (Some("s"), None));
         }
         for more in [r#","_meta":{}}"#, r#","messageId":"m"}"#] {
             let more = usual.replacen("}}}", &format!("}}}}{more}"), 1);
-            assert!(Chunk::of_params(Dialect::V1, &more).is_none(), "{more}");
+            assert!(Chunk::of_params(&V1, &more).is_none(), "{more}");
         }
     }
 
@@ -407,7 +329,9 @@ mod tests {
                 r#"{{"jsonrpc":"2.0","method":"assistant.message_delta","params":{{"sessionId":{session},"content":{text}}}}}"#
             )
         };
-        let read = |line: &str| Chunk::of_line(Dialect::Delta, line).map(|chunk| chunk.text.raw.to_owned());
+        let read = |line: &str| {
+            Chunk::of_line(Dialect::DELTA.form().chunks(), line).map(|chunk| chunk.text.raw.to_owned())
+        };
         for text in [r#""""#, r#""é\u00e9\"\/\ud83e\udd80""#] {
             assert_eq!(read(&line("\"s\"", text)).as_deref(), Some(text));
             assert_eq!(read(&(line("\"s\"", text) + "\r")).as_deref(), Some(text));

@@ -11,7 +11,7 @@ use crate::note::NoteKind;
 
 /// What an error says, whatever its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Meaning {
+pub(crate) enum Meaning {
     Auth,
     MissingSession,
     MissingFile,
@@ -29,29 +29,47 @@ enum Meaning {
     Same,
 }
 
+/// Where the numbers of a form differ from v1's.
+pub(crate) struct Codes {
+    /// Numbers that mean something else in v1: the number, v1's number for its meaning, and the `reason` beside it.
+    pub(crate) decoded: &'static [(i64, i64, &'static str)],
+    /// Numbers that mean the same, but that would be read as something else on the way back.
+    pub(crate) ambiguous: &'static [i64],
+    /// The form's numbers for meanings. A form without any has v1's numbers.
+    pub(crate) encoded: &'static [(Meaning, i64)],
+}
+
+impl Codes {
+    /// All as in v1.
+    pub(crate) const V1: Self = Self { decoded: &[], ambiguous: &[], encoded: &[] };
+
+    /// The form's number, where it is not the one of v1.
+    fn number(&self, meaning: Meaning) -> Option<i64> {
+        if self.encoded.is_empty() || meaning == Meaning::Same {
+            return None;
+        }
+        let own = self.encoded.iter().find(|(known, _)| *known == meaning).map(|(_, code)| *code);
+        own.or((!matches!(meaning, Meaning::State | Meaning::Gated)).then_some(error_code::INTERNAL_ERROR))
+    }
+
+    /// The number that says that the other side is gone.
+    pub(crate) fn closed(&self) -> i64 {
+        self.number(Meaning::Closed).unwrap_or(error_code::INTERNAL_ERROR)
+    }
+}
+
 /// A foreign error in v1 terms. `session` is the canonical id.
 pub(crate) fn decode(core: &mut Core, method: &str, session: Option<&str>, error: RpcError) -> RpcError {
     if let Some(original) = original_of(&error, Dialect::V1) {
         return original;
     }
-    let (code, reason) = match (core.dialect, error.code) {
-        (Dialect::V2025_1, -32001) => (error_code::RESOURCE_NOT_FOUND, "resource_not_found"),
-        (Dialect::V2025_1 | Dialect::Go, -32002) | (Dialect::Probe, -32003) => {
-            (error_code::INTERNAL_ERROR, "permission_denied")
+    let codes = core.form().codes();
+    let Some(&(_, code, reason)) = codes.decoded.iter().find(|(number, ..)| *number == error.code) else {
+        if codes.ambiguous.contains(&error.code) {
+            let code = error.code;
+            return with_original(core.dialect, error, code, Map::new());
         }
-        (Dialect::V2025_1, -32003) => (error_code::INVALID_REQUEST, "invalid_state"),
-        (Dialect::V2025_1, -32004) => (error_code::METHOD_NOT_FOUND, "capability_not_supported"),
-        (Dialect::Probe, -32001) => (error_code::INTERNAL_ERROR, "unsupported_protocol_version"),
-        (Dialect::Probe, -32002) => (error_code::RESOURCE_NOT_FOUND, "session_not_found"),
-        (Dialect::Probe, -32004) => (error_code::INTERNAL_ERROR, "tool_execution_failed"),
-        (Dialect::Go, -32000) => (error_code::INTERNAL_ERROR, "connection_closed"),
-        (Dialect::Go, -32001) => (error_code::INTERNAL_ERROR, "timeout"),
-        (Dialect::Go, -32003) => (error_code::RESOURCE_NOT_FOUND, "session_expired"),
-        // The same number, but on the way back it would be read as a state or a missing capability.
-        (Dialect::V2025_1, error_code::INVALID_REQUEST | error_code::METHOD_NOT_FOUND) => {
-            return with_original(core.dialect, error.clone(), error.code, Map::new());
-        }
-        _ => return error,
+        return error;
     };
     let mut data = object([("reason", reason.into())]);
     if code == error_code::RESOURCE_NOT_FOUND
@@ -69,11 +87,10 @@ pub(crate) fn encode(core: &mut Core, method: &str, session: Option<&str>, error
         return original;
     }
     let meaning = meaning(core, method, session, &error);
-    let Some(code) = number(core.dialect, meaning) else { return error };
-    if code == error.code {
-        return error;
+    match core.form().codes().number(meaning) {
+        Some(code) if code != error.code => renumbered(core, Dialect::V1, method, error, code, Map::new()),
+        _ => error,
     }
-    renumbered(core, Dialect::V1, method, error, code, Map::new())
 }
 
 /// The number of `connection closed` towards the foreign peer.
@@ -81,27 +98,6 @@ pub(crate) fn closed(core: &mut Core, method: &str) -> RpcError {
     let error = RpcError::internal("the other side closed the connection before it answered")
         .with_data(json!({ "reason": "connection_closed" }));
     encode(core, method, None, error)
-}
-
-fn number(dialect: Dialect, meaning: Meaning) -> Option<i64> {
-    use Meaning::{
-        Auth, Cancelled, Closed, Denied, Gated, MissingFile, MissingSession, Same, State, Timeout,
-        ToolFailed, Unassigned, Version,
-    };
-    let code = match (dialect, meaning) {
-        (Dialect::V1 | Dialect::Delta, _) | (_, Same) => return None,
-        (Dialect::V2025_1, MissingSession | MissingFile) => -32001,
-        (Dialect::V2025_1 | Dialect::Go, Auth | Denied) => -32002,
-        (Dialect::V2025_1, State) | (Dialect::Go, MissingSession) | (Dialect::Probe, Auth | Denied) => -32003,
-        (Dialect::V2025_1, Gated) | (Dialect::Probe, ToolFailed) => -32004,
-        (Dialect::Probe, MissingSession | MissingFile) => -32002,
-        (Dialect::Probe, Version) | (Dialect::Go, Timeout) => -32001,
-        (Dialect::Go, Closed) => -32000,
-        (Dialect::Go, MissingFile) => error_code::INVALID_PARAMS,
-        (_, Cancelled | Unassigned | Closed | Timeout | ToolFailed | Version) => error_code::INTERNAL_ERROR,
-        (_, State | Gated) => return None,
-    };
-    Some(code)
 }
 
 fn meaning(core: &Core, method: &str, session: Option<&str>, error: &RpcError) -> Meaning {

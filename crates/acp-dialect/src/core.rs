@@ -9,11 +9,12 @@ use serde_json::Value;
 
 use crate::codes;
 use crate::dialect::Dialect;
+use crate::form::Form;
 use crate::json::{self, Map};
 use crate::note::{Note, NoteKind};
-use crate::options::Options;
+use crate::options::TranslationOptions;
 use crate::session::Session;
-use crate::translator::{Out, Translated, Way};
+use crate::translator::{Destination, OutFrame, Translated};
 
 /// What is remembered of a peer that never stops is bounded: open requests in each direction, …
 pub(crate) const MOST_OPEN: usize = 65_536;
@@ -33,18 +34,18 @@ pub(crate) enum Wire {
 
 /// An open request.
 #[derive(Debug)]
-pub(crate) struct Asked {
+pub(crate) struct OpenRequest {
     /// The method, by its v1 name where it has one.
     pub(crate) method: Cow<'static, str>,
     /// The session, by its canonical id.
     pub(crate) session: Option<String>,
-    pub(crate) job: Job,
+    pub(crate) job: OnAnswer,
 }
 
 /// What is to be done with the answer.
 #[derive(Debug)]
-pub(crate) enum Job {
-    /// Recast it.
+pub(crate) enum OnAnswer {
+    /// ObjectMapper it.
     Plain,
     /// `session/new`: the id that the foreign client chose, and the mode it wants.
     New { chosen: Option<String>, mode: Option<String> },
@@ -60,12 +61,12 @@ pub(crate) enum Job {
     Through,
 }
 
-impl Asked {
+impl OpenRequest {
     pub(crate) fn new(method: impl Into<Cow<'static, str>>, session: Option<String>) -> Self {
-        Self { method: method.into(), session, job: Job::Plain }
+        Self { method: method.into(), session, job: OnAnswer::Plain }
     }
 
-    pub(crate) fn with(mut self, job: Job) -> Self {
+    pub(crate) fn with(mut self, job: OnAnswer) -> Self {
         self.job = job;
         self
     }
@@ -84,6 +85,13 @@ impl Refusal {
         Self { kind: NoteKind::Refused, field, error: Box::new(RpcError::new(code, message)) }
     }
 
+    /// The client chose the id of another session.
+    pub(crate) fn taken(field: &'static str, chosen: &str) -> Self {
+        let message = format!("the session id {chosen:?} is already in use");
+        let refusal = Self::new(field, error_code::INVALID_REQUEST, message);
+        Self { kind: NoteKind::DuplicateSession, ..refusal }
+    }
+
     /// The other side's form has no such method.
     pub(crate) fn absent(method: &str, dialect: Dialect) -> Self {
         Self::new("", error_code::METHOD_NOT_FOUND, format!("{dialect} has no counterpart of {method}"))
@@ -95,11 +103,11 @@ pub(crate) struct Core {
     pub(crate) dialect: Dialect,
     /// The side that speaks the foreign form.
     pub(crate) side: Side,
-    pub(crate) options: Options,
+    pub(crate) options: TranslationOptions,
     /// Requests of the foreign peer that the canonical side has yet to answer.
-    pub(crate) by_foreign: Pending<Asked>,
+    pub(crate) by_foreign: Pending<OpenRequest>,
     /// Requests that the foreign peer has yet to answer.
-    pub(crate) of_foreign: Pending<Asked>,
+    pub(crate) of_foreign: Pending<OpenRequest>,
     pub(crate) sessions: BTreeMap<String, Session>,
     /// Canonical ids in the order in which the sessions appeared.
     order: VecDeque<String>,
@@ -115,6 +123,8 @@ pub(crate) struct Core {
     pub(crate) held_servers: Vec<Value>,
     /// `2025.1`: modes of the connection.
     pub(crate) held_modes: Vec<String>,
+    /// `probe`: open tool calls of an agent that was made for all forms, and when they began.
+    pub(crate) begun: BTreeMap<String, u64>,
     pub(crate) wall_clock: Option<String>,
     decoding: bool,
     next: u64,
@@ -123,7 +133,7 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    pub(crate) fn new(dialect: Dialect, side: Side, options: Options) -> Self {
+    pub(crate) fn new(dialect: Dialect, side: Side, options: TranslationOptions) -> Self {
         let mut core = Self {
             dialect,
             side,
@@ -138,6 +148,7 @@ impl Core {
             held_dir: None,
             held_servers: Vec::new(),
             held_modes: Vec::new(),
+            begun: BTreeMap::new(),
             wall_clock: None,
             decoding: true,
             next: 0,
@@ -149,6 +160,10 @@ impl Core {
             core.pair_ids(&foreign, &canonical);
         }
         core
+    }
+
+    pub(crate) fn form(&self) -> &'static dyn Form {
+        self.dialect.form()
     }
 
     pub(crate) fn begin(&mut self, decoding: bool) {
@@ -192,23 +207,29 @@ impl Core {
     // ---- frames -------------------------------------------------------------------------------------------
 
     pub(crate) fn emit(&mut self, wire: Wire, frame: Frame) {
-        let way = if self.decoding == (wire == Wire::Canonical) { Way::Onward } else { Way::Back };
-        self.out.frames.push(Out { way, frame });
+        let to =
+            if self.decoding == (wire == Wire::Canonical) { Destination::Onward } else { Destination::Back };
+        self.out.frames.push(OutFrame { to, frame });
+    }
+
+    /// The wire that the current frame goes on to.
+    pub(crate) fn onward(&self) -> Wire {
+        if self.decoding { Wire::Canonical } else { Wire::Foreign }
     }
 
     /// The frame goes on as it is.
     pub(crate) fn pass(&mut self, frame: &Frame) {
-        self.out.frames.push(Out { way: Way::Onward, frame: frame.clone() });
+        self.out.frames.push(OutFrame { to: Destination::Onward, frame: frame.clone() });
     }
 
     /// A request for `wire`; its answer comes back to `asked`.
-    pub(crate) fn request(&mut self, wire: Wire, id: &Id, method: &str, params: Map, asked: Asked) {
+    pub(crate) fn request(&mut self, wire: Wire, id: &Id, method: &str, params: Map, asked: OpenRequest) {
         self.expect(wire, id, asked);
         let frame = self.rebuilt(Frame::request(id, method, &params));
         self.emit(wire, frame);
     }
 
-    fn open(&mut self, wire: Wire) -> &mut Pending<Asked> {
+    fn open(&mut self, wire: Wire) -> &mut Pending<OpenRequest> {
         match wire {
             Wire::Canonical => &mut self.by_foreign,
             Wire::Foreign => &mut self.of_foreign,
@@ -217,15 +238,14 @@ impl Core {
 
     /// Refuses a request of the current sender if too many of its requests are open.
     pub(crate) fn crowded(&mut self) -> Option<Refusal> {
-        let wire = if self.decoding { Wire::Canonical } else { Wire::Foreign };
-        self.open(wire).is_full().then(|| {
+        self.open(self.onward()).is_full().then(|| {
             let message =
                 format!("{MOST_OPEN} requests wait for an answer; no more are taken before one came");
             Refusal::new("", error_code::INTERNAL_ERROR, message)
         })
     }
 
-    pub(crate) fn expect(&mut self, wire: Wire, id: &Id, asked: Asked) {
+    pub(crate) fn expect(&mut self, wire: Wire, id: &Id, asked: OpenRequest) {
         match self.open(wire).replace(id, asked) {
             Ok(None) => {}
             Ok(Some(first)) => {
@@ -247,6 +267,11 @@ impl Core {
     pub(crate) fn answer(&mut self, wire: Wire, id: &Id, result: impl Into<Value>) {
         let frame = self.rebuilt(Frame::response(id, &result.into()));
         self.emit(wire, frame);
+    }
+
+    /// The result goes on to the side that asked.
+    pub(crate) fn answer_on(&mut self, id: &Id, result: impl Into<Value>) {
+        self.answer(self.onward(), id, result);
     }
 
     pub(crate) fn fail(&mut self, wire: Wire, id: &Id, error: &RpcError) {
@@ -392,15 +417,15 @@ mod tests {
 
     #[test]
     fn a_peer_that_never_stops_is_remembered_within_bounds() {
-        let mut translator = Translator::new(Dialect::Delta, Side::Client, Options::default());
+        let mut translator = Translator::new(Dialect::DELTA, Side::Client, TranslationOptions::default());
         for number in 0..MOST_OPEN {
             let out = translator.to_canonical(&ask(number, number));
-            assert!(out.frames.iter().all(|out| out.way == Way::Onward), "{number} is refused");
+            assert!(out.frames.iter().all(|out| out.to == Destination::Onward), "{number} is refused");
         }
         let out = translator.to_canonical(&ask(MOST_OPEN, 0));
         assert!(out.notes.iter().any(|note| note.kind == NoteKind::Refused), "{:?}", out.notes);
         let refusal = &out.frames[0];
-        assert_eq!(refusal.way, Way::Back);
+        assert_eq!(refusal.to, Destination::Back);
         assert!(refusal.frame.error().is_some_and(|error| error.contains("65536 requests")), "{refusal:?}");
         let core = translator.core();
         assert_eq!((core.by_foreign.len(), core.sessions.len()), (MOST_OPEN, MOST_SESSIONS));
@@ -409,7 +434,7 @@ mod tests {
 
     #[test]
     fn ids_terminals_and_tool_calls_are_remembered_within_bounds() {
-        let mut core = Core::new(Dialect::V2025_1, Side::Client, Options::default());
+        let mut core = Core::new(Dialect::V2025_1, Side::Client, TranslationOptions::default());
         for number in 0..MOST_PAIRS + 10 {
             core.pair_ids(&format!("theirs {number}"), &format!("ours {number}"));
             core.place_terminal(&format!("terminal {number}"), "s");
@@ -425,7 +450,7 @@ mod tests {
 
     #[test]
     fn a_history_in_one_piece_has_an_end_and_says_so() {
-        let mut translator = Translator::new(Dialect::Probe, Side::Client, Options::default());
+        let mut translator = Translator::new(Dialect::PROBE, Side::Client, TranslationOptions::default());
         let load = Frame::request(&Id::from(1), "loadSession", &serde_json::json!({"sessionId": "s"}));
         translator.to_canonical(&load);
         let text = "x".repeat(1024 * 1024);

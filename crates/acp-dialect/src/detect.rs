@@ -1,11 +1,13 @@
 //! Which form a peer speaks, from what it says first.
 
-use acp_proto::{method, update};
+use acp_proto::method;
 use acp_rpc::{Frame, Reply, View};
 use serde_json::Value;
 
 use crate::dialect::Dialect;
+use crate::form::Form;
 use crate::json::{self, Map};
+use crate::traits::FormTraits;
 
 /// What could be told from the frames.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -81,11 +83,16 @@ fn said(method: &str, params: &Map) -> Detection {
     if method != method::INITIALIZE {
         return later(method, params);
     }
+    let alike = alike(|traits| traits.begins_like_v1);
     match form_of_initialize(params) {
-        Some(Dialect::V1) => Detection::unsure(
-            &[Dialect::V1, Dialect::Go],
-            "initialize is the same in v1 and go; taken as v1, name the dialect if the client speaks go",
-        ),
+        Some(dialect) if dialect.is_canonical() && alike.len() > 1 => {
+            let names = alike.iter().map(|dialect| dialect.as_str()).collect::<Vec<_>>().join(" and ");
+            let others = names.trim_start_matches("v1 and ");
+            let message = format!(
+                "initialize is the same in {names}; taken as v1, name the dialect if the client speaks {others}"
+            );
+            Detection::unsure(&alike, message)
+        }
         Some(dialect) => Detection::Sure(dialect),
         None => {
             let version =
@@ -96,21 +103,35 @@ fn said(method: &str, params: &Map) -> Detection {
     }
 }
 
-/// The form of the params of an `initialize` request; v1 stands for go too.
-pub(crate) fn form_of_initialize(params: &Map) -> Option<Dialect> {
-    let snake = ["protocol_version", "working_directory", "mcp_servers", "client_info"];
-    if snake.iter().any(|name| params.contains_key(*name)) {
-        return Some(Dialect::V2025_1);
-    }
-    match params.get("protocolVersion")? {
-        Value::Number(_) => Some(Dialect::V1),
-        Value::String(version) if version == "1" => Some(Dialect::Probe),
-        Value::String(version) if is_date(version) => Some(Dialect::Delta),
-        _ => None,
-    }
+/// v1, and the forms that are like it in some way.
+fn alike(in_this: impl Fn(&FormTraits) -> bool) -> Vec<Dialect> {
+    let likely = |dialect: &Dialect| dialect.is_canonical() || in_this(dialect.traits());
+    Dialect::ALL.into_iter().filter(likely).collect()
 }
 
-fn is_date(version: &str) -> bool {
+/// The first form that says yes; the canonical one, which is the least particular, is asked last.
+fn first(says: impl Fn(&dyn Form) -> bool) -> Option<Dialect> {
+    let (canonical, foreign): (Vec<_>, Vec<_>) =
+        Dialect::ALL.into_iter().partition(|dialect| dialect.is_canonical());
+    foreign.into_iter().chain(canonical).find(|dialect| says(dialect.form()))
+}
+
+/// The form of the params of an `initialize` request; v1 stands for the forms that begin like it.
+pub(crate) fn form_of_initialize(params: &Map) -> Option<Dialect> {
+    first(|form| form.is_initialize(params))
+}
+
+/// The form that answers this `initialize` best although no form has its version: one that refuses versions in words.
+#[must_use]
+pub fn refuser(frame: &Frame) -> Option<Dialect> {
+    let View::Request { method: method::INITIALIZE, params, .. } = frame.view() else { return None };
+    let params = map(params)?;
+    let unknown = form_of_initialize(&params).is_none() && params.get("protocolVersion")?.is_string();
+    Dialect::ALL.into_iter().find(|dialect| unknown && dialect.traits().refuses_versions)
+}
+
+/// Whether a version is written as a date.
+pub(crate) fn is_date(version: &str) -> bool {
     let bytes = version.as_bytes();
     bytes.len() == 10
         && bytes
@@ -121,26 +142,12 @@ fn is_date(version: &str) -> bool {
 
 /// A conversation joined after its beginning.
 fn later(method: &str, params: &Map) -> Detection {
-    if params.contains_key("session_id") {
-        return Detection::Sure(Dialect::V2025_1);
-    }
-    if params.contains_key("workDir") || params.get("prompt").is_some_and(Value::is_string) {
-        return Detection::Sure(Dialect::Delta);
-    }
-    if let Some(Value::Object(update)) = params.get("update") {
-        let call = |word: &Value| matches!(word.as_str(), Some(update::TOOL_CALL | update::TOOL_CALL_UPDATE));
-        if update.get("kind").is_some_and(call)
-            || ["toolKind", "input", "output", "plan"].iter().any(|name| update.contains_key(*name))
-        {
-            return Detection::Sure(Dialect::Go);
-        }
-    }
-    if params.get("mcpServers").is_some_and(Value::is_object) {
-        return Detection::Sure(Dialect::Go);
+    if let Some(dialect) = first(|form| form.is_later(params)) {
+        return Detection::Sure(dialect);
     }
     if method.starts_with("session/") && params.contains_key("sessionId") || params.contains_key("cwd") {
         return Detection::unsure(
-            &[Dialect::V1, Dialect::Go, Dialect::Delta],
+            &alike(|traits| traits.goes_on_like_v1),
             format!("{method} does not begin with initialize and looks alike in several forms; taken as v1"),
         );
     }
@@ -149,40 +156,17 @@ fn later(method: &str, params: &Map) -> Detection {
 
 /// The answer of an agent to `initialize`.
 fn answered(result: &Map) -> Detection {
-    if result.contains_key("agent_info") {
-        return Detection::Sure(Dialect::V2025_1);
+    if let Some(dialect) = first(|form| form.is_initialized(result)) {
+        return Detection::Sure(dialect);
     }
-    let version = result.get("protocolVersion");
-    match version {
-        Some(Value::String(version)) if version == "1" => return Detection::Sure(Dialect::Probe),
-        Some(Value::String(version)) if is_date(version) => return Detection::Sure(Dialect::Delta),
-        None if result.contains_key("capabilities") => return Detection::Sure(Dialect::V2025_1),
-        _ => {}
-    }
-    let capabilities = result.get("agentCapabilities");
-    let list = capabilities.and_then(|c| c.get("promptCapabilities")).and_then(|p| p.get("content"));
-    if list.is_some_and(Value::is_array) || capabilities.is_some_and(|c| c.get("mcp").is_some()) {
-        return Detection::Sure(Dialect::Go);
-    }
-    let v1_only = [
-        "authMethods",
-        "agentCapabilities.sessionCapabilities",
-        "agentCapabilities.mcpCapabilities",
-        "agentCapabilities.auth",
-    ];
-    let has = |path: &&str| match path.split_once('.') {
-        Some((outer, inner)) => result.get(outer).is_some_and(|outer| outer.get(inner).is_some()),
-        None => result.contains_key(*path),
-    };
-    let flags = capabilities.and_then(|c| c.get("promptCapabilities")).and_then(Value::as_object);
-    if v1_only.iter().any(has) || flags.is_some_and(|flags| !flags.is_empty()) {
-        return Detection::Sure(Dialect::V1);
-    }
-    match version {
-        Some(Value::Number(_)) => Detection::unsure(
-            &[Dialect::V1, Dialect::Go],
-            "the answer to initialize advertises nothing that tells v1 and go apart; taken as v1",
-        ),
+    match result.get("protocolVersion") {
+        Some(Value::Number(_)) => {
+            let alike = alike(|traits| traits.begins_like_v1);
+            let names = alike.iter().map(|dialect| dialect.as_str()).collect::<Vec<_>>().join(" and ");
+            let message =
+                format!("the answer to initialize advertises nothing that tells {names} apart; taken as v1");
+            Detection::unsure(&alike, message)
+        }
         Some(other) => {
             Detection::unsure(&[], format!("protocolVersion {other} fits no known form; name the dialect"))
         }
@@ -192,12 +176,7 @@ fn answered(result: &Map) -> Detection {
 
 /// The one form that has this method, if only one has it.
 fn owner(method: &str) -> Option<Dialect> {
-    match method {
-        "newSession" | "loadSession" | "setSessionMode" | "prompt" | "cancel" | "readTextFile"
-        | "writeTextFile" | "toolCallProgress" | "messageChunk" | "sessionUpdated" => Some(Dialect::Probe),
-        "assistant.message_delta" | "session/permission_response" => Some(Dialect::Delta),
-        _ => None,
-    }
+    Dialect::ALL.into_iter().find(|dialect| dialect.form().own_methods().contains(&method))
 }
 
 /// The form that a method belongs to, when it is another one than `dialect`.

@@ -1,72 +1,104 @@
-//! The names of the forms.
+//! The names of the dialects, and how a program asks for one.
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::str::FromStr;
 
-/// A form of the protocol.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Dialect {
-    /// Canonical ACP, protocol version 1.
-    V1,
-    /// Snake-case names, version string `2025.1`, session ids chosen by the client.
-    V2025_1,
-    /// `newSession` / `prompt` / `messageChunk`, version string `1`.
-    Probe,
-    /// The form of the Go structs: near v1, with its own tool-call, capability and content shapes.
-    Go,
-    /// `assistant.message_delta` over TCP, version string `2025-01-01`.
-    Delta,
-}
+use crate::form::Form;
+use crate::traits::FormTraits;
+
+/// A form of the protocol. Programs do not ask which one it is, but what it needs: [`Dialect::traits`].
+#[derive(Clone, Copy)]
+pub struct Dialect(&'static dyn Form);
 
 impl Dialect {
-    /// Every form, in the order used by tables.
-    pub const ALL: [Self; 5] = [Self::V1, Self::V2025_1, Self::Probe, Self::Go, Self::Delta];
+    pub(crate) const fn of(form: &'static dyn Form) -> Self {
+        Self(form)
+    }
+
+    pub(crate) fn form(self) -> &'static dyn Form {
+        self.0
+    }
+
+    /// What the dialect needs from the programs around a translation.
+    #[must_use]
+    pub fn traits(self) -> &'static FormTraits {
+        self.0.traits()
+    }
 
     /// The name used on the command line.
     #[must_use]
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::V1 => "v1",
-            Self::V2025_1 => "2025.1",
-            Self::Probe => "probe",
-            Self::Go => "go",
-            Self::Delta => "delta",
-        }
+        self.traits().name
     }
 
-    /// The protocol version as this form writes it, as JSON text.
+    /// Whether it is v1, which needs no translation.
+    #[must_use]
+    pub fn is_canonical(self) -> bool {
+        self == Self::V1
+    }
+
+    /// The protocol version as this dialect writes it, as JSON text.
     #[must_use]
     pub fn version_json(self) -> &'static str {
-        match self {
-            Self::V1 | Self::Go => "1",
-            Self::V2025_1 => "\"2025.1\"",
-            Self::Probe => "\"1\"",
-            Self::Delta => "\"2025-01-01\"",
-        }
+        self.traits().version
     }
 
-    /// The key under which fields that only this form knows travel in `_meta`.
+    /// The key under which fields that only this dialect knows travel in `_meta`.
     #[must_use]
     pub fn meta_key(self) -> &'static str {
-        match self {
-            Self::V1 => "acp-dialect/v1",
-            Self::V2025_1 => "acp-dialect/2025.1",
-            Self::Probe => "acp-dialect/probe",
-            Self::Go => "acp-dialect/go",
-            Self::Delta => "acp-dialect/delta",
-        }
+        self.traits().meta_key
+    }
+
+    /// The error code for a request that the other side can no longer answer because it is gone.
+    #[must_use]
+    pub fn closed_code(self) -> i64 {
+        self.0.codes().closed()
+    }
+
+    /// Whether a peer of this dialect may begin as one of `other` does.
+    #[must_use]
+    pub fn may_begin_like(self, other: Self) -> bool {
+        self == other || other.is_canonical() && self.traits().begins_like_v1
+    }
+
+    /// The names of all dialects, for a help text: `v1, 2025.1, probe, go or delta`.
+    #[must_use]
+    pub fn choices() -> String {
+        let [names @ .., last] = Self::ALL.map(Self::as_str);
+        format!("{} or {last}", names.join(", "))
     }
 }
 
-impl fmt::Display for Dialect {
+impl PartialEq for Dialect {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_str() == other.as_str()
+    }
+}
+
+impl Eq for Dialect {}
+
+impl Hash for Dialect {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.as_str().hash(state);
+    }
+}
+
+impl fmt::Debug for Dialect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
 }
 
+impl fmt::Display for Dialect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
 /// A name that is no dialect.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown dialect {0:?}; use one of v1, 2025.1, probe, go, delta")]
+#[error("unknown dialect {0:?}; use one of {names}", names = Dialect::ALL.map(Dialect::as_str).join(", "))]
 pub struct UnknownDialect(pub String);
 
 impl FromStr for Dialect {

@@ -8,7 +8,7 @@
 //! of a peer from its first frame.
 //!
 //! **What it will never do.** Read or write anything, read a clock, decide a permission by more than the answer it was
-//! given in [`Options`], or drop something without a note. v1 to v1 is the identity on bytes.
+//! given in [`TranslationOptions`], or drop something without a note. v1 to v1 is the identity on bytes.
 //!
 //! **Read first:** [`Translator`], [`Bridge`], [`Note`].
 
@@ -20,31 +20,31 @@
 
 mod bridge;
 mod chunk;
+mod client;
 mod codes;
 mod core;
-mod delta;
 pub mod detect;
 mod dialect;
 mod fast;
-mod go;
+mod form;
+mod forms;
 mod json;
+mod mapper;
 mod note;
 mod options;
-mod overhear;
-mod probe;
-mod recast;
+mod passive;
 mod session;
 mod shared;
-mod tongue;
+mod traits;
 mod translator;
-mod v2025;
 
 pub use acp_proto::Side;
 pub use bridge::{Bridge, Routed};
+pub use client::{ClientDialect, DialectChoice, RoutedFrame};
 pub use detect::{Detection, detect};
 pub use dialect::{Dialect, UnknownDialect};
 pub use note::{Note, NoteKind};
-pub use options::{Credentials, Options, START_KEY, Unasked, UnknownAnswer};
-pub use overhear::Overhear;
-pub use tongue::{Heading, Speak, Tongue};
-pub use translator::{Out, Translated, Translator, Way};
+pub use options::{Credentials, START_KEY, TranslationOptions, Unasked, UnknownAnswer};
+pub use passive::PassiveTranslator;
+pub use traits::{AgentCard, AgentFiles, FormTraits};
+pub use translator::{Destination, OutFrame, Translated, Translator};

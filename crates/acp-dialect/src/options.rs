@@ -42,12 +42,12 @@ pub enum Credentials {
     Withhold,
 }
 
-/// The key of `_meta` for [`Options::per_folder`]: `working_directory` and `mcp_servers` as `initialize` has them.
+/// The key of `_meta` for [`TranslationOptions::per_folder`]: `working_directory` and `mcp_servers` as `initialize` has them.
 pub const START_KEY: &str = "acp-dialect/start";
 
 /// Settings of a [`Translator`](crate::Translator).
 #[derive(Debug, Clone, PartialEq)]
-pub struct Options {
+pub struct TranslationOptions {
     /// The working directory where a form has no field for it, and the base of relative paths. Absolute.
     pub work_dir: String,
     /// MCP servers (v1 shape) for forms that cannot name them when a session is created.
@@ -74,7 +74,7 @@ pub struct Options {
     pub reply_limit: usize,
 }
 
-impl Default for Options {
+impl Default for TranslationOptions {
     fn default() -> Self {
         Self {
             work_dir: "/".to_owned(),

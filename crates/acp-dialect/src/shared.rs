@@ -4,49 +4,53 @@ use acp_proto::{error_code, method, option_kind, stop_reason, tool_status, updat
 use acp_rpc::{Frame, Id, RpcError};
 use serde_json::{Value, json};
 
-use crate::core::{Asked, Core, Job, Refusal, Wire};
-use crate::dialect::Dialect;
+use crate::core::{Core, OnAnswer, OpenRequest, Refusal, Wire};
 use crate::json::{Map, text};
-use crate::note::NoteKind;
+use crate::mapper::ObjectMapper;
+use crate::note::NoteKind::{Answered, DuplicateSession, Invented, Lossy, Passed, WrongShape};
 use crate::options::Unasked;
 use crate::session::Turn;
 
 /// A request that the form does not name goes through unchanged, and so will its answer.
 pub(crate) fn through(core: &mut Core, frame: &Frame, id: &Id, method: &str) {
-    core.note(
-        NoteKind::Passed,
-        method.to_owned(),
-        "",
-        "the form does not name this method; passed unchanged",
-    );
+    core.note(Passed, method.to_owned(), "", "the form does not name this method; passed unchanged");
     through_quietly(core, frame, id, method);
 }
 
 /// The same where the two forms agree about the method, so that there is nothing to note.
 pub(crate) fn through_quietly(core: &mut Core, frame: &Frame, id: &Id, method: &str) {
-    let wire = if core.is_decoding() { Wire::Canonical } else { Wire::Foreign };
-    core.expect(wire, id, Asked::new(method.to_owned(), None).with(Job::Through));
+    core.expect(core.onward(), id, OpenRequest::new(method.to_owned(), None).with(OnAnswer::Through));
     core.pass(frame);
 }
 
 /// A notification that the form does not name goes through unchanged.
 pub(crate) fn told_through(core: &mut Core, frame: &Frame, method: &str) {
-    core.note(
-        NoteKind::Passed,
-        method.to_owned(),
-        "",
-        "the form does not name this notification; passed unchanged",
-    );
+    core.note(Passed, method.to_owned(), "", "the form does not name this notification; passed unchanged");
+    core.pass(frame);
+}
+
+/// A `session/update` without an update goes through unchanged.
+pub(crate) fn pass_without_update(core: &mut Core, frame: &Frame) {
+    let message = "it is missing or not an object; passed unchanged";
+    core.note(WrongShape, method::SESSION_UPDATE, "update", message);
     core.pass(frame);
 }
 
 /// An answer of the wrong shape becomes an error that names the flaw and keeps the answer.
 pub(crate) fn wrong_answer(core: &mut Core, id: &Id, method: &str, flaw: &str, answer: Value) {
-    core.note(NoteKind::WrongShape, method.to_owned(), "result", flaw.to_owned());
+    core.note(WrongShape, method.to_owned(), "result", flaw.to_owned());
     let error = RpcError::internal(format!("the answer to {method} has the wrong shape: {flaw}"))
         .with_data(json!({ "answer": answer }));
-    let wire = if core.is_decoding() { Wire::Canonical } else { Wire::Foreign };
-    core.fail(wire, id, &error);
+    core.fail(core.onward(), id, &error);
+}
+
+/// Takes v1's version out of a frame for a form that has one version only.
+pub(crate) fn drop_version(re: &mut ObjectMapper<'_>, one_version: &'static str) {
+    match re.take("protocolVersion") {
+        Some(version) if version == 1 => {}
+        Some(other) => re.carry("protocolVersion", other, Lossy, one_version),
+        None => re.note(WrongShape, "protocolVersion", "the version is missing"),
+    }
 }
 
 /// Chooses an option of a permission request; `None` when no option says that.
@@ -86,7 +90,7 @@ pub(crate) fn answer_unasked(core: &mut Core, id: &Id, params: &Map) {
         core.dialect,
         if must_ask { "as the mode ask wants it" } else { "by the setting" }
     );
-    core.note(NoteKind::Answered, method::SESSION_REQUEST_PERMISSION, "", message);
+    core.note(Answered, method::SESSION_REQUEST_PERMISSION, "", message);
     core.answer(Wire::Canonical, id, outcome(chosen));
 }
 
@@ -104,10 +108,20 @@ pub(crate) fn needs_asking(core: &Core, method: &str, params: &Map) -> Result<()
 }
 
 /// Lines `line` (from 1) up to `limit` of them.
-pub(crate) fn cut_lines(content: &str, line: Option<u64>, limit: Option<u64>) -> String {
+fn cut_lines(content: &str, line: Option<u64>, limit: Option<u64>) -> String {
     let skip = usize::try_from(line.unwrap_or(1).saturating_sub(1)).unwrap_or(usize::MAX);
     let take = limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
     content.split_inclusive('\n').skip(skip).take(take).collect()
+}
+
+/// The text of an answer to a request for whole files, cut to the lines that were asked for.
+pub(crate) fn cut_content(result: &mut Map, asked: &OpenRequest) {
+    if let OnAnswer::Read { line, limit } = asked.job
+        && let Some(content) = text(result, "content")
+    {
+        let cut = cut_lines(content, line, limit);
+        result.insert("content".to_owned(), cut.into());
+    }
 }
 
 /// A path made absolute against `base`.
@@ -197,8 +211,8 @@ fn observe_tool(session: &mut crate::session::Session, update: &Map) {
 
 /// A v1 agent made a session for a foreign client: remembers it, and sets the mode if the client asked for one.
 /// Returns the answer that is to be recast now, or nothing if it must wait.
-pub(crate) fn session_made(core: &mut Core, id: &Id, asked: &Asked, result: Value) -> Option<Map> {
-    let Job::New { chosen, mode } = &asked.job else { return None };
+pub(crate) fn session_made(core: &mut Core, id: &Id, asked: &OpenRequest, result: Value) -> Option<Map> {
+    let OnAnswer::New { chosen, mode } = &asked.job else { return None };
     let Value::Object(result) = result else {
         wrong_answer(core, id, method::SESSION_NEW, "it is not an object", result);
         return None;
@@ -213,13 +227,13 @@ pub(crate) fn session_made(core: &mut Core, id: &Id, asked: &Asked, result: Valu
     }
     remember_modes(core, &canonical, &result);
     let Some(mode) = mode else { return Some(result) };
-    let is_2025 = core.dialect == Dialect::V2025_1;
+    let aliases = core.dialect.traits().mode_aliases;
     let session = core.session(&canonical);
-    session.must_ask = is_2025 && mode.eq_ignore_ascii_case("ask");
-    let wanted = if is_2025 { session.meant(mode) } else { Some(session.spelled(mode)) };
+    session.must_ask = aliases && mode.eq_ignore_ascii_case("ask");
+    let wanted = if aliases { session.meant(mode) } else { Some(session.spelled(mode)) };
     let Some(wanted) = wanted.filter(|wanted| session.modes.contains(wanted)) else {
         let message = format!("the agent has no mode {mode:?}; the session keeps the agent's own");
-        core.note(NoteKind::Lossy, method::SESSION_NEW, "mode", message);
+        core.note(Lossy, method::SESSION_NEW, "mode", message);
         return Some(result);
     };
     if session.mode.as_deref() == Some(&wanted) {
@@ -227,26 +241,30 @@ pub(crate) fn session_made(core: &mut Core, id: &Id, asked: &Asked, result: Valu
     }
     let params =
         crate::json::object([("sessionId", canonical.clone().into()), ("modeId", wanted.clone().into())]);
-    let job = Job::ModeAfterNew { reply_to: id.clone(), result, mode: wanted };
+    let job = OnAnswer::ModeAfterNew { reply_to: id.clone(), result, mode: wanted };
     let set = core.invent_id();
     core.request(
         Wire::Canonical,
         &set,
         method::SESSION_SET_MODE,
         params,
-        Asked::new(method::SESSION_SET_MODE, Some(canonical)).with(job),
+        OpenRequest::new(method::SESSION_SET_MODE, Some(canonical)).with(job),
     );
     None
 }
 
 /// The mode that a foreign client wanted with its new session is set, or refused: either way the session is there.
 /// Returns the request that waits and the answer that is to be recast for it.
-pub(crate) fn mode_after_new(core: &mut Core, asked: Asked, refused: Option<&RpcError>) -> Option<(Id, Map)> {
-    let Job::ModeAfterNew { reply_to, mut result, mode } = asked.job else { return None };
+pub(crate) fn mode_after_new(
+    core: &mut Core,
+    asked: OpenRequest,
+    refused: Option<&RpcError>,
+) -> Option<(Id, Map)> {
+    let OnAnswer::ModeAfterNew { reply_to, mut result, mode } = asked.job else { return None };
     if let Some(error) = refused {
         let message =
             format!("the agent did not set the mode {mode:?}; the session keeps the agent's own: {error}");
-        core.note(NoteKind::Lossy, method::SESSION_NEW, "mode", message);
+        core.note(Lossy, method::SESSION_NEW, "mode", message);
     } else {
         tell_mode(&mut result, &mode);
         core.session(&asked.session.unwrap_or_default()).mode = Some(mode);
@@ -254,10 +272,21 @@ pub(crate) fn mode_after_new(core: &mut Core, asked: Asked, refused: Option<&Rpc
     Some((reply_to, result))
 }
 
+/// Remembers the session that an answer to `session/new` names; without one the answer is an error.
+pub(crate) fn learn_session(core: &mut Core, id: &Id, result: &Value) -> bool {
+    let Some(session) = result.get("sessionId").and_then(Value::as_str) else {
+        wrong_answer(core, id, method::SESSION_NEW, "sessionId is missing", result.clone());
+        return false;
+    };
+    note_second_session(core, session);
+    core.session(session);
+    true
+}
+
 pub(crate) fn note_second_session(core: &mut Core, canonical: &str) {
     if core.knows(canonical) {
         let message = format!("the agent gave the session id {canonical:?} to a second session");
-        core.note(NoteKind::DuplicateSession, method::SESSION_NEW, "sessionId", message);
+        core.note(DuplicateSession, method::SESSION_NEW, "sessionId", message);
     }
 }
 
@@ -311,7 +340,7 @@ pub(crate) fn end_turn(core: &mut Core, session: &str, id: &Id) -> Turn {
 pub(crate) fn cancel_asks(core: &mut Core, session: &str) {
     for ask in std::mem::take(&mut core.session(session).asks) {
         let message = "the turn is over or cancelled; the open question was answered cancelled";
-        core.note(NoteKind::Answered, method::SESSION_REQUEST_PERMISSION, "", message);
+        core.note(Answered, method::SESSION_REQUEST_PERMISSION, "", message);
         core.answer(Wire::Canonical, &ask.id, outcome(None));
     }
 }
@@ -325,26 +354,36 @@ pub(crate) fn mark_cancelled(core: &mut Core, session: Option<&str>) {
     }
 }
 
+/// A cancel of the foreign side, however it was sent. `field` holds the session. Says which it is.
+pub(crate) fn decode_cancel(
+    core: &mut Core,
+    method: &'static str,
+    field: &str,
+    params: Map,
+) -> Option<String> {
+    let mut re = ObjectMapper::new(core, method, "", params);
+    let session = re.session(field, "sessionId");
+    re.tell(method::SESSION_CANCEL);
+    mark_cancelled(core, session.as_deref());
+    session
+}
+
 /// A cancel of the canonical side for a form in which cancelling is a request.
 pub(crate) fn cancel_as_request(core: &mut Core, method: &str, params: Map, session: Option<String>) {
-    if let Some(session) = &session
-        && let Some(turn) = core.session(session).turn.as_mut()
-    {
-        turn.cancelled = true;
-    }
+    mark_cancelled(core, session.as_deref());
     let id = core.invent_id();
     core.request(
         Wire::Foreign,
         &id,
         method,
         params,
-        Asked::new(method::SESSION_CANCEL, session).with(Job::Cancel),
+        OpenRequest::new(method::SESSION_CANCEL, session).with(OnAnswer::Cancel),
     );
 }
 
 /// The answer to such a request says nothing that v1 wants to hear.
 pub(crate) fn cancel_answered(core: &mut Core, method: &'static str) {
-    core.note(NoteKind::Lossy, method, "result", "v1 cancels by notification; the acknowledgement ends here");
+    core.note(Lossy, method, "result", "v1 cancels by notification; the acknowledgement ends here");
 }
 
 /// The session that a request without one means.
@@ -357,7 +396,7 @@ pub(crate) fn infer_session(core: &mut Core, method: &str) -> Result<String, Ref
         ));
     };
     let message = format!("the form does not name the session; taken to be {session:?}");
-    core.note(NoteKind::Invented, method.to_owned(), "sessionId", message);
+    core.note(Invented, method.to_owned(), "sessionId", message);
     Ok(session)
 }
 
@@ -382,7 +421,7 @@ pub(crate) fn note_truncated(core: &mut Core, method: &'static str, replay: &cra
     if replay.truncated {
         let most = crate::session::MOST_HISTORY;
         let message = format!("the history is longer than {most} bytes; the rest is left out");
-        core.note(NoteKind::Lossy, method, "history", message);
+        core.note(Lossy, method, "history", message);
     }
 }
 
@@ -393,10 +432,10 @@ pub(crate) const V1_KEY: &str = "acp-dialect/v1";
 pub(crate) fn stop_reason(core: &mut Core, method: &'static str, result: &Map) -> String {
     let reason = text(result, "stopReason").unwrap_or_default().to_owned();
     if reason.is_empty() {
-        core.note(NoteKind::WrongShape, method, "stopReason", "the stop reason is missing");
-    } else if reason != stop_reason::END_TURN && core.dialect != Dialect::Go {
+        core.note(WrongShape, method, "stopReason", "the stop reason is missing");
+    } else if reason != stop_reason::END_TURN {
         let message = format!("the form has no stop reasons; {reason} is kept in _meta");
-        core.note(NoteKind::Lossy, method, "stopReason", message);
+        core.note(Lossy, method, "stopReason", message);
     }
     reason
 }

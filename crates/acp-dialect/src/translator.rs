@@ -4,16 +4,17 @@ use acp_proto::{Side, error_code, method};
 use acp_rpc::{Frame, Id, Reply, RpcError, View};
 use serde_json::Value;
 
-use crate::core::{Asked, Core, Job, Refusal, Wire};
+use crate::core::{Core, OnAnswer, OpenRequest, Refusal, Wire};
 use crate::dialect::Dialect;
+use crate::form::Request;
 use crate::json::Map;
 use crate::note::{Note, NoteKind};
-use crate::options::Options;
-use crate::{codes, delta, detect, fast, go, probe, shared, v2025};
+use crate::options::TranslationOptions;
+use crate::{codes, detect, fast, shared};
 
 /// Where a frame goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Way {
+pub enum Destination {
     /// To the other side of the translator.
     Onward,
     /// Back to the side that the translated frame came from.
@@ -22,9 +23,9 @@ pub enum Way {
 
 /// A frame and where it goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Out {
+pub struct OutFrame {
     /// Where to.
-    pub way: Way,
+    pub to: Destination,
     /// The frame, in the form of the side that it goes to.
     pub frame: Frame,
 }
@@ -33,24 +34,24 @@ pub struct Out {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Translated {
     /// The frames to send, in this order.
-    pub frames: Vec<Out>,
+    pub frames: Vec<OutFrame>,
     /// What was lost, made up, carried, refused or wrong.
     pub notes: Vec<Note>,
 }
 
 impl Translated {
     fn same(frame: &Frame) -> Self {
-        Self { frames: vec![Out { way: Way::Onward, frame: frame.clone() }], notes: Vec::new() }
+        Self { frames: vec![OutFrame { to: Destination::Onward, frame: frame.clone() }], notes: Vec::new() }
     }
 }
 
 /// Translates between one foreign peer and the canonical side of the conversation.
 ///
 /// ```
-/// use acp_dialect::{Dialect, Options, Side, Translator};
+/// use acp_dialect::{Dialect, TranslationOptions, Side, Translator};
 /// use acp_rpc::Frame;
 ///
-/// let mut at_client = Translator::new(Dialect::Probe, Side::Client, Options::default());
+/// let mut at_client = Translator::new(Dialect::PROBE, Side::Client, TranslationOptions::default());
 /// let hello = Frame::parse(r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"1"}}"#);
 /// let out = at_client.to_canonical(&hello);
 /// assert_eq!(out.frames[0].frame.params(), Some(r#"{"protocolVersion":1,"clientCapabilities":{}}"#));
@@ -63,7 +64,7 @@ pub struct Translator {
 impl Translator {
     /// A translator for a wire whose `foreign_side` speaks `foreign`.
     #[must_use]
-    pub fn new(foreign: Dialect, foreign_side: Side, options: Options) -> Self {
+    pub fn new(foreign: Dialect, foreign_side: Side, options: TranslationOptions) -> Self {
         Self { core: Core::new(foreign, foreign_side, options) }
     }
 
@@ -88,7 +89,7 @@ impl Translator {
         self.core.wall_clock = Some(now.into());
     }
 
-    /// Pairs of session ids that differ on the two sides, (foreign, canonical), for [`Options::sessions`] of a later
+    /// Pairs of session ids that differ on the two sides, (foreign, canonical), for [`TranslationOptions::sessions`] of a later
     /// connection.
     #[must_use]
     pub fn session_ids(&self) -> Vec<(String, String)> {
@@ -97,7 +98,7 @@ impl Translator {
 
     /// Translates a frame that the foreign peer sent.
     pub fn to_canonical(&mut self, frame: &Frame) -> Translated {
-        if self.core.dialect == Dialect::V1 {
+        if self.core.dialect.is_canonical() {
             return Translated::same(frame);
         }
         self.core.begin(true);
@@ -111,7 +112,7 @@ impl Translator {
 
     /// Translates a frame that the canonical side sent.
     pub fn from_canonical(&mut self, frame: &Frame) -> Translated {
-        if self.core.dialect == Dialect::V1 {
+        if self.core.dialect.is_canonical() {
             return Translated::same(frame);
         }
         self.core.begin(false);
@@ -123,13 +124,17 @@ impl Translator {
         self.core.finish()
     }
 
+    pub(crate) fn complete(&mut self, frame: Frame, unix_millis: u64) -> Option<Frame> {
+        self.core.form().complete(&mut self.core, frame, unix_millis)
+    }
+
     /// The canonical side is gone: answers every request that the foreign peer still waits for, in its own form.
     pub fn canonical_closed(&mut self) -> Translated {
         self.core.begin(false);
         for (id, asked) in self.core.by_foreign.drain() {
             let id = match asked.job {
-                Job::Told { .. } => continue,
-                Job::ModeAfterNew { reply_to, .. } => reply_to,
+                OnAnswer::Told { .. } => continue,
+                OnAnswer::ModeAfterNew { reply_to, .. } => reply_to,
                 _ => id,
             };
             let error = codes::closed(&mut self.core, &asked.method);
@@ -141,7 +146,7 @@ impl Translator {
     /// The long way alone, which says what the short way must say.
     #[cfg(test)]
     pub(crate) fn the_long_way(&mut self, decoding: bool, frame: &Frame) -> Translated {
-        if self.core.dialect == Dialect::V1 {
+        if self.core.dialect.is_canonical() {
             return Translated::same(frame);
         }
         self.core.begin(decoding);
@@ -190,19 +195,11 @@ impl Translator {
             introduce(core, &params);
         }
         let session = named_session(core, &params);
-        let done = match (core.dialect, core.is_decoding()) {
-            (Dialect::V2025_1, true) => v2025::decode_request(core, frame, id, method, params),
-            (Dialect::V2025_1, false) => v2025::encode_request(core, frame, id, method, params),
-            (Dialect::Probe, true) => probe::decode_request(core, frame, id, method, params),
-            (Dialect::Probe, false) => probe::encode_request(core, frame, id, method, params),
-            (Dialect::Go, true) => go::decode_request(core, frame, id, method, params),
-            (Dialect::Go, false) => go::encode_request(core, frame, id, method, params),
-            (Dialect::Delta, true) => delta::decode_request(core, frame, id, method, params),
-            (Dialect::Delta, false) => delta::encode_request(core, frame, id, method, params),
-            (Dialect::V1, _) => {
-                core.pass(frame);
-                Ok(())
-            }
+        let (form, request) = (core.form(), Request { frame, id, method, params });
+        let done = if core.is_decoding() {
+            form.decode_request(core, request)
+        } else {
+            form.encode_request(core, request)
         };
         if let Err(refusal) = done {
             core.refuse(id, method, session.as_deref(), refusal);
@@ -227,16 +224,11 @@ impl Translator {
             core.pass(frame);
             return;
         };
-        match (core.dialect, core.is_decoding()) {
-            (Dialect::V2025_1, true) => v2025::decode_notification(core, frame, method, params),
-            (Dialect::V2025_1, false) => v2025::encode_notification(core, frame, method, params),
-            (Dialect::Probe, true) => probe::decode_notification(core, frame, method, params),
-            (Dialect::Probe, false) => probe::encode_notification(core, frame, method, params),
-            (Dialect::Go, true) => go::decode_notification(core, frame, method, params),
-            (Dialect::Go, false) => go::encode_notification(core, frame, method, params),
-            (Dialect::Delta, true) => delta::decode_notification(core, frame, method, params),
-            (Dialect::Delta, false) => delta::encode_notification(core, frame, method, params),
-            (Dialect::V1, _) => core.pass(frame),
+        let form = core.form();
+        if core.is_decoding() {
+            form.decode_notification(core, frame, method, params);
+        } else {
+            form.encode_notification(core, frame, method, params);
         }
     }
 
@@ -255,12 +247,8 @@ impl Translator {
         match reply {
             Reply::Result(text) => {
                 let Some(result) = core.parse(text) else {
-                    core.note(
-                        NoteKind::WrongShape,
-                        asked.method,
-                        "result",
-                        "nested too deep to translate; passed unchanged",
-                    );
+                    let message = "nested too deep to translate; passed unchanged";
+                    core.note(NoteKind::WrongShape, asked.method, "result", message);
                     core.pass(frame);
                     return;
                 };
@@ -269,12 +257,8 @@ impl Translator {
             Reply::Error(text) => {
                 let error = core.parse(text).and_then(|error| serde_json::from_value::<RpcError>(error).ok());
                 let Some(error) = error else {
-                    core.note(
-                        NoteKind::WrongShape,
-                        asked.method,
-                        "error",
-                        "no code or message; passed unchanged",
-                    );
+                    let message = "no code or message; passed unchanged";
+                    core.note(NoteKind::WrongShape, asked.method, "error", message);
                     core.pass(frame);
                     return;
                 };
@@ -283,55 +267,47 @@ impl Translator {
         }
     }
 
-    fn result(&mut self, frame: &Frame, id: &Id, asked: Asked, result: Value) {
+    fn result(&mut self, frame: &Frame, id: &Id, asked: OpenRequest, result: Value) {
         let core = &mut self.core;
         match asked.job {
-            Job::Through => return core.pass(frame),
-            Job::Cancel => return shared::cancel_answered(core, method::SESSION_CANCEL),
+            OnAnswer::Through => return core.pass(frame),
+            OnAnswer::Cancel => return shared::cancel_answered(core, method::SESSION_CANCEL),
             _ => {}
         }
-        match (core.dialect, core.is_decoding()) {
-            (Dialect::V2025_1, true) => v2025::decode_result(core, id, asked, result),
-            (Dialect::V2025_1, false) => v2025::encode_result(core, id, asked, result),
-            (Dialect::Probe, true) => probe::decode_result(core, id, asked, result),
-            (Dialect::Probe, false) => probe::encode_result(core, id, asked, result),
-            (Dialect::Go, true) => go::decode_result(core, id, asked, result),
-            (Dialect::Go, false) => go::encode_result(core, id, asked, result),
-            (Dialect::Delta, true) => delta::decode_result(core, id, asked, result),
-            (Dialect::Delta, false) => delta::encode_result(core, id, asked, result),
-            (Dialect::V1, _) => core.pass(frame),
+        let form = core.form();
+        if core.is_decoding() {
+            form.decode_result(core, id, asked, result);
+        } else {
+            form.encode_result(core, id, asked, result);
         }
     }
 
-    fn error(&mut self, frame: &Frame, id: &Id, asked: Asked, error: RpcError) {
+    fn error(&mut self, frame: &Frame, id: &Id, asked: OpenRequest, error: RpcError) {
         let core = &mut self.core;
+        let form = core.form();
         let session = asked.session.clone();
         match asked.job {
-            Job::Cancel => {
+            OnAnswer::Cancel => {
                 let message = format!("the agent refused to cancel: {error}");
                 return core.note(NoteKind::Lossy, method::SESSION_CANCEL, "error", message);
             }
-            Job::Told { .. } => return delta::permission_failed(core, session.as_deref(), &error),
-            Job::ModeAfterNew { .. } => {
+            OnAnswer::Told { .. } => return form.permission_failed(core, session.as_deref(), &error),
+            OnAnswer::ModeAfterNew { .. } => {
                 let Some((id, made)) = shared::mode_after_new(core, asked, Some(&error)) else { return };
-                return match core.dialect {
-                    Dialect::Probe => probe::encode_made(core, &id, made),
-                    _ => v2025::encode_made(core, &id, made),
-                };
+                return form.encode_made(core, &id, made);
             }
             _ => {}
         }
-        let (wire, mut translated) = if core.is_decoding() {
-            if core.dialect == Dialect::Probe && probe::error_is_no_error(core, id, &asked, &error) {
+        let translated = if core.is_decoding() {
+            if form.decode_failure(core, id, &asked, &error) {
                 return;
             }
-            (Wire::Canonical, codes::decode(core, &asked.method, session.as_deref(), error.clone()))
+            codes::decode(core, &asked.method, session.as_deref(), error.clone())
         } else {
-            (Wire::Foreign, codes::encode(core, &asked.method, session.as_deref(), error.clone()))
+            let mut error = codes::encode(core, &asked.method, session.as_deref(), error.clone());
+            error.message = form.error_message(&asked.method, error.message);
+            error
         };
-        if wire == Wire::Foreign && core.dialect == Dialect::Probe {
-            translated.message = probe::in_its_words(&asked.method, translated.message);
-        }
         if let Some(session) = session.as_deref() {
             match &*asked.method {
                 method::SESSION_PROMPT => drop(shared::end_turn(core, session, id)),
@@ -342,7 +318,7 @@ impl Translator {
         if translated == error {
             core.pass(frame);
         } else {
-            core.fail(wire, id, &translated);
+            core.fail(core.onward(), id, &translated);
         }
     }
 }
@@ -358,12 +334,8 @@ fn object(core: &mut Core, method: &str, params: Option<&str>) -> Option<Map> {
             None
         }
         None => {
-            core.note(
-                NoteKind::WrongShape,
-                method.to_owned(),
-                "params",
-                "nested too deep to translate; passed unchanged",
-            );
+            let message = "nested too deep to translate; passed unchanged";
+            core.note(NoteKind::WrongShape, method.to_owned(), "params", message);
             None
         }
     }
@@ -386,8 +358,7 @@ fn other_dialect(method: &str, owner: Dialect, agreed: Dialect) -> Refusal {
 /// Notes a peer that introduces itself in another form than the one agreed.
 fn introduce(core: &mut Core, params: &Map) {
     if let Some(found) = detect::form_of_initialize(params)
-        && found != core.dialect
-        && !(found == Dialect::V1 && core.dialect == Dialect::Go)
+        && !core.dialect.may_begin_like(found)
     {
         let message = format!(
             "the {} introduced itself in the form {found}; this connection speaks {}",

@@ -20,11 +20,11 @@ fn first(dialect: Dialect, dir: Direction) -> Frame {
 fn each_client_is_known_by_its_initialize() {
     for dialect in foreign_dialects() {
         let found = detect([&first(dialect, Direction::ClientToAgent)]);
-        if dialect == Dialect::Go {
+        if dialect == Dialect::GO {
             let Detection::Unsure { candidates, message } = found else {
                 panic!("go looks like v1: {found:?}")
             };
-            assert_eq!(candidates, [Dialect::V1, Dialect::Go]);
+            assert_eq!(candidates, [Dialect::V1, Dialect::GO]);
             assert!(message.contains("name the dialect"), "{message}");
         } else {
             assert_eq!(found, Detection::Sure(dialect));
@@ -59,18 +59,18 @@ fn later_frames_tell_when_the_first_do_not() {
     let go = frame(
         r#"{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"kind":"tool_call","toolCallId":"t","status":"pending"}}}"#,
     );
-    assert_eq!(detect([&unclear, &go]), Detection::Sure(Dialect::Go));
+    assert_eq!(detect([&unclear, &go]), Detection::Sure(Dialect::GO));
     for (text, dialect) in [
-        (r#"{"jsonrpc":"2.0","id":1,"method":"newSession","params":{}}"#, Dialect::Probe),
+        (r#"{"jsonrpc":"2.0","id":1,"method":"newSession","params":{}}"#, Dialect::PROBE),
         (r#"{"jsonrpc":"2.0","id":1,"method":"session/new","params":{"session_id":"x"}}"#, Dialect::V2025_1),
-        (r#"{"jsonrpc":"2.0","id":1,"method":"session/new","params":{"workDir":"/"}}"#, Dialect::Delta),
+        (r#"{"jsonrpc":"2.0","id":1,"method":"session/new","params":{"workDir":"/"}}"#, Dialect::DELTA),
         (
             r#"{"jsonrpc":"2.0","method":"assistant.message_delta","params":{"sessionId":"s","content":"x"}}"#,
-            Dialect::Delta,
+            Dialect::DELTA,
         ),
         (
             r#"{"jsonrpc":"2.0","id":1,"method":"session/new","params":{"cwd":"/","mcpServers":{}}}"#,
-            Dialect::Go,
+            Dialect::GO,
         ),
     ] {
         assert_eq!(detect([&frame(text)]), Detection::Sure(dialect), "{text}");

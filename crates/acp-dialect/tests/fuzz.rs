@@ -2,7 +2,7 @@
 
 mod common;
 
-use acp_dialect::{Dialect, Options, Side, Translated, Translator, detect};
+use acp_dialect::{Dialect, Side, Translated, TranslationOptions, Translator, detect};
 use acp_rpc::Frame;
 use acp_testkit::Mutator;
 use common::{cases, foreign_dialects, read};
@@ -43,11 +43,11 @@ fn fuzz(dialect: Dialect, seed: u64) {
     let good: Vec<&[u8]> = corpus.iter().map(Vec::as_slice).collect();
     let mut mutator = Mutator::new(seed, &good);
     let mut sides =
-        [Side::Client, Side::Agent].map(|side| Translator::new(dialect, side, Options::default()));
+        [Side::Client, Side::Agent].map(|side| Translator::new(dialect, side, TranslationOptions::default()));
     for round in 0..ROUNDS {
         if round % 500 == 0 {
-            sides =
-                [Side::Client, Side::Agent].map(|side| Translator::new(dialect, side, Options::default()));
+            sides = [Side::Client, Side::Agent]
+                .map(|side| Translator::new(dialect, side, TranslationOptions::default()));
         }
         // Good frames between the damaged ones give the translators something to remember.
         let input = if round % 3 == 0 {
@@ -76,17 +76,17 @@ fn damaged_frames_of_2025_1_never_panic() {
 
 #[test]
 fn damaged_frames_of_probe_never_panic() {
-    fuzz(Dialect::Probe, 2);
+    fuzz(Dialect::PROBE, 2);
 }
 
 #[test]
 fn damaged_frames_of_go_never_panic() {
-    fuzz(Dialect::Go, 3);
+    fuzz(Dialect::GO, 3);
 }
 
 #[test]
 fn damaged_frames_of_delta_never_panic() {
-    fuzz(Dialect::Delta, 4);
+    fuzz(Dialect::DELTA, 4);
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn v1_is_the_identity_on_bytes() {
         for line in corpus(dialect) {
             let frame = Frame::parse(line);
             for side in [Side::Client, Side::Agent] {
-                let mut same = Translator::new(Dialect::V1, side, Options::default());
+                let mut same = Translator::new(Dialect::V1, side, TranslationOptions::default());
                 for out in [same.to_canonical(&frame), same.from_canonical(&frame)] {
                     assert_eq!(out.frames.len(), 1);
                     assert_eq!(

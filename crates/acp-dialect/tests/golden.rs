@@ -43,15 +43,15 @@ fn every_frame_of_2025_1_goes_both_ways() {
 
 #[test]
 fn every_frame_of_probe_goes_both_ways() {
-    check(Dialect::Probe);
+    check(Dialect::PROBE);
 }
 
 #[test]
 fn every_frame_of_go_goes_both_ways() {
-    check(Dialect::Go);
+    check(Dialect::GO);
 }
 
 #[test]
 fn every_frame_of_delta_goes_both_ways() {
-    check(Dialect::Delta);
+    check(Dialect::DELTA);
 }

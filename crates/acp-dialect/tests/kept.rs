@@ -14,7 +14,7 @@ fn to(side: Side, told: &[(Side, String)]) -> &str {
 
 #[test]
 fn numbers_that_are_shown_as_text_keep_theirs() {
-    let mut talk = Talk::new(Dialect::V1, Dialect::Probe);
+    let mut talk = Talk::new(Dialect::V1, Dialect::PROBE);
     let told = talk.agent(
         r#""method":"toolCallProgress","params":{"sessionId":"s","toolCall":{"id":"t","name":"n","status":"completed","result":{"score":0.5,"of":12345678901234567890}}}"#,
     );
@@ -36,14 +36,14 @@ fn numbers_that_are_shown_as_text_keep_theirs() {
         assert!(to(Side::Client, &told).contains(&wanted), "{told:?}");
     }
 
-    let mut talk = Talk::new(Dialect::Probe, Dialect::V1);
+    let mut talk = Talk::new(Dialect::PROBE, Dialect::V1);
     let told = talk.client(r#""id":1,"method":"initialize","params":{"protocolVersion":1.5}"#);
     assert!(to(Side::Client, &told).contains("unsupported protocol version 1.5;"), "{told:?}");
 }
 
 #[test]
 fn a_history_keeps_blocks_and_what_stands_beside_it() {
-    let mut talk = Talk::new(Dialect::V1, Dialect::Delta);
+    let mut talk = Talk::new(Dialect::V1, Dialect::DELTA);
     let link = r#"{"type":"resource_link","uri":"file:///a","name":"a"}"#;
     let told = talk.agent(&format!(
         r#""method":"session/update","params":{{"sessionId":"s","pages":2,"history":[{{"prompt":[{{"type":"text","text":"look"}},{link}],"response":"done","at":0.5}}]}}"#
@@ -71,12 +71,12 @@ fn a_history_keeps_blocks_and_what_stands_beside_it() {
 #[test]
 fn an_envelope_member_of_a_chunk_is_noted() {
     let delta = r#""method":"assistant.message_delta","params":{"sessionId":"s","content":"a"},"trace":1"#;
-    let mut talk = Talk::new(Dialect::V1, Dialect::Delta);
+    let mut talk = Talk::new(Dialect::V1, Dialect::DELTA);
     talk.client(r#""id":1,"method":"session/prompt","params":{"sessionId":"s","prompt":[]}"#);
     talk.agent(delta);
     assert!(talk.noted(&["lossy", "trace"]), "{:?}", talk.notes);
     let v1 = r#""method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"a"}}},"trace":1"#;
-    let mut talk = Talk::new(Dialect::Delta, Dialect::V1);
+    let mut talk = Talk::new(Dialect::DELTA, Dialect::V1);
     talk.client(r#""id":1,"method":"session/prompt","params":{"sessionId":"s","prompt":"go"}"#);
     talk.agent(v1);
     assert!(talk.noted(&["lossy", "trace"]), "{:?}", talk.notes);
@@ -85,8 +85,8 @@ fn an_envelope_member_of_a_chunk_is_noted() {
 #[test]
 fn an_answer_that_is_not_what_was_streamed_is_kept() {
     let forms = [
-        (Dialect::Delta, "assistant.message_delta", r#""content":"TEXT""#, r#""content":"TEXT""#),
-        (Dialect::Probe, "messageChunk", r#""chunk":"TEXT""#, r#""content":[{"type":"text","text":"TEXT"}]"#),
+        (Dialect::DELTA, "assistant.message_delta", r#""content":"TEXT""#, r#""content":"TEXT""#),
+        (Dialect::PROBE, "messageChunk", r#""chunk":"TEXT""#, r#""content":[{"type":"text","text":"TEXT"}]"#),
     ];
     for (form, method, said, repeated) in forms {
         for (answer, kept) in [("abc", false), ("abd", true), ("ab", true)] {
@@ -132,7 +132,7 @@ fn content_that_is_taken_away_is_taken_away() {
 
 #[test]
 fn two_values_of_one_name_are_noted() {
-    let mut talk = Talk::new(Dialect::V1, Dialect::Go);
+    let mut talk = Talk::new(Dialect::V1, Dialect::GO);
     let headers =
         r#"[{"name":"A","value":"1"},{"name":"B","value":"2"},{"name":"A","value":"3"},{"value":"4"}]"#;
     let told = talk.client(&format!(

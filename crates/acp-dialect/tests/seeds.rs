@@ -2,7 +2,7 @@
 
 mod common;
 
-use acp_dialect::{Bridge, Dialect, Options, START_KEY, Side, Unasked};
+use acp_dialect::{Bridge, Dialect, START_KEY, Side, TranslationOptions, Unasked};
 use acp_rpc::Frame;
 use common::Talk;
 use serde_json::{Value, json};
@@ -24,7 +24,7 @@ fn routed(bridge: &mut Bridge, from: Side, body: &Value) -> Vec<(Side, Value)> {
 
 /// A 2025.1 client and a v1 agent with these modes; the client has asked for a session in the mode `ask`.
 fn asked(modes: &str) -> (Bridge, Vec<(Side, Value)>) {
-    let options = Options { permission: Unasked::Allow, ..Options::default() };
+    let options = TranslationOptions { permission: Unasked::Allow, ..TranslationOptions::default() };
     let mut bridge = Bridge::new(Dialect::V2025_1, Dialect::V1, options);
     let new = json!({"id": 3, "method": "session/new", "params": {"session_id": "abc123", "mode": "ask"}});
     routed(&mut bridge, Side::Client, &new);
@@ -88,7 +88,7 @@ fn updates_that_2025_1_does_not_have_are_left_out() {
 
 #[test]
 fn a_tool_that_a_cancel_interrupted_is_cancelled_in_go() {
-    let mut talk = Talk::new(Dialect::Go, Dialect::V1);
+    let mut talk = Talk::new(Dialect::GO, Dialect::V1);
     talk.client(r#""id":1,"method":"session/prompt","params":{"sessionId":"s","prompt":[]}"#);
     let mut update = |call: &str, status: &str| {
         let update =
@@ -121,7 +121,7 @@ fn a_2025_1_agent_is_told_of_a_sessions_mcp_servers_or_the_session_is_refused() 
         json!({"name": "files", "command": "/bin/files", "args": [], "env": [{"name": "K", "value": "V"}]});
     let with_args = json!({"name": "web", "command": "/bin/web", "args": ["--fast"], "env": []});
 
-    let mut bridge = Bridge::new(Dialect::V1, Dialect::V2025_1, Options::default());
+    let mut bridge = Bridge::new(Dialect::V1, Dialect::V2025_1, TranslationOptions::default());
     let told = routed(&mut bridge, Side::Client, &new_session(&json!([plain])));
     let [(Side::Client, refused)] = told.as_slice() else { panic!("{told:?}") };
     assert_eq!(refused["error"]["code"], -32602);
@@ -130,7 +130,7 @@ fn a_2025_1_agent_is_told_of_a_sessions_mcp_servers_or_the_session_is_refused() 
         "{refused}"
     );
 
-    let options = Options { per_folder: true, ..Options::default() };
+    let options = TranslationOptions { per_folder: true, ..TranslationOptions::default() };
     let mut bridge = Bridge::new(Dialect::V1, Dialect::V2025_1, options);
     let told = routed(&mut bridge, Side::Client, &new_session(&json!([plain])));
     let [(Side::Agent, new)] = told.as_slice() else { panic!("{told:?}") };

@@ -264,17 +264,17 @@ fn the_table_of_2025_1_holds() {
 
 #[test]
 fn the_table_of_probe_holds() {
-    check(Dialect::Probe);
+    check(Dialect::PROBE);
 }
 
 #[test]
 fn the_table_of_go_holds() {
-    check(Dialect::Go);
+    check(Dialect::GO);
 }
 
 #[test]
 fn the_table_of_delta_holds() {
-    check(Dialect::Delta);
+    check(Dialect::DELTA);
 }
 
 /// Fields whose value is the speaker's own: any value must come through.
@@ -385,8 +385,8 @@ fn lossless_items_come_back_whatever_their_values() {
 fn every_listed_error_code_is_emitted() {
     let listed: [(Dialect, &[i64]); 3] = [
         (Dialect::V2025_1, &[-32700, -32600, -32601, -32602, -32603, -32001, -32002, -32003, -32004]),
-        (Dialect::Probe, &[-32700, -32600, -32601, -32602, -32603, -32001, -32002, -32003, -32004]),
-        (Dialect::Go, &[-32700, -32600, -32601, -32602, -32603, -32000, -32001, -32002, -32003]),
+        (Dialect::PROBE, &[-32700, -32600, -32601, -32602, -32603, -32001, -32002, -32003, -32004]),
+        (Dialect::GO, &[-32700, -32600, -32601, -32602, -32603, -32000, -32001, -32002, -32003]),
     ];
     for (dialect, codes) in listed {
         let mut emitted = Vec::new();

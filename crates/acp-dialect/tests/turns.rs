@@ -30,7 +30,7 @@ fn question(id: &str) -> String {
 
 /// A delta client and a v1 agent that works on prompt 1 and has asked `q1`.
 fn asked() -> Talk {
-    let mut talk = Talk::new(Dialect::Delta, Dialect::V1);
+    let mut talk = Talk::new(Dialect::DELTA, Dialect::V1);
     talk.client(&prompt(1));
     let told = talk.agent(&question("q1"));
     assert_eq!(told.iter().map(|(to, _)| *to).collect::<Vec<_>>(), [Side::Client]);
@@ -92,9 +92,9 @@ fn a_question_that_is_taken_back_is_not_waited_for() {
 fn a_refused_second_prompt_leaves_the_first_as_it_was() {
     // The agent's form repeats the text in its answer: it is not told a second time.
     let answers = [
-        (Dialect::Delta, "assistant.message_delta", r#""content":"Hello ""#, r#""content":"Hello ""#),
+        (Dialect::DELTA, "assistant.message_delta", r#""content":"Hello ""#, r#""content":"Hello ""#),
         (
-            Dialect::Probe,
+            Dialect::PROBE,
             "messageChunk",
             r#""chunk":"Hello ""#,
             r#""content":[{"type":"text","text":"Hello "}]"#,
@@ -111,7 +111,7 @@ fn a_refused_second_prompt_leaves_the_first_as_it_was() {
         assert!(told[0].1.contains(r#""result":{"stopReason":"end_turn"}"#), "{form}: {told:?}");
     }
     // The client's form wants the text in the answer: it has all of it.
-    let mut talk = Talk::new(Dialect::Delta, Dialect::V1);
+    let mut talk = Talk::new(Dialect::DELTA, Dialect::V1);
     talk.client(&prompt(1));
     talk.agent(&chunk("Hello "));
     talk.client(&prompt(2));
@@ -123,7 +123,7 @@ fn a_refused_second_prompt_leaves_the_first_as_it_was() {
 
 #[test]
 fn a_second_prompt_that_waits_has_its_own_text() {
-    let mut talk = Talk::new(Dialect::Delta, Dialect::V1);
+    let mut talk = Talk::new(Dialect::DELTA, Dialect::V1);
     for id in [1, 2] {
         talk.client(&prompt(id));
     }
@@ -143,7 +143,7 @@ fn a_session_whose_mode_cannot_be_set_is_there_in_the_mode_of_the_agent() {
             r#""session_id":"mine","mode":"plan""#,
             r#""currentModeId":"code""#,
         ),
-        (Dialect::Probe, "newSession", r#""mode":"plan""#, r#""mode":"code""#),
+        (Dialect::PROBE, "newSession", r#""mode":"plan""#, r#""mode":"code""#),
     ];
     for (form, method, params, kept) in forms {
         let mut talk = Talk::new(form, Dialect::V1);

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use acp_dialect::{Heading, Tongue};
+use acp_dialect::{ClientDialect, RoutedFrame};
 use acp_driver::{Machine, Output, drive};
 use acp_link::leash::Leash;
 use acp_link::{Arrival, Closed, Link, Receiver};
@@ -39,7 +39,7 @@ pub enum Ending {
 pub(crate) async fn converse(
     mut link: Link,
     player: MockAgent,
-    tongue: Tongue,
+    client: ClientDialect,
     store: Arc<Store>,
     watch: Watch,
     leash: Option<Leash>,
@@ -58,7 +58,7 @@ pub(crate) async fn converse(
         waiting: VecDeque::new(),
         survives: false,
         refused: false,
-        tongue,
+        client,
         known: false,
         watch,
         kept: 0,
@@ -83,7 +83,7 @@ struct Conversation {
     survives: bool,
     /// Whether the client has shown a wrong token.
     refused: bool,
-    tongue: Tongue,
+    client: ClientDialect,
     /// Whether we have acted on the client's form.
     known: bool,
     watch: Watch,
@@ -129,7 +129,7 @@ impl Machine for Conversation {
         match self.player.poll_effect() {
             None => Output::Idle,
             // By far the most of them.
-            Some(AgentEffect::Send(frame)) if self.tongue.is_canonical() => self.written(Waiting::Frame(frame)),
+            Some(AgentEffect::Send(frame)) if self.client.is_canonical() => self.written(Waiting::Frame(frame)),
             Some(effect) => {
                 self.perform(effect);
                 Output::Done
@@ -171,7 +171,7 @@ impl Machine for Conversation {
     }
 
     fn is_one_by_one(&self) -> bool {
-        self.tongue.is_one_by_one()
+        self.client.needs_pauses()
     }
 }
 
@@ -211,12 +211,12 @@ impl Conversation {
             return self.waiting.extend(acp_link::token::refused(frame).map(Waiting::Frame));
         }
         self.watch.saw("<-", frame);
-        if self.tongue.is_canonical() {
+        if self.client.is_canonical() {
             let now = self.now();
             self.player.receive(now, frame);
         } else {
-            let headings = self.tongue.client_says(frame, wall_clock);
-            if let Some(dialect) = self.tongue.dialect().filter(|_| !self.known) {
+            let headings = self.client.client_says(frame, wall_clock);
+            if let Some(dialect) = self.client.dialect().filter(|_| !self.known) {
                 self.known = true;
                 forms::speak(self.player.agent(), dialect);
             }
@@ -237,12 +237,12 @@ impl Conversation {
         }
     }
 
-    fn head(&mut self, headings: Vec<Heading>) {
+    fn head(&mut self, headings: Vec<RoutedFrame>) {
         let now = self.now();
         for heading in headings {
             match heading {
-                Heading::ToAgent(frame) => self.player.receive(now, &frame),
-                Heading::ToClient(frame) => self.waiting.push_back(Waiting::Frame(frame)),
+                RoutedFrame::ToAgent(frame) => self.player.receive(now, &frame),
+                RoutedFrame::ToClient(frame) => self.waiting.push_back(Waiting::Frame(frame)),
             }
         }
     }
@@ -255,10 +255,10 @@ impl Conversation {
         match effect {
             AgentEffect::Send(frame) => {
                 let answers = matches!(frame.view(), View::Response { .. });
-                let headings = self.tongue.agent_says(frame);
+                let headings = self.client.agent_says(frame);
                 if answers {
                     // Before the client hears of a session, others can find it under the client's name for it.
-                    self.store.add_aliases(self.tongue.session_ids());
+                    self.store.add_aliases(self.client.session_ids());
                 }
                 self.head(headings);
             }

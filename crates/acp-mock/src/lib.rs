@@ -12,7 +12,7 @@ mod server;
 mod store;
 mod watch;
 
-pub use acp_dialect::Speak;
+pub use acp_dialect::DialectChoice;
 pub use connection::Ending;
 pub use server::{ServeError, Server, Settings};
 pub use store::{Store, StoreError};

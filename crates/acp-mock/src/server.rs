@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use acp_dialect::{Speak, Tongue};
+use acp_dialect::{ClientDialect, DialectChoice};
 use acp_link::leash::Leash;
 use acp_link::{Link, Listener, Tap, Wire};
 use acp_rpc::Direction;
@@ -36,7 +36,7 @@ pub struct Settings {
     /// What the agent does wrong besides.
     pub switches: Vec<Switch>,
     /// Which form of the protocol to speak.
-    pub speak: Speak,
+    pub speak: DialectChoice,
     /// The answer to the agent's permission requests when the client's form cannot be asked.
     pub unasked: acp_dialect::Unasked,
     /// Where sessions are kept; without it, in memory.
@@ -153,9 +153,9 @@ impl Server {
                 journal: self.journal.clone(),
                 stdout: self.stdout.get().cloned(),
             };
-            let tongue = Tongue::new(self.settings.speak, self.options(&agent_prefix));
+            let client = ClientDialect::new(self.settings.speak, self.options(&agent_prefix));
             let ending =
-                converse(link, player, tongue, self.store.clone(), watch, self.settings.leash.clone()).await;
+                converse(link, player, client, self.store.clone(), watch, self.settings.leash.clone()).await;
             tokio::time::sleep(exit_delay).await;
             if let Some(tap) = self.tap.as_ref().filter(|_| number == 0)
                 && let Err(error) = tap.finish()
@@ -167,14 +167,14 @@ impl Server {
     }
 
     /// What a translation must be told.
-    fn options(&self, prefix: &str) -> acp_dialect::Options {
+    fn options(&self, prefix: &str) -> acp_dialect::TranslationOptions {
         let token = match &self.settings.agent.auth {
             Auth::Required(token) => token.clone(),
             Auth::Token(token) => Some(token.clone()),
             Auth::SignedIn => None,
         };
         let work_dir = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
-        acp_dialect::Options {
+        acp_dialect::TranslationOptions {
             work_dir: work_dir.to_string_lossy().into_owned(),
             permission: self.settings.unasked,
             client_files: true,
@@ -182,7 +182,7 @@ impl Server {
             token,
             session_prefix: format!("session_{prefix}"),
             sessions: self.store.aliases(),
-            ..acp_dialect::Options::default()
+            ..acp_dialect::TranslationOptions::default()
         }
     }
 

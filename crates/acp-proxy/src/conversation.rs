@@ -5,7 +5,7 @@ mod course;
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use acp_dialect::{Bridge, Dialect, Options, Side, Translator};
+use acp_dialect::{Bridge, Dialect, Side, TranslationOptions, Translator};
 use acp_link::child::Child;
 use acp_link::{Burst, Link, Tap};
 use acp_relay::{Observer, Observers, Relay, RelayEnd};
@@ -204,7 +204,7 @@ impl<'a> Conversation<'a> {
 
     /// Whether there are v1 frames to observe; says so where there are none.
     fn is_canonical(&self, client: Dialect, agent: Dialect, done: &str) -> bool {
-        let is_canonical = client != agent || client == Dialect::V1;
+        let is_canonical = client != agent || client.is_canonical();
         if !is_canonical {
             self.log(&format!(
                 "client and agent both speak {client}: nothing is translated, so nothing is {done}"
@@ -234,7 +234,7 @@ impl<'a> Conversation<'a> {
         let Plan { client: dialect, agent: reached, intercepted, observers, mut commands } = plan;
         let at_relay = if intercepted { observers.without_frames() } else { observers.clone() };
         let mut relay = Relay::new(client, agent, self.bridge(dialect, reached), at_relay);
-        if dialect == Dialect::Probe {
+        if dialect.traits().needs_pauses {
             relay.pace(self.proxy.settings.pace);
         }
         relay.begin_with(first);
@@ -278,8 +278,8 @@ impl<'a> Conversation<'a> {
     }
 
     /// What a translation must be told; `sessions` are ids that differ on its two sides.
-    fn translation(&self, sessions: Vec<(String, String)>) -> Options {
-        Options {
+    fn translation(&self, sessions: Vec<(String, String)>) -> TranslationOptions {
+        TranslationOptions {
             session_prefix: format!("session_{:x}_{:x}", self.proxy.base, self.number),
             sessions,
             ..self.proxy.settings.options.clone()

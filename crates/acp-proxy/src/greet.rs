@@ -137,7 +137,7 @@ mod tests {
         let note = r#"{"jsonrpc":"2.0","method":"$/hello"}"#;
         let Greeting::Speaks { dialect, first, remark } = hear(&[note, initialize]).await else { panic!() };
         let kept = first.iter().flat_map(frames).count();
-        assert_eq!((dialect, kept, remark), (Dialect::Probe, 2, None));
+        assert_eq!((dialect, kept, remark), (Dialect::PROBE, 2, None));
     }
 
     #[tokio::test]

@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use acp_dialect::Dialect;
 use acp_link::Link;
 use acp_link::child::Child;
 use acp_relay::Observer;
@@ -111,7 +110,7 @@ impl Proxy {
     /// `initialize` and clients name one with each session.
     #[must_use]
     pub fn in_folders(mut self, open: FolderOpener) -> Proxy {
-        if self.settings.agent == Dialect::V2025_1 {
+        if self.settings.agent.traits().folder_at_initialize {
             self.settings.options.per_folder = true;
             self.folders = Some(open);
         }

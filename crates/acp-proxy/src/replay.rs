@@ -6,7 +6,7 @@ mod script;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use acp_dialect::{Bridge, Detection, Dialect, Options, detect};
+use acp_dialect::{Bridge, Detection, Dialect, TranslationOptions, detect};
 use acp_proto::method;
 use acp_rpc::transcript::Entry;
 use acp_rpc::{Direction, Frame};
@@ -255,12 +255,12 @@ fn canonical(conversation: Conversation) -> Recording {
     let client = dialect(opened.map(|opened| &opened.client_dialect)).unwrap_or(Dialect::V1);
     let agent = dialect(opened.map(|opened| &opened.agent_dialect)).unwrap_or(Dialect::V1);
     let mut notices = Vec::new();
-    if client == agent && client != Dialect::V1 {
+    if client == agent && !client.is_canonical() {
         let name = &conversation.name;
         notices
             .push(format!("{name}: both sides speak {client}, nothing was translated, so nothing is shown"));
     }
-    let mut bridge = Bridge::new(client, agent, Options::default());
+    let mut bridge = Bridge::new(client, agent, TranslationOptions::default());
     let mut said = Vec::with_capacity(conversation.spoken.len());
     let mut decided = conversation.decided.into_iter().peekable();
     for (index, (t, dir, line)) in conversation.spoken.into_iter().enumerate() {
@@ -352,7 +352,7 @@ fn transcript(path: &Path) -> Result<Recording, ReplayError> {
         said.iter().find(|said| said.dir == Direction::ClientToAgent && said.frame.method().is_some());
     if let Some(first) = first
         && let Detection::Sure(dialect) = detect([&first.frame])
-        && dialect != Dialect::V1
+        && !dialect.is_canonical()
     {
         return Err(ReplayError::Foreign { place, dialect: dialect.to_string() });
     }

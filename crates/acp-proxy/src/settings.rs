@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use acp_dialect::{Dialect, Options};
+use acp_dialect::{Dialect, TranslationOptions};
 use acp_link::leash::Leash;
 
 use crate::desk::Duties;
@@ -19,7 +19,7 @@ pub struct Settings {
     /// The form that the agent speaks.
     pub agent: Dialect,
     /// What translations must be told.
-    pub options: Options,
+    pub options: TranslationOptions,
     /// Transcripts: the first client's goes here, the others' have their number in the name; where the agent speaks
     /// another form, its own wire has a file with `agent` in the name.
     pub record: Option<PathBuf>,
@@ -29,7 +29,7 @@ pub struct Settings {
     pub notes: bool,
     /// How long an agent may take to end by itself, and again after it was told to.
     pub grace: Duration,
-    /// The rest after each frame to a `probe` client: those take one read for one message.
+    /// The rest after each frame to a client that takes one read for one message.
     pub pace: Duration,
     /// How long running turns may go on when we are told to stop, before they are cancelled.
     pub drain: Duration,
@@ -52,7 +52,7 @@ impl Default for Settings {
         Settings {
             client: ClientForm::Auto,
             agent: Dialect::V1,
-            options: Options::default(),
+            options: TranslationOptions::default(),
             record: None,
             lint: false,
             notes: true,

@@ -11,9 +11,8 @@ use std::future::pending;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use acp_dialect::{Bridge, Dialect, Side};
+use acp_dialect::{Bridge, Side};
 use acp_link::{Burst, GLANCE, Link};
-use acp_proto::error_code;
 use acp_rpc::{Frame, RpcError};
 use tokio::time::sleep_until;
 
@@ -26,8 +25,6 @@ pub use translated::{translated, translated_resuming};
 
 /// How many bytes may wait for a peer that asks and does not read the answers.
 const MAX_UNREAD_BYTES: usize = 512 * 1024;
-/// The code of the `go` form for a connection that is gone.
-const GO_CLOSED: i64 = -32000;
 
 /// Why [`Relay::run`] came back.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -111,7 +108,7 @@ impl Relay {
             client,
             agent,
             identity,
-            reads_requests: identity || bridge.at(Side::Client).dialect() == Dialect::V1,
+            reads_requests: identity || bridge.at(Side::Client).dialect().is_canonical(),
             bridge,
             observers,
             requests: OpenRequests::default(),
@@ -285,11 +282,7 @@ impl Relay {
     /// The error for what is not done any more, in the client's own code. To most clients -32000 is no such thing: they
     /// would log in.
     fn unavailable(&mut self, why: &str) -> RpcError {
-        let code = match self.bridge.at(Side::Client).dialect() {
-            Dialect::Go => GO_CLOSED,
-            _ => error_code::INTERNAL_ERROR,
-        };
-        RpcError::new(code, why)
+        RpcError::new(self.bridge.at(Side::Client).dialect().closed_code(), why)
     }
 
     fn open_answers(&mut self, why: &str) -> Vec<Frame> {

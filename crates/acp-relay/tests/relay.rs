@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use acp_dialect::{Bridge, Dialect, Options, Side};
+use acp_dialect::{Bridge, Dialect, Side, TranslationOptions};
 use acp_link::{Link, memory};
 use acp_relay::{Interest, Observer, Observers, Relay, RelayEnd, translated};
 use acp_rpc::{Frame, Id, RpcError};
@@ -15,7 +15,7 @@ fn joined(client: Dialect, agent: Dialect) -> (Link, Relay, Link) {
     let relay = Relay::new(
         client_end,
         agent_end,
-        Bridge::new(client, agent, Options::default()),
+        Bridge::new(client, agent, TranslationOptions::default()),
         Observers::default(),
     );
     (ours, relay, theirs)
@@ -56,7 +56,7 @@ async fn a_relay_that_is_interrupted_again_and_again_loses_nothing() {
 #[tokio::test]
 async fn an_agent_that_goes_away_is_an_answer_to_every_open_request() {
     for (client, agent) in
-        [(Dialect::V1, Dialect::V1), (Dialect::V1, Dialect::Delta), (Dialect::Delta, Dialect::V1)]
+        [(Dialect::V1, Dialect::V1), (Dialect::V1, Dialect::DELTA), (Dialect::DELTA, Dialect::V1)]
     {
         let (mut ours, mut relay, theirs) = joined(client, agent);
         for id in [1, 2] {
@@ -88,7 +88,7 @@ async fn a_line_that_is_too_long_ends_the_conversation_with_a_reason() {
     let mut relay = Relay::new(
         client,
         agent,
-        Bridge::new(Dialect::V1, Dialect::V1, Options::default()),
+        Bridge::new(Dialect::V1, Dialect::V1, TranslationOptions::default()),
         Observers::default(),
     );
     let (read, write) = tokio::io::split(near);
@@ -107,7 +107,7 @@ async fn a_line_that_is_too_long_ends_the_conversation_with_a_reason() {
 
 #[tokio::test]
 async fn a_client_that_waits_for_nothing_is_told_why_its_conversation_is_closed() {
-    for (client, code) in [(Dialect::V1, -32603), (Dialect::Delta, -32603), (Dialect::Go, -32000)] {
+    for (client, code) in [(Dialect::V1, -32603), (Dialect::DELTA, -32603), (Dialect::GO, -32000)] {
         let (mut ours, mut relay, _theirs) = joined(client, Dialect::V1);
         relay.close("it is late");
         assert_eq!(relay.run().await, RelayEnd::Closed("it is late".to_owned()));
@@ -121,7 +121,7 @@ async fn a_client_that_waits_for_nothing_is_told_why_its_conversation_is_closed(
 #[tokio::test]
 async fn a_translated_link_ends_with_both_of_its_ends() {
     let (agent_end, mut theirs) = memory(8);
-    let mut ours = translated(agent_end, Dialect::Delta, Options::default(), Observers::default());
+    let mut ours = translated(agent_end, Dialect::DELTA, TranslationOptions::default(), Observers::default());
     let cancel = r#"{"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":"s"}}"#;
     ours.tx.send(cancel).await.expect("a reader");
     let heard = Frame::from(theirs.rx.recv().await.expect("a line").line);
@@ -168,8 +168,12 @@ async fn between_peers_of_one_form_every_byte_stays() {
         let heard = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
         let kept = heard.clone();
         let observers = Observers::new(vec![Box::new(KeepsLines(kept))]);
-        let mut relay =
-            Relay::new(client, agent, Bridge::new(dialect, dialect, Options::default()), observers);
+        let mut relay = Relay::new(
+            client,
+            agent,
+            Bridge::new(dialect, dialect, TranslationOptions::default()),
+            observers,
+        );
         let pass = tokio::spawn(async move { relay.run().await });
         ours.write_all(said).await.expect("a reader");
         let mut came = vec![0; said.len()];
@@ -189,7 +193,7 @@ async fn between_peers_of_one_form_every_byte_stays() {
 
 #[tokio::test]
 async fn streamed_text_keeps_its_order_among_other_frames() {
-    let (mut ours, mut relay, theirs) = joined(Dialect::Delta, Dialect::V1);
+    let (mut ours, mut relay, theirs) = joined(Dialect::DELTA, Dialect::V1);
     let ask = |id: u32, method: &str, params: &str| {
         format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#)
     };

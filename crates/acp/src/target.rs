@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use acp_dialect::{Dialect, Note, Options as Translation, Side};
+use acp_dialect::{Dialect, Note, Side, TranslationOptions};
 use acp_host::Workspace;
 use acp_link::child::{self, Child, Options};
 use acp_link::leash::Leash;
@@ -34,8 +34,9 @@ pub struct TargetArgs {
     /// The token that a listening agent or proxy demands
     #[command(flatten)]
     pub token: ConnectToken,
-    /// The form of the protocol that the agent speaks: v1, 2025.1, probe, go or delta (v1 if it is not given)
+    /// The form of the protocol that the agent speaks.
     #[arg(long, value_name = "DIALECT", help_heading = "Which agent")]
+    #[arg(help = format!("The form of the protocol that the agent speaks: {} (v1 if it is not given)", Dialect::choices()))]
     pub dialect: Option<Dialect>,
     /// Run without network access (loopback only; Linux)
     #[arg(long, help_heading = "Which agent", conflicts_with = "connect")]
@@ -267,12 +268,16 @@ impl Connection {
     ) -> Connection {
         if let Some(dialect) = dialect {
             let servers = workspace.mcp_servers.iter().filter_map(|server| serde_json::to_value(server).ok());
-            let options = Translation {
+            let options = TranslationOptions {
                 work_dir: workspace.cwd.to_string_lossy().into_owned(),
-                mcp_servers: if dialect == Dialect::V2025_1 { servers.collect() } else { Vec::new() },
+                mcp_servers: if dialect.traits().folder_at_initialize {
+                    servers.collect()
+                } else {
+                    Vec::new()
+                },
                 load_session: true,
                 session_prefix: format!("session_{:x}", std::process::id()),
-                ..Translation::default()
+                ..TranslationOptions::default()
             };
             let observers = acp_relay::Observers::of_notes(note);
             self.link = acp_relay::translated(self.link, dialect, options, observers);
@@ -294,7 +299,7 @@ pub(crate) fn built_in_args(name: &str, dialect: Dialect, state: &str) -> Option
         dialect.as_str().clone_into(spoken);
     }
     args.extend(["--state-dir".to_owned(), state.to_owned()]);
-    if matches!(dialect, Dialect::V2025_1 | Dialect::Probe) {
+    if !dialect.traits().clients_can_be_asked {
         // Their clients cannot be asked, and a runner wants to see what the agent does when it may.
         let may = if name == "mock" { ["--unasked", "allow"] } else { ["--allow", "Bash"] };
         args.extend(may.map(str::to_owned));

@@ -44,6 +44,32 @@ fn no_method_or_update_kind_is_a_literal_outside_acp_proto() {
     assert!(stale.is_empty(), "these entries of OTHER_MEANINGS explain nothing any more: {stale:?}");
 }
 
+/// A dialect's name in code means that adding one touches that code: what it needs is a fact in its `FormTraits`.
+#[test]
+fn no_dialect_but_v1_is_named_outside_acp_dialect() {
+    let mut named = Vec::new();
+    // A benchmark measures one dialect as an example of all.
+    let free =
+        |file: &&PathBuf| ["acp-dialect/", "acp-bench/"].iter().any(|name| shown(file).starts_with(name));
+    for file in sources().iter().filter(|file| !free(file)) {
+        let text = std::fs::read_to_string(file).expect("a source file");
+        for (number, line) in product_lines(&text) {
+            let mut constants = line.split("Dialect::").skip(1);
+            if constants.any(|rest| rest.starts_with(char::is_uppercase) && !is_shared(rest)) {
+                named.push(format!("{}:{number}: {}", shown(file), line.trim()));
+            }
+        }
+    }
+    assert!(named.is_empty(), "use a fact about the dialect (`traits()`) instead of:\n{}", named.join("\n"));
+}
+
+/// Whether what stands behind `Dialect::` is known to everybody: v1, and the list of all.
+fn is_shared(rest: &str) -> bool {
+    let name = rest.split(|next: char| !next.is_alphanumeric() && next != '_').next().unwrap_or_default();
+    // `ClientDialect` has states.
+    ["V1", "ALL", "Unknown", "Canonical", "Foreign"].contains(&name)
+}
+
 #[test]
 fn a_literal_is_found_in_code_and_not_in_comments_or_tests() {
     let text = "// \"session/new\"\nlet a = \"session/new\"; // \"session/load\"\nlet b = r#\"{\"method\":\"session/prompt\"}\"#;\n\

@@ -32,7 +32,7 @@ impl Conversation {
 
     /// Keeps the session ids that the client chose, before it hears that they are good.
     pub(super) fn keep_aliases(&mut self) {
-        let mut fresh = self.tongue.session_ids();
+        let mut fresh = self.client.session_ids();
         fresh.retain(|(foreign, canonical)| self.aliases.get(foreign) != Some(canonical));
         if !fresh.is_empty() {
             self.aliases.extend(fresh.iter().cloned());

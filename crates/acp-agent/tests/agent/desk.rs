@@ -54,7 +54,7 @@ impl Place {
             allow_edit: true,
             enable_delegate: true,
             enable_mcp: true,
-            speak: acp_dialect::Speak::Auto,
+            speak: acp_dialect::DialectChoice::Auto,
             state: State::Folder(self.state()),
             ..Settings::default()
         }

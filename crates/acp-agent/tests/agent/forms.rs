@@ -112,7 +112,7 @@ async fn version_1_knows_its_modes_by_their_ids_alone() {
 #[tokio::test]
 async fn the_form_go_by_its_flag() {
     let place = Place::new();
-    let speak = acp_dialect::Speak::Only(acp_dialect::Dialect::Go);
+    let speak = acp_dialect::DialectChoice::Only(acp_dialect::Dialect::GO);
     let server = server(acp_agent::Settings { speak, ..place.settings() });
     let mut talk = Talk::with(&server);
     let ready = talk.ask("initialize", &json!({ "protocolVersion": 1, "clientCapabilities": {} })).await;
@@ -184,7 +184,7 @@ async fn a_policy_that_forbids_holds_in_every_form() {
     ];
     for policy in [Policy::None, Policy::Read, Policy::Plan, Policy::Write] {
         for (form, init) in &forms {
-            let speak = acp_dialect::Speak::Only(form.parse().expect("a form"));
+            let speak = acp_dialect::DialectChoice::Only(form.parse().expect("a form"));
             let server =
                 server(acp_agent::Settings { policy, speak, state: State::Memory, ..place.settings() });
             let mut talk = Talk::with(&server);

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use acp_dialect::{Bridge, Dialect, Options};
+use acp_dialect::{Bridge, Dialect, TranslationOptions};
 use acp_link::{Wire, child, tcp};
 use acp_proto::method;
 use acp_relay::{Observers, Relay, RelayEnd};
@@ -140,7 +140,7 @@ pub(crate) fn relay(job: &Job) -> anyhow::Result<()> {
     runtime.block_on(async {
         match job.kind {
             Kind::RelayPump => pump(job).await,
-            Kind::RelayTranslated | Kind::RelayKeptTranslated => joined(job, Dialect::Delta).await,
+            Kind::RelayTranslated | Kind::RelayKeptTranslated => joined(job, Dialect::DELTA).await,
             _ => joined(job, Dialect::V1).await,
         }
     })
@@ -182,7 +182,7 @@ async fn joined(job: &Job, client: Dialect) -> anyhow::Result<()> {
     let mut options = child::Options::new(&program).args([role, argument]);
     options.stderr = child::Stderr::Inherit;
     let (agent, mut process) = child::spawn(&options)?;
-    let bridge = Bridge::new(client, Dialect::V1, Options::default());
+    let bridge = Bridge::new(client, Dialect::V1, TranslationOptions::default());
     let journal = kept::journal(job, client)?;
     let observers = journal.as_ref().map_or_else(|| Ok(Observers::default()), kept::Kept::observers)?;
     let mut relay = Relay::new(link, agent, bridge, observers);

@@ -4,7 +4,7 @@ use acp_rpc::Frame;
 use acp_testkit::{Mutator, Rng};
 use serde_json::{Value, json};
 
-use crate::{Bridge, Dialect, Options, Side, Translated, Translator, Way};
+use crate::{Bridge, Destination, Dialect, Side, Translated, TranslationOptions, Translator};
 
 /// A client and an agent that speak v1 behind translators of their own, so that their frames can be had in any form.
 struct Peers {
@@ -18,12 +18,12 @@ struct Long {
     agent: Translator,
 }
 
-fn options() -> Options {
-    Options { work_dir: "/w".to_owned(), load_session: true, ..Options::default() }
+fn options() -> TranslationOptions {
+    TranslationOptions { work_dir: "/w".to_owned(), load_session: true, ..TranslationOptions::default() }
 }
 
 fn only(translated: Translated) -> Frame {
-    let mut onward = translated.frames.into_iter().filter(|out| out.way == Way::Onward);
+    let mut onward = translated.frames.into_iter().filter(|out| out.to == Destination::Onward);
     onward.next().expect("a frame goes on").frame
 }
 
@@ -47,9 +47,9 @@ impl Long {
     fn receive(&mut self, from: Side, frame: &Frame) -> Vec<Frame> {
         let mut told = Vec::new();
         for out in self.at(from).the_long_way(true, frame).frames {
-            assert_eq!(out.way, Way::Onward, "{frame} was answered");
+            assert_eq!(out.to, Destination::Onward, "{frame} was answered");
             let second = self.at(from.other()).the_long_way(false, &out.frame).frames;
-            told.extend(second.into_iter().filter(|out| out.way == Way::Onward).map(|out| out.frame));
+            told.extend(second.into_iter().filter(|out| out.to == Destination::Onward).map(|out| out.frame));
         }
         told
     }
@@ -163,7 +163,7 @@ fn a_chunk_is_the_same_on_the_short_and_on_the_long_way() {
             same(&short, &long.receive(Side::Agent, &Frame::parse(line.clone())), &line);
         }
         // From probe to another foreign form the number travels in _meta, which is the long way.
-        let expected = agent != Dialect::Probe || matches!(client, Dialect::V1 | Dialect::Go);
+        let expected = agent != Dialect::PROBE || matches!(client.as_str(), "v1" | "go");
         assert_eq!(short_ways > 50, expected, "{client} to {agent}: {short_ways}");
         // What was remembered shows in the answer.
         let answer = Frame::response(&acp_rpc::Id::from(3), &json!({"stopReason": "end_turn"}));

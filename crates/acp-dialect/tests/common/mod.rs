@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use acp_dialect::{Bridge, Dialect, Note, Options, Side, Translated, Translator, Way};
+use acp_dialect::{Bridge, Destination, Dialect, Note, Side, Translated, TranslationOptions, Translator};
 use acp_rpc::{Direction, Frame};
 use serde_json::Value;
 
@@ -56,7 +56,7 @@ pub fn golden_root() -> PathBuf {
 }
 
 pub fn foreign_dialects() -> [Dialect; 4] {
-    [Dialect::V2025_1, Dialect::Probe, Dialect::Go, Dialect::Delta]
+    [Dialect::V2025_1, Dialect::PROBE, Dialect::GO, Dialect::DELTA]
 }
 
 /// Reads `foreign.ndjson` of a case.
@@ -80,12 +80,12 @@ pub fn read(case: &Path) -> Vec<Said> {
         .collect()
 }
 
-pub fn options() -> Options {
-    Options { work_dir: "/w".to_owned(), ..Options::default() }
+pub fn options() -> TranslationOptions {
+    TranslationOptions { work_dir: "/w".to_owned(), ..TranslationOptions::default() }
 }
 
 /// Plays the lines through two translators of one form, back to back.
-pub fn play(dialect: Dialect, said: &[Said], options: &Options) -> Seen {
+pub fn play(dialect: Dialect, said: &[Said], options: &TranslationOptions) -> Seen {
     let mut middle = Middle {
         client: Translator::new(dialect, Side::Client, options.clone()),
         agent: Translator::new(dialect, Side::Agent, options.clone()),
@@ -125,7 +125,7 @@ impl Middle {
     fn settle(&mut self, n: u64, at: Side, decoded: bool, out: Translated, on: bool) {
         self.seen.notes.extend(out.notes.into_iter().map(|note| (n, at, note)));
         for out in out.frames {
-            let to_middle = decoded == (out.way == Way::Onward);
+            let to_middle = decoded == (out.to == Destination::Onward);
             let towards = if to_middle { at.other() } else { at };
             let dir =
                 if towards == Side::Agent { Direction::ClientToAgent } else { Direction::AgentToClient };

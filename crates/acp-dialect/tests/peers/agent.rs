@@ -53,59 +53,62 @@ impl Agent {
     }
 
     fn hello(&self) -> Value {
-        match self.dialect {
-            Dialect::V1 => json!({
+        match self.dialect.as_str() {
+            "v1" => json!({
                 "protocolVersion": 1, "agentInfo": { "name": "a", "version": "1" }, "authMethods": [],
                 "agentCapabilities": { "loadSession": true, "promptCapabilities": { "image": true, "audio": false, "embeddedContext": true } },
             }),
-            Dialect::V2025_1 => json!({
+            "2025.1" => json!({
                 "agent_info": { "name": "a", "version": "1" },
                 "capabilities": { "streaming": true, "image": true, "supported_modes": ["agent", "ask"] },
             }),
-            Dialect::Probe => json!({
+            "probe" => json!({
                 "protocolVersion": "1", "serverInfo": { "name": "a", "version": "1" },
                 "capabilities": { "tools": [], "sessionManagement": true, "streaming": true, "permissions": false },
             }),
-            Dialect::Go => json!({
+            "go" => json!({
                 "protocolVersion": 1, "agentInfo": { "name": "a", "version": "1" },
                 "agentCapabilities": { "loadSession": true, "promptCapabilities": { "content": ["text", "image"] } },
             }),
-            Dialect::Delta => json!({
+            "delta" => json!({
                 "protocolVersion": "2025-01-01", "serverInfo": { "name": "a", "version": "1" },
                 "capabilities": { "loadSession": true },
             }),
+            other => panic!("no peer speaks {other}"),
         }
     }
 
     fn made(&mut self, params: &Value) -> Value {
-        match self.dialect {
-            Dialect::V2025_1 => {
+        match self.dialect.as_str() {
+            "2025.1" => {
                 self.session = text(&params["session_id"]);
                 json!({ "status": "ok" })
             }
-            Dialect::Probe => {
+            "probe" => {
                 json!({ "sessionId": self.session, "mode": "NORMAL", "createdAt": "2025-01-15T10:30:00Z" })
             }
-            Dialect::Delta => {
+            "delta" => {
                 assert_eq!(params["workDir"], "/w");
                 json!({ "sessionId": self.session })
             }
-            Dialect::V1 | Dialect::Go => {
+            "v1" | "go" => {
                 assert_eq!(params["cwd"], "/w");
                 assert!(params["mcpServers"].is_array(), "mcpServers is required: {params}");
                 json!({ "sessionId": self.session })
             }
+            other => panic!("no peer speaks {other}"),
         }
     }
 
     fn prompted(&mut self, id: &Value, params: &Value) -> Vec<Frame> {
         self.prompt = id.clone();
         self.prompting = true;
-        let said = match self.dialect {
-            Dialect::V1 | Dialect::Go => text(&params["prompt"][0]["text"]),
-            Dialect::V2025_1 => text(&params["content"][0]["text"]),
-            Dialect::Probe => text(&params["message"]),
-            Dialect::Delta => text(&params["prompt"]),
+        let said = match self.dialect.as_str() {
+            "v1" | "go" => text(&params["prompt"][0]["text"]),
+            "2025.1" => text(&params["content"][0]["text"]),
+            "probe" => text(&params["message"]),
+            "delta" => text(&params["prompt"]),
+            other => panic!("no peer speaks {other}"),
         };
         match said.as_str() {
             "wait" => vec![self.chunk("Waiting", 0)],
@@ -119,19 +122,20 @@ impl Agent {
     }
 
     fn chunk(&self, said: &str, index: usize) -> Frame {
-        match self.dialect {
-            Dialect::V1 | Dialect::Go => self.update(json!({ "sessionUpdate": "agent_message_chunk", "content": { "type": "text", "text": said } })),
-            Dialect::V2025_1 => self.snake("agent_message_chunk", json!({ "text": said })),
-            Dialect::Probe => notification("messageChunk", json!({ "sessionId": self.session, "chunk": said, "index": index })),
-            Dialect::Delta => notification("assistant.message_delta", json!({ "sessionId": self.session, "content": said })),
+        match self.dialect.as_str() {
+            "v1" | "go" => self.update(json!({ "sessionUpdate": "agent_message_chunk", "content": { "type": "text", "text": said } })),
+            "2025.1" => self.snake("agent_message_chunk", json!({ "text": said })),
+            "probe" => notification("messageChunk", json!({ "sessionId": self.session, "chunk": said, "index": index })),
+            "delta" => notification("assistant.message_delta", json!({ "sessionId": self.session, "content": said })),
+            other => panic!("no peer speaks {other}"),
         }
     }
 
     fn tool(&self, status: &str) -> Frame {
         let first = status == "in_progress";
         let variant = if first { "tool_call" } else { "tool_call_update" };
-        match self.dialect {
-            Dialect::V1 | Dialect::Delta => {
+        match self.dialect.as_str() {
+            "v1" | "delta" => {
                 let mut update = json!({ "sessionUpdate": variant, "toolCallId": "t1", "status": status });
                 if first {
                     update["title"] = json!("Read notes");
@@ -139,19 +143,20 @@ impl Agent {
                 }
                 self.update(update)
             }
-            Dialect::Go => self.update(json!({ "kind": variant, "toolCallId": "t1", "title": "Read notes", "toolKind": "read", "status": status })),
-            Dialect::V2025_1 if first => self.snake("tool_call", json!({ "id": "t1", "name": "read", "arguments": {} })),
-            Dialect::V2025_1 => self.snake("tool_call_update", json!({ "id": "t1", "status": status, "result": { "content": "done" } })),
-            Dialect::Probe => notification(
+            "go" => self.update(json!({ "kind": variant, "toolCallId": "t1", "title": "Read notes", "toolKind": "read", "status": status })),
+            "2025.1" if first => self.snake("tool_call", json!({ "id": "t1", "name": "read", "arguments": {} })),
+            "2025.1" => self.snake("tool_call_update", json!({ "id": "t1", "status": status, "result": { "content": "done" } })),
+            "probe" => notification(
                 "toolCallProgress",
                 json!({ "sessionId": self.session, "toolCall": { "id": "t1", "name": "extract", "kind": "extract", "status": status } }),
             ),
+            other => panic!("no peer speaks {other}"),
         }
     }
 
     fn ask(&self) -> Option<Frame> {
-        match self.dialect {
-            Dialect::V1 | Dialect::Go => Some(request(
+        match self.dialect.as_str() {
+            "v1" | "go" => Some(request(
                 "perm",
                 "session/request_permission",
                 json!({
@@ -159,23 +164,25 @@ impl Agent {
                     "options": [{ "optionId": "no", "name": "No", "kind": "reject_once" }, { "optionId": "yes", "name": "Yes", "kind": "allow_once" }],
                 }),
             )),
-            Dialect::Delta => Some(notification(
+            "delta" => Some(notification(
                 "session/request_permission",
                 json!({ "sessionId": self.session, "tool": "read", "command": "notes.txt", "reason": "to know" }),
             )),
-            Dialect::V2025_1 | Dialect::Probe => None,
+            "2025.1" | "probe" => None,
+            other => panic!("no peer speaks {other}"),
         }
     }
 
     fn read(&self) -> Frame {
-        match self.dialect {
-            Dialect::V1 | Dialect::Go | Dialect::Delta => request(
+        match self.dialect.as_str() {
+            "v1" | "go" | "delta" => request(
                 "file",
                 "fs/read_text_file",
                 json!({ "sessionId": self.session, "path": "/w/notes.txt" }),
             ),
-            Dialect::V2025_1 => request("file", "fs/read_text_file", json!({ "path": "/w/notes.txt" })),
-            Dialect::Probe => request("file", "readTextFile", json!({ "path": "notes.txt" })),
+            "2025.1" => request("file", "fs/read_text_file", json!({ "path": "/w/notes.txt" })),
+            "probe" => request("file", "readTextFile", json!({ "path": "notes.txt" })),
+            other => panic!("no peer speaks {other}"),
         }
     }
 
@@ -188,9 +195,9 @@ impl Agent {
     fn cancelled(&mut self, id: &Value) -> Vec<Frame> {
         self.cancels += 1;
         let mut out = Vec::new();
-        match self.dialect {
-            Dialect::Probe => out.push(response(id, json!({ "success": true }))),
-            Dialect::Delta => out.push(response(id, json!({ "sessionId": self.session, "canceled": true }))),
+        match self.dialect.as_str() {
+            "probe" => out.push(response(id, json!({ "success": true }))),
+            "delta" => out.push(response(id, json!({ "sessionId": self.session, "canceled": true }))),
             _ => assert!(id.is_null(), "{} cancels by notification", self.dialect),
         }
         out.push(self.end("Waiting", true));
@@ -200,17 +207,18 @@ impl Agent {
     fn end(&mut self, said: &str, cancelled: bool) -> Frame {
         assert!(std::mem::take(&mut self.prompting), "the prompt was answered twice");
         let reason = if cancelled { "cancelled" } else { "end_turn" };
-        let result = match self.dialect {
-            Dialect::V1 => json!({ "stopReason": reason }),
-            Dialect::Go => json!({ "sessionId": self.session, "stopReason": reason }),
-            Dialect::V2025_1 => json!({ "status": "ok" }),
-            Dialect::Probe => {
+        let result = match self.dialect.as_str() {
+            "v1" => json!({ "stopReason": reason }),
+            "go" => json!({ "sessionId": self.session, "stopReason": reason }),
+            "2025.1" => json!({ "status": "ok" }),
+            "probe" => {
                 json!({ "sessionId": self.session, "content": [{ "type": "text", "text": said }], "timestamp": "2025-01-15T10:31:00Z" })
             }
-            Dialect::Delta if cancelled => {
+            "delta" if cancelled => {
                 json!({ "sessionId": self.session, "content": said, "artifacts": [], "canceled": true })
             }
-            Dialect::Delta => json!({ "sessionId": self.session, "content": said, "artifacts": [] }),
+            "delta" => json!({ "sessionId": self.session, "content": said, "artifacts": [] }),
+            other => panic!("no peer speaks {other}"),
         };
         response(&self.prompt, result)
     }
@@ -219,31 +227,32 @@ impl Agent {
         let chunk = |kind: &str, said: &str| {
             self.update(json!({ "sessionUpdate": kind, "content": { "type": "text", "text": said } }))
         };
-        match self.dialect {
-            Dialect::V1 | Dialect::Go => {
+        match self.dialect.as_str() {
+            "v1" | "go" => {
                 vec![
                     chunk("user_message_chunk", "Earlier"),
                     chunk("agent_message_chunk", "Before"),
                     response(id, Value::Null),
                 ]
             }
-            Dialect::V2025_1 => vec![
+            "2025.1" => vec![
                 self.snake("user_message_chunk", json!({ "text": "Earlier" })),
                 self.snake("agent_message_chunk", json!({ "text": "Before" })),
                 response(id, json!({ "status": "ok" })),
             ],
-            Dialect::Probe => vec![response(
+            "probe" => vec![response(
                 id,
                 json!({ "sessionId": self.session, "mode": "NORMAL", "history": [
                     { "role": "user", "content": "Earlier" }, { "role": "assistant", "content": "Before" }] }),
             )],
-            Dialect::Delta => vec![
+            "delta" => vec![
                 notification(
                     "session/update",
                     json!({ "sessionId": self.session, "history": [{ "prompt": "Earlier", "response": "Before" }] }),
                 ),
                 response(id, json!({ "sessionId": self.session, "loaded": true })),
             ],
+            other => panic!("no peer speaks {other}"),
         }
     }
 

@@ -43,19 +43,20 @@ impl Client {
 
     pub fn start(&mut self) -> Vec<Frame> {
         let caps = json!({ "fs": { "readTextFile": true, "writeTextFile": true }, "terminal": false });
-        let params = match self.dialect {
-            Dialect::V1 | Dialect::Go => {
+        let params = match self.dialect.as_str() {
+            "v1" | "go" => {
                 json!({ "protocolVersion": 1, "clientInfo": { "name": "c", "version": "1" }, "clientCapabilities": caps })
             }
-            Dialect::V2025_1 => json!({
+            "2025.1" => json!({
                 "protocol_version": "2025.1", "client_info": { "name": "c", "version": "1" },
                 "capabilities": { "text_files": true, "terminal": false, "experimental": {} },
                 "working_directory": "/w", "mcp_servers": [],
             }),
-            Dialect::Probe => json!({ "protocolVersion": "1" }),
-            Dialect::Delta => {
+            "probe" => json!({ "protocolVersion": "1" }),
+            "delta" => {
                 json!({ "protocolVersion": "2025-01-01", "capabilities": caps, "clientInfo": { "name": "c", "version": "1" } })
             }
+            other => panic!("no peer speaks {other}"),
         };
         vec![request(1, "initialize", params)]
     }
@@ -117,7 +118,7 @@ impl Client {
             }
             (Some(6), _) => {
                 let good =
-                    if self.dialect == Dialect::Probe { &result["success"] } else { &result["canceled"] };
+                    if self.dialect == Dialect::PROBE { &result["success"] } else { &result["canceled"] };
                 assert_eq!(good, true, "{} client: the cancel was not acknowledged", self.dialect);
                 Vec::new()
             }
@@ -126,84 +127,84 @@ impl Client {
     }
 
     fn check_hello(&self, result: &Value) {
-        let expected = match self.dialect {
-            Dialect::V1 | Dialect::Go => ("protocolVersion", json!(1), "agentInfo"),
-            Dialect::V2025_1 => ("protocolVersion", Value::Null, "agent_info"),
-            Dialect::Probe => ("protocolVersion", json!("1"), "serverInfo"),
-            Dialect::Delta => ("protocolVersion", json!("2025-01-01"), "serverInfo"),
+        let expected = match self.dialect.as_str() {
+            "v1" | "go" => ("protocolVersion", json!(1), "agentInfo"),
+            "2025.1" => ("protocolVersion", Value::Null, "agent_info"),
+            "probe" => ("protocolVersion", json!("1"), "serverInfo"),
+            "delta" => ("protocolVersion", json!("2025-01-01"), "serverInfo"),
+            other => panic!("no peer speaks {other}"),
         };
         assert_eq!(result[expected.0], expected.1, "{} client: {result}", self.dialect);
         assert_eq!(result[expected.2]["name"], "a", "{} client: {result}", self.dialect);
     }
 
     fn check_end(&self, result: &Value, said: &str) {
-        match self.dialect {
-            Dialect::V1 => assert_eq!(result["stopReason"], "end_turn"),
-            Dialect::Go => {
+        match self.dialect.as_str() {
+            "v1" => assert_eq!(result["stopReason"], "end_turn"),
+            "go" => {
                 assert_eq!(result["stopReason"], "end_turn");
                 assert_eq!(result["sessionId"], self.session.as_str());
             }
-            Dialect::V2025_1 => assert_eq!(result["status"], "ok"),
-            Dialect::Probe => assert_eq!(result["content"][0]["text"], said, "{result}"),
-            Dialect::Delta => assert_eq!(result["content"], said, "{result}"),
+            "2025.1" => assert_eq!(result["status"], "ok"),
+            "probe" => assert_eq!(result["content"][0]["text"], said, "{result}"),
+            "delta" => assert_eq!(result["content"], said, "{result}"),
+            other => panic!("no peer speaks {other}"),
         }
     }
 
     fn new_session(&self) -> Frame {
-        match self.dialect {
-            Dialect::V1 | Dialect::Go => request(2, "session/new", json!({ "cwd": "/w", "mcpServers": [] })),
-            Dialect::V2025_1 => {
-                request(2, "session/new", json!({ "session_id": self.session, "mode": "agent" }))
-            }
-            Dialect::Probe => request(2, "newSession", json!({})),
-            Dialect::Delta => request(2, "session/new", json!({ "workDir": "/w" })),
+        match self.dialect.as_str() {
+            "v1" | "go" => request(2, "session/new", json!({ "cwd": "/w", "mcpServers": [] })),
+            "2025.1" => request(2, "session/new", json!({ "session_id": self.session, "mode": "agent" })),
+            "probe" => request(2, "newSession", json!({})),
+            "delta" => request(2, "session/new", json!({ "workDir": "/w" })),
+            other => panic!("no peer speaks {other}"),
         }
     }
 
     fn prompt(&self, id: u64, said: &str) -> Frame {
         let blocks = json!([{ "type": "text", "text": said }]);
-        match self.dialect {
-            Dialect::V1 | Dialect::Go => {
+        match self.dialect.as_str() {
+            "v1" | "go" => {
                 request(id, "session/prompt", json!({ "sessionId": self.session, "prompt": blocks }))
             }
-            Dialect::V2025_1 => {
+            "2025.1" => {
                 request(id, "session/prompt", json!({ "session_id": self.session, "content": blocks }))
             }
-            Dialect::Probe => request(id, "prompt", json!({ "sessionId": self.session, "message": said })),
-            Dialect::Delta => {
-                request(id, "session/prompt", json!({ "sessionId": self.session, "prompt": said }))
-            }
+            "probe" => request(id, "prompt", json!({ "sessionId": self.session, "message": said })),
+            "delta" => request(id, "session/prompt", json!({ "sessionId": self.session, "prompt": said })),
+            other => panic!("no peer speaks {other}"),
         }
     }
 
     fn cancel(&self) -> Frame {
-        match self.dialect {
-            Dialect::V1 | Dialect::Go => notification("session/cancel", json!({ "sessionId": self.session })),
-            Dialect::V2025_1 => notification("session/cancel", json!({ "session_id": self.session })),
-            Dialect::Probe => request(6, "cancel", json!({ "sessionId": self.session })),
-            Dialect::Delta => request(6, "session/cancel", json!({ "sessionId": self.session })),
+        match self.dialect.as_str() {
+            "v1" | "go" => notification("session/cancel", json!({ "sessionId": self.session })),
+            "2025.1" => notification("session/cancel", json!({ "session_id": self.session })),
+            "probe" => request(6, "cancel", json!({ "sessionId": self.session })),
+            "delta" => request(6, "session/cancel", json!({ "sessionId": self.session })),
+            other => panic!("no peer speaks {other}"),
         }
     }
 
     fn load(&self) -> Frame {
-        match self.dialect {
-            Dialect::V1 => request(
+        match self.dialect.as_str() {
+            "v1" => request(
                 5,
                 "session/load",
                 json!({ "sessionId": self.session, "cwd": "/w", "mcpServers": [] }),
             ),
-            Dialect::Go => request(5, "session/load", json!({ "sessionId": self.session, "cwd": "/w" })),
-            Dialect::V2025_1 => request(5, "session/load", json!({ "session_id": self.session })),
-            Dialect::Probe => request(5, "loadSession", json!({ "sessionId": self.session })),
-            Dialect::Delta => {
-                request(5, "session/load", json!({ "sessionId": self.session, "workDir": "/w" }))
-            }
+            "go" => request(5, "session/load", json!({ "sessionId": self.session, "cwd": "/w" })),
+            "2025.1" => request(5, "session/load", json!({ "session_id": self.session })),
+            "probe" => request(5, "loadSession", json!({ "sessionId": self.session })),
+            "delta" => request(5, "session/load", json!({ "sessionId": self.session, "workDir": "/w" })),
+            other => panic!("no peer speaks {other}"),
         }
     }
 
     fn asked(&mut self, id: &Value, params: &Value) -> Vec<Frame> {
         self.saw.asked += 1;
-        if self.dialect == Dialect::Delta {
+        if self.dialect == Dialect::DELTA {
             assert!(id.is_null() && params["tool"].is_string(), "delta is asked by notification: {params}");
             return vec![notification(
                 "session/permission_response",
@@ -217,8 +218,8 @@ impl Client {
     }
 
     fn told(&mut self, method: &str, params: &Value) -> Vec<Frame> {
-        match (self.dialect, method) {
-            (Dialect::V2025_1, "session/update") => {
+        match (self.dialect.as_str(), method) {
+            ("2025.1", "session/update") => {
                 assert_eq!(params["session_id"], self.session.as_str());
                 let data = &params["data"];
                 let status = if params["type"] == "tool_call" {
@@ -228,29 +229,27 @@ impl Client {
                 };
                 self.update(&text(&params["type"]), &text(&data["text"]), &text(&data["id"]), &status)
             }
-            (Dialect::Probe, "messageChunk") => {
-                self.update("agent_message_chunk", &text(&params["chunk"]), "", "")
-            }
-            (Dialect::Probe, "toolCallProgress") => {
+            ("probe", "messageChunk") => self.update("agent_message_chunk", &text(&params["chunk"]), "", ""),
+            ("probe", "toolCallProgress") => {
                 let call = &params["toolCall"];
                 self.update("tool_call", "", &text(&call["id"]), &text(&call["status"]))
             }
-            (Dialect::Probe, "sessionUpdated") => Vec::new(),
-            (Dialect::Delta, "assistant.message_delta") => {
+            ("probe", "sessionUpdated") => Vec::new(),
+            ("delta", "assistant.message_delta") => {
                 self.update("agent_message_chunk", &text(&params["content"]), "", "")
             }
-            (Dialect::Delta, "session/update") if params.get("history").is_some() => {
+            ("delta", "session/update") if params.get("history").is_some() => {
                 for turn in params["history"].as_array().into_iter().flatten() {
                     self.saw.history.push(format!("user: {}", text(&turn["prompt"])));
                     self.saw.history.push(format!("agent: {}", text(&turn["response"])));
                 }
                 Vec::new()
             }
-            (Dialect::V1 | Dialect::Go | Dialect::Delta, "session/update") => {
+            ("v1" | "go" | "delta", "session/update") => {
                 assert_eq!(params["sessionId"], self.session.as_str());
                 let update = &params["update"];
                 let mut kind = text(&update["sessionUpdate"]);
-                if self.dialect == Dialect::Go && kind.is_empty() {
+                if self.dialect == Dialect::GO && kind.is_empty() {
                     kind = text(&update["kind"]);
                 }
                 let status = update["status"].as_str().unwrap_or("in_progress").to_owned();

@@ -3,7 +3,7 @@
 use std::sync::PoisonError;
 use std::time::Instant;
 
-use acp_dialect::{Detection, Dialect, NoteKind, Side, detect};
+use acp_dialect::{Detection, NoteKind, Side, detect};
 use acp_link::{Arrival, Burst};
 use acp_proto::error_code;
 use acp_rpc::{Frame, Id, Line, RpcError, View};
@@ -119,7 +119,7 @@ impl Relay {
         }
         if self.identity {
             // It has been passed on. Two peers of a foreign form say nothing canonical.
-            if self.bridge.at(from).dialect() == Dialect::V1 {
+            if self.bridge.at(from).dialect().is_canonical() {
                 self.observers.frame(from, at, frame);
             }
             return;
@@ -168,13 +168,9 @@ impl Relay {
         self.agent_introduced = true;
         let expected = self.bridge.at(Side::Agent).dialect();
         match detect([frame]) {
-            Detection::Sure(found)
-                if found != expected && (found, expected) != (Dialect::V1, Dialect::Go) =>
-            {
-                Some(format!(
-                    "the agent answers in the form {found}, not in {expected}; name its form with --dialect {found}"
-                ))
-            }
+            Detection::Sure(found) if !expected.may_begin_like(found) => Some(format!(
+                "the agent answers in the form {found}, not in {expected}; name its form with --dialect {found}"
+            )),
             _ => None,
         }
     }

@@ -2,7 +2,7 @@
 
 use std::sync::PoisonError;
 
-use acp_dialect::{Bridge, Dialect, Options};
+use acp_dialect::{Bridge, Dialect, TranslationOptions};
 use acp_link::Link;
 
 use super::{Relay, RelayEnd, SessionAliases};
@@ -14,7 +14,7 @@ const BURST: usize = 256;
 /// The link to an agent that speaks a foreign form, as a link to one that speaks v1. The translation runs in a task of
 /// its own until both sides have ended; must be called inside a tokio runtime.
 #[must_use]
-pub fn translated(link: Link, dialect: Dialect, options: Options, observers: Observers) -> Link {
+pub fn translated(link: Link, dialect: Dialect, options: TranslationOptions, observers: Observers) -> Link {
     translated_resuming(link, dialect, options, observers, &SessionAliases::default())
 }
 
@@ -24,11 +24,11 @@ pub fn translated(link: Link, dialect: Dialect, options: Options, observers: Obs
 pub fn translated_resuming(
     link: Link,
     dialect: Dialect,
-    mut options: Options,
+    mut options: TranslationOptions,
     observers: Observers,
     sessions: &SessionAliases,
 ) -> Link {
-    if dialect == Dialect::V1 {
+    if dialect.is_canonical() {
         return link;
     }
     options.sessions.extend(sessions.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned());

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Instant;
 
-use acp_dialect::{Dialect, Side, Way};
+use acp_dialect::{Destination, Side};
 use acp_proto::{SessionId, method};
 use acp_rpc::{Frame, Id, View};
 use bytes::Bytes;
@@ -31,7 +31,7 @@ impl Relay {
 
     /// Cancels the running turn of a session, as the client would. Whether there was one.
     pub fn cancel(&mut self, session: &str) -> bool {
-        let canonical = !self.identity || self.bridge.at(Side::Agent).dialect() == Dialect::V1;
+        let canonical = !self.identity || self.bridge.at(Side::Agent).dialect().is_canonical();
         if !canonical || !self.requests.turns().any(|running| running == session) {
             return false;
         }
@@ -40,7 +40,7 @@ impl Relay {
         let why = self.winding.clone();
         self.observers.spoke(Side::Agent, &cancel, why.as_deref().unwrap_or("the turn was to be cancelled"));
         let translated = self.bridge.at(Side::Agent).from_canonical(&cancel);
-        for out in translated.frames.into_iter().filter(|out| out.way == Way::Onward) {
+        for out in translated.frames.into_iter().filter(|out| out.to == Destination::Onward) {
             self.queue(Side::Agent).line(out.frame.raw());
         }
         true

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use acp_agent::provider::{self, Choice, Limit};
 use acp_agent::{Server, Settings, State};
-use acp_dialect::Speak;
+use acp_dialect::DialectChoice;
 use acp_link::{Door, ListenAddress, Listener, Wire};
 use acp_policy::{Policy, ToolPatterns};
 use agent_client_protocol_schema::v1::McpServer;
@@ -76,9 +76,9 @@ pub struct Args {
     /// with mcpServers (several allowed). It needs no --enable-mcp
     #[arg(long, value_name = "SERVER")]
     mcp: Vec<String>,
-    /// The form of the protocol to speak: auto (that of the client's first frame), v1, 2025.1, probe, go or delta
     #[arg(long, value_name = "DIALECT", default_value = "auto", value_parser = super::mock::speak)]
-    dialect: Speak,
+    #[arg(help = super::mock::speak_help())]
+    dialect: DialectChoice,
     /// Keep sessions in this folder; without it, in $XDG_STATE_HOME/acp-workbench/agent
     #[arg(long, value_name = "DIR")]
     state_dir: Option<PathBuf>,

@@ -16,6 +16,7 @@ use acp_comply::{
     Defaults, ExpectedFailures, Policy, Program, RESULTS_VERSION, Results, Severity, Source, Standing, Tool,
     did_you_mean,
 };
+use acp_dialect::Dialect;
 use acp_report::{Format, Options};
 use acp_text::CommandGuard;
 use anyhow::Context;
@@ -52,9 +53,8 @@ pub struct Args {
     /// The token that a listening agent or proxy demands
     #[command(flatten)]
     token: ConnectToken,
-    /// The form of the protocol that the agents speak: v1, 2025.1, probe, go or delta (v1 if it is not given); tests in v1 are translated
-    #[arg(long, value_name = "DIALECT", help_heading = "Targets")]
-    dialect: Option<acp_dialect::Dialect>,
+    #[arg(long, value_name = "DIALECT", help_heading = "Targets", help = dialect_help())]
+    dialect: Option<Dialect>,
     /// Start the agents of --agent on a port and speak to them over TCP
     #[arg(long, help_heading = "Targets", requires = "agent", conflicts_with = "command")]
     tcp: bool,
@@ -154,6 +154,13 @@ pub struct Args {
     /// Show secrets and home folders in reports
     #[arg(long, help_heading = "Reports")]
     no_redact: bool,
+}
+
+fn dialect_help() -> String {
+    format!(
+        "The form of the protocol that the agents speak: {} (v1 if it is not given); tests in v1 are translated",
+        Dialect::choices()
+    )
 }
 
 impl Args {
@@ -424,7 +431,7 @@ fn list(programs: &[Arc<Program>]) -> anyhow::Result<ExitCode> {
 }
 
 fn targets(args: &Args) -> anyhow::Result<Vec<Target>> {
-    let dialect = args.dialect.unwrap_or(acp_dialect::Dialect::V1);
+    let dialect = args.dialect.unwrap_or(Dialect::V1);
     let mut targets = Vec::new();
     for name in &args.agent {
         let dialect = builtin::dialect_of(name, args.dialect)?;

@@ -50,8 +50,8 @@ pub struct Args {
     /// What to call the agent in reports, and its column in `acp matrix`
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// The form of the protocol that the agent speaks: v1 (if it is not given), 2025.1, probe, go or delta
     #[arg(long, value_name = "DIALECT")]
+    #[arg(help = format!("The form of the protocol that the agent speaks: {} (v1 if it is not given)", Dialect::choices()))]
     dialect: Option<Dialect>,
     /// Only these scenarios, separated by commas; --list names them
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
@@ -125,7 +125,7 @@ fn prepare(args: &Args) -> anyhow::Result<Option<Prepared>> {
         return Ok(None);
     }
     let (named, dialect) = agent(args)?;
-    let own_words = (dialect != Dialect::V1).then(|| dialect.as_str());
+    let own_words = (!dialect.is_canonical()).then(|| dialect.as_str());
     let sources = match scenario::sources(&scenarios, own_words)? {
         Some(sources) => sources,
         // No scenario is written in this dialect: those in v1 are translated on the way.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use acp_link::{Door, ListenAddress, Listener, Wire};
-use acp_mock::{Ending, Server, Settings, Speak};
+use acp_mock::{DialectChoice, Ending, Server, Settings};
 use acp_script::agent::{AgentConfig, AgentLimits, Auth, MessagePace, PromptError, UserHints};
 use acp_script::defects::Defect;
 use acp_script::faults::{Time, parse_spec};
@@ -116,9 +116,8 @@ pub struct Args {
     /// Show every frame on standard error
     #[arg(long)]
     verbose: bool,
-    /// The form of the protocol to speak: auto (that of the client's first frame), v1, 2025.1, probe, go or delta
-    #[arg(long, value_name = "DIALECT", default_value = "auto", value_parser = speak)]
-    dialect: Speak,
+    #[arg(long, value_name = "DIALECT", default_value = "auto", value_parser = speak, help = speak_help())]
+    dialect: DialectChoice,
     /// The answer to the mock's permission requests when the client's form cannot be asked: reject, allow or cancel
     #[arg(long, value_name = "ANSWER", default_value = "reject")]
     unasked: acp_dialect::Unasked,
@@ -326,12 +325,17 @@ fn find_variant(name: &str) -> anyhow::Result<&'static Variant> {
         .with_context(|| format!("there is no variant {name:?}; `acp mock --list-variants` names them"))
 }
 
-pub(super) fn speak(name: &str) -> Result<Speak, String> {
+pub(super) fn speak_help() -> String {
+    let choices = acp_dialect::Dialect::choices();
+    format!("The form of the protocol to speak: auto (that of the client's first frame), {choices}")
+}
+
+pub(super) fn speak(name: &str) -> Result<DialectChoice, String> {
     match name {
-        "auto" => Ok(Speak::Auto),
+        "auto" => Ok(DialectChoice::Auto),
         name => name
             .parse()
-            .map(Speak::Only)
+            .map(DialectChoice::Only)
             .map_err(|error: acp_dialect::UnknownDialect| format!("{error}, or auto")),
     }
 }

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use acp_campaign::Real;
-use acp_dialect::{Dialect, Options, Unasked};
+use acp_dialect::{Dialect, TranslationOptions, Unasked};
 use acp_link::Wire;
 use acp_proxy::journal::Journal;
 use acp_proxy::ops::Health;
@@ -49,8 +49,8 @@ pub struct Args {
     /// Serve the agent of --agent as `acp profiles install` put it there, in a home of its own, on a scripted model
     #[arg(long, requires = "agent", help_heading = "Which agent")]
     scripted: bool,
-    /// The form that clients speak: auto (that of their first frame), v1, 2025.1, probe, go or delta
     #[arg(long, value_name = "DIALECT", default_value = "auto", help_heading = "Translation")]
+    #[arg(help = format!("The form that clients speak: auto (that of their first frame), {}", Dialect::choices()))]
     client_dialect: ClientForm,
     /// Make every session work in this folder; without it, in the client's, or in the current one where the client's form
     /// names none
@@ -280,19 +280,19 @@ fn settings(args: &Args) -> anyhow::Result<Settings> {
     args.nats.check()?;
     let agent = args.target.dialect()?.unwrap_or(Dialect::V1);
     anyhow::ensure!(
-        !args.lint || agent == Dialect::V1 || args.client_dialect != ClientForm::Only(agent),
+        !args.lint || agent.is_canonical() || args.client_dialect != ClientForm::Only(agent),
         "--lint judges v1, and between two peers of the form {agent} nothing is v1"
     );
     Ok(Settings {
         client: args.client_dialect,
         agent,
-        options: Options {
+        options: TranslationOptions {
             work_dir: folder.clone(),
             permission: args.permission,
             client_files: args.client_files,
             load_session: args.load_session,
             token: args.agent_token.clone(),
-            ..Options::default()
+            ..TranslationOptions::default()
         },
         record: args.record.clone(),
         lint: args.lint,

@@ -136,7 +136,7 @@ fn ten_thousand_chunks_to_a_slow_client_of_another_form_lose_nothing_and_memory_
 #[test]
 fn ten_thousand_chunks_to_a_form_that_repeats_its_text_lose_nothing() {
     // The answer to a delta prompt repeats the turn's text: that is what is kept.
-    slow(Dialect::Delta, 4 * 10 * 1024);
+    slow(Dialect::DELTA, 4 * 10 * 1024);
 }
 
 #[test]

@@ -24,7 +24,7 @@ fn many_clients_have_an_agent_each() {
                 // Every form at once.
                 let dialect = Dialect::ALL[number % Dialect::ALL.len()];
                 // A go client cannot be told from a v1 client.
-                let dialect = if dialect == Dialect::Go { Dialect::V1 } else { dialect };
+                let dialect = if dialect == Dialect::GO { Dialect::V1 } else { dialect };
                 let mut talker = Talker::new(dialect, proxy.connect(), folder);
                 talker.initialize();
                 talker.new_session();
@@ -54,7 +54,7 @@ fn many_clients_have_an_agent_each() {
 fn a_client_that_goes_away_in_the_middle_of_a_turn_leaves_no_process() {
     let place = Place::new();
     let proxy = Proxy::tcp(&place, &["--command", &place.mock("--dialect v1")]);
-    for dialect in [Dialect::V1, Dialect::Delta] {
+    for dialect in [Dialect::V1, Dialect::DELTA] {
         let mut talker = Talker::new(dialect, proxy.connect(), &place.path.display().to_string());
         talker.initialize();
         talker.new_session();
@@ -86,7 +86,7 @@ fn a_proxy_that_is_told_to_stop_ends_everything_and_exits_with_zero() {
     for signal in ["-TERM", "-INT"] {
         let place = Place::new();
         let mut proxy = Proxy::tcp(&place, &["--command", &place.mock("--dialect v1"), "--drain", "0s"]);
-        let mut talkers: Vec<Talker> = [Dialect::V1, Dialect::Delta, Dialect::Probe]
+        let mut talkers: Vec<Talker> = [Dialect::V1, Dialect::DELTA, Dialect::PROBE]
             .into_iter()
             .map(|dialect| {
                 let mut talker = Talker::new(dialect, proxy.connect(), &place.path.display().to_string());

@@ -13,12 +13,13 @@ fn foreign() -> impl Iterator<Item = Dialect> {
 
 /// What is on a wire of this form only.
 fn mark(dialect: Dialect) -> &'static str {
-    match dialect {
-        Dialect::V1 => "agent_message_chunk",
-        Dialect::V2025_1 => "session_id",
-        Dialect::Probe => "newSession",
-        Dialect::Go => "\"content\":[\"text\"",
-        Dialect::Delta => "assistant.message_delta",
+    match dialect.as_str() {
+        "v1" => "agent_message_chunk",
+        "2025.1" => "session_id",
+        "probe" => "newSession",
+        "go" => "\"content\":[\"text\"",
+        "delta" => "assistant.message_delta",
+        other => panic!("no peer speaks {other}"),
     }
 }
 
@@ -142,9 +143,9 @@ fn what_a_form_cannot_carry_is_not_applicable_by_name_and_all_else_holds() {
             }
         }
         let lacks = |id: &str| lacking.contains(&id);
-        let (asks, lists, modes) = match dialect {
-            Dialect::V2025_1 => (false, false, false),
-            Dialect::Probe => (false, false, true),
+        let (asks, lists, modes) = match dialect.as_str() {
+            "2025.1" => (false, false, false),
+            "probe" => (false, false, true),
             _ => (true, true, true),
         };
         // Calibration finds out first that such an agent never asks.

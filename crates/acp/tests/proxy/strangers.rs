@@ -78,7 +78,7 @@ fn a_client_that_speaks_a_third_form_is_told_so_and_closed() {
 fn a_client_that_changes_its_form_is_told_so_and_closed() {
     let place = Place::new();
     let proxy = Proxy::tcp(&place, &["--command", &place.mock("--dialect v1")]);
-    let mut talker = Talker::new(Dialect::Delta, proxy.connect(), &place.path.display().to_string());
+    let mut talker = Talker::new(Dialect::DELTA, proxy.connect(), &place.path.display().to_string());
     talker.initialize();
     talker.new_session();
     let id = talker.ask("newSession", serde_json::json!({}));
@@ -173,7 +173,7 @@ fn an_agent_that_answers_with_the_wrong_shape_is_noted_and_the_connection_kept()
         ],
     );
     let proxy = Proxy::tcp(&place, &["--command", &command, "--client-dialect", "delta"]);
-    let mut talker = Talker::new(Dialect::Delta, proxy.connect(), &place.path.display().to_string());
+    let mut talker = Talker::new(Dialect::DELTA, proxy.connect(), &place.path.display().to_string());
     talker.initialize();
     let new = serde_json::json!({ "workDir": place.path });
     let wrong = talker.ask("session/new", new.clone());
@@ -219,7 +219,7 @@ fn a_go_client_hears_that_the_connection_closed_in_its_own_code() {
             .expect("a file");
         let command = format!("sh {}", place.file("agent.sh"));
         let proxy = Proxy::tcp(&place, &["--command", &command, "--dialect", form, "--client-dialect", "go"]);
-        let mut talker = Talker::new(Dialect::Go, proxy.connect(), &place.path.display().to_string());
+        let mut talker = Talker::new(Dialect::GO, proxy.connect(), &place.path.display().to_string());
         talker.initialize();
         let id = talker.ask("session/new", serde_json::json!({ "cwd": place.path, "mcpServers": [] }));
         let reply = talker.answer(id);
@@ -230,13 +230,13 @@ fn a_go_client_hears_that_the_connection_closed_in_its_own_code() {
 #[test]
 fn a_reason_has_its_own_code_in_the_forms_that_know_one() {
     for (dialect, reason, code) in [
-        (Dialect::Probe, "tool_execution_failed", -32004),
-        (Dialect::Probe, "permission_denied", -32003),
-        (Dialect::Go, "connection_closed", -32000),
-        (Dialect::Go, "timeout", -32001),
-        (Dialect::Go, "permission_denied", -32002),
+        (Dialect::PROBE, "tool_execution_failed", -32004),
+        (Dialect::PROBE, "permission_denied", -32003),
+        (Dialect::GO, "connection_closed", -32000),
+        (Dialect::GO, "timeout", -32001),
+        (Dialect::GO, "permission_denied", -32002),
         (Dialect::V2025_1, "permission_denied", -32002),
-        (Dialect::Delta, "timeout", -32603),
+        (Dialect::DELTA, "timeout", -32603),
     ] {
         let place = Place::new();
         let mock = place.mock(&format!("--dialect {dialect} --fail-on-prompt --fail-reason {reason}"));

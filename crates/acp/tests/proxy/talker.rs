@@ -145,7 +145,7 @@ impl Talker {
 
     fn permit(&mut self, id: &Value, params: &Value) {
         self.asked += 1;
-        if self.dialect == Dialect::Delta {
+        if self.dialect == Dialect::DELTA {
             assert!(id.is_null() && params["tool"].is_string(), "delta is asked by notification: {params}");
             let session = self.session.clone();
             return self
@@ -159,31 +159,31 @@ impl Talker {
     }
 
     fn told(&mut self, method: &str, params: &Value) {
-        match (self.dialect, method) {
-            (Dialect::V2025_1, "session/update") => {
+        match (self.dialect.as_str(), method) {
+            ("2025.1", "session/update") => {
                 assert_eq!(params["session_id"], self.session.as_str());
                 let data = &params["data"];
                 let (kind, said) = (text(&params["type"]), text(&data["text"]));
                 self.update(&kind, &said, &text(&data["id"]), &text(&data["status"]));
             }
-            (Dialect::Probe, "messageChunk") => {
+            ("probe", "messageChunk") => {
                 self.update("agent_message_chunk", &text(&params["chunk"]), "", "");
             }
-            (Dialect::Probe, "toolCallProgress") => {
+            ("probe", "toolCallProgress") => {
                 let call = &params["toolCall"];
                 self.update("tool_call", "", &text(&call["id"]), &text(&call["status"]));
             }
-            (Dialect::Probe, "sessionUpdated") => {}
-            (Dialect::Delta, "assistant.message_delta") => {
+            ("probe", "sessionUpdated") => {}
+            ("delta", "assistant.message_delta") => {
                 self.update("agent_message_chunk", &text(&params["content"]), "", "");
             }
-            (Dialect::Delta, "session/update") if params.get("history").is_some() => {
+            ("delta", "session/update") if params.get("history").is_some() => {
                 for turn in params["history"].as_array().into_iter().flatten() {
                     self.history.push(text(&turn["prompt"]));
                     self.history.push(text(&turn["response"]));
                 }
             }
-            (Dialect::V1 | Dialect::Go | Dialect::Delta, "session/update") => {
+            ("v1" | "go" | "delta", "session/update") => {
                 assert_eq!(params["sessionId"], self.session.as_str());
                 let update = &params["update"];
                 let kind = update["sessionUpdate"].as_str().or(update["kind"].as_str()).unwrap_or_default();
@@ -211,43 +211,45 @@ impl Talker {
     pub fn initialize(&mut self) -> Value {
         let caps = json!({ "fs": { "readTextFile": true, "writeTextFile": true }, "terminal": false });
         let info = json!({ "name": "talker", "version": "1" });
-        let params = match self.dialect {
-            Dialect::V1 | Dialect::Go => {
+        let params = match self.dialect.as_str() {
+            "v1" | "go" => {
                 json!({ "protocolVersion": 1, "clientInfo": info, "clientCapabilities": caps })
             }
-            Dialect::V2025_1 => json!({
+            "2025.1" => json!({
                 "protocol_version": "2025.1", "client_info": info,
                 "capabilities": { "text_files": true, "terminal": false, "experimental": {} },
                 "working_directory": self.folder, "mcp_servers": [],
             }),
-            Dialect::Probe => json!({ "protocolVersion": "1" }),
-            Dialect::Delta => {
+            "probe" => json!({ "protocolVersion": "1" }),
+            "delta" => {
                 json!({ "protocolVersion": "2025-01-01", "capabilities": caps, "clientInfo": info })
             }
+            other => panic!("no peer speaks {other}"),
         };
         let id = self.ask("initialize", params);
         self.result(id)
     }
 
     pub fn new_session(&mut self) {
-        let id = match self.dialect {
-            Dialect::V1 | Dialect::Go => {
+        let id = match self.dialect.as_str() {
+            "v1" | "go" => {
                 let params = json!({ "cwd": self.folder, "mcpServers": [] });
                 self.ask("session/new", params)
             }
-            Dialect::V2025_1 => {
+            "2025.1" => {
                 let params = json!({ "session_id": self.session });
                 self.ask("session/new", params)
             }
-            Dialect::Probe => self.ask("newSession", json!({})),
-            Dialect::Delta => {
+            "probe" => self.ask("newSession", json!({})),
+            "delta" => {
                 let params = json!({ "workDir": self.folder });
                 self.ask("session/new", params)
             }
+            other => panic!("no peer speaks {other}"),
         };
         let result = self.result(id);
-        match self.dialect {
-            Dialect::V2025_1 => assert_eq!(result["status"], "ok", "{result}"),
+        match self.dialect.as_str() {
+            "2025.1" => assert_eq!(result["status"], "ok", "{result}"),
             _ => self.session = text(&result["sessionId"]),
         }
     }
@@ -255,27 +257,24 @@ impl Talker {
     pub fn prompt(&mut self, said: &str) -> u64 {
         let blocks = json!([{ "type": "text", "text": said }]);
         let session = self.session.clone();
-        match self.dialect {
-            Dialect::V1 | Dialect::Go => {
-                self.ask("session/prompt", json!({ "sessionId": session, "prompt": blocks }))
-            }
-            Dialect::V2025_1 => {
-                self.ask("session/prompt", json!({ "session_id": session, "content": blocks }))
-            }
-            Dialect::Probe => self.ask("prompt", json!({ "sessionId": session, "message": said })),
-            Dialect::Delta => self.ask("session/prompt", json!({ "sessionId": session, "prompt": said })),
+        match self.dialect.as_str() {
+            "v1" | "go" => self.ask("session/prompt", json!({ "sessionId": session, "prompt": blocks })),
+            "2025.1" => self.ask("session/prompt", json!({ "session_id": session, "content": blocks })),
+            "probe" => self.ask("prompt", json!({ "sessionId": session, "message": said })),
+            "delta" => self.ask("session/prompt", json!({ "sessionId": session, "prompt": said })),
+            other => panic!("no peer speaks {other}"),
         }
     }
 
     /// Cancels; where that is a request, its acknowledgement is waited for.
     pub fn cancel(&mut self) {
         let session = self.session.clone();
-        match self.dialect {
-            Dialect::V1 | Dialect::Go => self.tell("session/cancel", json!({ "sessionId": session })),
-            Dialect::V2025_1 => self.tell("session/cancel", json!({ "session_id": session })),
-            Dialect::Probe | Dialect::Delta => {
-                let (method, good) = match self.dialect {
-                    Dialect::Probe => ("cancel", "success"),
+        match self.dialect.as_str() {
+            "v1" | "go" => self.tell("session/cancel", json!({ "sessionId": session })),
+            "2025.1" => self.tell("session/cancel", json!({ "session_id": session })),
+            "probe" | "delta" => {
+                let (method, good) = match self.dialect.as_str() {
+                    "probe" => ("cancel", "success"),
                     _ => ("session/cancel", "canceled"),
                 };
                 let id = self.ask(method, json!({ "sessionId": session }));
@@ -286,19 +285,21 @@ impl Talker {
                     self.dialect
                 );
             }
+            other => panic!("no peer speaks {other}"),
         }
     }
 
     pub fn load(&mut self) {
         let (session, folder) = (self.session.clone(), self.folder.clone());
-        let id = match self.dialect {
-            Dialect::V1 => {
+        let id = match self.dialect.as_str() {
+            "v1" => {
                 self.ask("session/load", json!({ "sessionId": session, "cwd": folder, "mcpServers": [] }))
             }
-            Dialect::Go => self.ask("session/load", json!({ "sessionId": session, "cwd": folder })),
-            Dialect::V2025_1 => self.ask("session/load", json!({ "session_id": session })),
-            Dialect::Probe => self.ask("loadSession", json!({ "sessionId": session })),
-            Dialect::Delta => self.ask("session/load", json!({ "sessionId": session, "workDir": folder })),
+            "go" => self.ask("session/load", json!({ "sessionId": session, "cwd": folder })),
+            "2025.1" => self.ask("session/load", json!({ "session_id": session })),
+            "probe" => self.ask("loadSession", json!({ "sessionId": session })),
+            "delta" => self.ask("session/load", json!({ "sessionId": session, "workDir": folder })),
+            other => panic!("no peer speaks {other}"),
         };
         let result = self.result(id);
         for said in result["history"].as_array().into_iter().flatten() {
