@@ -14,6 +14,9 @@ use crate::real;
 use places::Places;
 pub(crate) use places::line_of;
 
+/// The most names of tools that are looked at for what is denied.
+const MOST_TOOLS: usize = 256;
+
 /// Words in a tool's name that say it runs commands.
 const RUNS: &[&str] = &[
     "bash",
@@ -202,7 +205,11 @@ impl ToolCall {
             std::iter::once(text.trim()).chain(text.split(move |c| !is_word(c)))
         });
         let named = self.meta_tools.iter().map(String::as_str).chain(words).filter(|it| is_foreign_tool(it));
-        self.name.as_deref().into_iter().chain(named).collect()
+        let mut names: Vec<&str> = named.collect();
+        names.sort_unstable();
+        names.dedup();
+        names.extend(self.name.as_deref());
+        names
     }
 
     fn denial(&self, rules: &Rules, request: &Request<'_>) -> Option<Decision> {
@@ -210,10 +217,14 @@ impl ToolCall {
             return None;
         }
         let Places { commands, paths, changed, located, cwds, others, readings, .. } = &self.places;
-        let Some(joined) = self.places.in_folders() else {
-            let reason = "it names too many folders and files to look for what is denied".to_owned();
-            return Some(Decision { verdict: Verdict::Ask, reason });
+        let too_many = |what: &str| {
+            let reason = format!("it names too many {what} to look for what is denied");
+            Some(Decision { verdict: Verdict::Ask, reason })
         };
+        let Some(joined) = self.places.in_folders() else { return too_many("folders and files") };
+        if request.tools.len() > MOST_TOOLS {
+            return too_many("tools");
+        }
         let title = title_command(self.title.as_deref());
         let title =
             title.or(self.title.as_deref().filter(|_| self.kind == ToolKind::Execute && commands.is_empty()));

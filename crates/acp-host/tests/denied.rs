@@ -146,6 +146,8 @@ async fn a_denied_tool_of_a_server_is_found_wherever_a_call_names_it() {
         assert!(!is_allowed(&world, &call).await, "{call}");
     }
     assert!(is_allowed(&world, &json!({"title": "mcp__other__search"})).await);
+    let many: Vec<String> = (0..2000).map(|at| format!("mcp__x__{at}")).collect();
+    assert!(!is_allowed(&world, &json!({"title": many.join(" ")})).await, "too many to look at");
     // What opens a call is its name alone.
     let allow = ToolPatterns::parse(["mcp__docs__*"]).expect("a pattern");
     let rules = Rules { allow, ..Rules::of(Policy::None) };
