@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::leftovers;
@@ -43,7 +44,10 @@ impl Cell {
             None => {
                 static ONCE: std::sync::Once = std::sync::Once::new();
                 ONCE.call_once(|| leftovers::remove(&std::env::temp_dir()));
-                let temp = tempfile::Builder::new().prefix(leftovers::PREFIX).tempdir()?;
+                // What agents keep in their homes is nobody else's to read.
+                let private = std::fs::Permissions::from_mode(0o700);
+                let temp =
+                    tempfile::Builder::new().prefix(leftovers::PREFIX).permissions(private).tempdir()?;
                 let owner = leftovers::claim(temp.path())?;
                 (temp.path().canonicalize()?, Some(temp), Some(owner))
             }
@@ -132,5 +136,17 @@ impl Snapshot {
             .filter(|(path, stamp)| before.0.get(*path) != Some(stamp))
             .map(|(path, _)| path.clone())
             .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_folders_of_a_test_are_for_their_owner_alone() {
+        let cell = Cell::make("a.test", None).expect("a cell");
+        let mode = std::fs::metadata(&cell.root).expect("a folder").permissions().mode();
+        assert_eq!(mode & 0o777, 0o700);
     }
 }

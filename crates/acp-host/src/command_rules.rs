@@ -1,11 +1,10 @@
 //! Commands in their folder: what a pattern says about a line holds where the session works, and for what its words
 //! really lead to.
 
-use std::path::Path;
-
 use acp_policy::{Action, Decision, Request, Rules, shell};
 
 use crate::folders::Folders;
+use crate::repository;
 
 /// Decides about a command that would run in these folders: the session's own if there is none, several where a call
 /// contradicts itself.
@@ -39,25 +38,6 @@ fn strays(line: &str, cwds: &[String], folders: &Folders) -> bool {
         let is_git = words.first().is_some_and(|program| program == "git");
         let values = words.iter().filter_map(|word| word.split_once('=')).map(|(_, value)| value);
         words.iter().skip(1).map(String::as_str).chain(values).any(leads_out)
-            || (is_git && is_in_another_repository(&cwd, folders))
+            || (is_git && repository::is_foreign(&cwd, folders))
     })
-}
-
-/// Whether git would find a repository between this folder and the session's own: one that came with the files.
-fn is_in_another_repository(cwd: &Path, folders: &Folders) -> bool {
-    let has = |folder: &Path, name: &str| folder.join(name).symlink_metadata().is_ok();
-    for folder in cwd.ancestors().take_while(|_| cwd.is_absolute()) {
-        let is_session_folder = folders.is_one(folder);
-        if has(folder, ".git") {
-            return !is_session_folder;
-        }
-        // A repository without a name of its own, as `git init --bare` makes it.
-        if has(folder, "HEAD") && (has(folder, "objects") || has(folder, "commondir")) {
-            return true;
-        }
-        if is_session_folder {
-            return false;
-        }
-    }
-    false
 }

@@ -62,6 +62,7 @@ mod question;
 mod real;
 mod record;
 mod refusal;
+mod repository;
 pub mod retry;
 mod terminal;
 mod tool_call;

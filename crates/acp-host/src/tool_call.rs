@@ -14,6 +14,9 @@ use crate::real;
 use places::Places;
 pub(crate) use places::line_of;
 
+/// The most names of tools that are looked at for what is denied.
+const MOST_TOOLS: usize = 256;
+
 /// Words in a tool's name that say it runs commands.
 const RUNS: &[&str] = &[
     "bash",
@@ -44,6 +47,8 @@ pub(crate) struct ToolCallFacts {
     raw_input: Option<Value>,
     locations: Value,
     content: Value,
+    /// Tools of MCP servers that it names in `_meta`, as some agents do.
+    meta_tools: Vec<String>,
 }
 
 impl ToolCallFacts {
@@ -56,6 +61,7 @@ impl ToolCallFacts {
         if let Some(input) = call.get("rawInput").filter(|input| !input.is_null()) {
             self.raw_input = Some(input.clone());
         }
+        collect_tools(&call["_meta"], &mut self.meta_tools);
         for (field, key) in [(&mut self.locations, "locations"), (&mut self.content, "content")] {
             if let Some(list) = call.get(key).filter(|list| list.is_array()) {
                 *field = list.clone();
@@ -68,7 +74,8 @@ impl ToolCallFacts {
         let places = Places::of(self.raw_input.as_ref(), &self.locations, &self.content);
         let claimed = self.kind.as_deref().map_or(ToolKind::Other, ToolKind::from_name_or_other);
         let kind = self.real_kind(claimed, &places);
-        ToolCall { title: self.title.clone(), name: self.name.clone(), claimed, kind, places }
+        let meta_tools = self.meta_tools.clone();
+        ToolCall { title: self.title.clone(), name: self.name.clone(), meta_tools, claimed, kind, places }
     }
 
     /// The most dangerous of what the kind, the name, the title and the input say.
@@ -92,7 +99,7 @@ impl ToolCallFacts {
     /// Roughly how much memory it takes.
     fn size(&self) -> usize {
         let texts = [&self.title, &self.kind, &self.name];
-        let texts: usize = texts.into_iter().flatten().map(String::len).sum();
+        let texts: usize = texts.into_iter().flatten().chain(&self.meta_tools).map(String::len).sum();
         let values = self.raw_input.iter().chain([&self.locations, &self.content]);
         texts + values.map(size_of_value).sum::<usize>()
     }
@@ -103,6 +110,7 @@ impl ToolCallFacts {
 pub(crate) struct ToolCall {
     pub title: Option<String>,
     name: Option<String>,
+    meta_tools: Vec<String>,
     claimed: ToolKind,
     kind: ToolKind,
     places: Places,
@@ -163,7 +171,7 @@ impl ToolCall {
     /// What the rules say: no deny pattern touches anything that it shows, and all of what it would be used on is
     /// allowed.
     pub(crate) fn decide(&self, rules: &Rules, folders: &Folders) -> Decision {
-        let tools: Vec<&str> = self.name.iter().map(String::as_str).collect();
+        let tools = self.names_to_deny();
         let root = folders.cwd();
         let request = Request {
             stage: Stage::Permission,
@@ -188,22 +196,43 @@ impl ToolCall {
         decision
     }
 
+    /// Its name, and whatever else in it reads like the name of an MCP server's tool: agents that give no name put that
+    /// into the title, `_meta` or the input.
+    fn names_to_deny(&self) -> Vec<&str> {
+        let texts = self.title.iter().chain(&self.places.others).map(String::as_str);
+        let words = texts.flat_map(|text| {
+            let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.');
+            std::iter::once(text.trim()).chain(text.split(move |c| !is_word(c)))
+        });
+        let named = self.meta_tools.iter().map(String::as_str).chain(words).filter(|it| is_foreign_tool(it));
+        let mut names: Vec<&str> = named.collect();
+        names.sort_unstable();
+        names.dedup();
+        names.extend(self.name.as_deref());
+        names
+    }
+
     fn denial(&self, rules: &Rules, request: &Request<'_>) -> Option<Decision> {
         if rules.deny.is_empty() {
             return None;
         }
-        let Places { commands, paths, changed, located, cwds, others, .. } = &self.places;
-        let Some(joined) = self.places.in_folders() else {
-            let reason = "it names too many folders and files to look for what is denied".to_owned();
-            return Some(Decision { verdict: Verdict::Ask, reason });
+        let Places { commands, paths, changed, located, cwds, others, readings, .. } = &self.places;
+        let too_many = |what: &str| {
+            let reason = format!("it names too many {what} to look for what is denied");
+            Some(Decision { verdict: Verdict::Ask, reason })
         };
+        let Some(joined) = self.places.in_folders() else { return too_many("folders and files") };
+        if request.tools.len() > MOST_TOOLS {
+            return too_many("tools");
+        }
         let title = title_command(self.title.as_deref());
         let title =
             title.or(self.title.as_deref().filter(|_| self.kind == ToolKind::Execute && commands.is_empty()));
         let runs = Class::of(self.kind) == Class::Execute;
         let suspects = others.iter().filter(|_| runs).chain(commands).map(String::as_str).chain(title);
         let suspects = suspects.map(Action::Command);
-        let files = paths.iter().chain(changed).chain(located).chain(cwds).chain(others).chain(&joined);
+        let files = paths.iter().chain(changed).chain(located).chain(cwds).chain(others).chain(readings);
+        let files = files.chain(&joined);
         let files = files.map(|path| Action::Path(path));
         let actions: Vec<Action<'_>> = suspects.chain(files).chain([Action::Unknown]).collect();
         // A call that claims to be something else than it is, is both.
@@ -221,7 +250,7 @@ impl ToolCall {
         let is_mild =
             matches!(self.kind, ToolKind::Other | ToolKind::Fetch) || Class::of(self.kind) == Class::Read;
         let is_mild = is_mild && self.places.changed.is_empty();
-        self.name.as_deref().filter(|name| is_mild && name.starts_with("mcp__")).into_iter().collect()
+        self.name.as_deref().filter(|name| is_mild && is_foreign_tool(name)).into_iter().collect()
     }
 
     fn allowed(&self, rules: &Rules, request: &Request<'_>, folders: &Folders) -> Decision {
@@ -293,6 +322,27 @@ fn has_word(name: &str, words: &[&str]) -> bool {
         || [spaced, compact]
             .iter()
             .any(|text| text.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| words.contains(&word)))
+}
+
+/// Whether this is how tools of MCP servers are called.
+fn is_foreign_tool(name: &str) -> bool {
+    name.starts_with("mcp__")
+}
+
+/// The names of MCP servers' tools in a value, as far as anybody could mean them: not too many, not too long.
+fn collect_tools(value: &Value, found: &mut Vec<String>) {
+    const MOST: usize = 16;
+    const LONGEST: usize = 256;
+    match value {
+        Value::String(text) if is_foreign_tool(text) && text.len() <= LONGEST => {
+            if found.len() < MOST && !found.contains(text) {
+                found.push(text.clone());
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| collect_tools(item, found)),
+        Value::Object(members) => members.values().for_each(|member| collect_tools(member, found)),
+        _ => {}
+    }
 }
 
 /// The command that a title is: all of it between backticks, or behind a prompt.

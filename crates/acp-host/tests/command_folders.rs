@@ -91,6 +91,54 @@ async fn a_set_does_not_cover_git_in_a_repository_that_came_with_the_files() {
     assert!(!runs(&world, "git status", &world.root.join(".git")).await);
 }
 
+/// Runs git in a folder, with nobody's own settings.
+fn git(folder: &Path, words: &[&str]) {
+    let mut git = std::process::Command::new("git");
+    git.args(["-c", "user.name=x", "-c", "user.email=x@example.com"]).args(words).current_dir(folder);
+    let done = git
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .env("GIT_CONFIG_SYSTEM", "/dev/null")
+        .output()
+        .expect("git");
+    assert!(done.status.success(), "{words:?}: {}", String::from_utf8_lossy(&done.stderr));
+}
+
+/// git asks the repositories of submodules for their state, and reads their configuration for that. Who may write files can
+/// put one where a submodule belongs that is not checked out.
+#[tokio::test]
+async fn a_set_does_not_cover_git_with_a_repository_that_came_in_place_of_a_submodule() {
+    for version in ["2", "4"] {
+        let world = allowing("Bash(git:read)");
+        git(&world.root, &["init", "-q"]);
+        std::fs::create_dir_all(world.root.join("a/sub")).expect("a folder");
+        git(&world.root, &["add", "hello.txt"]);
+        let link = format!("160000,{},a/sub", "1".repeat(40));
+        git(&world.root, &["update-index", "--index-version", version, "--add", "--cacheinfo", &link]);
+        assert!(runs(&world, "git status", &world.root).await, "it is not checked out");
+        // Where git puts it, it has the configuration that git wrote.
+        let own = world.root.join(".git/modules/sub");
+        repository(&own);
+        std::fs::write(world.root.join("a/sub/.git"), "gitdir: ../../.git/modules/sub\n").expect("a file");
+        assert!(runs(&world, "git status", &world.root).await, "it is the session's own");
+        git(
+            &world.root,
+            &["--git-dir=.git/modules/sub", "--work-tree=.", "update-index", "--add", "--cacheinfo", &link],
+        );
+        std::fs::create_dir_all(world.root.join("a/sub/a/sub")).expect("a folder");
+        assert!(runs(&world, "git status", &world.root).await, "nor is the one in it checked out");
+        repository(&world.root.join("a/sub/a/sub/.git"));
+        assert!(!runs(&world, "git status", &world.root).await, "one in it came with the files");
+        std::fs::remove_dir_all(world.root.join("a/sub/a/sub/.git")).expect("removed");
+        repository(&world.root.join("evil"));
+        std::fs::write(world.root.join("a/sub/.git"), "gitdir: ../../evil\n").expect("a file");
+        for line in ["git status", "git diff", "git describe --dirty"] {
+            assert!(!runs(&world, line, &world.root).await, "{line}");
+            assert!(!runs(&world, line, &world.root.join("a")).await, "{line}");
+            assert!(!may_run(&world, json!({"command": line})).await, "{line}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_set_does_not_cover_words_that_lead_out_through_a_link() {
     let world = allowing("Bash(files:read), Bash(git:read)");

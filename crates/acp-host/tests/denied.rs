@@ -60,6 +60,16 @@ async fn a_denied_path_is_found_wherever_a_call_shows_it() {
         json!({"rawInput": {"cwd": "secret", "path": "key"}}),
         json!({"rawInput": {"directory": world.root.join("secret/"), "glob": "*.pem"}}),
         json!({"rawInput": {"root": ".", "workdir": "secret", "files": ["a", "./key"]}}),
+        json!({"rawInput": {"uri": uri.replace("file://", "file:")}}),
+        json!({"rawInput": {"uri": uri.replace("file", "FILE")}}),
+        json!({"rawInput": {"uri": uri.replace("file://", "vscode://file")}}),
+        json!({"locations": [{"uri": "file:secret/key"}]}),
+        json!({"rawInput": {"path": "@secret/key"}}),
+        json!({"rawInput": {"path": "secret%2Fkey"}}),
+        json!({"rawInput": {"path": ["secret", "key"]}}),
+        json!({"rawInput": {"path": "$PWD/secret/key"}}),
+        json!({"rawInput": {"arguments": "{\"path\": [\"secret\", \"key\"]}"}}),
+        json!({"rawInput": {"command": "cat \"$PWD\"/secret/key"}}),
     ] {
         for kind in ["read", "edit", "delete", "search", "execute", "other", "fetch"] {
             let mut call = call.clone();
@@ -108,6 +118,11 @@ async fn a_denied_command_is_found_wherever_a_call_shows_it() {
         json!({"kind": "execute", "rawInput": {"a_key_that_nobody_knows": "rm x"}}),
         json!({"kind": "execute", "title": "rm x"}),
         json!({"kind": "edit", "title": "`rm x`", "rawInput": {"path": "a"}}),
+        json!({"kind": "read", "rawInput": {"arguments": "{\"command\": \"rm x\"}"}}),
+        json!({"kind": "read", "rawInput": "{\"arguments\": \"{\\\"cmd\\\": [\\\"rm\\\", \\\"x\\\"]}\"}"}),
+        json!({"rawInput": {"command": "{rm,x}"}}),
+        json!({"rawInput": {"command": "git -c 'alias.y=!rm x' y"}}),
+        json!({"rawInput": {"command": "git --upload-pack=rm x"}}),
     ] {
         assert!(!is_allowed(&world, &call).await, "{call}");
     }
@@ -116,6 +131,54 @@ async fn a_denied_command_is_found_wherever_a_call_shows_it() {
         is_allowed(&world, &json!({"kind": "edit", "title": "Explain rm x", "rawInput": {"path": "a"}}))
             .await
     );
+}
+
+#[tokio::test]
+async fn a_denied_tool_of_a_server_is_found_wherever_a_call_names_it() {
+    let world = World::with(denying(Policy::Yolo, "mcp__docs__*"));
+    for call in [
+        json!({"name": "mcp__docs__search"}),
+        json!({"title": "mcp__docs__search"}),
+        json!({"title": "Use `mcp__docs__search` (docs)"}),
+        json!({"title": "Search", "_meta": {"claudeCode": {"toolName": "mcp__docs__search"}}}),
+        json!({"title": "Search", "rawInput": {"tool": "mcp__docs__search", "input": {}}}),
+    ] {
+        assert!(!is_allowed(&world, &call).await, "{call}");
+    }
+    assert!(is_allowed(&world, &json!({"title": "mcp__other__search"})).await);
+    let many: Vec<String> = (0..2000).map(|at| format!("mcp__x__{at}")).collect();
+    assert!(!is_allowed(&world, &json!({"title": many.join(" ")})).await, "too many to look at");
+    // What opens a call is its name alone.
+    let allow = ToolPatterns::parse(["mcp__docs__*"]).expect("a pattern");
+    let rules = Rules { allow, ..Rules::of(Policy::None) };
+    let world = World::with(Settings { rules, ..settings(Policy::None) });
+    assert!(is_allowed(&world, &json!({"name": "mcp__docs__search"})).await);
+    for call in [
+        json!({"title": "mcp__docs__search"}),
+        json!({"name": "mcp__docs__search", "rawInput": {"arguments": "{\"command\": \"rm x\"}"}}),
+    ] {
+        assert!(!is_allowed(&world, &call).await, "{call}");
+    }
+}
+
+#[tokio::test]
+async fn a_denied_file_in_the_home_is_found_by_both_of_its_names() {
+    for pattern in ["Read(~/.ssh/**)", "Read(/home/me/.ssh/**)"] {
+        let deny = ToolPatterns::parse([pattern]).expect("a pattern").at_home("/home/me");
+        let world = World::with(Settings {
+            rules: Rules { deny, ..Rules::of(Policy::Yolo) },
+            ..settings(Policy::Yolo)
+        });
+        for path in ["~/.ssh/id", "~//x/../.ssh/id", "$HOME/.ssh/id", "${HOME}/.ssh/id", "/home/me/.ssh/id"] {
+            let read = json!({"kind": "read", "rawInput": {"path": path}});
+            assert!(!is_allowed(&world, &read).await, "{pattern}: {read}");
+            for command in [format!("cat {path}"), format!("cat <{path}"), format!("tar -cf- -C{path} .")] {
+                let run = json!({"kind": "execute", "rawInput": {"command": command}});
+                assert!(!is_allowed(&world, &run).await, "{pattern}: {run}");
+            }
+        }
+        assert!(is_allowed(&world, &json!({"kind": "read", "rawInput": {"path": "/home/me/x/id"}})).await);
+    }
 }
 
 #[tokio::test]

@@ -3,9 +3,9 @@
 //! `{"t":0.001234,"dir":"c2a","line":"…"}`; what is not UTF-8 is under `base64` instead of `line`, and a line over
 //! the limit keeps its beginning and says its length under `oversized`.
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -66,7 +66,8 @@ impl Tap {
     pub fn create(path: impl Into<PathBuf>) -> Result<Tap, TapError> {
         let path = path.into();
         let created = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path);
-        let opened = created.and_then(|file| Tap::start(file, Some(path.clone())));
+        let private = created.and_then(|file| make_private(&file).map(|()| file));
+        let opened = private.and_then(|file| Tap::start(file, Some(path.clone())));
         opened.map_err(|error| TapError { path: Some(path), error: Arc::new(error) })
     }
 
@@ -139,6 +140,19 @@ impl Tap {
                 wake.notify_one();
             }
         }
+    }
+}
+
+/// A file that was there before keeps its mode when it is opened, and others may have been allowed to read it.
+fn make_private(file: &File) -> io::Result<()> {
+    let found = file.metadata()?;
+    if !found.is_file() || found.permissions().mode() & 0o077 == 0 {
+        return Ok(());
+    }
+    match file.set_permissions(Permissions::from_mode(0o600)) {
+        // It is not ours: whoever gave it to us decides who may read it.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+        done => done,
     }
 }
 

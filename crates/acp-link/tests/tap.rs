@@ -137,6 +137,11 @@ async fn a_recording_is_for_its_owner_alone() {
     use std::os::unix::fs::PermissionsExt;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("talk.ndjson");
+    let mode = || std::fs::metadata(&path).unwrap().permissions().mode() & 0o777;
     Tap::create(&path).unwrap().finish().unwrap();
-    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(mode(), 0o600);
+    // A file that others could read is replaced by one that they cannot.
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+    Tap::create(&path).unwrap().finish().unwrap();
+    assert_eq!(mode(), 0o600);
 }

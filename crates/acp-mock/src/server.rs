@@ -132,6 +132,13 @@ impl Server {
         &self.store
     }
 
+    /// Writes the end of the recording. Call it before the process ends in the middle of a conversation.
+    pub fn finish_record(&self) {
+        if let Some(Err(error)) = self.tap.as_ref().map(Tap::finish) {
+            eprintln!("acp mock: {error}");
+        }
+    }
+
     /// Serves one link until the client goes away.
     pub fn serve(&self, link: Link) -> BoxFuture<'_, Ending> {
         Box::pin(async move {
@@ -157,10 +164,8 @@ impl Server {
             let ending =
                 converse(link, player, client, self.store.clone(), watch, self.settings.leash.clone()).await;
             tokio::time::sleep(exit_delay).await;
-            if let Some(tap) = self.tap.as_ref().filter(|_| number == 0)
-                && let Err(error) = tap.finish()
-            {
-                eprintln!("acp mock: {error}");
+            if number == 0 {
+                self.finish_record();
             }
             ending
         })

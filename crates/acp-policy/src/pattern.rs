@@ -112,6 +112,21 @@ impl ToolPattern {
         Some(Self { name: self.name.clone(), on: Some(on) })
     }
 
+    /// The same under the other name of a place in a person's home: `~/x` is `/home/me/x`, and the other way round.
+    fn at_home(&self, home: &str) -> Option<Self> {
+        let home = home.trim_end_matches('/');
+        let on = self.on.as_deref().filter(|_| !home.is_empty())?;
+        let on = match on.strip_prefix('~') {
+            Some(rest) if rest.is_empty() || rest.starts_with('/') => format!("{home}{rest}"),
+            Some(_) => return None,
+            None => match on.strip_prefix(home)? {
+                rest if rest.is_empty() || rest.starts_with('/') => format!("~{rest}"),
+                _ => return None,
+            },
+        };
+        Some(Self { name: self.name.clone(), on: Some(on) })
+    }
+
     /// Whether the pattern covers the request so surely that it may be allowed without a question.
     ///
     /// A command is covered only by a `Bash` pattern and only when a shell would run it as one plain command.
@@ -217,6 +232,12 @@ impl ToolPatterns {
         Ok(ToolPatterns(patterns))
     }
 
+    /// The patterns, and those about files in a person's home under both of its names: `~` and what it stands for.
+    #[must_use]
+    pub fn at_home(&self, home: &str) -> Self {
+        self.iter().flat_map(|it| std::iter::once(it.clone()).chain(it.at_home(home))).collect()
+    }
+
     /// Whether there is no pattern at all.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -296,11 +317,20 @@ fn is_set_name(on: &str) -> bool {
 
 /// Whether one of the commands that a part of a line may hold is of the set.
 fn is_in_set(on: &str, suspect: &shell::Suspect) -> bool {
-    is_set_name(on)
-        && suspect.starts.iter().any(|start| {
-            let command: String = suspect.text.chars().skip(*start).collect();
+    /// Longer than the name of a program.
+    const NAME: usize = 32;
+    if !is_set_name(on) {
+        return false;
+    }
+    let text: Vec<char> = suspect.text.chars().collect();
+    suspect.starts.iter().any(|start| {
+        // Most words begin no command of the set: what an agent sends may have a million of them.
+        let name: String = text[*start..].iter().take(NAME).take_while(|c| **c != ' ').collect();
+        sets::has_program(on, &name) && {
+            let command: String = text[*start..].iter().collect();
             sets::covers_words(on, &command.split(' ').collect::<Vec<_>>())
-        })
+        }
+    })
 }
 
 fn plain_match(on: &str, line: &str) -> bool {
@@ -332,6 +362,7 @@ fn path_match(on: &str, path: &str, root: Option<&str>) -> bool {
 
 /// However the path is spelled: with detours, doubled slashes, from the root or in full.
 fn path_touches(on: &str, path: &str, root: Option<&str>) -> bool {
+    let path = &*shell::with_folders(path);
     let root = root.map(without_dots);
     let full = match &root {
         Some(root) if !path.starts_with('/') => without_dots(&format!("{root}/{path}")),

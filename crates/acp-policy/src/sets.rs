@@ -21,6 +21,11 @@ pub(crate) fn exists(name: &str) -> bool {
     rows().iter().any(|row| row.set == name)
 }
 
+/// Whether a set has commands of this program.
+pub(crate) fn has_program(set: &str, program: &str) -> bool {
+    rows().iter().any(|row| row.set == set && row.words.first() == Some(&program))
+}
+
 /// The names of all sets.
 pub(crate) fn names() -> Vec<&'static str> {
     let mut names: Vec<&str> = rows().iter().map(|row| row.set).collect();
@@ -56,11 +61,14 @@ impl Row {
     fn takes(&self, arguments: &[&str]) -> bool {
         let mut options_end = false;
         arguments.iter().all(|word| {
-            if options_end || !word.starts_with('-') || *word == "-" {
+            if !word.starts_with('-') || *word == "-" {
                 return self.takes_arguments && is_inside(word);
             }
-            options_end = *word == "--";
-            self.has_option(word)
+            // The program may take a `--` for the value of an option, and what follows for one more option:
+            // `git grep -e -- -Ocmd` starts `cmd`.
+            let is_option = !options_end && self.has_option(word);
+            options_end |= *word == "--";
+            is_option
         })
     }
 

@@ -62,8 +62,8 @@ pub(crate) struct Suspect {
 
 /// Every simple command that could hide in `line`, for rules that forbid. The line is split at operators, substitutions
 /// and quotes alike; in each part every word may begin a command, with and without its folder, because any word before
-/// it may be one that runs what follows (`if`, `sudo`, `timeout 5`, `find -exec`). It finds too much rather than too
-/// little.
+/// it may be one that runs what follows (`if`, `sudo`, `timeout 5`, `find -exec`), and so may what follows a mark in a
+/// word (`--exec=rm`, `alias.x=!rm`). It finds too much rather than too little.
 pub(crate) fn suspects(line: &str) -> Vec<Suspect> {
     let joined: String = line.chars().filter(|c| !matches!(c, '\'' | '"' | '\\')).collect();
     let split = |text: &str, quotes: bool| -> Vec<String> {
@@ -77,7 +77,10 @@ pub(crate) fn suspects(line: &str) -> Vec<Suspect> {
     };
     // What follows a redirection's file may be the command itself, so there the first word says nothing.
     let redirected = line.contains(['<', '>']);
+    // `{rm,x}` is `rm x`.
+    let braces = line.contains('{').then(|| split(&joined.replace(',', " "), false));
     let parts = split(line, false).into_iter().chain(split(line, true)).chain(split(&joined, false));
+    let parts = parts.chain(braces.into_iter().flatten());
     parts.map(|part| Suspect::new(&part, redirected)).filter(|suspect| !suspect.starts.is_empty()).collect()
 }
 
@@ -94,15 +97,26 @@ impl Suspect {
             }
             let own =
                 index == 1 && text.trim_end().rsplit('/').next().is_some_and(|it| SUBCOMMANDS.contains(&it));
-            if redirected || !own {
-                let folder = word.rsplit_once('/').map_or(0, |(folder, _)| folder.chars().count() + 1);
-                starts.extend([at, at + folder]);
+            if redirected || !own || word.starts_with('-') {
+                starts.extend(beginnings(word).map(|offset| at + offset));
             }
             text.push_str(word);
             at += word.chars().count();
         }
         Suspect { text, starts }
     }
+}
+
+/// Where in a word the name of a program could begin, counted in characters: at its start, behind its folder, and behind
+/// what joins an option, a variable or an alias to a command.
+fn beginnings(word: &str) -> impl Iterator<Item = usize> {
+    let short_option = word.starts_with('-') && !word.starts_with("--");
+    let behind = |c: char| matches!(c, '/' | '=' | '!' | ':' | '@' | '%' | '+' | ',');
+    let marks = word.chars().enumerate().filter(move |(_, c)| behind(*c)).map(|(at, _)| at + 1);
+    std::iter::once(0).chain(short_option.then_some(2)).chain(marks).filter({
+        let length = word.chars().count();
+        move |at| *at < length
+    })
 }
 
 /// The words of a plain command as the program gets them; `None` when the shell would put anything else in their place:
@@ -145,15 +159,16 @@ pub fn words(line: &str) -> Option<Vec<String>> {
 pub(crate) fn mentions(line: &str) -> Vec<String> {
     let joined: String = line.chars().filter(|c| !matches!(c, '\'' | '"' | '\\')).collect();
     let mut found = Vec::new();
-    for text in [line, joined.as_str()] {
+    for text in [line.to_owned(), with_folders(&joined)] {
         let words =
             text.split(|c: char| c.is_whitespace() || c.is_control() || "'\"`;&|<>(){}$\\,".contains(c));
         for word in words {
             let value = word.split_once('=').map(|(_, value)| value);
-            // `-f/a/b` and `@/a/b` name `/a/b` too.
+            // `-f/a/b` and `@/a/b` name `/a/b` too, and `-C~/a` `~/a`.
             let path = word.find('/').map(|at| &word[at..]);
+            let at_home = word.find("~/").map(|at| &word[at..]);
             found.extend(
-                [Some(word), value, path]
+                [Some(word), value, path, at_home]
                     .into_iter()
                     .flatten()
                     .filter(|it| !it.is_empty())
@@ -164,6 +179,14 @@ pub(crate) fn mentions(line: &str) -> Vec<String> {
     found.sort_unstable();
     found.dedup();
     found
+}
+
+/// A text with the folders that a shell knows by variables in a form that patterns know: `$HOME/x` is `~/x`, `$PWD/x` is
+/// `./x`.
+pub(crate) fn with_folders(text: &str) -> String {
+    [("${HOME}", "~"), ("$HOME", "~"), ("${PWD}", "."), ("$PWD", ".")]
+        .iter()
+        .fold(text.to_owned(), |text, (variable, folder)| text.replace(variable, folder))
 }
 
 /// Runs of spaces and tabs become one space, the ends are trimmed.
@@ -182,6 +205,20 @@ pub fn quoted<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
         }
     };
     words.into_iter().map(word).collect::<Vec<_>>().join(" ")
+}
+
+/// The same for the line of a command, whose first word a shell would take for a variable if it had a bare `=`.
+pub fn command_line<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
+    let mut words = words.into_iter();
+    let Some(program) = words.next() else { return String::new() };
+    let quoted_program = quoted([program]);
+    let program = if quoted_program.contains('=') && quoted_program == program {
+        format!("'{program}'")
+    } else {
+        quoted_program
+    };
+    let arguments = quoted(words);
+    if arguments.is_empty() { program } else { format!("{program} {arguments}") }
 }
 
 #[cfg(test)]
@@ -271,6 +308,14 @@ mod tests {
             "sudo -u git rm x",
             ">git rm x",
             "a-runner-nobody-knows é /opt/bin/rm x",
+            "{rm,x}",
+            "a {/bin/rm,x}",
+            "git -c alias.y='!rm x' y",
+            "git --upload-pack=rm x",
+            "tar --to-command='/bin/rm x'",
+            "A=rm x",
+            "env -Srm\\ x",
+            "parallel ::: a,rm x",
         ] {
             assert!(begins(line).iter().any(|c| c == "rm x"), "{line:?} gave {:?}", begins(line));
         }
@@ -312,5 +357,8 @@ mod tests {
     fn quoting_keeps_words_apart() {
         assert_eq!(quoted(["git", "commit", "-m", "a b; c"]), "git commit -m 'a b; c'");
         assert_eq!(quoted(["it's", ""]), r"'it'\''s' ''");
+        assert_eq!(command_line(["A=b", "c=d"]), "'A=b' c=d");
+        assert_eq!(command_line(["make", "A=b c"]), "make 'A=b c'");
+        assert_eq!(command_line(["A=b c"]), "'A=b c'");
     }
 }

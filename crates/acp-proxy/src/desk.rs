@@ -1,6 +1,7 @@
 //! The desk between a client and its agent: permission by policy, what new sessions get, how many there may be.
 
 mod counts;
+mod disguise;
 mod opening;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,7 +10,7 @@ use std::time::Instant;
 
 use acp_dialect::Side;
 use acp_host::Clerk;
-use acp_policy::{Rules, Verdict};
+use acp_policy::{Policy, Rules, Verdict};
 use acp_proto::method;
 use acp_relay::{Decision, Observers};
 use acp_rpc::{Frame, Id, Pending, Reply, RpcError, View};
@@ -190,9 +191,8 @@ pub(crate) struct Desk {
     sessions: BTreeMap<String, Vec<String>>,
     cancelled: BTreeSet<String>,
     id: Finder<'static>,
-    tool_call: Finder<'static>,
-    /// Names of members may be written with escapes.
-    escape: Finder<'static>,
+    /// What a line has that rules are about. Names may be written with escapes.
+    marks: [Finder<'static>; 3],
 }
 
 /// Where the answer to a refused session says how many there may be.
@@ -229,8 +229,7 @@ impl Desk {
             sessions: BTreeMap::new(),
             cancelled: BTreeSet::new(),
             id: Finder::new(b"\"id\""),
-            tool_call: Finder::new(b"\"toolCallId\""),
-            escape: Finder::new(b"\\u00"),
+            marks: [&b"\"toolCallId\""[..], b"request_permission", b"\\u00"].map(Finder::new),
         }
     }
 
@@ -263,8 +262,7 @@ impl Desk {
     /// Whether a line of the agent may be one that something is decided about. Most need not be parsed.
     pub(crate) fn may_concern(&self, line: &Bytes) -> bool {
         let rules = self.office.duties.rules.is_some();
-        self.id.find(line).is_some()
-            || (rules && (self.tool_call.find(line).is_some() || self.escape.find(line).is_some()))
+        self.id.find(line).is_some() || (rules && self.marks.iter().any(|mark| mark.find(line).is_some()))
     }
 
     /// A frame of the agent.
@@ -273,6 +271,10 @@ impl Desk {
             return Handling::Pass;
         }
         let rules = self.office.duties.rules.is_some();
+        if rules && disguise::hides_permission(frame) {
+            let reason = "the agent asks for permission in a form that is no plain request, so the policy cannot decide it";
+            return Handling::Stop(reason.to_owned());
+        }
         match frame.view() {
             View::Request { id, method: method::SESSION_REQUEST_PERMISSION, params } if rules => {
                 self.permission(&id.clone(), params, frame)
@@ -286,11 +288,6 @@ impl Desk {
                     self.answered(pending, reply);
                 }
                 Handling::Pass
-            }
-            View::Batch(_) | View::Malformed(_) if rules && hides_permission(frame) => {
-                let reason = "the agent asks for permission in a form that is no plain request, so the policy \
-                    cannot decide it";
-                Handling::Stop(reason.to_owned())
             }
             _ => Handling::Pass,
         }
@@ -405,8 +402,14 @@ impl Desk {
         let Some(rules) = &self.office.duties.rules else { return Handling::Pass };
         let sessions = &self.sessions;
         let folders = |session: &str| sessions.get(session).map_or(&[][..], Vec::as_slice);
-        // What cannot be read is the client's to refuse.
-        let Ok(ruling) = self.clerk.decide(rules, params, folders) else { return Handling::Pass };
+        let ruling = match self.clerk.decide(rules, params, folders) {
+            Ok(ruling) => ruling,
+            // A client may read what we cannot, and nobody knows what the rules would say to that.
+            Err(error) if rules.policy != Policy::Default || !rules.deny.is_empty() => {
+                return self.refuse_unreadable(id, &error, frame);
+            }
+            Err(_) => return Handling::Pass,
+        };
         let mut verdict = ruling.decision.verdict;
         let mut reason = ruling.decision.reason.as_str();
         if self.cancelled.contains(&ruling.session) {
@@ -429,6 +432,15 @@ impl Desk {
             }
             _ => Handling::Pass,
         }
+    }
+
+    fn refuse_unreadable(&self, id: &Id, error: &RpcError, frame: &Frame) -> Handling {
+        let reason = format!("it cannot be read, so the policy cannot decide it: {}", error.message);
+        let verdict = Verdict::Deny.as_str();
+        let fields = [("verdict", verdict), ("reason", reason.as_str())];
+        self.talk.tell(Level::Info, self.number, &format!("permission {verdict}: {reason}"), &fields);
+        self.office.count(&counts::PERMISSIONS, verdict);
+        self.decided(Side::Agent, verdict, &reason, frame, &Frame::failure(id, error))
     }
 
     /// Answers a request, once the decision is recorded.
@@ -457,14 +469,6 @@ impl Drop for Desk {
     fn drop(&mut self) {
         self.close();
     }
-}
-
-/// Whether a client that is not strict about frames would take a permission request out of this one.
-fn hides_permission(frame: &Frame) -> bool {
-    let Some(text) = frame.text() else { return false };
-    let Ok(value) = serde_json::from_str::<serde_json::Value>(text) else { return false };
-    let asks = |value: &serde_json::Value| value["method"] == method::SESSION_REQUEST_PERMISSION;
-    asks(&value) || value.as_array().is_some_and(|list| list.iter().any(asks))
 }
 
 fn instead(splice: Splice<'_>) -> Handling {

@@ -33,7 +33,7 @@ mod tests {
 
     #[test]
     fn hidden_characters_are_escaped_and_mean_the_same() {
-        let value = serde_json::json!({ "a\u{202e}": "\u{9b}31m\u{e0041}\u{7f}é\n" });
+        let value = serde_json::json!({ "a\u{202e}": "\u{9b}31m\u{e0041}\u{7f}\u{fffe}\u{1ffff}é\n" });
         let plain = value.to_string();
         let shown = escaped(&plain);
         assert!(!shown.chars().any(is_hidden), "{shown}");

@@ -151,14 +151,38 @@ fn object(members: &mut Map<String, Value>, place: &Place<'_>) {
         // A member called token that is no string is not one.
         walk(member, &inner);
     }
+    hide_in_names(members);
+}
+
+/// The shortest secret with a shape.
+const SHORTEST: usize = 12;
+
+/// A secret that is the name of a member, as in a table of what belongs to which token.
+fn hide_in_names(members: &mut Map<String, Value>) {
+    let shows = |name: &String| name.len() >= SHORTEST && !shapes::find(name).is_empty();
+    if !members.keys().any(shows) {
+        return;
+    }
+    for (name, member) in std::mem::take(members) {
+        let mut name = text(&name);
+        while members.contains_key(&name) {
+            name.push('\'');
+        }
+        members.insert(name, member);
+    }
 }
 
 /// `--token VALUE` in a list of arguments.
 fn hide_after_flags(items: &mut [Value]) {
     for index in 1..items.len() {
-        let is_flag = items[index - 1].as_str().is_some_and(is_secret_flag);
-        if let (true, Value::String(words)) = (is_flag, &mut items[index]) {
+        let Some(flag) = items[index - 1].as_str().map(str::to_owned) else { continue };
+        let Value::String(words) = &mut items[index] else { continue };
+        if is_secret_flag(&flag) {
             HIDDEN.clone_into(words);
+        } else if flag.starts_with('-') && !flag.contains(' ') {
+            // Some flags say what follows only together with it: `-u NAME:PASSWORD`.
+            let both = text(&format!("{flag} {words}"));
+            *words = both.strip_prefix(&format!("{flag} ")).unwrap_or(HIDDEN).to_owned();
         }
     }
 }
@@ -208,6 +232,25 @@ mod tests {
                 "env": [{ "name": "DATABASE", "value": HIDDEN }], "headers": { "X-Team": HIDDEN },
                 "apiKey": HIDDEN, "nested": { "clientSecret": HIDDEN }, "args": ["--password", HIDDEN, "-k", "v"],
                 "_meta": { "handle": HIDDEN }, "text": "Authorization: Bearer [redacted]",
+            })
+        );
+    }
+
+    #[test]
+    fn secrets_are_found_in_names_of_members_and_behind_the_flag_of_a_user() {
+        let token = "ghp_0123456789abcdefghijABCDEFGHIJ0123";
+        let mut frame = json!({
+            "owners": { (token): 1, (format!("x{token}")): 2, "a/long/name/of/a/file.rs": 3 },
+            "command": "curl -u me:opensesame https://example.com/", "args": ["-u", "me:opensesame", "--user=me:opensesame"],
+            "run": ["docker", "-u", "1000:1000", "image"],
+        });
+        value(&mut frame);
+        assert_eq!(
+            frame,
+            json!({
+                "owners": { (HIDDEN): 1, (format!("x{HIDDEN}")): 2, "a/long/name/of/a/file.rs": 3 },
+                "command": "curl -u me:[redacted] https://example.com/", "args": ["-u", "me:[redacted]", "--user=me:[redacted]"],
+                "run": ["docker", "-u", "1000:1000", "image"],
             })
         );
     }

@@ -229,7 +229,7 @@ impl Settings {
             Some(name) => self.policy(name)?,
         };
         let joined = |own: &[String], flags: &[String], flag: &str| {
-            ToolPatterns::parse([own, flags].concat()).with_context(|| format!("--{flag}"))
+            crate::talk::patterns::parse([own, flags].concat()).with_context(|| format!("--{flag}"))
         };
         Ok(Some(Rules {
             policy: own.base.unwrap_or_default(),

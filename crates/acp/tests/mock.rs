@@ -358,3 +358,41 @@ fn the_defects_of_an_area_are_listed_with_what_brings_them_out() {
     }
     assert_eq!(list("no such thing").status.code(), Some(2));
 }
+
+#[test]
+fn a_signal_ends_a_mock_with_its_record_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("talk.ndjson");
+    std::fs::write(&path, "an older recording").unwrap();
+    for at_port in [true, false] {
+        let port: &[&str] = if at_port { &["--port", "0"] } else { &[] };
+        let mut mock = Mock::start(&[&["--record", path.to_str().unwrap()], port].concat());
+        let params = json!({ "protocolVersion": 1, "clientCapabilities": {} });
+        let stream = at_port.then(|| {
+            let mut line = String::new();
+            mock.output.read_line(&mut line).unwrap();
+            let line: Value = serde_json::from_str(&line).unwrap();
+            TcpStream::connect(line["listening"].as_str().unwrap()).unwrap()
+        });
+        match &stream {
+            None => drop(mock.ask(1, "initialize", params)),
+            Some(stream) => {
+                let mut stream = stream.try_clone().unwrap();
+                let frame = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params });
+                writeln!(stream, "{frame}").unwrap();
+                read_until(&mut BufReader::new(stream), 1);
+            }
+        }
+        // At once: the tail of the recording is still in memory.
+        rustix::process::kill_process(
+            rustix::process::Pid::from_child(&mock.child),
+            rustix::process::Signal::TERM,
+        )
+        .unwrap();
+        assert_eq!(mock.child.wait().unwrap().code(), Some(143));
+        let text = std::fs::read_to_string(&path).unwrap();
+        let frames: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let ways: Vec<&Value> = frames.iter().map(|frame| &frame["dir"]).collect();
+        assert_eq!(ways, ["c2a", "a2c"], "{text}");
+    }
+}

@@ -37,7 +37,7 @@ pub(crate) fn line(params: &CreateParams) -> String {
 /// The same with the shell that runs it.
 pub(crate) fn whole_line(params: &CreateParams) -> String {
     let arguments = arguments(params).iter().map(String::as_str);
-    with_variables(params, shell::quoted(std::iter::once(params.command.as_str()).chain(arguments)))
+    with_variables(params, shell::command_line(std::iter::once(params.command.as_str()).chain(arguments)))
 }
 
 fn with_variables(params: &CreateParams, command: String) -> String {

@@ -133,6 +133,8 @@ pub(super) struct Places {
     pub others: Vec<String>,
     /// Folders from which its relative paths may be meant.
     pub folders: Vec<String>,
+    /// What its paths would be in other ways of writing them: `@src/a`, `editor://file/src/a`, a list of folders.
+    pub readings: Vec<String>,
 }
 
 impl Places {
@@ -151,6 +153,9 @@ impl Places {
         for piece in content.as_array().into_iter().flatten() {
             places.content(piece);
         }
+        let named = places.paths.iter().chain(&places.changed).chain(&places.located).chain(&places.others);
+        let readings: Vec<String> = named.flat_map(|text| other_readings(text)).collect();
+        places.readings.extend(readings);
         let Places { commands, paths, changed, located, cwds, .. } = &mut places;
         for list in [commands, paths, changed, located, cwds] {
             let mut seen = std::collections::HashSet::new();
@@ -187,7 +192,11 @@ impl Places {
         match value {
             Value::String(text) => self.text(key, text),
             Value::Array(items) if COMMANDS.contains(&key) => self.command_list(key, items),
-            Value::Array(items) => items.iter().for_each(|item| self.input(key, item)),
+            Value::Array(items) => {
+                let parts: Option<Vec<&str>> = items.iter().map(Value::as_str).collect();
+                self.readings.extend(parts.filter(|parts| parts.len() > 1).map(|parts| parts.join("/")));
+                items.iter().for_each(|item| self.input(key, item));
+            }
             Value::Object(members) => self.object(key, members),
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }
@@ -197,9 +206,15 @@ impl Places {
         if FOLDERS.contains(&key) || MAYBE_FOLDERS.contains(&key) || key == "root" {
             self.folders.push(path_of(text));
         }
+        // Models write the arguments of a call as a text, and some agents pass it on as that.
+        if !PROSE.contains(&key)
+            && let Some(value) = json_in(text)
+        {
+            self.input(key, &value);
+        }
         if COMMANDS.contains(&key) {
             self.commands.push(text.trim().to_owned());
-        } else if PATHS.contains(&key) || text.starts_with("file://") {
+        } else if PATHS.contains(&key) || file_uri(text).is_some() {
             self.paths.push(path_of(text));
         } else if FOLDERS.contains(&key) {
             self.cwds.push(path_of(text));
@@ -280,7 +295,7 @@ pub(crate) fn line_of(program: &str, arguments: &[&str]) -> String {
     if let Some(line) = shell_line(program, arguments) {
         return line.to_owned();
     }
-    shell::quoted(std::iter::once(program).chain(arguments.iter().copied()))
+    shell::command_line(std::iter::once(program).chain(arguments.iter().copied()))
 }
 
 /// The line that `sh -c LINE` runs, for the system's own shells.
@@ -311,15 +326,55 @@ fn variables_of(value: &Value) -> String {
 }
 
 fn is_file(uri: &str) -> bool {
-    uri.starts_with("file://") || !uri.contains("://")
+    file_uri(uri).is_some() || !uri.contains("://")
+}
+
+/// An object or a list that a text holds.
+fn json_in(text: &str) -> Option<Value> {
+    let text = text.trim();
+    let looks_so =
+        (text.starts_with('{') && text.ends_with('}')) || (text.starts_with('[') && text.ends_with(']'));
+    looks_so.then(|| serde_json::from_str(text).ok()).flatten()
+}
+
+/// What follows the scheme of a `file:` address, however it is written.
+fn file_uri(text: &str) -> Option<&str> {
+    let (scheme, rest) = text.trim().split_once(':')?;
+    scheme.eq_ignore_ascii_case("file").then_some(rest)
 }
 
 /// The path of a `file:` address, and any other text as it is.
 fn path_of(text: &str) -> String {
-    let Some(rest) = text.trim().strip_prefix("file://") else { return text.trim().to_owned() };
-    // What stands before the first slash is a host.
-    let path = rest.find('/').map_or(rest, |at| &rest[at..]);
-    let path = path.split(['?', '#']).next().unwrap_or(path);
+    let Some(rest) = file_uri(text) else { return text.trim().to_owned() };
+    let path = match rest.strip_prefix("//") {
+        // What stands before the first slash is a host.
+        Some(rest) => rest.find('/').map_or(rest, |at| &rest[at..]),
+        None => rest,
+    };
+    decoded(path.split(['?', '#']).next().unwrap_or(path))
+}
+
+/// What else a path may mean to an agent: people and models write `@src/a`, editors `vscode://file/src/a`.
+fn other_readings(text: &str) -> Vec<String> {
+    const ON_THE_NET: [&str; 6] = ["http", "https", "ws", "wss", "ftp", "ssh"];
+    if text.len() > 4096 {
+        return Vec::new();
+    }
+    let mut found: Vec<String> = text.strip_prefix('@').map(str::to_owned).into_iter().collect();
+    if let Some((scheme, rest)) = text.split_once("://")
+        && !ON_THE_NET.iter().any(|known| scheme.eq_ignore_ascii_case(known))
+        && let Some((host, path)) = rest.split_once('/')
+    {
+        let path = path.split(['?', '#']).next().unwrap_or(path);
+        found.extend([decoded(path), decoded(&format!("/{path}")), decoded(&format!("{host}/{path}"))]);
+    } else if text.contains('%') {
+        found.push(decoded(text));
+    }
+    found
+}
+
+/// A text with its `%41` written out.
+fn decoded(path: &str) -> String {
     let bytes = path.as_bytes();
     let (mut decoded, mut at) = (Vec::with_capacity(bytes.len()), 0);
     while at < bytes.len() {

@@ -67,7 +67,7 @@ fn every_number_is_there_before_anything_has_happened() {
     assert!(has(all[1], 1) && has(all[3], 1) && has(all[2], 0), "{}", metrics.to_text());
 }
 
-fn desk_with(policy: acp_policy::Policy) -> Desk {
+fn desk_with(policy: Policy) -> Desk {
     let (metrics, talk) = (Metrics::default(), Talk::new(Arc::new(|_| {})));
     let duties = Duties { rules: Some(Rules::of(policy)), ..Duties::default() };
     Desk::new(Office::new(duties, &metrics), talk, 1, Observers::default(), None)
@@ -96,7 +96,7 @@ fn edits_outside_the_folders_of_a_session_are_not_approved_unasked() {
         std::fs::create_dir(folder).expect("a folder");
     }
     std::os::unix::fs::symlink(&other, work.join("link")).expect("a link");
-    for policy in [acp_policy::Policy::AcceptEdits, acp_policy::Policy::Write] {
+    for policy in [Policy::AcceptEdits, Policy::Write] {
         let mut desk = desk_with(policy);
         open_session(&mut desk, &serde_json::json!({"cwd": work, "additionalDirectories": [more]}));
         for (path, approved) in [
@@ -135,7 +135,7 @@ fn a_permission_request_in_disguise_is_decided_or_stopped() {
     let params = r#"{"sessionId":"s","toolCall":{"toolCallId":"c","kind":"execute"},"options":[]}"#;
     let plain =
         format!(r#"{{"jsonrpc":"2.0","id":7,"method":"session/request_permission","params":{params}}}"#);
-    let mut desk = desk_with(acp_policy::Policy::None);
+    let mut desk = desk_with(Policy::None);
     for line in
         [plain.clone(), plain.replace("\"id\"", r#""\u0069d""#).replace("_permission", r"\u005fpermission")]
     {
@@ -146,6 +146,56 @@ fn a_permission_request_in_disguise_is_decided_or_stopped() {
         let handling = says(&mut desk, &line);
         assert!(matches!(handling, Handling::Stop(_) | Handling::Back(_)), "{line} {handling:?}");
     }
+    let single = plain.replace('"', "'");
+    let deep = ["[".repeat(300), "]".repeat(300)].concat();
+    for line in [
+        format!("[[{plain}]]"),
+        plain.replacen("\"params\"", "\"method\":\"x\",\"params\"", 1),
+        plain.replacen("\"method\"", "\"method\":\"x\",\"method\"", 1),
+        plain.replacen("\"method\"", "\"method\":\"x\",\"Method\"", 1),
+        plain.replace("\"method\"", "\"METHOD\"").replace("\"id\"", "\"Id\""),
+        plain.replace("request_p", r"request\u005fp").replace("\"jsonrpc\":\"2.0\",", ""),
+        format!("{plain} and more"),
+        format!("{{\"jsonrpc\":\"2.0\",\"method\":\"x\"}}{plain}"),
+        format!("{{\"jsonrpc\":\"2.0\",\"method\":\"x\"}}\r{plain}"),
+        format!("log\u{2028}{plain}"),
+        format!("\0{plain}"),
+        format!("/* */ {plain}"),
+        plain.replace("}}", "},}"),
+        plain.replace("\"s\"", r#""\ud800""#),
+        plain.replace("\"kind\"", &format!("\"x\":{deep},\"kind\"")),
+        single,
+    ] {
+        let handling = says(&mut desk, &line);
+        assert!(matches!(handling, Handling::Stop(_)), "{line} {handling:?}");
+    }
     let other = plain.replace("session/request_permission", "fs/read_text_file");
-    assert_eq!(says(&mut desk, &format!("[{other}]")), Handling::Pass);
+    for line in [format!("[{other}]"), "DEBUG: sending session/request_permission".to_owned()] {
+        assert_eq!(says(&mut desk, &line), Handling::Pass);
+    }
+}
+
+#[test]
+fn a_permission_request_that_cannot_be_read_is_refused_where_a_policy_decides() {
+    let params = r#"{"sessionId":"s","toolCall":{"toolCallId":"c","kind":"execute"},"options":[]}"#;
+    let deny = acp_policy::ToolPatterns::parse(["Bash(rm *)"]).expect("a pattern");
+    let strict = [Rules::of(Policy::None), Rules::of(Policy::Read), Rules { deny, ..Rules::default() }];
+    for params in [
+        params.replace("\"s\"", "7"),
+        params.replace("\"options\"", "\"toolCall\":{},\"options\""),
+        params.replace(",\"options\":[]", ""),
+        "[1]".to_owned(),
+    ] {
+        let line =
+            format!(r#"{{"jsonrpc":"2.0","id":7,"method":"session/request_permission","params":{params}}}"#);
+        for rules in &strict {
+            let mut desk = desk_with(Policy::Default);
+            let duties = Duties { rules: Some(rules.clone()), ..Duties::default() };
+            desk.office = Office::new(duties, &Metrics::default());
+            let Handling::Back(answer) = says(&mut desk, &line) else { panic!("{line}") };
+            assert!(answer.windows(7).any(|it| it == b"\"error\""), "{answer:?}");
+        }
+        let mut desk = desk_with(Policy::Default);
+        assert_eq!(says(&mut desk, &line), Handling::Pass, "everything is asked");
+    }
 }

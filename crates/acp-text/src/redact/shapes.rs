@@ -48,6 +48,10 @@ fn is_no_word(word: &str) -> bool {
         || tail.contains(|c: char| c.is_ascii_uppercase()) && word.contains(|c: char| c.is_ascii_lowercase())
 }
 
+fn is_no_number(word: &str) -> bool {
+    word.contains(|c: char| !c.is_ascii_digit())
+}
+
 static SHAPES: LazyLock<Vec<Shape>> = LazyLock::new(|| {
     let named = format!(
         r#"(?i)[a-z0-9_.-]*{NAME}\\*["']?\s*(?::|=>?)\s*\\*["']?(?:(?:bearer|basic|token|digest)\s+)?(?P<s>[^\s"'\\,;&<>{{}}]{{4,}})"#
@@ -58,7 +62,7 @@ static SHAPES: LazyLock<Vec<Shape>> = LazyLock::new(|| {
     );
     let flag = r"(?i)(?:^|\s)--?[a-z0-9-]*(?:api-?key|token|secret|passw(?:or)?d|passphrase|auth|credentials?)[= ]+(?P<s>[^\s-][^\s]{3,})";
     let query = r#"(?i)[?&;][a-z0-9_.-]*(?:key|token|secret|sig|signature|passw(?:or)?d|pwd|auth|credential|code)[a-z0-9_]*=(?P<s>[^&\s"'#\\]+)"#;
-    let sources: [(&str, Holds); 14] = [
+    let sources: [(&str, Holds); 15] = [
         (
             r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----(?P<s>(?s:.*?))(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|\z)",
             anything,
@@ -70,6 +74,8 @@ static SHAPES: LazyLock<Vec<Shape>> = LazyLock::new(|| {
         (&pair, anything),
         (&named, is_value),
         (flag, is_no_word),
+        // `curl -u NAME:PASSWORD`; `docker run -u 1000:1000` says no secret.
+        (r#"(?:^|[\s"'])(?:-u|--user|--proxy-user)[ =]*["']?[^\s:"'/]+:(?P<s>[^\s"'/]{3,})"#, is_no_number),
         (r#"(?i)\b(?:set-)?cookie:\s*(?P<s>[^\r\n"]+)"#, anything),
         (r"(?i)\b(?:password|passphrase|passwd)\s+(?:is|was)\s+(?P<s>\S{6,})", is_no_word),
         (r#"(?i)\b[a-z][a-z0-9+.-]*://[^\s/@:"'\\]*:(?P<s>[^\s/@"'\\]+)@"#, anything),
@@ -121,6 +127,6 @@ mod tests {
 
     #[test]
     fn every_pattern_compiles() {
-        assert_eq!(SHAPES.len(), 14);
+        assert_eq!(SHAPES.len(), 15);
     }
 }

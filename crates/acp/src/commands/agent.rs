@@ -11,7 +11,7 @@ use acp_agent::provider::{self, Choice, Limit};
 use acp_agent::{Server, Settings, State};
 use acp_dialect::DialectChoice;
 use acp_link::{Door, ListenAddress, Listener, Wire};
-use acp_policy::{Policy, ToolPatterns};
+use acp_policy::Policy;
 use agent_client_protocol_schema::v1::McpServer;
 use anyhow::Context;
 
@@ -260,8 +260,8 @@ fn settings(args: &Args) -> anyhow::Result<Settings> {
         speak: args.dialect,
         state: state(args),
         policy: args.policy,
-        allow: ToolPatterns::parse(&args.allow).context("cannot use --allow")?,
-        deny: ToolPatterns::parse(&args.deny).context("cannot use --deny")?,
+        allow: patterns::parse(&args.allow).context("cannot use --allow")?,
+        deny: patterns::parse(&args.deny).context("cannot use --deny")?,
         token: args.listen_token.clone(),
         leash: crate::target::leash(),
     })

@@ -18,6 +18,7 @@ use anyhow::Context;
 use super::listen::Listen;
 use crate::exit;
 use crate::outputs::FormatArgs;
+use crate::signals::Ends;
 
 /// Arguments of `acp mock`.
 #[derive(clap::Args)]
@@ -163,18 +164,45 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let code = match args.listen() {
         Listen::Stdio | Listen::Nobody => {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            match runtime.block_on(server.serve_stdio())? {
-                Ending::Gone => 0,
-                Ending::Unverified => 1,
-                Ending::Exit(code) => code,
-            }
+            let serving = async {
+                Ok(match server.serve_stdio().await? {
+                    Ending::Gone => 0,
+                    Ending::Unverified => 1,
+                    Ending::Exit(code) => code,
+                })
+            };
+            // Without a recording there is nothing to save, and a signal ends it as it ends any program.
+            let code = match args.record {
+                Some(_) => runtime.block_on(until_told(&server, serving)),
+                None => runtime.block_on(serving),
+            };
+            runtime.shutdown_background();
+            code?
         }
         Listen::Socket(at) => {
             let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-            runtime.block_on(listen(args, at, Arc::new(server)))?
+            let server = Arc::new(server);
+            let code = runtime.block_on(until_told(&server, listen(args, at, server.clone())));
+            runtime.shutdown_background();
+            code?
         }
     };
     Ok(ExitCode::from(u8::try_from(code).unwrap_or(1)))
+}
+
+/// Serves until the end, or until a signal: then the recording is finished first.
+async fn until_told(
+    server: &Server,
+    serving: impl Future<Output = anyhow::Result<i32>>,
+) -> anyhow::Result<i32> {
+    let mut signals = Ends::listen().context("cannot listen for signals")?;
+    tokio::select! {
+        code = serving => code,
+        told = signals.next() => {
+            server.finish_record();
+            Ok(exit::by(told).into())
+        }
+    }
 }
 
 fn list_defects(word: &str, json: bool) -> anyhow::Result<ExitCode> {
