@@ -129,7 +129,9 @@ impl Machine for Conversation {
         match self.player.poll_effect() {
             None => Output::Idle,
             // By far the most of them.
-            Some(AgentEffect::Send(frame)) if self.client.is_canonical() => self.written(Waiting::Frame(frame)),
+            Some(AgentEffect::Send(frame)) if self.client.is_canonical() => {
+                self.written(Waiting::Frame(frame))
+            }
             Some(effect) => {
                 self.perform(effect);
                 Output::Done

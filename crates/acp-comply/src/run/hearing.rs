@@ -166,7 +166,7 @@ impl Run {
     fn logs_in_first(&self, introduction: &Value) -> bool {
         let offered = find(introduction, &self.setup.table.auth_methods).and_then(Value::as_array);
         self.setup.auth_method.is_some()
-            && self.program.is_claimed()
+            && (self.program.is_claimed() || self.program.calibrates())
             && !self.is_about_logins()
             && offered.is_some_and(|methods| !methods.is_empty())
     }
