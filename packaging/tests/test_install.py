@@ -1,12 +1,15 @@
 """Installs each package in an empty place and runs `acp --version` and a short `acp comply` there."""
+import contextlib
 import hashlib
 import json
 import os
 import pathlib
+import resource
 import shutil
 import sys
 import tarfile
 import tempfile
+import time
 import tomllib
 import unittest
 
@@ -16,6 +19,16 @@ from make import docker, elf, project
 
 BINARY = pathlib.Path(os.environ["ACP_PACKAGE_BINARY"])
 VERSION = f"acp {project.VERSION}\n"
+# From the package to the first verdict: installation and a short run.
+MOST_SECONDS = 60
+# What the published binary may weigh.
+MOST_MEGABYTES = 45
+
+
+def processor_time():
+    """The seconds that this process and those that it waited for have used."""
+    own, others = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
+    return own.ru_utime + own.ru_stime + others.ru_utime + others.ru_stime
 
 
 class Packages(unittest.TestCase):
@@ -28,6 +41,16 @@ class Packages(unittest.TestCase):
         kinds = ["wheel", "npm", "deb", "tarball", "homebrew"]
         # Without HOME cargo would not find the crates that the bill of materials lists.
         run([ROOT / "scripts/package", "--binary", BINARY, "--dist", cls.dist, "--fast", *kinds], env=dict(os.environ))
+
+    @contextlib.contextmanager
+    def first_verdict(self, kind):
+        """Installing and a first verdict take less than a minute, without a network. A busy machine is not a package's
+        fault: what counts is the processor's time."""
+        begin, used = time.monotonic(), processor_time()
+        yield
+        seconds, busy = time.monotonic() - begin, processor_time() - used
+        print(f"{kind}: {seconds:.1f} s to the first verdict ({busy:.1f} s of the processor)", file=sys.stderr)
+        self.assertLess(busy, MOST_SECONDS, kind)
 
     def one(self, pattern):
         found = list(self.dist.glob(pattern))
@@ -52,11 +75,11 @@ class Packages(unittest.TestCase):
         if skipped("pip"):
             self.skipTest("ACP_SKIP")
         place = self.new_folder("python")
-        run([sys.executable, "-m", "venv", "--without-pip", place / "venv"])
-        python = place / "venv/bin/python"
-        wheel = self.one("*.whl")
-        run([sys.executable, "-m", "pip", "--python", python, "install", "--no-index", "--no-deps", wheel])
-        self.works(place / "venv/bin/acp", cwd=place)
+        python, wheel = place / "venv/bin/python", self.one("*.whl")
+        with self.first_verdict("wheel"):
+            run([sys.executable, "-m", "venv", "--without-pip", place / "venv"])
+            run([sys.executable, "-m", "pip", "--python", python, "install", "--no-index", "--no-deps", wheel])
+            self.works(place / "venv/bin/acp", cwd=place)
         self.assertEqual(run([place / "venv/bin/acp-workbench", "--version"]), VERSION)
         self.assertEqual(run([python, "-m", "acp_workbench", "--version"]), VERSION)
         self.is_comply(place / "venv/bin/acpcomply")
@@ -78,8 +101,9 @@ class Packages(unittest.TestCase):
         (sample / "package.json").write_text('{"private": true, "type": "module"}\n')
         home = {"HOME": str(self.new_folder("npm-home"))}
         packages = [self.one("acp-workbench-linux-*.tgz"), self.one(f"acp-workbench-{project.VERSION}.tgz")]
-        run(["npm", "install", "--offline", "--no-audit", "--no-fund", *packages], cwd=sample, env=home)
-        self.works("npx", "--offline", "acp-workbench", cwd=sample, env=home)
+        with self.first_verdict("npm"):
+            run(["npm", "install", "--offline", "--no-audit", "--no-fund", *packages], cwd=sample, env=home)
+            self.works("npx", "--offline", "acp-workbench", cwd=sample, env=home)
         run([sample / "node_modules/.bin/acp", "comply", "--no-such-flag"], code=2)
         self.is_comply(sample / "node_modules/.bin/acpcomply")
         self.assertIn("# fail 0", run(["node", "--test", "--test-reporter=tap", "test/"], cwd=sample))
@@ -101,10 +125,28 @@ class Packages(unittest.TestCase):
     def test_the_tarball_matches_its_checksum_and_works(self):
         tarball, place = self.one("*.tar.gz"), self.new_folder("tarball")
         run(["sha256sum", "--check", tarball.name + ".sha256"], cwd=self.dist)
-        shutil.unpack_archive(tarball, place)
-        top, = place.iterdir()
-        self.works(top / "bin/acp", cwd=place)
+        with self.first_verdict("tarball"):
+            shutil.unpack_archive(tarball, place)
+            top, = place.iterdir()
+            self.works(top / "bin/acp", cwd=place)
         self.is_comply(top / "bin/acpcomply")
+
+    def test_the_tarball_works_in_an_empty_root(self):
+        root = self.new_folder("empty")
+        install_libraries(root, BINARY)
+        with self.first_verdict("tarball in an empty root"):
+            shutil.unpack_archive(self.one("*.tar.gz"), root)
+            top, = root.glob(f"{project.NAME}-*")
+            acp = f"/{top.name}/bin/acp"
+            self.assertEqual(run_inside(root, [acp, "--version"]), VERSION)
+            run_inside(root, [acp, "comply", "--agent", "mock", *SHORT])
+
+    def test_the_published_binary_is_static_and_small(self):
+        if not elf.read(BINARY).static:
+            self.skipTest("this is not the published binary; give the static one with --binary")
+        self.assertLess(BINARY.stat().st_size, MOST_MEGABYTES * 1_000_000)
+        install_libraries(self.new_folder("libraries"), BINARY)
+        self.assertEqual(list((self.folder / "libraries").iterdir()), [])
 
     def test_the_bill_of_materials_names_what_is_compiled_in_and_no_more(self):
         bill = json.loads(self.one("*.cdx.json").read_text())
