@@ -6,6 +6,7 @@ use acp_comply::results::{Isolation, Outside};
 use acp_comply::verdict::Ending;
 use acp_comply::{AgentRun, Defaults, FindingRef, Header, Outcome, Program, Table};
 use acp_link::token;
+use acp_proto::error_code;
 use futures_util::future::LocalBoxFuture;
 use serde_json::Value;
 use tokio::sync::watch;
@@ -171,6 +172,7 @@ impl Campaign {
         run.header = Some(header);
         let probed = Probed {
             introduction: Some(introduction),
+            without_sessions: driven.refusal.as_ref().and_then(lacks_sessions),
             session: driven.session,
             at_eof: driven.at_eof,
             first_answer: driven.first_answer.unwrap_or_default(),
@@ -215,6 +217,14 @@ impl Campaign {
             None => Ok(Some(driven)),
         }
     }
+}
+
+/// Why no test can open a session, when the agent does not have the method.
+fn lacks_sessions(error: &Value) -> Option<String> {
+    let is_missing = error["code"].as_i64() == Some(error_code::METHOD_NOT_FOUND);
+    is_missing.then(|| {
+        format!("the agent answers {} with {}", Table::v1().session.method, error_code::METHOD_NOT_FOUND)
+    })
 }
 
 /// Why we were not let in, when it is for lack of the right token: that says nothing about the agent.

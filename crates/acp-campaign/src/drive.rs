@@ -60,6 +60,8 @@ pub struct Probed {
     pub introduction: Option<Value>,
     /// The agent's answer to the session request.
     pub session: Option<Value>,
+    /// Why no session can be opened, when the agent lacks the method.
+    pub without_sessions: Option<String>,
     /// What it does when its input ends.
     pub at_eof: Option<AtEof>,
     /// From its start to its first line.
@@ -253,6 +255,7 @@ fn setup(
     if let Some(probed) = probe {
         setup.introduction.clone_from(&probed.introduction);
         setup.session.clone_from(&probed.session);
+        setup.without_sessions.clone_from(&probed.without_sessions);
         let calibration = &probed.calibration;
         setup.found.clone_from(&calibration.found);
         setup.missing.clone_from(&calibration.missing);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use acp_comply::verdict::{BreakKind, ClaimState};
 use acp_comply::{FindingRef, Program, Severity, Verdict};
 use acp_rules::Grade;
 use futures_util::StreamExt;
@@ -20,6 +21,9 @@ use crate::target::Target;
 const MORE_TIME: f64 = 3.0;
 /// A built-in agent that takes this long for a ping shows that the machine, not the agent, missed a deadline.
 const STALLED: Duration = Duration::from_millis(1000);
+
+/// What is noted of a test that was not run a second time.
+const CONFIRMED: &str = "not run again: the second run of another test showed the same";
 
 /// One agent's tests in progress.
 pub(crate) struct Round<'a> {
@@ -62,8 +66,10 @@ impl Round<'_> {
     }
 
     /// What rests on something that did not come counts only after the test was run by itself, with more time, on a
-    /// machine that was able to keep the deadline.
+    /// machine that was able to keep the deadline. An absence that such a run confirmed word for word, in another test,
+    /// counts without a run of its own: what holds for one replay or one closed session holds for the next.
     pub async fn absences_again(&self, driven: &mut [Placed]) {
+        let mut confirmed = BTreeSet::new();
         let places: Vec<usize> = driven
             .iter()
             .filter(|(_, driven)| driven.outcome.needs_second_run || driven.others.iter().any(is_absence))
@@ -71,6 +77,15 @@ impl Round<'_> {
             .collect();
         for place in places {
             let program = &self.campaign.programs[place];
+            if let Some((_, first)) = driven.iter_mut().find(|(known, _)| *known == place)
+                && is_confirmed(first, &confirmed)
+            {
+                if std::mem::take(&mut first.outcome.needs_second_run) {
+                    first.outcome.notes.push(CONFIRMED.to_owned());
+                    (self.listener)(&Progress::Settled(&self.target.name, &first.outcome));
+                }
+                continue;
+            }
             let began = Instant::now();
             let conditions = patient(&self.campaign.conditions);
             let Some(mut second) = self.drive_unless_stopped(program, &conditions).await else {
@@ -85,6 +100,7 @@ impl Round<'_> {
                 second.outcome.blame_machine(stalled);
             }
             let Some((_, first)) = driven.iter_mut().find(|(known, _)| *known == place) else { continue };
+            confirmed.extend(absences(first).intersection(&absences(&second)).cloned());
             if !first.outcome.needs_second_run {
                 first.others.retain(|finding| !is_absence(finding) || is_shown_again(finding, &second));
                 continue;
@@ -157,6 +173,27 @@ fn is_absence(finding: &FindingRef) -> bool {
     finding.absent && finding.grade != Grade::Note
 }
 
+/// Whether all that did not come in a test is known from other tests' second runs.
+fn is_confirmed(driven: &Driven, confirmed: &BTreeSet<(String, String)>) -> bool {
+    let absences = absences(driven);
+    !absences.is_empty() && absences.is_subset(confirmed)
+}
+
+/// What did not come in a test: the requirement and the words for it.
+fn absences(driven: &Driven) -> BTreeSet<(String, String)> {
+    let found = driven.outcome.findings.iter().chain(&driven.others).filter(|finding| is_absence(finding));
+    let found = found.filter_map(|finding| Some((finding.claim()?.to_string(), finding.message.clone())));
+    let claims = driven.outcome.claims.iter().filter(|claim| {
+        claim.state == ClaimState::Broken
+            && claim.kind == Some(BreakKind::Absent)
+            && claim.grade != Grade::Note
+    });
+    claims
+        .map(|claim| (claim.id.to_string(), claim.reason.clone().unwrap_or_default()))
+        .chain(found)
+        .collect()
+}
+
 fn is_shown_again(finding: &FindingRef, second: &Driven) -> bool {
     let known = |other: &FindingRef| (&other.rule, other.claim()) == (&finding.rule, finding.claim());
     second.others.iter().chain(&second.outcome.findings).any(known)
@@ -202,4 +239,45 @@ fn fold(first: Driven, again: Driven) -> Driven {
         if again.outcome.verdict.badness() > first.outcome.verdict.badness() { again } else { first };
     kept.outcome.attempts = attempts;
     kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use acp_comply::verdict::ClaimResult;
+    use acp_comply::{ClaimId, Defaults};
+
+    const TEST: &str = r#"{
+      "title": "A", "description": "B.", "severity": "required", "requirements": ["SES-13"], "docs": [],
+      "sandbox": { "files": [] }, "steps": [{ "newSession": {} }]
+    }"#;
+
+    fn missed(words: &[(&str, &str)]) -> Driven {
+        let program = Program::read("a.jsont", TEST, &Defaults::default()).program.unwrap();
+        let mut driven = Driven::fault(&Arc::new(program), String::new());
+        driven.outcome.claims = words.iter().map(|(id, words)| absent(id, words)).collect();
+        driven
+    }
+
+    fn absent(id: &str, words: &str) -> ClaimResult {
+        let id: ClaimId = id.parse().unwrap();
+        ClaimResult {
+            grade: id.grade(),
+            id,
+            state: ClaimState::Broken,
+            kind: Some(BreakKind::Absent),
+            reason: Some(words.to_owned()),
+            frames: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn only_what_another_second_run_showed_word_for_word_is_confirmed() {
+        let file = ("SES-13", "the file stopped.txt is not there");
+        let confirmed = absences(&missed(&[file]));
+        assert!(is_confirmed(&missed(&[file]), &confirmed));
+        assert!(!is_confirmed(&missed(&[("SES-12", file.1)]), &confirmed));
+        assert!(!is_confirmed(&missed(&[file, ("SES-13", "the agent sent no answer")]), &confirmed));
+        assert!(!is_confirmed(&missed(&[]), &confirmed));
+    }
 }

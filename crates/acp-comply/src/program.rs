@@ -319,6 +319,8 @@ pub struct Expect {
     /// Whether the messages must come after those of the `expect` before; `None` is the usual: after its
     /// notifications and requests, wherever its responses stand.
     pub ordered: Option<bool>,
+    /// Only messages since the last `send` count.
+    pub fresh: bool,
     /// What it means when the messages do not come although everything the test asked is answered: the test does
     /// not apply, for this reason. Without it the expectation is unmet.
     pub otherwise_na: Option<String>,
@@ -405,12 +407,24 @@ pub struct Capture {
 }
 
 impl Capture {
-    /// The first value in a message that is meant.
-    pub(crate) fn find<'v>(&self, message: &'v Value) -> Option<&'v Value> {
+    /// The first value in a message that is meant. `held` are values that the runner's own requests set after a session
+    /// is opened: what must differ from the present value differs from those too, and when the message opens a session,
+    /// from them rather than from what it says.
+    pub(crate) fn find<'v>(&self, message: &'v Value, held: &[String], opens: bool) -> Option<&'v Value> {
         let unlike = self.unlike.as_ref().and_then(|path| path.find(message));
-        let paths = std::iter::once(&self.path).chain(&self.or);
-        let mut values = paths.flat_map(|path| path.find_all(message));
-        values.find(|value| Some(*value) != unlike)
+        let is_held = |value: &Value| value.as_str().is_some_and(|text| held.iter().any(|held| held == text));
+        let values = || std::iter::once(&self.path).chain(&self.or).flat_map(|path| path.find_all(message));
+        let mut others = values().filter(|value| Some(*value) != unlike);
+        if unlike.is_none() || held.is_empty() {
+            return others.next();
+        }
+        if opens && values().any(is_held) {
+            return values()
+                .find(|value| !is_held(value) && Some(*value) != unlike)
+                .or_else(|| values().find(|value| !is_held(value)));
+        }
+        let found = others.find(|value| !is_held(value));
+        found.or_else(|| values().find(|value| Some(*value) != unlike))
     }
 }
 
@@ -463,5 +477,37 @@ impl Defaults {
             }
         }
         Value::Object(merged)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_differs_from_the_present_value_differs_from_what_the_runner_sets() {
+        let path = |text: &str| Path::parse(text).unwrap();
+        let capture = Capture {
+            path: path("result.modes.available.*"),
+            or: Vec::new(),
+            unlike: Some(path("result.modes.current")),
+            unless: None,
+            var: "mode".to_owned(),
+            note: None,
+        };
+        let modes =
+            |all: Value, current: &str| json!({"result": {"modes": {"available": all, "current": current}}});
+        let find = |message: &Value, held: &[String], opens: bool| {
+            capture.find(message, held, opens).and_then(Value::as_str).map(str::to_owned)
+        };
+        let held = ["read".to_owned()];
+        let three = modes(json!(["auto", "read", "full"]), "auto");
+        assert_eq!(find(&three, &[], true).as_deref(), Some("read"));
+        assert_eq!(find(&three, &held, true).as_deref(), Some("full"));
+        // The mode is "read" when the test goes on, whatever the answer says.
+        let two = modes(json!(["auto", "read"]), "auto");
+        assert_eq!(find(&two, &held, true).as_deref(), Some("auto"));
+        assert_eq!(find(&two, &held, false).as_deref(), Some("read"));
+        assert_eq!(find(&modes(json!(["auto"]), "auto"), &held, true), None);
     }
 }

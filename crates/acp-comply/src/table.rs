@@ -84,6 +84,8 @@ pub struct BrokenBy {
     pub died: Option<ClaimId>,
     /// A login that is asked for by an agent that offers no way to log in.
     pub login_without_methods: Option<ClaimId>,
+    /// An agent that does not have the method that opens sessions. Other claims are out of reach of tests that open one.
+    pub without_sessions: Option<ClaimId>,
 }
 
 /// A request that the runner makes by itself: a method and params with `${…}` leaves.
@@ -203,7 +205,7 @@ mod tests {
     fn the_built_in_table_can_be_read() {
         let table = Table::parse(include_str!("../data/v1.json")).unwrap();
         let faults = table.broken_by;
-        for claim in [faults.unanswered, faults.died, faults.login_without_methods] {
+        for claim in [faults.unanswered, faults.died, faults.login_without_methods, faults.without_sessions] {
             assert_eq!(claim.unwrap().grade(), Grade::Fail);
         }
     }

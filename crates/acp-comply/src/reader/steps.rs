@@ -186,12 +186,13 @@ impl Reader<'_> {
             self.list_at(value, "messages").iter().filter_map(|item| self.expected(item)).collect();
         let captures = self.captures(value);
         let ordered = value.get("ordered").is_some().then(|| self.flag(value, "ordered"));
+        let fresh = self.flag(value, "fresh");
         let otherwise_na = self.words_at(value, "otherwiseNa");
         let may_wait = self.words_at(value, "mayWait");
         let names = messages.iter().flat_map(|message| &message.captures).chain(&captures);
         let names: Vec<String> = names.map(|capture| capture.var.clone()).collect();
         self.vars.extend(names);
-        Some(StepKind::Expect(Expect { timeout, messages, captures, ordered, otherwise_na, may_wait }))
+        Some(StepKind::Expect(Expect { timeout, messages, captures, ordered, fresh, otherwise_na, may_wait }))
     }
 
     fn expected(&mut self, item: &Json) -> Option<Expected> {

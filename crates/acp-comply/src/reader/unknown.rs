@@ -34,7 +34,7 @@ pub(super) const PRECONDITION: &[&str] = &["agentCap", "cap", "agent", "session"
 pub(super) const BESIDE_STEP: &[&str] = &["shows", "witness", "provides", "unless", "expectError"];
 pub(super) const NEW_SESSION: &[&str] = &["mcpServers", "capture"];
 pub(super) const EXPECT: &[&str] =
-    &["timeoutMs", "messages", "captures", "ordered", "otherwiseNa", "mayWait"];
+    &["timeoutMs", "messages", "captures", "ordered", "fresh", "otherwiseNa", "mayWait"];
 pub(super) const ENVELOPE: &[&str] =
     &["response", "notification", "clientRequest", "reply", "noReply", "witness", "provides", "shows"];
 pub(super) const BESIDE_MESSAGE: &[&str] = &["anyOf", "optional", "times", "captures", "accepts"];

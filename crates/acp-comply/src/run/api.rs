@@ -38,6 +38,8 @@ pub struct Setup {
     pub introduction: Option<Value>,
     /// The probe's answer to the session request, for preconditions.
     pub session: Option<Value>,
+    /// Why no session can be opened, when the probe found the agent to lack the method.
+    pub without_sessions: Option<String>,
     /// How to log in when the agent wants it.
     pub auth_method: Option<String>,
     /// Requests to make after each session that the runner or the test opens, `{"method", "params"}` with `${sessionId}`: what
@@ -75,6 +77,7 @@ impl Setup {
             own_timeout: Duration::from_secs(30),
             introduction: None,
             session: None,
+            without_sessions: None,
             auth_method: None,
             after_session: Vec::new(),
             settle: None,
@@ -89,6 +92,13 @@ impl Setup {
 }
 
 impl Setup {
+    /// The values that the requests after a session set: the strings in their params that stand there as they are.
+    pub(crate) fn held(&self) -> Vec<String> {
+        let params = self.after_session.iter().filter_map(|request| request.get("params")?.as_object());
+        let values = params.flat_map(|params| params.values()).filter_map(Value::as_str);
+        values.filter(|text| !text.contains("${")).map(str::to_owned).collect()
+    }
+
     /// The words for a wish: those that worked in calibration, or the first that were given.
     pub fn wording(&self, wish: &str) -> Option<&str> {
         let found = self.found.get(wish).and_then(|found| found.wording.as_deref());

@@ -3,6 +3,7 @@
 use super::claims::{Unmet, sighting};
 use super::inbox::{Message, millis};
 use super::{Action, Ending, OWN_IDS, Own, Purpose, Run, State};
+use crate::json::Json;
 use crate::program::{Handshake, MessageKind, Precondition, StepKind, Subject};
 use crate::table::{OwnRequest, find};
 use crate::verdict::BreakKind;
@@ -40,7 +41,27 @@ impl Run {
         if let Some(reason) = self.program.needs.iter().find_map(|name| self.setup.missing.get(name)) {
             return Some(Ending::NotReached(reason.clone()));
         }
+        if let Some(reason) = &self.setup.without_sessions
+            && self.only_needs_sessions()
+        {
+            return Some(Ending::NotReached(reason.clone()));
+        }
         self.unmet_precondition(self.setup.introduction.as_ref(), self.setup.session.as_ref(), false)
+    }
+
+    /// Whether the test opens a session, and is not about an agent that cannot.
+    fn only_needs_sessions(&self) -> bool {
+        let Some(claim) = &self.setup.table.broken_by.without_sessions else { return false };
+        let method = self.setup.table.session.method.as_str();
+        let opens = |kind: &StepKind| match kind {
+            StepKind::NewSession { .. } => true,
+            StepKind::Send { frame, .. } => frame.get("method").and_then(Json::as_text) == Some(method),
+            _ => false,
+        };
+        let claims = &self.program.claims;
+        !claims.is_empty()
+            && !claims.contains(claim)
+            && self.order.iter().any(|turn| opens(&self.arena[turn.step].kind))
     }
 
     /// The first precondition that does not hold. What is not known yet is passed over, unless it will never be known.

@@ -7,6 +7,7 @@ use super::claims::Unmet;
 use super::inbox::{Inbox, Message};
 use super::{BY_ITSELF, Ending, Run, State, Wire};
 use crate::program::{Capture, Envelope, Expect, Marks, MessageKind};
+use crate::table::find;
 use crate::verdict::BreakKind;
 use acp_match::{CompileError, Pattern};
 use acp_rpc::Id;
@@ -28,6 +29,8 @@ pub(super) struct Expecting {
     after: Option<usize>,
     /// A message that fits came too early.
     pub early: Option<usize>,
+    /// Messages before this one do not count.
+    from: usize,
     /// Messages looked at so far.
     scanned: usize,
     /// For each taken message, the expectations it fits.
@@ -92,7 +95,7 @@ impl Choice {
 
 impl Expecting {
     fn reset(&mut self) {
-        self.scanned = 0;
+        self.scanned = self.from;
         self.fits.clear();
         self.items.iter_mut().for_each(|item| item.taken.clear());
     }
@@ -227,6 +230,7 @@ impl Run {
                 }
             }
         }
+        let from = if expect.fresh { self.wire.window } else { 0 };
         let has_unbound =
             items.iter().flat_map(|item| &item.choices).any(|choice| choice.bound == Bound::Last);
         self.state = State::Expecting(Box::new(Expecting {
@@ -242,7 +246,8 @@ impl Run {
                 Some(false) => None,
             },
             early: None,
-            scanned: 0,
+            scanned: from,
+            from,
             fits: BTreeMap::new(),
             loose: false,
             has_unbound,
@@ -335,9 +340,16 @@ impl Run {
             wanted.extend(item.captures.iter().map(|capture| (capture, item.taken.clone())));
         }
         wanted.extend(expecting.captures.iter().map(|capture| (capture, matched.clone())));
+        let held = self.setup.held();
         for (capture, from) in wanted {
             let messages = self.inbox.messages();
-            let value = from.iter().find_map(|index| capture.find(&messages[*index].value)).cloned();
+            let value = from.iter().find_map(|index| {
+                let message = &messages[*index].value;
+                let opens = message
+                    .get("result")
+                    .is_some_and(|result| find(result, &self.setup.table.session_id).is_some());
+                capture.find(message, &held, opens).cloned()
+            });
             match value {
                 Some(value) => {
                     if let Some(name) = &capture.note {
