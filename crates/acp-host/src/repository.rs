@@ -76,7 +76,7 @@ fn git_dir(tree: &Path) -> Option<PathBuf> {
 
 fn read(index: &Path) -> Option<Vec<u8>> {
     let file = File::open(index).ok()?;
-    let length = file.metadata().ok().filter(|it| it.is_file())?.len();
+    let length = file.metadata().ok().filter(std::fs::Metadata::is_file)?.len();
     let mut bytes = Vec::new();
     (length <= LARGEST_INDEX).then(|| file.take(length).read_to_end(&mut bytes).ok())??;
     Some(bytes)

@@ -334,8 +334,9 @@ fn collect_tools(value: &Value, found: &mut Vec<String>) {
     const MOST: usize = 16;
     const LONGEST: usize = 256;
     match value {
-        Value::String(text) if is_foreign_tool(text) && text.len() <= LONGEST => {
-            if found.len() < MOST && !found.contains(text) {
+        Value::String(text) => {
+            let is_tool = is_foreign_tool(text) && text.len() <= LONGEST;
+            if is_tool && found.len() < MOST && !found.contains(text) {
                 found.push(text.clone());
             }
         }
