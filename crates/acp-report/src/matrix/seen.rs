@@ -14,84 +14,18 @@ const EXCERPT: usize = 160;
 /// One agent and one capability, from every run of the agent.
 pub(super) fn cell(row: &Row, runs: &[&AgentRun]) -> Cell {
     let declared = declared(row, runs);
-    let is_one_of = |globs: &[String], test: &Outcome| globs.iter().any(|glob| fits(glob, &test.id));
-    let is_about = |test: &Outcome| is_one_of(&row.tests, test) || is_one_of(&row.witnesses, test);
-    let is_address = |run: &AgentRun| run.target.contains("://");
-    // What an agent does on a port speaks for the port; it speaks for the rest where there is nothing else.
-    let only_addresses = !runs.iter().any(|run| !is_address(run) && run.tests.iter().any(is_about));
-    let reached: Vec<&&AgentRun> = runs
-        .iter()
-        .filter(|run| {
-            let any = row.transport.is_empty() && (only_addresses || !is_address(run));
-            any || row.transport.iter().any(|start| run.target.starts_with(start))
-        })
-        .collect();
+    let reached = reached(row, runs);
     if reached.is_empty() {
         let words = format!("not reached: no run went over {}", row.transport.join(" or "));
         return Cell { seen: Seen::Unreached, declared, words, evidence: Vec::new() };
     }
-    let all = || reached.iter().flat_map(|run| &run.tests);
-    let tests: Vec<&Outcome> = all().filter(|test| is_about(test)).collect();
-    let (mut good, mut bad): (Vec<&Outcome>, Vec<&Outcome>) = (Vec::new(), Vec::new());
-    for test in &tests {
-        let is_shown = is_one_of(&row.witnesses, test) && telling(row, test).is_some();
-        if let Some(list) = row.journal.as_deref().filter(|_| !test.model.is_empty()) {
-            let told = test.verdict == Verdict::Pass || !in_journal(test, list).is_empty();
-            (if told { &mut good } else { &mut bad }).push(test);
-            continue;
-        }
-        match test.verdict {
-            Verdict::Pass if !test.vacuous => good.push(test),
-            Verdict::Fail | Verdict::Partial if is_shown => good.push(test),
-            Verdict::Fail | Verdict::Partial => bad.push(test),
-            _ => {}
-        }
-    }
-    let is_transport = !row.transport.is_empty();
-    let says_yes = declared.as_ref().is_some_and(|declared| declared.yes);
-    let fault = |ours: bool| {
-        reached.iter().filter(|run| !ours || run.isolation.is_some()).find_map(|run| run.fault.as_deref())
-    };
-    // Started to listen, and it did not: that is an answer. An address that does not answer is none.
-    let deaf = fault(true).filter(|_| is_transport && good.is_empty());
-    let (seen, words, shown) = if let Some(fault) = deaf {
-        (Seen::Unsupported, format!("not supported: {}", summary::one_line(fault)), Vec::new())
-    } else if let Some(first) = bad.first().filter(|_| !is_transport || good.is_empty()) {
-        let held = format!("{} of {} tests hold", good.len(), good.len() + bad.len());
-        match (good.is_empty(), says_yes) {
-            (true, true) => (Seen::Wrong, format!("declared, but it does not work: {held}"), vec![*first]),
-            // what should have reached the model did not
-            (true, false) if row.journal.is_some() => {
-                (Seen::Unsupported, format!("not supported: {held}"), vec![*first])
-            }
-            _ => (Seen::Wrong, format!("wrong: {held}"), vec![*first]),
-        }
-    } else if let Some((test, found)) = breach(row, &reached, &good) {
-        (Seen::Wrong, format!("works, but {found}"), vec![test])
-    } else if let Some(first) = good.first() {
-        let undeclared = if declared.as_ref().is_some_and(|declared| !declared.yes) {
-            ", though not declared"
-        } else {
-            ""
-        };
-        let words = if is_transport {
-            format!("works{undeclared}: conversations over {}", row.transport.join(" or "))
-        } else {
-            format!("works{undeclared}: shown by {}", tests_in_words(good.len()))
-        };
-        (Seen::Right, words, vec![*first])
-    } else if declared.as_ref().is_some_and(|declared| !declared.yes) {
-        (Seen::Unsupported, "not declared, and not tried for that reason".to_owned(), Vec::new())
-    } else if let Some(test) = tests.iter().find(|test| test.verdict == Verdict::Na && !test.blocked) {
-        let why = test.reason.as_deref().unwrap_or("it does not apply");
-        (Seen::Unsupported, format!("not supported: {}", summary::one_line(why)), vec![*test])
-    } else {
-        let rest = tests.first().copied();
-        let why = fault(false)
-            .or_else(|| rest.and_then(|test| test.reason.as_deref()))
-            .unwrap_or("no test of it was run");
-        (Seen::Unreached, format!("not reached: {}", summary::one_line(why)), rest.into_iter().collect())
-    };
+    let tests: Vec<&Outcome> =
+        reached.iter().flat_map(|run| &run.tests).filter(|test| is_about(row, test)).collect();
+    let (good, bad) = sorted(row, &tests);
+    let says = declared.as_ref().map(|declared| declared.yes);
+    let (seen, words, shown) = without_success(row, &reached, says, &good, &bad)
+        .or_else(|| with_success(row, &reached, says, &good))
+        .unwrap_or_else(|| untried(&reached, says, &tests));
     let words = [Some(words), said(row, &shown, &tests)].into_iter().flatten().collect::<Vec<_>>().join("; ");
     Cell {
         seen,
@@ -101,8 +35,121 @@ pub(super) fn cell(row: &Row, runs: &[&AgentRun]) -> Cell {
     }
 }
 
+/// What a cell says, in short and in words, and the tests that show it.
+type Shown<'t> = (Seen, String, Vec<&'t Outcome>);
+
+fn is_one_of(globs: &[String], test: &Outcome) -> bool {
+    globs.iter().any(|glob| fits(glob, &test.id))
+}
+
+fn is_about(row: &Row, test: &Outcome) -> bool {
+    is_one_of(&row.tests, test) || is_one_of(&row.witnesses, test)
+}
+
+/// The runs over a transport of the row. What an agent does on a port speaks for the port; it speaks for the rest
+/// only if there is nothing else.
+fn reached<'r>(row: &Row, runs: &[&'r AgentRun]) -> Vec<&'r AgentRun> {
+    let is_address = |run: &AgentRun| run.target.contains("://");
+    let only_addresses =
+        !runs.iter().any(|run| !is_address(run) && run.tests.iter().any(|test| is_about(row, test)));
+    let is_reached = |run: &AgentRun| {
+        let any = row.transport.is_empty() && (only_addresses || !is_address(run));
+        any || row.transport.iter().any(|start| run.target.starts_with(start))
+    };
+    runs.iter().copied().filter(|run| is_reached(run)).collect()
+}
+
+/// The tests that show that the capability works, and those that show that it does not.
+fn sorted<'t>(row: &Row, tests: &[&'t Outcome]) -> (Vec<&'t Outcome>, Vec<&'t Outcome>) {
+    let (mut good, mut bad) = (Vec::new(), Vec::new());
+    for &test in tests {
+        if let Some(list) = row.journal.as_deref().filter(|_| !test.model.is_empty()) {
+            let told = test.verdict == Verdict::Pass || !in_journal(test, list).is_empty();
+            (if told { &mut good } else { &mut bad }).push(test);
+            continue;
+        }
+        match test.verdict {
+            Verdict::Pass if !test.vacuous => good.push(test),
+            Verdict::Fail | Verdict::Partial
+                if is_one_of(&row.witnesses, test) && telling(row, test).is_some() =>
+            {
+                good.push(test);
+            }
+            Verdict::Fail | Verdict::Partial => bad.push(test),
+            _ => {}
+        }
+    }
+    (good, bad)
+}
+
+/// The cell of a capability that failed: its listener did not start, or a test of it does not hold.
+fn without_success<'t>(
+    row: &Row,
+    reached: &[&'t AgentRun],
+    says: Option<bool>,
+    good: &[&'t Outcome],
+    bad: &[&'t Outcome],
+) -> Option<Shown<'t>> {
+    let is_transport = !row.transport.is_empty();
+    if is_transport && good.is_empty() {
+        // Started to listen, and it did not: that is an answer. An address that does not answer is none.
+        let mut isolated = reached.iter().filter(|run| run.isolation.is_some());
+        if let Some(fault) = isolated.find_map(|run| run.fault.as_deref()) {
+            let words = format!("not supported: {}", summary::one_line(fault));
+            return Some((Seen::Unsupported, words, Vec::new()));
+        }
+    }
+    let first = bad.first().filter(|_| !is_transport || good.is_empty())?;
+    let held = format!("{} of {} tests hold", good.len(), good.len() + bad.len());
+    let (seen, words) = match (good.is_empty(), says == Some(true)) {
+        (true, true) => (Seen::Wrong, format!("declared, but it does not work: {held}")),
+        // what should have reached the model did not
+        (true, false) if row.journal.is_some() => (Seen::Unsupported, format!("not supported: {held}")),
+        _ => (Seen::Wrong, format!("wrong: {held}")),
+    };
+    Some((seen, words, vec![first]))
+}
+
+/// The cell of a capability that works, unless the judge found a requirement of it broken.
+fn with_success<'t>(
+    row: &Row,
+    reached: &[&'t AgentRun],
+    says: Option<bool>,
+    good: &[&'t Outcome],
+) -> Option<Shown<'t>> {
+    if let Some((test, found)) = breach(row, reached, good) {
+        return Some((Seen::Wrong, format!("works, but {found}"), vec![test]));
+    }
+    let first = good.first()?;
+    let undeclared = if says == Some(false) { ", though not declared" } else { "" };
+    let words = if row.transport.is_empty() {
+        format!("works{undeclared}: shown by {}", tests_in_words(good.len()))
+    } else {
+        format!("works{undeclared}: conversations over {}", row.transport.join(" or "))
+    };
+    Some((Seen::Right, words, vec![first]))
+}
+
+/// The cell of a capability that no test tried.
+fn untried<'t>(reached: &[&'t AgentRun], says: Option<bool>, tests: &[&'t Outcome]) -> Shown<'t> {
+    if says == Some(false) {
+        return (Seen::Unsupported, "not declared, and not tried for that reason".to_owned(), Vec::new());
+    }
+    if let Some(test) = tests.iter().find(|test| test.verdict == Verdict::Na && !test.blocked) {
+        let why = test.reason.as_deref().unwrap_or("it does not apply");
+        return (Seen::Unsupported, format!("not supported: {}", summary::one_line(why)), vec![*test]);
+    }
+    let rest = tests.first().copied();
+    let why = reached
+        .iter()
+        .find_map(|run| run.fault.as_deref())
+        .or_else(|| rest.and_then(|test| test.reason.as_deref()))
+        .unwrap_or("no test of it was run");
+    (Seen::Unreached, format!("not reached: {}", summary::one_line(why)), rest.into_iter().collect())
+}
+
 /// The first requirement of the row that the judge found broken in a test that holds.
-fn breach<'t>(row: &Row, runs: &[&&AgentRun], good: &[&'t Outcome]) -> Option<(&'t Outcome, String)> {
+fn breach<'t>(row: &Row, runs: &[&AgentRun], good: &[&'t Outcome]) -> Option<(&'t Outcome, String)> {
     good.iter().find_map(|test| {
         let outside = runs.iter().flat_map(|run| &run.findings);
         let outside = outside.filter(|finding| finding.test.as_deref() == Some(test.id.as_str()));

@@ -241,21 +241,10 @@ pub(crate) fn ended(state: &mut State, cx: &mut Cx<'_>, id: &Id, open: &Open, an
         cx.saw_id("ELI-12");
     }
     if after_cancel {
-        cx.saw(Rule::NoPromptAfterCancel, Side::Agent);
-        if !answer.is_good() && turn.cancel.is_none() {
-            let message = "the prompt after a cancelled turn was answered with an error";
-            cx.breach(Rule::NoPromptAfterCancel, Side::Agent, message).with(open.mark);
-        }
+        answered_after_cancel(cx, open, answer, &turn);
     }
     if loaded && !busy {
-        cx.saw(Rule::LoadedSessionRefuses, Side::Agent);
-        if matches!(
-            answer.code(),
-            Some(error_code::METHOD_NOT_FOUND | error_code::INVALID_PARAMS | error_code::RESOURCE_NOT_FOUND)
-        ) {
-            let message = "a prompt in a loaded session was refused";
-            cx.breach(Rule::LoadedSessionRefuses, Side::Agent, message).with(open.mark);
-        }
+        answered_after_load(cx, open, answer);
     }
     if answer.is_good() {
         cx.saw(Rule::UpdateAfterTurn, Side::Agent);
@@ -266,12 +255,8 @@ pub(crate) fn ended(state: &mut State, cx: &mut Cx<'_>, id: &Id, open: &Open, an
     if stop == Some(stop_reason::END_TURN) && !command {
         cx.saw(Rule::NoOutput, Side::Agent);
         if !turn.output && !turn.overlaps && turn.cancel.is_none() && !left {
-            cx.breach(
-                Rule::NoOutput,
-                Side::Agent,
-                "the turn ended with end_turn, but not a single update was sent",
-            )
-            .with(open.mark);
+            let message = "the turn ended with end_turn, but not a single update was sent";
+            cx.breach(Rule::NoOutput, Side::Agent, message).with(open.mark);
         }
     }
     // a client that asks for something else while a permission is open may have the turn broken off
@@ -280,6 +265,27 @@ pub(crate) fn ended(state: &mut State, cx: &mut Cx<'_>, id: &Id, open: &Open, an
     }
     tools::turn_ended(session, cx, &turn, cancelled || left || stop.is_none(), caps);
     plans::turn_ended(session, cx, turn.number, stop);
+}
+
+/// The answer to the prompt that follows a cancelled turn.
+fn answered_after_cancel(cx: &mut Cx<'_>, open: &Open, answer: Answer<'_>, turn: &Turn) {
+    cx.saw(Rule::NoPromptAfterCancel, Side::Agent);
+    if !answer.is_good() && turn.cancel.is_none() {
+        let message = "the prompt after a cancelled turn was answered with an error";
+        cx.breach(Rule::NoPromptAfterCancel, Side::Agent, message).with(open.mark);
+    }
+}
+
+/// The answer to a prompt in a session that was loaded.
+fn answered_after_load(cx: &mut Cx<'_>, open: &Open, answer: Answer<'_>) {
+    cx.saw(Rule::LoadedSessionRefuses, Side::Agent);
+    if matches!(
+        answer.code(),
+        Some(error_code::METHOD_NOT_FOUND | error_code::INVALID_PARAMS | error_code::RESOURCE_NOT_FOUND)
+    ) {
+        let message = "a prompt in a loaded session was refused";
+        cx.breach(Rule::LoadedSessionRefuses, Side::Agent, message).with(open.mark);
+    }
 }
 
 /// Keeps what was said for a later replay. Agents may forget turns that were cancelled or refused, and commands may change
