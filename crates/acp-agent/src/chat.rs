@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::context::{RESULT, shortened};
 use crate::offer::{self, Abilities};
 use crate::prompt;
-use crate::provider::{Block, ChatRequest, Effort, Message, Role};
+use crate::provider::{Block, ChatRequest, Effort, Message, MessageRole};
 
 /// The images that models see.
 const IMAGES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
@@ -84,7 +84,7 @@ impl<'a> Telling<'a> {
     fn begin_round(&mut self, round: &'a Round) {
         self.end_message();
         if let Some(cut) = self.round.and_then(|before| before.cut.as_ref()) {
-            self.push(Role::User, vec![Block::Text(go_on(cut))]);
+            self.push(MessageRole::User, vec![Block::Text(go_on(cut))]);
         }
         self.round = Some(round);
         self.seals = round.seals.iter().filter(|seal| seal.calls == 0).collect();
@@ -104,7 +104,7 @@ impl<'a> Telling<'a> {
             Some(update::USER_MESSAGE_CHUNK) => {
                 self.end_message();
                 self.round = None;
-                self.push(Role::User, vec![content(&entry["content"])]);
+                self.push(MessageRole::User, vec![content(&entry["content"])]);
             }
             Some(update::AGENT_MESSAGE_CHUNK)
                 if self.round.is_some_and(|it| it.later.iter().any(|said| said.at == at)) =>
@@ -141,19 +141,19 @@ impl<'a> Telling<'a> {
         }
         // Behind calls that never began.
         said.extend(later.into_iter().map(|(_, block)| block));
-        self.push(Role::Assistant, said);
-        self.push(Role::User, results);
+        self.push(MessageRole::Assistant, said);
+        self.push(MessageRole::User, results);
     }
 
-    fn push(&mut self, role: Role, blocks: Vec<Block>) {
+    fn push(&mut self, role: MessageRole, blocks: Vec<Block>) {
         if blocks.is_empty() {
             return;
         }
         match self.messages.last_mut() {
             Some(last) if last.role == role => last.blocks.extend(blocks),
-            None if role == Role::Assistant => {
+            None if role == MessageRole::Assistant => {
                 let begin = Message {
-                    role: Role::User,
+                    role: MessageRole::User,
                     blocks: vec![Block::Text("(the session begins)".to_owned())],
                 };
                 self.messages.extend([begin, Message { role, blocks }]);

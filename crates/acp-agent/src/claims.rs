@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use crate::store::{Store, StoreError};
+use crate::store::{SessionStore, SessionStoreError};
 
 /// How long a session may take to become free: a client that comes back at once is faster than the end of its old
 /// connection.
@@ -18,14 +18,14 @@ const LOOK: Duration = Duration::from_millis(50);
 
 /// The open sessions of all connections.
 pub(crate) struct Claims {
-    store: Store,
+    store: SessionStore,
     held: Mutex<HashMap<String, u64>>,
     freed: Notify,
     holders: AtomicU64,
 }
 
 impl Claims {
-    pub(crate) fn new(store: Store) -> Self {
+    pub(crate) fn new(store: SessionStore) -> Self {
         Self { store, held: Mutex::default(), freed: Notify::new(), holders: AtomicU64::new(0) }
     }
 
@@ -47,10 +47,10 @@ impl Holder {
     }
 
     /// Takes a session, unless another connection or another process has it.
-    pub(crate) fn take(&self, session: &str) -> Result<(), StoreError> {
+    pub(crate) fn take(&self, session: &str) -> Result<(), SessionStoreError> {
         self.claims.held(|held| match held.get(session) {
             Some(holder) if *holder == self.number => Ok(()),
-            Some(_) => Err(StoreError::Elsewhere { session: session.to_owned() }),
+            Some(_) => Err(SessionStoreError::Elsewhere { session: session.to_owned() }),
             None => {
                 self.claims.store.claim(session)?;
                 held.insert(session.to_owned(), self.number);
@@ -60,7 +60,7 @@ impl Holder {
     }
 
     /// Takes a session as soon as it is free; an error if that does not happen soon.
-    pub(crate) async fn take_soon(&self, session: &str) -> Result<(), StoreError> {
+    pub(crate) async fn take_soon(&self, session: &str) -> Result<(), SessionStoreError> {
         let until = tokio::time::Instant::now() + PATIENCE;
         loop {
             let mut freed = std::pin::pin!(self.claims.freed.notified());

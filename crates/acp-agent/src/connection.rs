@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use acp_dialect::detect::refuser;
 use acp_dialect::{ClientDialect, Dialect, DialectChoice, RoutedFrame};
 use acp_driver::{Machine, Output, drive};
-use acp_link::{Arrival, Closed, Link, Receiver};
+use acp_link::{Arrival, Link, LinkClosed, Receiver};
 use acp_mcp::{Hub, HubEvent, ServerSpec};
 use acp_rpc::{Frame, View};
 use acp_script::agent::{Agent, AgentEffect, McpTool, SessionRecord, Thought, Token, ToolOutput, timestamp};
@@ -24,7 +24,7 @@ use crate::local_tools::{LocalTools, session_of};
 use crate::model_tasks::ModelTasks;
 use crate::modes;
 use crate::server::Shared;
-use crate::store::{self, Kept, StoreError};
+use crate::store::{self, Kept, SessionStoreError};
 use crate::tools::Tools;
 use keeping::{opens_session, refusal};
 
@@ -38,9 +38,9 @@ pub(crate) enum Event {
     /// A tool has answered.
     Used { token: Token, answer: Result<ToolOutput, String> },
     /// A session was looked up.
-    Fetched { token: Token, id: String, found: Result<Option<Box<SessionRecord>>, StoreError> },
+    Fetched { token: Token, id: String, found: Result<Option<Box<SessionRecord>>, SessionStoreError> },
     /// All sessions were looked up.
-    Listed { token: Token, found: Result<Vec<SessionRecord>, StoreError> },
+    Listed { token: Token, found: Result<Vec<SessionRecord>, SessionStoreError> },
     /// Something to send.
     Say(Frame),
 }
@@ -48,7 +48,7 @@ pub(crate) enum Event {
 /// What happens beside the link.
 enum Happened {
     /// What stands first in the queue is safe, or not.
-    Kept(Result<(), Arc<StoreError>>),
+    Kept(Result<(), Arc<SessionStoreError>>),
     Event(Event),
     Mcp(HubEvent),
     Thought(Token, Thought),
@@ -123,7 +123,7 @@ struct Conversation {
     aliases: HashMap<String, String>,
     waiting: VecDeque<Waiting>,
     /// Why the last thing to keep was not kept.
-    trouble: Option<Arc<StoreError>>,
+    trouble: Option<Arc<SessionStoreError>>,
     events: mpsc::UnboundedSender<Event>,
     happened: mpsc::UnboundedReceiver<Event>,
     mcp: mpsc::UnboundedReceiver<HubEvent>,
@@ -149,7 +149,7 @@ impl Machine for Conversation {
                 Waiting::Frame(frame) => return Output::Frame(self.acknowledged(frame)),
                 Waiting::Until(mut kept) => match kept.try_recv() {
                     Ok(outcome) => self.settled(outcome),
-                    Err(TryRecvError::Closed) => self.settled(Err(Arc::new(StoreError::Ended))),
+                    Err(TryRecvError::Closed) => self.settled(Err(Arc::new(SessionStoreError::Ended))),
                     Err(TryRecvError::Empty) => {
                         self.waiting.push_front(Waiting::Until(kept));
                         return Output::Blocked;
@@ -198,7 +198,7 @@ impl Machine for Conversation {
         }
     }
 
-    fn unwritable(&mut self, _: Closed, _: bool) -> Option<()> {
+    fn unwritable(&mut self, _: LinkClosed, _: bool) -> Option<()> {
         Some(())
     }
 
@@ -345,7 +345,7 @@ impl Conversation {
     }
 
     /// What was to be kept is safe, or not.
-    fn settled(&mut self, outcome: Result<(), Arc<StoreError>>) {
+    fn settled(&mut self, outcome: Result<(), Arc<SessionStoreError>>) {
         match outcome {
             Ok(()) => self.trouble = None,
             Err(error) => {
@@ -475,14 +475,14 @@ impl Conversation {
 }
 
 /// Waits for what stands first in the queue.
-async fn first_kept(waiting: &mut VecDeque<Waiting>) -> Result<(), Arc<StoreError>> {
+async fn first_kept(waiting: &mut VecDeque<Waiting>) -> Result<(), Arc<SessionStoreError>> {
     match waiting.front_mut() {
-        Some(Waiting::Until(kept)) => kept.await.unwrap_or_else(|_| Err(Arc::new(StoreError::Ended))),
+        Some(Waiting::Until(kept)) => kept.await.unwrap_or_else(|_| Err(Arc::new(SessionStoreError::Ended))),
         _ => std::future::pending().await,
     }
 }
 
-fn tool(tool: acp_mcp::Tool) -> McpTool {
+fn tool(tool: acp_mcp::ServerTool) -> McpTool {
     McpTool { name: tool.name, description: tool.description.unwrap_or_default(), schema: tool.input_schema }
 }
 

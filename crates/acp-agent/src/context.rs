@@ -4,7 +4,7 @@ use acp_script::agent::{Counted, ModelQuestion};
 use serde_json::Value;
 
 use crate::chat;
-use crate::provider::{Block, ChatRequest, Message, Model, Role};
+use crate::provider::{Block, ChatRequest, Message, MessageRole, Model};
 
 /// How many bytes one tool result may have.
 pub(crate) const RESULT: usize = 8000 * BYTES;
@@ -76,15 +76,15 @@ pub(crate) fn summary(question: &ModelQuestion, model: &Model) -> ChatRequest {
     ChatRequest {
         model: question.model.clone(),
         system: SUMMARIZE.to_owned(),
-        messages: vec![Message { role: Role::User, blocks: vec![Block::Text(text)] }],
+        messages: vec![Message { role: MessageRole::User, blocks: vec![Block::Text(text)] }],
         tools: Vec::new(),
         max_tokens: SUMMARY.min(model.output),
         effort: None,
     }
 }
 
-fn tell(role: Role, block: &Block, into: &mut String) {
-    let who = if role == Role::User { "Person" } else { "Agent" };
+fn tell(role: MessageRole, block: &Block, into: &mut String) {
+    let who = if role == MessageRole::User { "Person" } else { "Agent" };
     match block {
         Block::Text(text) => into.push_str(&format!("{who}: {}\n", text.trim())),
         Block::Image { mime_type, .. } => into.push_str(&format!("{who}: [an image, {mime_type}]\n")),
@@ -199,7 +199,7 @@ mod tests {
             text: text.clone(),
             is_error: false,
         };
-        let message = |block| Message { role: Role::User, blocks: vec![block] };
+        let message = |block| Message { role: MessageRole::User, blocks: vec![block] };
         texts.iter().enumerate().map(result).map(message).collect()
     }
 
@@ -226,7 +226,7 @@ mod tests {
         let mut messages = results(&["x".repeat(4000)]);
         let newest = [300, 20_000, 30_000, 25_000].map(|length| format!("begin {} end", "x".repeat(length)));
         let newest = results(&newest).into_iter().flat_map(|message| message.blocks).collect();
-        messages.push(Message { role: Role::User, blocks: newest });
+        messages.push(Message { role: MessageRole::User, blocks: newest });
         shorten_results(&mut messages, 28_000);
         let whole = size(&messages);
         assert!(whole <= 28_000 && whole > 25_000, "{whole}");

@@ -4,14 +4,14 @@ use std::path::{Path, PathBuf};
 
 use acp_dialect::AgentFiles;
 use acp_host::{Roots, real_path};
-use acp_policy::{Action, Request, Rules, Stage, ToolKind, ToolPatterns, Verdict};
+use acp_policy::{PolicyRequest, PolicyRules, PolicyVerdict, ToolAction, ToolKind, ToolPatterns, ToolStage};
 use acp_proto::method;
 use acp_rpc::{Frame, Id, RpcError, View};
 use acp_script::agent::Fence;
 use serde_json::{Value, json};
 
 use crate::identity::unasked;
-use crate::server::Settings;
+use crate::server::AgentServerSettings;
 
 /// A client's request for a file of ours.
 pub(crate) struct FileRequest {
@@ -49,7 +49,7 @@ impl FileRequest {
     }
 
     /// Why the agent was not started to do this for a client, by the rules that hold for its own tools.
-    pub(crate) fn forbidden(&self, root: &Path, settings: &Settings) -> Option<String> {
+    pub(crate) fn forbidden(&self, root: &Path, settings: &AgentServerSettings) -> Option<String> {
         if self.writes() && !settings.allow_edit {
             return Some(
                 "this agent runs without leave to edit files; start it with --allow-edit".to_owned(),
@@ -60,15 +60,16 @@ impl FileRequest {
             true => (ToolKind::Edit, "write_file"),
         };
         let (path, root) = (root.join(&self.path), root.to_string_lossy());
-        let rules = Rules { policy: settings.policy, allow: unasked(settings), deny: settings.deny.clone() };
-        let decision = rules.decide(&Request {
-            stage: Stage::Access,
+        let rules =
+            PolicyRules { policy: settings.policy, allow: unasked(settings), deny: settings.deny.clone() };
+        let decision = rules.decide(&PolicyRequest {
+            stage: ToolStage::Access,
             kind,
             tools: &[tool],
-            action: Action::Path(&path.to_string_lossy()),
+            action: ToolAction::Path(&path.to_string_lossy()),
             root: Some(&root),
         });
-        (decision.verdict != Verdict::Allow).then_some(decision.reason)
+        (decision.verdict != PolicyVerdict::Allow).then_some(decision.reason)
     }
 
     /// No, for this reason.

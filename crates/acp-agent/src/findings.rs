@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use acp_code::{Answer, Format, extract, list, query, render, search};
+use acp_code::{CodeAnswer, ResultFormat, extract, list, query, render, search};
 use acp_script::agent::ToolOutput;
 use serde_json::{Value, json};
 
@@ -17,12 +17,12 @@ const FILES: usize = 60;
 const LINES: usize = 30;
 
 /// The answer of a tool that looked below `folder`.
-pub(crate) fn output(answer: &Answer, folder: &Path, verbose: bool) -> ToolOutput {
+pub(crate) fn output(answer: &CodeAnswer, folder: &Path, verbose: bool) -> ToolOutput {
     let found = found(answer);
     let text = answer.text();
     let said = match answer {
-        Answer::List(results) => listed(results, verbose),
-        Answer::Extract(_, Format::Markdown | Format::Json) => text.clone(),
+        CodeAnswer::List(results) => listed(results, verbose),
+        CodeAnswer::Extract(_, ResultFormat::Markdown | ResultFormat::Json) => text.clone(),
         _ => said(answer, &found, verbose),
     };
     ToolOutput {
@@ -69,19 +69,19 @@ impl Found<'_> {
     }
 }
 
-fn found(answer: &Answer) -> Vec<Found<'_>> {
+fn found(answer: &CodeAnswer) -> Vec<Found<'_>> {
     match answer {
-        Answer::Search(results) => results.results.iter().map(hit).collect(),
-        Answer::Query(results) => results.results.iter().map(matched).collect(),
-        Answer::Extract(results, _) => results.results.iter().filter_map(piece).collect(),
-        Answer::List(_) => Vec::new(),
+        CodeAnswer::Search(results) => results.results.iter().map(hit).collect(),
+        CodeAnswer::Query(results) => results.results.iter().map(matched).collect(),
+        CodeAnswer::Extract(results, _) => results.results.iter().filter_map(piece).collect(),
+        CodeAnswer::List(_) => Vec::new(),
     }
 }
 
 /// Files for a person: as many as have room in an answer.
-fn listed(results: &list::Results, verbose: bool) -> String {
+fn listed(results: &list::ListResults, verbose: bool) -> String {
     let most = if verbose { usize::MAX } else { FILES };
-    let line = |entry: &list::Entry| match entry.files {
+    let line = |entry: &list::ListEntry| match entry.files {
         Some(files) => {
             format!("- `{}/` ({files} {})\n", entry.path, if files == 1 { "file" } else { "files" })
         }
@@ -111,7 +111,7 @@ fn hit(hit: &search::Hit) -> Found<'_> {
     Found { file: &hit.file, lines: hit.lines, code: &hit.code, about, language }
 }
 
-fn matched(hit: &query::Match) -> Found<'_> {
+fn matched(hit: &query::QueryMatch) -> Found<'_> {
     Found {
         file: &hit.file,
         lines: hit.lines,
@@ -121,7 +121,7 @@ fn matched(hit: &query::Match) -> Found<'_> {
     }
 }
 
-fn piece(piece: &extract::Piece) -> Option<Found<'_>> {
+fn piece(piece: &extract::ExtractedPiece) -> Option<Found<'_>> {
     let about = about(piece.kind.as_deref().unwrap_or_default(), piece.name.as_deref());
     let language = piece.language.as_deref().unwrap_or_default();
     Some(Found { file: &piece.file, lines: piece.lines?, code: piece.code.as_deref()?, about, language })
@@ -132,7 +132,7 @@ fn about(kind: &str, name: Option<&str>) -> String {
 }
 
 /// The best pieces with their code as far as there is room, and the places of the rest.
-fn said(answer: &Answer, found: &[Found<'_>], verbose: bool) -> String {
+fn said(answer: &CodeAnswer, found: &[Found<'_>], verbose: bool) -> String {
     let mut said = String::new();
     let room = if verbose { WHOLE } else { BRIEF };
     let single = found.iter().all(|piece| piece.lines[0] == piece.lines[1]);
@@ -166,19 +166,21 @@ fn line_of(code: &str) -> String {
     if code.contains('`') { format!("`` {shown}{rest} ``") } else { format!("`{shown}{rest}`") }
 }
 
-fn closing(answer: &Answer) -> String {
+fn closing(answer: &CodeAnswer) -> String {
     let (shown, total, truncated, notices, what) = match answer {
-        Answer::Search(found) => {
+        CodeAnswer::Search(found) => {
             (found.results.len(), found.total, found.truncated, &found.notices, "result")
         }
-        Answer::Query(found) => (found.results.len(), found.total, found.truncated, &found.notices, "match"),
-        Answer::Extract(found, _) => {
+        CodeAnswer::Query(found) => {
+            (found.results.len(), found.total, found.truncated, &found.notices, "match")
+        }
+        CodeAnswer::Extract(found, _) => {
             let errors =
                 found.results.iter().filter_map(|piece| Some((&piece.request, piece.error.as_ref()?)));
             let lines: Vec<String> = errors.map(|(request, error)| format!("{request}: {error}.")).collect();
             return rest(&lines, found.truncated, &found.notices);
         }
-        Answer::List(_) => return String::new(),
+        CodeAnswer::List(_) => return String::new(),
     };
     let plural = match (total, what) {
         (1, _) => "",

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use acp_script::agent::{Help, SlashCommand};
 
 use crate::provider::SCRIPTED;
-use crate::server::Settings;
+use crate::server::AgentServerSettings;
 
 /// Questions that it answers by searching.
 const QUESTIONS: [&str; 2] = ["Where is the retry logic?", "How does authentication work?"];
@@ -32,15 +32,15 @@ const MODELS: &str = "To talk to a model, start the agent with `--provider anthr
                       `acp chat --command \"acp agent --provider anthropic\"`.";
 
 /// The help for an agent with these settings and commands.
-pub(crate) fn help(settings: &Settings, commands: &[SlashCommand]) -> Help {
+pub(crate) fn help(settings: &AgentServerSettings, commands: &[SlashCommand]) -> Help {
     if is_scripted(settings) { without_model(settings, commands) } else { with_model(settings, commands) }
 }
 
-fn is_scripted(settings: &Settings) -> bool {
+fn is_scripted(settings: &AgentServerSettings) -> bool {
     settings.choice.provider.is_empty() || settings.choice.provider == SCRIPTED
 }
 
-fn without_model(settings: &Settings, commands: &[SlashCommand]) -> Help {
+fn without_model(settings: &AgentServerSettings, commands: &[SlashCommand]) -> Help {
     let mut whole = String::from(
         "I am the reference agent of ACP Workbench. No model is connected: I do what plain wishes ask for, and answer \
          questions by searching the code.\n\nQuestions, for example:\n",
@@ -71,7 +71,7 @@ fn without_model(settings: &Settings, commands: &[SlashCommand]) -> Help {
     Help { whole, brief, more }
 }
 
-fn with_model(settings: &Settings, commands: &[SlashCommand]) -> Help {
+fn with_model(settings: &AgentServerSettings, commands: &[SlashCommand]) -> Help {
     let provider = &settings.choice.provider;
     let mut whole = format!(
         "I am the reference agent of ACP Workbench, and a model of {provider} does the thinking. It can search, query and \

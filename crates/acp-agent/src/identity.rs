@@ -3,10 +3,13 @@
 use std::path::Path;
 use std::time::Duration;
 
-use acp_code::Stop;
+use acp_code::StopSignal;
 use acp_dialect::AgentCard;
 use acp_host::real_path;
-use acp_policy::{Action, Policy, Request, Rules, Stage, ToolKind, ToolPattern, ToolPatterns, Verdict};
+use acp_policy::{
+    Policy, PolicyRequest, PolicyRules, PolicyVerdict, ToolAction, ToolKind, ToolPattern, ToolPatterns,
+    ToolStage,
+};
 use acp_script::agent::{
     AgentAbilities, AgentConfig, AgentLimits, Auth, ConfigOption, Declarations, Fence, Login, Mode, Persona,
     SlashCommand, TOOL_NAMES, ToolRules, UserHints,
@@ -14,7 +17,7 @@ use acp_script::agent::{
 
 use crate::guide;
 use crate::provider::{Model, Provider};
-use crate::server::Settings;
+use crate::server::AgentServerSettings;
 
 /// The name under which it presents itself.
 pub(crate) const NAME: &str = "acp-agent";
@@ -30,7 +33,7 @@ const WISHES: &str = "wishes";
 const CONTEXT: u64 = 200_000;
 
 /// The settings of an agent, all but what differs between connections.
-pub(crate) fn config(settings: &Settings, provider: Option<&dyn Provider>) -> AgentConfig {
+pub(crate) fn config(settings: &AgentServerSettings, provider: Option<&dyn Provider>) -> AgentConfig {
     AgentConfig {
         name: NAME.to_owned(),
         persona: persona(settings, provider),
@@ -41,7 +44,7 @@ pub(crate) fn config(settings: &Settings, provider: Option<&dyn Provider>) -> Ag
             edit: settings.allow_edit,
             code: true,
             declarations: Declarations::new(|path, text, symbol| {
-                acp_code::extract::locate(path, text, symbol, &Stop::after(LOOKING))
+                acp_code::extract::locate(path, text, symbol, &StopSignal::after(LOOKING))
             }),
             delegate: settings.enable_delegate,
             mcp: settings.enable_mcp,
@@ -80,7 +83,7 @@ fn hints() -> UserHints {
 
 /// Tools that need no permission where a client cannot be asked for it: there the flags give it, for what the policy does
 /// not forbid.
-pub(crate) fn unasked(settings: &Settings) -> ToolPatterns {
+pub(crate) fn unasked(settings: &AgentServerSettings) -> ToolPatterns {
     let flags = [
         (settings.allow_edit, ToolKind::Edit, "Edit"),
         (settings.allow_edit, ToolKind::Edit, "Write"),
@@ -93,9 +96,9 @@ pub(crate) fn unasked(settings: &Settings) -> ToolPatterns {
 }
 
 fn forbids(policy: Policy, kind: ToolKind) -> bool {
-    let (stage, action) = (Stage::Permission, Action::Unknown);
-    let request = Request { stage, kind, tools: &[], action, root: None };
-    Rules::of(policy).decide(&request).verdict == Verdict::Deny
+    let (stage, action) = (ToolStage::Permission, ToolAction::Unknown);
+    let request = PolicyRequest { stage, kind, tools: &[], action, root: None };
+    PolicyRules::of(policy).decide(&request).verdict == PolicyVerdict::Deny
 }
 
 /// What is denied, where a file that one tool may not use is a file that no tool of its kind may use: what it holds would
@@ -116,7 +119,7 @@ fn fence(path: &Path) -> Fence {
     Fence::new(move |folder| real_path(Path::new(folder)).starts_with(&root))
 }
 
-fn persona(settings: &Settings, provider: Option<&dyn Provider>) -> Persona {
+fn persona(settings: &AgentServerSettings, provider: Option<&dyn Provider>) -> Persona {
     let modes = modes(settings.policy);
     let card = AgentCard {
         tools: own_tools(settings),
@@ -237,7 +240,7 @@ fn models(known: &[Model]) -> ConfigOption {
     ConfigOption::select("model", "Model", "Which model answers", &values, first)
 }
 
-fn commands(settings: &Settings) -> Vec<SlashCommand> {
+fn commands(settings: &AgentServerSettings) -> Vec<SlashCommand> {
     let mut commands = vec![
         SlashCommand::new("help", "Say what is understood", ""),
         SlashCommand::new("status", "Say where and in which mode the session works", ""),
@@ -255,7 +258,7 @@ fn commands(settings: &Settings) -> Vec<SlashCommand> {
 }
 
 /// The tools by the names in its tool calls.
-fn own_tools(settings: &Settings) -> Vec<String> {
+fn own_tools(settings: &AgentServerSettings) -> Vec<String> {
     let there = |tool: &&str| match *tool {
         "delegate" => settings.enable_delegate,
         "write_file" | "edit_file" => settings.allow_edit,
@@ -266,8 +269,8 @@ fn own_tools(settings: &Settings) -> Vec<String> {
 }
 
 /// The tools that a prompt can call by name, each with its kind.
-fn offered_tools(settings: &Settings) -> Vec<(String, String)> {
-    let named = |tool: &acp_code::tool::Schema| (tool.name.to_owned(), tool.name.to_owned());
+fn offered_tools(settings: &AgentServerSettings) -> Vec<(String, String)> {
+    let named = |tool: &acp_code::tool::ToolSchema| (tool.name.to_owned(), tool.name.to_owned());
     let mut tools: Vec<_> = acp_code::tool::schemas().iter().map(named).collect();
     if settings.enable_delegate {
         tools.push(("delegate".to_owned(), "execute".to_owned()));
@@ -288,8 +291,12 @@ mod tests {
                 Policy::Write => edits,
                 _ => all,
             };
-            let given =
-                unasked(&Settings { policy, allow_edit: true, enable_mcp: true, ..Settings::default() });
+            let given = unasked(&AgentServerSettings {
+                policy,
+                allow_edit: true,
+                enable_mcp: true,
+                ..AgentServerSettings::default()
+            });
             assert_eq!(given.iter().map(ToString::to_string).collect::<Vec<_>>(), expected, "{policy}");
         }
     }

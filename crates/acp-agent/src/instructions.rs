@@ -6,7 +6,9 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use acp_host::real_path;
-use acp_policy::{Action, Policy, Request, Rules, Stage, ToolKind, ToolPatterns, Verdict};
+use acp_policy::{
+    Policy, PolicyRequest, PolicyRules, PolicyVerdict, ToolAction, ToolKind, ToolPatterns, ToolStage,
+};
 use acp_script::agent::Fence;
 
 /// Files with instructions, in the order in which they are told.
@@ -31,7 +33,7 @@ const MOST: usize = 50;
 #[derive(Clone)]
 pub(crate) struct Reader {
     fence: Fence,
-    deny: Rules,
+    deny: PolicyRules,
 }
 
 /// A file with instructions.
@@ -54,7 +56,7 @@ pub(crate) struct Skill {
 impl Reader {
     /// Reads below the fence, and never what is denied.
     pub(crate) fn new(fence: Fence, deny: &ToolPatterns) -> Self {
-        Self { fence, deny: Rules { deny: deny.clone(), ..Rules::of(Policy::Yolo) } }
+        Self { fence, deny: PolicyRules { deny: deny.clone(), ..PolicyRules::of(Policy::Yolo) } }
     }
 
     /// The instructions for work in this folder, the outermost first.
@@ -125,10 +127,15 @@ impl Reader {
         let real = path.canonicalize().ok().filter(|real| real.starts_with(top))?;
         let (root, given, found) = (cwd.to_string_lossy(), path.to_string_lossy(), real.to_string_lossy());
         let denied = |path: &str| {
-            let (action, tools) = (Action::Path(path), &["read_file"][..]);
-            let request =
-                Request { stage: Stage::Access, kind: ToolKind::Read, tools, action, root: Some(&root) };
-            self.deny.decide(&request).verdict == Verdict::Deny
+            let (action, tools) = (ToolAction::Path(path), &["read_file"][..]);
+            let request = PolicyRequest {
+                stage: ToolStage::Access,
+                kind: ToolKind::Read,
+                tools,
+                action,
+                root: Some(&root),
+            };
+            self.deny.decide(&request).verdict == PolicyVerdict::Deny
         };
         if denied(&given) || denied(&found) {
             return None;

@@ -2,8 +2,8 @@
 //! delegation, sessions that survive, and a choice of model providers.
 //!
 //! It never keeps a second copy of the protocol: what an agent owes its client is `acp_script::agent::Agent`, which
-//! decides and waits; here are the files, commands, tools, models and sessions that it asks for. Read first: [`Settings`],
-//! [`Server`], [`provider::Provider`].
+//! decides and waits; here are the files, commands, tools, models and sessions that it asks for. Read first: [`AgentServerSettings`],
+//! [`AgentServer`], [`provider::Provider`].
 
 mod chat;
 mod claims;
@@ -26,5 +26,5 @@ mod store;
 mod survey;
 mod tools;
 
-pub use server::{ServeError, Server, Settings, State};
-pub use store::{FILE, Kept, Store, StoreError, panic_is_expected};
+pub use server::{AgentServeError, AgentServer, AgentServerSettings, State};
+pub use store::{FILE, Kept, SessionStore, SessionStoreError, panic_is_expected};

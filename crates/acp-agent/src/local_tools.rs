@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::future::Future;
 use std::path::PathBuf;
 
-use acp_host::{Offer, Providers, Roots, Settings};
-use acp_link::leash::Leash;
-use acp_policy::{Policy, Rules, ToolPatterns};
+use acp_host::{OfferedCapabilities, ProviderSettings, Providers, Roots};
+use acp_link::leash::ProcessGuard;
+use acp_policy::{Policy, PolicyRules, ToolPatterns};
 use acp_rpc::{Frame, Id, RpcError};
 use acp_script::agent::Fence;
 use serde_json::{Value, json};
@@ -20,9 +20,10 @@ pub(crate) struct LocalTools {
 
 impl LocalTools {
     /// LocalTools that stay inside of the fence, and never use what is denied, by whatever name.
-    pub(crate) fn new(fence: Fence, deny: ToolPatterns, leash: Option<Leash>) -> Self {
-        let rules = Rules { deny, ..Rules::of(Policy::Yolo) };
-        let settings = Settings { offer: Offer::ALL, rules, leash, ..Settings::default() };
+    pub(crate) fn new(fence: Fence, deny: ToolPatterns, leash: Option<ProcessGuard>) -> Self {
+        let rules = PolicyRules { deny, ..PolicyRules::of(Policy::Yolo) };
+        let settings =
+            ProviderSettings { offer: OfferedCapabilities::ALL, rules, leash, ..ProviderSettings::default() };
         Self { providers: Providers::new(settings), fence, opened: HashMap::new() }
     }
 

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use acp_dialect::{ClientDialect, DialectChoice};
-use acp_link::leash::Leash;
-use acp_link::{Link, Listener, Wire};
+use acp_link::leash::ProcessGuard;
+use acp_link::{Link, LinkSettings, Listener};
 use acp_policy::{Policy, ToolPatterns};
 use acp_script::agent::{Agent, AgentConfig, Fence, TOOL_NAMES};
 use futures_util::future::BoxFuture;
@@ -19,11 +19,11 @@ use crate::connection::converse;
 use crate::identity;
 use crate::offer::Abilities;
 use crate::provider::{self, Choice, Provider, ProviderError};
-use crate::store::{Store, StoreError};
+use crate::store::{SessionStore, SessionStoreError};
 
 /// How to start the agent.
 #[derive(Clone, Debug, Default)]
-pub struct Settings {
+pub struct AgentServerSettings {
     /// The folder that sessions must lie in, and the one they work in when the client names none.
     pub path: Option<PathBuf>,
     /// Debug lines on standard error.
@@ -51,7 +51,7 @@ pub struct Settings {
     /// The token that clients must sign in with.
     pub token: Option<String>,
     /// Who ends the agent's commands and MCP servers when it cannot; without it they outlive a kill.
-    pub leash: Option<Leash>,
+    pub leash: Option<ProcessGuard>,
 }
 
 /// Where sessions are kept.
@@ -68,10 +68,10 @@ pub enum State {
 
 /// Why the agent cannot start.
 #[derive(Debug, thiserror::Error)]
-pub enum ServeError {
+pub enum AgentServeError {
     /// The database.
     #[error(transparent)]
-    Store(#[from] StoreError),
+    Store(#[from] SessionStoreError),
     /// The model.
     #[error(transparent)]
     Provider(#[from] ProviderError),
@@ -102,8 +102,8 @@ pub enum ServeError {
 
 /// What all connections share.
 pub(crate) struct Shared {
-    pub(crate) settings: Settings,
-    pub(crate) store: Store,
+    pub(crate) settings: AgentServerSettings,
+    pub(crate) store: SessionStore,
     pub(crate) claims: Arc<Claims>,
     pub(crate) provider: Option<Arc<dyn Provider>>,
     pub(crate) abilities: Abilities,
@@ -114,7 +114,7 @@ pub(crate) struct Shared {
 }
 
 /// Agents for any number of connections.
-pub struct Server {
+pub struct AgentServer {
     shared: Arc<Shared>,
     config: AgentConfig,
     warning: Option<String>,
@@ -122,17 +122,22 @@ pub struct Server {
     connections: AtomicU64,
 }
 
-impl Server {
+impl AgentServer {
     /// Opens the database and makes the provider ready. `env` reads environment variables.
-    pub fn new(mut settings: Settings, env: &dyn Fn(&str) -> Option<String>) -> Result<Self, ServeError> {
+    pub fn new(
+        mut settings: AgentServerSettings,
+        env: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self, AgentServeError> {
         let work_dir = match &settings.path {
             Some(path) => folder(path)?,
-            None => std::env::current_dir()
-                .map_err(|error| ServeError::Path { path: PathBuf::from("."), reason: error.to_string() })?,
+            None => std::env::current_dir().map_err(|error| AgentServeError::Path {
+                path: PathBuf::from("."),
+                reason: error.to_string(),
+            })?,
         };
         for (flag, patterns) in [("--allow", &settings.allow), ("--deny", &settings.deny)] {
             if let Some(pattern) = patterns.stranger(&TOOL_NAMES) {
-                return Err(ServeError::Pattern { flag, pattern: pattern.to_string() });
+                return Err(AgentServeError::Pattern { flag, pattern: pattern.to_string() });
             }
         }
         settings.deny = identity::by_kind(&settings.deny);
@@ -159,7 +164,7 @@ impl Server {
         self.shared.stop.send_replace(true);
     }
 
-    /// Serves one link until the client goes away or [`stop`](Server::stop) is called.
+    /// Serves one link until the client goes away or [`stop`](AgentServer::stop) is called.
     pub fn serve(&self, link: Link) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             let number = self.connections.fetch_add(1, Ordering::Relaxed);
@@ -177,9 +182,9 @@ impl Server {
     }
 
     /// Serves own standard input and output.
-    pub fn serve_stdio(&self) -> BoxFuture<'_, Result<(), ServeError>> {
+    pub fn serve_stdio(&self) -> BoxFuture<'_, Result<(), AgentServeError>> {
         Box::pin(async move {
-            let link = acp_link::stdio::own(&Wire::default()).map_err(ServeError::Stdio)?;
+            let link = acp_link::stdio::own(&LinkSettings::default()).map_err(AgentServeError::Stdio)?;
             self.serve(link).await;
             Ok(())
         })
@@ -217,8 +222,8 @@ impl Shared {
     }
 }
 
-fn folder(path: &Path) -> Result<PathBuf, ServeError> {
-    let fail = |reason: String| ServeError::Path { path: path.to_owned(), reason };
+fn folder(path: &Path) -> Result<PathBuf, AgentServeError> {
+    let fail = |reason: String| AgentServeError::Path { path: path.to_owned(), reason };
     let real = path.canonicalize().map_err(|error| fail(error.to_string()))?;
     if !real.is_dir() {
         return Err(fail("it is not a folder".to_owned()));
@@ -235,15 +240,19 @@ async fn name_models(provider: &dyn Provider) {
     }
 }
 
-fn open_store(state: &State) -> Result<(Store, Option<String>), StoreError> {
+fn open_store(state: &State) -> Result<(SessionStore, Option<String>), SessionStoreError> {
     match state {
-        State::Memory => Ok((Store::in_memory()?, None)),
-        State::Folder(folder) => Ok((Store::open(folder)?, None)),
-        State::Usually(folder) => match Store::open(folder) {
+        State::Memory => Ok((SessionStore::in_memory()?, None)),
+        State::Folder(folder) => Ok((SessionStore::open(folder)?, None)),
+        State::Usually(folder) => match SessionStore::open(folder) {
             // Nobody asked for this folder, and nothing in it is wrong: the agent works without it, and says so.
-            Err(error @ (StoreError::InUse { .. } | StoreError::Folder { .. } | StoreError::Disk { .. })) => {
+            Err(
+                error @ (SessionStoreError::InUse { .. }
+                | SessionStoreError::Folder { .. }
+                | SessionStoreError::Disk { .. }),
+            ) => {
                 let warning = format!("sessions are kept in memory only: {error}");
-                Ok((Store::in_memory()?, Some(warning)))
+                Ok((SessionStore::in_memory()?, Some(warning)))
             }
             other => Ok((other?, None)),
         },

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use acp_code::{CodeError, Engine, Stop, extract, list};
+use acp_code::{CodeError, Engine, StopSignal, extract, list};
 use acp_script::agent::ToolOutput;
 use serde_json::Value;
 
@@ -30,9 +30,12 @@ const MANIFESTS: [(&str, &[&str]); 8] = [
 ];
 
 /// What is to be written, or why nothing is.
-pub(crate) fn output(engine: &Engine, folder: &Path, stop: &Stop) -> Result<ToolOutput, CodeError> {
-    let request =
-        list::Request { max_results: usize::MAX, depth: Some(usize::MAX), ..list::Request::default() };
+pub(crate) fn output(engine: &Engine, folder: &Path, stop: &StopSignal) -> Result<ToolOutput, CodeError> {
+    let request = list::ListRequest {
+        max_results: usize::MAX,
+        depth: Some(usize::MAX),
+        ..list::ListRequest::default()
+    };
     let listed = engine.list(&request, stop)?;
     let files: Vec<&str> = listed.results.iter().map(|entry| entry.path.as_str()).collect();
     if files.contains(&FILE) {
@@ -40,7 +43,7 @@ pub(crate) fn output(engine: &Engine, folder: &Path, stop: &Stop) -> Result<Tool
         return Ok(ToolOutput { text, ..ToolOutput::default() });
     }
     let read = |file: &str| {
-        let pieces = engine.extract(&extract::Request::new([file]), stop).ok()?;
+        let pieces = engine.extract(&extract::ExtractRequest::new([file]), stop).ok()?;
         pieces.results.into_iter().next()?.code
     };
     let name = folder.file_name().unwrap_or_default().to_string_lossy();

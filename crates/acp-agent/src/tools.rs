@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use acp_code::{Answer, CodeError, Engine, Stop, extract};
+use acp_code::{CodeAnswer, CodeError, Engine, StopSignal, extract};
 use acp_host::with_real_names;
 use acp_script::agent::{Fence, Token, ToolOutput, ToolUse};
 use serde::Deserialize;
@@ -27,7 +27,7 @@ pub(crate) struct Tools {
     fence: Fence,
     reader: Reader,
     engines: HashMap<(String, String), Arc<Engine>>,
-    running: HashMap<Token, Stop>,
+    running: HashMap<Token, StopSignal>,
 }
 
 impl Tools {
@@ -49,7 +49,7 @@ impl Tools {
                 return;
             }
         };
-        let stop = Stop::after(LIMIT);
+        let stop = StopSignal::after(LIMIT);
         self.running.insert(token, stop.clone());
         let reader = self.reader.clone();
         tokio::task::spawn_blocking(move || {
@@ -140,7 +140,7 @@ struct Reach {
 }
 
 impl Reach {
-    fn output(&self, tool: &ToolUse, reader: &Reader, stop: &Stop) -> Result<ToolOutput, CodeError> {
+    fn output(&self, tool: &ToolUse, reader: &Reader, stop: &StopSignal) -> Result<ToolOutput, CodeError> {
         match tool.name.as_str() {
             "survey" => survey::output(&self.engine, Path::new(&tool.cwd), stop),
             "skill" => {
@@ -157,11 +157,11 @@ impl Reach {
         }
     }
 
-    fn answer(&self, tool: &ToolUse, stop: &Stop) -> Result<Answer, CodeError> {
+    fn answer(&self, tool: &ToolUse, stop: &StopSignal) -> Result<CodeAnswer, CodeError> {
         if self.further.is_empty() {
             return self.engine.answer(&tool.name, &tool.arguments, stop);
         }
-        let request = extract::Request::deserialize(&tool.arguments)
+        let request = extract::ExtractRequest::deserialize(&tool.arguments)
             .map_err(|error| CodeError::Request { tool: "extract", what: error.to_string() })?;
         let further = |file: &str| self.further.iter().find(|(it, _)| it == folder(tool, file));
         let mut results = Engine::extract_among(&request, stop, |file| {
@@ -173,7 +173,7 @@ impl Reach {
                 piece.file = Path::new(folder).join(&piece.file).to_string_lossy().into_owned();
             }
         }
-        Ok(Answer::Extract(results, request.format))
+        Ok(CodeAnswer::Extract(results, request.format))
     }
 }
 
@@ -186,7 +186,7 @@ fn folder<'t>(tool: &'t ToolUse, path: &str) -> &'t str {
 
 impl Drop for Tools {
     fn drop(&mut self) {
-        self.running.values().for_each(Stop::cancel);
+        self.running.values().for_each(StopSignal::cancel);
     }
 }
 

@@ -9,11 +9,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use acp_comply::results::Calibrated;
-use acp_comply::{Found, Program, Wordings};
+use acp_comply::{Observation, Program, Wordings};
 use futures_util::StreamExt;
 use futures_util::future::LocalBoxFuture;
 
-use crate::campaign::{Campaign, Listener, Progress};
+use crate::campaign::{Campaign, Progress, ProgressListener};
 use crate::drive::{Conditions, Driven, Probed, drive};
 use crate::pace::Pace;
 use crate::target::Target;
@@ -33,7 +33,7 @@ const LONGEST_QUIET: Duration = Duration::from_secs(3);
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Calibration {
     /// What the agent did, by name.
-    pub found: BTreeMap<String, Found>,
+    pub found: BTreeMap<String, Observation>,
     /// What it did not do, with the reason in words.
     pub missing: BTreeMap<String, String>,
     /// From its start to its first answer.
@@ -75,7 +75,7 @@ impl Calibration {
             if driven.outcome.provided.contains(&name) {
                 // The words belong to the wish that they express, whatever else they bring about.
                 let is_wish = wishes.first() == Some(&name);
-                let found = Found {
+                let found = Observation {
                     wording: tried.wording.clone().filter(|_| is_wish),
                     how: Some(file.title.clone()),
                     took_ms: driven.outcome.duration_ms,
@@ -114,7 +114,7 @@ impl Campaign {
         target: &Target,
         probe: &Probed,
         pace: &Pace,
-        listener: &Listener,
+        listener: &ProgressListener,
     ) -> Calibration {
         let mut calibration = Calibration { first_answer: probe.first_answer, ..Calibration::default() };
         let files = wanted(&self.calibration, &self.programs);
@@ -136,7 +136,7 @@ impl Campaign {
     pub fn calibrate_alone<'a>(
         &'a self,
         target: &'a Target,
-        listener: &'a Listener,
+        listener: &'a ProgressListener,
     ) -> LocalBoxFuture<'a, Result<Calibrated, String>> {
         Box::pin(async move {
             let (probe, fault) = self.probe_alone(target).await;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use acp_comply::results::{Isolation, Outside};
-use acp_comply::verdict::Ending;
-use acp_comply::{AgentRun, Defaults, FindingRef, Header, Outcome, Program, Table};
+use acp_comply::verdict::TestEnding;
+use acp_comply::{AgentRun, Defaults, FindingRef, Header, Program, Table, TestOutcome};
 use acp_link::token;
 use acp_proto::error_code;
 use futures_util::future::LocalBoxFuture;
@@ -69,17 +69,21 @@ pub enum Progress<'a> {
     /// A test begins.
     Began(&'a str, &'a Program),
     /// A test ended. If its outcome needs a second run, `Settled` follows after that.
-    Ended(&'a str, &'a Outcome),
+    Ended(&'a str, &'a TestOutcome),
     /// A test was run again by itself, because something had not come in time.
-    Settled(&'a str, &'a Outcome),
+    Settled(&'a str, &'a TestOutcome),
 }
 
 /// Called for everything that happens during a run, from any thread.
-pub type Listener = Arc<dyn Fn(&Progress<'_>) + Send + Sync>;
+pub type ProgressListener = Arc<dyn Fn(&Progress<'_>) + Send + Sync>;
 
 impl Campaign {
     /// Runs every test against one target.
-    pub fn run<'a>(&'a self, target: &'a Target, listener: &'a Listener) -> LocalBoxFuture<'a, AgentRun> {
+    pub fn run<'a>(
+        &'a self,
+        target: &'a Target,
+        listener: &'a ProgressListener,
+    ) -> LocalBoxFuture<'a, AgentRun> {
         Box::pin(async move {
             let mut run = AgentRun {
                 version: target.version.clone(),
@@ -157,7 +161,7 @@ impl Campaign {
                 return (Probed::default(), None);
             }
             let ending = driven.outcome.evidence.map(|evidence| evidence.ending);
-            if matches!(ending, Some(Ending::Gone(_))) {
+            if matches!(ending, Some(TestEnding::Gone(_))) {
                 let said = driven.outcome.exit.map(|exit| exit.stderr.trim().to_owned()).unwrap_or_default();
                 let said = if said.is_empty() { said } else { format!("; its error output:\n{said}") };
                 run.fault = Some(with_hint(format!("{reason}{said}"), target));

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use acp_link::child::{self, Child, Options};
+use acp_link::child::{self, Child, SpawnOptions};
 use acp_link::{Link, Receiver, Sender};
 use bytes::Bytes;
 use tokio::time::sleep;
@@ -52,7 +52,7 @@ impl Canary {
     /// Starts `PROGRAM mock --stdio` and pings it. Must be called inside a tokio runtime. `None` when it cannot be
     /// started: then nothing is known about the machine.
     pub fn start(program: &Path) -> Option<Canary> {
-        let mut options = Options::new(program.as_os_str()).args(["mock", "--stdio"]);
+        let mut options = SpawnOptions::new(program.as_os_str()).args(["mock", "--stdio"]);
         options.supervisor = Some(program.to_owned());
         let (link, child) = child::spawn(&options).ok()?;
         let seen = Arc::new(Mutex::new(Seen::default()));

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use acp_comply::results::Cost;
-use acp_comply::{Action, Event, FindingRef, Found, Outcome, Program, Run, Setup, Table, Wordings};
+use acp_comply::{
+    FindingRef, Observation, Program, Run, RunAction, RunEvent, Setup, Table, TestOutcome, Wordings,
+};
 use acp_model::Hints;
 use serde_json::Value;
 
@@ -33,7 +35,7 @@ pub struct Conditions {
     /// descendants are killed by process group only.
     pub supervisor: Option<PathBuf>,
     /// Line limit and queue bounds.
-    pub wire: acp_link::Wire,
+    pub wire: acp_link::LinkSettings,
     /// Multiplies every timeout.
     pub timeout_factor: f64,
     /// Give an expectation up before its time-out when everything is answered and the agent has been silent for so
@@ -85,7 +87,7 @@ impl Probed {
         for name in &missed {
             self.calibration.missing.remove(name);
             let how = Some("seen in a test, though not in calibration".to_owned());
-            self.calibration.found.insert(name.clone(), Found { how, ..Found::default() });
+            self.calibration.found.insert(name.clone(), Observation { how, ..Observation::default() });
         }
         missed
     }
@@ -95,7 +97,7 @@ impl Probed {
 #[derive(Debug)]
 pub struct Driven {
     /// The verdict and its evidence.
-    pub outcome: Outcome,
+    pub outcome: TestOutcome,
     /// Findings on requirements that the test does not claim.
     pub others: Vec<FindingRef>,
     /// Requirements that the conversation put to the test.
@@ -203,7 +205,7 @@ fn inapplicable(
 ) -> Option<Driven> {
     let reason = forms::lacks(target.dialect, program).or_else(|| stub::lacks(conditions, program))?;
     let mut run = Run::new(Arc::clone(program), setup.clone());
-    run.handle(Duration::ZERO, Event::NotApplicable(reason));
+    run.handle(Duration::ZERO, RunEvent::NotApplicable(reason));
     ended(program, run)
 }
 
@@ -216,7 +218,7 @@ fn hindered(program: &Arc<Program>, setup: &Setup) -> Option<Driven> {
 /// What came of a test that was over before it began.
 fn ended(program: &Arc<Program>, mut run: Run) -> Option<Driven> {
     let outcome = std::iter::from_fn(|| run.poll()).find_map(|action| match action {
-        Action::Done(outcome) => Some(*outcome),
+        RunAction::Done(outcome) => Some(*outcome),
         _ => None,
     })?;
     Some(Driven { outcome, ..Driven::fault(program, String::new()) })
@@ -280,7 +282,7 @@ impl Driven {
     /// A test that could not be run, through no fault of the agent's.
     pub fn fault(program: &Arc<Program>, reason: String) -> Driven {
         Driven {
-            outcome: Outcome::fault(program, reason),
+            outcome: TestOutcome::fault(program, reason),
             others: Vec::new(),
             exercised: BTreeSet::new(),
             introduction: None,

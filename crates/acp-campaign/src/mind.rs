@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use acp_comply::{Outcome, Program, Verdict};
-use acp_model::{Endpoint, Hints, Script, Settings};
+use acp_comply::{Program, TestOutcome, Verdict};
+use acp_model::{EndpointSettings, Hints, ModelEndpoint, ModelScript};
 use serde_json::{Value, json};
 
 use crate::cell::Cell;
@@ -14,7 +14,7 @@ const TEXT: usize = 400;
 
 /// A model endpoint that belongs to one test.
 pub(crate) struct Mind {
-    endpoint: Endpoint,
+    endpoint: ModelEndpoint,
     seen: u64,
 }
 
@@ -35,9 +35,9 @@ pub fn check_rules(program: &Program) -> Result<(), String> {
 }
 
 /// The rules of a test, with the cell's folders filled in.
-fn script(program: &Program, fill: impl Fn(&str) -> String) -> Result<Script, String> {
+fn script(program: &Program, fill: impl Fn(&str) -> String) -> Result<ModelScript, String> {
     let rules: Value = program.model.iter().map(|rule| filled(rule, &fill)).collect();
-    Script::from_value(&rules).map_err(|error| format!("\"model\" of {}: {error}", program.file))
+    ModelScript::from_value(&rules).map_err(|error| format!("\"model\" of {}: {error}", program.file))
 }
 
 fn filled(value: &Value, fill: &impl Fn(&str) -> String) -> Value {
@@ -55,9 +55,13 @@ impl Mind {
     /// Starts the endpoint with the test's rules; what no rule matches is answered as a plain wish.
     pub async fn start(program: &Program, cell: &Cell, hints: Hints) -> Result<Mind, String> {
         let script = script(program, |text| cell.fill_in(text))?;
-        let settings =
-            Settings { script, hints, stall_limit: Duration::from_secs(120), ..Settings::default() };
-        let endpoint = Endpoint::start(settings)
+        let settings = EndpointSettings {
+            script,
+            hints,
+            stall_limit: Duration::from_secs(120),
+            ..EndpointSettings::default()
+        };
+        let endpoint = ModelEndpoint::start(settings)
             .await
             .map_err(|error| format!("the scripted model cannot listen on loopback: {error}"))?;
         Ok(Mind { endpoint, seen: 0 })
@@ -76,7 +80,7 @@ impl Mind {
     }
 
     /// Puts the journal beside the outcome, and says so where it explains it.
-    pub fn testify(&self, outcome: &mut Outcome) {
+    pub fn testify(&self, outcome: &mut TestOutcome) {
         let entries = self.endpoint.journal().entries();
         explain(&entries, outcome);
         outcome.model = shortened(entries);
@@ -108,7 +112,7 @@ fn trouble_in(entry: &Value) -> Option<Trouble> {
 
 /// A failed test whose agent asked only for what the model does not have could not be judged; in any other case
 /// what the journal shows is worth a note.
-fn explain(entries: &[Value], outcome: &mut Outcome) {
+fn explain(entries: &[Value], outcome: &mut TestOutcome) {
     let of = |event: &str| entries.iter().filter(|entry| entry["event"] == event).collect::<Vec<_>>();
     let asked = of("request");
     let mut unknown: Vec<String> = of("unknown")

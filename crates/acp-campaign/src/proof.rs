@@ -10,18 +10,18 @@ mod spread;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use acp_comply::{AgentRun, Defaults, Outcome, Program, Verdict};
+use acp_comply::{AgentRun, Defaults, Program, TestOutcome, Verdict};
 use acp_play::proof::{
-    Candidate, Complaints, Jury, Member, claims, covering, examine, hunt, mutants, random, touches,
+    Candidate, Complaints, Jury, JuryMember, claims, covering, examine, hunt, mutants, random, touches,
 };
-pub use acp_play::proof::{Change, Examined, Hunted, Mutant, Tried, Weight};
-use acp_play::{Actor, Conditions as PlayConditions, needs_process, play, probe};
+pub use acp_play::proof::{ComplaintWeight, Examined, Hunted, Mutant, Mutation, Tried};
+use acp_play::{Actor, PlayConditions, needs_process, play, probe};
 use acp_script::defects::Defect;
 use acp_script::variants::Variant;
 use futures_util::StreamExt;
 use futures_util::future::LocalBoxFuture;
 
-use crate::campaign::{Campaign, Listener};
+use crate::campaign::{Campaign, ProgressListener};
 use crate::drive::{Probed, drive};
 use crate::suite;
 use crate::target::{Target, Way};
@@ -87,7 +87,7 @@ pub struct TriedMutant {
     /// The line of the change, from 1.
     pub line: usize,
     /// Which way the change goes.
-    pub change: Change,
+    pub change: Mutation,
     /// What was changed.
     pub what: String,
     /// What came of it.
@@ -111,7 +111,7 @@ impl Proof {
     }
 
     /// Tests that the conforming agent does not pass, or passes without having been put to the test.
-    pub fn unsound(&self) -> impl Iterator<Item = &Outcome> {
+    pub fn unsound(&self) -> impl Iterator<Item = &TestOutcome> {
         self.conforming
             .tests
             .iter()
@@ -158,8 +158,8 @@ impl Proof {
         [
             Ratchet { of: "combined", allowed: allowed.combined, found: combined },
             Ratchet { of: "hidden", allowed: allowed.hidden, found: self.hidden().count() },
-            Ratchet { of: "stricter", allowed: allowed.stricter, found: survived(Change::Stricter) },
-            Ratchet { of: "laxer", allowed: allowed.laxer, found: survived(Change::Laxer) },
+            Ratchet { of: "stricter", allowed: allowed.stricter, found: survived(Mutation::Stricter) },
+            Ratchet { of: "laxer", allowed: allowed.laxer, found: survived(Mutation::Laxer) },
         ]
     }
 }
@@ -171,7 +171,7 @@ pub fn prove<'a>(
     defects: &'a [Defect],
     variants: &'a [Variant],
     extent: Extent,
-    listener: &'a Listener,
+    listener: &'a ProgressListener,
 ) -> LocalBoxFuture<'a, Proof> {
     Box::pin(async move {
         let conforming = campaign.run(target, listener).await;
@@ -205,7 +205,7 @@ fn conditions() -> PlayConditions {
         mcp_stub_args: ["mcp-stub", "--log", "${mcpLog}"].map(str::to_owned).to_vec(),
         ..Defaults::default()
     };
-    let read = |source: &acp_comply::Source| {
+    let read = |source: &acp_comply::TestSource| {
         Program::read(&source.name, &source.text, &defaults).program.map(Arc::new)
     };
     PlayConditions {
@@ -325,7 +325,7 @@ fn changes(
         .chain(variants.iter().map(Candidate::Legal))
         .chain(defects.iter().map(Candidate::Broken))
         .collect();
-    let members = spread(jobs, &candidates, |candidate| Member::new(*candidate, &conditions).ok());
+    let members = spread(jobs, &candidates, |candidate| JuryMember::new(*candidate, &conditions).ok());
     let jury = Jury::new(members.into_iter().flatten().collect());
     let tried = spread(jobs, suite, |program| {
         let chosen = sample(&program.id, mutants(program), extent);

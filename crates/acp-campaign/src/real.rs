@@ -38,7 +38,7 @@ pub struct Real {
 #[derive(Debug)]
 pub(crate) struct Ready {
     /// What to start.
-    pub options: child::Options,
+    pub options: child::SpawnOptions,
     /// Where it will listen, when it is reached over TCP.
     pub port: Option<u16>,
 }
@@ -130,14 +130,14 @@ impl Real {
         launch: &Launch,
         program: &str,
         args: &[String],
-    ) -> Result<child::Options, String> {
+    ) -> Result<child::SpawnOptions, String> {
         let mut options = match self.user() {
-            None => child::Options::new(program).args(args),
+            None => child::SpawnOptions::new(program).args(args),
             Some(user) => {
                 reachable(Path::new(program))?;
                 let other =
                     [format!("--reuid={user}"), format!("--regid={user}"), "--clear-groups".to_owned()];
-                child::Options::new("setpriv").args(other).args([program]).args(args)
+                child::SpawnOptions::new("setpriv").args(other).args([program]).args(args)
             }
         };
         options.env_clear = true;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use acp_link::Link;
 use acp_link::child::{self, Child};
 use acp_match::Vars;
-use acp_model::{Endpoint, Hints, Settings};
+use acp_model::{EndpointSettings, Hints, ModelEndpoint};
 use acp_profile::Profile;
 use futures_util::future::BoxFuture;
 use serde_json::Value;
@@ -17,7 +17,7 @@ use crate::real::Real;
 pub struct Room {
     profile: Profile,
     cell: Cell,
-    _model: Option<Endpoint>,
+    _model: Option<ModelEndpoint>,
 }
 
 impl std::fmt::Debug for Room {
@@ -38,8 +38,9 @@ impl Room {
                 .map_err(|error| format!("cannot make a home: {error}"))?;
             cell.sandbox = workspace.to_path_buf();
             let model = if real.has_model() {
-                let settings = Settings { hints: Hints::from(&real.profile), ..Settings::default() };
-                let started = Endpoint::start(settings).await;
+                let settings =
+                    EndpointSettings { hints: Hints::from(&real.profile), ..EndpointSettings::default() };
+                let started = ModelEndpoint::start(settings).await;
                 Some(
                     started
                         .map_err(|error| format!("the scripted model cannot listen on loopback: {error}"))?,
@@ -47,9 +48,9 @@ impl Room {
             } else {
                 None
             };
-            let url = model.as_ref().map(Endpoint::url);
+            let url = model.as_ref().map(ModelEndpoint::url);
             let ready = real.ready(&cell, url.as_deref()).await?;
-            let options = child::Options { supervisor, ..ready.options };
+            let options = child::SpawnOptions { supervisor, ..ready.options };
             let (link, child) = child::spawn(&options).map_err(|error| error.to_string())?;
             Ok((Room { profile: real.profile.clone(), cell, _model: model }, link, child))
         })

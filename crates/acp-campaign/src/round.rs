@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use acp_comply::verdict::{BreakKind, ClaimState};
-use acp_comply::{FindingRef, Program, Severity, Verdict};
+use acp_comply::{FindingRef, Program, UnmetSeverity, Verdict};
 use acp_rules::Grade;
 use futures_util::StreamExt;
 
-use crate::campaign::{Campaign, Listener, Progress};
+use crate::campaign::{Campaign, Progress, ProgressListener};
 use crate::canary::Canary;
 use crate::drive::{Conditions, Driven, Probed, drive};
 use crate::pace::Pace;
@@ -32,7 +32,7 @@ pub(crate) struct Round<'a> {
     pub probe: Probed,
     pub pace: Pace,
     pub canary: Option<Canary>,
-    pub listener: &'a Listener,
+    pub listener: &'a ProgressListener,
 }
 
 /// A test's place in the report and what it came to.
@@ -210,7 +210,7 @@ fn patient(conditions: &Conditions) -> Conditions {
 
 fn is_final_failure(driven: &Driven) -> bool {
     let outcome = &driven.outcome;
-    let counts = !outcome.claims.is_empty() || outcome.severity == Severity::Required;
+    let counts = !outcome.claims.is_empty() || outcome.severity == UnmetSeverity::Required;
     counts && outcome.verdict == Verdict::Fail && !outcome.needs_second_run
 }
 

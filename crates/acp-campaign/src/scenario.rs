@@ -4,7 +4,7 @@
 //! tests are the files of its folder: in canonical form under `scenarios`, in a dialect's own words under
 //! `scenarios-DIALECT`.
 
-use acp_comply::{AgentRun, Outcome, Source, Verdict};
+use acp_comply::{AgentRun, TestOutcome, TestSource, Verdict};
 use serde::Deserialize;
 
 use crate::suite::{self, SuiteError};
@@ -77,7 +77,10 @@ pub fn choose(names: &[String]) -> Result<Vec<Scenario>, ScenarioError> {
 
 /// The test files of these scenarios. `dialect` names the form that the frames are written in, when the canonical one
 /// is not wanted; `None` comes back when no scenario is written in it.
-pub fn sources(scenarios: &[Scenario], dialect: Option<&str>) -> Result<Option<Vec<Source>>, ScenarioError> {
+pub fn sources(
+    scenarios: &[Scenario],
+    dialect: Option<&str>,
+) -> Result<Option<Vec<TestSource>>, ScenarioError> {
     let suite = dialect.map_or_else(|| "scenarios".to_owned(), |dialect| format!("scenarios-{dialect}"));
     if !suite::names().contains(&suite) {
         return Ok(None);
@@ -99,7 +102,7 @@ pub fn summarise(scenarios: &[Scenario], run: &AgentRun) -> Vec<Summary> {
 fn summary(scenario: &Scenario, run: &AgentRun) -> Summary {
     const ORDER: [Verdict; 6] =
         [Verdict::Fail, Verdict::Error, Verdict::Partial, Verdict::Warn, Verdict::Pass, Verdict::Na];
-    let tests: Vec<&Outcome> = run.tests.iter().filter(|test| test.area == scenario.name).collect();
+    let tests: Vec<&TestOutcome> = run.tests.iter().filter(|test| test.area == scenario.name).collect();
     let verdict = ORDER.into_iter().find(|verdict| tests.iter().any(|test| test.verdict == *verdict));
     let Some(verdict) = verdict else {
         let reason = run.fault.clone().unwrap_or_else(|| "no test of this scenario was run".to_owned());
@@ -136,7 +139,7 @@ mod tests {
         for dialect in [None, Some("delta")] {
             let files = sources(&scenarios, dialect).unwrap().unwrap();
             for scenario in &scenarios {
-                let own = |file: &&Source| file.name.contains(&format!("/{}/", scenario.name));
+                let own = |file: &&TestSource| file.name.contains(&format!("/{}/", scenario.name));
                 assert!(files.iter().any(|file| own(&file)), "{} in {dialect:?}", scenario.name);
             }
             let suite = dialect.map_or("scenarios".to_owned(), |dialect| format!("scenarios-{dialect}"));

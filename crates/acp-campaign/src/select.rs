@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use acp_comply::{Program, Severity};
+use acp_comply::{Program, UnmetSeverity};
 use globset::{Glob, GlobSet, GlobSetBuilder};
 
 /// A choice of tests. What is empty chooses everything.
@@ -11,7 +11,7 @@ pub struct Selection {
     ids: Option<GlobSet>,
     areas: Vec<String>,
     requirements: Vec<String>,
-    severities: Vec<Severity>,
+    severities: Vec<UnmetSeverity>,
     shard: Option<(usize, usize)>,
 }
 
@@ -55,7 +55,7 @@ impl Selection {
 
     /// Only tests of these severities.
     #[must_use]
-    pub fn severities(mut self, severities: &[Severity]) -> Selection {
+    pub fn severities(mut self, severities: &[UnmetSeverity]) -> Selection {
         self.severities = severities.to_vec();
         self
     }

@@ -27,9 +27,9 @@ impl HttpStub {
             return Ok(None);
         }
         let log = cell.mcp_log.to_string_lossy().into_owned();
-        let options = acp_link::child::Options {
+        let options = acp_link::child::SpawnOptions {
             supervisor: conditions.supervisor.clone(),
-            ..acp_link::child::Options::new(stub).args(["mcp-stub", "--http", "--log", &log])
+            ..acp_link::child::SpawnOptions::new(stub).args(["mcp-stub", "--http", "--log", &log])
         };
         let (mut link, child) = acp_link::child::spawn(&options).map_err(|error| error.to_string())?;
         let first = tokio::time::timeout(Duration::from_secs(10), link.rx.recv()).await;

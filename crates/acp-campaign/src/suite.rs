@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use acp_comply::{Defaults, Program, Source, Wordings};
+use acp_comply::{Defaults, Program, TestSource, Wordings};
 use include_dir::{Dir, include_dir};
 
 static EMBEDDED: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../suites");
@@ -72,7 +72,7 @@ pub fn calibration(defaults: &Defaults) -> Vec<Arc<Program>> {
 }
 
 /// The test files of one embedded suite, in order of their paths.
-pub fn embedded(name: &str) -> Result<Vec<Source>, SuiteError> {
+pub fn embedded(name: &str) -> Result<Vec<TestSource>, SuiteError> {
     let Some(dir) = EMBEDDED.get_dir(name) else {
         return Err(SuiteError::Unknown { name: name.to_owned(), known: names().join(", ") });
     };
@@ -82,11 +82,11 @@ pub fn embedded(name: &str) -> Result<Vec<Source>, SuiteError> {
     Ok(found)
 }
 
-fn gather_embedded(dir: &Dir<'_>, found: &mut Vec<Source>) {
+fn gather_embedded(dir: &Dir<'_>, found: &mut Vec<TestSource>) {
     for file in dir.files() {
         if file.path().extension().is_some_and(|extension| extension == "jsont") {
             let text = String::from_utf8_lossy(file.contents()).into_owned();
-            found.push(Source::new(format!("suites/{}", file.path().display()), text));
+            found.push(TestSource::new(format!("suites/{}", file.path().display()), text));
         }
     }
     for inner in dir.dirs() {
@@ -95,7 +95,7 @@ fn gather_embedded(dir: &Dir<'_>, found: &mut Vec<Source>) {
 }
 
 /// The test files that the user named, folders searched to their depths, in order of their paths.
-pub fn from_paths(paths: &[PathBuf]) -> Result<Vec<Source>, SuiteError> {
+pub fn from_paths(paths: &[PathBuf]) -> Result<Vec<TestSource>, SuiteError> {
     let mut found = Vec::new();
     for path in paths {
         let before = found.len();
@@ -109,7 +109,7 @@ pub fn from_paths(paths: &[PathBuf]) -> Result<Vec<Source>, SuiteError> {
     Ok(found)
 }
 
-fn gather(path: &Path, named: bool, found: &mut Vec<Source>) -> Result<(), SuiteError> {
+fn gather(path: &Path, named: bool, found: &mut Vec<TestSource>) -> Result<(), SuiteError> {
     let unreadable = |source| SuiteError::Unreadable { path: path.display().to_string(), source };
     if path.is_dir() {
         for entry in std::fs::read_dir(path).map_err(unreadable)? {
@@ -120,7 +120,7 @@ fn gather(path: &Path, named: bool, found: &mut Vec<Source>) -> Result<(), Suite
     if named || path.extension().is_some_and(|extension| extension == "jsont") {
         let bytes = std::fs::read(path).map_err(unreadable)?;
         let text = String::from_utf8_lossy(&bytes).into_owned();
-        found.push(Source::new(path.display().to_string(), text));
+        found.push(TestSource::new(path.display().to_string(), text));
     }
     Ok(())
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use acp_dialect::{Dialect, TranslationOptions, Unasked};
 use acp_link::child::{self, Child, Exit, SpawnError};
-use acp_link::{Address, ConnectError, Link, Wire};
+use acp_link::{Address, ConnectError, Link, LinkSettings};
 use acp_relay::{SessionAliases, translated_resuming};
 
 use crate::cell::Cell;
@@ -190,7 +190,7 @@ impl Target {
         &self,
         cell: &Cell,
         supervisor: Option<&Path>,
-        wire: &Wire,
+        wire: &LinkSettings,
         model: Option<&str>,
     ) -> Result<Start, String> {
         let (mut options, port) = match &self.way {
@@ -255,7 +255,7 @@ fn local(port: u16) -> Address {
 pub(crate) enum Start {
     /// A process to start; when it is not spoken to over its pipes, the port on which it will listen, and how it was
     /// started in words.
-    Process(Box<child::Options>, Option<(u16, String)>),
+    Process(Box<child::SpawnOptions>, Option<(u16, String)>),
     /// An address to connect to.
     Address {
         /// The address.
@@ -263,7 +263,7 @@ pub(crate) enum Start {
         /// The token that is shown there.
         token: Option<String>,
         /// The limits of the wire.
-        wire: Wire,
+        wire: LinkSettings,
     },
 }
 
@@ -276,7 +276,7 @@ impl Start {
 
 /// Waits until the agent that was just started takes a connection.
 async fn listening(
-    options: &child::Options,
+    options: &child::SpawnOptions,
     stdio: Link,
     mut child: Child,
     port: u16,
@@ -311,9 +311,9 @@ fn start_options(
     env: &BTreeMap<String, String>,
     cell: &Cell,
     model: Option<&str>,
-) -> child::Options {
+) -> child::SpawnOptions {
     let fill = |text: &str| cell.fill_in(text).replace(MODEL_URL, model.unwrap_or_default());
-    let mut options = child::Options::new(fill(program)).args(args.iter().map(|arg| fill(arg)));
+    let mut options = child::SpawnOptions::new(fill(program)).args(args.iter().map(|arg| fill(arg)));
     options.env = vec![
         ("HOME".into(), cell.home.clone().into_os_string()),
         ("TMPDIR".into(), cell.temp.clone().into_os_string()),

@@ -10,14 +10,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use acp_comply::results::Cost;
-use acp_comply::{Action, Event, ExitRecord, Outcome, Program, Run, Setup};
+use acp_comply::{ExitRecord, Program, Run, RunAction, RunEvent, Setup, TestOutcome};
 use acp_dialect::{Destination, Dialect, Side, Translated, TranslationOptions, Translator};
 use acp_driver::drive;
-use acp_host::{Offer, Providers, Roots, Settings};
+use acp_host::{OfferedCapabilities, ProviderSettings, Providers, Roots};
 use acp_link::Link;
 use acp_link::child::{Child, Exit};
-use acp_link::leash::Leash;
-use acp_policy::Rules;
+use acp_link::leash::ProcessGuard;
+use acp_policy::PolicyRules;
 use acp_rpc::{Frame, Line, View};
 use bytes::Bytes;
 use serde_json::Value;
@@ -159,7 +159,7 @@ impl<'a> TestRun<'a> {
         self.output_ended = false;
         self.exit = None;
         self.last = Instant::now();
-        self.run.handle(self.began.elapsed(), Event::Started);
+        self.run.handle(self.began.elapsed(), RunEvent::Started);
     }
 
     /// The form that the test is written in, when it is not the canonical one.
@@ -168,7 +168,7 @@ impl<'a> TestRun<'a> {
         (!dialect.is_canonical()).then_some(dialect)
     }
 
-    pub async fn run(&mut self) -> Outcome {
+    pub async fn run(&mut self) -> TestOutcome {
         self.act();
         loop {
             let ended = match self.link.take() {
@@ -201,41 +201,41 @@ impl<'a> TestRun<'a> {
         }
     }
 
-    fn perform(&mut self, action: Action) {
+    fn perform(&mut self, action: RunAction) {
         match action {
-            Action::Offer(capabilities) => self.offer(&capabilities),
-            Action::Write(line) => self.write(line),
-            Action::WriteRaw(bytes) => {
+            RunAction::Offer(capabilities) => self.offer(&capabilities),
+            RunAction::Write(line) => self.write(line),
+            RunAction::WriteRaw(bytes) => {
                 self.show("→", &bytes);
                 if let Some(wire) = &mut self.wire {
                     wire.writes_raw(&bytes);
                     self.outgoing.push_back(Outgoing::Raw(bytes));
                 }
             }
-            Action::CloseInput => {
+            RunAction::CloseInput => {
                 if let Some(wire) = &mut self.wire {
                     wire.closes_input();
                     self.outgoing.push_back(Outgoing::End);
                 }
             }
-            Action::Restart => self.ended = Some(Ending::Reopen { keeps_process: false }),
-            Action::Reconnect => self.ended = Some(Ending::Reopen { keeps_process: true }),
-            Action::PauseRead(time) => self.read_from = Instant::now() + time,
-            Action::AskProvider(frame) => self.ask(&frame),
-            Action::CancelPending { session } => {
+            RunAction::Restart => self.ended = Some(Ending::Reopen { keeps_process: false }),
+            RunAction::Reconnect => self.ended = Some(Ending::Reopen { keeps_process: true }),
+            RunAction::PauseRead(time) => self.read_from = Instant::now() + time,
+            RunAction::AskProvider(frame) => self.ask(&frame),
+            RunAction::CancelPending { session } => {
                 if let (Some(providers), Some(session)) = (&self.providers, session) {
                     providers.cancel_session(&session);
                 }
             }
-            Action::CheckFile(path) => {
+            RunAction::CheckFile(path) => {
                 let state = look(&self.cell.sandbox, &path);
-                self.run.handle(self.began.elapsed(), Event::File(state));
+                self.run.handle(self.began.elapsed(), RunEvent::File(state));
             }
-            Action::CheckMcp => {
+            RunAction::CheckMcp => {
                 let calls = read_log(&self.cell.mcp_log);
-                self.run.handle(self.began.elapsed(), Event::Mcp(calls));
+                self.run.handle(self.began.elapsed(), RunEvent::Mcp(calls));
             }
-            Action::Done(outcome) => self.ended = Some(Ending::Done(outcome)),
+            RunAction::Done(outcome) => self.ended = Some(Ending::Done(outcome)),
         }
     }
 
@@ -245,17 +245,17 @@ impl<'a> TestRun<'a> {
         }
         match Roots::open(&self.cell.sandbox, &[]) {
             Ok(roots) => {
-                self.providers = Some(Providers::new(Settings {
-                    offer: Offer::from_capabilities(capabilities),
-                    rules: Rules::of(self.program.policy),
+                self.providers = Some(Providers::new(ProviderSettings {
+                    offer: OfferedCapabilities::from_capabilities(capabilities),
+                    rules: PolicyRules::of(self.program.policy),
                     default_roots: Some(roots),
-                    leash: self.conditions.supervisor.clone().map(Leash::new),
-                    ..Settings::default()
+                    leash: self.conditions.supervisor.clone().map(ProcessGuard::new),
+                    ..ProviderSettings::default()
                 }));
             }
             Err(error) => {
                 let reason = format!("cannot open the sandbox for the client's providers: {error}");
-                self.run.handle(self.began.elapsed(), Event::Fault(reason));
+                self.run.handle(self.began.elapsed(), RunEvent::Fault(reason));
             }
         }
     }
@@ -281,8 +281,8 @@ impl<'a> TestRun<'a> {
             Ok(connection) => self.opened(connection, from),
             Err(error) => {
                 let event = match self.target.is_ours() && !is_kept {
-                    true => Event::Fault(error.to_string()),
-                    false => Event::Lost(format!("no new connection could be made: {error}")),
+                    true => RunEvent::Fault(error.to_string()),
+                    false => RunEvent::Lost(format!("no new connection could be made: {error}")),
                 };
                 self.run.handle(self.began.elapsed(), event);
             }
@@ -334,8 +334,8 @@ impl<'a> TestRun<'a> {
     fn notice_trouble(&mut self) {
         let event = match self.mind.as_mut().and_then(Mind::trouble) {
             None => return,
-            Some(Trouble::Unfit(reason)) => Event::OutOfReach(reason),
-            Some(Trouble::Circle(reason)) => Event::Blocked(reason),
+            Some(Trouble::Unfit(reason)) => RunEvent::OutOfReach(reason),
+            Some(Trouble::Circle(reason)) => RunEvent::Blocked(reason),
         };
         self.run.handle(self.began.elapsed(), event);
     }
@@ -348,17 +348,17 @@ impl<'a> TestRun<'a> {
         if let Some(reason) = self.refused.take() {
             // This is the refusal. What the form has no words for, the agent was not asked.
             self.was_refused = true;
-            return self.run.handle(self.began.elapsed(), Event::NotApplicable(reason));
+            return self.run.handle(self.began.elapsed(), RunEvent::NotApplicable(reason));
         }
         if let (Some(providers), View::Notification { .. }) = (&self.providers, frame.view()) {
             providers.observe(&frame);
         }
-        self.run.handle(at.saturating_duration_since(self.began), Event::Heard(frame));
+        self.run.handle(at.saturating_duration_since(self.began), RunEvent::Heard(frame));
     }
 
     fn output_end(&mut self) {
         self.output_ended = true;
-        self.run.handle(self.began.elapsed(), Event::Closed);
+        self.run.handle(self.began.elapsed(), RunEvent::Closed);
         self.tell_exit();
     }
 
@@ -370,7 +370,7 @@ impl<'a> TestRun<'a> {
         if let (Some(exit), Some(wire)) = (&self.exit, &self.wire) {
             let stderr = wire.child.as_ref().map(Child::stderr_tail).unwrap_or_default();
             let record = ExitRecord { code: exit.code, signal: exit.signal, stderr: last_lines(&stderr) };
-            self.run.handle(self.began.elapsed(), Event::Exited(record));
+            self.run.handle(self.began.elapsed(), RunEvent::Exited(record));
         }
     }
 
@@ -381,7 +381,7 @@ impl<'a> TestRun<'a> {
     }
 
     /// Ends the agent, lets the judge speak, and adds what frames do not show.
-    pub async fn conclude(mut self, mut outcome: Outcome, before: &crate::cell::Snapshot) -> Driven {
+    pub async fn conclude(mut self, mut outcome: TestOutcome, before: &crate::cell::Snapshot) -> Driven {
         if self.run.is_unheard() {
             // Once in a run: an interpreter that ends may need a moment to write what it held back.
             self.parting.listen = self.parting.listen.max(HELD_BACK);
@@ -458,7 +458,7 @@ enum Outgoing {
 /// Why the connection is let go of.
 pub(crate) enum Ending {
     /// The test is over.
-    Done(Box<Outcome>),
+    Done(Box<TestOutcome>),
     /// The test wants a connection of its own again.
     Reopen {
         /// To the same process, if it listens.

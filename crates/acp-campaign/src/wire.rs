@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use acp_comply::FindingRef;
 use acp_dialect::{Dialect, PassiveTranslator, Side, TranslationOptions};
-use acp_link::child::{Child, Stage};
+use acp_link::child::{Child, StopStage};
 use acp_link::{Link, Receiver, Sender};
 use acp_rpc::{Direction, Frame, Line, Splitter, View};
-use acp_rules::{Ending, Judge, JudgeConfig};
+use acp_rules::{ConversationEnd, Judge, JudgeConfig};
 use bytes::Bytes;
 
 use crate::target::Ended;
@@ -72,7 +72,7 @@ pub(crate) struct Judged {
     /// The conversation as a transcript, where it is kept.
     pub record: Option<Vec<u8>>,
     /// What the next connection of the test is held against.
-    pub history: acp_rules::History,
+    pub history: acp_rules::SessionHistory,
     /// A response came only after the agent's input had ended.
     pub answered_at_end: bool,
 }
@@ -85,7 +85,7 @@ impl Wire {
         child: Option<Child>,
         began: Instant,
         dialect: Option<Dialect>,
-        history: acp_rules::History,
+        history: acp_rules::SessionHistory,
     ) -> Wire {
         Wire {
             child,
@@ -188,12 +188,12 @@ impl Wire {
         }
         // A test stops when it has seen enough: it says itself for which answers it waited in vain.
         let (ending, word) = match agent_went && !self.input_closed {
-            true => (Ending::AgentExited, "agent-exited"),
-            false => (Ending::ClientLeft, "client-left"),
+            true => (ConversationEnd::AgentExited, "agent-exited"),
+            false => (ConversationEnd::ClientLeft, "client-left"),
         };
         self.judge.set_ending(ending);
         self.judge.close(self.began.elapsed());
-        let acp_play::Judged { findings, exercised } = acp_play::judged(&self.judge);
+        let acp_play::JudgedConnection { findings, exercised } = acp_play::judged(&self.judge);
         let mut judged =
             Judged { findings, exercised, record: None, history: self.judge.take_history(), answered_at_end };
         if let Some(mut record) = self.record.take() {
@@ -210,8 +210,8 @@ impl Wire {
         let exit = child.shutdown(parting.grace.saturating_sub(from.elapsed()).max(LISTEN)).await;
         drain.abort();
         let at_eof = match exit.stage {
-            Stage::Term | Stage::Kill => AtEof::Stays,
-            Stage::Unasked | Stage::Eof => AtEof::Exits(from.elapsed()),
+            StopStage::Term | StopStage::Kill => AtEof::Stays,
+            StopStage::Unasked | StopStage::Eof => AtEof::Exits(from.elapsed()),
         };
         (judged, Some(Ended { stderr: child.stderr_tail(), exit, at_eof }))
     }

@@ -2,27 +2,27 @@
 
 use serde_json::Value;
 
-use crate::{Format, extract, list, query, render, search};
+use crate::{ResultFormat, extract, list, query, render, search};
 
 /// The results of one call of a tool.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Answer {
+pub enum CodeAnswer {
     /// Of `search`.
-    Search(search::Results),
+    Search(search::SearchResults),
     /// Of `query`.
-    Query(query::Results),
+    Query(query::QueryResults),
     /// Of `extract`, and the form in which it was asked for.
-    Extract(extract::Results, Format),
+    Extract(extract::ExtractResults, ResultFormat),
     /// Of `list_files` and `glob`.
-    List(list::Results),
+    List(list::ListResults),
 }
 
-impl Answer {
+impl CodeAnswer {
     /// The text for a model: plain, and for `extract` the form that it was asked for in.
     pub fn text(&self) -> String {
         match self {
-            Self::Search(results) => render::search(results, Format::Plain),
-            Self::Query(results) => render::query(results, Format::Plain),
+            Self::Search(results) => render::search(results, ResultFormat::Plain),
+            Self::Query(results) => render::query(results, ResultFormat::Plain),
             Self::Extract(results, format) => render::extract(results, *format),
             Self::List(results) => render::list(results),
         }

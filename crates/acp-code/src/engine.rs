@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::hidden::Hidden;
 use crate::place::{Place, plain};
 use crate::walk::Scope;
-use crate::{Answer, CodeError, Stop, extract, list, query, search};
+use crate::{CodeAnswer, CodeError, StopSignal, extract, list, query, search};
 
 /// Everything that is read lies below [`Engine::root`]. Cheap to make; keep one per session so that pages last.
 /// Calls may run at the same time on several threads.
@@ -53,22 +53,38 @@ impl Engine {
     }
 
     /// Ranked or literal search.
-    pub fn search(&self, request: &search::Request, stop: &Stop) -> Result<search::Results, CodeError> {
+    pub fn search(
+        &self,
+        request: &search::SearchRequest,
+        stop: &StopSignal,
+    ) -> Result<search::SearchResults, CodeError> {
         search::run(request, &self.scope(request.path.as_deref())?, &self.pages, stop)
     }
 
     /// Structural query.
-    pub fn query(&self, request: &query::Request, stop: &Stop) -> Result<query::Results, CodeError> {
+    pub fn query(
+        &self,
+        request: &query::QueryRequest,
+        stop: &StopSignal,
+    ) -> Result<query::QueryResults, CodeError> {
         query::run(request, &self.scope(request.path.as_deref())?, stop)
     }
 
     /// The files of a folder, as a tree.
-    pub fn list(&self, request: &list::Request, stop: &Stop) -> Result<list::Results, CodeError> {
+    pub fn list(
+        &self,
+        request: &list::ListRequest,
+        stop: &StopSignal,
+    ) -> Result<list::ListResults, CodeError> {
         list::files(request, &self.all_files(request.path.as_deref(), request.all)?, stop)
     }
 
     /// The files whose path fits a pattern.
-    pub fn glob(&self, request: &list::GlobRequest, stop: &Stop) -> Result<list::Results, CodeError> {
+    pub fn glob(
+        &self,
+        request: &list::GlobRequest,
+        stop: &StopSignal,
+    ) -> Result<list::ListResults, CodeError> {
         list::glob(request, &self.all_files(request.path.as_deref(), request.all)?, stop)
     }
 
@@ -78,35 +94,39 @@ impl Engine {
     }
 
     /// Whole blocks out of files.
-    pub fn extract(&self, request: &extract::Request, stop: &Stop) -> Result<extract::Results, CodeError> {
+    pub fn extract(
+        &self,
+        request: &extract::ExtractRequest,
+        stop: &StopSignal,
+    ) -> Result<extract::ExtractResults, CodeError> {
         Self::extract_among(request, stop, |_| self)
     }
 
-    /// The same out of several folders: `of` says whose engine each of [`extract::Request::files`] is for.
+    /// The same out of several folders: `of` says whose engine each of [`extract::ExtractRequest::files`] is for.
     pub fn extract_among<'e>(
-        request: &extract::Request,
-        stop: &Stop,
+        request: &extract::ExtractRequest,
+        stop: &StopSignal,
         of: impl Fn(&str) -> &'e Engine,
-    ) -> Result<extract::Results, CodeError> {
+    ) -> Result<extract::ExtractResults, CodeError> {
         extract::run(request, |file| of(file).scope(None), stop)
     }
 
     /// Runs a tool by name with its JSON arguments; the answer is the text for the model. Search and query answer
     /// in plain text, extract in the form that it was asked for.
-    pub fn call(&self, tool: &str, arguments: &Value, stop: &Stop) -> Result<String, CodeError> {
+    pub fn call(&self, tool: &str, arguments: &Value, stop: &StopSignal) -> Result<String, CodeError> {
         Ok(self.answer(tool, arguments, stop)?.text())
     }
 
     /// Runs a tool by name with its JSON arguments; the answer is what it found.
-    pub fn answer(&self, tool: &str, arguments: &Value, stop: &Stop) -> Result<Answer, CodeError> {
+    pub fn answer(&self, tool: &str, arguments: &Value, stop: &StopSignal) -> Result<CodeAnswer, CodeError> {
         match tool {
-            "search" => self.search(&read("search", arguments)?, stop).map(Answer::Search),
-            "query" => self.query(&read("query", arguments)?, stop).map(Answer::Query),
-            "list_files" => self.list(&read("list_files", arguments)?, stop).map(Answer::List),
-            "glob" => self.glob(&read("glob", arguments)?, stop).map(Answer::List),
+            "search" => self.search(&read("search", arguments)?, stop).map(CodeAnswer::Search),
+            "query" => self.query(&read("query", arguments)?, stop).map(CodeAnswer::Query),
+            "list_files" => self.list(&read("list_files", arguments)?, stop).map(CodeAnswer::List),
+            "glob" => self.glob(&read("glob", arguments)?, stop).map(CodeAnswer::List),
             "extract" => {
-                let request: extract::Request = read("extract", arguments)?;
-                Ok(Answer::Extract(self.extract(&request, stop)?, request.format))
+                let request: extract::ExtractRequest = read("extract", arguments)?;
+                Ok(CodeAnswer::Extract(self.extract(&request, stop)?, request.format))
             }
             other => Err(CodeError::NoSuchTool(other.to_owned())),
         }

@@ -75,7 +75,7 @@ pub enum CodeError {
     /// No tool has this name.
     #[error("there is no tool {0:?}; the tools are search, query and extract")]
     NoSuchTool(String),
-    /// [`crate::Stop::cancel`] was called.
+    /// [`crate::StopSignal::cancel`] was called.
     #[error("cancelled")]
     Cancelled,
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// How results are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Format {
+pub enum ResultFormat {
     /// For a terminal or a model's context.
     #[default]
     Plain,

@@ -3,8 +3,8 @@
 //! It reads files below one root and never writes, never leaves that root, and knows nothing of any
 //! protocol: tools arrive as plain requests and leave as plain results.
 //!
-//! Read first: [`Engine`] (the root and its pages), [`search::Request`] and [`search::Results`] (the other two tools
-//! have the same shape), [`Stop`] (how a call is cut short).
+//! Read first: [`Engine`] (the root and its pages), [`search::SearchRequest`] and [`search::SearchResults`] (the other two tools
+//! have the same shape), [`StopSignal`] (how a call is cut short).
 
 pub mod extract;
 pub mod list;
@@ -35,9 +35,9 @@ mod walk;
 mod watch;
 mod words;
 
-pub use answer::Answer;
+pub use answer::CodeAnswer;
 pub use engine::Engine;
 pub use error::CodeError;
-pub use format::Format;
+pub use format::ResultFormat;
 pub use lang::names as languages;
-pub use stop::{Reason, Stop};
+pub use stop::{StopCause, StopSignal};

@@ -6,12 +6,12 @@ use globset::GlobBuilder;
 use serde::{Deserialize, Serialize};
 
 use crate::walk::{self, Scope};
-use crate::{CodeError, Stop};
+use crate::{CodeError, StopSignal};
 
 /// What to list.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Request {
+pub struct ListRequest {
     /// A folder inside the root; the whole root without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
@@ -46,9 +46,9 @@ pub struct GlobRequest {
 /// Files and folders in the order of their paths.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Results {
+pub struct ListResults {
     /// The entries.
-    pub results: Vec<Entry>,
+    pub results: Vec<ListEntry>,
     /// How many files there are, shown or not.
     pub files: usize,
     /// The deadline passed: there may be files that were not seen.
@@ -60,7 +60,7 @@ pub struct Results {
 
 /// A file, or a folder that was not opened.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Entry {
+pub struct ListEntry {
     /// Path below the root, with `/`.
     pub path: String,
     /// Of a folder that was not opened: how many files lie below it.
@@ -69,7 +69,11 @@ pub struct Entry {
 }
 
 /// The files of a folder, opened as deep as was asked for or as has room.
-pub(crate) fn files(request: &Request, scope: &Scope, stop: &Stop) -> Result<Results, CodeError> {
+pub(crate) fn files(
+    request: &ListRequest,
+    scope: &Scope,
+    stop: &StopSignal,
+) -> Result<ListResults, CodeError> {
     let (paths, mut results) = found(scope, stop)?;
     let start = below(scope);
     let deepest = paths.iter().map(|path| depth(path, &start)).max().unwrap_or(1);
@@ -88,7 +92,11 @@ pub(crate) fn files(request: &Request, scope: &Scope, stop: &Stop) -> Result<Res
 }
 
 /// The files whose path fits the pattern.
-pub(crate) fn glob(request: &GlobRequest, scope: &Scope, stop: &Stop) -> Result<Results, CodeError> {
+pub(crate) fn glob(
+    request: &GlobRequest,
+    scope: &Scope,
+    stop: &StopSignal,
+) -> Result<ListResults, CodeError> {
     let pattern = request.pattern.trim();
     let pattern = pattern.strip_prefix("./").unwrap_or(pattern);
     let refused = |what: String| CodeError::Request { tool: "glob", what };
@@ -108,18 +116,18 @@ pub(crate) fn glob(request: &GlobRequest, scope: &Scope, stop: &Stop) -> Result<
         fits.is_match(path) || (by_name && path.rsplit('/').next().is_some_and(|name| fits.is_match(name)))
     });
     results.files = paths.len();
-    results.results = paths.into_iter().map(|path| Entry { path, files: None }).collect();
+    results.results = paths.into_iter().map(|path| ListEntry { path, files: None }).collect();
     cut(&mut results, request.max_results);
     Ok(results)
 }
 
 /// All files of the scope by their paths below the root, in order, and what is to be said about them.
-fn found(scope: &Scope, stop: &Stop) -> Result<(Vec<String>, Results), CodeError> {
+fn found(scope: &Scope, stop: &StopSignal) -> Result<(Vec<String>, ListResults), CodeError> {
     let place = &scope.place;
     let (states, report) = walk::files(scope, stop, Vec::new, |paths, path| paths.push(place.shown(&path)))?;
     let mut paths: Vec<String> = states.into_iter().flatten().collect();
     paths.sort_unstable();
-    let results = Results {
+    let results = ListResults {
         results: Vec::new(),
         files: paths.len(),
         truncated: report.truncated,
@@ -141,7 +149,7 @@ fn depth(path: &str, start: &str) -> usize {
 }
 
 /// The files down to this depth, and the folders below which there are more.
-fn entries(paths: &[String], start: &str, most: usize) -> Vec<Entry> {
+fn entries(paths: &[String], start: &str, most: usize) -> Vec<ListEntry> {
     let mut entries: BTreeMap<&str, Option<usize>> = BTreeMap::new();
     for path in paths {
         let rest = path.strip_prefix(start).unwrap_or(path);
@@ -151,10 +159,10 @@ fn entries(paths: &[String], start: &str, most: usize) -> Vec<Entry> {
             Some(end) => *entries.entry(&path[..end]).or_insert(Some(0)).get_or_insert(0) += 1,
         }
     }
-    entries.into_iter().map(|(path, files)| Entry { path: path.to_owned(), files }).collect()
+    entries.into_iter().map(|(path, files)| ListEntry { path: path.to_owned(), files }).collect()
 }
 
-fn cut(results: &mut Results, most: usize) {
+fn cut(results: &mut ListResults, most: usize) {
     let left = results.results.len().saturating_sub(most);
     if left > 0 {
         results.results.truncate(most);

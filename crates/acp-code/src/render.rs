@@ -2,26 +2,26 @@
 
 use std::fmt::Write as _;
 
-use crate::Format;
-use crate::extract::{self, Piece};
+use crate::ResultFormat;
+use crate::extract::{self, ExtractedPiece};
 use crate::list;
 use crate::place::one_line;
-use crate::query::{self, Match};
+use crate::query::{self, QueryMatch};
 use crate::search::{self, Hit};
 
 /// The hits of a page.
-pub fn search(results: &search::Results, format: Format) -> String {
+pub fn search(results: &search::SearchResults, format: ResultFormat) -> String {
     let mut out = String::new();
     match format {
-        Format::Json => return json(results),
-        Format::Markdown => {
+        ResultFormat::Json => return json(results),
+        ResultFormat::Markdown => {
             for hit in &results.results {
                 let title = title(&hit.kind, hit.name.as_deref());
                 fenced(&mut out, &place(&hit.file, hit.lines), &title, hit.language.as_deref(), &hit.code);
             }
         }
-        Format::Plain if is_list(&results.results) => listed(&mut out, &results.results),
-        Format::Plain => {
+        ResultFormat::Plain if is_list(&results.results) => listed(&mut out, &results.results),
+        ResultFormat::Plain => {
             for hit in &results.results {
                 let title = title(&hit.kind, hit.name.as_deref());
                 let _ = writeln!(out, "{}  {title}  {:.2}", place(&hit.file, hit.lines), hit.score);
@@ -38,16 +38,16 @@ pub fn search(results: &search::Results, format: Format) -> String {
 }
 
 /// The matches of a pattern.
-pub fn query(results: &query::Results, format: Format) -> String {
+pub fn query(results: &query::QueryResults, format: ResultFormat) -> String {
     let mut out = String::new();
     match format {
-        Format::Json => return json(results),
-        Format::Markdown => {
+        ResultFormat::Json => return json(results),
+        ResultFormat::Markdown => {
             for hit in &results.results {
                 fenced(&mut out, &place(&hit.file, hit.lines), "", Some(&hit.language), &hit.code);
             }
         }
-        Format::Plain => {
+        ResultFormat::Plain => {
             for hit in &results.results {
                 let _ = writeln!(out, "{}", place(&hit.file, hit.lines));
                 numbered(&mut out, hit.lines, &indented(hit), &[]);
@@ -61,16 +61,16 @@ pub fn query(results: &query::Results, format: Format) -> String {
 }
 
 /// The pieces of files.
-pub fn extract(results: &extract::Results, format: Format) -> String {
+pub fn extract(results: &extract::ExtractResults, format: ResultFormat) -> String {
     let mut out = String::new();
-    if format == Format::Json {
+    if format == ResultFormat::Json {
         return json(results);
     }
     for piece in &results.results {
         match (&piece.code, piece.lines) {
             (Some(code), Some(lines)) => {
                 let title = title(piece.kind.as_deref().unwrap_or_default(), piece.name.as_deref());
-                if format == Format::Markdown {
+                if format == ResultFormat::Markdown {
                     fenced(&mut out, &place(&piece.file, lines), &title, piece.language.as_deref(), code);
                 } else {
                     let _ = writeln!(out, "{}  {title}", place(&piece.file, lines));
@@ -86,7 +86,7 @@ pub fn extract(results: &extract::Results, format: Format) -> String {
 }
 
 /// Files and folders, one on a line: folders end in `/`, and one that is not opened says how much is in it.
-pub fn list(results: &list::Results) -> String {
+pub fn list(results: &list::ListResults) -> String {
     let mut out = String::new();
     for entry in &results.results {
         let path = one_line(&entry.path);
@@ -104,14 +104,14 @@ pub fn list(results: &list::Results) -> String {
         1 => "1 file".to_owned(),
         files => format!("{files} files"),
     };
-    closing(&mut out, Format::Plain, &count, results.truncated, &results.notices);
+    closing(&mut out, ResultFormat::Plain, &count, results.truncated, &results.notices);
     out
 }
 
-fn failed(out: &mut String, piece: &Piece, format: Format) {
+fn failed(out: &mut String, piece: &ExtractedPiece, format: ResultFormat) {
     let error = piece.error.as_deref().unwrap_or("there is nothing there");
     let _ = match format {
-        Format::Markdown => writeln!(out, "### {}\n\n**error:** {error}\n", piece.request),
+        ResultFormat::Markdown => writeln!(out, "### {}\n\n**error:** {error}\n", piece.request),
         _ => writeln!(out, "{}  error: {error}\n", piece.request),
     };
 }
@@ -181,7 +181,7 @@ fn numbered(out: &mut String, [first, last]: [usize; 2], code: &str, marked: &[u
 }
 
 /// A match begins in the middle of a line: its first line is moved to where it stood.
-fn indented(hit: &Match) -> String {
+fn indented(hit: &QueryMatch) -> String {
     let only_one = hit.lines[0] == hit.lines[1];
     if only_one {
         hit.code.clone()
@@ -203,7 +203,7 @@ fn fenced(out: &mut String, place: &str, title: &str, language: Option<&str>, co
     let _ = writeln!(out, "### {place}{title}\n\n{fence}{tag}\n{code}\n{fence}\n");
 }
 
-fn closing(out: &mut String, format: Format, count: &str, truncated: bool, notices: &[String]) {
+fn closing(out: &mut String, format: ResultFormat, count: &str, truncated: bool, notices: &[String]) {
     let mut lines: Vec<String> = Vec::new();
     if !count.is_empty() {
         lines.push(count.to_owned());
@@ -214,7 +214,7 @@ fn closing(out: &mut String, format: Format, count: &str, truncated: bool, notic
     lines.extend(notices.iter().map(|notice| format!("note: {notice}")));
     for line in lines {
         let _ = match format {
-            Format::Markdown => writeln!(out, "_{line}_\n"),
+            ResultFormat::Markdown => writeln!(out, "_{line}_\n"),
             _ => writeln!(out, "{line}"),
         };
     }

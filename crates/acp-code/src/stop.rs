@@ -7,21 +7,21 @@ use std::time::{Duration, Instant};
 /// Tells a running call to end: at a deadline (partial results, marked `truncated`), or at once
 /// ([`crate::CodeError::Cancelled`]). Clones share the same flag.
 #[derive(Clone, Debug, Default)]
-pub struct Stop {
+pub struct StopSignal {
     cancelled: Arc<AtomicBool>,
     deadline: Option<Instant>,
 }
 
 /// Why a call must end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
-    /// Somebody called [`Stop::cancel`].
+pub enum StopCause {
+    /// Somebody called [`StopSignal::cancel`].
     Cancelled,
     /// The deadline has passed.
     Deadline,
 }
 
-impl Stop {
+impl StopSignal {
     /// Runs to the end unless cancelled.
     pub fn never() -> Self {
         Self::default()
@@ -43,10 +43,10 @@ impl Stop {
     }
 
     /// Whether, and why, the call must end now.
-    pub fn reason(&self) -> Option<Reason> {
+    pub fn reason(&self) -> Option<StopCause> {
         if self.cancelled.load(Ordering::Relaxed) {
-            return Some(Reason::Cancelled);
+            return Some(StopCause::Cancelled);
         }
-        self.deadline.is_some_and(|deadline| Instant::now() >= deadline).then_some(Reason::Deadline)
+        self.deadline.is_some_and(|deadline| Instant::now() >= deadline).then_some(StopCause::Deadline)
     }
 }

@@ -10,7 +10,7 @@ use tree_sitter::{Node, ParseOptions, Parser, Range, Tree};
 
 use crate::scanner::Burden;
 use crate::watch::{self, Logger, Watch};
-use crate::{Stop, scanner};
+use crate::{StopSignal, scanner};
 
 /// The parser asks every hundred steps whether to go on; the clock is looked at every so many times.
 const SELDOM: usize = 64;
@@ -29,7 +29,12 @@ pub(crate) enum NoTree {
 }
 
 /// The tree of a text, or of some ranges of it (of none means of all).
-pub(crate) fn tree(text: &str, language: SupportLang, ranges: &[Range], stop: &Stop) -> Result<Tree, NoTree> {
+pub(crate) fn tree(
+    text: &str,
+    language: SupportLang,
+    ranges: &[Range],
+    stop: &StopSignal,
+) -> Result<Tree, NoTree> {
     if stop.reason().is_some() {
         return Err(NoTree::Late);
     }
@@ -52,7 +57,7 @@ fn parse(
     text: &str,
     language: SupportLang,
     ranges: &[Range],
-    stop: &Stop,
+    stop: &StopSignal,
     watch: Option<&Watch>,
     logger: Option<Logger>,
 ) -> Option<Tree> {
@@ -131,7 +136,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str, language: SupportLang) -> Result<Tree, NoTree> {
-        tree(text, language, &[], &Stop::never())
+        tree(text, language, &[], &StopSignal::never())
     }
 
     #[test]
@@ -147,7 +152,7 @@ mod tests {
             (L::Ruby, format!("a = \"<<\"\n{}b = \"c\"\n", "# no quotes at all\n".repeat(50))),
         ] {
             let found = read(&text, language).map(|tree| tree.root_node().to_sexp());
-            let plain = parse(&text, language, &[], &Stop::never(), None, None);
+            let plain = parse(&text, language, &[], &StopSignal::never(), None, None);
             let plain = plain.map(|tree| tree.root_node().to_sexp());
             assert_eq!(found.ok(), plain, "{language}: {}", &text[..40]);
         }

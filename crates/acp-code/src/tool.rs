@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 /// One tool.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Schema {
+pub struct ToolSchema {
     /// Its name; that of `search`, `query` and `extract` is also its kind.
     pub name: &'static str,
     /// One sentence for the model.
@@ -14,9 +14,9 @@ pub struct Schema {
 }
 
 /// `search`, `query` and `extract`, always in this order.
-pub fn schemas() -> Vec<Schema> {
+pub fn schemas() -> Vec<ToolSchema> {
     vec![
-        Schema {
+        ToolSchema {
             name: "search",
             description: "Search for code patterns using semantic search",
             input: json!({
@@ -33,7 +33,7 @@ pub fn schemas() -> Vec<Schema> {
                 "required": ["query"]
             }),
         },
-        Schema {
+        ToolSchema {
             name: "query",
             description: "Perform structural queries using AST patterns",
             input: json!({
@@ -48,7 +48,7 @@ pub fn schemas() -> Vec<Schema> {
                 "required": ["pattern"]
             }),
         },
-        Schema {
+        ToolSchema {
             name: "extract",
             description: "Extract specific code blocks from files",
             input: json!({
@@ -66,12 +66,12 @@ pub fn schemas() -> Vec<Schema> {
 }
 
 /// `list_files` and `glob`, for agents that have no other way to see what files there are.
-pub fn listing_schemas() -> Vec<Schema> {
+pub fn listing_schemas() -> Vec<ToolSchema> {
     let path = json!({"type": "string", "description": "A folder; the working folder without it"});
     let all = json!({"type": "boolean", "default": false, "description": "Whether files that ignore rules hide are listed too"});
     let most = json!({"type": "number", "default": 200, "description": "The most entries"});
     vec![
-        Schema {
+        ToolSchema {
             name: "list_files",
             description: "List the files of a folder as a tree; folders that have no room are shown with their number of files",
             input: json!({
@@ -84,7 +84,7 @@ pub fn listing_schemas() -> Vec<Schema> {
                 }
             }),
         },
-        Schema {
+        ToolSchema {
             name: "glob",
             description: "Find files by their path",
             input: json!({

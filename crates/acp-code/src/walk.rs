@@ -8,7 +8,7 @@ use ignore::{DirEntry, ParallelVisitor, ParallelVisitorBuilder, WalkBuilder, Wal
 
 use crate::hidden::Hidden;
 use crate::place::{Place, one_line, plain};
-use crate::{CodeError, Reason, Stop, rules};
+use crate::{CodeError, StopCause, StopSignal, rules};
 
 /// How many names a notice lists before it only counts.
 const LISTED: usize = 5;
@@ -44,7 +44,7 @@ pub(crate) struct Report {
 /// Calls `visit` for every file, on several threads with a state each. Returns all states.
 pub(crate) fn files<S: Send>(
     scope: &Scope,
-    stop: &Stop,
+    stop: &StopSignal,
     new: impl Fn() -> S + Sync,
     visit: impl Fn(&mut S, PathBuf) + Sync,
 ) -> Result<(Vec<S>, Report), CodeError> {
@@ -132,10 +132,10 @@ pub(crate) fn each<T: Sync, S: Send, R: Send>(
 }
 
 /// Whether the deadline has passed; an error when the call was cancelled.
-pub(crate) fn stopped(stop: &Stop) -> Result<bool, CodeError> {
+pub(crate) fn stopped(stop: &StopSignal) -> Result<bool, CodeError> {
     match stop.reason() {
-        Some(Reason::Cancelled) => Err(CodeError::Cancelled),
-        Some(Reason::Deadline) => Ok(true),
+        Some(StopCause::Cancelled) => Err(CodeError::Cancelled),
+        Some(StopCause::Deadline) => Ok(true),
         None => Ok(false),
     }
 }
@@ -240,7 +240,7 @@ fn is_file(entry: &DirEntry) -> bool {
 
 struct Shared<'s, S, V> {
     scope: &'s Scope,
-    stop: &'s Stop,
+    stop: &'s StopSignal,
     visit: &'s V,
     states: Mutex<Vec<S>>,
     flaws: Mutex<Vec<String>>,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use acp_code::{Engine, Stop, query};
+use acp_code::{Engine, StopSignal, query};
 use serde::Deserialize;
 
 #[derive(Deserialize)]
@@ -37,12 +37,12 @@ fn every_pattern_finds_exactly_what_ast_grep_finds() {
     let expected: Expected = read("expected.json");
     let mut differing = Vec::new();
     for entry in read::<Vec<Pattern>>("patterns.json") {
-        let request = query::Request {
+        let request = query::QueryRequest {
             language: Some(entry.language),
             max_results: usize::MAX,
-            ..query::Request::new(entry.pattern)
+            ..query::QueryRequest::new(entry.pattern)
         };
-        let results = engine.query(&request, &Stop::never()).expect("the pattern is right");
+        let results = engine.query(&request, &StopSignal::never()).expect("the pattern is right");
         let found: BTreeSet<_> =
             results.results.into_iter().map(|hit| (hit.file, hit.bytes[0], hit.bytes[1])).collect();
         let wanted = &expected.found[&entry.id];

@@ -8,7 +8,7 @@ use std::ops::Range;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostic {
     /// Whether the file can still be used.
-    pub grade: Grade,
+    pub grade: DiagnosticLevel,
     /// The file, as it was named.
     pub file: String,
     /// Line, from 1.
@@ -25,7 +25,7 @@ pub struct Diagnostic {
 
 /// How bad it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Grade {
+pub enum DiagnosticLevel {
     /// The file is used, but something in it is not what it seems.
     Warning,
     /// The file cannot be used.
@@ -35,7 +35,7 @@ pub enum Grade {
 impl Diagnostic {
     /// A diagnostic about some bytes of a file.
     pub fn new(
-        grade: Grade,
+        grade: DiagnosticLevel,
         file: &str,
         text: &str,
         span: Range<usize>,
@@ -55,14 +55,14 @@ impl Diagnostic {
 
     /// Whether it is an error.
     pub fn is_error(&self) -> bool {
-        self.grade == Grade::Error
+        self.grade == DiagnosticLevel::Error
     }
 
     /// The message with the source line and a caret, for people. `text` is the text of the file.
     pub fn render(&self, text: &str, colour: bool) -> String {
         let level = match self.grade {
-            Grade::Error => Level::ERROR,
-            Grade::Warning => Level::WARNING,
+            DiagnosticLevel::Error => Level::ERROR,
+            DiagnosticLevel::Warning => Level::WARNING,
         };
         // A suite may come from anywhere.
         let (source, file) = (acp_text::same_places(text), acp_text::line(&self.file));
@@ -82,8 +82,8 @@ impl Diagnostic {
 impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let grade = match self.grade {
-            Grade::Error => "error",
-            Grade::Warning => "warning",
+            DiagnosticLevel::Error => "error",
+            DiagnosticLevel::Warning => "warning",
         };
         write!(f, "{}:{}:{}: {grade}: {}", self.file, self.line, self.column, self.message)?;
         match &self.hint {

@@ -16,12 +16,12 @@ pub struct Json {
     /// Bytes of the value in the text that was read.
     pub span: Range<usize>,
     /// The value.
-    pub kind: Kind,
+    pub kind: JsonKind,
 }
 
 /// What a value is.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Kind {
+pub enum JsonKind {
     /// `null`
     Null,
     /// `true`, `false`
@@ -33,12 +33,12 @@ pub enum Kind {
     /// An array.
     List(Vec<Json>),
     /// An object; keys are unique and in the order of the file.
-    Map(Vec<Member>),
+    Map(Vec<JsonMember>),
 }
 
 /// A key and its value.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Member {
+pub struct JsonMember {
     /// The key, decoded.
     pub key: String,
     /// Bytes of the key in the text, quotes included.
@@ -79,9 +79,9 @@ impl Json {
     }
 
     /// The members of an object; none for anything else.
-    pub fn members(&self) -> &[Member] {
+    pub fn members(&self) -> &[JsonMember] {
         match &self.kind {
-            Kind::Map(members) => members,
+            JsonKind::Map(members) => members,
             _ => &[],
         }
     }
@@ -89,7 +89,7 @@ impl Json {
     /// The string, if it is one.
     pub fn as_text(&self) -> Option<&str> {
         match &self.kind {
-            Kind::Text(text) => Some(text),
+            JsonKind::Text(text) => Some(text),
             _ => None,
         }
     }
@@ -97,37 +97,37 @@ impl Json {
     /// The elements, if it is an array.
     pub fn as_list(&self) -> Option<&[Json]> {
         match &self.kind {
-            Kind::List(list) => Some(list),
+            JsonKind::List(list) => Some(list),
             _ => None,
         }
     }
 
     /// Whether it is an object.
     pub fn is_map(&self) -> bool {
-        matches!(self.kind, Kind::Map(_))
+        matches!(self.kind, JsonKind::Map(_))
     }
 
     /// The JSON type in words.
     pub fn type_name(&self) -> &'static str {
         match &self.kind {
-            Kind::Null => "null",
-            Kind::Bool(_) => "a boolean",
-            Kind::Number(_) => "a number",
-            Kind::Text(_) => "a string",
-            Kind::List(_) => "an array",
-            Kind::Map(_) => "an object",
+            JsonKind::Null => "null",
+            JsonKind::Bool(_) => "a boolean",
+            JsonKind::Number(_) => "a number",
+            JsonKind::Text(_) => "a string",
+            JsonKind::List(_) => "an array",
+            JsonKind::Map(_) => "an object",
         }
     }
 
     /// The value without places.
     pub fn to_value(&self) -> Value {
         match &self.kind {
-            Kind::Null => Value::Null,
-            Kind::Bool(value) => Value::Bool(*value),
-            Kind::Number(text) => serde_json::from_str(text).unwrap_or(Value::Null),
-            Kind::Text(text) => Value::String(text.clone()),
-            Kind::List(list) => Value::Array(list.iter().map(Json::to_value).collect()),
-            Kind::Map(members) => Value::Object(
+            JsonKind::Null => Value::Null,
+            JsonKind::Bool(value) => Value::Bool(*value),
+            JsonKind::Number(text) => serde_json::from_str(text).unwrap_or(Value::Null),
+            JsonKind::Text(text) => Value::String(text.clone()),
+            JsonKind::List(list) => Value::Array(list.iter().map(Json::to_value).collect()),
+            JsonKind::Map(members) => Value::Object(
                 members
                     .iter()
                     .map(|member| (member.key.clone(), member.value.to_value()))
@@ -141,8 +141,8 @@ impl Json {
         pointer.split('/').skip(1).try_fold(self, |here, step| {
             let step = step.replace("~1", "/").replace("~0", "~");
             match &here.kind {
-                Kind::Map(_) => here.get(&step),
-                Kind::List(list) => step.parse::<usize>().ok().and_then(|index| list.get(index)),
+                JsonKind::Map(_) => here.get(&step),
+                JsonKind::List(list) => step.parse::<usize>().ok().and_then(|index| list.get(index)),
                 _ => None,
             }
         })
@@ -158,9 +158,9 @@ impl Json {
     /// Calls back for every string leaf.
     pub fn each_text<'j>(&'j self, visit: &mut impl FnMut(&'j Json, &'j str)) {
         match &self.kind {
-            Kind::Text(text) => visit(self, text),
-            Kind::List(list) => list.iter().for_each(|item| item.each_text(visit)),
-            Kind::Map(members) => members.iter().for_each(|member| member.value.each_text(visit)),
+            JsonKind::Text(text) => visit(self, text),
+            JsonKind::List(list) => list.iter().for_each(|item| item.each_text(visit)),
+            JsonKind::Map(members) => members.iter().for_each(|member| member.value.each_text(visit)),
             _ => {}
         }
     }
@@ -168,23 +168,23 @@ impl Json {
     /// Changes every string leaf.
     pub fn change_texts(&mut self, change: &mut impl FnMut(&mut String)) {
         match &mut self.kind {
-            Kind::Text(text) => change(text),
-            Kind::List(list) => list.iter_mut().for_each(|item| item.change_texts(change)),
-            Kind::Map(members) => members.iter_mut().for_each(|member| member.value.change_texts(change)),
+            JsonKind::Text(text) => change(text),
+            JsonKind::List(list) => list.iter_mut().for_each(|item| item.change_texts(change)),
+            JsonKind::Map(members) => members.iter_mut().for_each(|member| member.value.change_texts(change)),
             _ => {}
         }
     }
 
     fn write(&self, vars: &Vars, out: &mut String) -> Result<(), TemplateError> {
         match &self.kind {
-            Kind::Null => out.push_str("null"),
-            Kind::Bool(value) => out.push_str(if *value { "true" } else { "false" }),
-            Kind::Number(text) => out.push_str(text),
-            Kind::Text(text) if text.contains("${") => {
+            JsonKind::Null => out.push_str("null"),
+            JsonKind::Bool(value) => out.push_str(if *value { "true" } else { "false" }),
+            JsonKind::Number(text) => out.push_str(text),
+            JsonKind::Text(text) if text.contains("${") => {
                 out.push_str(&Template::parse(text)?.render_leaf(vars)?.to_string());
             }
-            Kind::Text(text) => out.push_str(&Value::from(text.as_str()).to_string()),
-            Kind::List(list) => {
+            JsonKind::Text(text) => out.push_str(&Value::from(text.as_str()).to_string()),
+            JsonKind::List(list) => {
                 out.push('[');
                 for (index, item) in list.iter().enumerate() {
                     if index > 0 {
@@ -194,7 +194,7 @@ impl Json {
                 }
                 out.push(']');
             }
-            Kind::Map(members) => {
+            JsonKind::Map(members) => {
                 out.push('{');
                 for (index, member) in members.iter().enumerate() {
                     if index > 0 {
@@ -258,15 +258,17 @@ impl Reader<'_> {
             }
             Some(b'{') => self.map(depth)?,
             Some(b'[') => self.list(depth)?,
-            Some(b'"') => Kind::Text(self.string()?),
-            Some(b'-' | b'0'..=b'9') => Kind::Number(self.number()?),
+            Some(b'"') => JsonKind::Text(self.string()?),
+            Some(b'-' | b'0'..=b'9') => JsonKind::Number(self.number()?),
             Some(_) => self.word()?,
         };
         Ok(Json { span: start..self.at, kind })
     }
 
-    fn word(&mut self) -> Result<Kind, JsonError> {
-        for (word, kind) in [("true", Kind::Bool(true)), ("false", Kind::Bool(false)), ("null", Kind::Null)] {
+    fn word(&mut self) -> Result<JsonKind, JsonError> {
+        for (word, kind) in
+            [("true", JsonKind::Bool(true)), ("false", JsonKind::Bool(false)), ("null", JsonKind::Null)]
+        {
             if self.text[self.at..].starts_with(word) {
                 self.at += word.len();
                 return Ok(kind);
@@ -288,8 +290,8 @@ impl Reader<'_> {
         Err(JsonError { span, message: format!("expected a JSON value, found {shown:?}"), hint })
     }
 
-    fn map(&mut self, depth: usize) -> Result<Kind, JsonError> {
-        let mut members: Vec<Member> = Vec::new();
+    fn map(&mut self, depth: usize) -> Result<JsonKind, JsonError> {
+        let mut members: Vec<JsonMember> = Vec::new();
         self.at += 1;
         loop {
             self.space();
@@ -328,7 +330,7 @@ impl Reader<'_> {
             self.at += 1;
             self.space();
             let value = self.value(depth + 1)?;
-            members.push(Member { key, key_span, value });
+            members.push(JsonMember { key, key_span, value });
             self.space();
             match self.bytes.get(self.at) {
                 Some(b',') => self.at += 1,
@@ -342,10 +344,10 @@ impl Reader<'_> {
             }
         }
         self.at += 1;
-        Ok(Kind::Map(members))
+        Ok(JsonKind::Map(members))
     }
 
-    fn list(&mut self, depth: usize) -> Result<Kind, JsonError> {
+    fn list(&mut self, depth: usize) -> Result<JsonKind, JsonError> {
         let mut items = Vec::new();
         self.at += 1;
         loop {
@@ -372,7 +374,7 @@ impl Reader<'_> {
             }
         }
         self.at += 1;
-        Ok(Kind::List(items))
+        Ok(JsonKind::List(items))
     }
 
     fn string(&mut self) -> Result<String, JsonError> {

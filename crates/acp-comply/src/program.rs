@@ -21,7 +21,7 @@ pub struct Program {
     /// The test's own description, if it has one.
     pub description: Option<String>,
     /// What an unmet expectation means.
-    pub severity: Severity,
+    pub severity: UnmetSeverity,
     /// Links to the specification.
     pub docs: Vec<String>,
     /// Requirements that the test claims to verify, as written.
@@ -83,7 +83,7 @@ impl Program {
 /// What an unmet expectation means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Severity {
+pub enum UnmetSeverity {
     /// The run fails.
     Required,
     /// The test fails, but a part of it may hold.
@@ -92,13 +92,13 @@ pub enum Severity {
     Advice,
 }
 
-impl Severity {
+impl UnmetSeverity {
     /// The word used in files and reports.
     pub fn as_str(self) -> &'static str {
         match self {
-            Severity::Required => "required",
-            Severity::Optional => "optional",
-            Severity::Advice => "advice",
+            UnmetSeverity::Required => "required",
+            UnmetSeverity::Optional => "optional",
+            UnmetSeverity::Advice => "advice",
         }
     }
 }
@@ -315,7 +315,7 @@ pub struct Expect {
     /// The messages, in any order.
     pub messages: Vec<Expected>,
     /// Values to take from the matched messages.
-    pub captures: Vec<Capture>,
+    pub captures: Vec<MessageCapture>,
     /// Whether the messages must come after those of the `expect` before; `None` is the usual: after its
     /// notifications and requests, wherever its responses stand.
     pub ordered: Option<bool>,
@@ -339,7 +339,7 @@ pub struct Expected {
     /// How many such messages.
     pub times: usize,
     /// Values to take from this message.
-    pub captures: Vec<Capture>,
+    pub captures: Vec<MessageCapture>,
     /// What it means when it comes, or does not.
     pub marks: Marks,
 }
@@ -391,7 +391,7 @@ impl MessageKind {
 
 /// A value to take from a message.
 #[derive(Debug, Clone)]
-pub struct Capture {
+pub struct MessageCapture {
     /// Where it stands in the message.
     pub path: Path,
     /// Where it may stand instead.
@@ -406,7 +406,7 @@ pub struct Capture {
     pub note: Option<String>,
 }
 
-impl Capture {
+impl MessageCapture {
     /// The first value in a message that is meant. `held` are values that the runner's own requests set after a session
     /// is opened: what must differ from the present value differs from those too, and when the message opens a session,
     /// from them rather than from what it says.
@@ -487,7 +487,7 @@ mod tests {
     #[test]
     fn what_differs_from_the_present_value_differs_from_what_the_runner_sets() {
         let path = |text: &str| Path::parse(text).unwrap();
-        let capture = Capture {
+        let capture = MessageCapture {
             path: path("result.modes.available.*"),
             or: Vec::new(),
             unlike: Some(path("result.modes.current")),

@@ -9,9 +9,9 @@ mod unknown;
 
 pub use nearest::did_you_mean;
 
-use crate::diagnostic::{Diagnostic, Grade};
-use crate::json::{Json, JsonError, Kind, raw_offset};
-use crate::program::{Defaults, Handshake, Precondition, Program, SandboxFile, Severity, Step, Subject};
+use crate::diagnostic::{Diagnostic, DiagnosticLevel};
+use crate::json::{Json, JsonError, JsonKind, raw_offset};
+use crate::program::{Defaults, Handshake, Precondition, Program, SandboxFile, Step, Subject, UnmetSeverity};
 use crate::wish::Wordings;
 use acp_match::{Interpolated, Path, interpolate_text};
 use acp_policy::Policy;
@@ -73,22 +73,22 @@ impl Program {
 
 /// A test file: its name and its text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Source {
+pub struct TestSource {
     /// The name as it is shown; its last part gives the test's id.
     pub name: String,
     /// What it holds.
     pub text: String,
 }
 
-impl Source {
+impl TestSource {
     /// A file of this name with this text.
-    pub fn new(name: impl Into<String>, text: impl Into<String>) -> Source {
-        Source { name: name.into(), text: text.into() }
+    pub fn new(name: impl Into<String>, text: impl Into<String>) -> TestSource {
+        TestSource { name: name.into(), text: text.into() }
     }
 }
 
 /// Reads many files; everything that is wrong with any of them comes out. Two tests with one id are an error.
-pub fn read_all(files: &[Source], defaults: &Defaults) -> (Vec<Program>, Vec<Diagnostic>) {
+pub fn read_all(files: &[TestSource], defaults: &Defaults) -> (Vec<Program>, Vec<Diagnostic>) {
     let mut programs: Vec<Program> = Vec::new();
     let mut ids: BTreeMap<String, usize> = BTreeMap::new();
     let mut diagnostics = Vec::new();
@@ -98,7 +98,7 @@ pub fn read_all(files: &[Source], defaults: &Defaults) -> (Vec<Program>, Vec<Dia
         let Some(program) = reading.program else { continue };
         if let Some(other) = ids.get(&program.id) {
             let message = format!("the test {} is also in {}", program.id, programs[*other].file);
-            let twice = Diagnostic::new(Grade::Error, &file.name, &file.text, 0..1, message);
+            let twice = Diagnostic::new(DiagnosticLevel::Error, &file.name, &file.text, 0..1, message);
             diagnostics
                 .push(twice.hint("a test's id is its file name, so file names differ across folders too"));
             continue;
@@ -110,7 +110,7 @@ pub fn read_all(files: &[Source], defaults: &Defaults) -> (Vec<Program>, Vec<Dia
 }
 
 /// All diagnostics for people: each with its source line and a caret, and a count at the end.
-pub fn render_all(diagnostics: &[Diagnostic], files: &[Source], colour: bool) -> String {
+pub fn render_all(diagnostics: &[Diagnostic], files: &[TestSource], colour: bool) -> String {
     let mut out = String::new();
     for diagnostic in diagnostics {
         let text =
@@ -208,16 +208,16 @@ impl Reader<'_> {
         title
     }
 
-    fn severity(&mut self, json: &Json) -> Option<Severity> {
+    fn severity(&mut self, json: &Json) -> Option<UnmetSeverity> {
         let Some(member) = json.get("severity") else {
             self.error(json.span.start..json.span.start + 1, "the test has no severity")
                 .hint("add \"severity\": \"required\", \"optional\" or \"advice\"");
             return None;
         };
         match member.as_text() {
-            Some("required") => Some(Severity::Required),
-            Some("optional") => Some(Severity::Optional),
-            Some("advice") => Some(Severity::Advice),
+            Some("required") => Some(UnmetSeverity::Required),
+            Some("optional") => Some(UnmetSeverity::Optional),
+            Some("advice") => Some(UnmetSeverity::Advice),
             _ => {
                 self.error(member.span.clone(), "this is not a severity")
                     .hint("use \"required\", \"optional\" or \"advice\"");
@@ -242,8 +242,8 @@ impl Reader<'_> {
         }
         match init.get("handshake").map(|value| (&value.kind, &value.span)) {
             None => {}
-            Some((Kind::Bool(true), _)) => found.1 = Handshake::Always,
-            Some((Kind::Bool(false), _)) => found.1 = Handshake::Never,
+            Some((JsonKind::Bool(true), _)) => found.1 = Handshake::Always,
+            Some((JsonKind::Bool(false), _)) => found.1 = Handshake::Never,
             Some((_, span)) => {
                 self.error(span.clone(), "handshake is true or false");
             }
@@ -423,14 +423,14 @@ impl Reader<'_> {
     // ---- saying it -------------------------------------------------------------------------------------------------
 
     fn error(&mut self, span: Range<usize>, message: impl Into<String>) -> Said<'_> {
-        self.say(Grade::Error, span, message.into())
+        self.say(DiagnosticLevel::Error, span, message.into())
     }
 
     fn warning(&mut self, span: Range<usize>, message: impl Into<String>) -> Said<'_> {
-        self.say(Grade::Warning, span, message.into())
+        self.say(DiagnosticLevel::Warning, span, message.into())
     }
 
-    fn say(&mut self, grade: Grade, span: Range<usize>, message: String) -> Said<'_> {
+    fn say(&mut self, grade: DiagnosticLevel, span: Range<usize>, message: String) -> Said<'_> {
         let start = self.interpolated.original_offset(span.start);
         let end = self.interpolated.original_offset(span.end).max(start);
         self.diagnostics.push(Diagnostic::new(grade, self.file, self.text, start..end, message));

@@ -8,7 +8,7 @@ mod header;
 mod judging;
 mod place;
 
-use crate::program::Severity;
+use crate::program::UnmetSeverity;
 use crate::verdict::{ClaimResult, Conformance, RequirementResult, TestEvidence};
 use acp_rpc::Direction;
 use acp_rules::{ClaimId, Grade, Side};
@@ -18,9 +18,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 pub use calibration::Calibrated;
-pub use expected::{ExpectedError, ExpectedFailures, Stale};
+pub use expected::{ExpectedError, ExpectedFailures, StaleExpectation};
 pub use header::Header;
-pub use judging::Tally;
+pub use judging::VerdictCounts;
 pub use place::{Cost, Isolation, Outside};
 
 /// The version of the model; a reader takes earlier ones too and refuses a higher one.
@@ -33,7 +33,7 @@ pub struct Results {
     /// [`RESULTS_VERSION`].
     pub version: u32,
     /// What made them.
-    pub tool: Tool,
+    pub tool: ReportingTool,
     /// When the run began, as RFC 3339 text; the caller knows the time.
     pub started: String,
     /// How long the whole run took.
@@ -50,12 +50,12 @@ pub struct Results {
     pub warnings: Vec<String>,
     /// Entries of the expected-failures list that no longer hold.
     #[serde(default)]
-    pub stale: Vec<Stale>,
+    pub stale: Vec<StaleExpectation>,
 }
 
 /// The program that made the results.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Tool {
+pub struct ReportingTool {
     /// Its name.
     pub name: String,
     /// Its version.
@@ -100,7 +100,7 @@ pub struct AgentRun {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<String>,
     /// One outcome per test.
-    pub tests: Vec<Outcome>,
+    pub tests: Vec<TestOutcome>,
     /// The judge's findings on requirements that the test at hand did not claim.
     #[serde(default)]
     pub findings: Vec<FindingRef>,
@@ -147,7 +147,7 @@ impl AgentRun {
 /// How one test ended for one agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Outcome {
+pub struct TestOutcome {
     /// The test's id.
     pub id: String,
     /// The file it came from.
@@ -158,7 +158,7 @@ pub struct Outcome {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// What an unmet expectation means.
-    pub severity: Severity,
+    pub severity: UnmetSeverity,
     /// Row in the table report.
     pub area: String,
     /// Links to the specification.

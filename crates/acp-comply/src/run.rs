@@ -7,34 +7,34 @@
 //!
 //! ```text
 //! let mut run = Run::new(program, setup);
-//! run.handle(clock.since_start(), Event::Started);            // the agent runs, its sandbox is ready
+//! run.handle(clock.since_start(), RunEvent::Started);            // the agent runs, its sandbox is ready
 //! 'test: loop {
 //!     while let Some(action) = run.poll() {
 //!         match action {
-//!             Action::Offer(caps)          => providers.set_capabilities(caps),
-//!             Action::Write(line)          => connection.send(line),          // adds the newline
-//!             Action::WriteRaw(bytes)      => connection.send_raw(bytes),     // as they are
-//!             Action::CloseInput           => connection.close(),
-//!             Action::Restart              => { stop(); start(); run.handle(now, Event::Started) }
-//!             Action::Reconnect            => { drop(); connect(); run.handle(now, Event::Started) }
-//!             Action::PauseRead(time)      => stop_reading_for(time),
-//!             Action::AskProvider(frame)   => spawn(providers.answer(frame)), // later: Event::ProviderAnswered
-//!             Action::CancelPending { .. } => providers.cancel_permission_requests(),
-//!             Action::CheckFile(path)      => run.handle(now, Event::File(look_at(path))),
-//!             Action::CheckMcp             => run.handle(now, Event::Mcp(stub_log())),
-//!             Action::Done(outcome)        => break 'test outcome,
+//!             RunAction::Offer(caps)          => providers.set_capabilities(caps),
+//!             RunAction::Write(line)          => connection.send(line),          // adds the newline
+//!             RunAction::WriteRaw(bytes)      => connection.send_raw(bytes),     // as they are
+//!             RunAction::CloseInput           => connection.close(),
+//!             RunAction::Restart              => { stop(); start(); run.handle(now, RunEvent::Started) }
+//!             RunAction::Reconnect            => { drop(); connect(); run.handle(now, RunEvent::Started) }
+//!             RunAction::PauseRead(time)      => stop_reading_for(time),
+//!             RunAction::AskProvider(frame)   => spawn(providers.answer(frame)), // later: RunEvent::ProviderAnswered
+//!             RunAction::CancelPending { .. } => providers.cancel_permission_requests(),
+//!             RunAction::CheckFile(path)      => run.handle(now, RunEvent::File(look_at(path))),
+//!             RunAction::CheckMcp             => run.handle(now, RunEvent::Mcp(stub_log())),
+//!             RunAction::Done(outcome)        => break 'test outcome,
 //!         }
 //!     }
 //!     select! {
-//!         line = connection.recv()                => run.handle(line.at, Event::Heard(Frame::parse(line))),
-//!         frame = providers.next()                => run.handle(now, Event::ProviderAnswered(frame)),
-//!         exit = child.wait()                     => run.handle(now, Event::Exited(exit)),   // after the last line
-//!         () = clock.sleep_until(run.next_deadline()) => run.handle(now, Event::Tick),
+//!         line = connection.recv()                => run.handle(line.at, RunEvent::Heard(Frame::parse(line))),
+//!         frame = providers.next()                => run.handle(now, RunEvent::ProviderAnswered(frame)),
+//!         exit = child.wait()                     => run.handle(now, RunEvent::Exited(exit)),   // after the last line
+//!         () = clock.sleep_until(run.next_deadline()) => run.handle(now, RunEvent::Tick),
 //!     }
 //! }
 //! ```
 //!
-//! Everything the agent said must be handed in before its [`Event::Closed`] or [`Event::Exited`].
+//! Everything the agent said must be handed in before its [`RunEvent::Closed`] or [`RunEvent::Exited`].
 
 mod api;
 mod asking;
@@ -52,7 +52,7 @@ mod steps;
 
 use crate::program::{Handshake, Program, Step, StepKind};
 use crate::results::{ExitRecord, Explanation, StepRecord};
-use crate::verdict::{Ending, Sighting, StepEvidence};
+use crate::verdict::{Sighting, StepEvidence, TestEnding};
 use acp_match::Vars;
 use acp_rpc::Id;
 use expecting::Expecting;
@@ -63,7 +63,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use api::{Action, Event, FileState, Found, Limits, McpCall, Setup};
+pub use api::{FileState, McpCall, Observation, RunAction, RunEvent, RunLimits, Setup};
 pub(crate) use finish::blank;
 
 /// The first id of the runner's own requests, far from those of tests.
@@ -90,7 +90,7 @@ pub struct Run {
     arena: Vec<Step>,
     at: usize,
     state: State,
-    actions: VecDeque<Action>,
+    actions: VecDeque<RunAction>,
     inbox: Inbox,
     joining: joining::Joining,
     wire: Wire,
@@ -266,7 +266,7 @@ struct Progress {
 }
 
 impl Run {
-    /// Prepares a run. Nothing happens until [`Event::Started`].
+    /// Prepares a run. Nothing happens until [`RunEvent::Started`].
     pub fn new(program: impl Into<Arc<Program>>, setup: Setup) -> Run {
         let program = program.into();
         let mut vars = setup.variables.clone();
@@ -311,47 +311,47 @@ impl Run {
     }
 
     /// Takes in an event that happened at `now`, counted from the beginning of the test.
-    pub fn handle(&mut self, now: Duration, event: Event) {
+    pub fn handle(&mut self, now: Duration, event: RunEvent) {
         if matches!(self.state, State::Over) {
             return;
         }
         self.now = self.now.max(now);
         match event {
-            Event::Started => self.started(),
-            Event::Heard(frame) => self.heard(&frame),
-            Event::ProviderAnswered(frame) => self.provider_answered(&frame),
-            Event::Closed => {
+            RunEvent::Started => self.started(),
+            RunEvent::Heard(frame) => self.heard(&frame),
+            RunEvent::ProviderAnswered(frame) => self.provider_answered(&frame),
+            RunEvent::Closed => {
                 if !matches!(self.state, State::Starting(_)) {
                     self.wire.closed.get_or_insert(self.now);
                 }
             }
-            Event::Exited(exit) => {
+            RunEvent::Exited(exit) => {
                 if !matches!(self.state, State::Starting(_)) {
                     self.wire.closed.get_or_insert(self.now);
                     self.wire.exit.get_or_insert(exit);
                 }
             }
-            Event::File(state) => self.saw_file(&state),
-            Event::Mcp(calls) => self.saw_mcp(&calls),
-            Event::Blocked(reason) => self.end(Ending::NotApplicable { reason, blocked: true }),
-            Event::NotApplicable(reason) => self.end(Ending::NotApplicable { reason, blocked: false }),
-            Event::OutOfReach(reason) => {
+            RunEvent::File(state) => self.saw_file(&state),
+            RunEvent::Mcp(calls) => self.saw_mcp(&calls),
+            RunEvent::Blocked(reason) => self.end(TestEnding::NotApplicable { reason, blocked: true }),
+            RunEvent::NotApplicable(reason) => self.end(TestEnding::NotApplicable { reason, blocked: false }),
+            RunEvent::OutOfReach(reason) => {
                 self.tally.out_of_reach.get_or_insert(reason);
             }
-            Event::Lost(reason) => self.end(Ending::Gone(reason)),
-            Event::Fault(reason) => self.end(Ending::Fault(reason)),
-            Event::Tick => {}
+            RunEvent::Lost(reason) => self.end(TestEnding::Gone(reason)),
+            RunEvent::Fault(reason) => self.end(TestEnding::Fault(reason)),
+            RunEvent::Tick => {}
         }
         self.advance();
     }
 
     /// The next thing to do, if any.
-    pub fn poll(&mut self) -> Option<Action> {
+    pub fn poll(&mut self) -> Option<RunAction> {
         self.actions.pop_front()
     }
 
     /// Ends a test that is known not to apply before the agent was started; `true` when it did, and
-    /// [`Action::Done`] comes next.
+    /// [`RunAction::Done`] comes next.
     pub fn is_hindered(&mut self) -> bool {
         let ending = if matches!(self.state, State::Waiting) { self.hindrance() } else { None };
         let is_hindered = ending.is_some();
@@ -361,7 +361,7 @@ impl Run {
         is_hindered
     }
 
-    /// When to come back with [`Event::Tick`] if nothing happens before.
+    /// When to come back with [`RunEvent::Tick`] if nothing happens before.
     pub fn next_deadline(&self) -> Option<Duration> {
         let own = match &self.state {
             State::Waiting | State::Ready | State::Over => None,
@@ -434,7 +434,7 @@ impl Run {
                     return self.end(ending);
                 }
                 let offered = self.program.client_capabilities.clone();
-                self.actions.push_back(Action::Offer(offered));
+                self.actions.push_back(RunAction::Offer(offered));
                 self.state = State::Ready;
                 if self.program.handshake == Handshake::Always {
                     self.introduce();

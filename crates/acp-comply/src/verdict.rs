@@ -9,14 +9,14 @@ mod conformance;
 mod foreign;
 mod roll_up;
 
-use crate::program::Severity;
+use crate::program::UnmetSeverity;
 use crate::results::{FindingRef, Verdict};
 use acp_proto::Direction;
 use acp_rules::{ClaimId, Grade, Side, registry};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-pub use conformance::{Conformance, Policy, Standing};
+pub use conformance::{Conformance, ConformancePolicy, RunStanding};
 pub use roll_up::{RequirementEvidence, RequirementResult, RequirementState, roll_up};
 
 /// Everything that one conversation showed, before the judge speaks.
@@ -25,11 +25,11 @@ pub struct TestEvidence {
     /// What the test claims; nothing for a test without requirements.
     pub claims: Vec<ClaimId>,
     /// What an unmet expectation means in a test without claims.
-    pub severity: Severity,
+    pub severity: UnmetSeverity,
     /// What its steps showed.
     pub steps: StepEvidence,
     /// How it ended.
-    pub ending: Ending,
+    pub ending: TestEnding,
 }
 
 /// What the steps of a test showed.
@@ -47,7 +47,7 @@ pub struct StepEvidence {
     /// Claims whose situation arose.
     pub witnessed: BTreeSet<ClaimId>,
     /// What was broken, in the order it happened.
-    pub broken: Vec<Break>,
+    pub broken: Vec<BrokenClaim>,
     /// Expectations that were met.
     pub met: usize,
     /// The test asserts something by its own steps, not only through the judge.
@@ -58,7 +58,7 @@ pub struct StepEvidence {
 
 /// One broken claim.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Break {
+pub struct BrokenClaim {
     /// What is broken.
     pub claim: ClaimId,
     /// How.
@@ -95,7 +95,7 @@ pub struct Sighting {
 
 /// How a test ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ending {
+pub enum TestEnding {
     /// Every step was done.
     Completed,
     /// An expectation was not met, or a step broke a claim that fails.
@@ -175,7 +175,7 @@ pub enum ClaimState {
 
 /// What the judge says about one conversation.
 #[derive(Debug, Clone, Copy)]
-pub struct Judged<'a> {
+pub struct JudgeReport<'a> {
     /// Its findings, on any requirement.
     pub findings: &'a [FindingRef],
     /// The requirements whose situation arose.
@@ -183,12 +183,12 @@ pub struct Judged<'a> {
 }
 
 /// Judges one test, before or after the judge of its conversation has spoken.
-pub fn verdict(evidence: &TestEvidence, judged: Option<Judged<'_>>) -> TestVerdict {
+pub fn verdict(evidence: &TestEvidence, judged: Option<JudgeReport<'_>>) -> TestVerdict {
     if evidence.claims.is_empty() {
         return foreign::verdict(evidence, judged.is_some());
     }
     let nothing = BTreeSet::new();
-    let judged = judged.unwrap_or(Judged { findings: &[], exercised: &nothing });
+    let judged = judged.unwrap_or(JudgeReport { findings: &[], exercised: &nothing });
     let claims = claim_results(evidence, judged);
     let broken = claims.iter().rev().filter(|claim| claim.state == ClaimState::Broken);
     let worst = broken.max_by_key(|claim| claim.grade);
@@ -202,7 +202,7 @@ pub fn verdict(evidence: &TestEvidence, judged: Option<Judged<'_>>) -> TestVerdi
         claims: Vec::new(),
     };
     match (&evidence.ending, worst.map(|worst| (worst.grade, worst))) {
-        (Ending::Fault(reason), _) => {
+        (TestEnding::Fault(reason), _) => {
             found.verdict = Verdict::Error;
             found.reason = Some(reason.clone());
         }
@@ -252,11 +252,11 @@ pub(crate) fn asked(claim: &ClaimId) -> Option<&'static str> {
     Some(clause.map_or(row.text.as_str(), |clause| clause.text.as_str()).trim_end_matches('.'))
 }
 
-fn nothing_held(ending: &Ending, claims: &[ClaimResult]) -> (String, bool) {
+fn nothing_held(ending: &TestEnding, claims: &[ClaimResult]) -> (String, bool) {
     match ending {
-        Ending::NotApplicable { reason, blocked } => (reason.clone(), *blocked),
-        Ending::Inconclusive(reason) => (format!("inconclusive: {reason}"), false),
-        Ending::NotReached(reason) => (format!("not reached: {reason}"), false),
+        TestEnding::NotApplicable { reason, blocked } => (reason.clone(), *blocked),
+        TestEnding::Inconclusive(reason) => (format!("inconclusive: {reason}"), false),
+        TestEnding::NotReached(reason) => (format!("not reached: {reason}"), false),
         _ => {
             let first = claims.iter().find_map(|claim| claim.reason.as_deref());
             (
@@ -271,7 +271,7 @@ fn nothing_held(ending: &Ending, claims: &[ClaimResult]) -> (String, bool) {
 }
 
 /// Every claim of the test, and every further one that its steps or the judge found broken; the broken ones first.
-fn claim_results(evidence: &TestEvidence, judged: Judged<'_>) -> Vec<ClaimResult> {
+fn claim_results(evidence: &TestEvidence, judged: JudgeReport<'_>) -> Vec<ClaimResult> {
     let mut results: Vec<ClaimResult> = Vec::new();
     let mut add = |result: ClaimResult| {
         if !results.iter().any(|known| known.id == result.id) {
@@ -332,14 +332,14 @@ fn unbroken(
         return (ClaimState::Held, None);
     }
     match &evidence.ending {
-        Ending::Inconclusive(reason) => (ClaimState::Inconclusive, Some(reason.clone())),
-        Ending::NotReached(reason)
-        | Ending::NotApplicable { reason, .. }
-        | Ending::Unmet(reason)
-        | Ending::Gone(reason)
-        | Ending::Forbidden(reason)
-        | Ending::Fault(reason) => (ClaimState::NotReached, Some(reason.clone())),
-        Ending::Completed => {
+        TestEnding::Inconclusive(reason) => (ClaimState::Inconclusive, Some(reason.clone())),
+        TestEnding::NotReached(reason)
+        | TestEnding::NotApplicable { reason, .. }
+        | TestEnding::Unmet(reason)
+        | TestEnding::Gone(reason)
+        | TestEnding::Forbidden(reason)
+        | TestEnding::Fault(reason) => (ClaimState::NotReached, Some(reason.clone())),
+        TestEnding::Completed => {
             let words = "the behaviour that the test is about never happened";
             (ClaimState::NotReached, Some(words.to_owned()))
         }

@@ -1,6 +1,6 @@
 //! Golden files: what is said about good and bad test files.
 
-use acp_comply::{Defaults, Source, read_all, render_all};
+use acp_comply::{Defaults, TestSource, read_all, render_all};
 use acp_testkit::golden;
 
 #[test]
@@ -10,9 +10,9 @@ fn every_file_is_spoken_of_as_written() {
         paths.retain(|path| path.extension().is_some_and(|extension| extension == "jsont"));
         paths.sort();
         let name = |path: &std::path::Path| path.file_name().unwrap().to_string_lossy().into_owned();
-        let files: Vec<Source> = paths
+        let files: Vec<TestSource> = paths
             .iter()
-            .map(|path| Source::new(name(path), std::fs::read_to_string(path).unwrap()))
+            .map(|path| TestSource::new(name(path), std::fs::read_to_string(path).unwrap()))
             .collect();
         let (programs, diagnostics) = read_all(&files, &Defaults::default());
         let mut out = render_all(&diagnostics, &files, false);
@@ -24,7 +24,7 @@ fn every_file_is_spoken_of_as_written() {
 #[test]
 fn two_files_with_one_id_are_an_error() {
     let text = "{ \"title\": \"A\", \"description\": \"d\", \"severity\": \"required\", \"steps\": [{ \"newSession\": {} }] }";
-    let files = [Source::new("a/x.jsont", text), Source::new("b/x.jsont", text)];
+    let files = [TestSource::new("a/x.jsont", text), TestSource::new("b/x.jsont", text)];
     let (programs, diagnostics) = read_all(&files, &Defaults::default());
     assert_eq!(programs.len(), 1);
     assert_eq!(diagnostics.len(), 1);

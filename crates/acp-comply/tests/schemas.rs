@@ -5,9 +5,9 @@ use acp_comply::results::{
 };
 use acp_comply::verdict::{BreakKind, ClaimResult, ClaimState, RequirementEvidence, Sighting};
 use acp_comply::{
-    AgentRun, Conformance, Defaults, EvidenceRef, FindingRef, Found, Header, Outcome, Program,
-    RESULTS_VERSION, RequirementResult, RequirementState, Results, Stale, StepState, Suite, Table, Tool,
-    Verdict,
+    AgentRun, Conformance, Defaults, EvidenceRef, FindingRef, Header, Observation, Program, RESULTS_VERSION,
+    ReportingTool, RequirementResult, RequirementState, Results, StaleExpectation, StepState, Suite, Table,
+    TestOutcome, Verdict,
 };
 use acp_match::{Vars, interpolate_text};
 use acp_proto::Direction;
@@ -133,7 +133,7 @@ fn everything() -> Results {
         test: Some("t".into()),
         absent: true,
     };
-    let mut outcome = Outcome::fault(&program, "broken");
+    let mut outcome = TestOutcome::fault(&program, "broken");
     outcome.verdict = Verdict::Fail;
     outcome.notes.push("note".into());
     outcome.steps.push(StepRecord {
@@ -181,7 +181,7 @@ fn everything() -> Results {
     header.blocked = Some("login".into());
     Results {
         version: RESULTS_VERSION,
-        tool: Tool { name: "acp".into(), version: "0".into() },
+        tool: ReportingTool { name: "acp".into(), version: "0".into() },
         started: "2026-01-01T00:00:00Z".into(),
         duration_ms: 12.5,
         suite: Suite { name: "v1".into(), files: 1, filtered: 0 },
@@ -222,7 +222,7 @@ fn everything() -> Results {
             calibration: Some(Calibrated {
                 found: [(
                     "read".to_owned(),
-                    Found { wording: Some("w".into()), how: Some("h".into()), took_ms: 1.0 },
+                    Observation { wording: Some("w".into()), how: Some("h".into()), took_ms: 1.0 },
                 )]
                 .into(),
                 missing: [("plan".to_owned(), "no plan came".to_owned())].into(),
@@ -232,6 +232,6 @@ fn everything() -> Results {
         }],
         interrupted: true,
         warnings: vec!["w".into()],
-        stale: vec![Stale { line: 1, entry: "t".into(), why: "passes".into() }],
+        stale: vec![StaleExpectation { line: 1, entry: "t".into(), why: "passes".into() }],
     }
 }

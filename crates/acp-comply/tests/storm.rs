@@ -1,6 +1,6 @@
 //! Whatever an agent does, a run ends: no crash, no hang, one outcome.
 
-use acp_comply::{Action, Defaults, Event, ExitRecord, FileState, Limits, Program, Run, Setup};
+use acp_comply::{Defaults, ExitRecord, FileState, Program, Run, RunAction, RunEvent, RunLimits, Setup};
 use acp_rpc::Frame;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -52,24 +52,24 @@ fn line() -> impl Strategy<Value = String> {
     prop_oneof![8 => frame.clone(), 1 => Just("noise".to_owned()), 1 => frame.prop_map(|frame| format!("[{frame},42]"))]
 }
 
-fn event() -> impl Strategy<Value = Event> {
+fn event() -> impl Strategy<Value = RunEvent> {
     prop_oneof![
-        20 => line().prop_map(|line| Event::Heard(Frame::parse(line))),
-        1 => Just(Event::Started),
-        1 => Just(Event::Closed),
-        1 => Just(Event::Exited(ExitRecord { code: Some(1), signal: None, stderr: String::new() })),
-        1 => line().prop_map(|line| Event::ProviderAnswered(Frame::parse(line))),
-        1 => Just(Event::File(FileState::Absent)),
-        1 => Just(Event::Mcp(Vec::new())),
-        2 => Just(Event::Tick),
+        20 => line().prop_map(|line| RunEvent::Heard(Frame::parse(line))),
+        1 => Just(RunEvent::Started),
+        1 => Just(RunEvent::Closed),
+        1 => Just(RunEvent::Exited(ExitRecord { code: Some(1), signal: None, stderr: String::new() })),
+        1 => line().prop_map(|line| RunEvent::ProviderAnswered(Frame::parse(line))),
+        1 => Just(RunEvent::File(FileState::Absent)),
+        1 => Just(RunEvent::Mcp(Vec::new())),
+        2 => Just(RunEvent::Tick),
     ]
 }
 
 /// Plays events, then lets time pass; how many outcomes came.
-fn play(program: &Arc<Program>, events: Vec<(u64, Event)>) -> usize {
+fn play(program: &Arc<Program>, events: Vec<(u64, RunEvent)>) -> usize {
     let mut setup = Setup::new("/box");
     setup.reconnectable = true;
-    setup.limits = Limits { messages: 40, ..Limits::default() };
+    setup.limits = RunLimits { messages: 40, ..RunLimits::default() };
     let mut run = Run::new(Arc::clone(program), setup);
     let mut now = Duration::ZERO;
     let mut outcomes = 0;
@@ -77,16 +77,16 @@ fn play(program: &Arc<Program>, events: Vec<(u64, Event)>) -> usize {
         for _ in 0..10_000 {
             match run.poll() {
                 None => return,
-                Some(Action::Done(_)) => outcomes += 1,
-                Some(Action::Restart | Action::Reconnect) => run.handle(now, Event::Started),
-                Some(Action::CheckFile(_)) => run.handle(now, Event::File(FileState::Absent)),
-                Some(Action::CheckMcp) => run.handle(now, Event::Mcp(Vec::new())),
+                Some(RunAction::Done(_)) => outcomes += 1,
+                Some(RunAction::Restart | RunAction::Reconnect) => run.handle(now, RunEvent::Started),
+                Some(RunAction::CheckFile(_)) => run.handle(now, RunEvent::File(FileState::Absent)),
+                Some(RunAction::CheckMcp) => run.handle(now, RunEvent::Mcp(Vec::new())),
                 Some(_) => {}
             }
         }
         panic!("the run never stops acting");
     };
-    run.handle(now, Event::Started);
+    run.handle(now, RunEvent::Started);
     drain(&mut run, now);
     for (pause, event) in events {
         now += Duration::from_millis(pause);
@@ -96,7 +96,7 @@ fn play(program: &Arc<Program>, events: Vec<(u64, Event)>) -> usize {
     for _ in 0..5_000 {
         let Some(next) = run.next_deadline() else { break };
         now = now.max(next);
-        run.handle(now, Event::Tick);
+        run.handle(now, RunEvent::Tick);
         drain(&mut run, now);
     }
     outcomes

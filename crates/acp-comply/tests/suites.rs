@@ -1,16 +1,16 @@
 //! Every test file that ships with the product can be read.
 
-use acp_comply::{Defaults, Source, read_all, render_all};
+use acp_comply::{Defaults, TestSource, read_all, render_all};
 use std::path::Path;
 
-fn gather(folder: &Path, found: &mut Vec<Source>) {
+fn gather(folder: &Path, found: &mut Vec<TestSource>) {
     let mut entries: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     entries.sort();
     for path in entries {
         if path.is_dir() {
             gather(&path, found);
         } else if path.extension().is_some_and(|extension| extension == "jsont") {
-            found.push(Source::new(path.display().to_string(), std::fs::read_to_string(&path).unwrap()));
+            found.push(TestSource::new(path.display().to_string(), std::fs::read_to_string(&path).unwrap()));
         }
     }
 }
@@ -44,7 +44,7 @@ fn the_first_test_of_the_manual_can_be_read() {
         manual.split("```json\n").skip(1).filter_map(|part| part.split("```").next()).collect();
     assert!(!examples.is_empty());
     for example in examples {
-        let files = [Source::new("my.says-something.jsont", example)];
+        let files = [TestSource::new("my.says-something.jsont", example)];
         let (programs, diagnostics) = read_all(&files, &Defaults::default());
         assert!(diagnostics.is_empty() && programs.len() == 1, "{}", render_all(&diagnostics, &files, false));
     }

@@ -1,11 +1,12 @@
 //! What the judge, the list of expected failures and the run as a whole make of outcomes.
 
 use acp_comply::verdict::{
-    Break, BreakKind, ClaimState, Ending, Judged, StepEvidence, TestEvidence, TestVerdict, verdict,
+    BreakKind, BrokenClaim, ClaimState, JudgeReport, StepEvidence, TestEnding, TestEvidence, TestVerdict,
+    verdict,
 };
 use acp_comply::{
-    AgentRun, Conformance, Defaults, ExpectedFailures, FindingRef, Outcome, Policy, Program,
-    RequirementState, Results, Severity, Standing, Suite, Tool, Verdict,
+    AgentRun, Conformance, ConformancePolicy, Defaults, ExpectedFailures, FindingRef, Program, ReportingTool,
+    RequirementState, Results, RunStanding, Suite, TestOutcome, UnmetSeverity, Verdict,
 };
 use acp_rules::{ClaimId, Grade, Side};
 use std::collections::BTreeSet;
@@ -19,10 +20,10 @@ fn claim(id: &str) -> ClaimId {
     id.parse().unwrap()
 }
 
-fn evidence(claims: &[&str], ending: Ending) -> TestEvidence {
+fn evidence(claims: &[&str], ending: TestEnding) -> TestEvidence {
     TestEvidence {
         claims: claims.iter().map(|id| claim(id)).collect(),
-        severity: Severity::Optional,
+        severity: UnmetSeverity::Optional,
         steps: StepEvidence {
             shown_by_steps: claims.iter().map(|id| claim(id)).collect(),
             ..StepEvidence::default()
@@ -31,8 +32,8 @@ fn evidence(claims: &[&str], ending: Ending) -> TestEvidence {
     }
 }
 
-fn broken(id: &str, kind: BreakKind) -> Break {
-    Break { claim: claim(id), kind, words: "the agent did wrong".into(), frames: Vec::new() }
+fn broken(id: &str, kind: BreakKind) -> BrokenClaim {
+    BrokenClaim { claim: claim(id), kind, words: "the agent did wrong".into(), frames: Vec::new() }
 }
 
 fn state(found: &TestVerdict, id: &str) -> ClaimState {
@@ -56,7 +57,7 @@ fn finding(requirement: &str, grade: Grade, blame: Side) -> FindingRef {
 
 #[test]
 fn the_worst_broken_claim_decides_whatever_the_severity_says() {
-    let mut both = evidence(&[FAILS, WARNS], Ending::Completed);
+    let mut both = evidence(&[FAILS, WARNS], TestEnding::Completed);
     both.steps.broken = vec![broken(WARNS, BreakKind::Wrong), broken(FAILS, BreakKind::Wrong)];
     let found = verdict(&both, None);
     assert_eq!(found.verdict, Verdict::Fail);
@@ -67,7 +68,7 @@ fn the_worst_broken_claim_decides_whatever_the_severity_says() {
 
 #[test]
 fn a_pass_needs_something_that_was_held() {
-    let mut held = evidence(&[FAILS, WARNS], Ending::Completed);
+    let mut held = evidence(&[FAILS, WARNS], TestEnding::Completed);
     assert_eq!(verdict(&held, None).verdict, Verdict::Na);
     held.steps.held.insert(claim(WARNS));
     let found = verdict(&held, None);
@@ -76,7 +77,7 @@ fn a_pass_needs_something_that_was_held() {
 
 #[test]
 fn what_was_watched_is_held_only_with_a_witness() {
-    let mut watched = evidence(&[FAILS], Ending::Completed);
+    let mut watched = evidence(&[FAILS], TestEnding::Completed);
     watched.steps.watched.insert(claim(FAILS), true);
     assert_eq!(verdict(&watched, None).verdict, Verdict::Pass);
     watched.steps.has_witness.insert(claim(FAILS));
@@ -88,11 +89,11 @@ fn what_was_watched_is_held_only_with_a_witness() {
 
 #[test]
 fn a_claim_that_no_step_shows_is_the_judges_alone() {
-    let mut judged = evidence(&[FAILS], Ending::Completed);
+    let mut judged = evidence(&[FAILS], TestEnding::Completed);
     judged.steps.shown_by_steps.clear();
     let exercised = BTreeSet::from([FAILS.to_owned()]);
     let with = |findings: &[FindingRef], exercised: &BTreeSet<String>| {
-        verdict(&judged, Some(Judged { findings, exercised })).verdict
+        verdict(&judged, Some(JudgeReport { findings, exercised })).verdict
     };
     assert_eq!(with(&[], &BTreeSet::new()), Verdict::Na);
     assert_eq!(with(&[], &exercised), Verdict::Pass);
@@ -104,18 +105,18 @@ fn a_claim_that_no_step_shows_is_the_judges_alone() {
 
 #[test]
 fn an_obstacle_hides_no_fault_and_a_fault_of_ours_blames_nobody() {
-    let na = Ending::NotApplicable { reason: "no stub".into(), blocked: true };
+    let na = TestEnding::NotApplicable { reason: "no stub".into(), blocked: true };
     let mut blocked = evidence(&[FAILS], na);
     assert!(verdict(&blocked, None).blocked);
     blocked.steps.broken = vec![broken(FAILS, BreakKind::Wrong)];
     assert_eq!(verdict(&blocked, None).verdict, Verdict::Fail);
-    blocked.ending = Ending::Fault("disk full".into());
+    blocked.ending = TestEnding::Fault("disk full".into());
     assert_eq!(verdict(&blocked, None).verdict, Verdict::Error);
 }
 
 #[test]
 fn an_absence_asks_for_a_second_run_and_a_wrong_frame_does_not() {
-    let mut test = evidence(&[FAILS], Ending::Unmet("nothing came".into()));
+    let mut test = evidence(&[FAILS], TestEnding::Unmet("nothing came".into()));
     test.steps.broken = vec![broken(FAILS, BreakKind::Absent)];
     assert!(verdict(&test, None).needs_second_run);
     test.steps.broken.push(broken("SES-02", BreakKind::Wrong));
@@ -134,7 +135,7 @@ fn the_second_run_decides_about_an_absence() {
 
 #[test]
 fn an_inconclusive_test_is_neither_a_pass_nor_a_failure() {
-    let found = verdict(&evidence(&[FAILS], Ending::Inconclusive("it was faster".into())), None);
+    let found = verdict(&evidence(&[FAILS], TestEnding::Inconclusive("it was faster".into())), None);
     assert_eq!((found.verdict, state(&found, FAILS)), (Verdict::Na, ClaimState::Inconclusive));
     assert_eq!(found.reason.as_deref(), Some("inconclusive: it was faster"));
 }
@@ -142,7 +143,7 @@ fn an_inconclusive_test_is_neither_a_pass_nor_a_failure() {
 // ---- runs ----------------------------------------------------------------------------------------------------------
 
 /// An outcome of a test that claims one requirement.
-fn claiming(id: &str, requirement: &str, verdict: Verdict) -> Outcome {
+fn claiming(id: &str, requirement: &str, verdict: Verdict) -> TestOutcome {
     let text = format!(
         "{{ \"title\": \"T\", \"description\": \"D\", \"severity\": \"advice\", \
          \"requirements\": [\"{requirement}\"], \"steps\": [{{ \"newSession\": {{}} }}] }}"
@@ -157,7 +158,7 @@ fn claiming(id: &str, requirement: &str, verdict: Verdict) -> Outcome {
 }
 
 /// An outcome of a test without claims.
-fn foreign(id: &str, severity: &str, verdict: Verdict) -> Outcome {
+fn foreign(id: &str, severity: &str, verdict: Verdict) -> TestOutcome {
     let text = format!(
         "{{ \"title\": \"T\", \"description\": \"D\", \"severity\": \"{severity}\", \
          \"steps\": [{{ \"newSession\": {{}} }}] }}"
@@ -165,24 +166,24 @@ fn foreign(id: &str, severity: &str, verdict: Verdict) -> Outcome {
     made(id, &text, verdict)
 }
 
-fn outcome(id: &str, verdict: Verdict) -> Outcome {
+fn outcome(id: &str, verdict: Verdict) -> TestOutcome {
     claiming(id, FAILS, verdict)
 }
 
-fn made(id: &str, text: &str, verdict: Verdict) -> Outcome {
+fn made(id: &str, text: &str, verdict: Verdict) -> TestOutcome {
     let program = Program::read(&format!("{id}.jsont"), text, &Defaults::default()).program.unwrap();
-    let mut outcome = Outcome::fault(&program, "");
+    let mut outcome = TestOutcome::fault(&program, "");
     outcome.verdict = verdict;
     outcome.reason = None;
     outcome
 }
 
-fn results(tests: Vec<Outcome>) -> Results {
+fn results(tests: Vec<TestOutcome>) -> Results {
     let mut agent = AgentRun::new("mock", "acp mock");
     agent.tests = tests;
     Results {
         version: 2,
-        tool: Tool { name: "acp".into(), version: "0".into() },
+        tool: ReportingTool { name: "acp".into(), version: "0".into() },
         started: String::new(),
         duration_ms: 0.0,
         suite: Suite { name: "s".into(), files: 0, filtered: 0 },
@@ -193,36 +194,36 @@ fn results(tests: Vec<Outcome>) -> Results {
     }
 }
 
-fn concluded(mut run: Results, policy: Policy) -> (Standing, String) {
+fn concluded(mut run: Results, policy: ConformancePolicy) -> (RunStanding, String) {
     run.conclude(policy);
     (run.standing(), run.conformance(&run.agents[0]).to_string())
 }
 
-fn stands(tests: Vec<Outcome>) -> (Standing, String) {
-    concluded(results(tests), Policy::default())
+fn stands(tests: Vec<TestOutcome>) -> (RunStanding, String) {
+    concluded(results(tests), ConformancePolicy::default())
 }
 
 #[test]
 fn a_broken_requirement_fails_the_run_and_one_that_was_not_reached_leaves_it_incomplete() {
-    assert_eq!(stands(vec![outcome("a", Verdict::Pass)]), (Standing::Conformant, "CONFORMANT".into()));
+    assert_eq!(stands(vec![outcome("a", Verdict::Pass)]), (RunStanding::Conformant, "CONFORMANT".into()));
     let words = "NOT CONFORMANT: 1 requirement broken (SES-01)".to_owned();
     let two = vec![outcome("a", Verdict::Pass), outcome("b", Verdict::Fail)];
-    assert_eq!(stands(two), (Standing::NotConformant, words));
+    assert_eq!(stands(two), (RunStanding::NotConformant, words));
     let words = "INCOMPLETE: 1 requirement not reached (SES-01)".to_owned();
-    assert_eq!(stands(vec![outcome("a", Verdict::Na)]), (Standing::Incomplete, words));
+    assert_eq!(stands(vec![outcome("a", Verdict::Na)]), (RunStanding::Incomplete, words));
     let held_elsewhere = vec![outcome("a", Verdict::Na), outcome("b", Verdict::Pass)];
-    assert_eq!(stands(held_elsewhere).0, Standing::Conformant);
-    let forgiven = Policy { allow_incomplete: true, ..Policy::default() };
-    assert_eq!(concluded(results(vec![outcome("a", Verdict::Na)]), forgiven).0, Standing::Conformant);
+    assert_eq!(stands(held_elsewhere).0, RunStanding::Conformant);
+    let forgiven = ConformancePolicy { allow_incomplete: true, ..ConformancePolicy::default() };
+    assert_eq!(concluded(results(vec![outcome("a", Verdict::Na)]), forgiven).0, RunStanding::Conformant);
 }
 
 #[test]
 fn a_warning_does_not_fail_the_run_and_need_not_be_reached() {
     let mut warned = results(vec![claiming("a", WARNS, Verdict::Warn)]);
-    warned.conclude(Policy::default());
+    warned.conclude(ConformancePolicy::default());
     assert_eq!(warned.agents[0].requirements[0].state, RequirementState::Warned);
-    assert_eq!(warned.standing(), Standing::Conformant);
-    assert_eq!(stands(vec![claiming("a", WARNS, Verdict::Na)]).0, Standing::Conformant);
+    assert_eq!(warned.standing(), RunStanding::Conformant);
+    assert_eq!(stands(vec![claiming("a", WARNS, Verdict::Na)]).0, RunStanding::Conformant);
 }
 
 #[test]
@@ -231,30 +232,30 @@ fn a_finding_counts_whether_or_not_a_test_claims_it() {
     run.agents[0].findings.push(finding("SES-02", Grade::Fail, Side::Agent));
     run.agents[0].findings.push(finding("C-SES-01", Grade::Fail, Side::Client));
     let words = "NOT CONFORMANT: 1 requirement broken (SES-02)".to_owned();
-    assert_eq!(concluded(run, Policy::default()), (Standing::NotConformant, words));
+    assert_eq!(concluded(run, ConformancePolicy::default()), (RunStanding::NotConformant, words));
     let mut foreign = results(vec![foreign("a", "required", Verdict::Pass)]);
     foreign.agents[0].findings.push(finding("SES-02", Grade::Fail, Side::Agent));
-    assert_eq!(concluded(foreign.clone(), Policy::default()).0, Standing::Conformant);
-    let strict = Policy { strict: true, ..Policy::default() };
-    assert_eq!(concluded(foreign, strict).0, Standing::NotConformant);
+    assert_eq!(concluded(foreign.clone(), ConformancePolicy::default()).0, RunStanding::Conformant);
+    let strict = ConformancePolicy { strict: true, ..ConformancePolicy::default() };
+    assert_eq!(concluded(foreign, strict).0, RunStanding::NotConformant);
 }
 
 #[test]
 fn tests_without_claims_are_judged_by_their_severity() {
-    assert_eq!(stands(vec![foreign("a", "optional", Verdict::Fail)]).0, Standing::Conformant);
-    assert_eq!(stands(vec![foreign("a", "advice", Verdict::Warn)]).0, Standing::Conformant);
+    assert_eq!(stands(vec![foreign("a", "optional", Verdict::Fail)]).0, RunStanding::Conformant);
+    assert_eq!(stands(vec![foreign("a", "advice", Verdict::Warn)]).0, RunStanding::Conformant);
     let words = "NOT CONFORMANT: 1 required test failed".to_owned();
-    assert_eq!(stands(vec![foreign("a", "required", Verdict::Fail)]), (Standing::NotConformant, words));
+    assert_eq!(stands(vec![foreign("a", "required", Verdict::Fail)]), (RunStanding::NotConformant, words));
     let mut blocked = foreign("a", "required", Verdict::Na);
-    assert_eq!(stands(vec![blocked.clone()]).0, Standing::Conformant);
+    assert_eq!(stands(vec![blocked.clone()]).0, RunStanding::Conformant);
     blocked.blocked = true;
-    assert_eq!(stands(vec![blocked.clone()]).0, Standing::Incomplete);
-    blocked.severity = Severity::Optional;
-    assert_eq!(stands(vec![blocked]).0, Standing::Conformant);
+    assert_eq!(stands(vec![blocked.clone()]).0, RunStanding::Incomplete);
+    blocked.severity = UnmetSeverity::Optional;
+    assert_eq!(stands(vec![blocked]).0, RunStanding::Conformant);
     let mut strange = foreign("a", "optional", Verdict::Na);
     strange.not_understood = true;
     let words = "INCOMPLETE: 1 test was not understood".to_owned();
-    assert_eq!(stands(vec![strange]), (Standing::Incomplete, words));
+    assert_eq!(stands(vec![strange]), (RunStanding::Incomplete, words));
 }
 
 #[test]
@@ -262,12 +263,12 @@ fn broken_goes_before_incomplete_and_that_before_a_stale_list() {
     let list = ExpectedFailures::parse("a  it was broken\n").unwrap();
     let mut run = results(vec![outcome("a", Verdict::Pass)]);
     list.apply(&mut run);
-    assert_eq!(concluded(run.clone(), Policy::default()).0, Standing::Stale);
+    assert_eq!(concluded(run.clone(), ConformancePolicy::default()).0, RunStanding::Stale);
     run.agents[0].tests.push(foreign("b", "optional", Verdict::Error));
     let words = "INCOMPLETE: 1 test could not be run".to_owned();
-    assert_eq!(concluded(run.clone(), Policy::default()), (Standing::Incomplete, words));
+    assert_eq!(concluded(run.clone(), ConformancePolicy::default()), (RunStanding::Incomplete, words));
     run.agents[0].tests.push(claiming("c", "SES-02", Verdict::Fail));
-    assert_eq!(concluded(run, Policy::default()).0, Standing::NotConformant);
+    assert_eq!(concluded(run, ConformancePolicy::default()).0, RunStanding::NotConformant);
 }
 
 #[test]
@@ -278,12 +279,12 @@ fn an_expected_failure_does_not_fail_the_run_but_is_said() {
     list.apply(&mut run);
     assert_eq!(run.agents[0].tests[0].expected.as_deref(), Some("upstream bug 12"));
     let words = "CONFORMANT except 2 expected failures".to_owned();
-    assert_eq!(concluded(run.clone(), Policy::default()), (Standing::Conformant, words));
+    assert_eq!(concluded(run.clone(), ConformancePolicy::default()), (RunStanding::Conformant, words));
     assert!(run.stale.is_empty());
     // Another test that shows the same is not expected to.
     run.agents[0].tests.push(outcome("d", Verdict::Fail));
     let words = "NOT CONFORMANT: 1 requirement broken (SES-01)".to_owned();
-    assert_eq!(concluded(run, Policy::default()), (Standing::NotConformant, words));
+    assert_eq!(concluded(run, ConformancePolicy::default()), (RunStanding::NotConformant, words));
     assert_eq!(list.unknown(&["a", "b"])[0].entry, "c");
 }
 
@@ -292,9 +293,9 @@ fn optional_tests_without_claims_that_failed_are_said_beside_the_verdict() {
     let mut run =
         results(vec![foreign("a", "required", Verdict::Pass), foreign("b", "optional", Verdict::Fail)]);
     let words = "CONFORMANT except 1 optional test that failed".to_owned();
-    assert_eq!(concluded(run.clone(), Policy::default()), (Standing::Conformant, words));
+    assert_eq!(concluded(run.clone(), ConformancePolicy::default()), (RunStanding::Conformant, words));
     run.agents[0].tests.push(foreign("c", "required", Verdict::Fail));
-    assert_eq!(concluded(run, Policy::default()).0, Standing::NotConformant);
+    assert_eq!(concluded(run, ConformancePolicy::default()).0, RunStanding::NotConformant);
 }
 
 #[test]
@@ -303,7 +304,7 @@ fn a_requirement_can_be_expected_to_be_broken_whatever_shows_it() {
     let mut run = results(vec![outcome("a", Verdict::Fail)]);
     run.agents[0].findings.push(finding(FAILS, Grade::Fail, Side::Agent));
     list.apply(&mut run);
-    run.conclude(Policy::default());
+    run.conclude(ConformancePolicy::default());
     assert_eq!(run.agents[0].conformance, Some(Conformance::ConformantExcept { expected: 1, optional: 0 }));
 }
 
@@ -315,7 +316,7 @@ fn a_requirement_of_the_list_that_holds_again_makes_it_stale() {
         run.agents[0].exercised.insert(FAILS.into(), 1);
         run.suite.filtered = filtered;
         list.apply(&mut run);
-        run.conclude(Policy::default());
+        run.conclude(ConformancePolicy::default());
         list.settle(&mut run);
         run.stale.into_iter().map(|stale| (stale.line, stale.entry)).collect::<Vec<_>>()
     };
@@ -332,12 +333,12 @@ fn a_written_list_expects_what_the_run_found() {
     let mut run = results(vec![outcome("a", Verdict::Fail), foreign("b", "required", Verdict::Fail)]);
     run.agents[0].findings.push(finding("SES-04", Grade::Fail, Side::Agent));
     run.agents[0].findings.push(finding(WARNS, Grade::Warn, Side::Agent));
-    run.conclude(Policy::default());
+    run.conclude(ConformancePolicy::default());
     let text = ExpectedFailures::of_run(&run);
     let names: Vec<&str> = text.lines().filter_map(|line| line.split_whitespace().next()).collect();
     assert_eq!(names, ["#", "mock:SES-01", "mock:SES-04", "mock:b"], "{text}");
     ExpectedFailures::parse(&text).unwrap().apply(&mut run);
-    assert_eq!(concluded(run, Policy::default()).0, Standing::Conformant);
+    assert_eq!(concluded(run, ConformancePolicy::default()).0, RunStanding::Conformant);
 }
 
 #[test]
@@ -345,10 +346,10 @@ fn what_did_not_come_is_taken_back_when_the_run_stops_before_a_second_try() {
     let mut test = outcome("a", Verdict::Fail);
     test.claims[0].kind = Some(BreakKind::Absent);
     test.needs_second_run = true;
-    assert_eq!(stands(vec![test.clone()]).0, Standing::NotConformant);
+    assert_eq!(stands(vec![test.clone()]).0, RunStanding::NotConformant);
     test.blame_interruption();
     assert_eq!((test.verdict, test.needs_second_run), (Verdict::Na, false));
-    assert_eq!(stands(vec![test]).0, Standing::Incomplete);
+    assert_eq!(stands(vec![test]).0, RunStanding::Incomplete);
 }
 
 #[test]
@@ -357,7 +358,7 @@ fn a_test_fails_as_expected_when_all_that_it_breaks_is_expected() {
     let mut run =
         results(vec![claiming("a", "SES-02", Verdict::Fail), claiming("b", "SES-03", Verdict::Fail)]);
     list.apply(&mut run);
-    run.conclude(Policy::default());
+    run.conclude(ConformancePolicy::default());
     list.settle(&mut run);
     let expected: Vec<_> = run.agents[0].tests.iter().map(|test| test.expected.as_deref()).collect();
     assert_eq!(expected, [Some("known upstream"), None]);

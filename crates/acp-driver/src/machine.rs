@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use acp_link::{Arrival, Closed, Receiver};
+use acp_link::{Arrival, LinkClosed, Receiver};
 use acp_rpc::Frame;
 use bytes::Bytes;
 
@@ -46,7 +46,7 @@ pub trait Machine: Send {
 
     /// The other side no longer takes what is written; `has_waited` says whether this output had been waiting for it. With
     /// an ending, the conversation is over; without one, the output is dropped and the machine goes on.
-    fn unwritable(&mut self, closed: Closed, has_waited: bool) -> Option<Self::Ending>;
+    fn unwritable(&mut self, closed: LinkClosed, has_waited: bool) -> Option<Self::Ending>;
 
     /// Whether the conversation is over at once, whatever still waits to be written.
     fn ended(&mut self) -> Option<Self::Ending> {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use acp_link::{Closed, Sender, TrySendError};
+use acp_link::{LinkClosed, Sender, TrySendError};
 use acp_rpc::Frame;
 use bytes::Bytes;
 use futures_util::FutureExt;
@@ -129,7 +129,7 @@ impl Writer {
     }
 
     /// Hands over what is pending; false if it must wait.
-    fn write(&mut self, tx: &Sender, is_one_by_one: bool) -> Result<bool, Closed> {
+    fn write(&mut self, tx: &Sender, is_one_by_one: bool) -> Result<bool, LinkClosed> {
         if self.before != Before::Nothing {
             return Ok(false);
         }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use acp_driver::{Machine, Output, drive};
-use acp_link::{Arrival, Closed, Link, Receiver, memory};
+use acp_link::{Arrival, Link, LinkClosed, Receiver, memory};
 use bytes::Bytes;
 use tokio::sync::mpsc;
 
@@ -70,7 +70,7 @@ impl Machine for Echo {
         self.out.push_back(Bytes::from_static(word.as_bytes()));
     }
 
-    fn unwritable(&mut self, _: Closed, _: bool) -> Option<&'static str> {
+    fn unwritable(&mut self, _: LinkClosed, _: bool) -> Option<&'static str> {
         Some("unwritable")
     }
 }

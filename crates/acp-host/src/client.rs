@@ -32,12 +32,12 @@ use serde_json::value::RawValue;
 use tokio::sync::{broadcast, mpsc, oneshot};
 
 use crate::jail::Roots;
-use crate::offer::Offer;
-use crate::providers::{Providers, Settings};
+use crate::offer::OfferedCapabilities;
+use crate::providers::{ProviderSettings, Providers};
 use driver::{Command, Driver, Failure, ReplyTo, Request, Then};
 pub use error::{ClientError, Gone, LastWords};
 pub use options::{ClientOptions, Timeouts};
-pub use turn::{Event, Events, Turn, TurnEvent, Update};
+pub use turn::{ClientEvent, Events, PromptTurn, TurnEvent, TurnUpdate};
 
 /// A connection to an agent. Clones share it; when the last one is dropped, an agent that we started is killed.
 ///
@@ -109,8 +109,8 @@ impl AcpClient {
     /// runtime.
     pub fn connect(link: Link, child: Option<Child>, options: ClientOptions) -> (AcpClient, Events) {
         let capabilities = serde_json::to_value(&options.capabilities).unwrap_or_default();
-        let providers = Providers::new(Settings {
-            offer: Offer::from_capabilities(&capabilities),
+        let providers = Providers::new(ProviderSettings {
+            offer: OfferedCapabilities::from_capabilities(&capabilities),
             rules: options.rules.clone(),
             limits: options.limits,
             person: options.person.clone(),
@@ -181,7 +181,7 @@ impl AcpClient {
         self.call(method::SESSION_NEW, &request, self.shared.options.timeouts.session, Some(open)).await
     }
 
-    /// Loads a session; its history comes as [`Event::Update`]s before this returns.
+    /// Loads a session; its history comes as [`ClientEvent::Update`]s before this returns.
     pub async fn load_session(
         &self,
         session: &str,
@@ -245,7 +245,7 @@ impl AcpClient {
     }
 
     /// Sends a prompt. The content is checked against what the agent takes.
-    pub async fn prompt(&self, session: &str, prompt: Vec<ContentBlock>) -> Result<Turn, ClientError> {
+    pub async fn prompt(&self, session: &str, prompt: Vec<ContentBlock>) -> Result<PromptTurn, ClientError> {
         self.prompt_traced(session, prompt, None).await
     }
 
@@ -255,7 +255,7 @@ impl AcpClient {
         session: &str,
         prompt: Vec<ContentBlock>,
         trace: Option<&str>,
-    ) -> Result<Turn, ClientError> {
+    ) -> Result<PromptTurn, ClientError> {
         self.check_prompt(&prompt)?;
         let (notes, turn) = mpsc::channel(256);
         let meta = trace.map(|trace| Meta::from_iter([("traceparent".to_owned(), trace.into())]));
@@ -264,7 +264,7 @@ impl AcpClient {
         let params = serialized(method::SESSION_PROMPT, &request)?;
         self.send_request(method::SESSION_PROMPT, params, self.shared.options.timeouts.prompt, None, reply)
             .await?;
-        Ok(Turn { notes: turn, over: false })
+        Ok(PromptTurn { notes: turn, over: false })
     }
 
     /// Whether the agent takes such a prompt, by what it has offered. [`prompt`](AcpClient::prompt) sends no other.
@@ -273,7 +273,11 @@ impl AcpClient {
     }
 
     /// [`prompt`](AcpClient::prompt) with plain text.
-    pub async fn prompt_text(&self, session: &str, text: impl Into<String>) -> Result<Turn, ClientError> {
+    pub async fn prompt_text(
+        &self,
+        session: &str,
+        text: impl Into<String>,
+    ) -> Result<PromptTurn, ClientError> {
         self.prompt(session, vec![ContentBlock::from(text.into())]).await
     }
 

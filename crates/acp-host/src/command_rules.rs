@@ -1,7 +1,7 @@
 //! Commands in their folder: what a pattern says about a line holds where the session works, and for what its words
 //! really lead to.
 
-use acp_policy::{Action, Decision, Request, Rules, shell};
+use acp_policy::{PolicyDecision, PolicyRequest, PolicyRules, ToolAction, shell};
 
 use crate::folders::Folders;
 use crate::repository;
@@ -9,20 +9,20 @@ use crate::repository;
 /// Decides about a command that would run in these folders: the session's own if there is none, several where a call
 /// contradicts itself.
 pub(crate) fn decide(
-    rules: &Rules,
-    request: &Request<'_>,
+    rules: &PolicyRules,
+    request: &PolicyRequest<'_>,
     line: &str,
     cwds: &[String],
     folders: &Folders,
-) -> Decision {
+) -> PolicyDecision {
     // In a folder of others `npm test` is not what a pattern for it was meant for: only rules for all commands hold there.
-    if let Some(cwd) = cwds.iter().find(|cwd| matches!(folders.action(cwd), Action::Outside(_))) {
+    if let Some(cwd) = cwds.iter().find(|cwd| matches!(folders.action(cwd), ToolAction::Outside(_))) {
         let line = format!("cd {} && {line}", shell::quoted([cwd.as_str()]));
-        return rules.decide(&Request { action: Action::Command(&line), ..*request });
+        return rules.decide(&PolicyRequest { action: ToolAction::Command(&line), ..*request });
     }
-    let request = Request { action: Action::Command(line), ..*request };
+    let request = PolicyRequest { action: ToolAction::Command(line), ..*request };
     if strays(line, cwds, folders) {
-        return Rules { allow: rules.allow.without_sets(), ..rules.clone() }.decide(&request);
+        return PolicyRules { allow: rules.allow.without_sets(), ..rules.clone() }.decide(&request);
     }
     rules.decide(&request)
 }

@@ -4,7 +4,7 @@ use acp_rpc::RpcError;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::offer::Offer;
+use crate::offer::OfferedCapabilities;
 use crate::question::Ask;
 
 /// A person's answer to an elicitation.
@@ -34,7 +34,7 @@ pub(crate) struct ElicitationParams {
 }
 
 /// What to ask the person, or the error for a mode that the client did not offer or that does not exist.
-pub(crate) fn ask(offer: Offer, params: &ElicitationParams) -> Result<Ask, RpcError> {
+pub(crate) fn ask(offer: OfferedCapabilities, params: &ElicitationParams) -> Result<Ask, RpcError> {
     let missing =
         |what: &str| RpcError::invalid_params(format!("elicitation/create needs {what} in this mode"));
     match params.mode.as_str() {

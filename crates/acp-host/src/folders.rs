@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use acp_policy::Action;
+use acp_policy::ToolAction;
 
 use crate::real::real_path;
 
@@ -41,7 +41,7 @@ impl Folders {
     }
 
     /// What is done on a path: whether it lies in one of the folders.
-    pub(crate) fn action<'a>(&self, path: &'a str) -> Action<'a> {
+    pub(crate) fn action<'a>(&self, path: &'a str) -> ToolAction<'a> {
         // A shell or an agent would put another folder in place of these.
         let is_elsewhere = path.starts_with('~') || path.contains('$');
         let is_plain = !path.starts_with('/') && !path.split('/').any(|part| part == "..");
@@ -51,6 +51,6 @@ impl Folders {
         } else {
             self.real.iter().any(|folder| real.starts_with(folder))
         };
-        if is_inside && !is_elsewhere { Action::Path(path) } else { Action::Outside(path) }
+        if is_inside && !is_elsewhere { ToolAction::Path(path) } else { ToolAction::Outside(path) }
     }
 }

@@ -6,14 +6,14 @@
 //! requests to them. This crate is the only one that touches the user's files, processes and decisions on an
 //! agent's behalf. It knows nothing of test files, and it never prints.
 //!
-//! Read first: [`AcpClient`], [`Providers`], [`Question`].
+//! Read first: [`AcpClient`], [`Providers`], [`UserQuestion`].
 //!
 //! Driving an agent takes twenty lines:
 //!
 //! ```
 //! use acp_host::{AcpClient, ClientOptions, TurnEvent, Workspace};
 //! use acp_link::child;
-//! use acp_policy::{Policy, Rules};
+//! use acp_policy::{Policy, PolicyRules};
 //! use agent_client_protocol_schema::v1::{ContentBlock, SessionUpdate, StopReason};
 //!
 //! # const AGENT: &str = r#"read a; echo '{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1}}'
@@ -22,8 +22,8 @@
 //! #     echo '{"jsonrpc":"2.0","id":3,"result":{"stopReason":"end_turn"}}'; cat >/dev/null"#;
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let (link, child) = child::spawn(&child::Options::new("sh").args(["-c", AGENT]))?;
-//! let options = ClientOptions { rules: Rules::of(Policy::Read), ..ClientOptions::default() };
+//! let (link, child) = child::spawn(&child::SpawnOptions::new("sh").args(["-c", AGENT]))?;
+//! let options = ClientOptions { rules: PolicyRules::of(Policy::Read), ..ClientOptions::default() };
 //! let (client, _events) = AcpClient::connect(link, Some(child), options);
 //! client.initialize().await?;
 //! let session = client.new_session(&Workspace::at(std::env::current_dir()?)).await?;
@@ -68,16 +68,16 @@ mod terminal;
 mod tool_call;
 
 pub use client::{
-    AcpClient, ClientError, ClientOptions, Event, Events, Gone, LastWords, Observed, Timeouts, Turn,
-    TurnEvent, Typed, Update, Workspace,
+    AcpClient, ClientError, ClientEvent, ClientOptions, Events, Gone, LastWords, Observed, PromptTurn,
+    Timeouts, TurnEvent, TurnUpdate, Typed, Workspace,
 };
 pub use elicitation::Elicited;
 pub use files::FileLimits;
 pub use jail::{Roots, RootsError};
-pub use offer::Offer;
-pub use permission::{Clerk, Ruling};
-pub use providers::{Answer, Limits, Providers, Settings};
-pub use question::{Ask, Asked, PermissionChoice, Question};
+pub use offer::OfferedCapabilities;
+pub use permission::{PermissionPolicy, Ruling};
+pub use providers::{ProviderAnswer, ProviderLimits, ProviderSettings, Providers};
+pub use question::{Ask, PermissionChoice, UserAnswer, UserQuestion};
 pub use real::{real_path, with_real_names};
-pub use record::Record;
+pub use record::DecisionRecord;
 pub use terminal::TerminalLimits;

@@ -2,7 +2,7 @@ use serde_json::Value;
 
 /// What a client said it can do, as far as the providers are concerned. What is off is answered with -32601.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Offer {
+pub struct OfferedCapabilities {
     /// `fs.readTextFile`
     pub read_text_file: bool,
     /// `fs.writeTextFile`
@@ -15,9 +15,9 @@ pub struct Offer {
     pub elicitation_url: bool,
 }
 
-impl Offer {
+impl OfferedCapabilities {
     /// Everything on.
-    pub const ALL: Offer = Offer {
+    pub const ALL: OfferedCapabilities = OfferedCapabilities {
         read_text_file: true,
         write_text_file: true,
         terminal: true,
@@ -26,13 +26,13 @@ impl Offer {
     };
 
     /// Reads the `clientCapabilities` of an initialize request: `true` and objects are on, what is missing is off.
-    pub fn from_capabilities(capabilities: &Value) -> Offer {
+    pub fn from_capabilities(capabilities: &Value) -> OfferedCapabilities {
         let on = |pointer: &str| match capabilities.pointer(pointer) {
             Some(Value::Bool(on)) => *on,
             Some(Value::Object(_)) => true,
             _ => false,
         };
-        Offer {
+        OfferedCapabilities {
             read_text_file: on("/fs/readTextFile"),
             write_text_file: on("/fs/writeTextFile"),
             terminal: on("/terminal"),
@@ -49,11 +49,18 @@ mod tests {
 
     #[test]
     fn what_is_not_said_is_off() {
-        assert_eq!(Offer::from_capabilities(&json!({})), Offer::default());
-        assert_eq!(Offer::from_capabilities(&Value::Null), Offer::default());
-        let offer = Offer::from_capabilities(
+        assert_eq!(OfferedCapabilities::from_capabilities(&json!({})), OfferedCapabilities::default());
+        assert_eq!(OfferedCapabilities::from_capabilities(&Value::Null), OfferedCapabilities::default());
+        let offer = OfferedCapabilities::from_capabilities(
             &json!({"fs": {"readTextFile": true}, "elicitation": {"url": {}, "form": null}}),
         );
-        assert_eq!(offer, Offer { read_text_file: true, elicitation_url: true, ..Offer::default() });
+        assert_eq!(
+            offer,
+            OfferedCapabilities {
+                read_text_file: true,
+                elicitation_url: true,
+                ..OfferedCapabilities::default()
+            }
+        );
     }
 }

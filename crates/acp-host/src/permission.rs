@@ -2,7 +2,10 @@
 
 use std::path::Path;
 
-use acp_policy::{Choice, Decision, Outcome, PermissionOptionKind, Rules, Verdict, choose_option};
+use acp_policy::{
+    PermissionOption, PermissionOptionKind, PermissionOutcome, PolicyDecision, PolicyRules, PolicyVerdict,
+    choose_option,
+};
 use acp_proto::method;
 use acp_rpc::RpcError;
 use serde::Deserialize;
@@ -49,11 +52,11 @@ impl PermissionParams {
 
 /// Decides permission requests of a conversation by rules alone, for who stands between an agent and its client.
 #[derive(Debug, Default)]
-pub struct Clerk {
+pub struct PermissionPolicy {
     calls: ToolCalls,
 }
 
-/// What a [`Clerk`] says to a permission request.
+/// What a [`PermissionPolicy`] says to a permission request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ruling {
     /// Whose session.
@@ -61,12 +64,12 @@ pub struct Ruling {
     /// What it is about, in a few words.
     pub subject: String,
     /// Yes, no, or ask, and why.
-    pub decision: Decision,
+    pub decision: PolicyDecision,
     /// The result that says so; nothing where somebody must be asked.
     pub result: Option<Value>,
 }
 
-impl Clerk {
+impl PermissionPolicy {
     /// Takes the params of a `session/update`: those about tool calls say what a later request is about.
     pub fn observe(&mut self, params: &str) {
         let Ok(params) = serde_json::from_str::<Value>(params) else { return };
@@ -78,7 +81,7 @@ impl Clerk {
     /// as far as they are known: without them no absolute path counts as one of the session's.
     pub fn decide<'a>(
         &self,
-        rules: &Rules,
+        rules: &PolicyRules,
         params: Option<&str>,
         folders: impl FnOnce(&str) -> &'a [String],
     ) -> Result<Ruling, RpcError> {
@@ -89,7 +92,7 @@ impl Clerk {
         let folders = Folders::new(folders.first().map(String::as_str), folders.iter().map(Path::new));
         let decision = call.decide(rules, &folders);
         let choices = params.choices();
-        let asks = decision.verdict == Verdict::Ask;
+        let asks = decision.verdict == PolicyVerdict::Ask;
         let outcome = (!asks).then(|| choose_option(decision.verdict, &choices_for_policy(&choices)));
         Ok(Ruling {
             subject: call.subject(id),
@@ -100,13 +103,13 @@ impl Clerk {
     }
 }
 
-pub(crate) fn choices_for_policy(choices: &[PermissionChoice]) -> Vec<Choice<'_>> {
-    choices.iter().map(|choice| Choice { id: &choice.id, kind: choice.kind }).collect()
+pub(crate) fn choices_for_policy(choices: &[PermissionChoice]) -> Vec<PermissionOption<'_>> {
+    choices.iter().map(|choice| PermissionOption { id: &choice.id, kind: choice.kind }).collect()
 }
 
-pub(crate) fn result(outcome: &Outcome) -> Value {
+pub(crate) fn result(outcome: &PermissionOutcome) -> Value {
     match outcome {
-        Outcome::Selected(id) => json!({"outcome": {"outcome": "selected", "optionId": id}}),
-        Outcome::Cancelled => json!({"outcome": {"outcome": "cancelled"}}),
+        PermissionOutcome::Selected(id) => json!({"outcome": {"outcome": "selected", "optionId": id}}),
+        PermissionOutcome::Cancelled => json!({"outcome": {"outcome": "cancelled"}}),
     }
 }

@@ -10,8 +10,8 @@ use std::future::Future;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use acp_link::leash::Leash;
-use acp_policy::Rules;
+use acp_link::leash::ProcessGuard;
+use acp_policy::PolicyRules;
 use acp_proto::{error_code, join, method, update};
 use acp_rpc::{Frame, Id, RpcError, View};
 use serde_json::Value;
@@ -19,9 +19,9 @@ use tokio::sync::mpsc;
 
 use crate::files::FileLimits;
 use crate::jail::{Roots, RootsError};
-use crate::offer::Offer;
-use crate::question::Question;
-use crate::record::Record;
+use crate::offer::OfferedCapabilities;
+use crate::question::UserQuestion;
+use crate::record::DecisionRecord;
 use crate::refusal;
 use crate::terminal::{TerminalLimits, Terminals};
 use crate::tool_call::ToolCalls;
@@ -31,24 +31,24 @@ use session::Session;
 
 /// How the providers behave.
 #[derive(Debug, Clone, Default)]
-pub struct Settings {
+pub struct ProviderSettings {
     /// What the client said it can do.
-    pub offer: Offer,
+    pub offer: OfferedCapabilities,
     /// What is allowed.
-    pub rules: Rules,
+    pub rules: PolicyRules,
     /// How much may be used.
-    pub limits: Limits,
+    pub limits: ProviderLimits,
     /// Where questions to a person go; without it nobody is asked and the answer is no.
-    pub person: Option<mpsc::Sender<Question>>,
+    pub person: Option<mpsc::Sender<UserQuestion>>,
     /// The folders for sessions that nobody opened with [`Providers::open_session`].
     pub default_roots: Option<Roots>,
     /// Who ends terminals when we cannot; without it they outlive a kill of ours.
-    pub leash: Option<Leash>,
+    pub leash: Option<ProcessGuard>,
 }
 
 /// How much the agent may use through its client.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Limits {
+pub struct ProviderLimits {
     /// Sizes of files.
     pub files: FileLimits,
     /// Sizes and numbers of terminals.
@@ -57,7 +57,7 @@ pub struct Limits {
 
 /// What a request is answered with.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Answer {
+pub struct ProviderAnswer {
     /// The request's id.
     pub id: Id,
     /// The request's method.
@@ -65,10 +65,10 @@ pub struct Answer {
     /// The result or the error.
     pub outcome: Result<Value, RpcError>,
     /// The decisions that led to it.
-    pub log: Vec<Record>,
+    pub log: Vec<DecisionRecord>,
 }
 
-impl Answer {
+impl ProviderAnswer {
     /// The response to send.
     pub fn frame(&self) -> Frame {
         match &self.outcome {
@@ -90,7 +90,7 @@ pub struct Providers {
 
 #[derive(Debug)]
 struct Shared {
-    settings: Settings,
+    settings: ProviderSettings,
     state: Mutex<State>,
     pending: Pending,
 }
@@ -104,13 +104,13 @@ struct State {
 
 impl Providers {
     /// Providers without sessions.
-    pub fn new(settings: Settings) -> Providers {
+    pub fn new(settings: ProviderSettings) -> Providers {
         let shared = Shared { settings, state: Mutex::default(), pending: Pending::default() };
         Providers { shared: Arc::new(shared) }
     }
 
     /// The settings in force.
-    pub fn settings(&self) -> &Settings {
+    pub fn settings(&self) -> &ProviderSettings {
         &self.shared.settings
     }
 
@@ -194,7 +194,7 @@ impl Providers {
 
     /// Answers a request. The request counts as pending from this call on, so that a cancellation which arrives
     /// before the answer is first awaited is not lost. A frame that is not a request is answered as an invalid one.
-    pub fn answer(&self, frame: &Frame) -> impl Future<Output = Answer> + Send + 'static {
+    pub fn answer(&self, frame: &Frame) -> impl Future<Output = ProviderAnswer> + Send + 'static {
         let shared = Arc::clone(&self.shared);
         let id = frame.id().cloned().unwrap_or(Id::Null);
         let method = frame.method().unwrap_or_default().to_owned();
@@ -209,7 +209,7 @@ impl Providers {
             } else {
                 Err(RpcError::new(error_code::INVALID_REQUEST, "this is not a request"))
             };
-            Answer { id, method, outcome, log }
+            ProviderAnswer { id, method, outcome, log }
         }
     }
 }

@@ -8,12 +8,12 @@ use crate::Elicited;
 
 /// Something only a person can answer. Dropping it is a no.
 #[derive(Debug)]
-pub struct Question {
+pub struct UserQuestion {
     /// The session it is about, when there is one.
     pub session: Option<String>,
     /// What is asked.
     pub ask: Ask,
-    reply: oneshot::Sender<Asked>,
+    reply: oneshot::Sender<UserAnswer>,
 }
 
 /// What is asked.
@@ -40,7 +40,7 @@ pub enum Ask {
         subject: String,
         /// What would be written to the path.
         content: Option<String>,
-        /// What [`Asked::Always`] allows until the session ends, in words; nothing where it means no more than yes.
+        /// What [`UserAnswer::Always`] allows until the session ends, in words; nothing where it means no more than yes.
         always: Option<String>,
     },
     /// The agent wants a form filled in.
@@ -72,7 +72,7 @@ pub struct PermissionChoice {
 
 /// A person's answer.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Asked {
+pub enum UserAnswer {
     /// This option of a permission request.
     Option(String),
     /// Yes to an access.
@@ -87,14 +87,14 @@ pub enum Asked {
     Cancelled,
 }
 
-impl Question {
-    pub(crate) fn new(session: Option<String>, ask: Ask) -> (Question, oneshot::Receiver<Asked>) {
+impl UserQuestion {
+    pub(crate) fn new(session: Option<String>, ask: Ask) -> (UserQuestion, oneshot::Receiver<UserAnswer>) {
         let (reply, answer) = oneshot::channel();
-        (Question { session, ask, reply }, answer)
+        (UserQuestion { session, ask, reply }, answer)
     }
 
-    /// Answers. An answer that comes too late is lost, which [`Question::is_stale`] tells beforehand.
-    pub fn answer(self, asked: Asked) {
+    /// Answers. An answer that comes too late is lost, which [`UserQuestion::is_stale`] tells beforehand.
+    pub fn answer(self, asked: UserAnswer) {
         let _ = self.reply.send(asked);
     }
 

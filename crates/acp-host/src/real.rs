@@ -3,7 +3,9 @@
 
 use std::path::{Path, PathBuf};
 
-use acp_policy::{Action, Decision, Policy, Request, Rules, ToolPatterns, Verdict};
+use acp_policy::{
+    Policy, PolicyDecision, PolicyRequest, PolicyRules, PolicyVerdict, ToolAction, ToolPatterns,
+};
 
 /// The path without links and `..`; what does not exist yet is taken by its text.
 #[must_use]
@@ -34,60 +36,64 @@ pub fn with_real_names(patterns: &ToolPatterns, root: &Path) -> ToolPatterns {
 }
 
 /// Decides about a file by the path as it is given, and by where that really leads.
-pub(crate) fn decide(rules: &Rules, request: &Request<'_>) -> Decision {
+pub(crate) fn decide(rules: &PolicyRules, request: &PolicyRequest<'_>) -> PolicyDecision {
     decide_by(rules, request, Names::of(request))
 }
 
 /// The same where it is known where the path leads: a second look may find another file.
-pub(crate) fn decide_file(rules: &Rules, request: &Request<'_>, file: &Path) -> Decision {
+pub(crate) fn decide_file(rules: &PolicyRules, request: &PolicyRequest<'_>, file: &Path) -> PolicyDecision {
     let names = Names::of(request).map(|names| Names { file: file.to_owned(), ..names });
     decide_by(rules, request, names)
 }
 
-fn decide_by(rules: &Rules, request: &Request<'_>, names: Option<Names>) -> Decision {
+fn decide_by(rules: &PolicyRules, request: &PolicyRequest<'_>, names: Option<Names>) -> PolicyDecision {
     if let Some(denial) = denial_by(rules, request, names.as_ref()) {
         return denial;
     }
     let decision = rules.decide(request);
     let Some(names) = names else { return decision };
-    if decision.verdict != Verdict::Allow || !names.differ() {
+    if decision.verdict != PolicyVerdict::Allow || !names.differ() {
         return decision;
     }
     let [real, as_given] = names.requests(request, |request| rules.decide(request));
     let elsewhere = [real, as_given].into_iter().flatten();
     match elsewhere.min_by_key(|decision| crate::tool_call::strictness(decision.verdict)) {
-        Some(Decision { verdict, reason }) if verdict != Verdict::Allow => {
-            Decision { verdict, reason: format!("it leads to {}, {reason}", names.file.display()) }
+        Some(PolicyDecision { verdict, reason }) if verdict != PolicyVerdict::Allow => {
+            PolicyDecision { verdict, reason: format!("it leads to {}, {reason}", names.file.display()) }
         }
         _ => decision,
     }
 }
 
 /// Why a request is denied by a pattern, whatever name the file is given.
-pub(crate) fn denial(rules: &Rules, request: &Request<'_>) -> Option<Decision> {
+pub(crate) fn denial(rules: &PolicyRules, request: &PolicyRequest<'_>) -> Option<PolicyDecision> {
     denial_by(rules, request, Names::of(request).as_ref())
 }
 
-fn denial_by(rules: &Rules, request: &Request<'_>, names: Option<&Names>) -> Option<Decision> {
+fn denial_by(
+    rules: &PolicyRules,
+    request: &PolicyRequest<'_>,
+    names: Option<&Names>,
+) -> Option<PolicyDecision> {
     if rules.deny.is_empty() {
         return None;
     }
-    let denying = Rules { deny: rules.deny.clone(), ..Rules::of(Policy::Yolo) };
-    let is_denial = |decision: &Decision| decision.verdict == Verdict::Deny;
+    let denying = PolicyRules { deny: rules.deny.clone(), ..PolicyRules::of(Policy::Yolo) };
+    let is_denial = |decision: &PolicyDecision| decision.verdict == PolicyVerdict::Deny;
     let decision = denying.decide(request);
     if is_denial(&decision) {
         return Some(decision);
     }
     let names = names?;
     let root = Path::new(request.root.unwrap_or_default());
-    let denying = Rules { deny: with_real_names(&rules.deny, root), ..denying };
+    let denying = PolicyRules { deny: with_real_names(&rules.deny, root), ..denying };
     let [real, as_given] = names.requests(request, |request| denying.decide(request));
     let denial = [real, as_given].into_iter().flatten().find(is_denial)?;
     if !names.differ() {
         return Some(denial);
     }
     let reason = format!("it leads to {}, {}", names.file.display(), denial.reason);
-    Some(Decision { verdict: Verdict::Deny, reason })
+    Some(PolicyDecision { verdict: PolicyVerdict::Deny, reason })
 }
 
 /// The names of the file that a request is about.
@@ -99,8 +105,8 @@ struct Names {
 }
 
 impl Names {
-    fn of(request: &Request<'_>) -> Option<Names> {
-        let (Action::Path(path) | Action::Outside(path)) = request.action else { return None };
+    fn of(request: &PolicyRequest<'_>) -> Option<Names> {
+        let (ToolAction::Path(path) | ToolAction::Outside(path)) = request.action else { return None };
         let root = Path::new(request.root.unwrap_or_default());
         let given = root.join(path);
         if !given.is_absolute() {
@@ -119,16 +125,16 @@ impl Names {
     /// about either.
     fn requests(
         &self,
-        request: &Request<'_>,
-        ask: impl Fn(&Request<'_>) -> Decision,
-    ) -> [Option<Decision>; 2] {
+        request: &PolicyRequest<'_>,
+        ask: impl Fn(&PolicyRequest<'_>) -> PolicyDecision,
+    ) -> [Option<PolicyDecision>; 2] {
         let about = |file: &Path, root: &Path| {
             let (file, root) = (file.to_string_lossy(), root.to_string_lossy());
             let action = match request.action {
-                Action::Outside(_) => Action::Outside(&file),
-                _ => Action::Path(&file),
+                ToolAction::Outside(_) => ToolAction::Outside(&file),
+                _ => ToolAction::Path(&file),
             };
-            ask(&Request { action, root: Some(&root), ..*request })
+            ask(&PolicyRequest { action, root: Some(&root), ..*request })
         };
         let as_given = self.file.strip_prefix(&self.real_root).ok().map(|rest| self.root.join(rest));
         [Some(about(&self.file, &self.real_root)), as_given.map(|file| about(&file, &self.root))]

@@ -114,7 +114,7 @@ pub enum Remedy {
 
 /// Whether doing it twice does harm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Effect {
+pub enum Repeatability {
     /// It can be done again: connecting, initialize, opening a session.
     Repeatable,
     /// It changes things when it runs, as a prompt does.
@@ -145,13 +145,13 @@ impl Retry {
         &self,
         attempt: u32,
         meaning: Meaning,
-        effect: Effect,
+        effect: Repeatability,
         chance: f64,
     ) -> Option<(Duration, Remedy)> {
         let remedy = meaning.remedy()?;
         // A lost answer does not say whether the question arrived; a session that is not known ran nothing.
         let may_have_run = matches!(meaning, Meaning::ConnectionClosed | Meaning::Timeout);
-        if attempt >= self.attempts || (effect == Effect::Once && may_have_run) {
+        if attempt >= self.attempts || (effect == Repeatability::Once && may_have_run) {
             return None;
         }
         let doubled = self.first.saturating_mul(2_u32.saturating_pow(attempt.saturating_sub(1)));
@@ -159,7 +159,11 @@ impl Retry {
     }
 
     /// Does `work` until it succeeds or is not worth another try. `work` is told what to do first.
-    pub async fn run<T, F>(&self, effect: Effect, mut work: impl FnMut(Remedy) -> F) -> Result<T, ClientError>
+    pub async fn run<T, F>(
+        &self,
+        effect: Repeatability,
+        mut work: impl FnMut(Remedy) -> F,
+    ) -> Result<T, ClientError>
     where
         F: Future<Output = Result<T, ClientError>>,
     {
@@ -196,7 +200,7 @@ mod tests {
         let retry = Retry::default();
         let pauses: Vec<_> = (1..=5)
             .map(|attempt| {
-                retry.next(attempt, Meaning::Timeout, Effect::Repeatable, 0.0).map(|(pause, _)| pause)
+                retry.next(attempt, Meaning::Timeout, Repeatability::Repeatable, 0.0).map(|(pause, _)| pause)
             })
             .collect();
         let seconds = |n| Some(Duration::from_secs(n));
@@ -206,8 +210,9 @@ mod tests {
     #[test]
     fn chance_adds_a_quarter_at_most() {
         let retry = Retry::default();
-        let pause =
-            |chance| retry.next(2, Meaning::Timeout, Effect::Repeatable, chance).map(|(pause, _)| pause);
+        let pause = |chance| {
+            retry.next(2, Meaning::Timeout, Repeatability::Repeatable, chance).map(|(pause, _)| pause)
+        };
         assert_eq!(pause(1.0), Some(Duration::from_millis(2500)));
         assert_eq!(pause(7.0), Some(Duration::from_millis(2500)));
         assert!((0.0..=1.0).contains(&chance()));
@@ -240,7 +245,7 @@ mod tests {
         ] {
             let error = RpcError { code, message: String::new(), data: Some(data) };
             assert_eq!(Meaning::of(&error), meaning, "{error:?}");
-            let next = retry.next(1, meaning, Effect::Repeatable, 0.0).map(|(_, remedy)| remedy);
+            let next = retry.next(1, meaning, Repeatability::Repeatable, 0.0).map(|(_, remedy)| remedy);
             assert_eq!(next, remedy, "{meaning:?}");
         }
     }
@@ -249,9 +254,9 @@ mod tests {
     fn a_prompt_that_may_have_run_is_not_repeated() {
         let retry = Retry::default();
         for meaning in [Meaning::ConnectionClosed, Meaning::Timeout] {
-            assert_eq!(retry.next(1, meaning, Effect::Once, 0.0), None);
+            assert_eq!(retry.next(1, meaning, Repeatability::Once, 0.0), None);
         }
-        let next = retry.next(1, Meaning::SessionExpired, Effect::Once, 0.0).map(|(_, remedy)| remedy);
+        let next = retry.next(1, Meaning::SessionExpired, Repeatability::Once, 0.0).map(|(_, remedy)| remedy);
         assert_eq!(next, Some(Remedy::NewSession));
     }
 
@@ -269,7 +274,7 @@ mod tests {
         let mut tries = 0;
         let retry = Retry { jitter: 0.0, ..Retry::default() };
         let outcome: Result<(), _> = retry
-            .run(Effect::Repeatable, |_| {
+            .run(Repeatability::Repeatable, |_| {
                 tries += 1;
                 async { Err(lost()) }
             })
@@ -284,7 +289,7 @@ mod tests {
         let mut tries = 0;
         let retry = Retry { jitter: 0.0, ..Retry::default() };
         let outcome = retry
-            .run(Effect::Repeatable, |_| {
+            .run(Repeatability::Repeatable, |_| {
                 tries += 1;
                 let this = tries;
                 async move { if this == 3 { Ok(this) } else { Err(lost()) } }

@@ -4,7 +4,10 @@ mod places;
 
 use std::collections::{HashMap, VecDeque};
 
-use acp_policy::{Action, Class, Decision, Request, Rules, Stage, ToolKind, Verdict, shell};
+use acp_policy::{
+    OperationClass, PolicyDecision, PolicyRequest, PolicyRules, PolicyVerdict, ToolAction, ToolKind,
+    ToolStage, shell,
+};
 use acp_proto::tool_status;
 use serde_json::Value;
 
@@ -84,13 +87,15 @@ impl ToolCallFacts {
         if !places.commands.is_empty() {
             return ToolKind::Execute;
         }
-        if Class::of(claimed) == Class::Execute {
+        if OperationClass::of(claimed) == OperationClass::Execute {
             return claimed;
         }
         if says(RUNS) || title_command(self.title.as_deref()).is_some() {
             return ToolKind::Execute;
         }
-        if Class::of(claimed) == Class::Read && (says(CHANGES) || !places.changed.is_empty()) {
+        if OperationClass::of(claimed) == OperationClass::Read
+            && (says(CHANGES) || !places.changed.is_empty())
+        {
             return ToolKind::Edit;
         }
         claimed
@@ -144,7 +149,7 @@ impl ToolCall {
 
     /// Paths of a call that changes files which stand where no path is expected.
     fn hinted(&self) -> impl Iterator<Item = &str> {
-        let changes = Class::of(self.kind) == Class::Write;
+        let changes = OperationClass::of(self.kind) == OperationClass::Write;
         let texts = self.places.others.iter().map(String::as_str).filter(move |_| changes);
         let title = self.title.as_deref().filter(|_| changes && self.places.is_empty());
         let words = title.into_iter().flat_map(str::split_whitespace);
@@ -170,28 +175,28 @@ impl ToolCall {
 
     /// What the rules say: no deny pattern touches anything that it shows, and all of what it would be used on is
     /// allowed.
-    pub(crate) fn decide(&self, rules: &Rules, folders: &Folders) -> Decision {
+    pub(crate) fn decide(&self, rules: &PolicyRules, folders: &Folders) -> PolicyDecision {
         let tools = self.names_to_deny();
         let root = folders.cwd();
-        let request = Request {
-            stage: Stage::Permission,
+        let request = PolicyRequest {
+            stage: ToolStage::Permission,
             kind: self.kind,
             tools: &tools,
-            action: Action::Unknown,
+            action: ToolAction::Unknown,
             root,
         };
         if let Some(denial) = self.denial(rules, &request) {
             return denial;
         }
         let names = self.names_to_allow();
-        let mut decision = self.allowed(rules, &Request { tools: &names, ..request }, folders);
+        let mut decision = self.allowed(rules, &PolicyRequest { tools: &names, ..request }, folders);
         let hides = self.places.is_empty() || (self.kind == ToolKind::Execute && self.commands().is_empty());
-        if decision.verdict == Verdict::Allow
+        if decision.verdict == PolicyVerdict::Allow
             && hides
             && let Some(pattern) = rules.unseen(&request)
         {
             let reason = format!("it does not show what it is about, and {pattern} is denied");
-            decision = Decision { verdict: Verdict::Ask, reason };
+            decision = PolicyDecision { verdict: PolicyVerdict::Ask, reason };
         }
         decision
     }
@@ -212,14 +217,14 @@ impl ToolCall {
         names
     }
 
-    fn denial(&self, rules: &Rules, request: &Request<'_>) -> Option<Decision> {
+    fn denial(&self, rules: &PolicyRules, request: &PolicyRequest<'_>) -> Option<PolicyDecision> {
         if rules.deny.is_empty() {
             return None;
         }
         let Places { commands, paths, changed, located, cwds, others, readings, .. } = &self.places;
         let too_many = |what: &str| {
             let reason = format!("it names too many {what} to look for what is denied");
-            Some(Decision { verdict: Verdict::Ask, reason })
+            Some(PolicyDecision { verdict: PolicyVerdict::Ask, reason })
         };
         let Some(joined) = self.places.in_folders() else { return too_many("folders and files") };
         if request.tools.len() > MOST_TOOLS {
@@ -228,32 +233,32 @@ impl ToolCall {
         let title = title_command(self.title.as_deref());
         let title =
             title.or(self.title.as_deref().filter(|_| self.kind == ToolKind::Execute && commands.is_empty()));
-        let runs = Class::of(self.kind) == Class::Execute;
+        let runs = OperationClass::of(self.kind) == OperationClass::Execute;
         let suspects = others.iter().filter(|_| runs).chain(commands).map(String::as_str).chain(title);
-        let suspects = suspects.map(Action::Command);
+        let suspects = suspects.map(ToolAction::Command);
         let files = paths.iter().chain(changed).chain(located).chain(cwds).chain(others).chain(readings);
         let files = files.chain(&joined);
-        let files = files.map(|path| Action::Path(path));
-        let actions: Vec<Action<'_>> = suspects.chain(files).chain([Action::Unknown]).collect();
+        let files = files.map(|path| ToolAction::Path(path));
+        let actions: Vec<ToolAction<'_>> = suspects.chain(files).chain([ToolAction::Unknown]).collect();
         // A call that claims to be something else than it is, is both.
         let kinds = if self.claimed == self.kind { &[self.kind][..] } else { &[self.kind, self.claimed][..] };
         kinds.iter().find_map(|kind| {
-            actions
-                .iter()
-                .find_map(|action| real::denial(rules, &Request { kind: *kind, action: *action, ..*request }))
+            actions.iter().find_map(|action| {
+                real::denial(rules, &PolicyRequest { kind: *kind, action: *action, ..*request })
+            })
         })
     }
 
     /// What a call says its tool is called is the agent's word. It counts for permission only as the name of an MCP
     /// server's tool, which nothing else tells, and only where the call shows nothing that is worse.
     fn names_to_allow(&self) -> Vec<&str> {
-        let is_mild =
-            matches!(self.kind, ToolKind::Other | ToolKind::Fetch) || Class::of(self.kind) == Class::Read;
+        let is_mild = matches!(self.kind, ToolKind::Other | ToolKind::Fetch)
+            || OperationClass::of(self.kind) == OperationClass::Read;
         let is_mild = is_mild && self.places.changed.is_empty();
         self.name.as_deref().filter(|name| is_mild && is_foreign_tool(name)).into_iter().collect()
     }
 
-    fn allowed(&self, rules: &Rules, request: &Request<'_>, folders: &Folders) -> Decision {
+    fn allowed(&self, rules: &PolicyRules, request: &PolicyRequest<'_>, folders: &Folders) -> PolicyDecision {
         let runs = !self.commands().is_empty();
         let mut decisions = Vec::new();
         // A title that shows another command than the input does is one more command.
@@ -262,14 +267,17 @@ impl ToolCall {
         for command in self.commands().iter().map(String::as_str).chain(title) {
             decisions.push(command_rules::decide(rules, request, command, self.cwds(), folders));
         }
-        let decide =
-            |kind, path| real::decide(rules, &Request { kind, action: folders.action(path), ..*request });
+        let decide = |kind, path| {
+            real::decide(rules, &PolicyRequest { kind, action: folders.action(path), ..*request })
+        };
         for path in self.paths() {
             decisions.push(decide(if runs { ToolKind::Edit } else { self.kind }, path));
             // What fetches a file reads it.
             decisions.extend((self.kind == ToolKind::Fetch).then(|| decide(ToolKind::Read, path)));
         }
-        for path in self.places.changed.iter().filter(|_| Class::of(self.kind) == Class::Execute) {
+        for path in
+            self.places.changed.iter().filter(|_| OperationClass::of(self.kind) == OperationClass::Execute)
+        {
             decisions.push(decide(ToolKind::Edit, path));
         }
         decisions
@@ -288,11 +296,11 @@ impl ToolCall {
     }
 }
 
-pub(crate) const fn strictness(verdict: Verdict) -> u8 {
+pub(crate) const fn strictness(verdict: PolicyVerdict) -> u8 {
     match verdict {
-        Verdict::Allow => 0,
-        Verdict::Ask => 1,
-        Verdict::Deny => 2,
+        PolicyVerdict::Allow => 0,
+        PolicyVerdict::Ask => 1,
+        PolicyVerdict::Deny => 2,
     }
 }
 

@@ -4,9 +4,9 @@ mod common;
 
 use std::time::Duration;
 
-use acp_host::{AcpClient, ClientError, ClientOptions, Event, Events, Timeouts, TurnEvent, Workspace};
+use acp_host::{AcpClient, ClientError, ClientEvent, ClientOptions, Events, Timeouts, TurnEvent, Workspace};
 use acp_link::{Link, memory};
-use acp_policy::{Policy, Rules};
+use acp_policy::{Policy, PolicyRules};
 use acp_rpc::{Frame, Id, RpcError, View};
 use agent_client_protocol_schema::v1::{
     ContentBlock, HttpHeader, ImageContent, McpServer, McpServerHttp, SessionUpdate, StopReason,
@@ -73,7 +73,7 @@ async fn initialized(options: ClientOptions, capabilities: Value) -> (AcpClient,
 }
 
 fn yolo() -> ClientOptions {
-    ClientOptions { rules: Rules::of(Policy::Yolo), ..ClientOptions::default() }
+    ClientOptions { rules: PolicyRules::of(Policy::Yolo), ..ClientOptions::default() }
 }
 
 async fn session(client: &AcpClient, agent: &mut Agent, workspace: &Workspace) {
@@ -206,7 +206,7 @@ async fn a_lost_connection_ends_what_is_waiting_and_what_comes_later() {
     let Some(TurnEvent::Failed(error)) = turn.next().await else { panic!("the turn must fail") };
     assert!(error.to_string().contains("before it answered session/prompt"), "{error}");
     assert!(turn.next().await.is_none());
-    assert!(matches!(events.next().await, Some(Event::Closed(..))));
+    assert!(matches!(events.next().await, Some(ClientEvent::Closed(..))));
     let error = client.set_mode("s1", "x").await.expect_err("gone");
     assert!(matches!(error, ClientError::Gone { .. }), "{error}");
 }
@@ -253,10 +253,10 @@ async fn noise_and_strange_frames_do_not_stop_the_conversation() {
     let (client, mut events, mut agent) = initialized(yolo(), json!({"loadSession": true})).await;
     for line in ["Starting...", "42", "[]", r#"{"jsonrpc":"2.0","id":999,"result":{}}"#] {
         agent.link.tx.send(line).await.expect("sent");
-        assert!(matches!(events.next().await, Some(Event::Violation(..))), "{line}");
+        assert!(matches!(events.next().await, Some(ClientEvent::Violation(..))), "{line}");
     }
     agent.send(&Frame::notification("_vendor/news", &json!({}))).await;
-    assert!(matches!(events.next().await, Some(Event::Notification(_))));
+    assert!(matches!(events.next().await, Some(ClientEvent::Notification(_))));
     agent.send(&Frame::request(&Id::from(7), "_vendor/ask", &json!({}))).await;
     let answer = agent.recv().await;
     assert!(answer.error().is_some_and(|error| error.contains("-32601")), "{answer}");
@@ -270,7 +270,7 @@ async fn noise_and_strange_frames_do_not_stop_the_conversation() {
         agent.respond(&id, Value::Null).await;
     });
     loaded.expect("loaded");
-    assert!(matches!(events.next().await, Some(Event::Update(update)) if update.session == "old"));
+    assert!(matches!(events.next().await, Some(ClientEvent::Update(update)) if update.session == "old"));
 }
 
 #[tokio::test]

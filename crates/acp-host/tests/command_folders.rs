@@ -5,15 +5,15 @@ mod common;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use acp_host::Settings;
-use acp_policy::{Policy, Rules, ToolPatterns};
+use acp_host::ProviderSettings;
+use acp_policy::{Policy, PolicyRules, ToolPatterns};
 use common::{World, settings};
 use serde_json::{Value, json};
 
 fn allowing(pattern: &str) -> World {
     let allow = ToolPatterns::parse([pattern]).expect("a pattern");
-    World::with(Settings {
-        rules: Rules { allow, ..Rules::of(Policy::Default) },
+    World::with(ProviderSettings {
+        rules: PolicyRules { allow, ..PolicyRules::of(Policy::Default) },
         ..settings(Policy::Default)
     })
 }

@@ -7,15 +7,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use acp_host::{Asked, Settings};
-use acp_policy::{Policy, Rules, ToolPatterns};
+use acp_host::{ProviderSettings, UserAnswer};
+use acp_policy::{Policy, PolicyRules, ToolPatterns};
 use common::{World, settings};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-fn denying(policy: Policy, pattern: &str) -> Settings {
+fn denying(policy: Policy, pattern: &str) -> ProviderSettings {
     let deny = ToolPatterns::parse([pattern]).expect("a pattern");
-    Settings { rules: Rules { deny, ..Rules::of(policy) }, ..settings(policy) }
+    ProviderSettings { rules: PolicyRules { deny, ..PolicyRules::of(policy) }, ..settings(policy) }
 }
 
 async fn is_allowed(world: &World, call: &Value) -> bool {
@@ -150,8 +150,8 @@ async fn a_denied_tool_of_a_server_is_found_wherever_a_call_names_it() {
     assert!(!is_allowed(&world, &json!({"title": many.join(" ")})).await, "too many to look at");
     // What opens a call is its name alone.
     let allow = ToolPatterns::parse(["mcp__docs__*"]).expect("a pattern");
-    let rules = Rules { allow, ..Rules::of(Policy::None) };
-    let world = World::with(Settings { rules, ..settings(Policy::None) });
+    let rules = PolicyRules { allow, ..PolicyRules::of(Policy::None) };
+    let world = World::with(ProviderSettings { rules, ..settings(Policy::None) });
     assert!(is_allowed(&world, &json!({"name": "mcp__docs__search"})).await);
     for call in [
         json!({"title": "mcp__docs__search"}),
@@ -165,8 +165,8 @@ async fn a_denied_tool_of_a_server_is_found_wherever_a_call_names_it() {
 async fn a_denied_file_in_the_home_is_found_by_both_of_its_names() {
     for pattern in ["Read(~/.ssh/**)", "Read(/home/me/.ssh/**)"] {
         let deny = ToolPatterns::parse([pattern]).expect("a pattern").at_home("/home/me");
-        let world = World::with(Settings {
-            rules: Rules { deny, ..Rules::of(Policy::Yolo) },
+        let world = World::with(ProviderSettings {
+            rules: PolicyRules { deny, ..PolicyRules::of(Policy::Yolo) },
             ..settings(Policy::Yolo)
         });
         for path in ["~/.ssh/id", "~//x/../.ssh/id", "$HOME/.ssh/id", "${HOME}/.ssh/id", "/home/me/.ssh/id"] {
@@ -201,7 +201,7 @@ async fn a_call_that_hides_what_it_is_about_is_not_allowed_silently() {
 #[tokio::test]
 async fn a_file_that_is_exchanged_while_the_person_thinks_is_not_written() {
     let (ask, mut questions) = mpsc::channel(4);
-    let settings = Settings { person: Some(ask), ..denying(Policy::Default, "Edit(secret/**)") };
+    let settings = ProviderSettings { person: Some(ask), ..denying(Policy::Default, "Edit(secret/**)") };
     let world = World::with(settings);
     std::fs::create_dir(world.root.join("secret")).expect("a folder");
     std::fs::write(world.root.join("secret/key"), "kept").expect("a file");
@@ -211,7 +211,7 @@ async fn a_file_that_is_exchanged_while_the_person_thinks_is_not_written() {
         let question = questions.recv().await.expect("a question");
         std::fs::remove_dir(world.root.join("open")).expect("removed");
         symlink("secret", world.root.join("open")).expect("a link");
-        question.answer(Asked::Yes);
+        question.answer(UserAnswer::Yes);
     };
     let (answer, ()) = tokio::join!(world.write(&path, "lost"), person);
     let error = answer.outcome.expect_err("it was exchanged");

@@ -4,7 +4,7 @@ mod common;
 
 use std::os::unix::fs::PermissionsExt;
 
-use acp_host::{FileLimits, Limits, Offer, Settings};
+use acp_host::{FileLimits, OfferedCapabilities, ProviderLimits, ProviderSettings};
 use acp_policy::Policy;
 use common::{World, settings};
 use serde_json::json;
@@ -79,7 +79,7 @@ async fn a_pipe_is_refused_without_waiting_for_a_writer() {
 #[tokio::test]
 async fn sizes_are_limited_but_parts_can_be_read() {
     let files = FileLimits { read_bytes: 10, write_bytes: 5 };
-    let world = World::with_limits(Limits { files, ..Limits::default() });
+    let world = World::with_limits(ProviderLimits { files, ..ProviderLimits::default() });
     let path = world.root.join("hello.txt");
     let error = world.read(&path).await.outcome.expect_err("14 bytes");
     assert!(error.message.contains("line and limit"), "{error}");
@@ -140,7 +140,8 @@ async fn additional_folders_are_served_too() {
 
 #[tokio::test]
 async fn what_is_not_offered_is_not_found() {
-    let world = World::with(Settings { offer: Offer::default(), ..settings(Policy::Yolo) });
+    let world =
+        World::with(ProviderSettings { offer: OfferedCapabilities::default(), ..settings(Policy::Yolo) });
     for method in [
         "fs/read_text_file",
         "fs/write_text_file",

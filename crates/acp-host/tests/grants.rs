@@ -2,8 +2,8 @@
 
 mod common;
 
-use acp_host::{Ask, Asked, Question, Settings};
-use acp_policy::{Policy, Rules, ToolPatterns};
+use acp_host::{Ask, ProviderSettings, UserAnswer, UserQuestion};
+use acp_policy::{Policy, PolicyRules, ToolPatterns};
 use acp_rpc::Frame;
 use common::{World, settings};
 use serde_json::{Value, json};
@@ -11,14 +11,17 @@ use tokio::sync::mpsc;
 
 fn allowing(policy: Policy, pattern: &str) -> World {
     let allow = ToolPatterns::parse([pattern]).expect("a pattern");
-    let world = World::with(Settings { rules: Rules { allow, ..Rules::of(policy) }, ..settings(policy) });
+    let world = World::with(ProviderSettings {
+        rules: PolicyRules { allow, ..PolicyRules::of(policy) },
+        ..settings(policy)
+    });
     world.providers.turn_began("s");
     world
 }
 
-fn with_person() -> (World, mpsc::Receiver<Question>) {
+fn with_person() -> (World, mpsc::Receiver<UserQuestion>) {
     let (ask, questions) = mpsc::channel(4);
-    let world = World::with(Settings { person: Some(ask), ..settings(Policy::Default) });
+    let world = World::with(ProviderSettings { person: Some(ask), ..settings(Policy::Default) });
     world.providers.turn_began("s");
     (world, questions)
 }
@@ -47,11 +50,16 @@ async fn runs(world: &World, command: &str) -> bool {
 }
 
 /// Asks for permission, and the person picks an option.
-async fn person_picks(world: &World, questions: &mut mpsc::Receiver<Question>, call: &Value, option: &str) {
+async fn person_picks(
+    world: &World,
+    questions: &mut mpsc::Receiver<UserQuestion>,
+    call: &Value,
+    option: &str,
+) {
     let person = async {
         let question = questions.recv().await.expect("a question");
         assert!(matches!(question.ask, Ask::Permission { .. }), "{question:?}");
-        question.answer(Asked::Option(option.to_owned()));
+        question.answer(UserAnswer::Option(option.to_owned()));
     };
     let (picked, ()) = tokio::join!(chosen(world, call), person);
     assert_eq!(picked, option);
@@ -60,7 +68,7 @@ async fn person_picks(world: &World, questions: &mut mpsc::Receiver<Question>, c
 /// Uses what the client offers, and says whether the person was asked, who says no.
 async fn is_asked_again(
     world: &World,
-    questions: &mut mpsc::Receiver<Question>,
+    questions: &mut mpsc::Receiver<UserQuestion>,
     method: &str,
     params: Value,
 ) -> bool {
@@ -73,7 +81,7 @@ async fn is_asked_again(
             false
         }
         question = questions.recv() => {
-            question.expect("a question").answer(Asked::No);
+            question.expect("a question").answer(UserAnswer::No);
             ask.await.outcome.expect_err("the person said no");
             true
         }
@@ -340,7 +348,7 @@ async fn the_person_sees_everything_that_a_yes_is_about() {
         let Ask::Permission { subjects, kind, .. } = &question.ask else { panic!("{question:?}") };
         assert_eq!(kind.as_str(), "execute");
         assert_eq!(subjects[..], ["rm -rf y".to_owned()]);
-        question.answer(Asked::Option("no".to_owned()));
+        question.answer(UserAnswer::Option("no".to_owned()));
     };
     let call = json!({"title": "Look at it"});
     let (picked, ()) = tokio::join!(chosen(&world, &call), person);
@@ -349,7 +357,7 @@ async fn the_person_sees_everything_that_a_yes_is_about() {
         let question = questions.recv().await.expect("a question");
         let Ask::Permission { subjects, .. } = &question.ask else { panic!("{question:?}") };
         assert_eq!(subjects[..], ["create".to_owned(), "in /w".to_owned(), "/etc/passwd".to_owned()]);
-        question.answer(Asked::Option("no".to_owned()));
+        question.answer(UserAnswer::Option("no".to_owned()));
     };
     let input = json!({"command": "create", "path": "/etc/passwd", "directory": "/w"});
     let call = json!({"title": "Edit", "rawInput": input});
@@ -367,7 +375,7 @@ async fn always_for_a_file_is_for_every_file_of_the_session_and_for_no_command()
             always.as_deref().is_some_and(|words| words.contains("every file change below")),
             "{always:?}"
         );
-        question.answer(Asked::Always);
+        question.answer(UserAnswer::Always);
     };
     let (answer, ()) = tokio::join!(world.ask("fs/write_text_file", write(&world, "a")), person);
     answer.outcome.expect("written");

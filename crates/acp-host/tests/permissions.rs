@@ -4,8 +4,8 @@ mod common;
 
 use std::os::unix::fs::symlink;
 
-use acp_host::{Ask, Asked, Elicited, Offer, Question, Settings};
-use acp_policy::{Policy, Rules, ToolPatterns};
+use acp_host::{Ask, Elicited, OfferedCapabilities, ProviderSettings, UserAnswer, UserQuestion};
+use acp_policy::{Policy, PolicyRules, ToolPatterns};
 use acp_rpc::Frame;
 use common::{World, request, settings};
 use serde_json::{Value, json};
@@ -30,9 +30,9 @@ fn chosen(result: &Value) -> &str {
     }
 }
 
-fn with_person(policy: Policy) -> (World, mpsc::Receiver<Question>) {
+fn with_person(policy: Policy) -> (World, mpsc::Receiver<UserQuestion>) {
     let (person, questions) = mpsc::channel(4);
-    (World::with(Settings { person: Some(person), ..settings(policy) }), questions)
+    (World::with(ProviderSettings { person: Some(person), ..settings(policy) }), questions)
 }
 
 #[tokio::test]
@@ -68,7 +68,8 @@ async fn an_option_that_is_not_offered_is_never_chosen() {
 
 #[tokio::test]
 async fn permission_is_baseline_and_its_params_are_checked() {
-    let world = World::with(Settings { offer: Offer::default(), ..settings(Policy::Yolo) });
+    let world =
+        World::with(ProviderSettings { offer: OfferedCapabilities::default(), ..settings(Policy::Yolo) });
     let result = world.result("session/request_permission", asking("edit", &json!({}))).await;
     assert_eq!(chosen(&result), "yes");
     assert_eq!(world.error("session/request_permission", json!({"sessionId": "s"})).await.code, -32602);
@@ -76,12 +77,12 @@ async fn permission_is_baseline_and_its_params_are_checked() {
 
 #[tokio::test]
 async fn patterns_read_the_command_from_the_calls_input() {
-    let rules = Rules {
+    let rules = PolicyRules {
         allow: ToolPatterns::parse(["Bash(git *)"]).expect("a pattern"),
         deny: ToolPatterns::parse(["Bash(git push *)"]).expect("a pattern"),
         policy: Policy::Default,
     };
-    let world = World::with(Settings { rules, ..settings(Policy::Default) });
+    let world = World::with(ProviderSettings { rules, ..settings(Policy::Default) });
     for (input, expected) in [
         (json!({"command": "git status"}), "yes"),
         (json!({"cmd": ["git", "log", "a b"]}), "yes"),
@@ -95,9 +96,12 @@ async fn patterns_read_the_command_from_the_calls_input() {
     }
 }
 
-fn denying(pattern: &str) -> Settings {
+fn denying(pattern: &str) -> ProviderSettings {
     let deny = ToolPatterns::parse([pattern]).expect("a pattern");
-    Settings { rules: Rules { deny, ..Rules::of(Policy::Yolo) }, ..settings(Policy::Yolo) }
+    ProviderSettings {
+        rules: PolicyRules { deny, ..PolicyRules::of(Policy::Yolo) },
+        ..settings(Policy::Yolo)
+    }
 }
 
 #[tokio::test]
@@ -193,7 +197,7 @@ async fn a_person_is_asked_with_the_agents_own_options() {
         let question = questions.recv().await.expect("a question");
         let Ask::Permission { title, options, .. } = &question.ask else { panic!("{question:?}") };
         assert_eq!((title.as_str(), options.len()), ("Do it", 3));
-        question.answer(Asked::Option("always".to_owned()));
+        question.answer(UserAnswer::Option("always".to_owned()));
     };
     let (answer, ()) = tokio::join!(asked, person);
     assert_eq!(chosen(&answer.outcome.expect("an outcome")), "always");
@@ -205,7 +209,7 @@ async fn an_option_that_the_person_made_up_is_not_sent() {
     let (world, mut questions) = with_person(Policy::Default);
     let asked = world.ask("session/request_permission", asking("execute", &json!({})));
     let person =
-        async { questions.recv().await.expect("a question").answer(Asked::Option("root".to_owned())) };
+        async { questions.recv().await.expect("a question").answer(UserAnswer::Option("root".to_owned())) };
     let (answer, ()) = tokio::join!(asked, person);
     assert_eq!(chosen(&answer.outcome.expect("an outcome")), "cancelled");
 }
@@ -251,7 +255,7 @@ async fn what_was_permitted_in_a_turn_needs_no_second_question() {
     world.providers.turn_began("s");
     let asked = world.ask("session/request_permission", asking("edit", &json!({"path": path})));
     let person =
-        async { questions.recv().await.expect("a question").answer(Asked::Option("yes".to_owned())) };
+        async { questions.recv().await.expect("a question").answer(UserAnswer::Option("yes".to_owned())) };
     tokio::join!(asked, person);
     world.write(&path, "x").await.outcome.expect("no second question");
     world.providers.turn_ended("s");
@@ -261,7 +265,7 @@ async fn what_was_permitted_in_a_turn_needs_no_second_question() {
     let person = async {
         let question = questions.recv().await.expect("a new turn, a new question");
         assert!(matches!(question.ask, Ask::Access { .. }));
-        question.answer(Asked::No);
+        question.answer(UserAnswer::No);
     };
     let (answer, ()) = tokio::join!(write, person);
     answer.outcome.expect_err("the person said no");
@@ -281,8 +285,8 @@ async fn elicitation_is_declined_when_nobody_is_there() {
 
 #[tokio::test]
 async fn elicitation_modes_are_held_to_the_offer() {
-    let offer = Offer { elicitation_form: true, ..Offer::default() };
-    let world = World::with(Settings { offer, ..settings(Policy::Yolo) });
+    let offer = OfferedCapabilities { elicitation_form: true, ..OfferedCapabilities::default() };
+    let world = World::with(ProviderSettings { offer, ..settings(Policy::Yolo) });
     let url = json!({"sessionId": "s", "mode": "url", "message": "m", "url": "https://example.com", "elicitationId": "e"});
     assert_eq!(world.error("elicitation/create", url).await.code, -32602);
     let unknown = json!({"sessionId": "s", "mode": "_x", "message": "m"});
@@ -304,7 +308,8 @@ async fn a_persons_answers_reach_the_agent() {
         (Elicited::Cancel, json!({"action": "cancel"})),
     ] {
         let asked = world.result("elicitation/create", form());
-        let person = async { questions.recv().await.expect("a question").answer(Asked::Elicited(elicited)) };
+        let person =
+            async { questions.recv().await.expect("a question").answer(UserAnswer::Elicited(elicited)) };
         let (result, ()) = tokio::join!(asked, person);
         assert_eq!(result, expected);
     }

@@ -4,8 +4,8 @@ mod common;
 
 use std::time::{Duration, Instant};
 
-use acp_host::{Ask, Asked, Limits, Settings, TerminalLimits};
-use acp_policy::{Policy, Rules, ToolPatterns};
+use acp_host::{Ask, ProviderLimits, ProviderSettings, TerminalLimits, UserAnswer};
+use acp_policy::{Policy, PolicyRules, ToolPatterns};
 use acp_rpc::{Frame, Id};
 use common::{World, request, settings};
 use serde_json::{Value, json};
@@ -141,7 +141,7 @@ async fn kill_keeps_the_id_and_release_invalidates_it() {
 #[tokio::test]
 async fn a_command_that_ignores_a_polite_end_is_forced() {
     let terminals = TerminalLimits { kill_grace: Duration::from_millis(100), ..TerminalLimits::default() };
-    let world = World::with_limits(Limits { terminals, ..Limits::default() });
+    let world = World::with_limits(ProviderLimits { terminals, ..ProviderLimits::default() });
     let line = "trap '' TERM; echo ready; while true; do sleep 1; done";
     let terminal = world.start(json!({"command": "sh", "args": ["-c", line]})).await;
     while world.on("terminal/output", &terminal).await["output"] != "ready\n" {
@@ -236,7 +236,7 @@ async fn a_wait_is_cancelled_by_its_request_only() {
 #[tokio::test]
 async fn another_sessions_terminal_is_not_found_and_numbers_are_limited() {
     let terminals = TerminalLimits { per_session: 2, ..TerminalLimits::default() };
-    let world = World::with_limits(Limits { terminals, ..Limits::default() });
+    let world = World::with_limits(ProviderLimits { terminals, ..ProviderLimits::default() });
     let terminal = world.start(json!({"command": "true"})).await;
     world.start(json!({"command": "true"})).await;
     let error = world.error("terminal/output", json!({"sessionId": "t", "terminalId": terminal})).await;
@@ -268,8 +268,8 @@ async fn the_policy_guards_commands() {
 async fn variables_of_the_agent_are_part_of_the_command() {
     let allow = ToolPatterns::parse(["Bash(printenv X)"]).expect("a pattern");
     let (person, mut questions) = tokio::sync::mpsc::channel(1);
-    let rules = Rules { allow, ..Rules::of(Policy::Default) };
-    let world = World::with(Settings { rules, person: Some(person), ..settings(Policy::Default) });
+    let rules = PolicyRules { allow, ..PolicyRules::of(Policy::Default) };
+    let world = World::with(ProviderSettings { rules, person: Some(person), ..settings(Policy::Default) });
     let params = |env: Value| json!({"sessionId": "s", "command": "printenv", "args": ["X"], "env": env});
     world.result("terminal/create", params(json!([]))).await;
 
@@ -279,7 +279,7 @@ async fn variables_of_the_agent_are_part_of_the_command() {
         let question = questions.recv().await.expect("a question");
         let Ask::Access { subject, .. } = &question.ask else { panic!("{question:?}") };
         assert_eq!(subject, "PATH='/evil bin' X=1 printenv X");
-        question.answer(Asked::No);
+        question.answer(UserAnswer::No);
     };
     let (answer, ()) = tokio::join!(asked, person);
     answer.outcome.expect_err("the person said no");
@@ -288,7 +288,7 @@ async fn variables_of_the_agent_are_part_of_the_command() {
 /// A polite end has all the time that it needs.
 fn patient() -> World {
     let terminals = TerminalLimits { kill_grace: PATIENCE, ..TerminalLimits::default() };
-    World::with_limits(Limits { terminals, ..Limits::default() })
+    World::with_limits(ProviderLimits { terminals, ..ProviderLimits::default() })
 }
 
 fn alive(pid: u32) -> bool {

@@ -4,10 +4,10 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
-use acp_link::child::{Options, spawn};
+use acp_link::child::{SpawnOptions, spawn};
 use acp_link::kept;
-use acp_link::leash::{self, Leash, Mark};
-use acp_link::{Link, Wire, stdio, supervisor};
+use acp_link::leash::{self, ProcessGuard, ProcessMark};
+use acp_link::{Link, LinkSettings, stdio, supervisor};
 use acp_rpc::Line;
 
 fn main() -> ExitCode {
@@ -35,7 +35,7 @@ fn main() -> ExitCode {
 
 /// Sends every line back, as bytes for bytes as it came.
 async fn echo() {
-    let mut link = stdio::own(&Wire::default()).unwrap();
+    let mut link = stdio::own(&LinkSettings::default()).unwrap();
     println!("this must not get into the protocol");
     while let Some(arrival) = link.rx.recv().await {
         let line = match arrival.line {
@@ -49,7 +49,7 @@ async fn echo() {
 
 /// Sends many frames before it cares for what it is sent; then says how many came.
 async fn flood(count: usize) {
-    let Link { tx, mut rx } = stdio::own(&Wire::default()).unwrap();
+    let Link { tx, mut rx } = stdio::own(&LinkSettings::default()).unwrap();
     let reading = tokio::spawn(async move {
         let mut seen = 0;
         while seen < count && rx.recv().await.is_some() {
@@ -67,7 +67,7 @@ async fn flood(count: usize) {
 
 /// Starts a supervised agent, prints what it says, and waits for its end, or its own.
 async fn parent(script: &str) {
-    let mut options = Options::new("sh").args(["-c", script]);
+    let mut options = SpawnOptions::new("sh").args(["-c", script]);
     options.supervisor = Some(std::env::current_exe().unwrap());
     let (mut link, child) = spawn(&options).unwrap();
     println!("agent {}", child.pid());
@@ -83,7 +83,7 @@ async fn keeper(script: &str) {
     command.args(["-c", script]);
     let supervisor =
         std::env::var_os("SUPERVISOR").map_or_else(|| std::env::current_exe().unwrap(), Into::into);
-    let wrapped = kept::wrap(&command, &Leash::new(supervisor)).unwrap();
+    let wrapped = kept::wrap(&command, &ProcessGuard::new(supervisor)).unwrap();
     let (kept, mut ending) = wrapped.spawn().unwrap();
     println!("started");
     let exit = ending.wait().await;
@@ -97,8 +97,8 @@ async fn keeper(script: &str) {
 /// Starts a command on the leash; when it is told to, puts another one on it and lets that go; waits for both. A script
 /// that says `unheld` is only marked, as if we were killed right after its start.
 fn holder(script: &str) {
-    let leash = Leash::new(std::env::current_exe().unwrap());
-    let start = |mark: &Mark| {
+    let leash = ProcessGuard::new(std::env::current_exe().unwrap());
+    let start = |mark: &ProcessMark| {
         let mut command = Command::new("sh");
         command.args(["-c", script]).env(leash::VARIABLE, mark).process_group(0).spawn().unwrap()
     };

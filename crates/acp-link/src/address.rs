@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use crate::token;
 use crate::transport::{self, Transport};
-use crate::{Link, Wire};
+use crate::{Link, LinkSettings};
 
 /// Where an agent, or a proxy, listens: `tcp://HOST:PORT`, `ws://HOST:PORT/acp`.
 #[derive(Clone, PartialEq, Eq)]
@@ -97,7 +97,7 @@ impl Address {
     }
 
     /// Connects, and shows this token if there is one.
-    pub async fn connect(&self, wire: &Wire, token: Option<&str>) -> Result<Link, ConnectError> {
+    pub async fn connect(&self, wire: &LinkSettings, token: Option<&str>) -> Result<Link, ConnectError> {
         let link = self.transport.connect(&self.url, wire, token).await?;
         if let Some(token) = token.filter(|_| !self.transport.has_door()) {
             let refused =

@@ -27,7 +27,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use crate::outbox::Outbox;
-use crate::{Link, Wire, stream};
+use crate::{Link, LinkSettings, stream};
 use busy::Busy;
 use monitor::Target;
 use report::Supervised;
@@ -35,7 +35,7 @@ use stderr::Tail;
 
 /// What to start and how.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct SpawnOptions {
     /// The program: a path, or a name looked up on `PATH`.
     pub program: OsString,
     /// Its arguments.
@@ -56,7 +56,7 @@ pub struct Options {
     /// How long descendants may take to end by themselves after the agent has; then they are killed and reported.
     pub linger: Duration,
     /// Line limit, queue bound, flushing.
-    pub wire: Wire,
+    pub wire: LinkSettings,
 }
 
 /// What becomes of an agent's standard error.
@@ -70,11 +70,11 @@ pub enum Stderr {
     Discard,
 }
 
-impl Options {
+impl SpawnOptions {
     /// A program without arguments; its environment and working folder are ours, 64 KiB of its standard error are
     /// kept, nobody supervises it.
-    pub fn new(program: impl Into<OsString>) -> Options {
-        Options {
+    pub fn new(program: impl Into<OsString>) -> SpawnOptions {
+        SpawnOptions {
             program: program.into(),
             args: Vec::new(),
             env: Vec::new(),
@@ -84,13 +84,13 @@ impl Options {
             supervisor: None,
             stderr: Stderr::Keep(64 * 1024),
             linger: Duration::from_millis(250),
-            wire: Wire::default(),
+            wire: LinkSettings::default(),
         }
     }
 
     /// Adds arguments.
     #[must_use]
-    pub fn args(mut self, args: impl IntoIterator<Item = impl Into<OsString>>) -> Options {
+    pub fn args(mut self, args: impl IntoIterator<Item = impl Into<OsString>>) -> SpawnOptions {
         self.args.extend(args.into_iter().map(Into::into));
         self
     }
@@ -151,14 +151,14 @@ pub struct Exit {
     /// The signal that killed it, if one did.
     pub signal: Option<i32>,
     /// How far [`Child::shutdown`] had gone when it ended.
-    pub stage: Stage,
+    pub stage: StopStage,
     /// Descendants that were still there after it and had to be killed (at most 100 are named).
     pub survivors: Vec<Survivor>,
 }
 
 /// How far an ending had to go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Stage {
+pub enum StopStage {
     /// Nobody asked: it ended by itself.
     Unasked,
     /// Its input had ended.
@@ -216,7 +216,7 @@ pub struct Child {
 /// Starts an agent. Must be called inside a tokio runtime.
 ///
 /// With a supervisor this waits (a millisecond or two) until the agent runs, so that the error is the agent's own.
-pub fn spawn(options: &Options) -> Result<(Link, Child), SpawnError> {
+pub fn spawn(options: &SpawnOptions) -> Result<(Link, Child), SpawnError> {
     if let Some(cwd) = options.cwd.as_ref().filter(|cwd| !cwd.is_dir()) {
         return Err(SpawnError::Folder { program: name(options), cwd: cwd.clone() });
     }
@@ -234,7 +234,7 @@ pub fn spawn(options: &Options) -> Result<(Link, Child), SpawnError> {
     }
 }
 
-fn spawn_supervised(options: &Options, supervisor: &Path) -> Result<(Link, Child), SpawnError> {
+fn spawn_supervised(options: &SpawnOptions, supervisor: &Path) -> Result<(Link, Child), SpawnError> {
     let failed = |error| SpawnError::Supervisor {
         program: name(options),
         supervisor: supervisor.to_path_buf(),
@@ -248,11 +248,11 @@ fn spawn_supervised(options: &Options, supervisor: &Path) -> Result<(Link, Child
     }
 }
 
-fn name(options: &Options) -> String {
+fn name(options: &SpawnOptions) -> String {
     options.program.to_string_lossy().into_owned()
 }
 
-fn prepare<'a>(command: &'a mut Command, options: &Options) -> &'a mut Command {
+fn prepare<'a>(command: &'a mut Command, options: &SpawnOptions) -> &'a mut Command {
     if options.env_clear {
         command.env_clear();
     }
@@ -279,7 +279,7 @@ fn pid_of(process: &std::process::Child) -> Pid {
 }
 
 fn connect(
-    options: &Options,
+    options: &SpawnOptions,
     mut process: std::process::Child,
     pid: Pid,
     supervised: Option<Supervised>,
@@ -300,7 +300,7 @@ fn connect(
         (Some(stderr), Stderr::Keep(limit)) => Some(tokio::spawn(tail.clone().follow(stderr.into(), limit))),
         _ => None,
     };
-    let stage = Arc::new(AtomicU8::new(Stage::Unasked as u8));
+    let stage = Arc::new(AtomicU8::new(StopStage::Unasked as u8));
     let (tell, exit) = watch::channel(None);
     let task = monitor::Monitor {
         target: target.clone(),
@@ -360,7 +360,7 @@ impl Child {
     pub fn shutdown(&mut self, grace: Duration) -> BoxFuture<'_, Exit> {
         Box::pin(async move {
             self.outbox.close();
-            self.reach(Stage::Eof);
+            self.reach(StopStage::Eof);
             if let Ok(exit) = timeout(grace, self.wait()).await {
                 return exit;
             }
@@ -375,31 +375,31 @@ impl Child {
 
     /// Tells it, and its process group, to terminate (SIGTERM).
     pub fn terminate(&self) {
-        self.reach(Stage::Term);
+        self.reach(StopStage::Term);
         self.target.signal(Signal::TERM);
     }
 
     /// Kills it, and everything it started, at once.
     pub fn kill(&self) {
-        self.reach(Stage::Kill);
+        self.reach(StopStage::Kill);
         self.target.kill();
     }
 
-    fn reach(&self, stage: Stage) {
+    fn reach(&self, stage: StopStage) {
         self.stage.fetch_max(stage as u8, Ordering::Relaxed);
     }
 
-    fn stage(&self) -> Stage {
+    fn stage(&self) -> StopStage {
         stage_from(&self.stage)
     }
 }
 
-fn stage_from(stage: &AtomicU8) -> Stage {
+fn stage_from(stage: &AtomicU8) -> StopStage {
     match stage.load(Ordering::Relaxed) {
-        0 => Stage::Unasked,
-        1 => Stage::Eof,
-        2 => Stage::Term,
-        _ => Stage::Kill,
+        0 => StopStage::Unasked,
+        1 => StopStage::Eof,
+        2 => StopStage::Term,
+        _ => StopStage::Kill,
     }
 }
 

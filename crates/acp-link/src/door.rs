@@ -7,7 +7,7 @@ use tokio_tungstenite::tungstenite::http::header::{AUTHORIZATION, ORIGIN};
 
 /// What is demanded of who wants to come in. The default lets in every program, and no page of a browser.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Door {
+pub struct AccessControl {
     /// `Authorization: Bearer …`, or `?token=…` from a browser, which cannot send that.
     pub token: Option<String>,
     /// The pages that may connect, as browsers name them (`https://example.org`). A program that is no browser names
@@ -17,15 +17,15 @@ pub struct Door {
 
 /// What is known of who came in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Visitor {
+pub struct VisitorInfo {
     /// The trace it belongs to, as its `traceparent` header says.
     pub traceparent: Option<String>,
 }
 
-impl Door {
+impl AccessControl {
     /// Who it is, or why it may not come in.
     #[expect(clippy::result_large_err, reason = "the type is the handshake's")]
-    pub(crate) fn open(&self, request: &Request) -> Result<Visitor, ErrorResponse> {
+    pub(crate) fn open(&self, request: &Request) -> Result<VisitorInfo, ErrorResponse> {
         let text = |name| request.headers().get(name).and_then(|value| value.to_str().ok());
         if request.headers().get_all(ORIGIN).iter().count() > 1 {
             let words = "a browser names one origin, not several\n".to_owned();
@@ -54,7 +54,7 @@ impl Door {
                 return Err(refusal(StatusCode::UNAUTHORIZED, words));
             }
         }
-        Ok(Visitor { traceparent: text("traceparent").map(str::to_owned) })
+        Ok(VisitorInfo { traceparent: text("traceparent").map(str::to_owned) })
     }
 }
 
@@ -76,7 +76,11 @@ pub fn same_secret(shown: &str, secret: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn knock(door: &Door, path: &str, headers: &[(&str, &str)]) -> Result<Visitor, (u16, String)> {
+    fn knock(
+        door: &AccessControl,
+        path: &str,
+        headers: &[(&str, &str)],
+    ) -> Result<VisitorInfo, (u16, String)> {
         let mut request = Request::builder().uri(path);
         for (name, value) in headers {
             request = request.header(*name, *value);
@@ -88,11 +92,11 @@ mod tests {
 
     #[test]
     fn a_token_is_taken_from_the_header_or_the_address() {
-        let door = Door { token: Some("s3cret".to_owned()), ..Door::default() };
+        let door = AccessControl { token: Some("s3cret".to_owned()), ..AccessControl::default() };
         assert!(knock(&door, "/acp", &[("authorization", "Bearer s3cret")]).is_ok());
         assert!(knock(&door, "/acp", &[("Authorization", "bearer  s3cret")]).is_ok());
         assert!(knock(&door, "/acp?a=b&token=s3cret", &[]).is_ok());
-        let odd = Door { token: Some("aB+/c=%".to_owned()), ..Door::default() };
+        let odd = AccessControl { token: Some("aB+/c=%".to_owned()), ..AccessControl::default() };
         for path in ["/acp?token=aB%2B%2Fc%3D%25", "/acp?token=aB+/c=%25", "/acp?token=aB+/c=%"] {
             assert!(knock(&odd, path, &[]).is_ok(), "{path}");
         }
@@ -107,7 +111,7 @@ mod tests {
 
     #[test]
     fn pages_are_let_in_by_name_and_programs_always() {
-        let door = Door { token: None, origins: vec!["https://good.example/".to_owned()] };
+        let door = AccessControl { token: None, origins: vec!["https://good.example/".to_owned()] };
         assert!(knock(&door, "/acp", &[]).is_ok(), "no browser");
         assert!(knock(&door, "/acp", &[("origin", "https://good.example")]).is_ok());
         for page in ["https://evil.example", "null", "http://good.example", "https://good.example.evil"] {
@@ -119,13 +123,16 @@ mod tests {
         for headers in [twice, [twice[1], twice[0]], [twice[0], twice[0]]] {
             assert_eq!(knock(&door, "/acp", &headers).expect_err("two origins").0, 403);
         }
-        assert_eq!(knock(&Door::default(), "/acp", &[("origin", "null")]).expect_err("a page").0, 403);
+        assert_eq!(
+            knock(&AccessControl::default(), "/acp", &[("origin", "null")]).expect_err("a page").0,
+            403
+        );
     }
 
     #[test]
     fn a_trace_is_known_from_its_header() {
         let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
-        let visitor = knock(&Door::default(), "/acp", &[("traceparent", trace)]).expect("in");
+        let visitor = knock(&AccessControl::default(), "/acp", &[("traceparent", trace)]).expect("in");
         assert_eq!(visitor.traceparent.as_deref(), Some(trace));
     }
 }

@@ -2,7 +2,7 @@
 //! [supervisor] stands between, as with agents. Linux only.
 //!
 //! Unlike an agent, a command may leave processes behind when it ends by itself: they stay for as long as we live and have
-//! not [released](Kept::release) it.
+//! not [released](RunningCommand::release) it.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -15,38 +15,38 @@ use tokio::net::unix::pipe;
 
 use crate::child::Exit;
 use crate::child::report::{self, Failure, Starting};
-use crate::leash::{self, Leash, Mark};
+use crate::leash::{self, ProcessGuard, ProcessMark};
 use crate::supervisor;
 
-/// A command that is ready to be started. Set its input and output on [`command`](Wrapped::command).
+/// A command that is ready to be started. Set its input and output on [`command`](PreparedCommand::command).
 #[derive(Debug)]
-pub struct Wrapped {
+pub struct PreparedCommand {
     /// What is started.
     pub command: Command,
     starting: Starting,
-    mark: Mark,
+    mark: ProcessMark,
 }
 
 /// A command that was started.
 #[derive(Debug)]
-pub struct Kept {
+pub struct RunningCommand {
     keeper: Child,
     lifeline: OwnedFd,
     pid: Pid,
-    mark: Arc<Mark>,
+    mark: Arc<ProcessMark>,
 }
 
 /// Tells how a command ended.
 #[derive(Debug)]
-pub struct Ending {
+pub struct CommandEnd {
     report: report::Report,
     pipe: pipe::Receiver,
-    mark: Arc<Mark>,
+    mark: Arc<ProcessMark>,
 }
 
 /// Puts a supervisor before a command: its program, arguments, environment and folder are taken over. The supervisor is
 /// the program of the leash, and its mark is for the case that the supervisor is killed, with us or without.
-pub fn wrap(command: &Command, leash: &Leash) -> io::Result<Wrapped> {
+pub fn wrap(command: &Command, leash: &ProcessGuard) -> io::Result<PreparedCommand> {
     let mark = leash.mark();
     let (mut wrapped, starting) =
         report::keeping(command.get_program(), command.get_args(), &leash.program())?;
@@ -60,13 +60,13 @@ pub fn wrap(command: &Command, leash: &Leash) -> io::Result<Wrapped> {
         wrapped.current_dir(folder);
     }
     wrapped.env(leash::VARIABLE, &mark).process_group(0);
-    Ok(Wrapped { command: wrapped, starting, mark })
+    Ok(PreparedCommand { command: wrapped, starting, mark })
 }
 
-impl Wrapped {
+impl PreparedCommand {
     /// Starts it, and waits (a millisecond or two) until it runs. Must be called inside a tokio runtime.
-    pub fn spawn(self) -> io::Result<(Kept, Ending)> {
-        let Wrapped { mut command, starting, mark } = self;
+    pub fn spawn(self) -> io::Result<(RunningCommand, CommandEnd)> {
+        let PreparedCommand { mut command, starting, mark } = self;
         let started = starting.start(&mut command);
         drop(command); // and with it our ends of its pipes
         let (keeper, pid, supervised) = started.map_err(|failure| match failure {
@@ -74,12 +74,12 @@ impl Wrapped {
         })?;
         let mark = Arc::new(mark);
         let pipe = pipe::Receiver::from_owned_fd(supervised.report.clone_fd()?)?;
-        let ending = Ending { report: supervised.report, pipe, mark: Arc::clone(&mark) };
-        Ok((Kept { keeper, lifeline: supervised.lifeline, pid, mark }, ending))
+        let ending = CommandEnd { report: supervised.report, pipe, mark: Arc::clone(&mark) };
+        Ok((RunningCommand { keeper, lifeline: supervised.lifeline, pid, mark }, ending))
     }
 }
 
-impl Kept {
+impl RunningCommand {
     /// The command's process id.
     #[must_use]
     pub fn pid(&self) -> u32 {
@@ -111,14 +111,14 @@ impl Kept {
         std::thread::spawn(move || {
             // The lifeline is open until it has obeyed: its end would mean that we are gone. Who waits for the leash
             // hears of the mark until then.
-            let Kept { keeper, lifeline, mark, .. } = &mut self;
+            let RunningCommand { keeper, lifeline, mark, .. } = &mut self;
             let _ = keeper.wait();
             let _ = (lifeline, mark);
         });
     }
 }
 
-impl Ending {
+impl CommandEnd {
     /// Waits for the end of the command; `None` when the supervisor did not live to tell. What it watched over is killed
     /// then, as far as it has the command's mark. Cancel safe.
     pub async fn wait(&mut self) -> Option<Exit> {

@@ -8,7 +8,7 @@
 //! mark is no longer of interest. So a command is ended though we were killed in the moment between its start and the
 //! `+N`, and (on Linux) so is what it started in a group or session of its own.
 //!
-//! Who ends a command itself does that through [`Held`], so that what has its mark ends with it. What a command left
+//! Who ends a command itself does that through [`GuardedProcess`], so that what has its mark ends with it. What a command left
 //! behind that ended by itself stays.
 
 use std::ffi::OsStr;
@@ -25,7 +25,7 @@ use rustix::process::{Pid, Signal, getpgid, kill_process, kill_process_group, te
 /// The hidden command that makes a program the leash.
 pub const ARGUMENT: &str = "__leash";
 
-/// The variable that has a command's [`Mark`], behind those of whoever we run under.
+/// The variable that has a command's [`ProcessMark`], behind those of whoever we run under.
 pub const VARIABLE: &str = "ACP_LEASH";
 
 /// What the guard calls itself.
@@ -49,7 +49,7 @@ const QUIET: u32 = 3;
 
 /// Who ends our commands if we cannot. Clones are the same one; it is gone when the last of them is.
 #[derive(Clone, Debug)]
-pub struct Leash(Arc<Mutex<State>>);
+pub struct ProcessGuard(Arc<Mutex<State>>);
 
 #[derive(Debug)]
 struct State {
@@ -64,8 +64,8 @@ struct State {
 
 /// A command that is about to start. Put it into its environment under the name [`VARIABLE`].
 #[derive(Debug)]
-pub struct Mark {
-    leash: Leash,
+pub struct ProcessMark {
+    leash: ProcessGuard,
     word: String,
     value: String,
 }
@@ -73,30 +73,30 @@ pub struct Mark {
 /// A command on the leash. Drop it before you collect the process that leads the group: later its number may be a
 /// stranger's.
 #[derive(Debug)]
-pub struct Held {
-    mark: Mark,
+pub struct GuardedProcess {
+    mark: ProcessMark,
     group: Pid,
 }
 
-impl Leash {
+impl ProcessGuard {
     /// A leash by a program whose `__leash` command calls [`main`], such as `acp` itself. Nothing is started yet.
-    pub fn new(program: impl Into<PathBuf>) -> Leash {
+    pub fn new(program: impl Into<PathBuf>) -> ProcessGuard {
         let since = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default().as_nanos();
         let name = format!("{}-{since:x}", std::process::id());
         let state = State { program: program.into(), guard: None, held: Vec::new(), marks: 0, name };
-        Leash(Arc::new(Mutex::new(state)))
+        ProcessGuard(Arc::new(Mutex::new(state)))
     }
 
     /// Announces a command. Where that fails, it runs without.
     #[must_use]
-    pub fn mark(&self) -> Mark {
+    pub fn mark(&self) -> ProcessMark {
         let mut state = self.state();
         state.marks += 1;
         let word = format!("{}-{}", state.name, state.marks);
         state.tell('?', &word);
         let outer = std::env::var(VARIABLE).unwrap_or_default();
         let value = if outer.is_empty() { word.clone() } else { format!("{outer} {word}") };
-        Mark { leash: self.clone(), word, value }
+        ProcessMark { leash: self.clone(), word, value }
     }
 
     /// The program that is started for it.
@@ -110,13 +110,13 @@ impl Leash {
     }
 }
 
-impl Mark {
+impl ProcessMark {
     /// Puts the process group that a process of this number leads on the leash: it is the command of this mark.
     #[must_use]
-    pub fn hold(self, leader: u32) -> Option<Held> {
+    pub fn hold(self, leader: u32) -> Option<GuardedProcess> {
         let group = Pid::from_raw(i32::try_from(leader).ok()?)?;
         self.leash.state().tell('+', &group.as_raw_nonzero().to_string());
-        Some(Held { mark: self, group })
+        Some(GuardedProcess { mark: self, group })
     }
 
     /// Kills every process that has the mark. This takes some moments.
@@ -136,7 +136,7 @@ impl Mark {
     }
 }
 
-impl Held {
+impl GuardedProcess {
     /// Sends a signal to all of the command, each process once: to its group and, on Linux, to what it started in groups
     /// or sessions of its own.
     pub fn signal(&self, signal: Signal) {
@@ -153,19 +153,19 @@ impl Held {
     }
 }
 
-impl AsRef<OsStr> for Mark {
+impl AsRef<OsStr> for ProcessMark {
     fn as_ref(&self) -> &OsStr {
         self.value.as_ref()
     }
 }
 
-impl Drop for Mark {
+impl Drop for ProcessMark {
     fn drop(&mut self) {
         self.leash.state().untell('?', '!', &self.word);
     }
 }
 
-impl Drop for Held {
+impl Drop for GuardedProcess {
     fn drop(&mut self) {
         self.mark.leash.state().untell('+', '-', &self.group.as_raw_nonzero().to_string());
     }

@@ -39,10 +39,10 @@ pub mod ws;
 use acp_rpc::{DEFAULT_LINE_LIMIT, Direction, Splitter};
 
 pub use address::{Address, AddressError, ConnectError};
-pub use door::{Door, Visitor, same_secret};
+pub use door::{AccessControl, VisitorInfo, same_secret};
 pub use listen::{ListenAddress, ListenError, Listener};
-pub use receiver::{Arrival, Burst, End, Receiver};
-pub use sender::{Closed, GLANCE, Sender, TrySendError};
+pub use receiver::{Arrival, Burst, LinkEnd, Receiver};
+pub use sender::{GLANCE, LinkClosed, Sender, TrySendError};
 pub use tap::Tap;
 
 use outbox::{Bound, Framing, Outbox};
@@ -60,7 +60,7 @@ pub struct Link {
 
 /// The settings that every transport shares.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wire {
+pub struct LinkSettings {
     /// The longest line (or message) that is received whole; a longer one arrives as `Line::Oversized`.
     pub line_limit: usize,
     /// How many bytes may wait to be written before senders wait.
@@ -69,13 +69,13 @@ pub struct Wire {
     pub flush_each: bool,
 }
 
-impl Default for Wire {
+impl Default for LinkSettings {
     fn default() -> Self {
-        Wire { line_limit: DEFAULT_LINE_LIMIT, queue_bytes: 128 * 1024, flush_each: false }
+        LinkSettings { line_limit: DEFAULT_LINE_LIMIT, queue_bytes: 128 * 1024, flush_each: false }
     }
 }
 
-impl Wire {
+impl LinkSettings {
     pub(crate) fn outbox(&self, framing: Framing) -> std::sync::Arc<Outbox> {
         Outbox::new(framing, Bound { bytes: self.queue_bytes.max(1), frames: usize::MAX })
     }

@@ -11,7 +11,7 @@ use tokio::net::{TcpListener, TcpSocket};
 use tokio::task::JoinSet;
 
 use crate::transport::{self, Transport};
-use crate::{Door, Link, Visitor, Wire};
+use crate::{AccessControl, Link, LinkSettings, VisitorInfo};
 
 /// How long to wait after a connection that could not be accepted: out of descriptors, most likely, until some come back.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -50,7 +50,7 @@ impl ListenAddress {
         ListenAddress { transport: &crate::ws::WebSocket, socket }
     }
 
-    /// Whether clients show tokens and origins when they connect, so that a [`Door`] decides who comes in. Without one,
+    /// Whether clients show tokens and origins when they connect, so that a [`AccessControl`] decides who comes in. Without one,
     /// the token is the first line.
     #[must_use]
     pub fn has_door(&self) -> bool {
@@ -96,7 +96,7 @@ impl FromStr for ListenAddress {
 /// A transport's listening socket.
 pub(crate) trait Accept: Send {
     /// The next client, and what is known of it. Cancel safe.
-    fn accept(&mut self) -> BoxFuture<'_, io::Result<(Link, Visitor)>>;
+    fn accept(&mut self) -> BoxFuture<'_, io::Result<(Link, VisitorInfo)>>;
 }
 
 /// Takes clients.
@@ -108,7 +108,11 @@ pub struct Listener {
 
 impl Listener {
     /// Listens. `door` decides who comes in, where the transport has one. Must be called inside a tokio runtime.
-    pub fn bind(at: ListenAddress, wire: &Wire, door: Door) -> Result<Listener, ListenError> {
+    pub fn bind(
+        at: ListenAddress,
+        wire: &LinkSettings,
+        door: AccessControl,
+    ) -> Result<Listener, ListenError> {
         let failed = |error| ListenError { address: at.socket, error };
         Listener::of(bound(at.socket).map_err(failed)?, at, wire, door)
     }
@@ -117,8 +121,8 @@ impl Listener {
     pub fn on(
         socket: std::net::TcpListener,
         at: ListenAddress,
-        wire: &Wire,
-        door: Door,
+        wire: &LinkSettings,
+        door: AccessControl,
     ) -> Result<Listener, ListenError> {
         let open = || {
             socket.set_nonblocking(true)?;
@@ -127,7 +131,12 @@ impl Listener {
         Listener::of(open().map_err(|error| ListenError { address: at.socket, error })?, at, wire, door)
     }
 
-    fn of(socket: TcpListener, at: ListenAddress, wire: &Wire, door: Door) -> Result<Listener, ListenError> {
+    fn of(
+        socket: TcpListener,
+        at: ListenAddress,
+        wire: &LinkSettings,
+        door: AccessControl,
+    ) -> Result<Listener, ListenError> {
         let address = socket.local_addr().map_err(|error| ListenError { address: at.socket, error })?;
         Ok(Listener { accept: at.transport.listen(socket, wire, door), address, has_door: at.has_door() })
     }
@@ -138,14 +147,14 @@ impl Listener {
         self.address
     }
 
-    /// Whether clients have passed a [`Door`].
+    /// Whether clients have passed a [`AccessControl`].
     #[must_use]
     pub fn has_door(&self) -> bool {
         self.has_door
     }
 
     /// The next client, and what is known of it. Cancel safe.
-    pub fn accept(&mut self) -> BoxFuture<'_, io::Result<(Link, Visitor)>> {
+    pub fn accept(&mut self) -> BoxFuture<'_, io::Result<(Link, VisitorInfo)>> {
         self.accept.accept()
     }
 
@@ -154,7 +163,7 @@ impl Listener {
     pub async fn serve<S>(
         mut self,
         stop: impl Future<Output = ()>,
-        mut serve: impl FnMut(Link, Visitor) -> S,
+        mut serve: impl FnMut(Link, VisitorInfo) -> S,
         mut failed: impl FnMut(&io::Error),
     ) where
         S: Future<Output = ()> + Send + 'static,

@@ -26,7 +26,7 @@ pub struct Receiver {
     /// What the last read brought and was not handed out yet.
     held: VecDeque<Held>,
     at: Instant,
-    end: Option<End>,
+    end: Option<LinkEnd>,
     recorder: Option<Recorder>,
 }
 
@@ -64,18 +64,18 @@ enum Held {
 
 /// Why nothing more will be received.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum LinkEnd {
     /// The other side ended its output.
     Eof,
     /// The connection broke, or the other side broke the rules of the transport.
     Broken(Arc<str>),
 }
 
-impl fmt::Display for End {
+impl fmt::Display for LinkEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            End::Eof => f.write_str("the other side ended its output"),
-            End::Broken(why) => write!(f, "the connection broke: {why}"),
+            LinkEnd::Eof => f.write_str("the other side ended its output"),
+            LinkEnd::Broken(why) => write!(f, "the connection broke: {why}"),
         }
     }
 }
@@ -87,7 +87,7 @@ pub(crate) enum Source {
     /// The other half of a memory pair.
     Memory(MemorySource, Splitter),
     /// Whole messages.
-    Messages(Box<dyn Stream<Item = Result<Line, End>> + Send + Unpin>),
+    Messages(Box<dyn Stream<Item = Result<Line, LinkEnd>> + Send + Unpin>),
 }
 
 /// Takes what the other side's senders have queued; tells them when it is gone.
@@ -213,7 +213,7 @@ impl Receiver {
 
     /// Why receiving ended; `None` while it has not.
     #[must_use]
-    pub fn end(&self) -> Option<&End> {
+    pub fn end(&self) -> Option<&LinkEnd> {
         if self.held.is_empty() { self.end.as_ref() } else { None }
     }
 
@@ -251,7 +251,7 @@ impl Receiver {
                     match message {
                         Some(Ok(line)) => self.held.push_back(Held::Line(line)),
                         Some(Err(end)) => self.end = Some(end),
-                        None => self.end = Some(End::Eof),
+                        None => self.end = Some(LinkEnd::Eof),
                     }
                     if self.end.is_some()
                         || self.held.len() >= AHEAD
@@ -266,9 +266,9 @@ impl Receiver {
         };
         self.at = Instant::now();
         match read {
-            Ok(0) => self.end = Some(End::Eof),
+            Ok(0) => self.end = Some(LinkEnd::Eof),
             Ok(_) => {}
-            Err(error) => self.end = Some(End::Broken(error.to_string().into())),
+            Err(error) => self.end = Some(LinkEnd::Broken(error.to_string().into())),
         }
         loop {
             if whole && let Some(lines) = splitter.next_lines() {

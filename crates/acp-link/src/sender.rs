@@ -18,7 +18,7 @@ pub struct Sender {
 /// The other side can no longer be written to.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[error("cannot send: {why}")]
-pub struct Closed {
+pub struct LinkClosed {
     /// What ended the output, in plain words.
     pub why: Arc<str>,
 }
@@ -31,7 +31,7 @@ pub enum TrySendError {
     Full,
     /// The output has ended.
     #[error(transparent)]
-    Closed(#[from] Closed),
+    Closed(#[from] LinkClosed),
 }
 
 #[derive(Debug)]
@@ -58,13 +58,13 @@ impl Sender {
     ///
     /// A loop that both receives and sends should not wait here between two receives: when both sides burst,
     /// each would wait for the other to read. Make [`ready`](Sender::ready) an arm of its `select!` instead.
-    pub async fn send(&self, line: impl AsRef<[u8]>) -> Result<(), Closed> {
+    pub async fn send(&self, line: impl AsRef<[u8]>) -> Result<(), LinkClosed> {
         self.put(line.as_ref(), true).await
     }
 
     /// Queues bytes exactly as they are: nothing is added, no newline either. On a WebSocket they are one message
     /// (a binary one if they are not UTF-8).
-    pub async fn send_raw(&self, bytes: impl AsRef<[u8]>) -> Result<(), Closed> {
+    pub async fn send_raw(&self, bytes: impl AsRef<[u8]>) -> Result<(), LinkClosed> {
         self.put(bytes.as_ref(), false).await
     }
 
@@ -92,13 +92,13 @@ impl Sender {
     }
 
     /// Waits until the queue has room (which another clone may use first).
-    pub async fn ready(&self) -> Result<(), Closed> {
-        self.outbox().ready().await.map_err(|why| Closed { why })
+    pub async fn ready(&self) -> Result<(), LinkClosed> {
+        self.outbox().ready().await.map_err(|why| LinkClosed { why })
     }
 
     /// Waits until all that was queued so far has been handed to the operating system.
-    pub async fn flush(&self) -> Result<(), Closed> {
-        self.outbox().flush().await.map_err(|why| Closed { why })
+    pub async fn flush(&self) -> Result<(), LinkClosed> {
+        self.outbox().flush().await.map_err(|why| LinkClosed { why })
     }
 
     /// Whether the other side has read all that was handed to the operating system, or never will because it has closed
@@ -112,7 +112,7 @@ impl Sender {
     /// Waits until the other side has read all that was queued so far, for peers that take one read for one message.
     /// Where that cannot be known, rests for a while after it was written. One that does not read is waited for without
     /// end: go on receiving meanwhile.
-    pub async fn drained(&self, rest: Duration) -> Result<(), Closed> {
+    pub async fn drained(&self, rest: Duration) -> Result<(), LinkClosed> {
         self.flush().await?;
         loop {
             match self.is_read() {
@@ -133,15 +133,15 @@ impl Sender {
 
     /// [`close`](Sender::close), then waits until everything queued is written and the output has ended.
     /// Programs call this before they exit.
-    pub async fn finish(&self) -> Result<(), Closed> {
+    pub async fn finish(&self) -> Result<(), LinkClosed> {
         self.close();
         let flushed = self.flush().await;
         self.outbox().ended().await;
         flushed
     }
 
-    async fn put(&self, bytes: &[u8], newline: bool) -> Result<(), Closed> {
-        self.outbox().put(bytes, newline).await.map_err(|why| Closed { why })
+    async fn put(&self, bytes: &[u8], newline: bool) -> Result<(), LinkClosed> {
+        self.outbox().put(bytes, newline).await.map_err(|why| LinkClosed { why })
     }
 }
 
@@ -149,6 +149,6 @@ fn came_of(offer: Offer) -> Result<(), TrySendError> {
     match offer {
         Offer::Taken => Ok(()),
         Offer::Full => Err(TrySendError::Full),
-        Offer::Ended(why) => Err(Closed { why }.into()),
+        Offer::Ended(why) => Err(LinkClosed { why }.into()),
     }
 }

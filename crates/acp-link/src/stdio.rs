@@ -14,7 +14,7 @@ use tokio::net::unix::pipe;
 use tokio::sync::mpsc;
 
 use crate::gauge::Gauge;
-use crate::{Link, Wire, stream};
+use crate::{Link, LinkSettings, stream};
 
 /// Takes over standard input and output.
 ///
@@ -24,7 +24,7 @@ use crate::{Link, Wire, stream};
 /// terminal gets a thread.
 ///
 /// Call once. Before the program exits, wait for [`Sender::finish`](crate::Sender::finish).
-pub fn own(wire: &Wire) -> io::Result<Link> {
+pub fn own(wire: &LinkSettings) -> io::Result<Link> {
     let input = io::stdin().as_fd().try_clone_to_owned()?;
     let output = io::stdout().as_fd().try_clone_to_owned()?;
     let gauge = Gauge::of(output.as_fd());

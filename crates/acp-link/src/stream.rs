@@ -11,10 +11,10 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, Interest};
 
 use crate::outbox::{Batch, CLOSED_BY_US, Outbox};
 use crate::receiver::Source;
-use crate::{Link, Receiver, Sender, Wire};
+use crate::{Link, LinkSettings, Receiver, Sender};
 
 /// Connects a reader and a writer as a link. Must be called inside a tokio runtime, which runs the writer.
-pub fn link<R, W>(reader: R, writer: W, wire: &Wire) -> Link
+pub fn link<R, W>(reader: R, writer: W, wire: &LinkSettings) -> Link
 where
     R: AsyncRead + Send + Unpin + 'static,
     W: AsyncWrite + Send + Unpin + 'static,

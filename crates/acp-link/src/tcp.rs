@@ -16,7 +16,7 @@ use crate::address::{ConnectError, authority};
 use crate::browser::NoBrowser;
 use crate::listen::Accept;
 use crate::transport::Transport;
-use crate::{Door, Link, Visitor, Wire, stream};
+use crate::{AccessControl, Link, LinkSettings, VisitorInfo, stream};
 
 /// A connection on which nothing was heard for so long is asked whether it is still there …
 const IDLE: Duration = Duration::from_secs(60);
@@ -26,13 +26,13 @@ const ASKED: u32 = 4;
 const BETWEEN: Duration = Duration::from_secs(15);
 
 /// Connects to an agent (or a proxy) that listens.
-pub async fn connect(address: impl ToSocketAddrs, wire: &Wire) -> io::Result<Link> {
+pub async fn connect(address: impl ToSocketAddrs, wire: &LinkSettings) -> io::Result<Link> {
     let (reader, writer) = opened(TcpStream::connect(address).await?)?.into_split();
     Ok(stream::link(reader, writer, wire))
 }
 
 /// Listens for clients. Port 0 takes a free one: see [`TcpClients::local_addr`].
-pub async fn listen(address: impl ToSocketAddrs, wire: &Wire) -> io::Result<TcpClients> {
+pub async fn listen(address: impl ToSocketAddrs, wire: &LinkSettings) -> io::Result<TcpClients> {
     Ok(TcpClients { socket: TcpListener::bind(address).await?, wire: wire.clone() })
 }
 
@@ -40,7 +40,7 @@ pub async fn listen(address: impl ToSocketAddrs, wire: &Wire) -> io::Result<TcpC
 #[derive(Debug)]
 pub struct TcpClients {
     socket: TcpListener,
-    wire: Wire,
+    wire: LinkSettings,
 }
 
 impl TcpClients {
@@ -79,7 +79,7 @@ impl Transport for Tcp {
     fn connect<'a>(
         &'a self,
         url: &'a str,
-        wire: &'a Wire,
+        wire: &'a LinkSettings,
         _: Option<&'a str>,
     ) -> BoxFuture<'a, Result<Link, ConnectError>> {
         Box::pin(async move {
@@ -88,16 +88,16 @@ impl Transport for Tcp {
         })
     }
 
-    fn listen(&self, socket: TcpListener, wire: &Wire, _: Door) -> Box<dyn Accept> {
+    fn listen(&self, socket: TcpListener, wire: &LinkSettings, _: AccessControl) -> Box<dyn Accept> {
         Box::new(TcpClients { socket, wire: wire.clone() })
     }
 }
 
 impl Accept for TcpClients {
-    fn accept(&mut self) -> BoxFuture<'_, io::Result<(Link, Visitor)>> {
+    fn accept(&mut self) -> BoxFuture<'_, io::Result<(Link, VisitorInfo)>> {
         Box::pin(async move {
             let (link, _) = TcpClients::accept(self).await?;
-            Ok((link, Visitor::default()))
+            Ok((link, VisitorInfo::default()))
         })
     }
 }

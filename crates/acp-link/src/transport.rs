@@ -7,7 +7,7 @@ use tokio::net::TcpListener;
 
 use crate::address::ConnectError;
 use crate::listen::Accept;
-use crate::{Door, Link, Wire};
+use crate::{AccessControl, Link, LinkSettings};
 
 /// Every transport with an address. [`Address`](crate::Address), [`ListenAddress`](crate::ListenAddress) and
 /// [`Listener`](crate::Listener) know all of them.
@@ -21,7 +21,7 @@ pub(crate) trait Transport: Send + Sync {
     /// What follows host and port in an address, if anything does.
     fn path(&self) -> &'static str;
 
-    /// Whether clients show tokens and origins when they connect, so that a [`Door`] can refuse them. Without a door, the
+    /// Whether clients show tokens and origins when they connect, so that a [`AccessControl`] can refuse them. Without a door, the
     /// token is the first line.
     fn has_door(&self) -> bool;
 
@@ -29,12 +29,12 @@ pub(crate) trait Transport: Send + Sync {
     fn connect<'a>(
         &'a self,
         url: &'a str,
-        wire: &'a Wire,
+        wire: &'a LinkSettings,
         token: Option<&'a str>,
     ) -> BoxFuture<'a, Result<Link, ConnectError>>;
 
     /// Takes clients from an open socket.
-    fn listen(&self, socket: TcpListener, wire: &Wire, door: Door) -> Box<dyn Accept>;
+    fn listen(&self, socket: TcpListener, wire: &LinkSettings, door: AccessControl) -> Box<dyn Accept>;
 }
 
 /// The transport of this scheme.

@@ -36,12 +36,12 @@ use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 use tokio_tungstenite::{WebSocketStream, accept_hdr_async_with_config, client_async_with_config};
 
 use crate::address::ConnectError;
-use crate::door::{self, Door, Visitor};
+use crate::door::{self, AccessControl, VisitorInfo};
 use crate::listen::Accept;
 use crate::outbox::{Batch, CLOSED_BY_US, Framing, Outbox};
 use crate::receiver::Source;
 use crate::transport::Transport;
-use crate::{End, Link, Receiver, Sender, Wire};
+use crate::{Link, LinkEnd, LinkSettings, Receiver, Sender};
 
 /// The path that agents are served under.
 pub const PATH: &str = "/acp";
@@ -51,14 +51,14 @@ const PATIENCE: Duration = Duration::from_secs(10);
 type Socket = WebSocketStream<unread::Socket>;
 
 /// Connects to `ws://HOST:PORT/acp`; a missing path is `/acp`, a missing port 80.
-pub async fn connect(url: &str, wire: &Wire) -> Result<Link, ConnectError> {
+pub async fn connect(url: &str, wire: &LinkSettings) -> Result<Link, ConnectError> {
     connect_as(url, wire, None).await
 }
 
 /// Like [`connect`], showing a token.
 pub fn connect_as<'a>(
     url: &'a str,
-    wire: &'a Wire,
+    wire: &'a LinkSettings,
     token: Option<&'a str>,
 ) -> BoxFuture<'a, Result<Link, ConnectError>> {
     Box::pin(async move {
@@ -103,15 +103,15 @@ pub fn connect_as<'a>(
 
 /// Listens for clients under [`PATH`], and refuses the pages of browsers. Port 0 takes a free one: see
 /// [`WebSocketClients::local_addr`].
-pub async fn listen(address: impl ToSocketAddrs, wire: &Wire) -> io::Result<WebSocketClients> {
-    listen_behind(address, wire, Door::default()).await
+pub async fn listen(address: impl ToSocketAddrs, wire: &LinkSettings) -> io::Result<WebSocketClients> {
+    listen_behind(address, wire, AccessControl::default()).await
 }
 
 /// Like [`listen`], for those whom the door lets in.
 pub async fn listen_behind(
     address: impl ToSocketAddrs,
-    wire: &Wire,
-    door: Door,
+    wire: &LinkSettings,
+    door: AccessControl,
 ) -> io::Result<WebSocketClients> {
     Ok(WebSocketClients::new(TcpListener::bind(address).await?, wire, door))
 }
@@ -120,15 +120,15 @@ pub async fn listen_behind(
 #[derive(Debug)]
 pub struct WebSocketClients {
     socket: TcpListener,
-    wire: Wire,
+    wire: LinkSettings,
     /// Connections in their handshake: a slow one does not keep others waiting.
-    opening: JoinSet<Option<(Socket, SocketAddr, Visitor)>>,
+    opening: JoinSet<Option<(Socket, SocketAddr, VisitorInfo)>>,
     refused: u64,
-    door: Arc<Door>,
+    door: Arc<AccessControl>,
 }
 
 impl WebSocketClients {
-    fn new(socket: TcpListener, wire: &Wire, door: Door) -> WebSocketClients {
+    fn new(socket: TcpListener, wire: &LinkSettings, door: AccessControl) -> WebSocketClients {
         WebSocketClients {
             door: Arc::new(door),
             socket,
@@ -155,7 +155,7 @@ impl WebSocketClients {
     }
 
     /// The next client, and what is known of it. Cancel safe.
-    pub fn accept_visitor(&mut self) -> BoxFuture<'_, io::Result<(Link, SocketAddr, Visitor)>> {
+    pub fn accept_visitor(&mut self) -> BoxFuture<'_, io::Result<(Link, SocketAddr, VisitorInfo)>> {
         Box::pin(async move {
             loop {
                 tokio::select! {
@@ -198,19 +198,19 @@ impl Transport for WebSocket {
     fn connect<'a>(
         &'a self,
         url: &'a str,
-        wire: &'a Wire,
+        wire: &'a LinkSettings,
         token: Option<&'a str>,
     ) -> BoxFuture<'a, Result<Link, ConnectError>> {
         connect_as(url, wire, token)
     }
 
-    fn listen(&self, socket: TcpListener, wire: &Wire, door: Door) -> Box<dyn Accept> {
+    fn listen(&self, socket: TcpListener, wire: &LinkSettings, door: AccessControl) -> Box<dyn Accept> {
         Box::new(WebSocketClients::new(socket, wire, door))
     }
 }
 
 impl Accept for WebSocketClients {
-    fn accept(&mut self) -> BoxFuture<'_, io::Result<(Link, Visitor)>> {
+    fn accept(&mut self) -> BoxFuture<'_, io::Result<(Link, VisitorInfo)>> {
         Box::pin(async move {
             let (link, _, visitor) = self.accept_visitor().await?;
             Ok((link, visitor))
@@ -218,9 +218,13 @@ impl Accept for WebSocketClients {
     }
 }
 
-async fn open(socket: TcpStream, config: WebSocketConfig, door: &Door) -> Option<(Socket, Visitor)> {
+async fn open(
+    socket: TcpStream,
+    config: WebSocketConfig,
+    door: &AccessControl,
+) -> Option<(Socket, VisitorInfo)> {
     let socket = crate::tcp::opened(socket).ok()?;
-    let mut visitor = Visitor::default();
+    let mut visitor = VisitorInfo::default();
     #[expect(clippy::result_large_err, reason = "the signature is the handshake's")]
     let admit = |request: &Request, response: Response| -> Result<Response, ErrorResponse> {
         if request.uri().path() != PATH {
@@ -235,11 +239,11 @@ async fn open(socket: TcpStream, config: WebSocketConfig, door: &Door) -> Option
     Some((socket, visitor))
 }
 
-fn config(wire: &Wire) -> WebSocketConfig {
+fn config(wire: &LinkSettings) -> WebSocketConfig {
     WebSocketConfig::default().max_message_size(Some(wire.line_limit)).max_frame_size(Some(wire.line_limit))
 }
 
-fn link(socket: Socket, wire: &Wire) -> Link {
+fn link(socket: Socket, wire: &LinkSettings) -> Link {
     let outbox = wire.outbox(Framing::Messages);
     let below = socket.get_ref().clone();
     let (sink, stream) = socket.split();
@@ -310,14 +314,14 @@ struct Messages {
     /// With the socket below it. Gone after the end: the socket is closed when neither half holds it.
     stream: Option<(SplitStream<Socket>, unread::Socket)>,
     outbox: Arc<Outbox>,
-    end: Option<End>,
+    end: Option<LinkEnd>,
     /// What the other side's close said.
     closed: Option<Option<CloseFrame>>,
     parting: Parting,
 }
 
 impl Stream for Messages {
-    type Item = Result<Line, End>;
+    type Item = Result<Line, LinkEnd>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         loop {
@@ -346,14 +350,14 @@ impl Stream for Messages {
                     let end = end_of(self.closed.take());
                     self.ended(end);
                 }
-                Some(Err(error)) => self.ended(End::Broken(error.to_string().into())),
+                Some(Err(error)) => self.ended(LinkEnd::Broken(error.to_string().into())),
             }
         }
     }
 }
 
 impl Messages {
-    fn ended(&mut self, end: End) {
+    fn ended(&mut self, end: LinkEnd) {
         self.outbox.end(CLOSED_BY_THEM);
         self.end = Some(end);
         self.stream = None;
@@ -362,25 +366,25 @@ impl Messages {
     /// Nothing more can be read. The other side can still be told.
     fn give_up(&mut self, why: &str) {
         let _ = self.parting.set(CloseFrame { code: CloseCode::Size, reason: why.to_owned().into() });
-        self.end = Some(End::Broken(why.into()));
+        self.end = Some(LinkEnd::Broken(why.into()));
         if let Some((_, below)) = self.stream.take() {
             tokio::spawn(below.drop_the_rest(self.outbox.clone()));
         }
     }
 }
 
-fn end_of(closed: Option<Option<CloseFrame>>) -> End {
+fn end_of(closed: Option<Option<CloseFrame>>) -> LinkEnd {
     match closed {
-        Some(None) => End::Eof,
+        Some(None) => LinkEnd::Eof,
         Some(Some(frame))
             if matches!(frame.code, CloseCode::Normal | CloseCode::Away | CloseCode::Status) =>
         {
-            End::Eof
+            LinkEnd::Eof
         }
         Some(Some(frame)) => {
-            End::Broken(format!("closed with {}: {}", u16::from(frame.code), frame.reason).into())
+            LinkEnd::Broken(format!("closed with {}: {}", u16::from(frame.code), frame.reason).into())
         }
-        None => End::Broken("the connection ended without a closing handshake".into()),
+        None => LinkEnd::Broken("the connection ended without a closing handshake".into()),
     }
 }
 

@@ -5,8 +5,8 @@ mod common;
 
 use std::time::{Duration, Instant};
 
-use acp_link::child::{Options, SpawnError, Stage, Stderr, spawn};
-use acp_link::{End, Wire};
+use acp_link::child::{SpawnError, SpawnOptions, Stderr, StopStage, spawn};
+use acp_link::{LinkEnd, LinkSettings};
 use acp_rpc::Line;
 use common::{LONG, assert_gone, next, probe, sh};
 
@@ -14,13 +14,13 @@ const SHORT: Duration = Duration::from_millis(50);
 
 #[tokio::test]
 async fn an_echo_answers_and_ends_with_its_input() {
-    let (mut link, mut child) = spawn(&Options::new("cat")).unwrap();
+    let (mut link, mut child) = spawn(&SpawnOptions::new("cat")).unwrap();
     link.tx.send("hello").await.unwrap();
     assert_eq!(next(&mut link).await, "hello");
     let exit = child.shutdown(LONG).await;
-    assert_eq!((exit.code, exit.signal, exit.stage), (Some(0), None, Stage::Eof));
+    assert_eq!((exit.code, exit.signal, exit.stage), (Some(0), None, StopStage::Eof));
     assert_eq!(link.rx.recv().await, None);
-    assert_eq!(link.rx.end(), Some(&End::Eof));
+    assert_eq!(link.rx.end(), Some(&LinkEnd::Eof));
     let error = link.tx.send("too late").await.unwrap_err();
     assert_eq!(error.to_string(), "cannot send: our side has already ended its output");
 }
@@ -29,7 +29,7 @@ async fn an_echo_answers_and_ends_with_its_input() {
 async fn exit_codes_and_signals_are_told_apart() {
     let (_link, mut child) = spawn(&sh("exit 7")).unwrap();
     let exit = child.wait().await;
-    assert_eq!((exit.code, exit.signal, exit.stage), (Some(7), None, Stage::Unasked));
+    assert_eq!((exit.code, exit.signal, exit.stage), (Some(7), None, StopStage::Unasked));
     let (_link, mut child) = spawn(&sh("kill -USR1 $$")).unwrap();
     let exit = child.wait().await;
     assert_eq!((exit.code, exit.signal), (None, Some(10)));
@@ -38,11 +38,11 @@ async fn exit_codes_and_signals_are_told_apart() {
 
 #[tokio::test]
 async fn what_cannot_be_started_is_named() {
-    let error = spawn(&Options::new("no-such-agent-anywhere")).unwrap_err();
+    let error = spawn(&SpawnOptions::new("no-such-agent-anywhere")).unwrap_err();
     assert!(matches!(error, SpawnError::Program { .. }));
     let text = error.to_string();
     assert!(text.contains("\"no-such-agent-anywhere\"") && text.contains("is it installed"), "{text}");
-    let mut nowhere = Options::new("cat");
+    let mut nowhere = SpawnOptions::new("cat");
     nowhere.cwd = Some("/no/such/folder".into());
     let text = spawn(&nowhere).unwrap_err().to_string();
     assert_eq!(text, "cannot start agent \"cat\" in /no/such/folder: not a folder");
@@ -67,7 +67,7 @@ async fn who_ignores_the_end_of_input_is_terminated() {
         let (mut link, mut child) = spawn(&sh("echo up; exec sleep 1000")).unwrap();
         assert_eq!(next(&mut link).await, "up");
         let exit = child.shutdown(grace).await;
-        if exit.stage == Stage::Term {
+        if exit.stage == StopStage::Term {
             assert_eq!(exit.signal, Some(15));
             return;
         }
@@ -80,7 +80,7 @@ async fn who_ignores_the_signal_too_is_killed() {
     let (mut link, mut child) = spawn(&sh("trap '' TERM; echo up; while :; do sleep 1000; done")).unwrap();
     assert_eq!(next(&mut link).await, "up");
     let exit = child.shutdown(SHORT).await;
-    assert_eq!((exit.signal, exit.stage), (Some(9), Stage::Kill));
+    assert_eq!((exit.signal, exit.stage), (Some(9), StopStage::Kill));
 }
 
 #[tokio::test]
@@ -149,7 +149,7 @@ async fn output_can_end_before_input() {
 async fn bad_lines_are_values_and_the_next_one_is_whole() {
     let mut options =
         sh(r"printf '\377\n\n\000\n'; head -c 50000000 /dev/zero | tr '\0' x; printf '\nnext\ncut \303'");
-    options.wire = Wire { line_limit: 1_000_000, ..Wire::default() };
+    options.wire = LinkSettings { line_limit: 1_000_000, ..LinkSettings::default() };
     let (mut link, _child) = spawn(&options).unwrap();
     let mut lines = Vec::new();
     while let Some(arrival) = link.rx.recv().await {
@@ -167,7 +167,7 @@ async fn bad_lines_are_values_and_the_next_one_is_whole() {
 #[tokio::test]
 async fn a_slow_reader_loses_nothing_and_stops_the_writer() {
     let count = 20_000;
-    let options = Options::new(probe()).args(["flood", "20000"]);
+    let options = SpawnOptions::new(probe()).args(["flood", "20000"]);
     let (mut link, mut child) = spawn(&options).unwrap();
     let tx = link.tx.clone();
     let sending = tokio::spawn(async move {
@@ -189,7 +189,7 @@ async fn a_slow_reader_loses_nothing_and_stops_the_writer() {
 
 #[tokio::test]
 async fn two_that_burst_before_they_read_do_not_deadlock() {
-    let (mut link, mut child) = spawn(&Options::new(probe()).args(["flood", "10000"])).unwrap();
+    let (mut link, mut child) = spawn(&SpawnOptions::new(probe()).args(["flood", "10000"])).unwrap();
     let mut unsent = (0..10_000).map(|index| format!("{index:0200}")).peekable();
     let mut seen = 0;
     let last = loop {
@@ -215,7 +215,7 @@ async fn two_that_burst_before_they_read_do_not_deadlock() {
 
 #[tokio::test]
 async fn one_write_per_frame_on_request() {
-    let mut options = Options::new("cat");
+    let mut options = SpawnOptions::new("cat");
     options.wire.flush_each = true;
     let (mut link, _child) = spawn(&options).unwrap();
     for index in 0..100 {

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
 use acp_link::kept;
-use acp_link::leash::Leash;
+use acp_link::leash::ProcessGuard;
 use common::{assert_gone, probe, runs};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -89,7 +89,7 @@ fn a_command_tells_how_it_ended_and_what_it_left_behind_stays_until_it_is_releas
 }
 
 /// A supervisor that a signal ends before it begins, the first so many times.
-fn interrupted(folder: &Path, signal: &str, times: u32) -> Leash {
+fn interrupted(folder: &Path, signal: &str, times: u32) -> ProcessGuard {
     let path = folder.join("supervisor");
     let script = format!(
         "#!/bin/sh\nif test \"$1\" = __supervise; then\n  echo >> \"$0.log\"\n  \
@@ -98,7 +98,7 @@ fn interrupted(folder: &Path, signal: &str, times: u32) -> Leash {
     );
     std::fs::write(&path, script).expect("a script");
     std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).expect("a program");
-    Leash::new(path)
+    ProcessGuard::new(path)
 }
 
 #[tokio::test]
@@ -149,7 +149,7 @@ async fn what_a_command_tells_the_loader_does_not_concern_its_supervisor() {
     let mut command = Command::new("sh");
     command.args(["-c", "exec /usr/bin/env"]).env("LD_PRELOAD", "/nowhere/evil.so").env("PLAIN", "1");
     let said = folder.path().join("said");
-    let mut wrapped = kept::wrap(&command, &Leash::new(probe())).expect("a command");
+    let mut wrapped = kept::wrap(&command, &ProcessGuard::new(probe())).expect("a command");
     let file = std::fs::File::create(&said).expect("a file");
     wrapped.command.stdout(file.try_clone().expect("a copy")).stderr(file);
     let (kept, mut ending) = wrapped.spawn().expect("a start");

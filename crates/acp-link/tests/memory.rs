@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use acp_link::{End, TrySendError, memory};
+use acp_link::{LinkEnd, TrySendError, memory};
 use acp_rpc::Line;
 
 fn text(line: &'static str) -> Line {
@@ -31,7 +31,7 @@ async fn raw_bytes_are_cut_into_lines_by_the_receiver() {
     while right.rx.recv_many(&mut lines, 100).await > 0 {}
     let lines: Vec<Line> = lines.into_iter().map(|arrival| arrival.line).collect();
     assert_eq!(lines, [text("a"), text("bc"), Line::NotUtf8((&b"\xff"[..]).into()), text("last")]);
-    assert_eq!(right.rx.end(), Some(&End::Eof));
+    assert_eq!(right.rx.end(), Some(&LinkEnd::Eof));
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 
 mod common;
 
-use acp_link::{End, Link, Wire, tcp, ws};
+use acp_link::{Link, LinkEnd, LinkSettings, tcp, ws};
 use acp_rpc::Line;
 use common::{LONG, next};
 use futures_util::{SinkExt, StreamExt};
@@ -21,7 +21,7 @@ async fn echo(mut link: Link) {
 }
 
 async fn tcp_echo() -> std::net::SocketAddr {
-    let listener = tcp::listen("127.0.0.1:0", &Wire::default()).await.unwrap();
+    let listener = tcp::listen("127.0.0.1:0", &LinkSettings::default()).await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {
         while let Ok((link, _)) = listener.accept().await {
@@ -31,7 +31,7 @@ async fn tcp_echo() -> std::net::SocketAddr {
     address
 }
 
-async fn ws_pair(wire: &Wire) -> (Link, Link) {
+async fn ws_pair(wire: &LinkSettings) -> (Link, Link) {
     let mut listener = ws::listen("127.0.0.1:0", wire).await.unwrap();
     let url = format!("ws://{}/acp", listener.local_addr().unwrap());
     let (client, server) = tokio::join!(ws::connect(&url, wire), listener.accept());
@@ -44,7 +44,7 @@ async fn many_tcp_connections_each_get_their_own_lines() {
     let mut clients = tokio::task::JoinSet::new();
     for client in 0..200 {
         clients.spawn(async move {
-            let mut link = tcp::connect(address, &Wire::default()).await.unwrap();
+            let mut link = tcp::connect(address, &LinkSettings::default()).await.unwrap();
             for index in 0..50 {
                 link.tx.send(format!("{client}:{index}")).await.unwrap();
             }
@@ -73,20 +73,21 @@ async fn a_half_closed_tcp_connection_still_answers() {
 #[tokio::test]
 async fn nobody_listening_is_an_error() {
     let unused = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    assert!(tcp::connect(unused, &Wire::default()).await.is_err());
-    let error = ws::connect(&format!("ws://{unused}/acp"), &Wire::default()).await.unwrap_err().to_string();
+    assert!(tcp::connect(unused, &LinkSettings::default()).await.is_err());
+    let error =
+        ws::connect(&format!("ws://{unused}/acp"), &LinkSettings::default()).await.unwrap_err().to_string();
     assert!(error.contains("does an agent listen there?"), "{error}");
     for (url, why) in
         [("wss://localhost/acp", "TLS is not supported"), ("http://localhost/", "not a WebSocket address")]
     {
-        let error = ws::connect(url, &Wire::default()).await.unwrap_err().to_string();
+        let error = ws::connect(url, &LinkSettings::default()).await.unwrap_err().to_string();
         assert!(error.contains(why), "{error}");
     }
 }
 
 #[tokio::test]
 async fn a_web_socket_carries_one_frame_per_message() {
-    let (mut client, mut server) = ws_pair(&Wire::default()).await;
+    let (mut client, mut server) = ws_pair(&LinkSettings::default()).await;
     for index in 0..1000 {
         client.tx.send(format!("to the server {index}")).await.unwrap();
         server.tx.send(format!("to the client {index}")).await.unwrap();
@@ -101,7 +102,7 @@ async fn a_web_socket_carries_one_frame_per_message() {
 
 #[tokio::test]
 async fn closing_a_web_socket_delivers_what_was_sent_and_ends_both_sides() {
-    let (mut client, mut server) = ws_pair(&Wire::default()).await;
+    let (mut client, mut server) = ws_pair(&LinkSettings::default()).await;
     for index in 0..100 {
         client.tx.send(format!("{index}")).await.unwrap();
     }
@@ -110,16 +111,16 @@ async fn closing_a_web_socket_delivers_what_was_sent_and_ends_both_sides() {
         assert_eq!(next(&mut server).await, format!("{index}"));
     }
     assert_eq!(server.rx.recv().await, None);
-    assert_eq!(server.rx.end(), Some(&End::Eof));
+    assert_eq!(server.rx.end(), Some(&LinkEnd::Eof));
     assert_eq!(client.rx.recv().await, None);
-    assert_eq!(client.rx.end(), Some(&End::Eof));
+    assert_eq!(client.rx.end(), Some(&LinkEnd::Eof));
     let error = server.tx.send("too late").await.unwrap_err();
     assert_eq!(error.to_string(), "cannot send: the other side closed the connection");
 }
 
 #[tokio::test]
 async fn a_dropped_web_socket_still_delivers_its_last_messages() {
-    let (client, mut server) = ws_pair(&Wire::default()).await;
+    let (client, mut server) = ws_pair(&LinkSettings::default()).await;
     // Unread at the client when it goes: closing such a socket at once would reset the connection.
     server.tx.send("never read").await.unwrap();
     server.tx.flush().await.unwrap();
@@ -131,12 +132,12 @@ async fn a_dropped_web_socket_still_delivers_its_last_messages() {
         assert_eq!(next(&mut server).await, format!("{index:0200}"));
     }
     assert_eq!(server.rx.recv().await, None);
-    assert_eq!(server.rx.end(), Some(&End::Eof));
+    assert_eq!(server.rx.end(), Some(&LinkEnd::Eof));
 }
 
 #[tokio::test]
 async fn both_sides_of_a_web_socket_may_burst() {
-    let (client, server) = ws_pair(&Wire { queue_bytes: 4096, ..Wire::default() }).await;
+    let (client, server) = ws_pair(&LinkSettings { queue_bytes: 4096, ..LinkSettings::default() }).await;
     let play = |link: Link| async move {
         let Link { tx, mut rx } = link;
         let sending = tokio::spawn(async move {
@@ -157,7 +158,7 @@ async fn both_sides_of_a_web_socket_may_burst() {
 
 #[tokio::test]
 async fn what_a_web_socket_must_not_carry_is_named() {
-    let wire = Wire { line_limit: 1000, ..Wire::default() };
+    let wire = LinkSettings { line_limit: 1000, ..LinkSettings::default() };
     let mut listener = ws::listen("127.0.0.1:0", &wire).await.unwrap();
     let url = format!("ws://{}/acp", listener.local_addr().unwrap());
     let connecting = tokio_tungstenite::connect_async(&url);
@@ -170,12 +171,12 @@ async fn what_a_web_socket_must_not_carry_is_named() {
     let second = server.rx.recv().await.unwrap().line;
     assert!(matches!(second, Line::Oversized { len: 1001, .. }), "{second:?}");
     assert_eq!(server.rx.recv().await, None);
-    assert_eq!(server.rx.end(), Some(&End::Broken("a message is longer than 1000 bytes".into())));
+    assert_eq!(server.rx.end(), Some(&LinkEnd::Broken("a message is longer than 1000 bytes".into())));
 }
 
 #[tokio::test]
 async fn a_peer_that_sends_too_much_reads_why_after_it_has_sent_it_all() {
-    let wire = Wire { line_limit: 1000, ..Wire::default() };
+    let wire = LinkSettings { line_limit: 1000, ..LinkSettings::default() };
     let mut listener = ws::listen("127.0.0.1:0", &wire).await.unwrap();
     let url = format!("ws://{}/acp", listener.local_addr().unwrap());
     let (stranger, accepted) = tokio::join!(tokio_tungstenite::connect_async(&url), listener.accept());
@@ -196,21 +197,21 @@ async fn a_peer_that_sends_too_much_reads_why_after_it_has_sent_it_all() {
 
 #[tokio::test]
 async fn a_close_with_a_reason_says_it() {
-    let mut listener = ws::listen("127.0.0.1:0", &Wire::default()).await.unwrap();
+    let mut listener = ws::listen("127.0.0.1:0", &LinkSettings::default()).await.unwrap();
     let url = format!("ws://{}/acp", listener.local_addr().unwrap());
     let (stranger, accepted) = tokio::join!(tokio_tungstenite::connect_async(&url), listener.accept());
     let (mut stranger, mut server) = (stranger.unwrap().0, accepted.unwrap().0);
     stranger.close(Some(CloseFrame { code: CloseCode::Policy, reason: "no".into() })).await.unwrap();
     assert_eq!(server.rx.recv().await, None);
-    assert_eq!(server.rx.end(), Some(&End::Broken("closed with 1008: no".into())));
+    assert_eq!(server.rx.end(), Some(&LinkEnd::Broken("closed with 1008: no".into())));
     while let Some(Ok(_)) = stranger.next().await {}
 }
 
 #[tokio::test]
 async fn other_paths_are_refused_and_others_are_still_served() {
-    let mut listener = ws::listen("127.0.0.1:0", &Wire::default()).await.unwrap();
+    let mut listener = ws::listen("127.0.0.1:0", &LinkSettings::default()).await.unwrap();
     let address = listener.local_addr().unwrap();
-    let wire = Wire::default();
+    let wire = LinkSettings::default();
     // One that never finishes its handshake must not keep the others waiting.
     let _silent = TcpStream::connect(address).await.unwrap();
     let accepting = tokio::spawn(async move { (listener.accept().await.unwrap().0, listener.refused()) });

@@ -8,7 +8,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child as Process, Command, Stdio};
 use std::time::Duration;
 
-use acp_link::child::{Options, SpawnError, Stage, spawn};
+use acp_link::child::{SpawnError, SpawnOptions, StopStage, spawn};
 use common::{LONG, assert_gone, next, probe, runs, sh};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
@@ -18,7 +18,7 @@ const RUNAWAY: &str = r#"
 read line
 "#;
 
-fn supervised(mut options: Options) -> Options {
+fn supervised(mut options: SpawnOptions) -> SpawnOptions {
     options.supervisor = Some(probe());
     options
 }
@@ -34,7 +34,7 @@ async fn a_supervised_agent_looks_like_any_other() {
     link.tx.send("through").await.unwrap();
     assert_eq!(next(&mut link).await, "through");
     let exit = child.shutdown(LONG).await;
-    assert_eq!((exit.code, exit.signal, exit.stage), (Some(7), None, Stage::Eof));
+    assert_eq!((exit.code, exit.signal, exit.stage), (Some(7), None, StopStage::Eof));
     assert_eq!(exit.survivors, []);
 }
 
@@ -48,7 +48,7 @@ async fn its_signal_is_passed_on_as_a_signal() {
 #[tokio::test]
 async fn an_agent_that_ends_at_once_still_says_how() {
     for _ in 0..50 {
-        let (_link, mut child) = spawn(&supervised(Options::new("false"))).unwrap();
+        let (_link, mut child) = spawn(&supervised(SpawnOptions::new("false"))).unwrap();
         let exit = child.wait().await;
         assert_eq!((exit.code, exit.signal), (Some(1), None));
     }
@@ -56,10 +56,10 @@ async fn an_agent_that_ends_at_once_still_says_how() {
 
 #[tokio::test]
 async fn what_cannot_be_started_is_named() {
-    let error = spawn(&supervised(Options::new("no-such-agent-anywhere"))).unwrap_err();
+    let error = spawn(&supervised(SpawnOptions::new("no-such-agent-anywhere"))).unwrap_err();
     assert!(matches!(error, SpawnError::Program { .. }), "{error}");
     assert!(error.to_string().contains("is it installed"), "{error}");
-    let mut options = Options::new("cat");
+    let mut options = SpawnOptions::new("cat");
     options.supervisor = Some("/no/such/supervisor".into());
     let error = spawn(&options).unwrap_err();
     assert!(matches!(error, SpawnError::Supervisor { .. }), "{error}");
@@ -73,7 +73,7 @@ async fn a_runaway_is_killed_after_the_agent_and_named() {
     let (mut link, mut child) = spawn(&supervised(sh(RUNAWAY))).unwrap();
     let runaway = number(&next(&mut link).await);
     let exit = child.shutdown(LONG).await;
-    assert_eq!((exit.code, exit.stage), (Some(1), Stage::Eof));
+    assert_eq!((exit.code, exit.stage), (Some(1), StopStage::Eof));
     assert_eq!(exit.survivors.iter().map(|it| it.pid).collect::<Vec<_>>(), [runaway]);
     assert!(["sleep", "sh"].contains(&&*exit.survivors[0].name), "{exit}");
     assert!(!runs(runaway));
@@ -96,7 +96,7 @@ async fn a_stubborn_agent_goes_through_every_stage() {
     let (mut link, mut child) = spawn(&supervised(sh(script))).unwrap();
     assert_eq!(next(&mut link).await, "up");
     let exit = child.shutdown(Duration::from_millis(50)).await;
-    assert_eq!((exit.signal, exit.stage), (Some(9), Stage::Kill));
+    assert_eq!((exit.signal, exit.stage), (Some(9), StopStage::Kill));
 }
 
 #[tokio::test]
@@ -107,7 +107,7 @@ async fn termination_reaches_the_agent_through_the_supervisor() {
     child.terminate();
     assert_eq!(next(&mut link).await, "told");
     let exit = child.wait().await;
-    assert_eq!((exit.code, exit.stage), (Some(4), Stage::Term));
+    assert_eq!((exit.code, exit.stage), (Some(4), StopStage::Term));
 }
 
 #[tokio::test]
@@ -116,7 +116,7 @@ async fn killing_kills_the_runaway_too() {
     let runaway = number(&next(&mut link).await);
     child.kill();
     let exit = child.wait().await;
-    assert_eq!((exit.signal, exit.stage), (Some(9), Stage::Kill));
+    assert_eq!((exit.signal, exit.stage), (Some(9), StopStage::Kill));
     assert!(!runs(runaway) && !runs(child.pid()));
 }
 
@@ -143,7 +143,7 @@ async fn the_supervisor_outlives_the_thread_that_started_it() {
     let runtime = tokio::runtime::Handle::current();
     let thread = std::thread::spawn(move || {
         let _inside = runtime.enter();
-        spawn(&supervised(Options::new("cat"))).unwrap()
+        spawn(&supervised(SpawnOptions::new("cat"))).unwrap()
     });
     let (mut link, mut child) = thread.join().unwrap();
     for word in ["still", "there"] {

@@ -3,13 +3,13 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-use acp_link::{Link, Tap, Wire, memory, stream};
+use acp_link::{Link, LinkSettings, Tap, memory, stream};
 use acp_rpc::Direction::{AgentToClient, ClientToAgent};
-use acp_rpc::transcript::Entry;
+use acp_rpc::transcript::TranscriptEntry;
 use tokio::io::AsyncWriteExt;
 
-fn entries(path: &std::path::Path) -> Vec<Entry> {
-    std::fs::read_to_string(path).unwrap().lines().map(|line| Entry::parse(line).unwrap()).collect()
+fn entries(path: &std::path::Path) -> Vec<TranscriptEntry> {
+    std::fs::read_to_string(path).unwrap().lines().map(|line| TranscriptEntry::parse(line).unwrap()).collect()
 }
 
 #[tokio::test]
@@ -50,9 +50,9 @@ async fn the_tail_is_never_lost_and_memory_stays_bounded() {
     let tap = Tap::create(&path).unwrap();
     let (left, right) = tokio::io::duplex(10_000);
     let (reader, writer) = tokio::io::split(left);
-    let client: Link = stream::link(reader, writer, &Wire::default()).tapped(&tap, AgentToClient);
+    let client: Link = stream::link(reader, writer, &LinkSettings::default()).tapped(&tap, AgentToClient);
     let (reader, writer) = tokio::io::split(right);
-    let mut agent = stream::link(reader, writer, &Wire::default());
+    let mut agent = stream::link(reader, writer, &LinkSettings::default());
     let reading = tokio::spawn(async move {
         let mut seen = 0;
         while agent.rx.recv().await.is_some() {
@@ -78,7 +78,7 @@ async fn an_oversized_line_says_how_long_it_was() {
     let path = folder.path().join("big.ndjson");
     let tap = Tap::create(&path).unwrap();
     let (near, mut far) = tokio::io::duplex(100_000);
-    let wire = Wire { line_limit: 10, ..Wire::default() };
+    let wire = LinkSettings { line_limit: 10, ..LinkSettings::default() };
     let (reader, writer) = tokio::io::split(near);
     let mut client = stream::link(reader, writer, &wire).tapped(&tap, AgentToClient);
     far.write_all(b"01234567890123456789\n").await.unwrap();

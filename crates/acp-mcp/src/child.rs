@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use acp_link::child::Exit;
-use acp_link::kept::{self, Ending, Kept};
-use acp_link::leash::{self, Held, Leash};
+use acp_link::kept::{self, CommandEnd, RunningCommand};
+use acp_link::leash::{self, GuardedProcess, ProcessGuard};
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::AsyncReadExt;
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
@@ -27,9 +27,9 @@ type Started = (Running, Option<ChildStdin>, Option<ChildStdout>, Option<ChildSt
 
 enum Running {
     /// Our own child, in a process group of its own.
-    Child { child: Child, group: Option<Pid>, held: Option<Held> },
+    Child { child: Child, group: Option<Pid>, held: Option<GuardedProcess> },
     /// Behind a supervisor, with everything that came of it.
-    Kept { kept: Option<Kept>, ending: Ending, ended: Option<ExitStatus> },
+    Kept { kept: Option<RunningCommand>, ending: CommandEnd, ended: Option<ExitStatus> },
 }
 
 impl Process {
@@ -37,7 +37,7 @@ impl Process {
     pub(crate) fn start(
         spec: &ServerSpec,
         stderr_limit: usize,
-        leash: Option<&Leash>,
+        leash: Option<&ProcessGuard>,
     ) -> std::io::Result<(Self, ChildStdout, ChildStdin)> {
         let starter = starter(spec)?;
         let (running, stdin, stdout, err) = match leash {
@@ -92,7 +92,7 @@ impl Running {
     fn id(&self) -> Option<u32> {
         match self {
             Running::Child { child, .. } => child.id(),
-            Running::Kept { kept, .. } => kept.as_ref().map(Kept::pid),
+            Running::Kept { kept, .. } => kept.as_ref().map(RunningCommand::pid),
         }
     }
 
@@ -157,7 +157,7 @@ fn starter(spec: &ServerSpec) -> std::io::Result<std::process::Command> {
     Ok(starter)
 }
 
-fn kept(command: &std::process::Command, leash: &Leash) -> std::io::Result<Started> {
+fn kept(command: &std::process::Command, leash: &ProcessGuard) -> std::io::Result<Started> {
     let mut wrapped = kept::wrap(command, leash)?;
     wrapped.command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let (mut kept, ending) = wrapped.spawn()?;
@@ -168,11 +168,11 @@ fn kept(command: &std::process::Command, leash: &Leash) -> std::io::Result<Start
     Ok((Running::Kept { kept: Some(kept), ending, ended: None }, stdin, stdout, stderr))
 }
 
-fn child(command: std::process::Command, leash: Option<&Leash>) -> std::io::Result<Started> {
+fn child(command: std::process::Command, leash: Option<&ProcessGuard>) -> std::io::Result<Started> {
     let mut starter = Command::from(command);
     starter.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     starter.process_group(0).kill_on_drop(true);
-    let mark = leash.map(Leash::mark);
+    let mark = leash.map(ProcessGuard::mark);
     starter.envs(mark.iter().map(|mark| (leash::VARIABLE, mark)));
     let mut child = starter.spawn()?;
     let held = mark.zip(child.id()).and_then(|(mark, id)| mark.hold(id));

@@ -18,7 +18,7 @@ use serde_json::Value;
 use tokio::sync::Mutex;
 
 use crate::child::{Process, Tail};
-use crate::{CallResult, McpError, Options, ServerIdentity, ServerSpec, Tool};
+use crate::{CallResult, McpError, McpOptions, ServerIdentity, ServerSpec, ServerTool};
 
 /// How long a program that has closed its output may take to end: how it ended, and its last words, say more than that
 /// it is gone.
@@ -28,8 +28,8 @@ const ENDING: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(200);
 
 /// A connection to one server. Methods take `&self` and may overlap; dropping it kills a server program
-/// with its whole process group, [`Client::close`] asks it to end first.
-pub struct Client {
+/// with its whole process group, [`McpClient::close`] asks it to end first.
+pub struct McpClient {
     server: String,
     identity: ServerIdentity,
     service: RunningService<RoleClient, Greeting>,
@@ -38,17 +38,17 @@ pub struct Client {
     pid: Option<u32>,
     /// Nobody listens at the address of a server that did before.
     unreachable: AtomicBool,
-    options: Options,
+    options: McpOptions,
 }
 
-impl Client {
-    /// Connects with the default [`Options`].
+impl McpClient {
+    /// Connects with the default [`McpOptions`].
     pub fn connect(spec: ServerSpec) -> BoxFuture<'static, Result<Self, McpError>> {
-        Box::pin(async move { Self::connect_with(spec, Options::default()).await })
+        Box::pin(async move { Self::connect_with(spec, McpOptions::default()).await })
     }
 
     /// Starts or reaches the server and completes the handshake.
-    pub fn connect_with(spec: ServerSpec, options: Options) -> BoxFuture<'static, Result<Self, McpError>> {
+    pub fn connect_with(spec: ServerSpec, options: McpOptions) -> BoxFuture<'static, Result<Self, McpError>> {
         Box::pin(async move {
             let server = spec.to_string();
             let greeting = Greeting { name: options.client_name.clone() };
@@ -128,7 +128,7 @@ impl Client {
     }
 
     /// Every tool of the server, all pages.
-    pub fn tools(&self) -> BoxFuture<'_, Result<Vec<Tool>, McpError>> {
+    pub fn tools(&self) -> BoxFuture<'_, Result<Vec<ServerTool>, McpError>> {
         Box::pin(async move {
             let listed = self.bounded("tools/list", self.service.list_all_tools()).await?;
             Ok(listed.into_iter().map(tool).collect())
@@ -285,8 +285,8 @@ fn identity(service: &RunningService<RoleClient, Greeting>) -> ServerIdentity {
     }
 }
 
-fn tool(tool: rmcp::model::Tool) -> Tool {
-    Tool {
+fn tool(tool: rmcp::model::Tool) -> ServerTool {
+    ServerTool {
         name: tool.name.into_owned(),
         title: tool.title,
         description: tool.description.map(std::borrow::Cow::into_owned),

@@ -4,16 +4,16 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use acp_link::leash::Leash;
+use acp_link::leash::ProcessGuard;
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::{JoinHandle, JoinSet};
 
-use crate::{Client, McpError, Options, ServerSpec, Tool};
+use crate::{McpClient, McpError, McpOptions, ServerSpec, ServerTool};
 
 /// A connection that came about, with its tools.
-pub type Connected = (Arc<Client>, Vec<Tool>);
+pub type Connected = (Arc<McpClient>, Vec<ServerTool>);
 
 /// What a connection of a [`Hub`] reports.
 pub enum HubEvent {
@@ -36,9 +36,9 @@ pub enum HubEvent {
 /// The MCP connections of one agent.
 pub struct Hub {
     name: String,
-    leash: Option<Leash>,
+    leash: Option<ProcessGuard>,
     events: UnboundedSender<HubEvent>,
-    clients: HashMap<u64, Arc<Client>>,
+    clients: HashMap<u64, Arc<McpClient>>,
     connecting: HashMap<u64, JoinHandle<()>>,
     /// Calls by their token, with their connection.
     calls: HashMap<u64, (u64, JoinHandle<()>)>,
@@ -62,7 +62,7 @@ impl Hub {
 
     /// The same, with programs that do not outlive us, however we end.
     #[must_use]
-    pub fn leashed(self, leash: Option<Leash>) -> Self {
+    pub fn leashed(self, leash: Option<ProcessGuard>) -> Self {
         Self { leash, ..self }
     }
 
@@ -75,7 +75,7 @@ impl Hub {
             return;
         };
         let (client_name, leash) = (self.name.clone(), self.leash.clone());
-        let options = Options { client_name, leash, ..Options::default() };
+        let options = McpOptions { client_name, leash, ..McpOptions::default() };
         let task = tokio::spawn(async move {
             let outcome = connect(spec, options).await;
             let _ = events.send(HubEvent::Connected { key, outcome });
@@ -84,7 +84,7 @@ impl Hub {
     }
 
     /// Keeps a connection that came about, and lets go of one that is gone; one that is no longer wanted is dropped.
-    pub fn keep(&mut self, key: u64, outcome: Result<Connected, String>) -> Result<Vec<Tool>, String> {
+    pub fn keep(&mut self, key: u64, outcome: Result<Connected, String>) -> Result<Vec<ServerTool>, String> {
         let wanted = self.connecting.remove(&key).is_some();
         if outcome.is_err() {
             self.clients.remove(&key);
@@ -166,8 +166,8 @@ impl Hub {
     }
 }
 
-async fn connect(spec: ServerSpec, options: Options) -> Result<Connected, String> {
-    let client = Client::connect_with(spec, options).await.map_err(|error| error.to_string())?;
+async fn connect(spec: ServerSpec, options: McpOptions) -> Result<Connected, String> {
+    let client = McpClient::connect_with(spec, options).await.map_err(|error| error.to_string())?;
     let tools = client.tools().await.map_err(|error| error.to_string())?;
     Ok((Arc::new(client), tools))
 }

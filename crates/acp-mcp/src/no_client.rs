@@ -3,21 +3,24 @@
 use futures_util::future::{BoxFuture, ready};
 use serde_json::Value;
 
-use crate::{CallResult, McpError, Options, ServerSpec, Tool};
+use crate::{CallResult, McpError, McpOptions, ServerSpec, ServerTool};
 
 /// A connection to one server, of which there is none in this build.
-pub struct Client {
+pub struct McpClient {
     server: String,
 }
 
-impl Client {
+impl McpClient {
     /// Fails: there is no MCP in this build.
-    pub fn connect_with(spec: ServerSpec, _options: Options) -> BoxFuture<'static, Result<Self, McpError>> {
+    pub fn connect_with(
+        spec: ServerSpec,
+        _options: McpOptions,
+    ) -> BoxFuture<'static, Result<Self, McpError>> {
         Box::pin(ready(Err(McpError::Absent { server: spec.to_string() })))
     }
 
     /// Fails, as does every request.
-    pub fn tools(&self) -> BoxFuture<'_, Result<Vec<Tool>, McpError>> {
+    pub fn tools(&self) -> BoxFuture<'_, Result<Vec<ServerTool>, McpError>> {
         Box::pin(ready(Err(self.absent())))
     }
 

@@ -17,7 +17,7 @@ use crate::stub::{LAST_WORDS, converse};
 
 /// A tool as it is listed. None of them changes anything.
 #[derive(Clone, Debug)]
-pub struct Offer {
+pub struct OfferedTool {
     /// Its name.
     pub name: &'static str,
     /// One sentence for the model.
@@ -31,21 +31,21 @@ pub trait Tools: Send + Sync + 'static {
     /// The name in the handshake.
     fn name(&self) -> &'static str;
     /// All tools, always in the same order.
-    fn offers(&self) -> Vec<Offer>;
+    fn offers(&self) -> Vec<OfferedTool>;
     /// Prepares a call of one of the offers.
-    fn call(&self, tool: &str, arguments: Value) -> Call;
+    fn call(&self, tool: &str, arguments: Value) -> ServedCall;
 }
 
 /// A call that is about to run.
-pub struct Call {
+pub struct ServedCall {
     /// Runs to the end on a thread of its own: the answer, or why it failed.
-    pub run: Box<dyn FnOnce() -> Result<Answer, String> + Send>,
+    pub run: Box<dyn FnOnce() -> Result<ServedAnswer, String> + Send>,
     /// Asks the run to end early.
     pub cancel: Box<dyn FnOnce() + Send>,
 }
 
 /// What a tool answers.
-pub struct Answer {
+pub struct ServedAnswer {
     /// For the model.
     pub text: String,
     /// The same as data, an object, for programs.
@@ -108,7 +108,7 @@ impl ServerHandler for Server {
             return Err(ErrorData::invalid_params(format!("there is no tool {tool:?}"), None));
         }
         let arguments = Value::Object(request.arguments.unwrap_or_default());
-        let Call { run, cancel } = self.tools.call(&tool, arguments);
+        let ServedCall { run, cancel } = self.tools.call(&tool, arguments);
         let mut running = tokio::task::spawn_blocking(run);
         let called = tokio::select! {
             called = &mut running => called,
@@ -118,7 +118,7 @@ impl ServerHandler for Server {
             }
         };
         match called {
-            Ok(Ok(Answer { text, data, failed })) => {
+            Ok(Ok(ServedAnswer { text, data, failed })) => {
                 let content = vec![ContentBlock::text(text)];
                 let mut result =
                     if failed { CallToolResult::error(content) } else { CallToolResult::success(content) };

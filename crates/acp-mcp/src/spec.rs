@@ -8,7 +8,7 @@ use serde_json::Value;
 /// A server to connect to: a program that speaks on its standard streams, or a streamable-HTTP address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServerSpec {
-    /// A program to start. It gets its own process group and is killed with the [`crate::Client`].
+    /// A program to start. It gets its own process group and is killed with the [`crate::McpClient`].
     Stdio {
         /// The program: an absolute path, or a name found on `PATH`.
         command: String,

@@ -1,13 +1,13 @@
-//! What a [`Client`](crate::Client) is told, and what it gives back.
+//! What a [`McpClient`](crate::McpClient) is told, and what it gives back.
 
 use std::time::Duration;
 
-use acp_link::leash::Leash;
+use acp_link::leash::ProcessGuard;
 use serde_json::Value;
 
-/// Time limits and identity of a [`Client`](crate::Client).
+/// Time limits and identity of a [`McpClient`](crate::McpClient).
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct McpOptions {
     /// For starting the server and the handshake.
     pub connect_timeout: Duration,
     /// For each request after it.
@@ -19,10 +19,10 @@ pub struct Options {
     /// `clientInfo.name` of the handshake.
     pub client_name: String,
     /// Who ends a program when we cannot; without it, one that does not care for the end of its input outlives a kill.
-    pub leash: Option<Leash>,
+    pub leash: Option<ProcessGuard>,
 }
 
-impl Default for Options {
+impl Default for McpOptions {
     fn default() -> Self {
         Self {
             connect_timeout: Duration::from_secs(15),
@@ -50,7 +50,7 @@ pub struct ServerIdentity {
 
 /// A tool that a server offers.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Tool {
+pub struct ServerTool {
     /// Its name on this server, without any prefix.
     pub name: String,
     /// A name for people.

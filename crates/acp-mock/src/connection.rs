@@ -6,8 +6,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use acp_dialect::{ClientDialect, RoutedFrame};
 use acp_driver::{Machine, Output, drive};
-use acp_link::leash::Leash;
-use acp_link::{Arrival, Closed, Link, Receiver};
+use acp_link::leash::ProcessGuard;
+use acp_link::{Arrival, Link, LinkClosed, Receiver};
 use acp_mcp::{Hub, HubEvent, ServerSpec};
 use acp_rpc::{Frame, View};
 use acp_script::MockAgent;
@@ -18,7 +18,7 @@ use tokio::sync::mpsc;
 use crate::forms;
 use crate::local_tools::{LocalTools, session_of};
 use crate::process;
-use crate::store::Store;
+use crate::store::MockStore;
 use crate::watch::Watch;
 
 /// How long an agent goes on that does not notice the end of its input.
@@ -40,9 +40,9 @@ pub(crate) async fn converse(
     mut link: Link,
     player: MockAgent,
     client: ClientDialect,
-    store: Arc<Store>,
+    store: Arc<MockStore>,
     watch: Watch,
-    leash: Option<Leash>,
+    leash: Option<ProcessGuard>,
 ) -> Ending {
     let (events, mcp) = mpsc::unbounded_channel();
     let (answers, answered) = mpsc::unbounded_channel();
@@ -69,7 +69,7 @@ pub(crate) async fn converse(
 
 struct Conversation {
     player: MockAgent,
-    store: Arc<Store>,
+    store: Arc<MockStore>,
     began: Instant,
     hub: Hub,
     mcp: mpsc::UnboundedReceiver<HubEvent>,
@@ -167,7 +167,7 @@ impl Machine for Conversation {
         }
     }
 
-    fn unwritable(&mut self, _: Closed, _: bool) -> Option<Ending> {
+    fn unwritable(&mut self, _: LinkClosed, _: bool) -> Option<Ending> {
         self.survives = false;
         Some(Ending::Gone)
     }
@@ -321,7 +321,7 @@ impl Conversation {
     }
 }
 
-fn tool(tool: acp_mcp::Tool) -> McpTool {
+fn tool(tool: acp_mcp::ServerTool) -> McpTool {
     McpTool { name: tool.name, description: tool.description.unwrap_or_default(), schema: tool.input_schema }
 }
 
@@ -332,7 +332,7 @@ fn wall_clock() -> String {
 }
 
 /// A session that could not be kept is a fault of this machine, not of the conversation.
-fn complain(outcome: Result<(), crate::StoreError>) {
+fn complain(outcome: Result<(), crate::MockStoreError>) {
     if let Err(error) = outcome {
         eprintln!("acp mock: {error}");
     }

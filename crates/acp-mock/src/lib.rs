@@ -1,8 +1,8 @@
 //! Serves the agents of `acp-script` over links: own stdio, TCP and WebSocket, one agent per connection, with real
 //! MCP connections and sessions that all connections share.
 //!
-//! It never decides how an agent behaves: that is data in `acp-script`. Read first: [`Settings`], [`Server`],
-//! [`Store`].
+//! It never decides how an agent behaves: that is data in `acp-script`. Read first: [`MockSettings`], [`MockServer`],
+//! [`MockStore`].
 
 mod connection;
 mod forms;
@@ -14,5 +14,5 @@ mod watch;
 
 pub use acp_dialect::DialectChoice;
 pub use connection::Ending;
-pub use server::{ServeError, Server, Settings};
-pub use store::{Store, StoreError};
+pub use server::{MockServeError, MockServer, MockSettings};
+pub use store::{MockStore, MockStoreError};

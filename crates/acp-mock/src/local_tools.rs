@@ -3,9 +3,9 @@
 use std::future::Future;
 use std::path::{Path, PathBuf};
 
-use acp_host::{Offer, Providers, Roots, Settings};
-use acp_link::leash::Leash;
-use acp_policy::{Policy, Rules};
+use acp_host::{OfferedCapabilities, ProviderSettings, Providers, Roots};
+use acp_link::leash::ProcessGuard;
+use acp_policy::{Policy, PolicyRules};
 use acp_rpc::Frame;
 use serde_json::Value;
 
@@ -15,9 +15,13 @@ pub(crate) struct LocalTools {
 }
 
 impl LocalTools {
-    pub(crate) fn new(leash: Option<Leash>) -> Self {
-        let settings =
-            Settings { offer: Offer::ALL, rules: Rules::of(Policy::Yolo), leash, ..Settings::default() };
+    pub(crate) fn new(leash: Option<ProcessGuard>) -> Self {
+        let settings = ProviderSettings {
+            offer: OfferedCapabilities::ALL,
+            rules: PolicyRules::of(Policy::Yolo),
+            leash,
+            ..ProviderSettings::default()
+        };
         Self { providers: Providers::new(settings) }
     }
 

@@ -10,8 +10,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use acp_dialect::{ClientDialect, DialectChoice};
-use acp_link::leash::Leash;
-use acp_link::{Link, Listener, Tap, Wire};
+use acp_link::leash::ProcessGuard;
+use acp_link::{Link, LinkSettings, Listener, Tap};
 use acp_rpc::Direction;
 use acp_script::agent::{AgentConfig, Auth, Habits};
 use acp_script::defects::Defect;
@@ -23,12 +23,12 @@ use tokio::sync::mpsc;
 
 use crate::connection::{Ending, converse};
 use crate::forms;
-use crate::store::{Store, StoreError};
+use crate::store::{MockStore, MockStoreError};
 use crate::watch::Watch;
 
 /// What to serve.
 #[derive(Clone, Debug, Default)]
-pub struct Settings {
+pub struct MockSettings {
     /// How each agent shall be. Its `id_prefix` and `started` are set for each connection.
     pub agent: AgentConfig,
     /// What goes wrong between the agent and its client.
@@ -50,10 +50,10 @@ pub struct Settings {
     /// Records the conversation (of stdio, or of the first connection) as a transcript.
     pub record: Option<PathBuf>,
     /// Who ends the agent's MCP servers when it cannot; without it they may outlive a kill.
-    pub leash: Option<Leash>,
+    pub leash: Option<ProcessGuard>,
 }
 
-impl Settings {
+impl MockSettings {
     /// Makes the agent wrong in this way too.
     pub fn add_defect(&mut self, defect: &Defect) {
         self.faults.extend(defect.faults.iter().cloned());
@@ -70,10 +70,10 @@ impl Settings {
 
 /// Why a server cannot serve.
 #[derive(Debug, thiserror::Error)]
-pub enum ServeError {
+pub enum MockServeError {
     /// The state folder.
     #[error(transparent)]
-    Store(#[from] StoreError),
+    Store(#[from] MockStoreError),
     /// Own standard streams.
     #[error("cannot use standard input and output: {0}")]
     Stdio(io::Error),
@@ -91,9 +91,9 @@ pub enum ServeError {
 }
 
 /// Agents for any number of connections.
-pub struct Server {
-    settings: Settings,
-    store: Arc<Store>,
+pub struct MockServer {
+    settings: MockSettings,
+    store: Arc<MockStore>,
     base: u64,
     connections: AtomicU64,
     tap: Option<Tap>,
@@ -102,12 +102,12 @@ pub struct Server {
     stdout: OnceLock<Arc<OwnedFd>>,
 }
 
-impl Server {
+impl MockServer {
     /// Opens the state folder, the journal and the recording.
-    pub fn new(settings: Settings) -> Result<Self, ServeError> {
+    pub fn new(settings: MockSettings) -> Result<Self, MockServeError> {
         let store = match &settings.state_dir {
-            Some(folder) if settings.agent.habits.keeps_sessions() => Store::in_folder(folder)?,
-            _ => Store::in_memory(),
+            Some(folder) if settings.agent.habits.keeps_sessions() => MockStore::in_folder(folder)?,
+            _ => MockStore::in_memory(),
         };
         let journal = settings.journal.as_ref().map(open_journal).transpose()?;
         let tap = settings.record.as_ref().map(Tap::create).transpose()?;
@@ -128,7 +128,7 @@ impl Server {
     }
 
     /// The sessions.
-    pub fn store(&self) -> &Store {
+    pub fn store(&self) -> &MockStore {
         &self.store
     }
 
@@ -192,7 +192,7 @@ impl Server {
     }
 
     /// Serves own standard input and output.
-    pub fn serve_stdio(&self) -> BoxFuture<'_, Result<Ending, ServeError>> {
+    pub fn serve_stdio(&self) -> BoxFuture<'_, Result<Ending, MockServeError>> {
         Box::pin(async move {
             if self
                 .settings
@@ -200,10 +200,10 @@ impl Server {
                 .iter()
                 .any(|fault| fault.r#do.iter().any(|action| matches!(action, FaultAction::Grandchild(_))))
             {
-                let stdout = io::stdout().as_fd().try_clone_to_owned().map_err(ServeError::Stdio)?;
+                let stdout = io::stdout().as_fd().try_clone_to_owned().map_err(MockServeError::Stdio)?;
                 let _ = self.stdout.set(Arc::new(stdout));
             }
-            let link = acp_link::stdio::own(&Wire::default()).map_err(ServeError::Stdio)?;
+            let link = acp_link::stdio::own(&LinkSettings::default()).map_err(MockServeError::Stdio)?;
             Ok(self.serve(link).await)
         })
     }
@@ -229,9 +229,9 @@ impl Server {
     }
 }
 
-fn open_journal(path: &PathBuf) -> Result<Arc<File>, ServeError> {
+fn open_journal(path: &PathBuf) -> Result<Arc<File>, MockServeError> {
     let opened = OpenOptions::new().create(true).append(true).mode(0o600).open(path);
-    opened.map(Arc::new).map_err(|error| ServeError::Journal { path: path.clone(), error })
+    opened.map(Arc::new).map_err(|error| MockServeError::Journal { path: path.clone(), error })
 }
 
 fn nanos() -> u64 {

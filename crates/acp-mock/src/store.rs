@@ -14,7 +14,7 @@ const ALIASES: &str = "aliases.json";
 
 /// The sessions of all connections.
 #[derive(Debug, Default)]
-pub struct Store {
+pub struct MockStore {
     sessions: Mutex<BTreeMap<String, SessionRecord>>,
     aliases: Mutex<Vec<(String, String)>>,
     folder: Option<PathBuf>,
@@ -23,20 +23,20 @@ pub struct Store {
 /// The state folder cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {doing} {path:?}: {error}; is the state folder writable?")]
-pub struct StoreError {
+pub struct MockStoreError {
     doing: &'static str,
     path: PathBuf,
     error: io::Error,
 }
 
-impl Store {
+impl MockStore {
     /// Sessions that live as long as the process.
     pub fn in_memory() -> Self {
         Self::default()
     }
 
     /// Sessions that live in `folder`, one file each. A file that cannot be understood is left alone.
-    pub fn in_folder(folder: impl Into<PathBuf>) -> Result<Self, StoreError> {
+    pub fn in_folder(folder: impl Into<PathBuf>) -> Result<Self, MockStoreError> {
         let folder = folder.into();
         std::fs::create_dir_all(&folder).map_err(fail("create", &folder))?;
         let mut sessions = BTreeMap::new();
@@ -79,7 +79,7 @@ impl Store {
     }
 
     /// Keeps a session.
-    pub fn put(&self, record: SessionRecord) -> Result<(), StoreError> {
+    pub fn put(&self, record: SessionRecord) -> Result<(), MockStoreError> {
         if let Some(folder) = &self.folder {
             let path = file(folder, &record.id);
             let half = path.with_extension("half");
@@ -92,7 +92,7 @@ impl Store {
     }
 
     /// Forgets a session; one that is not there stays so.
-    pub fn remove(&self, id: &str) -> Result<(), StoreError> {
+    pub fn remove(&self, id: &str) -> Result<(), MockStoreError> {
         // Only ids that we made ourselves ever become file names.
         let Some(record) = self.lock().remove(id) else { return Ok(()) };
         let Some(folder) = &self.folder else { return Ok(()) };
@@ -142,7 +142,7 @@ fn file(folder: &Path, id: &str) -> PathBuf {
     folder.join(format!("{name}.json"))
 }
 
-fn fail(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> StoreError {
+fn fail(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> MockStoreError {
     let path = path.to_owned();
-    move |error| StoreError { doing, path, error }
+    move |error| MockStoreError { doing, path, error }
 }

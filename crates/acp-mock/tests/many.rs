@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use acp_link::{Door, Link, ListenAddress, Listener, Wire};
-use acp_mock::{Server, Settings};
+use acp_link::{AccessControl, Link, LinkSettings, ListenAddress, Listener};
+use acp_mock::{MockServer, MockSettings};
 use acp_rpc::{Frame, Id, Line, View};
 use acp_script::agent::{AgentConfig, MessagePace};
 use serde_json::{Value, json};
@@ -48,10 +48,10 @@ async fn whole_turn(mut link: Link) -> u32 {
 }
 
 async fn serve(agent: AgentConfig, web_socket: bool) -> std::net::SocketAddr {
-    let server = Server::new(Settings { agent, ..Settings::default() }).expect("a server");
+    let server = MockServer::new(MockSettings { agent, ..MockSettings::default() }).expect("a server");
     let any = "127.0.0.1:0".parse().expect("an address");
     let at = if web_socket { ListenAddress::web_socket(any) } else { ListenAddress::tcp(any) };
-    let listener = Listener::bind(at, &Wire::default(), Door::default()).expect("listens");
+    let listener = Listener::bind(at, &LinkSettings::default(), AccessControl::default()).expect("listens");
     let address = listener.address();
     tokio::spawn(Arc::new(server).serve_clients(listener));
     address
@@ -81,7 +81,7 @@ async fn a_thousand_connections_each_have_a_whole_turn() {
     let address = serve(agent, false).await;
     let mut links = Vec::new();
     for _ in 0..clients {
-        links.push(acp_link::tcp::connect(address, &Wire::default()).await.expect("connects"));
+        links.push(acp_link::tcp::connect(address, &LinkSettings::default()).await.expect("connects"));
     }
     let turns: Vec<_> = links.into_iter().map(|link| tokio::spawn(whole_turn(link))).collect();
     for turn in turns {
@@ -93,7 +93,8 @@ async fn a_thousand_connections_each_have_a_whole_turn() {
 #[tokio::test]
 async fn a_web_socket_carries_a_whole_turn() {
     let address = serve(AgentConfig::default(), true).await;
-    let link = acp_link::ws::connect(&format!("ws://{address}/"), &Wire::default()).await.expect("connects");
+    let link =
+        acp_link::ws::connect(&format!("ws://{address}/"), &LinkSettings::default()).await.expect("connects");
     assert!(whole_turn(link).await >= 2);
 }
 
@@ -111,7 +112,7 @@ async fn rubbish_never_kills_the_server() {
         b"\0\0\0\n".to_vec(),
     ];
     for bytes in rubbish {
-        let link = acp_link::tcp::connect(address, &Wire::default()).await.expect("connects");
+        let link = acp_link::tcp::connect(address, &LinkSettings::default()).await.expect("connects");
         link.tx.send_raw(bytes).await.expect("sent");
         link.tx.close();
         let mut link = link;
@@ -119,7 +120,7 @@ async fn rubbish_never_kills_the_server() {
             assert!(matches!(arrival.line, Line::Text(_)), "what comes back is proper");
         }
     }
-    let mut link = acp_link::tcp::connect(address, &Wire::default()).await.expect("connects");
+    let mut link = acp_link::tcp::connect(address, &LinkSettings::default()).await.expect("connects");
     link.tx.send_raw(&b"{oops\n42\n"[..]).await.expect("sent");
     let first = recv(&mut link).await;
     assert!(first.error().is_some_and(|error| error.contains("-32700")), "{first:?}");
@@ -131,7 +132,7 @@ async fn a_slow_reader_loses_nothing() {
     let pace = MessagePace { chunks: Some(10_000), ..MessagePace::default() };
     let agent = AgentConfig { pace, ..AgentConfig::default() };
     let address = serve(agent, false).await;
-    let mut link = acp_link::tcp::connect(address, &Wire::default()).await.expect("connects");
+    let mut link = acp_link::tcp::connect(address, &LinkSettings::default()).await.expect("connects");
     ask(&mut link, 1, "initialize", json!({ "protocolVersion": 1 })).await;
     let (answer, _) = ask(&mut link, 2, "session/new", json!({ "cwd": "/", "mcpServers": [] })).await;
     let prompt = json!({ "sessionId": answer["result"]["sessionId"], "prompt": [{ "type": "text", "text": "Hello" }] });
@@ -153,11 +154,11 @@ async fn a_slow_reader_loses_nothing() {
 #[tokio::test]
 async fn a_session_is_loaded_over_another_connection_and_after_a_restart() {
     let folder = tempfile::tempdir().expect("a folder");
-    let settings = || Settings { state_dir: Some(folder.path().to_owned()), ..Settings::default() };
+    let settings = || MockSettings { state_dir: Some(folder.path().to_owned()), ..MockSettings::default() };
     let mut session = String::new();
     for round in 0..3 {
         // The second round is another connection, the third another server on the same folder.
-        let server = Arc::new(Server::new(settings()).expect("a server"));
+        let server = Arc::new(MockServer::new(settings()).expect("a server"));
         let (mut client, agent) = acp_link::memory(64);
         let serving = server.clone();
         tokio::spawn(async move { serving.serve(agent).await });

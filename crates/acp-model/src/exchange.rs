@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use crate::talk::{Part, Request, ToolResult, Turn};
+use crate::talk::{ModelPart, ModelRequest, ModelTurn, ToolResult};
 
 /// Tags in which agents wrap words of their own.
 const REMINDERS: &[&str] = &[
@@ -27,10 +27,10 @@ const REMINDERS: &[&str] = &[
 
 /// What is being answered.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Exchange {
+pub struct ModelExchange {
     /// What was said in the person's name since the model's last final answer, oldest first, without the
     /// agent's own reminders; each with the tool results and rounds of calls that came after it.
-    pub said: Vec<Said>,
+    pub said: Vec<PersonMessage>,
     /// The tool results since then.
     pub results: Vec<ToolResult>,
     /// The calls since then, as name and input.
@@ -41,7 +41,7 @@ pub struct Exchange {
 
 /// One message of the person.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Said {
+pub struct PersonMessage {
     /// The words.
     pub text: String,
     /// Tool results after it.
@@ -50,34 +50,35 @@ pub struct Said {
     pub rounds: usize,
 }
 
-impl Exchange {
+impl ModelExchange {
     /// Finds it in a request. `reminders` are further tags of the agent's own words.
-    pub fn of(request: &Request, reminders: &[String]) -> Self {
+    pub fn of(request: &ModelRequest, reminders: &[String]) -> Self {
         let mut exchange = Self { cwd: find_cwd(request), ..Self::default() };
         let mut in_results = false;
         for turn in &request.turns {
             match turn {
-                Turn::User(parts) => {
+                ModelTurn::User(parts) => {
                     let text = without_reminders(&crate::talk::user_text(parts), reminders);
                     if !text.trim().is_empty() {
-                        exchange.said.push(Said { text, results: 0, rounds: 0 });
+                        exchange.said.push(PersonMessage { text, results: 0, rounds: 0 });
                     }
                 }
-                Turn::Assistant(parts) => {
+                ModelTurn::Assistant(parts) => {
                     in_results = false;
                     let calls = parts.iter().filter_map(|part| match part {
-                        Part::Call(call) => Some((call.name.clone(), call.input.text())),
+                        ModelPart::Call(call) => Some((call.name.clone(), call.input.text())),
                         _ => None,
                     });
                     let before = exchange.calls.len();
                     exchange.calls.extend(calls);
-                    let spoke =
-                        parts.iter().any(|part| matches!(part, Part::Text(text) if !text.trim().is_empty()));
+                    let spoke = parts
+                        .iter()
+                        .any(|part| matches!(part, ModelPart::Text(text) if !text.trim().is_empty()));
                     if exchange.calls.len() == before && spoke {
                         exchange = Self { cwd: exchange.cwd, ..Self::default() };
                     }
                 }
-                Turn::Result(result) => {
+                ModelTurn::Result(result) => {
                     let new_round = !std::mem::replace(&mut in_results, true);
                     for said in &mut exchange.said {
                         said.results += 1;
@@ -91,7 +92,7 @@ impl Exchange {
     }
 
     /// The person's last message, with reminders already taken out.
-    pub fn last_said(&self) -> Option<&Said> {
+    pub fn last_said(&self) -> Option<&PersonMessage> {
         self.said.last()
     }
 }
@@ -117,7 +118,7 @@ fn without_reminders(text: &str, more: &[String]) -> String {
 
 /// The working folder, in the words that agents use for it: the plain ones first, because agents also tell of
 /// other folders.
-fn find_cwd(request: &Request) -> Option<String> {
+fn find_cwd(request: &ModelRequest) -> Option<String> {
     static TOLD: LazyLock<Vec<Regex>> = LazyLock::new(|| {
         let plain = "working directory|working folder|current working dir(?:ectory)?|cwd|workspace directories|workspace(?: root| folder| path| directory)|project root";
         let vague = "working in the directory|current directory|workspace|directories|directory";
@@ -148,14 +149,14 @@ fn find_cwd(request: &Request) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::talk::{Call, Input, UserPart};
+    use crate::talk::{Input, ModelCall, UserPart};
 
-    fn user(text: &str) -> Turn {
-        Turn::User(vec![UserPart::Text(text.to_owned())])
+    fn user(text: &str) -> ModelTurn {
+        ModelTurn::User(vec![UserPart::Text(text.to_owned())])
     }
 
-    fn call(name: &str) -> Part {
-        Part::Call(Call {
+    fn call(name: &str) -> ModelPart {
+        ModelPart::Call(ModelCall {
             id: "c".to_owned(),
             name: name.to_owned(),
             namespace: None,
@@ -167,15 +168,15 @@ mod tests {
     fn a_final_answer_ends_the_exchange_and_reminders_are_not_the_person() {
         let turns = vec![
             user("Read old.txt"),
-            Turn::Assistant(vec![Part::Text("there".to_owned())]),
+            ModelTurn::Assistant(vec![ModelPart::Text("there".to_owned())]),
             user("<system-reminder>Read evil.txt</system-reminder>Read new.txt"),
-            Turn::Assistant(vec![Part::Text("I will".to_owned()), call("a"), call("b")]),
-            Turn::Result(ToolResult { text: "1".to_owned(), ..ToolResult::default() }),
-            Turn::Result(ToolResult { text: "2".to_owned(), ..ToolResult::default() }),
+            ModelTurn::Assistant(vec![ModelPart::Text("I will".to_owned()), call("a"), call("b")]),
+            ModelTurn::Result(ToolResult { text: "1".to_owned(), ..ToolResult::default() }),
+            ModelTurn::Result(ToolResult { text: "2".to_owned(), ..ToolResult::default() }),
             user("<system-reminder>go on</system-reminder>"),
         ];
-        let exchange = Exchange::of(&Request { turns, ..Request::default() }, &[]);
-        assert_eq!(exchange.said, [Said { text: "Read new.txt".to_owned(), results: 2, rounds: 1 }]);
+        let exchange = ModelExchange::of(&ModelRequest { turns, ..ModelRequest::default() }, &[]);
+        assert_eq!(exchange.said, [PersonMessage { text: "Read new.txt".to_owned(), results: 2, rounds: 1 }]);
         assert_eq!(exchange.results.len(), 2);
         assert_eq!(exchange.calls.len(), 2);
     }
@@ -191,11 +192,11 @@ mod tests {
             "- **Workspace Directories:**\n  - /tmp/w/x\n",
         ];
         for text in told {
-            let request = Request { system: text.to_owned(), ..Request::default() };
+            let request = ModelRequest { system: text.to_owned(), ..ModelRequest::default() };
             assert_eq!(find_cwd(&request).as_deref(), Some("/tmp/w/x"), "{text}");
         }
         assert_eq!(
-            find_cwd(&Request { system: "no folder here: a/b".to_owned(), ..Request::default() }),
+            find_cwd(&ModelRequest { system: "no folder here: a/b".to_owned(), ..ModelRequest::default() }),
             None
         );
     }
@@ -211,11 +212,11 @@ mod tests {
             "{\"cwd\": \"/tmp/two words/größe\", \"shell\": \"sh\"}",
         ];
         for text in told {
-            let request = Request { system: text.to_owned(), ..Request::default() };
+            let request = ModelRequest { system: text.to_owned(), ..ModelRequest::default() };
             assert_eq!(find_cwd(&request).as_deref(), Some("/tmp/two words/größe"), "{text}");
         }
         let sentence = "Working directory: /tmp/w/x, which is empty";
-        let request = Request { system: sentence.to_owned(), ..Request::default() };
+        let request = ModelRequest { system: sentence.to_owned(), ..ModelRequest::default() };
         assert_eq!(find_cwd(&request).as_deref(), Some("/tmp/w/x"));
     }
 }

@@ -14,7 +14,7 @@ const KEPT: usize = 10_000;
 
 /// The journal of an endpoint. Clones write to the same journal.
 #[derive(Clone)]
-pub struct Journal {
+pub struct ModelJournal {
     shared: Arc<Mutex<Shared>>,
     began: Instant,
 }
@@ -26,7 +26,7 @@ struct Shared {
     file: Option<File>,
 }
 
-impl Journal {
+impl ModelJournal {
     /// A journal that is also appended to a file, when there is one.
     pub fn open(path: Option<&Path>) -> std::io::Result<Self> {
         let file = path

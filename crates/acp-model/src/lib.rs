@@ -4,8 +4,8 @@
 //! There is no ACP here. The endpoint never calls a real model and never needs a key; the wire formats never
 //! touch a socket, so that a client of real models can use them too.
 //!
-//! Read first: [`talk::Request`] and [`talk::Reply`] (what every vendor says, in one shape), [`wire`] (the
-//! vendors' shapes), [`Script`] (what the endpoint answers), [`Endpoint`] (the server).
+//! Read first: [`talk::ModelRequest`] and [`talk::ModelReply`] (what every vendor says, in one shape), [`wire`] (the
+//! vendors' shapes), [`ModelScript`] (what the endpoint answers), [`ModelEndpoint`] (the server).
 
 mod body;
 mod exchange;
@@ -23,10 +23,10 @@ mod wanted;
 pub mod wire;
 mod wishes;
 
-pub use exchange::Exchange;
-pub use journal::Journal;
+pub use exchange::ModelExchange;
+pub use journal::ModelJournal;
 pub use play::{Beat, FileReader, Hints, Memory, Play, decide};
-pub use script::{Action, Rule, Script, ScriptError, When};
-pub use serve::{Endpoint, Settings};
+pub use script::{ModelRule, ModelScript, ModelScriptError, RuleAction, RuleCondition};
+pub use serve::{EndpointSettings, ModelEndpoint};
 pub use tools::{Place, Unfit, choose};
-pub use wanted::Wanted;
+pub use wanted::WantedTool;

@@ -1,15 +1,15 @@
 //! Changes of files as patches, in the form that `apply_patch` tools read.
 
-use crate::wanted::Wanted;
+use crate::wanted::WantedTool;
 
 /// The change as a patch. `present` is the file's text as it is now: patches name whole lines, and those must match.
-pub(crate) fn patch(wanted: &Wanted, present: Option<&str>) -> String {
+pub(crate) fn patch(wanted: &WantedTool, present: Option<&str>) -> String {
     match wanted {
-        Wanted::Write { path, text } => match present.filter(|present| !present.is_empty()) {
+        WantedTool::Write { path, text } => match present.filter(|present| !present.is_empty()) {
             Some(present) => update(path, present, text),
             None => format!("*** Begin Patch\n*** Add File: {path}\n{}*** End Patch", signed('+', text)),
         },
-        Wanted::Edit { path, old, new } => {
+        WantedTool::Edit { path, old, new } => {
             let (old, new) = present
                 .and_then(|present| whole_lines(present, old, new))
                 .unwrap_or_else(|| (old.clone(), new.clone()));
@@ -49,8 +49,8 @@ fn whole_lines(present: &str, old: &str, new: &str) -> Option<(String, String)> 
 mod tests {
     use super::*;
 
-    fn edit(old: &str, new: &str) -> Wanted {
-        Wanted::Edit { path: "a.txt".to_owned(), old: old.to_owned(), new: new.to_owned() }
+    fn edit(old: &str, new: &str) -> WantedTool {
+        WantedTool::Edit { path: "a.txt".to_owned(), old: old.to_owned(), new: new.to_owned() }
     }
 
     #[test]
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn a_file_that_is_there_is_updated_and_a_new_one_added() {
-        let write = Wanted::Write { path: "a.txt".to_owned(), text: "new".to_owned() };
+        let write = WantedTool::Write { path: "a.txt".to_owned(), text: "new".to_owned() };
         let updated = "*** Begin Patch\n*** Update File: a.txt\n@@\n-old\n-lines\n+new\n*** End Patch";
         assert_eq!(patch(&write, Some("old\nlines\n")), updated);
         let added = "*** Begin Patch\n*** Add File: a.txt\n+new\n*** End Patch";

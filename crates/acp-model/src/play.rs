@@ -8,12 +8,12 @@ use std::time::Duration;
 use acp_profile::{Profile, ToolHint};
 use serde_json::{Value, json};
 
-use crate::exchange::{Exchange, Said};
+use crate::exchange::{ModelExchange, PersonMessage};
 use crate::fill::whole;
-use crate::script::{Action, Rule, Script, vars};
-use crate::talk::{AnswerForm, Delta, Input, Request, Stop, Usage};
+use crate::script::{ModelRule, ModelScript, RuleAction, vars};
+use crate::talk::{AnswerForm, Delta, Input, ModelRequest, ModelStop, Usage};
 use crate::tools::{Chosen, Place, absolute, choose};
-use crate::wanted::Wanted;
+use crate::wanted::WantedTool;
 use crate::wishes;
 
 /// The same call so often is a loop.
@@ -83,31 +83,32 @@ pub struct Play {
 
 /// Decides the answer to one request. `number` makes ids unique; `pace` is the pause between words.
 pub fn decide(
-    request: &Request,
-    script: &Script,
+    request: &ModelRequest,
+    script: &ModelScript,
     hints: &Hints,
     memory: &mut Memory,
     number: u64,
     pace: Duration,
 ) -> Play {
-    let exchange = Exchange::of(request, &hints.reminders);
+    let exchange = ModelExchange::of(request, &hints.reminders);
     let side = request.tools.is_empty();
     // A reviewer that wants JSON of a schema may have tools, too: the words it judges are no wishes.
     if let Some(schema) = request.answer.schema() {
-        let actions = [Action::Text(whole(schema).to_string(), None)];
+        let actions = [RuleAction::Text(whole(schema).to_string(), None)];
         return Player::new(request, &exchange, hints, number, pace)
             .play(&actions, json!({"by": "schema", "json": true}));
     }
     if side && let Some(answer) = json_answer(request) {
-        let actions = [Action::Text(answer, None)];
+        let actions = [RuleAction::Text(answer, None)];
         return Player::new(request, &exchange, hints, number, pace)
             .play(&actions, json!({"by": "side", "json": true}));
     }
     let (actions, decision) = match by_rule(request, script, &exchange, memory, side) {
         Some(found) => found,
-        None if script.no_wishes => {
-            (vec![Action::Text("No rule of the script matches.".to_owned(), None)], json!({"by": "nothing"}))
-        }
+        None if script.no_wishes => (
+            vec![RuleAction::Text("No rule of the script matches.".to_owned(), None)],
+            json!({"by": "nothing"}),
+        ),
         None => by_wishes(request, &exchange, side),
     };
     let mut player = Player::new(request, &exchange, hints, number, pace);
@@ -119,8 +120,8 @@ pub fn decide(
 
 impl Memory {
     /// Whether the same request, which again leads to a call, came too often without anything between.
-    fn goes_round(&mut self, request: &Request, actions: &[Action]) -> bool {
-        if !actions.iter().any(|action| matches!(action, Action::Call(_))) {
+    fn goes_round(&mut self, request: &ModelRequest, actions: &[RuleAction]) -> bool {
+        if !actions.iter().any(|action| matches!(action, RuleAction::Call(_))) {
             (self.last, self.repeats) = (0, 0);
             return false;
         }
@@ -134,12 +135,12 @@ impl Memory {
 }
 
 fn by_rule(
-    request: &Request,
-    script: &Script,
-    exchange: &Exchange,
+    request: &ModelRequest,
+    script: &ModelScript,
+    exchange: &ModelExchange,
     memory: &mut Memory,
     side: bool,
-) -> Option<(Vec<Action>, Value)> {
+) -> Option<(Vec<RuleAction>, Value)> {
     memory.used.resize(script.rules.len(), 0);
     for (index, rule) in script.rules.iter().enumerate() {
         if rule.times.is_some_and(|times| memory.used[index] >= times) {
@@ -166,10 +167,10 @@ fn by_rule(
 
 struct Found {
     captures: Vec<String>,
-    said: Said,
+    said: PersonMessage,
 }
 
-fn matches(rule: &Rule, request: &Request, exchange: &Exchange) -> Option<Found> {
+fn matches(rule: &ModelRule, request: &ModelRequest, exchange: &ModelExchange) -> Option<Found> {
     let hit = |regex: &fancy_regex::Regex, text: &str| regex.is_match(text).unwrap_or(false);
     if rule.when.model.as_ref().is_some_and(|regex| !hit(regex, &request.model)) {
         return None;
@@ -191,15 +192,15 @@ fn matches(rule: &Rule, request: &Request, exchange: &Exchange) -> Option<Found>
     (at_step && result_fits).then_some(found)
 }
 
-fn last_result(exchange: &Exchange) -> &str {
+fn last_result(exchange: &ModelExchange) -> &str {
     exchange.results.last().map(|result| result.text.as_str()).unwrap_or_default()
 }
 
 /// A list of actions is a whole turn: each reply ends with its calls, and their results bring the next one.
-fn segment(actions: Vec<Action>, rounds: usize) -> Vec<Action> {
+fn segment(actions: Vec<RuleAction>, rounds: usize) -> Vec<RuleAction> {
     let mut replies = vec![Vec::new()];
     for action in actions {
-        let ends = matches!(action, Action::Call(_));
+        let ends = matches!(action, RuleAction::Call(_));
         if let Some(last) = replies.last_mut() {
             last.push(action);
         }
@@ -209,11 +210,11 @@ fn segment(actions: Vec<Action>, rounds: usize) -> Vec<Action> {
     }
     match replies.into_iter().nth(rounds) {
         Some(reply) if !reply.is_empty() => reply,
-        _ => vec![Action::Text("The script is done.".to_owned(), None)],
+        _ => vec![RuleAction::Text("The script is done.".to_owned(), None)],
     }
 }
 
-fn by_wishes(request: &Request, exchange: &Exchange, side: bool) -> (Vec<Action>, Value) {
+fn by_wishes(request: &ModelRequest, exchange: &ModelExchange, side: bool) -> (Vec<RuleAction>, Value) {
     let (segments, said) = wishes::segments(exchange, request);
     let last = segments.len().saturating_sub(1);
     let actions = segments.into_iter().nth(said.rounds.min(last)).unwrap_or_default();
@@ -223,16 +224,18 @@ fn by_wishes(request: &Request, exchange: &Exchange, side: bool) -> (Vec<Action>
 
 /// What a request without tools may be told: words. It may be a title, a classifier or a probe, which nobody
 /// wants to hang or to fail.
-fn quiet(actions: Vec<Action>) -> Vec<Action> {
-    let words = |action: &Action| matches!(action, Action::Text(..) | Action::Whole(_) | Action::Usage(_));
-    if actions.iter().all(|action| words(action) || matches!(action, Action::Think(..))) {
+fn quiet(actions: Vec<RuleAction>) -> Vec<RuleAction> {
+    let words = |action: &RuleAction| {
+        matches!(action, RuleAction::Text(..) | RuleAction::Whole(_) | RuleAction::Usage(_))
+    };
+    if actions.iter().all(|action| words(action) || matches!(action, RuleAction::Think(..))) {
         return actions.into_iter().filter(words).collect();
     }
-    vec![Action::Text("Scripted conversation".to_owned(), None)]
+    vec![RuleAction::Text("Scripted conversation".to_owned(), None)]
 }
 
 /// JSON for a request that wants it without a schema, with the fields that such requests are known to want.
-fn json_answer(request: &Request) -> Option<String> {
+fn json_answer(request: &ModelRequest) -> Option<String> {
     match &request.answer {
         AnswerForm::Json(_) => {}
         AnswerForm::Free => {
@@ -265,8 +268,8 @@ fn json_answer(request: &Request) -> Option<String> {
 }
 
 struct Player<'r> {
-    request: &'r Request,
-    exchange: &'r Exchange,
+    request: &'r ModelRequest,
+    exchange: &'r ModelExchange,
     hints: &'r Hints,
     number: u64,
     pace: Duration,
@@ -279,8 +282,8 @@ struct Player<'r> {
 
 impl<'r> Player<'r> {
     fn new(
-        request: &'r Request,
-        exchange: &'r Exchange,
+        request: &'r ModelRequest,
+        exchange: &'r ModelExchange,
         hints: &'r Hints,
         number: u64,
         pace: Duration,
@@ -289,19 +292,19 @@ impl<'r> Player<'r> {
         Self { request, exchange, hints, number, pace, circling: None, beats, calls, unfit: None, said: 0 }
     }
 
-    fn play(mut self, actions: &[Action], mut decision: Value) -> Play {
+    fn play(mut self, actions: &[RuleAction], mut decision: Value) -> Play {
         let mut usage = None;
         let mut stop = None;
         for action in actions {
             match action {
-                Action::Text(words, over) => self.words(words, *over, Delta::Text),
-                Action::Whole(words) => {
+                RuleAction::Text(words, over) => self.words(words, *over, Delta::Text),
+                RuleAction::Whole(words) => {
                     self.said += words.len();
                     self.beats.push(Beat::Say(Delta::Text(words.clone())));
                 }
-                Action::Think(words, over) => self.words(words, *over, Delta::Think),
-                Action::Call(wanted) => wanted.iter().for_each(|wanted| self.call(wanted)),
-                Action::Beyond(wish) => {
+                RuleAction::Think(words, over) => self.words(words, *over, Delta::Think),
+                RuleAction::Call(wanted) => wanted.iter().for_each(|wanted| self.call(wanted)),
+                RuleAction::Beyond(wish) => {
                     self.unfit = Some(json!({"intent": wish, "beyond": true, "offered": []}));
                     self.words(
                         &format!("That is for the agent to do, not for its model: {wish}."),
@@ -309,12 +312,12 @@ impl<'r> Player<'r> {
                         Delta::Text,
                     );
                 }
-                Action::Usage(given) => usage = Some(*given),
-                Action::Wait(time) => self.beats.push(Beat::Wait(*time)),
-                Action::Stop(why) => stop = Some(*why),
-                Action::Stall => self.beats.push(Beat::Stall),
-                Action::Cut => self.beats.push(Beat::Cut),
-                Action::Error { status, kind, message, retry_after } => self.beats.push(Beat::Fail {
+                RuleAction::Usage(given) => usage = Some(*given),
+                RuleAction::Wait(time) => self.beats.push(Beat::Wait(*time)),
+                RuleAction::Stop(why) => stop = Some(*why),
+                RuleAction::Stall => self.beats.push(Beat::Stall),
+                RuleAction::Cut => self.beats.push(Beat::Cut),
+                RuleAction::Error { status, kind, message, retry_after } => self.beats.push(Beat::Fail {
                     status: *status,
                     kind: kind.clone(),
                     message: message.clone(),
@@ -330,7 +333,7 @@ impl<'r> Player<'r> {
             decision["loop"] = why.clone().into();
         }
         decision["actions"] = actions.iter().map(action_name).collect();
-        let stop = stop.unwrap_or(if self.calls.is_empty() { Stop::End } else { Stop::Tools });
+        let stop = stop.unwrap_or(if self.calls.is_empty() { ModelStop::End } else { ModelStop::Tools });
         let usage = usage.unwrap_or_else(|| self.estimate());
         self.beats.push(Beat::Say(Delta::End { stop, usage }));
         Play { beats: self.beats, decision }
@@ -349,7 +352,7 @@ impl<'r> Player<'r> {
         }
     }
 
-    fn call(&mut self, wanted: &Wanted) {
+    fn call(&mut self, wanted: &WantedTool) {
         let cwd = self.exchange.cwd.as_deref();
         let file = wanted.path().zip(self.hints.files);
         let present = file.and_then(|(path, read)| read(Path::new(&absolute(path, cwd))));
@@ -378,7 +381,7 @@ impl<'r> Player<'r> {
         self.say_call(wanted, chosen, &text);
     }
 
-    fn say_call(&mut self, wanted: &Wanted, chosen: Chosen, text: &str) {
+    fn say_call(&mut self, wanted: &WantedTool, chosen: Chosen, text: &str) {
         let index = self.calls.len();
         self.said += text.len();
         self.calls.push(json!({"intent": wanted.name(), "tool": chosen.name, "input": text}));
@@ -414,18 +417,18 @@ fn same(a: &str, b: &str) -> bool {
     a == b || value(a).is_some_and(|a| Some(a) == value(b))
 }
 
-fn action_name(action: &Action) -> Value {
+fn action_name(action: &RuleAction) -> Value {
     let name = match action {
-        Action::Text(..) | Action::Whole(_) => "text",
-        Action::Think(..) => "think",
-        Action::Call(_) => "call",
-        Action::Beyond(_) => "beyond",
-        Action::Stall => "stall",
-        Action::Error { .. } => "error",
-        Action::Usage(_) => "usage",
-        Action::Wait(_) => "wait",
-        Action::Stop(_) => "stop",
-        Action::Cut => "cut",
+        RuleAction::Text(..) | RuleAction::Whole(_) => "text",
+        RuleAction::Think(..) => "think",
+        RuleAction::Call(_) => "call",
+        RuleAction::Beyond(_) => "beyond",
+        RuleAction::Stall => "stall",
+        RuleAction::Error { .. } => "error",
+        RuleAction::Usage(_) => "usage",
+        RuleAction::Wait(_) => "wait",
+        RuleAction::Stop(_) => "stop",
+        RuleAction::Cut => "cut",
     };
     name.into()
 }

@@ -6,23 +6,23 @@ use acp_match::{Template, Vars};
 use fancy_regex::Regex;
 use serde_json::{Map, Value};
 
-use crate::talk::{Stop, Usage};
-use crate::wanted::Wanted;
+use crate::talk::{ModelStop, Usage};
+use crate::wanted::WantedTool;
 
 /// What the endpoint answers. Without a rule that matches, the plain wishes decide.
 #[derive(Debug, Default)]
-pub struct Script {
+pub struct ModelScript {
     /// The rules; the first that matches is taken.
-    pub rules: Vec<Rule>,
+    pub rules: Vec<ModelRule>,
     /// Whether plain wishes are understood where no rule matches.
     pub no_wishes: bool,
 }
 
 /// One rule.
 #[derive(Debug)]
-pub struct Rule {
+pub struct ModelRule {
     /// When it applies.
-    pub when: When,
+    pub when: RuleCondition,
     /// What is done, as written: `${…}` is filled in when it is played.
     pub actions: Vec<Value>,
     /// How often it may be used.
@@ -33,7 +33,7 @@ pub struct Rule {
 
 /// When a rule applies. Everything given must hold.
 #[derive(Debug, Default)]
-pub struct When {
+pub struct RuleCondition {
     /// Found in the person's words.
     pub user: Option<Regex>,
     /// Found in the last tool result.
@@ -46,7 +46,7 @@ pub struct When {
 
 /// One thing to do.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Action {
+pub enum RuleAction {
     /// Say this, word by word; spread over a time when one is given.
     Text(String, Option<Duration>),
     /// Say this in one piece.
@@ -54,7 +54,7 @@ pub enum Action {
     /// Think this, likewise.
     Think(String, Option<Duration>),
     /// Call tools, all at once.
-    Call(Vec<Wanted>),
+    Call(Vec<WantedTool>),
     /// Say that this is for the agent to do, not for its model.
     Beyond(String),
     /// Say nothing more until the agent gives up.
@@ -75,7 +75,7 @@ pub enum Action {
     /// Wait, keeping the stream alive.
     Wait(Duration),
     /// Stop for this reason.
-    Stop(Stop),
+    Stop(ModelStop),
     /// Close the connection in the middle.
     Cut,
 }
@@ -83,23 +83,23 @@ pub enum Action {
 /// A script that cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("{place}: {reason}")]
-pub struct ScriptError {
+pub struct ModelScriptError {
     /// Where in the script, for instance `rules[2].do[0]`.
     pub place: String,
     /// What is wrong and what would be right.
     pub reason: String,
 }
 
-impl Script {
+impl ModelScript {
     /// Reads a script: a list of rules, or `{"rules": […], "wishes": false}`.
-    pub fn parse(text: &str) -> Result<Self, ScriptError> {
+    pub fn parse(text: &str) -> Result<Self, ModelScriptError> {
         let value: Value = serde_json::from_str(text)
             .map_err(|error| bad("the script", format!("it is not JSON: {error}")))?;
         Self::from_value(&value)
     }
 
     /// The same from JSON that is already read, for instance the `model` of a test file.
-    pub fn from_value(value: &Value) -> Result<Self, ScriptError> {
+    pub fn from_value(value: &Value) -> Result<Self, ModelScriptError> {
         let (rules, no_wishes) = match value {
             Value::Array(rules) => (rules, false),
             Value::Object(map) => {
@@ -110,18 +110,18 @@ impl Script {
             }
             _ => return Err(bad("the script", "it must be a list of rules".to_owned())),
         };
-        let rules = rules.iter().enumerate().map(|(n, rule)| Rule::parse(&format!("rules[{n}]"), rule));
+        let rules = rules.iter().enumerate().map(|(n, rule)| ModelRule::parse(&format!("rules[{n}]"), rule));
         Ok(Self { rules: rules.collect::<Result<_, _>>()?, no_wishes })
     }
 }
 
-impl Rule {
-    fn parse(place: &str, value: &Value) -> Result<Self, ScriptError> {
+impl ModelRule {
+    fn parse(place: &str, value: &Value) -> Result<Self, ModelScriptError> {
         let Some(map) = value.as_object() else {
             return Err(bad(place, "a rule must be an object".to_owned()));
         };
         known(place, map, &["when", "do", "times", "side", "note"])?;
-        let when = When::parse(&format!("{place}.when"), map.get("when").unwrap_or(&Value::Null))?;
+        let when = RuleCondition::parse(&format!("{place}.when"), map.get("when").unwrap_or(&Value::Null))?;
         let actions = match map.get("do") {
             Some(Value::Array(list)) => list.clone(),
             Some(single @ Value::Object(_)) => vec![single.clone()],
@@ -144,7 +144,7 @@ impl Rule {
     }
 
     /// The actions with `${…}` filled in.
-    pub(crate) fn filled(&self, vars: &Vars) -> Result<Vec<Action>, String> {
+    pub(crate) fn filled(&self, vars: &Vars) -> Result<Vec<RuleAction>, String> {
         let mut all = Vec::new();
         for action in &self.actions {
             all.extend(parse_filled(action, vars)?);
@@ -153,8 +153,8 @@ impl Rule {
     }
 }
 
-impl When {
-    fn parse(place: &str, value: &Value) -> Result<Self, ScriptError> {
+impl RuleCondition {
+    fn parse(place: &str, value: &Value) -> Result<Self, ModelScriptError> {
         let regex = |name: &str, text: &Value| {
             let text =
                 text.as_str().ok_or_else(|| bad(place, format!("{name:?} must be a regular expression")))?;
@@ -195,13 +195,13 @@ fn sample_vars() -> Vars {
     vars(&[], "", "", "")
 }
 
-fn parse_filled(action: &Value, vars: &Vars) -> Result<Vec<Action>, String> {
+fn parse_filled(action: &Value, vars: &Vars) -> Result<Vec<RuleAction>, String> {
     let mut action = action.clone();
     Template::render_value(&mut action, vars).map_err(|(at, error)| format!("at {at:?}: {error}"))?;
     parse_action(&action)
 }
 
-fn parse_action(action: &Value) -> Result<Vec<Action>, String> {
+fn parse_action(action: &Value) -> Result<Vec<RuleAction>, String> {
     let Some(map) = action.as_object() else { return Err("an action must be an object".to_owned()) };
     const KNOWN: &[&str] =
         &["text", "think", "overMs", "call", "calls", "stall", "error", "usage", "waitMs", "stop", "cut"];
@@ -217,53 +217,54 @@ fn parse_action(action: &Value) -> Result<Vec<Action>, String> {
     };
     let mut actions = Vec::new();
     if let Some(ms) = map.get("waitMs") {
-        actions.push(Action::Wait(Duration::from_millis(ms.as_u64().ok_or("\"waitMs\" must be a number")?)));
+        actions
+            .push(RuleAction::Wait(Duration::from_millis(ms.as_u64().ok_or("\"waitMs\" must be a number")?)));
     }
     if let Some(usage) = map.get("usage") {
         let count = |name: &str| usage[name].as_u64().unwrap_or(0);
-        actions.push(Action::Usage(Usage {
+        actions.push(RuleAction::Usage(Usage {
             input: count("input"),
             output: count("output"),
             cached: count("cached"),
             reasoning: count("reasoning"),
         }));
     }
-    actions.extend(text("think")?.map(|words| Action::Think(words, over)));
-    actions.extend(text("text")?.map(|words| Action::Text(words, over)));
+    actions.extend(text("think")?.map(|words| RuleAction::Think(words, over)));
+    actions.extend(text("text")?.map(|words| RuleAction::Text(words, over)));
     if let Some(call) = map.get("call") {
-        actions.push(Action::Call(vec![Wanted::parse(call)?]));
+        actions.push(RuleAction::Call(vec![WantedTool::parse(call)?]));
     }
     if let Some(calls) = map.get("calls") {
         let calls =
             calls.as_array().filter(|calls| !calls.is_empty()).ok_or("\"calls\" must be a list of calls")?;
-        actions.push(Action::Call(calls.iter().map(Wanted::parse).collect::<Result<_, _>>()?));
+        actions.push(RuleAction::Call(calls.iter().map(WantedTool::parse).collect::<Result<_, _>>()?));
     }
     if map.get("stall") == Some(&Value::Bool(true)) {
-        actions.push(Action::Stall);
+        actions.push(RuleAction::Stall);
     }
     if let Some(error) = map.get("error") {
         actions.push(parse_error(error)?);
     }
     if let Some(stop) = map.get("stop") {
-        actions.push(Action::Stop(match stop.as_str() {
-            Some("end") => Stop::End,
-            Some("length") => Stop::Length,
-            Some("refusal") => Stop::Refusal,
+        actions.push(RuleAction::Stop(match stop.as_str() {
+            Some("end") => ModelStop::End,
+            Some("length") => ModelStop::Length,
+            Some("refusal") => ModelStop::Refusal,
             _ => return Err("\"stop\" must be \"end\", \"length\" or \"refusal\"".to_owned()),
         }));
     }
     if map.get("cut") == Some(&Value::Bool(true)) {
-        actions.push(Action::Cut);
+        actions.push(RuleAction::Cut);
     }
     Ok(actions)
 }
 
-fn parse_error(error: &Value) -> Result<Action, String> {
+fn parse_error(error: &Value) -> Result<RuleAction, String> {
     let status = error.as_u64().or_else(|| error["status"].as_u64());
     let status =
         status.and_then(|status| u16::try_from(status).ok()).filter(|status| (400..600).contains(status));
     let status = status.ok_or("\"error\" needs a \"status\" from 400 to 599")?;
-    Ok(Action::Error {
+    Ok(RuleAction::Error {
         status,
         kind: error["type"].as_str().map(str::to_owned),
         message: error["message"].as_str().map_or_else(|| format!("scripted error {status}"), str::to_owned),
@@ -271,15 +272,15 @@ fn parse_error(error: &Value) -> Result<Action, String> {
     })
 }
 
-fn known(place: &str, map: &Map<String, Value>, names: &[&str]) -> Result<(), ScriptError> {
+fn known(place: &str, map: &Map<String, Value>, names: &[&str]) -> Result<(), ModelScriptError> {
     match map.keys().find(|name| !names.contains(&name.as_str())) {
         Some(name) => Err(bad(place, format!("there is no {name:?}; use {}", names.join(", ")))),
         None => Ok(()),
     }
 }
 
-fn bad(place: &str, reason: String) -> ScriptError {
-    ScriptError { place: place.to_owned(), reason }
+fn bad(place: &str, reason: String) -> ModelScriptError {
+    ModelScriptError { place: place.to_owned(), reason }
 }
 
 #[cfg(test)]
@@ -302,7 +303,7 @@ mod tests {
             ("[{\"do\": {}, \"wen\": 1}]", "rules[0]: there is no \"wen\""),
         ];
         for (text, expected) in cases {
-            let error = Script::parse(text).unwrap_err().to_string();
+            let error = ModelScript::parse(text).unwrap_err().to_string();
             assert!(error.contains(expected), "{text}: {error}");
         }
     }

@@ -17,20 +17,20 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::body::{LIMIT, unpack};
-use crate::journal::Journal;
+use crate::journal::ModelJournal;
 use crate::play::{Beat, Hints, Memory, decide};
-use crate::script::Script;
-use crate::talk::{Request, Turn};
-use crate::wire::{self, StreamWriter, Wire};
+use crate::script::ModelScript;
+use crate::talk::{ModelRequest, ModelTurn};
+use crate::wire::{self, StreamWriter, WireFormat};
 use perform::{Framing, stream, whole};
 
 /// How an endpoint behaves.
 #[derive(Debug)]
-pub struct Settings {
+pub struct EndpointSettings {
     /// The loopback port; 0 takes any free one.
     pub port: u16,
     /// What it answers.
-    pub script: Script,
+    pub script: ModelScript,
     /// What is known about the agent.
     pub hints: Hints,
     /// Where the journal is appended.
@@ -43,11 +43,11 @@ pub struct Settings {
     pub stall_limit: Duration,
 }
 
-impl Default for Settings {
+impl Default for EndpointSettings {
     fn default() -> Self {
         Self {
             port: 0,
-            script: Script::default(),
+            script: ModelScript::default(),
             hints: Hints::default(),
             journal: None,
             pace: Duration::from_millis(5),
@@ -58,27 +58,27 @@ impl Default for Settings {
 }
 
 /// A running endpoint. It ends when dropped.
-pub struct Endpoint {
+pub struct ModelEndpoint {
     address: SocketAddr,
     inner: Arc<Inner>,
     stop: CancellationToken,
 }
 
 struct Inner {
-    script: Mutex<(Arc<Script>, Memory)>,
+    script: Mutex<(Arc<ModelScript>, Memory)>,
     hints: Hints,
-    journal: Journal,
+    journal: ModelJournal,
     pace: Duration,
     keep_alive: Duration,
     stall_limit: Duration,
     number: AtomicU64,
 }
 
-impl Endpoint {
+impl ModelEndpoint {
     /// Binds the port and serves in the background.
-    pub fn start(settings: Settings) -> BoxFuture<'static, std::io::Result<Self>> {
+    pub fn start(settings: EndpointSettings) -> BoxFuture<'static, std::io::Result<Self>> {
         Box::pin(async move {
-            let journal = Journal::open(settings.journal.as_deref())?;
+            let journal = ModelJournal::open(settings.journal.as_deref())?;
             let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, settings.port)).await?;
             let address = listener.local_addr()?;
             let inner = Arc::new(Inner {
@@ -114,12 +114,12 @@ impl Endpoint {
     }
 
     /// What happened so far.
-    pub fn journal(&self) -> &Journal {
+    pub fn journal(&self) -> &ModelJournal {
         &self.inner.journal
     }
 
     /// Plays another script from now on.
-    pub fn set_script(&self, script: Script) {
+    pub fn set_script(&self, script: ModelScript) {
         let mut held = self.inner.script.lock().unwrap_or_else(PoisonError::into_inner);
         *held = (Arc::new(script), Memory::default());
     }
@@ -132,7 +132,7 @@ fn read_text(path: &Path) -> Option<String> {
     is_small.then(|| std::fs::read_to_string(path).ok()).flatten()
 }
 
-impl Drop for Endpoint {
+impl Drop for ModelEndpoint {
     fn drop(&mut self) {
         self.stop.cancel();
     }
@@ -140,8 +140,8 @@ impl Drop for Endpoint {
 
 /// What a path asks for.
 enum Route {
-    Generate(Wire, Option<String>, bool),
-    Count(Wire),
+    Generate(WireFormat, Option<String>, bool),
+    Count(WireFormat),
     Models(Option<String>),
     Unknown,
 }
@@ -152,13 +152,15 @@ fn route(method: &Method, path: &str) -> Route {
         || path.rsplit_once("/models/").map(|(_, rest)| rest.split(':').next().unwrap_or(rest).to_owned());
     if method == Method::POST {
         return match path {
-            path if path.ends_with("/chat/completions") => Route::Generate(Wire::Chat, None, false),
-            path if path.ends_with("/responses") => Route::Generate(Wire::Responses, None, false),
-            path if path.ends_with("/messages") => Route::Generate(Wire::Messages, None, false),
-            path if path.ends_with("/count_tokens") => Route::Count(Wire::Messages),
-            path if path.ends_with(":streamGenerateContent") => Route::Generate(Wire::Gemini, model(), true),
-            path if path.ends_with(":generateContent") => Route::Generate(Wire::Gemini, model(), false),
-            path if path.ends_with(":countTokens") => Route::Count(Wire::Gemini),
+            path if path.ends_with("/chat/completions") => Route::Generate(WireFormat::Chat, None, false),
+            path if path.ends_with("/responses") => Route::Generate(WireFormat::Responses, None, false),
+            path if path.ends_with("/messages") => Route::Generate(WireFormat::Messages, None, false),
+            path if path.ends_with("/count_tokens") => Route::Count(WireFormat::Messages),
+            path if path.ends_with(":streamGenerateContent") => {
+                Route::Generate(WireFormat::Gemini, model(), true)
+            }
+            path if path.ends_with(":generateContent") => Route::Generate(WireFormat::Gemini, model(), false),
+            path if path.ends_with(":countTokens") => Route::Count(WireFormat::Gemini),
             _ => Route::Unknown,
         };
     }
@@ -212,7 +214,7 @@ async fn answer(
             let tokens = (raw.len() as u64).div_ceil(4).max(1);
             json_response(
                 200,
-                &if wire == Wire::Gemini {
+                &if wire == WireFormat::Gemini {
                     json!({"totalTokens": tokens})
                 } else {
                     json!({"input_tokens": tokens})
@@ -231,12 +233,13 @@ async fn answer(
             match read {
                 Ok(mut request) => {
                     request.stream |= stream;
-                    let framing =
-                        if wire == Wire::Gemini && !uri.query().unwrap_or_default().contains("alt=sse") {
-                            Framing::Array
-                        } else {
-                            Framing::Events
-                        };
+                    let framing = if wire == WireFormat::Gemini
+                        && !uri.query().unwrap_or_default().contains("alt=sse")
+                    {
+                        Framing::Array
+                    } else {
+                        Framing::Events
+                    };
                     generate(inner, number, wire, request, framing, about).await
                 }
                 Err(reason) => {
@@ -251,8 +254,8 @@ async fn answer(
 async fn generate(
     inner: Arc<Inner>,
     number: u64,
-    wire: Wire,
-    request: Request,
+    wire: WireFormat,
+    request: ModelRequest,
     framing: Framing,
     about: Value,
 ) -> Response {
@@ -267,10 +270,10 @@ async fn generate(
         with(with(about, describe(wire, &request)), json!({"decision": play.decision})),
     );
     let id = match wire {
-        Wire::Chat => format!("chatcmpl-scripted{number}"),
-        Wire::Responses => format!("resp_scripted{number}"),
-        Wire::Messages => format!("msg_scripted{number}"),
-        Wire::Gemini => format!("scripted{number}"),
+        WireFormat::Chat => format!("chatcmpl-scripted{number}"),
+        WireFormat::Responses => format!("resp_scripted{number}"),
+        WireFormat::Messages => format!("msg_scripted{number}"),
+        WireFormat::Gemini => format!("scripted{number}"),
     };
     let opening: Duration = play
         .beats
@@ -298,17 +301,17 @@ async fn generate(
 }
 
 /// What the journal says about a request.
-fn describe(wire: Wire, request: &Request) -> Value {
+fn describe(wire: WireFormat, request: &ModelRequest) -> Value {
     let head = |text: &str| text.chars().take(2000).collect::<String>();
     let last_user = request.user_texts().last().map(|(_, text)| head(&text));
     let last_result = request.turns.iter().rev().find_map(|turn| match turn {
-        Turn::Result(result) => Some(head(&result.text)),
+        ModelTurn::Result(result) => Some(head(&result.text)),
         _ => None,
     });
     let turns = request.turns.iter().map(|turn| match turn {
-        Turn::User(_) => "user",
-        Turn::Assistant(_) => "assistant",
-        Turn::Result(_) => "result",
+        ModelTurn::User(_) => "user",
+        ModelTurn::Assistant(_) => "assistant",
+        ModelTurn::Result(_) => "result",
     });
     json!({
         "wire": wire.as_str(), "model": request.model, "stream": request.stream,

@@ -2,14 +2,14 @@
 
 /// One event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Event {
+pub struct SseEvent {
     /// The `event:` field; absent for plain data.
     pub event: Option<String>,
     /// The `data:` field; lines are joined by newlines.
     pub data: String,
 }
 
-impl Event {
+impl SseEvent {
     /// Plain data.
     pub fn data(data: impl Into<String>) -> Self {
         Self { event: None, data: data.into() }
@@ -40,15 +40,15 @@ impl Event {
 
 /// Cuts a byte stream into events. Comments (keep-alives), `id:` and `retry:` fields are passed over.
 #[derive(Debug, Default)]
-pub struct Parser {
+pub struct SseParser {
     line: Vec<u8>,
     after_cr: bool,
     event: Option<String>,
     data: Option<String>,
-    ready: std::collections::VecDeque<Event>,
+    ready: std::collections::VecDeque<SseEvent>,
 }
 
-impl Parser {
+impl SseParser {
     /// Takes the next bytes.
     pub fn push(&mut self, bytes: &[u8]) {
         for &byte in bytes {
@@ -67,12 +67,12 @@ impl Parser {
     }
 
     /// The next whole event.
-    pub fn next_event(&mut self) -> Option<Event> {
+    pub fn next_event(&mut self) -> Option<SseEvent> {
         self.ready.pop_front()
     }
 
     /// The stream ended: an event without its closing blank line still counts, because some servers forget it.
-    pub fn finish(&mut self) -> Option<Event> {
+    pub fn finish(&mut self) -> Option<SseEvent> {
         if !self.line.is_empty() {
             self.end_of_line();
         }
@@ -104,7 +104,7 @@ impl Parser {
     fn end_of_event(&mut self) {
         let event = self.event.take();
         if let Some(data) = self.data.take() {
-            self.ready.push_back(Event { event, data });
+            self.ready.push_back(SseEvent { event, data });
         }
     }
 }
@@ -113,8 +113,8 @@ impl Parser {
 mod tests {
     use super::*;
 
-    fn all(bytes: &[u8], step: usize) -> Vec<Event> {
-        let mut parser = Parser::default();
+    fn all(bytes: &[u8], step: usize) -> Vec<SseEvent> {
+        let mut parser = SseParser::default();
         bytes.chunks(step).for_each(|chunk| parser.push(chunk));
         let mut events: Vec<_> = std::iter::from_fn(|| parser.next_event()).collect();
         events.extend(parser.finish());
@@ -124,11 +124,11 @@ mod tests {
     #[test]
     fn events_read_back_however_the_bytes_are_cut() {
         let events = [
-            Event::named("message_start", "{\"a\":\"ä\"}"),
-            Event::data("two\nlines"),
-            Event::data("[DONE]"),
+            SseEvent::named("message_start", "{\"a\":\"ä\"}"),
+            SseEvent::data("two\nlines"),
+            SseEvent::data("[DONE]"),
         ];
-        let text: String = events.iter().map(Event::encode).collect();
+        let text: String = events.iter().map(SseEvent::encode).collect();
         for step in 1..text.len() {
             assert_eq!(all(text.as_bytes(), step), events);
         }
@@ -137,6 +137,6 @@ mod tests {
     #[test]
     fn comments_carriage_returns_and_a_missing_end_are_understood() {
         let text = b": keep-alive\r\n\r\nevent:x\r\ndata:1\r\nid: 7\r\n\r\ndata: 2";
-        assert_eq!(all(text, 3), [Event::named("x", "1"), Event::data("2")]);
+        assert_eq!(all(text, 3), [SseEvent::named("x", "1"), SseEvent::data("2")]);
     }
 }

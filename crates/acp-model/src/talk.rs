@@ -1,11 +1,11 @@
 //! What is said to a model and by a model, in one shape for all vendors.
 
-use acp_profile::Wire;
+use acp_profile::WireFormat;
 use serde_json::Value;
 
 /// A request to a model.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Request {
+pub struct ModelRequest {
     /// The model's name.
     pub model: String,
     /// Whether the answer shall be streamed.
@@ -15,9 +15,9 @@ pub struct Request {
     /// Everything said as system or developer.
     pub system: String,
     /// The conversation, oldest first.
-    pub turns: Vec<Turn>,
+    pub turns: Vec<ModelTurn>,
     /// The tools offered.
-    pub tools: Vec<Tool>,
+    pub tools: Vec<ModelTool>,
     /// The form that the answer must have.
     pub answer: AnswerForm,
     /// The limit of tokens in the answer.
@@ -89,11 +89,11 @@ impl AnswerForm {
 
 /// One turn of the conversation.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Turn {
+pub enum ModelTurn {
     /// The person (or what the agent says in the person's name).
     User(Vec<UserPart>),
     /// The model.
-    Assistant(Vec<Part>),
+    Assistant(Vec<ModelPart>),
     /// What a tool gave back.
     Result(ToolResult),
 }
@@ -129,7 +129,7 @@ pub struct ToolResult {
 
 /// A tool offered to the model.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Tool {
+pub struct ModelTool {
     /// Its name.
     pub name: String,
     /// The group it stands in (responses only).
@@ -144,30 +144,30 @@ pub struct Tool {
 
 /// A piece of the model's turn.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Part {
+pub enum ModelPart {
     /// Reasoning.
     Think(String),
     /// Text for the person.
     Text(String),
     /// A call of a tool.
-    Call(Call),
+    Call(ModelCall),
     /// What the vendor wants back with the next request.
-    Seal(Seal),
+    Seal(ThinkingSeal),
 }
 
 /// What a vendor gives with its thinking and wants back in the same place, unread: a signature, encrypted reasoning.
 /// Only the wire it came over writes it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Seal {
+pub struct ThinkingSeal {
     /// The wire it came over.
-    pub wire: Wire,
+    pub wire: WireFormat,
     /// Its content in the form of that wire.
     pub data: Value,
 }
 
 /// A call of a tool.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Call {
+pub struct ModelCall {
     /// The call's id.
     pub id: String,
     /// The tool.
@@ -207,30 +207,30 @@ impl Input {
 
 /// A whole answer.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Reply {
+pub struct ModelReply {
     /// The answer's id.
     pub id: String,
     /// The model's name.
     pub model: String,
     /// What it says.
-    pub parts: Vec<Part>,
+    pub parts: Vec<ModelPart>,
     /// Why it stopped.
-    pub stop: Stop,
+    pub stop: ModelStop,
     /// What it cost.
     pub usage: Usage,
 }
 
-impl Reply {
+impl ModelReply {
     /// The same answer as if it had been streamed.
     pub fn into_deltas(self) -> Vec<Delta> {
         let mut deltas = Vec::new();
         let mut calls = 0;
         for part in self.parts {
             match part {
-                Part::Think(text) => deltas.push(Delta::Think(text)),
-                Part::Text(text) => deltas.push(Delta::Text(text)),
-                Part::Seal(seal) => deltas.push(Delta::Seal(seal)),
-                Part::Call(Call { id, name, namespace, input }) => {
+                ModelPart::Think(text) => deltas.push(Delta::Think(text)),
+                ModelPart::Text(text) => deltas.push(Delta::Text(text)),
+                ModelPart::Seal(seal) => deltas.push(Delta::Seal(seal)),
+                ModelPart::Call(ModelCall { id, name, namespace, input }) => {
                     let (index, free_text) = (calls, matches!(input, Input::Text(_)));
                     calls += 1;
                     deltas.push(Delta::Call { index, id, name, namespace, free_text });
@@ -245,7 +245,7 @@ impl Reply {
 
 /// Why a model stopped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Stop {
+pub enum ModelStop {
     /// It was done.
     #[default]
     End,
@@ -298,11 +298,11 @@ pub enum Delta {
         text: String,
     },
     /// The vendor seals what it thought.
-    Seal(Seal),
+    Seal(ThinkingSeal),
     /// The answer ends.
     End {
         /// Why.
-        stop: Stop,
+        stop: ModelStop,
         /// At what cost.
         usage: Usage,
     },
@@ -318,10 +318,10 @@ pub enum Delta {
 /// Puts the pieces of a streamed answer together.
 #[derive(Debug, Default)]
 pub struct Collector {
-    parts: Vec<Part>,
+    parts: Vec<ModelPart>,
     calls: Vec<(usize, usize, String, bool)>,
     /// Why it stopped, once it did.
-    pub stop: Option<Stop>,
+    pub stop: Option<ModelStop>,
     /// What it cost.
     pub usage: Usage,
     /// The error it broke off with.
@@ -333,23 +333,28 @@ impl Collector {
     pub fn push(&mut self, delta: Delta) {
         match delta {
             Delta::Think(more) => match self.parts.last_mut() {
-                Some(Part::Think(text)) => text.push_str(&more),
-                _ => self.parts.push(Part::Think(more)),
+                Some(ModelPart::Think(text)) => text.push_str(&more),
+                _ => self.parts.push(ModelPart::Think(more)),
             },
             Delta::Text(more) => match self.parts.last_mut() {
-                Some(Part::Text(text)) => text.push_str(&more),
-                _ => self.parts.push(Part::Text(more)),
+                Some(ModelPart::Text(text)) => text.push_str(&more),
+                _ => self.parts.push(ModelPart::Text(more)),
             },
             Delta::Call { index, id, name, namespace, free_text } => {
                 self.calls.push((index, self.parts.len(), String::new(), free_text));
-                self.parts.push(Part::Call(Call { id, name, namespace, input: Input::Text(String::new()) }));
+                self.parts.push(ModelPart::Call(ModelCall {
+                    id,
+                    name,
+                    namespace,
+                    input: Input::Text(String::new()),
+                }));
             }
             Delta::Args { index, text } => {
                 if let Some((_, _, whole, _)) = self.calls.iter_mut().rev().find(|(of, ..)| *of == index) {
                     whole.push_str(&text);
                 }
             }
-            Delta::Seal(seal) => self.parts.push(Part::Seal(seal)),
+            Delta::Seal(seal) => self.parts.push(ModelPart::Seal(seal)),
             Delta::End { stop, usage } => {
                 self.stop = Some(stop);
                 self.usage = usage;
@@ -359,9 +364,9 @@ impl Collector {
     }
 
     /// The parts, with the calls' arguments read.
-    pub fn finish(mut self) -> Vec<Part> {
+    pub fn finish(mut self) -> Vec<ModelPart> {
         for (_, place, text, free_text) in std::mem::take(&mut self.calls) {
-            if let Some(Part::Call(call)) = self.parts.get_mut(place) {
+            if let Some(ModelPart::Call(call)) = self.parts.get_mut(place) {
                 call.input = if free_text { Input::Text(text) } else { Input::read(&text) };
             }
         }
@@ -369,11 +374,11 @@ impl Collector {
     }
 }
 
-impl Request {
+impl ModelRequest {
     /// The texts of the person's turns, joined per turn.
     pub fn user_texts(&self) -> impl Iterator<Item = (usize, String)> + '_ {
         self.turns.iter().enumerate().filter_map(|(index, turn)| match turn {
-            Turn::User(parts) => Some((index, user_text(parts))),
+            ModelTurn::User(parts) => Some((index, user_text(parts))),
             _ => None,
         })
     }
@@ -381,7 +386,7 @@ impl Request {
     /// How many images the person's turns hold.
     pub fn images(&self) -> usize {
         let parts = self.turns.iter().filter_map(|turn| match turn {
-            Turn::User(parts) => Some(parts),
+            ModelTurn::User(parts) => Some(parts),
             _ => None,
         });
         parts.flatten().filter(|part| matches!(part, UserPart::Image { .. })).count()

@@ -9,8 +9,8 @@ use serde_json::{Map, Value, json};
 use crate::fill::{complete, properties};
 use crate::patch::patch;
 use crate::shapes::{plan, question, shaped};
-use crate::talk::{Input, Tool};
-use crate::wanted::Wanted;
+use crate::talk::{Input, ModelTool};
+use crate::wanted::WantedTool;
 
 /// No offered tool serves an intent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -45,17 +45,17 @@ pub struct Place<'p> {
 /// Picks the tool: by the agent's profile first, by name next, by the shape of its schema last; files are read
 /// and written through a shell where there is no tool for them.
 pub fn choose(
-    wanted: &Wanted,
-    tools: &[Tool],
+    wanted: &WantedTool,
+    tools: &[ModelTool],
     hints: &BTreeMap<String, ToolHint>,
     place: Place<'_>,
 ) -> Result<Chosen, Unfit> {
     let found = match wanted {
-        Wanted::Tool { name, args } => Some(exact(name, args, tools)),
-        Wanted::Mcp { server, tool, args } => mcp(server.as_deref(), tool, args, tools),
-        Wanted::Append { path, text } => {
+        WantedTool::Tool { name, args } => Some(exact(name, args, tools)),
+        WantedTool::Mcp { server, tool, args } => mcp(server.as_deref(), tool, args, tools),
+        WantedTool::Append { path, text } => {
             let command = format!("printf '%s\\n' {} >> {}", quote(text), quote(path));
-            by_any(&Wanted::Run { command }, tools, hints, place)
+            by_any(&WantedTool::Run { command }, tools, hints, place)
         }
         other => by_any(other, tools, hints, place).or_else(|| through_shell(other, tools, hints, place)),
     };
@@ -66,8 +66,8 @@ pub fn choose(
 }
 
 fn by_any(
-    wanted: &Wanted,
-    tools: &[Tool],
+    wanted: &WantedTool,
+    tools: &[ModelTool],
     hints: &BTreeMap<String, ToolHint>,
     place: Place<'_>,
 ) -> Option<Chosen> {
@@ -78,8 +78,8 @@ fn by_any(
 }
 
 fn by_hint(
-    wanted: &Wanted,
-    tools: &[Tool],
+    wanted: &WantedTool,
+    tools: &[ModelTool],
     hints: &BTreeMap<String, ToolHint>,
     place: Place<'_>,
 ) -> Option<Chosen> {
@@ -97,11 +97,11 @@ fn by_hint(
     Some(chosen(tool, Input::Json(args.into())))
 }
 
-fn chosen(tool: &Tool, input: Input) -> Chosen {
+fn chosen(tool: &ModelTool, input: Input) -> Chosen {
     Chosen { name: tool.name.clone(), namespace: tool.namespace.clone(), input }
 }
 
-fn exact(name: &str, args: &Value, tools: &[Tool]) -> Chosen {
+fn exact(name: &str, args: &Value, tools: &[ModelTool]) -> Chosen {
     let tool = tools.iter().find(|tool| tool.name == name);
     let input = match args {
         Value::String(text) => Input::Text(text.clone()),
@@ -111,9 +111,9 @@ fn exact(name: &str, args: &Value, tools: &[Tool]) -> Chosen {
 }
 
 /// Names under which agents are known to offer an intent, the plainest first.
-fn names(wanted: &Wanted) -> &'static [&'static str] {
+fn names(wanted: &WantedTool) -> &'static [&'static str] {
     match wanted {
-        Wanted::Read { .. } => &[
+        WantedTool::Read { .. } => &[
             "read",
             "read_file",
             "view",
@@ -126,7 +126,7 @@ fn names(wanted: &Wanted) -> &'static [&'static str] {
             "str_replace_based_edit_tool",
             "extract",
         ],
-        Wanted::Run { .. } => &[
+        WantedTool::Run { .. } => &[
             "bash",
             "run_shell_command",
             "shell",
@@ -142,7 +142,7 @@ fn names(wanted: &Wanted) -> &'static [&'static str] {
             "launch-process",
             "local_shell",
         ],
-        Wanted::Write { .. } => &[
+        WantedTool::Write { .. } => &[
             "write",
             "write_file",
             "create",
@@ -154,7 +154,7 @@ fn names(wanted: &Wanted) -> &'static [&'static str] {
             "str_replace_based_edit_tool",
             "apply_patch",
         ],
-        Wanted::Edit { .. } => &[
+        WantedTool::Edit { .. } => &[
             "edit",
             "replace",
             "edit_file",
@@ -164,7 +164,7 @@ fn names(wanted: &Wanted) -> &'static [&'static str] {
             "str_replace_based_edit_tool",
             "apply_patch",
         ],
-        Wanted::Plan { .. } => &[
+        WantedTool::Plan { .. } => &[
             "todowrite",
             "todo_write",
             "write_todos",
@@ -175,10 +175,10 @@ fn names(wanted: &Wanted) -> &'static [&'static str] {
             "todo",
             "plan",
         ],
-        Wanted::Search { .. } => {
+        WantedTool::Search { .. } => {
             &["grep", "search_file_content", "grep_search", "search_files", "rg", "search", "codebase_search"]
         }
-        Wanted::Ask { .. } => &[
+        WantedTool::Ask { .. } => &[
             "askuserquestion",
             "ask_user_question",
             "request_user_input",
@@ -190,9 +190,9 @@ fn names(wanted: &Wanted) -> &'static [&'static str] {
     }
 }
 
-fn by_name<'t>(wanted: &Wanted, tools: &'t [Tool]) -> Option<&'t Tool> {
-    let lower = |tool: &Tool| tool.name.to_lowercase();
-    let last = |tool: &Tool| lower(tool).rsplit("__").next().unwrap_or_default().to_owned();
+fn by_name<'t>(wanted: &WantedTool, tools: &'t [ModelTool]) -> Option<&'t ModelTool> {
+    let lower = |tool: &ModelTool| tool.name.to_lowercase();
+    let last = |tool: &ModelTool| lower(tool).rsplit("__").next().unwrap_or_default().to_owned();
     let stray = |name: &str| {
         ["image", "output", "media", "notebook", "memory"].iter().any(|word| name.contains(word))
     };
@@ -210,9 +210,10 @@ fn by_name<'t>(wanted: &Wanted, tools: &'t [Tool]) -> Option<&'t Tool> {
         })
 }
 
-fn by_shape<'t>(wanted: &Wanted, tools: &'t [Tool]) -> Option<&'t Tool> {
+fn by_shape<'t>(wanted: &WantedTool, tools: &'t [ModelTool]) -> Option<&'t ModelTool> {
     // Reading and searching have no shape of their own: a path or a text says nothing about what is done.
-    let telling = matches!(wanted, Wanted::Run { .. } | Wanted::Write { .. } | Wanted::Edit { .. });
+    let telling =
+        matches!(wanted, WantedTool::Run { .. } | WantedTool::Write { .. } | WantedTool::Edit { .. });
     tools.iter().filter(|_| telling).find(|tool| !is_mcp(tool) && fits(wanted, tool))
 }
 
@@ -238,41 +239,41 @@ const QUERIES: &[&str] = &["pattern", "query", "regex", "search", "text"];
 const QUESTIONS: &[&str] = &["questions", "question", "prompt", "message"];
 const LISTS: &[&str] = &["todos", "plan", "items", "steps", "tasks", "entries"];
 
-fn property<'t>(tool: &'t Tool, names: &[&str]) -> Option<(String, &'t Value)> {
+fn property<'t>(tool: &'t ModelTool, names: &[&str]) -> Option<(String, &'t Value)> {
     let all = properties(&tool.schema)?;
     names.iter().find_map(|name| all.get(*name).map(|schema| ((*name).to_owned(), schema)))
 }
 
-fn is_patch(tool: &Tool) -> bool {
+fn is_patch(tool: &ModelTool) -> bool {
     tool.name.to_lowercase().ends_with("apply_patch")
 }
 
 /// An editor with several commands in one tool.
-fn editor_command(tool: &Tool, word: &str) -> bool {
+fn editor_command(tool: &ModelTool, word: &str) -> bool {
     let words = tool.schema["properties"]["command"]["enum"].as_array();
     words.is_some_and(|words| words.iter().any(|given| given == word))
 }
 
-fn fits(wanted: &Wanted, tool: &Tool) -> bool {
+fn fits(wanted: &WantedTool, tool: &ModelTool) -> bool {
     let has = |names| property(tool, names).is_some();
     match wanted {
-        Wanted::Read { .. } if editor_command(tool, "create") => editor_command(tool, "view"),
-        Wanted::Read { .. } => has(PATHS) && !has(TEXTS) && !has(OLDS),
-        Wanted::Run { .. } => {
+        WantedTool::Read { .. } if editor_command(tool, "create") => editor_command(tool, "view"),
+        WantedTool::Read { .. } => has(PATHS) && !has(TEXTS) && !has(OLDS),
+        WantedTool::Run { .. } => {
             property(tool, COMMANDS).is_some_and(|(_, schema)| schema.get("enum").is_none())
         }
-        Wanted::Write { .. } => {
+        WantedTool::Write { .. } => {
             is_patch(tool) || (has(PATHS) && has(TEXTS) && !has(OLDS)) || editor_command(tool, "create")
         }
-        Wanted::Edit { .. } => is_patch(tool) || (has(PATHS) && has(OLDS) && has(NEWS)),
-        Wanted::Plan { .. } => has(LISTS),
-        Wanted::Ask { .. } => has(QUESTIONS),
-        Wanted::Search { .. } => has(QUERIES),
+        WantedTool::Edit { .. } => is_patch(tool) || (has(PATHS) && has(OLDS) && has(NEWS)),
+        WantedTool::Plan { .. } => has(LISTS),
+        WantedTool::Ask { .. } => has(QUESTIONS),
+        WantedTool::Search { .. } => has(QUERIES),
         _ => false,
     }
 }
 
-fn arguments(wanted: &Wanted, tool: &Tool, place: Place<'_>) -> Input {
+fn arguments(wanted: &WantedTool, tool: &ModelTool, place: Place<'_>) -> Input {
     let cwd = place.cwd;
     let mut args = Map::new();
     let mut set = |names: &[&str], text: &str| {
@@ -280,14 +281,14 @@ fn arguments(wanted: &Wanted, tool: &Tool, place: Place<'_>) -> Input {
         args.insert(name.clone(), shaped(&name, schema, text));
     };
     match wanted {
-        Wanted::Write { .. } | Wanted::Edit { .. } if is_patch(tool) => {
+        WantedTool::Write { .. } | WantedTool::Edit { .. } if is_patch(tool) => {
             let patch = patch(wanted, place.present);
             if tool.free_text {
                 return Input::Text(patch);
             }
             set(PATCHES, &patch);
         }
-        Wanted::Read { path, line, limit } => {
+        WantedTool::Read { path, line, limit } => {
             set(PATHS, &absolute(path, cwd));
             let lines = [("offset", line), ("start_line", line), ("line", line), ("limit", limit)];
             let known = properties(&tool.schema);
@@ -297,27 +298,27 @@ fn arguments(wanted: &Wanted, tool: &Tool, place: Place<'_>) -> Input {
                 }
             }
         }
-        Wanted::Write { path, text } => {
+        WantedTool::Write { path, text } => {
             set(PATHS, &absolute(path, cwd));
             set(TEXTS, text);
         }
-        Wanted::Edit { path, old, new } => {
+        WantedTool::Edit { path, old, new } => {
             set(PATHS, &absolute(path, cwd));
             set(OLDS, old);
             set(NEWS, new);
         }
-        Wanted::Run { command } => set(COMMANDS, command),
-        Wanted::Search { text, path } => {
+        WantedTool::Run { command } => set(COMMANDS, command),
+        WantedTool::Search { text, path } => {
             set(QUERIES, text);
             if let Some(path) = path.as_ref().filter(|_| property(tool, PATHS).is_some()) {
                 set(PATHS, &absolute(path, cwd));
             }
         }
-        Wanted::Plan { steps } => {
+        WantedTool::Plan { steps } => {
             let (name, schema) = property(tool, LISTS).unwrap_or_else(|| ("todos".to_owned(), &Value::Null));
             args.insert(name, plan(steps, schema));
         }
-        Wanted::Ask { question: words, topic } => {
+        WantedTool::Ask { question: words, topic } => {
             let (name, schema) =
                 property(tool, QUESTIONS).unwrap_or_else(|| ("question".to_owned(), &Value::Null));
             args.insert(name, question(words, topic, schema));
@@ -334,20 +335,20 @@ fn arguments(wanted: &Wanted, tool: &Tool, place: Place<'_>) -> Input {
 }
 
 fn through_shell(
-    wanted: &Wanted,
-    tools: &[Tool],
+    wanted: &WantedTool,
+    tools: &[ModelTool],
     hints: &BTreeMap<String, ToolHint>,
     place: Place<'_>,
 ) -> Option<Chosen> {
     let command = match wanted {
-        Wanted::Read { path, line: None, limit: None } => format!("cat {}", quote(path)),
-        Wanted::Read { path, line, limit } => {
+        WantedTool::Read { path, line: None, limit: None } => format!("cat {}", quote(path)),
+        WantedTool::Read { path, line, limit } => {
             let from = line.unwrap_or(1);
             let to = limit.map_or("$".to_owned(), |limit| (from + limit.max(1) - 1).to_string());
             format!("sed -n '{from},{to}p' {}", quote(path))
         }
-        Wanted::Write { path, text } => format!("printf '%s\\n' {} > {}", quote(text), quote(path)),
-        Wanted::Edit { path, old, new } => {
+        WantedTool::Write { path, text } => format!("printf '%s\\n' {} > {}", quote(text), quote(path)),
+        WantedTool::Edit { path, old, new } => {
             let plain =
                 |text: &str| text.replace(['\\', '/', '&', '.', '*', '[', ']', '^', '$'], "?").contains('?');
             if plain(old) || plain(new) || old.contains('\n') || new.contains('\n') {
@@ -355,15 +356,15 @@ fn through_shell(
             }
             format!("sed -i {} {}", quote(&format!("s/{old}/{new}/g")), quote(path))
         }
-        Wanted::Search { text, path } => {
+        WantedTool::Search { text, path } => {
             format!("grep -rn -F {} {}", quote(text), quote(path.as_deref().unwrap_or(".")))
         }
         _ => return None,
     };
-    by_any(&Wanted::Run { command }, tools, hints, place)
+    by_any(&WantedTool::Run { command }, tools, hints, place)
 }
 
-fn mcp(server: Option<&str>, wanted: &str, args: &Map<String, Value>, tools: &[Tool]) -> Option<Chosen> {
+fn mcp(server: Option<&str>, wanted: &str, args: &Map<String, Value>, tools: &[ModelTool]) -> Option<Chosen> {
     let plain = |text: &str| {
         text.chars()
             .map(|c| if c.is_alphanumeric() { c.to_ascii_lowercase() } else { '_' })
@@ -371,7 +372,7 @@ fn mcp(server: Option<&str>, wanted: &str, args: &Map<String, Value>, tools: &[T
     };
     let (end, group) = (plain(wanted), server.map(plain));
     // The more of the full name is right, the better: a server's own "ping" must not lose to another's.
-    let score = |tool: &Tool| {
+    let score = |tool: &ModelTool| {
         let full = plain(&format!("{}__{}", tool.namespace.as_deref().unwrap_or_default(), tool.name));
         let named = full.ends_with(&format!("_{end}"));
         let of_server = group.as_ref().is_none_or(|group| full.contains(group.as_str()));
@@ -394,26 +395,26 @@ fn mcp(server: Option<&str>, wanted: &str, args: &Map<String, Value>, tools: &[T
 }
 
 /// Whether a tool comes from an MCP server, by its name.
-pub(crate) fn is_mcp(tool: &Tool) -> bool {
+pub(crate) fn is_mcp(tool: &ModelTool) -> bool {
     let group = tool.namespace.as_deref().unwrap_or_default();
     tool.name.starts_with("mcp_") || tool.name.contains("__") || group.starts_with("mcp")
 }
 
-fn particulars(wanted: &Wanted, place: Place<'_>) -> Vars {
+fn particulars(wanted: &WantedTool, place: Place<'_>) -> Vars {
     let cwd = place.cwd;
     let vars = Vars::new().with("patch", patch(wanted, place.present));
     match wanted {
-        Wanted::Read { path, .. } => vars.with("path", absolute(path, cwd)),
-        Wanted::Write { path, text } => vars.with("path", absolute(path, cwd)).with("text", text.clone()),
-        Wanted::Edit { path, old, new } => {
+        WantedTool::Read { path, .. } => vars.with("path", absolute(path, cwd)),
+        WantedTool::Write { path, text } => vars.with("path", absolute(path, cwd)).with("text", text.clone()),
+        WantedTool::Edit { path, old, new } => {
             vars.with("path", absolute(path, cwd)).with("old", old.clone()).with("new", new.clone())
         }
-        Wanted::Run { command } => vars.with("command", command.clone()),
-        Wanted::Plan { steps } => vars.with("steps", json!(steps)),
-        Wanted::Ask { question, topic } => {
+        WantedTool::Run { command } => vars.with("command", command.clone()),
+        WantedTool::Plan { steps } => vars.with("steps", json!(steps)),
+        WantedTool::Ask { question, topic } => {
             vars.with("question", question.clone()).with("topic", topic.clone())
         }
-        Wanted::Search { text, path } => {
+        WantedTool::Search { text, path } => {
             vars.with("text", text.clone()).with("path", path.clone().unwrap_or_else(|| ".".to_owned()))
         }
         _ => vars,

@@ -1,8 +1,8 @@
 use super::*;
 
-fn tool(name: &str, properties: &Value, required: &[&str]) -> Tool {
+fn tool(name: &str, properties: &Value, required: &[&str]) -> ModelTool {
     let schema = json!({"type": "object", "properties": properties, "required": required});
-    Tool { name: name.to_owned(), schema, ..Tool::default() }
+    ModelTool { name: name.to_owned(), schema, ..ModelTool::default() }
 }
 
 fn text() -> Value {
@@ -11,7 +11,7 @@ fn text() -> Value {
 
 const W: Place<'static> = Place { cwd: Some("/w"), present: None };
 
-fn pick(wanted: &Wanted, tools: &[Tool]) -> (String, Value) {
+fn pick(wanted: &WantedTool, tools: &[ModelTool]) -> (String, Value) {
     let chosen = choose(wanted, tools, &BTreeMap::new(), W).unwrap();
     let args = match chosen.input {
         Input::Json(args) => args,
@@ -20,8 +20,8 @@ fn pick(wanted: &Wanted, tools: &[Tool]) -> (String, Value) {
     (chosen.name, args)
 }
 
-fn read(path: &str) -> Wanted {
-    Wanted::Read { path: path.to_owned(), line: None, limit: None }
+fn read(path: &str) -> WantedTool {
+    WantedTool::Read { path: path.to_owned(), line: None, limit: None }
 }
 
 #[test]
@@ -47,13 +47,13 @@ fn the_tools_of_known_agents_are_found_by_name_and_filled_by_shape() {
         ),
     ];
     assert_eq!(pick(&read("a.txt"), &claude), ("Read".to_owned(), json!({"file_path": "/w/a.txt"})));
-    let run = Wanted::Run { command: "echo 'hi'".to_owned() };
+    let run = WantedTool::Run { command: "echo 'hi'".to_owned() };
     assert_eq!(pick(&run, &claude), ("Bash".to_owned(), json!({"command": "echo 'hi'"})));
-    let write = Wanted::Write { path: "/x/o".to_owned(), text: "done".to_owned() };
+    let write = WantedTool::Write { path: "/x/o".to_owned(), text: "done".to_owned() };
     assert_eq!(pick(&write, &claude), ("Write".to_owned(), json!({"file_path": "/x/o", "content": "done"})));
-    let edit = Wanted::Edit { path: "o".to_owned(), old: "a".to_owned(), new: "b".to_owned() };
+    let edit = WantedTool::Edit { path: "o".to_owned(), old: "a".to_owned(), new: "b".to_owned() };
     assert_eq!(pick(&edit, &claude).1, json!({"file_path": "/w/o", "old_string": "a", "new_string": "b"}));
-    let plan = Wanted::Plan { steps: vec!["one".to_owned(), "two".to_owned()] };
+    let plan = WantedTool::Plan { steps: vec!["one".to_owned(), "two".to_owned()] };
     let expected = json!({"todos": [{"content": "one", "status": "in_progress", "activeForm": "one"}, {"content": "two", "status": "pending", "activeForm": "two"}]});
     assert_eq!(pick(&plan, &claude), ("TodoWrite".to_owned(), expected));
 }
@@ -70,9 +70,9 @@ fn odd_shapes_are_filled() {
         tool("apply_patch", &json!({"input": text()}), &["input"]),
     ];
     assert_eq!(pick(&read("a"), &cline), ("read_files".to_owned(), json!({"files": [{"path": "/w/a"}]})));
-    let run = Wanted::Run { command: "ls".to_owned() };
+    let run = WantedTool::Run { command: "ls".to_owned() };
     assert_eq!(pick(&run, &cline), ("run_commands".to_owned(), json!({"commands": ["ls"]})));
-    let write = Wanted::Write { path: "o.txt".to_owned(), text: "a\nb".to_owned() };
+    let write = WantedTool::Write { path: "o.txt".to_owned(), text: "a\nb".to_owned() };
     let patch = "*** Begin Patch\n*** Add File: o.txt\n+a\n+b\n*** End Patch";
     assert_eq!(pick(&write, &cline), ("apply_patch".to_owned(), json!({"input": patch})));
     let editor = [tool(
@@ -89,9 +89,9 @@ fn odd_shapes_are_filled() {
 fn an_agent_with_nothing_but_a_shell_still_reads_writes_and_searches() {
     let codex = [tool("exec_command", &json!({"cmd": text(), "justification": text()}), &["cmd"])];
     assert_eq!(pick(&read("my file"), &codex).1, json!({"cmd": "cat 'my file'"}));
-    let write = Wanted::Write { path: "o".to_owned(), text: "it's".to_owned() };
+    let write = WantedTool::Write { path: "o".to_owned(), text: "it's".to_owned() };
     assert_eq!(pick(&write, &codex).1, json!({"cmd": "printf '%s\\n' 'it'\\''s' > o"}));
-    let lines = Wanted::Read { path: "a".to_owned(), line: Some(2), limit: Some(3) };
+    let lines = WantedTool::Read { path: "a".to_owned(), line: Some(2), limit: Some(3) };
     assert_eq!(pick(&lines, &codex).1, json!({"cmd": "sed -n '2,4p' a"}));
 }
 
@@ -108,7 +108,8 @@ fn a_profile_comes_first_and_drops_what_the_tool_does_not_offer() {
         tool("bash", &json!({"command": text()}), &[]),
         tool("exec", &json!({"cmd": text(), "why": text()}), &["cmd", "why"]),
     ];
-    let chosen = choose(&Wanted::Run { command: "ls".to_owned() }, &tools, &hints, Place::default()).unwrap();
+    let chosen =
+        choose(&WantedTool::Run { command: "ls".to_owned() }, &tools, &hints, Place::default()).unwrap();
     assert_eq!(
         (chosen.name.as_str(), chosen.input),
         ("exec", Input::Json(json!({"cmd": "ls", "why": "scripted why"})))
@@ -125,7 +126,7 @@ fn a_patch_is_made_for_the_file_as_it_is() {
         },
     )]);
     let tools = [tool("exec", &json!({"cmd": text()}), &["cmd"])];
-    let edit = Wanted::Edit { path: "n".to_owned(), old: "thyme".to_owned(), new: "basil".to_owned() };
+    let edit = WantedTool::Edit { path: "n".to_owned(), old: "thyme".to_owned(), new: "basil".to_owned() };
     let place = Place { cwd: Some("/w"), present: Some("rosemary and thyme") };
     let chosen = choose(&edit, &tools, &hints, place).unwrap();
     let command = "apply_patch <<'EOF'\n*** Begin Patch\n*** Update File: n\n@@\n-rosemary and thyme\n+rosemary and basil\n*** End Patch\nEOF";
@@ -134,7 +135,7 @@ fn a_patch_is_made_for_the_file_as_it_is() {
 
 #[test]
 fn a_question_finds_the_tool_that_asks_the_person() {
-    let ask = Wanted::Ask { question: "What is your name?".to_owned(), topic: "name".to_owned() };
+    let ask = WantedTool::Ask { question: "What is your name?".to_owned(), topic: "name".to_owned() };
     let option = json!({"type": "object", "properties": {"label": text(), "description": text()}, "required": ["label", "description"]});
     let entry = json!({"type": "object", "properties": {"id": text(), "header": text(), "question": text(), "options": {"type": "array", "items": option}, "multiSelect": {"type": "boolean"}}, "required": ["question", "options", "multiSelect"]});
     let tools = [
@@ -154,7 +155,7 @@ fn a_question_finds_the_tool_that_asks_the_person() {
 
 #[test]
 fn mcp_tools_are_found_under_any_prefix() {
-    let ping = |server: Option<&str>| Wanted::Mcp {
+    let ping = |server: Option<&str>| WantedTool::Mcp {
         server: server.map(str::to_owned),
         tool: "ping".to_owned(),
         args: Map::new(),
@@ -165,9 +166,10 @@ fn mcp_tools_are_found_under_any_prefix() {
     }
     let two = [tool("mcp__one__ping", &json!({}), &[]), tool("mcp__two__ping", &json!({}), &[])];
     assert_eq!(pick(&ping(Some("two")), &two).0, "mcp__two__ping");
-    let grouped = [Tool { namespace: Some("mcp__stub".to_owned()), ..tool("list_files", &json!({}), &[]) }];
+    let grouped =
+        [ModelTool { namespace: Some("mcp__stub".to_owned()), ..tool("list_files", &json!({}), &[]) }];
     let list =
-        Wanted::Mcp { server: Some("stub".to_owned()), tool: "list-files".to_owned(), args: Map::new() };
+        WantedTool::Mcp { server: Some("stub".to_owned()), tool: "list-files".to_owned(), args: Map::new() };
     assert_eq!(
         choose(&list, &grouped, &BTreeMap::new(), Place::default()).unwrap().namespace.as_deref(),
         Some("mcp__stub")

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 /// An intent with its particulars. Which tool serves it depends on what the agent offers.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Wanted {
+pub enum WantedTool {
     /// Read a file.
     Read {
         /// Which.
@@ -79,7 +79,7 @@ pub enum Wanted {
     },
 }
 
-impl Wanted {
+impl WantedTool {
     /// The intent's name in scripts, profiles and journals.
     pub fn name(&self) -> &'static str {
         match self {

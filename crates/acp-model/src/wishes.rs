@@ -5,17 +5,20 @@ use std::time::Duration;
 use acp_script::wishes::{Intent, parse};
 use serde_json::{Map, Value};
 
-use crate::exchange::{Exchange, Said};
-use crate::script::Action;
-use crate::talk::{Request, Stop};
+use crate::exchange::{ModelExchange, PersonMessage};
+use crate::script::RuleAction;
+use crate::talk::{ModelRequest, ModelStop};
 use crate::tools::is_mcp;
-use crate::wanted::Wanted;
+use crate::wanted::WantedTool;
 
 /// How much of a tool's result is repeated in an answer.
 const REPEATED: usize = 4000;
 
 /// The replies that the person's wishes ask for, one per round of calls; the person's words they came from.
-pub(crate) fn segments(exchange: &Exchange, request: &Request) -> (Vec<Vec<Action>>, Said) {
+pub(crate) fn segments(
+    exchange: &ModelExchange,
+    request: &ModelRequest,
+) -> (Vec<Vec<RuleAction>>, PersonMessage) {
     let with_wish = exchange.said.iter().rev().find_map(|said| {
         let intents = parse(&said.text);
         (!intents.is_empty()).then(|| (intents, said.clone()))
@@ -27,7 +30,7 @@ pub(crate) fn segments(exchange: &Exchange, request: &Request) -> (Vec<Vec<Actio
     let mut segments = vec![Vec::new()];
     for intent in intents {
         let actions = actions(&intent, exchange, request, &said);
-        let calls = actions.iter().any(|action| matches!(action, Action::Call(_)));
+        let calls = actions.iter().any(|action| matches!(action, RuleAction::Call(_)));
         if let Some(last) = segments.last_mut() {
             last.extend(actions);
         }
@@ -41,67 +44,72 @@ pub(crate) fn segments(exchange: &Exchange, request: &Request) -> (Vec<Vec<Actio
     (segments, said)
 }
 
-fn text(words: impl Into<String>) -> Action {
-    Action::Text(words.into(), None)
+fn text(words: impl Into<String>) -> RuleAction {
+    RuleAction::Text(words.into(), None)
 }
 
-fn call(wanted: Wanted) -> Vec<Action> {
-    vec![Action::Call(vec![wanted])]
+fn call(wanted: WantedTool) -> Vec<RuleAction> {
+    vec![RuleAction::Call(vec![wanted])]
 }
 
-fn actions(intent: &Intent, exchange: &Exchange, request: &Request, said: &Said) -> Vec<Action> {
+fn actions(
+    intent: &Intent,
+    exchange: &ModelExchange,
+    request: &ModelRequest,
+    said: &PersonMessage,
+) -> Vec<RuleAction> {
     match intent.clone() {
-        Intent::Read { path, line, limit } => call(Wanted::Read { path, line, limit }),
+        Intent::Read { path, line, limit } => call(WantedTool::Read { path, line, limit }),
         Intent::ReadLink => match linked(&said.text) {
-            Some(path) => call(Wanted::Read { path, line: None, limit: None }),
+            Some(path) => call(WantedTool::Read { path, line: None, limit: None }),
             None => vec![text("I see no link to a file in your message.")],
         },
-        Intent::Write { path, text } => call(Wanted::Write { path, text }),
-        Intent::Edit { path, old, new } => call(Wanted::Edit { path, old, new }),
-        Intent::Append { path, text } => call(Wanted::Append { path, text }),
-        Intent::Run { command, .. } => call(Wanted::Run { command }),
-        Intent::Search { text, path } => call(Wanted::Search { text, path }),
-        Intent::Find(text) => call(Wanted::Search { text, path: None }),
-        Intent::Show { symbol, path } => call(Wanted::Search { text: symbol, path }),
+        Intent::Write { path, text } => call(WantedTool::Write { path, text }),
+        Intent::Edit { path, old, new } => call(WantedTool::Edit { path, old, new }),
+        Intent::Append { path, text } => call(WantedTool::Append { path, text }),
+        Intent::Run { command, .. } => call(WantedTool::Run { command }),
+        Intent::Search { text, path } => call(WantedTool::Search { text, path }),
+        Intent::Find(text) => call(WantedTool::Search { text, path: None }),
+        Intent::Show { symbol, path } => call(WantedTool::Search { text: symbol, path }),
         Intent::Files { path, .. } => {
             let command = path.map_or_else(|| "ls".to_owned(), |path| format!("ls -- {path}"));
-            call(Wanted::Run { command })
+            call(WantedTool::Run { command })
         }
-        Intent::Plan { steps, topic } => call(Wanted::Plan { steps: plan(steps, topic.as_deref()) }),
+        Intent::Plan { steps, topic } => call(WantedTool::Plan { steps: plan(steps, topic.as_deref()) }),
         Intent::Mcp { server, tool, arguments } => {
             let args = arguments.and_then(|json| serde_json::from_str::<Map<String, Value>>(&json).ok());
-            call(Wanted::Mcp { server, tool, args: args.unwrap_or_default() })
+            call(WantedTool::Mcp { server, tool, args: args.unwrap_or_default() })
         }
         Intent::McpList => vec![text(mcp_list(request))],
-        Intent::Permission => call(Wanted::Run { command: "touch permission-asked".to_owned() }),
-        Intent::ToolFailure => call(Wanted::Run { command: "exit 7".to_owned() }),
+        Intent::Permission => call(WantedTool::Run { command: "touch permission-asked".to_owned() }),
+        Intent::ToolFailure => call(WantedTool::Run { command: "exit 7".to_owned() }),
         Intent::Think(time) => think(time.unwrap_or(Duration::from_millis(2500))),
         Intent::Count(to) => {
             let numbers: Vec<_> = (1..=to).map(|n| n.to_string()).collect();
-            vec![Action::Text(numbers.join(" "), Some(Duration::from_millis(100) * to))]
+            vec![RuleAction::Text(numbers.join(" "), Some(Duration::from_millis(100) * to))]
         }
-        Intent::Wait(time) => vec![Action::Wait(time), text("I waited.")],
+        Intent::Wait(time) => vec![RuleAction::Wait(time), text("I waited.")],
         Intent::Parts(parts) => {
             let parts: Vec<_> = (1..=parts).map(|n| format!("This is part {n} of {parts}.")).collect();
             vec![text(parts.join("\n\n"))]
         }
-        Intent::Say(words) => vec![Action::Whole(words)],
+        Intent::Say(words) => vec![RuleAction::Whole(words)],
         Intent::Remember(word) => vec![text(format!("I will remember {word}."))],
         Intent::Recall => vec![text(recall(request))],
         Intent::WhereAmI => {
             let told = exchange.cwd.as_deref().map(|cwd| format!("I work in {cwd}."));
             vec![text(told.unwrap_or_else(|| "Nobody told me where I work.".to_owned()))]
         }
-        Intent::Refuse => vec![text("I will not do that."), Action::Stop(Stop::Refusal)],
-        Intent::MaxTokens => vec![text("I am running out of"), Action::Stop(Stop::Length)],
-        Intent::Fail(code) => vec![Action::Error {
+        Intent::Refuse => vec![text("I will not do that."), RuleAction::Stop(ModelStop::Refusal)],
+        Intent::MaxTokens => vec![text("I am running out of"), RuleAction::Stop(ModelStop::Length)],
+        Intent::Fail(code) => vec![RuleAction::Error {
             status: 400,
             kind: None,
             message: format!("failed as wished (code {})", code.unwrap_or(-32603)),
             retry_after: None,
         }],
         Intent::ElicitForm(what) if !is_secret(what.as_deref()) => call(question(what.as_deref())),
-        other => vec![Action::Beyond(wish_name(&other))],
+        other => vec![RuleAction::Beyond(wish_name(&other))],
     }
 }
 
@@ -112,10 +120,10 @@ fn is_secret(what: Option<&str>) -> bool {
     secrets.iter().any(|word| what.contains(word))
 }
 
-fn question(what: Option<&str>) -> Wanted {
+fn question(what: Option<&str>) -> WantedTool {
     let what = what.unwrap_or("answer");
     let topic = what.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' });
-    Wanted::Ask { question: format!("What is your {what}?"), topic: topic.collect() }
+    WantedTool::Ask { question: format!("What is your {what}?"), topic: topic.collect() }
 }
 
 /// The wish in a word: the name of its variant.
@@ -124,11 +132,14 @@ fn wish_name(intent: &Intent) -> String {
     words.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default().to_owned()
 }
 
-fn think(time: Duration) -> Vec<Action> {
+fn think(time: Duration) -> Vec<RuleAction> {
     let beats = (time.as_millis() / 100).clamp(10, 600);
     let words: Vec<_> = (1..=beats).map(|n| format!("thought {n},")).collect();
     let words = format!("Let me see: {} and that is all.", words.join(" "));
-    vec![Action::Think("I should take my time over this.".to_owned(), None), Action::Text(words, Some(time))]
+    vec![
+        RuleAction::Think("I should take my time over this.".to_owned(), None),
+        RuleAction::Text(words, Some(time)),
+    ]
 }
 
 fn plan(steps: Option<u32>, topic: Option<&str>) -> Vec<String> {
@@ -140,7 +151,7 @@ fn plan(steps: Option<u32>, topic: Option<&str>) -> Vec<String> {
         .collect()
 }
 
-fn found(exchange: &Exchange) -> String {
+fn found(exchange: &ModelExchange) -> String {
     let texts = exchange.results.iter().map(|result| result.text.trim()).filter(|text| !text.is_empty());
     let all = texts.collect::<Vec<_>>().join("\n");
     if all.is_empty() {
@@ -150,7 +161,7 @@ fn found(exchange: &Exchange) -> String {
     format!("It is done. This came back:\n{}", &all[..cut])
 }
 
-fn mcp_list(request: &Request) -> String {
+fn mcp_list(request: &ModelRequest) -> String {
     let names: Vec<_> =
         request.tools.iter().filter(|tool| is_mcp(tool)).map(|tool| tool.name.as_str()).collect();
     if names.is_empty() {
@@ -161,7 +172,7 @@ fn mcp_list(request: &Request) -> String {
 }
 
 /// What the person asked to remember, in any turn before.
-fn recall(request: &Request) -> String {
+fn recall(request: &ModelRequest) -> String {
     let mut word = None;
     for (_, said) in request.user_texts() {
         for intent in parse(&said) {

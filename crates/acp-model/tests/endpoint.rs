@@ -3,20 +3,25 @@
 use std::io::Write;
 use std::time::Duration;
 
-use acp_model::{Endpoint, Script, Settings};
+use acp_model::{EndpointSettings, ModelEndpoint, ModelScript};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-async fn endpoint(script: &str) -> Endpoint {
-    let script = Script::parse(script).unwrap();
+async fn endpoint(script: &str) -> ModelEndpoint {
+    let script = ModelScript::parse(script).unwrap();
     let pace = Duration::from_millis(1);
-    Endpoint::start(Settings { script, pace, keep_alive: Duration::from_millis(50), ..Settings::default() })
-        .await
-        .unwrap()
+    ModelEndpoint::start(EndpointSettings {
+        script,
+        pace,
+        keep_alive: Duration::from_millis(50),
+        ..EndpointSettings::default()
+    })
+    .await
+    .unwrap()
 }
 
-async fn send(endpoint: &Endpoint, head: &str, body: &[u8]) -> TcpStream {
+async fn send(endpoint: &ModelEndpoint, head: &str, body: &[u8]) -> TcpStream {
     let mut stream = TcpStream::connect(("127.0.0.1", endpoint.port())).await.unwrap();
     let length = body.len();
     let request = format!("{head}\r\nhost: x\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n");
@@ -26,7 +31,7 @@ async fn send(endpoint: &Endpoint, head: &str, body: &[u8]) -> TcpStream {
 }
 
 /// The status and everything after the headers, as it came (chunked or not).
-async fn ask(endpoint: &Endpoint, head: &str, body: &[u8]) -> (u16, String) {
+async fn ask(endpoint: &ModelEndpoint, head: &str, body: &[u8]) -> (u16, String) {
     let mut text = Vec::new();
     send(endpoint, head, body).await.read_to_end(&mut text).await.unwrap();
     let text = String::from_utf8_lossy(&text).into_owned();
@@ -34,7 +39,7 @@ async fn ask(endpoint: &Endpoint, head: &str, body: &[u8]) -> (u16, String) {
     (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
 }
 
-async fn post(endpoint: &Endpoint, path: &str, body: &Value) -> (u16, String) {
+async fn post(endpoint: &ModelEndpoint, path: &str, body: &Value) -> (u16, String) {
     ask(endpoint, &format!("POST {path} HTTP/1.1"), body.to_string().as_bytes()).await
 }
 
@@ -51,11 +56,11 @@ fn message(text: &str, stream: bool) -> Value {
     json!({"model": "m", "max_tokens": 9, "stream": stream, "system": "Working directory: /w", "tools": tools(), "messages": [{"role": "user", "content": text}]})
 }
 
-fn events(endpoint: &Endpoint, event: &str) -> Vec<Value> {
+fn events(endpoint: &ModelEndpoint, event: &str) -> Vec<Value> {
     endpoint.journal().entries().into_iter().filter(|entry| entry["event"] == event).collect()
 }
 
-async fn until(endpoint: &Endpoint, event: &str, what: impl Fn(&Value) -> bool) -> Value {
+async fn until(endpoint: &ModelEndpoint, event: &str, what: impl Fn(&Value) -> bool) -> Value {
     let began = std::time::Instant::now();
     while began.elapsed() < Duration::from_secs(60) {
         if let Some(found) = events(endpoint, event).into_iter().find(|entry| what(entry)) {
@@ -278,10 +283,14 @@ async fn rules_go_through_their_steps_and_the_journal_is_a_file_too() {
         {"when": {"user": "go", "result": "(?i)denied"}, "do": {"text": "you said no"}},
         {"when": "go", "do": {"text": "result was ${result}"}},
     ]);
-    let script = Script::from_value(&rules).unwrap();
-    let endpoint = Endpoint::start(Settings { script, journal: Some(path.clone()), ..Settings::default() })
-        .await
-        .unwrap();
+    let script = ModelScript::from_value(&rules).unwrap();
+    let endpoint = ModelEndpoint::start(EndpointSettings {
+        script,
+        journal: Some(path.clone()),
+        ..EndpointSettings::default()
+    })
+    .await
+    .unwrap();
     let with = |text: &str| {
         let mut body = message("go", false);
         body["messages"].as_array_mut().unwrap().push(json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c", "content": text}]}));
@@ -289,7 +298,7 @@ async fn rules_go_through_their_steps_and_the_journal_is_a_file_too() {
     };
     assert!(post(&endpoint, "/v1/messages", &message("go", false)).await.1.contains("\"command\":\"one\""));
     assert!(post(&endpoint, "/v1/messages", &with("Denied.")).await.1.contains("you said no"));
-    endpoint.set_script(Script::parse("[{\"do\": {\"text\": \"another script\"}}]").unwrap());
+    endpoint.set_script(ModelScript::parse("[{\"do\": {\"text\": \"another script\"}}]").unwrap());
     assert!(post(&endpoint, "/v1/messages", &message("go", false)).await.1.contains("another script"));
     let lines = std::fs::read_to_string(path).unwrap();
     assert_eq!(lines.lines().filter(|line| line.contains("\"event\":\"request\"")).count(), 3);

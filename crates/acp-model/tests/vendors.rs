@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use acp_model::{Endpoint, Script, Settings};
+use acp_model::{EndpointSettings, ModelEndpoint, ModelScript};
 
 fn clients() -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -24,9 +24,9 @@ async fn the_vendors_own_libraries_understand_the_endpoint() {
         "the client libraries are missing from {}: run scripts/fetch-model-fixtures.sh, or leave this test out with ACP_SKIP=pip",
         clients.display()
     );
-    let script = Script::parse(include_str!("vendors/script.json")).unwrap();
-    let settings = Settings { script, pace: Duration::from_millis(1), ..Settings::default() };
-    let endpoint = Endpoint::start(settings).await.unwrap();
+    let script = ModelScript::parse(include_str!("vendors/script.json")).unwrap();
+    let settings = EndpointSettings { script, pace: Duration::from_millis(1), ..EndpointSettings::default() };
+    let endpoint = ModelEndpoint::start(settings).await.unwrap();
     let mut python = Command::new("python3");
     python.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/vendors/drive.py")).arg(endpoint.url());
     python.env("PYTHONPATH", &clients).env("PYTHONDONTWRITEBYTECODE", "1").env("NO_PROXY", "*");

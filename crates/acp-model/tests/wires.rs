@@ -1,42 +1,56 @@
 //! Each wire format, both ways: what is written reads back, and what is written stays as it is.
 
-use acp_model::sse::{Event, Parser};
+use acp_model::sse::{SseEvent, SseParser};
 use acp_model::talk::*;
-use acp_model::wire::{self, StreamReader, StreamWriter, Wire};
+use acp_model::wire::{self, StreamReader, StreamWriter, WireFormat};
 use serde_json::json;
 
-const WIRES: [Wire; 4] = [Wire::Chat, Wire::Responses, Wire::Messages, Wire::Gemini];
+const WIRES: [WireFormat; 4] =
+    [WireFormat::Chat, WireFormat::Responses, WireFormat::Messages, WireFormat::Gemini];
 
-fn call(id: &str, name: &str, args: serde_json::Value) -> Part {
-    Part::Call(Call { id: id.to_owned(), name: name.to_owned(), namespace: None, input: Input::Json(args) })
+fn call(id: &str, name: &str, args: serde_json::Value) -> ModelPart {
+    ModelPart::Call(ModelCall {
+        id: id.to_owned(),
+        name: name.to_owned(),
+        namespace: None,
+        input: Input::Json(args),
+    })
 }
 
-fn request(wire: Wire) -> Request {
-    Request {
+fn request(wire: WireFormat) -> ModelRequest {
+    ModelRequest {
         model: "m".to_owned(),
-        stream: wire != Wire::Gemini,
-        usage_chunk: wire == Wire::Chat,
+        stream: wire != WireFormat::Gemini,
+        usage_chunk: wire == WireFormat::Chat,
         system: "be\nbrief".to_owned(),
         turns: vec![
-            Turn::User(vec![
+            ModelTurn::User(vec![
                 UserPart::Text("look".to_owned()),
                 UserPart::Image { mime: "image/png".to_owned(), data: "AAAA".to_owned() },
             ]),
-            Turn::Assistant(vec![
-                Part::Think("hm".to_owned()),
-                Part::Text("let me see".to_owned()),
+            ModelTurn::Assistant(vec![
+                ModelPart::Think("hm".to_owned()),
+                ModelPart::Text("let me see".to_owned()),
                 call("c1", "Read", json!({"path": "a"})),
                 call("c2", "Bash", json!({"command": "ls", "n": 1})),
             ]),
-            Turn::Result(ToolResult { id: "c1".to_owned(), text: "one".to_owned(), ..ToolResult::default() }),
-            Turn::Result(ToolResult { id: "c2".to_owned(), text: "two".to_owned(), ..ToolResult::default() }),
-            Turn::User(vec![UserPart::Text("and now?".to_owned())]),
+            ModelTurn::Result(ToolResult {
+                id: "c1".to_owned(),
+                text: "one".to_owned(),
+                ..ToolResult::default()
+            }),
+            ModelTurn::Result(ToolResult {
+                id: "c2".to_owned(),
+                text: "two".to_owned(),
+                ..ToolResult::default()
+            }),
+            ModelTurn::User(vec![UserPart::Text("and now?".to_owned())]),
         ],
-        tools: vec![Tool {
+        tools: vec![ModelTool {
             name: "Read".to_owned(),
             description: "reads".to_owned(),
             schema: json!({"type": "object", "properties": {"path": {"type": "string"}}}),
-            ..Tool::default()
+            ..ModelTool::default()
         }],
         answer: AnswerForm::Json(Some(json!({"type": "object"}))),
         max_tokens: Some(77),
@@ -49,22 +63,22 @@ fn a_request_reads_back_as_it_was_written() {
     for wire in WIRES {
         let request = request(wire);
         let body = wire::write_request(wire, &request);
-        let model = (wire == Wire::Gemini).then_some("m");
+        let model = (wire == WireFormat::Gemini).then_some("m");
         assert_eq!(wire::read_request(wire, &body, model).unwrap(), request, "{wire:?}: {body:#}");
     }
 }
 
-fn reply() -> Reply {
-    Reply {
+fn reply() -> ModelReply {
+    ModelReply {
         id: "r1".to_owned(),
         model: "m".to_owned(),
         parts: vec![
-            Part::Think("hm ".to_owned()),
-            Part::Text("Here you are.".to_owned()),
+            ModelPart::Think("hm ".to_owned()),
+            ModelPart::Text("Here you are.".to_owned()),
             call("c1", "Read", json!({"path": "ä \"b\""})),
             call("c2", "Bash", json!({})),
         ],
-        stop: Stop::Tools,
+        stop: ModelStop::Tools,
         usage: Usage { input: 12, output: 5, cached: 4, reasoning: 0 },
     }
 }
@@ -72,8 +86,8 @@ fn reply() -> Reply {
 #[test]
 fn a_whole_reply_reads_back_as_it_was_written() {
     for wire in WIRES {
-        for stop in [Stop::Tools, Stop::Length, Stop::Refusal] {
-            let reply = Reply { stop, ..reply() };
+        for stop in [ModelStop::Tools, ModelStop::Length, ModelStop::Refusal] {
+            let reply = ModelReply { stop, ..reply() };
             let body = wire::write_reply(wire, &reply);
             let mut read = wire::read_reply(wire, &body).unwrap();
             read.parts = unsealed(read.parts);
@@ -82,8 +96,8 @@ fn a_whole_reply_reads_back_as_it_was_written() {
     }
 }
 
-fn unsealed(mut parts: Vec<Part>) -> Vec<Part> {
-    parts.retain(|part| !matches!(part, Part::Seal(_)));
+fn unsealed(mut parts: Vec<ModelPart>) -> Vec<ModelPart> {
+    parts.retain(|part| !matches!(part, ModelPart::Seal(_)));
     parts
 }
 
@@ -105,24 +119,25 @@ fn deltas() -> Vec<Delta> {
         args(0, "\"ä \\\"b\\\"\"}"),
         call(1, "c2", "Bash"),
         args(1, "{}"),
-        Delta::End { stop: Stop::Tools, usage: reply().usage },
+        Delta::End { stop: ModelStop::Tools, usage: reply().usage },
     ]
 }
 
-fn streamed(wire: Wire, usage_chunk: bool, deltas: &[Delta]) -> String {
-    let request = Request { model: "m".to_owned(), stream: true, usage_chunk, ..Request::default() };
+fn streamed(wire: WireFormat, usage_chunk: bool, deltas: &[Delta]) -> String {
+    let request =
+        ModelRequest { model: "m".to_owned(), stream: true, usage_chunk, ..ModelRequest::default() };
     let mut writer = StreamWriter::new(wire, "r1", &request);
     let mut text = String::new();
     for delta in deltas {
-        text.extend(writer.push(delta).iter().map(Event::encode));
+        text.extend(writer.push(delta).iter().map(SseEvent::encode));
         text.push_str(": a comment\n\n");
     }
     text
 }
 
-fn collect(wire: Wire, bytes: &[u8], step: usize) -> Collector {
+fn collect(wire: WireFormat, bytes: &[u8], step: usize) -> Collector {
     let (mut parser, mut reader, mut collector) =
-        (Parser::default(), StreamReader::new(wire), Collector::default());
+        (SseParser::default(), StreamReader::new(wire), Collector::default());
     for chunk in bytes.chunks(step) {
         parser.push(chunk);
         while let Some(event) = parser.next_event() {
@@ -140,7 +155,11 @@ fn a_stream_reads_back_however_it_is_cut() {
             let text = streamed(wire, usage_chunk, &deltas());
             for step in [1, 7, 64, text.len()] {
                 let collector = collect(wire, text.as_bytes(), step);
-                assert_eq!((collector.stop, collector.usage), (Some(Stop::Tools), reply().usage), "{wire:?}");
+                assert_eq!(
+                    (collector.stop, collector.usage),
+                    (Some(ModelStop::Tools), reply().usage),
+                    "{wire:?}"
+                );
                 assert_eq!(unsealed(collector.finish()), reply().parts, "{wire:?}");
             }
         }
@@ -168,14 +187,14 @@ fn free_text_calls_go_through_responses() {
         namespace: Some("ns".to_owned()),
         free_text: true,
     };
-    let end = Delta::End { stop: Stop::Tools, usage: Usage::default() };
+    let end = Delta::End { stop: ModelStop::Tools, usage: Usage::default() };
     let text = streamed(
-        Wire::Responses,
+        WireFormat::Responses,
         false,
         &[call, Delta::Args { index: 0, text: "*** Begin".to_owned() }, end],
     );
-    let parts = collect(Wire::Responses, text.as_bytes(), 11).finish();
-    let Part::Call(call) = &parts[0] else { panic!("{parts:?}") };
+    let parts = collect(WireFormat::Responses, text.as_bytes(), 11).finish();
+    let ModelPart::Call(call) = &parts[0] else { panic!("{parts:?}") };
     assert_eq!((call.namespace.as_deref(), &call.input), (Some("ns"), &Input::Text("*** Begin".to_owned())));
 }
 
@@ -197,19 +216,19 @@ fn the_written_forms_stay_as_they_are() {
 #[test]
 fn what_is_no_request_is_named() {
     for (wire, body) in [
-        (Wire::Chat, json!({})),
-        (Wire::Messages, json!({"messages": 3})),
-        (Wire::Gemini, json!({"contents": 1})),
-        (Wire::Responses, json!({"input": {}})),
-        (Wire::Chat, json!([])),
+        (WireFormat::Chat, json!({})),
+        (WireFormat::Messages, json!({"messages": 3})),
+        (WireFormat::Gemini, json!({"contents": 1})),
+        (WireFormat::Responses, json!({"input": {}})),
+        (WireFormat::Chat, json!([])),
     ] {
         let error = wire::read_request(wire, &body, None).unwrap_err().to_string();
         assert!(error.starts_with(&format!("not a {} message: ", wire.as_str())), "{error}");
     }
     // Odd but survivable: unknown roles, kinds and missing fields.
     let odd = json!({"messages": [{"role": "narrator", "content": [{"type": "hologram"}]}, {}, 3, {"role": "tool"}], "tools": [{}, 1, {"function": {}}]});
-    assert_eq!(wire::read_request(Wire::Chat, &odd, None).unwrap().tools, []);
-    for wire in [Wire::Messages, Wire::Chat] {
+    assert_eq!(wire::read_request(WireFormat::Chat, &odd, None).unwrap().tools, []);
+    for wire in [WireFormat::Messages, WireFormat::Chat] {
         wire::read_request(
             wire,
             &json!({"messages": [{"role": "user", "content": [null, {"type": "tool_result"}]}]}),
@@ -217,9 +236,10 @@ fn what_is_no_request_is_named() {
         )
         .unwrap();
     }
-    wire::read_request(Wire::Gemini, &json!({"contents": [{"parts": [{}, null, 5]}, null]}), None).unwrap();
+    wire::read_request(WireFormat::Gemini, &json!({"contents": [{"parts": [{}, null, 5]}, null]}), None)
+        .unwrap();
     wire::read_request(
-        Wire::Responses,
+        WireFormat::Responses,
         &json!({"input": [null, {"type": "later"}, {"type": "function_call"}]}),
         None,
     )

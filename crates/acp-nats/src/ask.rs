@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use acp_host::{Ask as Asking, Asked, Question};
-use acp_policy::{Choice, Outcome, PermissionOptionKind, Verdict, choose_option};
+use acp_host::{Ask as Asking, UserAnswer, UserQuestion};
+use acp_policy::{PermissionOption, PermissionOptionKind, PermissionOutcome, PolicyVerdict, choose_option};
 use async_nats::{Request, RequestErrorKind};
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
@@ -67,7 +67,7 @@ impl Said {
 
 impl TaskRunner {
     /// Asks, and answers the agent.
-    pub(super) async fn ask(self: &Arc<Self>, task_session: &TaskSession, mut question: Question) {
+    pub(super) async fn ask(self: &Arc<Self>, task_session: &TaskSession, mut question: UserQuestion) {
         let Some(ask) = self.request_for(task_session, &question) else { return };
         let (reply, by_control) = oneshot::channel();
         let (id, trace) = (ask.id.clone(), task_session.trace());
@@ -91,10 +91,10 @@ impl TaskRunner {
         }
         match said {
             Said::Option(Some(option), _) if access => {
-                question.answer(if option == ALLOW { Asked::Yes } else { Asked::No });
+                question.answer(if option == ALLOW { UserAnswer::Yes } else { UserAnswer::No });
             }
-            Said::Option(Some(option), _) => question.answer(Asked::Option(option)),
-            Said::Option(None, _) => question.answer(Asked::Cancelled),
+            Said::Option(Some(option), _) => question.answer(UserAnswer::Option(option)),
+            Said::Option(None, _) => question.answer(UserAnswer::Cancelled),
             Said::Nobody(why) => {
                 self.shared().counts.unanswered.fetch_add(1, Ordering::Relaxed);
                 let words =
@@ -139,7 +139,7 @@ impl TaskRunner {
         }
     }
 
-    fn request_for(&self, task_session: &TaskSession, question: &Question) -> Option<PermissionAsk> {
+    fn request_for(&self, task_session: &TaskSession, question: &UserQuestion) -> Option<PermissionAsk> {
         let (title, kind, subjects, options, params) = match &question.ask {
             Asking::Permission { title, kind, subjects, options, params } => {
                 let options = options.iter().map(|option| AskOption {
@@ -207,17 +207,17 @@ fn shorten(subjects: &mut Vec<String>) {
 }
 
 /// Says no, in the agent's own words where it has some.
-fn reject(question: Question) {
+fn reject(question: UserQuestion) {
     let answer = match &question.ask {
         Asking::Permission { options, .. } => {
-            let choices: Vec<Choice<'_>> =
-                options.iter().map(|option| Choice { id: &option.id, kind: option.kind }).collect();
-            match choose_option(Verdict::Deny, &choices) {
-                Outcome::Selected(option) => Asked::Option(option),
-                Outcome::Cancelled => Asked::Cancelled,
+            let choices: Vec<PermissionOption<'_>> =
+                options.iter().map(|option| PermissionOption { id: &option.id, kind: option.kind }).collect();
+            match choose_option(PolicyVerdict::Deny, &choices) {
+                PermissionOutcome::Selected(option) => UserAnswer::Option(option),
+                PermissionOutcome::Cancelled => UserAnswer::Cancelled,
             }
         }
-        _ => Asked::No,
+        _ => UserAnswer::No,
     };
     question.answer(answer);
 }

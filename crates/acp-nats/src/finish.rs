@@ -14,7 +14,7 @@ use super::task_runner::{RETRY_PAUSE, TaskRunner};
 use super::task_session::Refusal;
 use super::trace;
 use acp_proxy::Level;
-use acp_proxy::event::{Body, Closed, TurnEnd, raw};
+use acp_proxy::event::{Body, SessionClosed, TurnEnd, raw};
 use acp_proxy::turn::Tally;
 
 impl TaskRunner {
@@ -84,7 +84,7 @@ impl TaskRunner {
         let trace = claim.trace.as_deref().map(Arc::from);
         let stored = self.nats.expect(&claim.session, &claim.task, trace);
         self.nats.tell(&claim.session, Body::TurnEnd(end.clone()));
-        self.nats.tell(&claim.session, Body::Closed(Closed { reason: why.to_owned() }));
+        self.nats.tell(&claim.session, Body::Closed(SessionClosed { reason: why.to_owned() }));
         match stored.await {
             Ok(Ended::Stored(end)) => end,
             Ok(Ended::NeverBegan) | Err(_) => end,

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use acp_host::Event;
+use acp_host::ClientEvent;
 use async_nats::Message;
 use async_nats::jetstream::stream::RawMessageErrorKind;
 use futures_util::StreamExt as _;
@@ -146,7 +146,7 @@ impl TaskRunner {
             loop {
                 tokio::select! {
                     event = events.next() => match event {
-                        Some(Event::Closed(..)) | None => break,
+                        Some(ClientEvent::Closed(..)) | None => break,
                         Some(_) => {}
                     },
                     Some(message) = told.next() => runner.control(&own, message).await,

@@ -373,10 +373,10 @@ fn parse(line: &[u8]) -> Option<Line> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use acp_proxy::event::{Body, Closed, Event};
+    use acp_proxy::event::{Body, Event, SessionClosed};
 
     fn line(seq: u64) -> Vec<u8> {
-        let body = Body::Closed(Closed { reason: "x".repeat(100) });
+        let body = Body::Closed(SessionClosed { reason: "x".repeat(100) });
         let event = Event { session: "a.b".to_owned(), epoch: 7, seq, at: 0, task: None, body };
         let mut line = event.to_json();
         line.push(b'\n');

@@ -4,8 +4,8 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use acp_dialect::Dialect;
-use acp_host::{AcpClient, ClientError, ClientOptions, Events, Question, TurnEvent, Workspace};
-use acp_policy::Rules;
+use acp_host::{AcpClient, ClientError, ClientOptions, Events, TurnEvent, UserQuestion, Workspace};
+use acp_policy::PolicyRules;
 use agent_client_protocol_schema::v1::ContentBlock;
 use tokio::sync::{Mutex, mpsc, watch};
 use tokio::task::JoinHandle;
@@ -76,14 +76,14 @@ impl Refusal {
 pub(super) struct Opened {
     pub(super) task_session: Arc<TaskSession>,
     pub(super) events: Events,
-    pub(super) questions: mpsc::Receiver<Question>,
+    pub(super) questions: mpsc::Receiver<UserQuestion>,
 }
 
 /// Opens, or loads, the session that a task needs.
 pub(super) async fn open(
     proxy: &Arc<Proxy>,
     task: &Task,
-    rules: &Rules,
+    rules: &PolicyRules,
     workspace: &Workspace,
     stop: watch::Receiver<bool>,
 ) -> Result<Opened, Refusal> {
@@ -104,7 +104,7 @@ pub(super) async fn probe(
     workspace: &Workspace,
     stop: watch::Receiver<bool>,
 ) -> Result<(), String> {
-    let came = SessionClient::to(proxy, &Rules::default(), stop);
+    let came = SessionClient::to(proxy, &PolicyRules::default(), stop);
     let tried = async {
         came.client.initialize().await?;
         let opened = came.client.new_session(workspace).await?;
@@ -128,13 +128,13 @@ pub(super) async fn probe(
 struct SessionClient {
     client: AcpClient,
     events: Events,
-    questions: mpsc::Receiver<Question>,
+    questions: mpsc::Receiver<UserQuestion>,
     reasons: DecisionReasons,
     relay: JoinHandle<Outcome>,
 }
 
 impl SessionClient {
-    fn to(proxy: &Arc<Proxy>, rules: &Rules, stop: watch::Receiver<bool>) -> SessionClient {
+    fn to(proxy: &Arc<Proxy>, rules: &PolicyRules, stop: watch::Receiver<bool>) -> SessionClient {
         let (ours, theirs) = acp_link::memory(256);
         let reasons = DecisionReasons::default();
         let relay = {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use acp_policy::Rules;
+use acp_policy::PolicyRules;
 
 use super::payload::Task;
 use super::subject::token;
@@ -20,7 +20,7 @@ pub struct TaskSettings {
     /// How long a proxy that has begun a task may be out of reach before the task is over.
     pub lost_after: Duration,
     /// What is allowed without asking.
-    pub rules: Rules,
+    pub rules: PolicyRules,
     /// Whether a task may bring MCP servers: commands that the agent starts on this machine.
     pub task_mcp: bool,
     /// Subjects at and below which results may be sent, besides inboxes and the task's own `acp.reply.TASK`.
@@ -46,7 +46,7 @@ impl Default for TaskSettings {
             most_waiting: 256,
             ack_wait: Duration::from_secs(30),
             lost_after: Duration::from_secs(40),
-            rules: Rules::default(),
+            rules: PolicyRules::default(),
             task_mcp: false,
             reply_to: Vec::new(),
             work_dir: PathBuf::from("/"),

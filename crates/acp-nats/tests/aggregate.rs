@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use acp_nats::aggregate::{AggregateLimits, Aggregator};
-use acp_proxy::event::{Body, Closed, Role, Text};
+use acp_proxy::event::{Body, Role, SessionClosed, Text};
 
 fn text(role: Role, message: &str, text: &str) -> Body {
     Body::Text(Text { role, message_id: Some(message.to_owned()), text: text.to_owned(), chunks: 1 })
@@ -42,7 +42,7 @@ fn another_kind_another_message_and_anything_else_end_a_piece() {
     {
         aggregator.push(at(0), text(role, message, word), &mut out);
     }
-    aggregator.push(at(1), Body::Closed(Closed { reason: String::new() }), &mut out);
+    aggregator.push(at(1), Body::Closed(SessionClosed { reason: String::new() }), &mut out);
     assert_eq!(shown(&out), ["Thought t 1", "Agent a 1", "Agent bc 2", "closed"]);
 }
 

@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use acp_comply::Program;
 use acp_play::proof::{Examined, Hunted, examine, hunt};
-use acp_play::{Conditions, needs_process};
+use acp_play::{PlayConditions, needs_process};
 use acp_script::defects::Defect;
 use acp_script::variants::Variant;
 
@@ -59,7 +59,7 @@ fn side_by_side<T: Sync>(items: &[T], work: impl Fn(&T) + Sync) {
     });
 }
 
-fn try_variant(suite: &[Arc<Program>], variant: &Variant, conditions: &Conditions) {
+fn try_variant(suite: &[Arc<Program>], variant: &Variant, conditions: &PlayConditions) {
     let Examined { alarms, unheard, .. } = examine(suite, &[variant], conditions).expect("an agent");
     for alarm in alarms {
         println!("{:?} {} ({}) on {}: {}", alarm.weight, alarm.test, alarm.claim, variant.id, alarm.reason);
@@ -70,7 +70,7 @@ fn try_variant(suite: &[Arc<Program>], variant: &Variant, conditions: &Condition
 }
 
 /// The claims for which the defect was caught.
-fn try_defect(suite: &[Arc<Program>], defect: &Defect, conditions: &Conditions) -> Vec<String> {
+fn try_defect(suite: &[Arc<Program>], defect: &Defect, conditions: &PlayConditions) -> Vec<String> {
     let Hunted { caught, .. } = hunt(suite, defect, &[], conditions).expect("the plain agent");
     let (caught, open): (Vec<_>, Vec<_>) = caught.into_iter().partition(|(_, catch)| catch.is_some());
     for (claim, _) in open {

@@ -6,7 +6,7 @@ mod common;
 
 use std::time::Instant;
 
-use acp_play::proof::{Candidate, Jury, Member, Tried, mutants};
+use acp_play::proof::{Candidate, Jury, JuryMember, Tried, mutants};
 
 fn main() {
     let wanted: Vec<String> = std::env::args().skip(1).collect();
@@ -16,7 +16,7 @@ fn main() {
         .chain(variants.iter().map(Candidate::Legal))
         .chain(defects.iter().map(Candidate::Broken))
         .collect();
-    let member = |candidate: &Candidate<'_>| Member::new(*candidate, &conditions).expect("an agent");
+    let member = |candidate: &Candidate<'_>| JuryMember::new(*candidate, &conditions).expect("an agent");
     let jury = Jury::new(candidates.iter().map(member).collect());
     eprintln!("{:?} legal and other agents", jury.count());
     let began = Instant::now();

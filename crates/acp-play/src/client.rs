@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use acp_policy::{
-    Action, Choice, Class, Outcome, PermissionOptionKind, Request, Rules, Stage, ToolKind, Verdict,
-    choose_option, shell,
+    OperationClass, PermissionOption, PermissionOptionKind, PermissionOutcome, PolicyRequest, PolicyRules,
+    PolicyVerdict, ToolAction, ToolKind, ToolStage, choose_option, shell,
 };
 use acp_proto::{error_code, method, tool_status};
 use acp_rpc::{Frame, Id, RpcError, View};
@@ -17,7 +17,7 @@ use crate::terminals::{Answer, Answers, text, words};
 
 /// What a client offers, and what its agent did so far.
 pub(crate) struct Client {
-    rules: Rules,
+    rules: PolicyRules,
     root: String,
     offer: Value,
     hands: Hands,
@@ -28,13 +28,13 @@ pub(crate) struct Client {
 struct Session {
     running: bool,
     cancelled: bool,
-    granted: Option<Class>,
+    granted: Option<OperationClass>,
     /// Tool calls by id: the newest word on each field.
     calls: BTreeMap<String, Value>,
 }
 
 impl Client {
-    pub(crate) fn new(rules: Rules, root: &str, offer: Value) -> Self {
+    pub(crate) fn new(rules: PolicyRules, root: &str, offer: Value) -> Self {
         Self { rules, root: root.to_owned(), offer, hands: Hands::default(), sessions: BTreeMap::new() }
     }
 
@@ -122,14 +122,17 @@ impl Client {
             "path" => text(params, key)?.to_owned(),
             _ => shell::quoted(words(params)?.iter().map(String::as_str)),
         };
-        let action = if key == "path" { Action::Path(&subject) } else { Action::Command(&subject) };
-        let request = Request { stage: Stage::Access, kind, tools: &[], action, root: Some(&self.root) };
+        let action = if key == "path" { ToolAction::Path(&subject) } else { ToolAction::Command(&subject) };
+        let request =
+            PolicyRequest { stage: ToolStage::Access, kind, tools: &[], action, root: Some(&self.root) };
         let decision = self.rules.decide(&request);
-        let granted =
-            self.sessions.get(session).is_some_and(|session| session.granted >= Some(Class::of(kind)));
+        let granted = self
+            .sessions
+            .get(session)
+            .is_some_and(|session| session.granted >= Some(OperationClass::of(kind)));
         match decision.verdict {
-            Verdict::Allow => Ok(()),
-            Verdict::Ask if granted => Ok(()),
+            PolicyVerdict::Allow => Ok(()),
+            PolicyVerdict::Ask if granted => Ok(()),
             _ => Err(RpcError::internal(format!("refused: {subject}: {}", decision.reason))
                 .with_data(json!({ "reason": "permission_denied", "detail": decision.reason }))),
         }
@@ -149,20 +152,20 @@ impl Client {
         absorb(&mut facts, &params["toolCall"]);
         let kind = facts["kind"].as_str().map_or(ToolKind::Other, ToolKind::from_name_or_other);
         let verdict = decide(&self.rules, kind, &facts);
-        let choices: Vec<Choice<'_>> = options
+        let choices: Vec<PermissionOption<'_>> = options
             .iter()
             .filter_map(|option| {
                 let kind = PermissionOptionKind::from_name(option["kind"].as_str().unwrap_or_default());
-                Some(Choice { id: option["optionId"].as_str()?, kind })
+                Some(PermissionOption { id: option["optionId"].as_str()?, kind })
             })
             .collect();
         match choose_option(verdict, &choices) {
-            Outcome::Cancelled => Ok(json!({ "outcome": { "outcome": "cancelled" } })),
-            Outcome::Selected(option) => {
+            PermissionOutcome::Cancelled => Ok(json!({ "outcome": { "outcome": "cancelled" } })),
+            PermissionOutcome::Selected(option) => {
                 if choices.iter().any(|choice| {
                     choice.id == option && choice.kind.is_some_and(PermissionOptionKind::allows)
                 }) {
-                    session.granted = session.granted.max(Some(Class::of(kind)));
+                    session.granted = session.granted.max(Some(OperationClass::of(kind)));
                 }
                 Ok(json!({ "outcome": { "outcome": "selected", "optionId": option } }))
             }
@@ -202,7 +205,7 @@ fn absorb(facts: &mut Value, update: &Value) {
     }
 }
 
-fn decide(rules: &Rules, kind: ToolKind, facts: &Value) -> Verdict {
+fn decide(rules: &PolicyRules, kind: ToolKind, facts: &Value) -> PolicyVerdict {
     let input = &facts["rawInput"];
     let command = ["command", "cmd"].iter().find_map(|key| input[*key].as_str());
     let path = ["path", "file_path", "filePath", "abs_path"]
@@ -210,10 +213,12 @@ fn decide(rules: &Rules, kind: ToolKind, facts: &Value) -> Verdict {
         .find_map(|key| input[*key].as_str())
         .or_else(|| facts.pointer("/locations/0/path").and_then(Value::as_str));
     let action = match (command, path) {
-        (Some(line), _) => Action::Command(line),
-        (None, Some(path)) => Action::Path(path),
-        (None, None) => Action::Unknown,
+        (Some(line), _) => ToolAction::Command(line),
+        (None, Some(path)) => ToolAction::Path(path),
+        (None, None) => ToolAction::Unknown,
     };
     let tools: Vec<&str> = facts["name"].as_str().into_iter().collect();
-    rules.decide(&Request { stage: Stage::Permission, kind, tools: &tools, action, root: None }).verdict
+    rules
+        .decide(&PolicyRequest { stage: ToolStage::Permission, kind, tools: &tools, action, root: None })
+        .verdict
 }

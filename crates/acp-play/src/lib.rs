@@ -5,7 +5,7 @@
 //! clock or touches a file. A test that needs a real process is refused with a reason ([`needs_process`]).
 //!
 //! [`proof`] holds a suite against legal variants, defects and changes of its own. Read first: [`Actor`], [`play`],
-//! [`Played`].
+//! [`PlayedTest`].
 
 #![deny(clippy::disallowed_methods)]
 
@@ -23,6 +23,6 @@ mod shell;
 mod terminals;
 
 pub use agent::Actor;
-pub use judged::{Judged, judged};
-pub use play::{Conditions, Played, Probed, needs_process, play};
+pub use judged::{JudgedConnection, judged};
+pub use play::{PlayConditions, PlayedProbe, PlayedTest, needs_process, play};
 pub use probe::probe;

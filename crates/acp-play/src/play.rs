@@ -5,18 +5,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use acp_comply::{
-    Action, Event, ExitRecord, FileState, FindingRef, Found, McpCall, Outcome, Program, Run, SandboxFile,
-    Setup, Wordings,
+    ExitRecord, FileState, FindingRef, McpCall, Observation, Program, Run, RunAction, RunEvent, SandboxFile,
+    Setup, TestOutcome, Wordings,
 };
-use acp_policy::Rules;
+use acp_policy::PolicyRules;
 use acp_rpc::{DEFAULT_LINE_LIMIT, Direction, Frame, Line, Splitter, View};
-use acp_rules::{Ending, Grade, Judge, JudgeConfig, Side};
+use acp_rules::{ConversationEnd, Grade, Judge, JudgeConfig, Side};
 use serde_json::Value;
 
 use crate::agent::{Actor, Around, LAG, Process, Store, response};
 use crate::client::Client;
 use crate::files::{self, Files};
-use crate::judged::{Judged, judged};
+use crate::judged::{JudgedConnection, judged};
 use crate::mcp::{STUB, STUB_URL};
 use crate::queue::{Item, Queue};
 use crate::terminals::{Answer, Answers};
@@ -34,7 +34,7 @@ const SURVIVORS: &str = "TRN-09";
 
 /// How tests are played.
 #[derive(Clone, Debug)]
-pub struct Conditions {
+pub struct PlayConditions {
     /// Multiplies every timeout.
     pub timeout_factor: f64,
     /// Give an expectation up when everything is answered and the agent has been silent for so long.
@@ -47,7 +47,7 @@ pub struct Conditions {
     pub calibration: Vec<Arc<Program>>,
 }
 
-impl Default for Conditions {
+impl Default for PlayConditions {
     fn default() -> Self {
         Self {
             timeout_factor: 1.0,
@@ -59,7 +59,7 @@ impl Default for Conditions {
     }
 }
 
-impl Conditions {
+impl PlayConditions {
     /// The same with as much calibration as these tests need.
     #[must_use]
     pub fn for_tests(&self, tests: &[Arc<Program>]) -> Self {
@@ -85,28 +85,28 @@ impl Conditions {
 
 /// What the probe of an agent learnt.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Probed {
+pub struct PlayedProbe {
     /// The agent's answer to the introduction.
     pub introduction: Option<Value>,
     /// The agent's answer to the session request.
     pub session: Option<Value>,
     /// What it can be brought to do.
-    pub found: BTreeMap<String, Found>,
+    pub found: BTreeMap<String, Observation>,
     /// What it cannot, and why.
     pub missing: BTreeMap<String, String>,
 }
 
 /// What a test came to.
 #[derive(Debug)]
-pub struct Played {
+pub struct PlayedTest {
     /// The verdict and its evidence.
-    pub outcome: Outcome,
+    pub outcome: TestOutcome,
     /// Findings on requirements that the test does not claim.
     pub others: Vec<FindingRef>,
     /// Requirements that the conversation put to the test.
     pub exercised: BTreeSet<String>,
     /// What the agent declared in this conversation.
-    pub probed: Probed,
+    pub probed: PlayedProbe,
 }
 
 /// Why a test cannot be played without a process; `None` when it can.
@@ -122,16 +122,16 @@ pub fn needs_process(program: &Program) -> Option<&'static str> {
 pub fn play(
     program: &Arc<Program>,
     actor: &Actor,
-    conditions: &Conditions,
-    probed: Option<&Probed>,
-) -> Played {
+    conditions: &PlayConditions,
+    probed: Option<&PlayedProbe>,
+) -> PlayedTest {
     let setup = setup(conditions, probed);
     let mut stage = Stage::new(program, actor, setup);
     let outcome = stage.run();
     stage.conclude(outcome)
 }
 
-fn setup(conditions: &Conditions, probed: Option<&Probed>) -> Setup {
+fn setup(conditions: &PlayConditions, probed: Option<&PlayedProbe>) -> Setup {
     let mut setup = Setup::new(SANDBOX);
     for (name, value) in [("home", HOME), ("mcpLog", MCP_LOG), ("mcpStub", STUB), ("mcpHttp", STUB_URL)] {
         setup.variables.set(name, value);
@@ -162,9 +162,9 @@ struct Stage<'a> {
     connection: u32,
     wire: Option<Wire>,
     read_from: Duration,
-    judged: Judged,
+    judged: JudgedConnection,
     /// What earlier connections left.
-    history: acp_rules::History,
+    history: acp_rules::SessionHistory,
     left_behind: usize,
 }
 
@@ -204,13 +204,13 @@ impl<'a> Stage<'a> {
             connection: 0,
             wire: None,
             read_from: Duration::ZERO,
-            judged: Judged::default(),
-            history: acp_rules::History::default(),
+            judged: JudgedConnection::default(),
+            history: acp_rules::SessionHistory::default(),
             left_behind: 0,
         }
     }
 
-    fn run(&mut self) -> Outcome {
+    fn run(&mut self) -> TestOutcome {
         if !self.run.is_hindered() {
             self.open();
         }
@@ -224,7 +224,7 @@ impl<'a> Stage<'a> {
                 break;
             }
         }
-        Outcome::fault(self.program, format!("the play does not end (at {:?})", self.now))
+        TestOutcome::fault(self.program, format!("the play does not end (at {:?})", self.now))
     }
 
     fn open(&mut self) {
@@ -240,7 +240,7 @@ impl<'a> Stage<'a> {
             exit: None,
         });
         self.with_process(Process::tick);
-        self.run.handle(self.now, Event::Started);
+        self.run.handle(self.now, RunEvent::Started);
     }
 
     /// Goes on to the next moment at which something happens; whether there is one.
@@ -254,7 +254,7 @@ impl<'a> Stage<'a> {
         } else if agent.is_some_and(|agent| agent <= self.now) {
             self.with_process(Process::tick);
         } else {
-            self.run.handle(self.now, Event::Tick);
+            self.run.handle(self.now, RunEvent::Tick);
         }
         true
     }
@@ -290,7 +290,7 @@ impl<'a> Stage<'a> {
                 self.read();
             }
             Item::Resume => self.read(),
-            Item::Answer(frame) => self.run.handle(self.now, Event::ProviderAnswered(frame)),
+            Item::Answer(frame) => self.run.handle(self.now, RunEvent::ProviderAnswered(frame)),
             Item::ClientTerminal => {
                 let due = self.client.as_mut().map(|client| client.due(self.now)).unwrap_or_default();
                 self.answer_all(due);
@@ -314,8 +314,8 @@ impl<'a> Stage<'a> {
         let Some(wire) = &mut self.wire else { return };
         if let (Some(exit), false) = (wire.exit.clone(), wire.output_ended) {
             wire.output_ended = true;
-            self.run.handle(self.now, Event::Closed);
-            self.run.handle(self.now, Event::Exited(exit));
+            self.run.handle(self.now, RunEvent::Closed);
+            self.run.handle(self.now, RunEvent::Exited(exit));
         }
     }
 
@@ -329,15 +329,15 @@ impl<'a> Stage<'a> {
         if let Some(answer) = taken_back {
             self.queue.push(self.now + LAG, self.connection, Item::Answer(answer));
         }
-        self.run.handle(self.now, Event::Heard(frame));
+        self.run.handle(self.now, RunEvent::Heard(frame));
     }
 
-    fn act(&mut self, action: Action) -> Option<Outcome> {
+    fn act(&mut self, action: RunAction) -> Option<TestOutcome> {
         match action {
-            Action::Offer(offer) => {
-                self.client = Some(Client::new(Rules::of(self.program.policy), SANDBOX, offer));
+            RunAction::Offer(offer) => {
+                self.client = Some(Client::new(PolicyRules::of(self.program.policy), SANDBOX, offer));
             }
-            Action::Write(line) => {
+            RunAction::Write(line) => {
                 if let (Some(client), Some(session)) = (&mut self.client, asked_session(&line)) {
                     client.turn_began(&session);
                 }
@@ -345,41 +345,41 @@ impl<'a> Stage<'a> {
                 line.push(b'\n');
                 self.write(&line);
             }
-            Action::WriteRaw(bytes) => self.write(&bytes),
-            Action::CloseInput => {
+            RunAction::WriteRaw(bytes) => self.write(&bytes),
+            RunAction::CloseInput => {
                 if let Some(wire) = &mut self.wire {
                     wire.input_closed = !wire.output_ended;
                     wire.judge.input_ended(self.now);
                 }
                 self.with_process(Process::end_input);
             }
-            Action::Restart | Action::Reconnect => {
+            RunAction::Restart | RunAction::Reconnect => {
                 self.end_wire();
                 self.open();
             }
-            Action::PauseRead(time) => {
+            RunAction::PauseRead(time) => {
                 self.read_from = self.now + time;
                 self.queue.push(self.read_from, self.connection, Item::Resume);
             }
-            Action::AskProvider(frame) => self.ask(&frame),
-            Action::CancelPending { session } => {
+            RunAction::AskProvider(frame) => self.ask(&frame),
+            RunAction::CancelPending { session } => {
                 if let (Some(client), Some(session)) = (&mut self.client, session) {
                     client.cancel(&session);
                 }
             }
-            Action::CheckFile(path) => {
+            RunAction::CheckFile(path) => {
                 let state = match self.files.read(&files::from(SANDBOX, &path)) {
                     Ok(contents) => FileState::Present(contents.to_vec()),
                     Err(files::Trouble::Missing) => FileState::Absent,
                     Err(files::Trouble::Folder) => FileState::Unreadable("it is a folder".to_owned()),
                 };
-                self.run.handle(self.now, Event::File(state));
+                self.run.handle(self.now, RunEvent::File(state));
             }
-            Action::CheckMcp => {
+            RunAction::CheckMcp => {
                 let calls = self.mcp_log.iter().filter_map(mcp_call).collect();
-                self.run.handle(self.now, Event::Mcp(calls));
+                self.run.handle(self.now, RunEvent::Mcp(calls));
             }
-            Action::Done(outcome) => return Some(*outcome),
+            RunAction::Done(outcome) => return Some(*outcome),
         }
         None
     }
@@ -418,7 +418,7 @@ impl<'a> Stage<'a> {
     fn end_wire(&mut self) {
         let Some(mut wire) = self.wire.take() else { return };
         let went = wire.output_ended && !wire.input_closed;
-        wire.judge.set_ending(if went { Ending::AgentExited } else { Ending::ClientLeft });
+        wire.judge.set_ending(if went { ConversationEnd::AgentExited } else { ConversationEnd::ClientLeft });
         wire.judge.close(self.now);
         let judged = judged(&wire.judge);
         self.history = wire.judge.take_history();
@@ -435,19 +435,19 @@ impl<'a> Stage<'a> {
         }
     }
 
-    fn conclude(mut self, mut outcome: Outcome) -> Played {
+    fn conclude(mut self, mut outcome: TestOutcome) -> PlayedTest {
         self.end_wire();
         if self.left_behind > 0 {
             self.judged.exercised.insert(SURVIVORS.to_owned());
             self.judged.findings.push(survivor());
         }
         let others = outcome.judge(std::mem::take(&mut self.judged.findings), &self.judged.exercised);
-        let probed = Probed {
+        let probed = PlayedProbe {
             introduction: self.run.introduction().cloned(),
             session: self.run.session().cloned(),
-            ..Probed::default()
+            ..PlayedProbe::default()
         };
-        Played { outcome, others, exercised: self.judged.exercised, probed }
+        PlayedTest { outcome, others, exercised: self.judged.exercised, probed }
     }
 }
 

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use acp_comply::{Defaults, Found, Program, Wordings};
+use acp_comply::{Defaults, Observation, Program, Wordings};
 
 use crate::agent::Actor;
-use crate::play::{Conditions, Probed, play};
+use crate::play::{PlayConditions, PlayedProbe, play};
 
 /// The probe of an agent, written as a test.
 const PROBE: &str = r#"{"title": "Probe", "description": "Learns what the agent declares.", "severity": "advice",
@@ -15,9 +15,9 @@ const PROBE: &str = r#"{"title": "Probe", "description": "Learns what the agent 
 const WORDINGS: usize = 2;
 
 /// What this agent declares, and what it can be brought to do.
-pub fn probe(actor: &Actor, conditions: &Conditions) -> Probed {
+pub fn probe(actor: &Actor, conditions: &PlayConditions) -> PlayedProbe {
     let reading = Program::read("probe.jsont", PROBE, &Defaults::default());
-    let Some(program) = reading.program else { return Probed::default() };
+    let Some(program) = reading.program else { return PlayedProbe::default() };
     let mut probed = play(&Arc::new(program), actor, conditions, None).probed;
     for file in &conditions.calibration {
         calibrate(file, actor, conditions, &mut probed);
@@ -26,13 +26,13 @@ pub fn probe(actor: &Actor, conditions: &Conditions) -> Probed {
 }
 
 /// Plays one calibration file with the first wording of its wishes, and with the second if the first does not work.
-fn calibrate(file: &Arc<Program>, actor: &Actor, conditions: &Conditions, probed: &mut Probed) {
+fn calibrate(file: &Arc<Program>, actor: &Actor, conditions: &PlayConditions, probed: &mut PlayedProbe) {
     let (names, wishes) = (file.provides(), file.wishes());
     let mut last = None;
     for attempt in 0..WORDINGS {
         let Some(wordings) = reworded(&conditions.wordings, &wishes, attempt) else { break };
         let wording = wishes.first().and_then(|wish| wordings.get(wish)?.first().cloned());
-        let played = play(file, actor, &Conditions { wordings, ..conditions.clone() }, Some(probed));
+        let played = play(file, actor, &PlayConditions { wordings, ..conditions.clone() }, Some(probed));
         let is_shown = names.first().is_none_or(|main| played.outcome.provided.contains(main));
         last = Some((played, wording));
         if is_shown {
@@ -46,7 +46,7 @@ fn calibrate(file: &Arc<Program>, actor: &Actor, conditions: &Conditions, probed
             probed.missing.remove(&name);
             if is_wish || !probed.found.contains_key(&name) {
                 let wording = wording.clone().filter(|_| is_wish);
-                let found = Found { wording, how: Some(file.title.clone()), ..Found::default() };
+                let found = Observation { wording, how: Some(file.title.clone()), ..Observation::default() };
                 probed.found.insert(name, found);
             }
         } else if !probed.found.contains_key(&name) {

@@ -12,7 +12,7 @@ mod trial;
 
 pub use alarms::{Alarm, Examined, conditions_for, examine};
 pub use combinations::{covering, random};
-pub use complaint::{Complaints, Weight, weight};
+pub use complaint::{ComplaintWeight, Complaints, weight};
 pub use hunt::{Catch, Hunted, claims, hunt, touches};
-pub use mutants::{Aim, Change, Mutant, mutants};
-pub use trial::{Candidate, Jury, Member, Tried};
+pub use mutants::{Mutant, Mutation, MutationAim, mutants};
+pub use trial::{Candidate, Jury, JuryMember, Tried};

@@ -3,7 +3,7 @@
 mod common;
 
 use acp_comply::Verdict;
-use acp_play::proof::{Candidate, Change, Jury, Member, Tried, hunt, mutants};
+use acp_play::proof::{Candidate, Jury, JuryMember, Mutation, Tried, hunt, mutants};
 use acp_play::{Actor, needs_process, play, probe};
 
 #[test]
@@ -64,9 +64,9 @@ fn every_requirement_that_a_variant_or_a_defect_names_exists() {
 
 #[test]
 fn the_suite_can_be_changed_both_ways() {
-    let changes: Vec<Change> =
+    let changes: Vec<Mutation> =
         common::suite("v1").iter().flat_map(|program| mutants(program)).map(|mutant| mutant.change).collect();
-    let stricter = changes.iter().filter(|change| **change == Change::Stricter).count();
+    let stricter = changes.iter().filter(|change| **change == Mutation::Stricter).count();
     assert!(stricter > 50 && changes.len() - stricter > 200, "{stricter} of {}", changes.len());
 }
 
@@ -77,7 +77,7 @@ fn a_changed_test_is_found_out() {
     let program = suite.iter().find(|program| program.id == "session.new").expect("a test of the suite");
     let defect = acp_script::defects::find("same-session-id");
     let candidates = std::iter::once(Candidate::Conforming).chain(defect.map(Candidate::Broken));
-    let members = candidates.map(|candidate| Member::new(candidate, &conditions).expect("an agent"));
+    let members = candidates.map(|candidate| JuryMember::new(candidate, &conditions).expect("an agent"));
     let jury = Jury::new(members.collect());
     assert_eq!(jury.count().0, 1);
     let changes = mutants(program);

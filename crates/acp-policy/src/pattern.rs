@@ -3,9 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::decide::{Action, Request};
+use crate::decide::{PolicyRequest, ToolAction};
 use crate::policy::pattern_names;
-use crate::{Class, ToolKind, glob, sets, shell};
+use crate::{OperationClass, ToolKind, glob, sets, shell};
 
 /// How the tools of MCP servers begin.
 const FOREIGN: &str = "mcp__";
@@ -19,7 +19,7 @@ pub struct ToolPattern {
 
 /// A pattern that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum PatternError {
+pub enum ToolPatternError {
     /// There is no tool name.
     #[error("the tool pattern {0:?} has no tool name; write for instance Read or Bash(git *)")]
     NoName(String),
@@ -35,27 +35,28 @@ pub enum PatternError {
 }
 
 impl FromStr for ToolPattern {
-    type Err = PatternError;
+    type Err = ToolPatternError;
 
-    fn from_str(text: &str) -> Result<Self, PatternError> {
+    fn from_str(text: &str) -> Result<Self, ToolPatternError> {
         let text = text.trim();
         let (name, on) = match text.split_once('(') {
-            None if text.contains(')') => return Err(PatternError::Parenthesis(text.to_owned())),
+            None if text.contains(')') => return Err(ToolPatternError::Parenthesis(text.to_owned())),
             None => (text, None),
             Some((name, rest)) => {
-                let on = rest.strip_suffix(')').ok_or_else(|| PatternError::Parenthesis(text.to_owned()))?;
+                let on =
+                    rest.strip_suffix(')').ok_or_else(|| ToolPatternError::Parenthesis(text.to_owned()))?;
                 (name, Some(shell::normalised(on)))
             }
         };
         // A server is called as its client likes; no other tool has a name with spaces.
         if name.is_empty() || (name.contains(char::is_whitespace) && !is_foreign(name)) {
-            return Err(PatternError::NoName(text.to_owned()));
+            return Err(ToolPatternError::NoName(text.to_owned()));
         }
         if on.as_deref() == Some("") {
-            return Err(PatternError::Empty(text.to_owned()));
+            return Err(ToolPatternError::Empty(text.to_owned()));
         }
         if on.as_deref().is_some_and(|on| is_set_name(on) && !sets::exists(on)) {
-            return Err(PatternError::NoSet(text.to_owned()));
+            return Err(ToolPatternError::NoSet(text.to_owned()));
         }
         Ok(ToolPattern { name: name.to_owned(), on })
     }
@@ -130,15 +131,15 @@ impl ToolPattern {
     /// Whether the pattern covers the request so surely that it may be allowed without a question.
     ///
     /// A command is covered only by a `Bash` pattern and only when a shell would run it as one plain command.
-    pub(crate) fn covers(&self, request: &Request<'_>) -> bool {
+    pub(crate) fn covers(&self, request: &PolicyRequest<'_>) -> bool {
         match request.action {
-            Action::Command(line) => {
+            ToolAction::Command(line) => {
                 self.is_bash() && self.on.as_deref().is_none_or(|on| plain_match(on, line))
             }
-            Action::Path(path) | Action::Outside(path) => {
+            ToolAction::Path(path) | ToolAction::Outside(path) => {
                 self.names(request) && self.on.as_deref().is_none_or(|on| path_match(on, path, request.root))
             }
-            Action::Unknown => {
+            ToolAction::Unknown => {
                 // A command that is not shown cannot be vouched for, except by a pattern for every command.
                 self.names(request) && self.on.is_none()
             }
@@ -146,11 +147,11 @@ impl ToolPattern {
     }
 
     /// Whether the pattern touches the request at all: the reading for rules that forbid.
-    pub(crate) fn touches(&self, request: &Request<'_>) -> bool {
+    pub(crate) fn touches(&self, request: &PolicyRequest<'_>) -> bool {
         match (&self.on, request.action) {
-            (None, Action::Command(_)) => self.forbids(request) || self.is_bash(),
+            (None, ToolAction::Command(_)) => self.forbids(request) || self.is_bash(),
             (None, _) => self.forbids(request),
-            (Some(on), Action::Command(line)) => {
+            (Some(on), ToolAction::Command(line)) => {
                 let commands = || {
                     let suspects = shell::suspects(line);
                     suspects.iter().any(|it| {
@@ -162,17 +163,18 @@ impl ToolPattern {
                 ((self.forbids(request) || self.is_bash()) && commands())
                     || (self.is_about_files() && files())
             }
-            (Some(on), Action::Path(path) | Action::Outside(path)) => {
+            (Some(on), ToolAction::Path(path) | ToolAction::Outside(path)) => {
                 self.may_touch(request) && path_touches(on, path, request.root)
             }
-            (Some(_), Action::Unknown) => false,
+            (Some(_), ToolAction::Unknown) => false,
         }
     }
 
     /// Whether a part of what it forbids may be what the request is about, as far as its kind and names tell: a call of
     /// a kind that says little may read, change or run anything.
-    pub(crate) fn may_touch(&self, request: &Request<'_>) -> bool {
-        let says_little = Class::of(request.kind) == Class::Execute || request.kind == ToolKind::Think;
+    pub(crate) fn may_touch(&self, request: &PolicyRequest<'_>) -> bool {
+        let says_little =
+            OperationClass::of(request.kind) == OperationClass::Execute || request.kind == ToolKind::Think;
         let found_is_read = request.kind == ToolKind::Search && self.stands_for(ToolKind::Read);
         self.is_partial()
             && (self.forbids(request)
@@ -181,22 +183,24 @@ impl ToolPattern {
     }
 
     /// Whether the pattern, as one that forbids, is about such a tool: who may not edit may not delete or move either.
-    fn forbids(&self, request: &Request<'_>) -> bool {
-        self.names(request) || (Class::of(request.kind) == Class::Write && self.stands_for(ToolKind::Edit))
+    fn forbids(&self, request: &PolicyRequest<'_>) -> bool {
+        self.names(request)
+            || (OperationClass::of(request.kind) == OperationClass::Write && self.stands_for(ToolKind::Edit))
     }
 
     fn is_about_files(&self) -> bool {
-        ToolKind::ALL
-            .iter()
-            .copied()
-            .any(|kind| kind != ToolKind::Think && Class::of(kind) <= Class::Write && self.stands_for(kind))
+        ToolKind::ALL.iter().copied().any(|kind| {
+            kind != ToolKind::Think
+                && OperationClass::of(kind) <= OperationClass::Write
+                && self.stands_for(kind)
+        })
     }
 
     fn is_bash(&self) -> bool {
         self.stands_for(ToolKind::Execute)
     }
 
-    fn names(&self, request: &Request<'_>) -> bool {
+    fn names(&self, request: &PolicyRequest<'_>) -> bool {
         request.tools.iter().any(|tool| self.is_for(tool)) || self.stands_for(request.kind)
     }
 
@@ -222,7 +226,7 @@ pub struct ToolPatterns(Vec<ToolPattern>);
 
 impl ToolPatterns {
     /// Reads patterns, one per item; an item may itself hold several, separated by commas outside parentheses.
-    pub fn parse<S: AsRef<str>>(items: impl IntoIterator<Item = S>) -> Result<Self, PatternError> {
+    pub fn parse<S: AsRef<str>>(items: impl IntoIterator<Item = S>) -> Result<Self, ToolPatternError> {
         let mut patterns = Vec::new();
         for item in items {
             for text in split_list(item.as_ref()) {
@@ -265,15 +269,15 @@ impl ToolPatterns {
     }
 
     /// Whether a pattern is about the request's tool, whatever that would be used on.
-    pub(crate) fn names(&self, request: &Request<'_>) -> bool {
+    pub(crate) fn names(&self, request: &PolicyRequest<'_>) -> bool {
         self.0.iter().any(|pattern| pattern.names(request))
     }
 
-    pub(crate) fn covering(&self, request: &Request<'_>) -> Option<&ToolPattern> {
+    pub(crate) fn covering(&self, request: &PolicyRequest<'_>) -> Option<&ToolPattern> {
         self.0.iter().find(|pattern| pattern.covers(request))
     }
 
-    pub(crate) fn touching(&self, request: &Request<'_>) -> Option<&ToolPattern> {
+    pub(crate) fn touching(&self, request: &PolicyRequest<'_>) -> Option<&ToolPattern> {
         self.0.iter().find(|pattern| pattern.touches(request))
     }
 }
@@ -403,12 +407,12 @@ mod tests {
 
     #[test]
     fn a_broken_pattern_says_what_is_wrong() {
-        assert!(matches!("Bash(git *".parse::<ToolPattern>(), Err(PatternError::Parenthesis(_))));
-        assert!(matches!("Bash)".parse::<ToolPattern>(), Err(PatternError::Parenthesis(_))));
-        assert!(matches!("(git)".parse::<ToolPattern>(), Err(PatternError::NoName(_))));
-        assert!(matches!("Read files".parse::<ToolPattern>(), Err(PatternError::NoName(_))));
-        assert!(matches!("Bash()".parse::<ToolPattern>(), Err(PatternError::Empty(_))));
-        assert!(matches!("Bash(git:write)".parse::<ToolPattern>(), Err(PatternError::NoSet(_))));
+        assert!(matches!("Bash(git *".parse::<ToolPattern>(), Err(ToolPatternError::Parenthesis(_))));
+        assert!(matches!("Bash)".parse::<ToolPattern>(), Err(ToolPatternError::Parenthesis(_))));
+        assert!(matches!("(git)".parse::<ToolPattern>(), Err(ToolPatternError::NoName(_))));
+        assert!(matches!("Read files".parse::<ToolPattern>(), Err(ToolPatternError::NoName(_))));
+        assert!(matches!("Bash()".parse::<ToolPattern>(), Err(ToolPatternError::Empty(_))));
+        assert!(matches!("Bash(git:write)".parse::<ToolPattern>(), Err(ToolPatternError::NoSet(_))));
     }
 
     #[test]

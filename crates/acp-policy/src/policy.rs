@@ -96,7 +96,7 @@ pub(crate) const fn pattern_names(kind: ToolKind) -> &'static [&'static str] {
 
 /// What an operation can do to the world: the three classes that `none`, `read`, `write` and `yolo` tell apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Class {
+pub enum OperationClass {
     /// Looks only.
     Read,
     /// Changes files.
@@ -105,23 +105,25 @@ pub enum Class {
     Execute,
 }
 
-impl Class {
+impl OperationClass {
     /// What a tool of this kind can do. A kind that says nothing is in the most careful class.
     #[must_use]
-    pub const fn of(kind: ToolKind) -> Class {
+    pub const fn of(kind: ToolKind) -> OperationClass {
         match kind {
-            ToolKind::Read | ToolKind::Search | ToolKind::Think => Class::Read,
-            ToolKind::Edit | ToolKind::Delete | ToolKind::Move => Class::Write,
-            ToolKind::Execute | ToolKind::Fetch | ToolKind::SwitchMode | ToolKind::Other => Class::Execute,
+            ToolKind::Read | ToolKind::Search | ToolKind::Think => OperationClass::Read,
+            ToolKind::Edit | ToolKind::Delete | ToolKind::Move => OperationClass::Write,
+            ToolKind::Execute | ToolKind::Fetch | ToolKind::SwitchMode | ToolKind::Other => {
+                OperationClass::Execute
+            }
         }
     }
 
     /// The class in words, for reasons.
     pub const fn as_str(self) -> &'static str {
         match self {
-            Class::Read => "read",
-            Class::Write => "write",
-            Class::Execute => "execute",
+            OperationClass::Read => "read",
+            OperationClass::Write => "write",
+            OperationClass::Execute => "execute",
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The decision engine against its tables: `decisions.txt` is every policy on every kind, `patterns.txt` the
 //! patterns and the ways around them.
 
-use acp_policy::{Action, Policy, Request, Rules, Stage, ToolKind, ToolPatterns};
+use acp_policy::{Policy, PolicyRequest, PolicyRules, ToolAction, ToolKind, ToolPatterns, ToolStage};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
@@ -16,13 +16,13 @@ fn rows(text: &str) -> impl Iterator<Item = (usize, Vec<&str>)> {
 fn every_policy_decides_every_kind_as_its_table_says() {
     let mut seen = 0;
     for (line, cells) in rows(include_str!("decisions.txt")) {
-        let stage = if cells[0].trim() == "p" { Stage::Permission } else { Stage::Access };
+        let stage = if cells[0].trim() == "p" { ToolStage::Permission } else { ToolStage::Access };
         let policy: Policy = cells[1].trim().parse().expect("a policy");
         let verdicts: Vec<&str> = cells[2].split_whitespace().collect();
         assert_eq!(verdicts.len(), ToolKind::ALL.len(), "line {line}");
         for (kind, expected) in ToolKind::ALL.iter().copied().zip(verdicts) {
-            let request = Request { stage, kind, tools: &[], action: Action::Unknown, root: None };
-            let decision = Rules::of(policy).decide(&request);
+            let request = PolicyRequest { stage, kind, tools: &[], action: ToolAction::Unknown, root: None };
+            let decision = PolicyRules::of(policy).decide(&request);
             assert_eq!(decision.verdict.as_str(), expected, "line {line}: {policy} on {kind}");
             assert!(decision.reason.contains(policy.as_str()), "{}", decision.reason);
             seen += 1;
@@ -42,20 +42,20 @@ fn patterns_decide_as_their_table_says() {
         let mut cell = || cells.next().expect("six cells");
         let (policy, allow, deny) = (cell(), cell(), cell());
         let (kind, tool, action) = (cell(), cell(), cell().replace("\\n", "\n"));
-        let rules = Rules {
+        let rules = PolicyRules {
             policy: policy.parse().expect("a policy"),
             allow: ToolPatterns::parse([allow]).expect("allow patterns"),
             deny: ToolPatterns::parse([deny]).expect("deny patterns"),
         };
         let action = match action.split_once(':') {
-            Some(("command", line)) => Action::Command(line),
-            Some(("path", path)) => Action::Path(path),
-            Some(("outside", path)) => Action::Outside(path),
-            _ => Action::Unknown,
+            Some(("command", line)) => ToolAction::Command(line),
+            Some(("path", path)) => ToolAction::Path(path),
+            Some(("outside", path)) => ToolAction::Outside(path),
+            _ => ToolAction::Unknown,
         };
         let tools: Vec<&str> = tool.split(',').map(str::trim).filter(|tool| *tool != "-").collect();
-        let request = Request {
-            stage: Stage::Permission,
+        let request = PolicyRequest {
+            stage: ToolStage::Permission,
             kind: ToolKind::from_name_or_other(kind),
             tools: &tools,
             action,
@@ -74,9 +74,9 @@ fn commands(table: &str) -> impl Iterator<Item = &str> {
 
 fn verdict(allow: &str, deny: &str, policy: Policy, line: &str) -> &'static str {
     let [allow, deny] = [allow, deny].map(|text| ToolPatterns::parse([text]).expect("a pattern"));
-    let (stage, kind, action) = (Stage::Permission, ToolKind::Execute, Action::Command(line));
-    let request = Request { stage, kind, tools: &[], action, root: Some("/w") };
-    Rules { policy, allow, deny }.decide(&request).verdict.as_str()
+    let (stage, kind, action) = (ToolStage::Permission, ToolKind::Execute, ToolAction::Command(line));
+    let request = PolicyRequest { stage, kind, tools: &[], action, root: Some("/w") };
+    PolicyRules { policy, allow, deny }.decide(&request).verdict.as_str()
 }
 
 #[test]
@@ -122,12 +122,12 @@ proptest! {
         tail in "[ -~]{0,20}",
     ) {
         let line = format!("{head}{operator}{tail}");
-        let rules = Rules { allow: ToolPatterns::parse(["Bash(git *)"]).expect("a pattern"), ..Rules::default() };
-        let request = Request {
-            stage: Stage::Permission,
+        let rules = PolicyRules { allow: ToolPatterns::parse(["Bash(git *)"]).expect("a pattern"), ..PolicyRules::default() };
+        let request = PolicyRequest {
+            stage: ToolStage::Permission,
             kind: ToolKind::Execute,
             tools: &[],
-            action: Action::Command(&line),
+            action: ToolAction::Command(&line),
             root: None,
         };
         prop_assert_eq!(rules.decide(&request).verdict.as_str(), "ask");

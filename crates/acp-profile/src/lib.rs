@@ -18,6 +18,6 @@ mod settings;
 pub use catalogue::{Catalogue, expected};
 pub use jsonc::strip_comments;
 pub use launch::{HomeFile, Launch, ResolveError, VARIABLES};
-pub use profile::{Model, Package, Profile, ProfileError, Source, ToolHint, Wire};
+pub use profile::{Package, Profile, ProfileError, ProfileModel, ProfileSource, ToolHint, WireFormat};
 pub use registry::parse_registry;
 pub use settings::parse_settings;

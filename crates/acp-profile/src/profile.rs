@@ -36,7 +36,7 @@ pub struct Profile {
     pub prepare: Vec<Vec<String>>,
     /// How it talks to its model; absent for an agent without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub model: Option<Model>,
+    pub model: Option<ProfileModel>,
     /// How this agent names its tools, by intent: `read`, `write`, `edit`, `run`, `plan`, `search`, `ask`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub intents: BTreeMap<String, ToolHint>,
@@ -63,12 +63,12 @@ pub struct Profile {
     pub notes: Vec<String>,
     /// Where the profile came from.
     #[serde(skip)]
-    pub source: Source,
+    pub source: ProfileSource,
 }
 
 /// Where a profile came from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Source {
+pub enum ProfileSource {
     /// A profile of our own.
     #[default]
     Profile,
@@ -81,9 +81,9 @@ pub enum Source {
 /// How an agent talks to its model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Model {
+pub struct ProfileModel {
     /// The wire format it speaks.
-    pub wire: Wire,
+    pub wire: WireFormat,
     /// The model name it is configured with (`${model}`).
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
@@ -98,7 +98,7 @@ pub struct Model {
 /// The vendors' wire formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Wire {
+pub enum WireFormat {
     /// OpenAI chat completions.
     Chat,
     /// OpenAI responses.
@@ -109,7 +109,7 @@ pub enum Wire {
     Gemini,
 }
 
-impl Wire {
+impl WireFormat {
     /// The name in profiles and journals.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -189,7 +189,7 @@ impl Profile {
             unprivileged: false,
             auth: None,
             notes: Vec::new(),
-            source: Source::Profile,
+            source: ProfileSource::Profile,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::profile::{Package, Profile, ProfileError, Source};
+use crate::profile::{Package, Profile, ProfileError, ProfileSource};
 use crate::settings::{env, literal, strings};
 
 /// Reads every agent of a registry document. An agent that is not distributed as a package for npm or PyPI
@@ -35,7 +35,7 @@ fn parse_agent(place: &str, index: usize, agent: &Value) -> Result<Profile, Prof
     profile.env = env(given("env")).ok_or_else(|| bad("\"env\" is not a table of strings"))?;
     profile.title = agent["name"].as_str().unwrap_or(id).to_owned();
     profile.notes = agent["description"].as_str().map(str::to_owned).into_iter().collect();
-    profile.source = Source::Registry;
+    profile.source = ProfileSource::Registry;
     Ok(profile)
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::profile::{Profile, ProfileError, Source};
+use crate::profile::{Profile, ProfileError, ProfileSource};
 
 /// Reads every agent of an editor's settings file (JSON, comments allowed). The table may be the value of
 /// `agent_servers` or `agentServers`, anywhere at the top, or the whole file.
@@ -32,7 +32,7 @@ fn parse_entry(place: &str, name: &str, entry: &Value) -> Result<Profile, Profil
         return Err(bad(format!("it has no \"command\" ({kind}); give one to use it here")));
     };
     let mut profile = Profile::bare(name, command);
-    profile.source = Source::Settings;
+    profile.source = ProfileSource::Settings;
     profile.args =
         strings(inner.get("args")).ok_or_else(|| bad("\"args\" is not a list of strings".to_owned()))?;
     profile.env = env(inner.get("env")).ok_or_else(|| bad("\"env\" is not a table of strings".to_owned()))?;

@@ -1,7 +1,7 @@
 //! The built-in profiles, and others' files.
 
 use acp_match::Vars;
-use acp_profile::{Catalogue, Profile, Source, VARIABLES, Wire, parse_registry, parse_settings};
+use acp_profile::{Catalogue, Profile, ProfileSource, VARIABLES, WireFormat, parse_registry, parse_settings};
 
 fn vars() -> Vars {
     Vars::new()
@@ -74,7 +74,7 @@ fn copilot_resolves_to_what_one_would_type() {
     assert_eq!(launch.env["COPILOT_PROVIDER_BASE_URL"], "http://127.0.0.1:1/v1");
     assert_eq!(launch.env["COPILOT_MODEL"], "stub-model");
     assert_eq!(copilot.resolve_tcp(&vars()).unwrap().unwrap().args, ["--acp", "--port", "7000"]);
-    assert_eq!(copilot.model.as_ref().unwrap().wire, Wire::Chat);
+    assert_eq!(copilot.model.as_ref().unwrap().wire, WireFormat::Chat);
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn an_editors_settings_file_gives_its_agents() {
     }"#;
     let all: Catalogue = parse_settings("settings.json", text).unwrap().into_iter().collect();
     let mine = all.find("My Agent").unwrap();
-    assert_eq!(mine.source, Source::Settings);
+    assert_eq!(mine.source, ProfileSource::Settings);
     let launch = mine.resolve(&Vars::new()).unwrap();
     assert_eq!(launch.args, ["${workspaceFolder}/a.js", "--acp"]);
     assert_eq!(launch.env["N"], "2");

@@ -19,7 +19,7 @@ use crate::folders;
 use crate::greet::{ClientForm, Greeting, greet};
 use crate::handle::{self, Commands, DecisionReasons};
 use crate::interceptor;
-use crate::journal::{Decisions, JournalObserver, Opened};
+use crate::journal::{Decisions, JournalObserver, OpenedRecord};
 use crate::lint::LintObserver;
 use crate::proxy::{Outcome, Proxy};
 use crate::record;
@@ -179,7 +179,7 @@ impl<'a> Conversation<'a> {
             all.push(Box::new(proxy.traffic.clone()));
         }
         if let Some(journal) = &settings.journal {
-            let opened = Opened {
+            let opened = OpenedRecord {
                 conversation: self.number,
                 at: format!("{:.3}", jiff::Timestamp::now()),
                 agent: settings.agent_name.clone(),

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use acp_dialect::Side;
-use acp_host::Clerk;
-use acp_policy::{Policy, Rules, Verdict};
+use acp_host::PermissionPolicy;
+use acp_policy::{Policy, PolicyRules, PolicyVerdict};
 use acp_proto::method;
 use acp_relay::{Decision, Observers};
 use acp_rpc::{Frame, Id, Pending, Reply, RpcError, View};
@@ -28,7 +28,7 @@ use counts::Count;
 #[derive(Clone, Debug, Default)]
 pub struct Duties {
     /// Decide permission requests; what these say must be asked is passed on.
-    pub rules: Option<Rules>,
+    pub rules: Option<PolicyRules>,
     /// MCP servers for every session: their names and their JSON text.
     pub mcp_servers: Vec<(String, String)>,
     /// The folder that every session works in, whatever the client says.
@@ -185,7 +185,7 @@ pub(crate) struct Desk {
     pub(crate) observers: Observers,
     /// For requests that have none of their own.
     trace: Option<String>,
-    clerk: Clerk,
+    clerk: PermissionPolicy,
     pending: Pending<OpenRequest>,
     /// Open sessions and their folders, the working folder first.
     sessions: BTreeMap<String, Vec<String>>,
@@ -224,7 +224,7 @@ impl Desk {
             passed: 0,
             observers,
             trace,
-            clerk: Clerk::default(),
+            clerk: PermissionPolicy::default(),
             pending: Pending::new(MOST_OPEN),
             sessions: BTreeMap::new(),
             cancelled: BTreeSet::new(),
@@ -413,9 +413,10 @@ impl Desk {
         let mut verdict = ruling.decision.verdict;
         let mut reason = ruling.decision.reason.as_str();
         if self.cancelled.contains(&ruling.session) {
-            (verdict, reason) = (Verdict::Ask, "the turn was cancelled: the client answers that itself");
+            (verdict, reason) =
+                (PolicyVerdict::Ask, "the turn was cancelled: the client answers that itself");
         }
-        let passed = if verdict == Verdict::Ask { "; passed on to the client" } else { "" };
+        let passed = if verdict == PolicyVerdict::Ask { "; passed on to the client" } else { "" };
         let words = format!("permission {} {}: {reason}{passed}", verdict.as_str(), ruling.subject);
         let fields = [
             ("session", ruling.session.as_str()),
@@ -426,7 +427,7 @@ impl Desk {
         self.talk.tell(Level::Info, self.number, &words, &fields);
         self.office.count(&counts::PERMISSIONS, verdict.as_str());
         match &ruling.result {
-            Some(result) if verdict != Verdict::Ask => {
+            Some(result) if verdict != PolicyVerdict::Ask => {
                 let answer = Frame::response(id, result);
                 self.decided(Side::Agent, verdict.as_str(), reason, frame, &answer)
             }
@@ -436,7 +437,7 @@ impl Desk {
 
     fn refuse_unreadable(&self, id: &Id, error: &RpcError, frame: &Frame) -> Handling {
         let reason = format!("it cannot be read, so the policy cannot decide it: {}", error.message);
-        let verdict = Verdict::Deny.as_str();
+        let verdict = PolicyVerdict::Deny.as_str();
         let fields = [("verdict", verdict), ("reason", reason.as_str())];
         self.talk.tell(Level::Info, self.number, &format!("permission {verdict}: {reason}"), &fields);
         self.office.count(&counts::PERMISSIONS, verdict);

@@ -33,7 +33,7 @@ pub struct Event {
 #[derive(Clone, Debug)]
 pub enum Body {
     /// The session was opened here.
-    Session(Opened),
+    Session(SessionOpened),
     /// A prompt was sent.
     TurnStart(TurnStart),
     /// Text, of one message and one kind, of one chunk or several.
@@ -43,13 +43,13 @@ pub enum Body {
     /// The agent asks for permission.
     Permission(Permission),
     /// The answer to that.
-    Decision(Decision),
+    Decision(DecisionEvent),
     /// The turn is over.
     TurnEnd(TurnEnd),
     /// Anything else that was said about the session.
     Frame(Passed),
     /// The session is no longer served here.
-    Closed(Closed),
+    Closed(SessionClosed),
     /// A piece of an event that is too large for one message.
     Part(Part),
 }
@@ -57,7 +57,7 @@ pub enum Body {
 /// How a session came here.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Opened {
+pub struct SessionOpened {
     /// The method: `session/new`, `session/load`, `session/resume`.
     pub method: String,
     /// How many updates of the session's history the agent told again. They are not events: they were, before.
@@ -137,7 +137,7 @@ pub enum Decider {
 
 /// The answer to a permission request.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Decision {
+pub struct DecisionEvent {
     /// The id of the request.
     pub id: String,
     /// Who.
@@ -193,7 +193,7 @@ pub struct Passed {
 
 /// The end of a session's service.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Closed {
+pub struct SessionClosed {
     /// Why.
     pub reason: String,
 }
@@ -414,7 +414,7 @@ mod tests {
     fn an_event_is_new_once_in_whatever_order_they_come() {
         let mut seen = Seen::default();
         let mut new = |epoch, seq| {
-            let body = Body::Closed(Closed { reason: String::new() });
+            let body = Body::Closed(SessionClosed { reason: String::new() });
             seen.is_new(&Event { session: String::new(), epoch, seq, at: 0, task: None, body })
         };
         let first = [4, 5, 8, 9, 5, 6, 7, 8, 9, 10, 3, 1].map(|seq| new(7, seq));

@@ -12,7 +12,7 @@ use std::time::Duration;
 use acp_dialect::{Dialect, START_KEY};
 use acp_driver::{Machine, Output, drive};
 use acp_link::child::Child;
-use acp_link::{Arrival, Closed, Link, Receiver, Sender};
+use acp_link::{Arrival, Link, LinkClosed, Receiver, Sender};
 use acp_proto::method;
 use acp_rpc::{Frame, Id, Pending, Reply, RpcError, View};
 use bytes::Bytes;
@@ -21,10 +21,10 @@ use futures_util::future::BoxFuture;
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 
-use crate::proxy::Opened;
+use crate::proxy::OpenedAgent;
 
 /// Opens an agent that works in this folder.
-pub type FolderOpener = Arc<dyn Fn(PathBuf) -> BoxFuture<'static, Result<Opened, String>> + Send + Sync>;
+pub type FolderOpener = Arc<dyn Fn(PathBuf) -> BoxFuture<'static, Result<OpenedAgent, String>> + Send + Sync>;
 
 /// Lines that wait inside this process.
 const BURST: usize = 256;
@@ -61,7 +61,7 @@ pub(crate) fn beside(first: Link, open: FolderOpener, grace: Duration) -> Link {
 
 /// What happens to an agent.
 enum Event {
-    Opened(Box<Result<Opened, String>>),
+    Opened(Box<Result<OpenedAgent, String>>),
     Said(Bytes),
     Ended,
 }
@@ -170,7 +170,7 @@ impl Machine for Folders {
         }
     }
 
-    fn unwritable(&mut self, _: Closed, _: bool) -> Option<()> {
+    fn unwritable(&mut self, _: LinkClosed, _: bool) -> Option<()> {
         // Its last requests may still be on their way.
         None
     }
@@ -268,7 +268,7 @@ impl Folders {
         Ok(at)
     }
 
-    fn opened(&mut self, at: usize, opened: Result<Opened, String>) {
+    fn opened(&mut self, at: usize, opened: Result<OpenedAgent, String>) {
         let (Link { tx, rx }, child) = match opened {
             Ok(opened) => opened,
             Err(why) => return self.gone(at, &why),

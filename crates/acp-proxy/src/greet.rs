@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use acp_dialect::{Detection, Dialect, UnknownDialect, detect};
-use acp_link::{Burst, End, Receiver};
+use acp_link::{Burst, LinkEnd, Receiver};
 use acp_proto::{error_code, method};
 use acp_rpc::{Frame, Id, RpcError, View};
 
@@ -81,7 +81,7 @@ pub(crate) async fn greet(rx: &mut Receiver) -> Greeting {
         }
     }
     match rx.end() {
-        Some(End::Broken(why)) => {
+        Some(LinkEnd::Broken(why)) => {
             let reason = format!("cannot read this client: {why}");
             let answer = Frame::failure(&Id::Null, &RpcError::new(error_code::PARSE_ERROR, reason.clone()));
             Greeting::Unknown { answer, reason }

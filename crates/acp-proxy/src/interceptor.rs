@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use acp_dialect::Side;
 use acp_driver::{Machine, Output, drive};
-use acp_link::{Arrival, Closed, Link, Receiver, Sender, TrySendError};
+use acp_link::{Arrival, Link, LinkClosed, Receiver, Sender, TrySendError};
 use acp_relay::Gate;
 use acp_rpc::{Frame, Line};
 use acp_script::faults::{Fault, FaultAction, Faults, Passage};
@@ -147,7 +147,7 @@ impl Machine for Interceptor {
         self.to_agent.is_empty()
     }
 
-    fn unwritable(&mut self, _: Closed, _: bool) -> Option<()> {
+    fn unwritable(&mut self, _: LinkClosed, _: bool) -> Option<()> {
         Some(())
     }
 }

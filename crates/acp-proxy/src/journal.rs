@@ -23,7 +23,7 @@ pub use observe::{Decisions, JournalObserver};
 pub use read::{
     Conversation, Notice, Reader, SegmentError, Spoken, conversations, conversations_of, is_segment,
 };
-pub use record::{Closed, Decided, End, Gap, Lines, Opened, Record, What};
+pub use record::{ClosedRecord, Decided, End, Gap, Lines, OpenedRecord, Record, What};
 pub use recover::{Recovered, recover};
 pub use trouble::JournalError;
 pub use write::Journal;
@@ -50,7 +50,7 @@ pub enum OnFailure {
 
 /// How a journal is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub struct JournalSettings {
     /// Where.
     pub folder: PathBuf,
     /// A new segment begins after so many bytes …
@@ -65,13 +65,13 @@ pub struct Settings {
     pub on_failure: OnFailure,
 }
 
-impl Settings {
+impl JournalSettings {
     /// The usual settings: segments of 64 MiB or a day, kept for a week, forced to the disk every second, and nothing is
     /// passed on that cannot be kept.
     #[must_use]
-    pub fn new(folder: impl Into<PathBuf>) -> Settings {
+    pub fn new(folder: impl Into<PathBuf>) -> JournalSettings {
         const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-        Settings {
+        JournalSettings {
             folder: folder.into(),
             segment_bytes: 64 * 1024 * 1024,
             segment_age: DAY,

@@ -8,7 +8,7 @@
 //! **What it will never do.** Drop a line, queue without a bound, re-write what needs no translation, leave a process
 //! behind, or guess a client's form without saying so.
 //!
-//! **Read first:** [`Proxy`], [`Settings`], [`ClientSource`].
+//! **Read first:** [`Proxy`], [`ProxySettings`], [`ClientSource`].
 
 mod admit;
 mod conversation;
@@ -43,7 +43,7 @@ pub use folders::FolderOpener;
 pub use greet::ClientForm;
 pub use handle::{ConversationHandle, DecisionReasons};
 pub use interceptor::impossible;
-pub use proxy::{ObserverFactory, Opened, Opener, Outcome, Proxy};
+pub use proxy::{ObserverFactory, OpenedAgent, Opener, Outcome, Proxy};
 pub use serve::ClientSource;
-pub use settings::Settings;
+pub use settings::ProxySettings;
 pub use talk::{Level, Say, Saying};

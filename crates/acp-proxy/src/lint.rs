@@ -5,7 +5,7 @@ use std::time::Instant;
 use acp_dialect::Side;
 use acp_relay::{Interest, Observer, RelayEnd};
 use acp_rpc::Frame;
-use acp_rules::{Ending, Finding, Judge, JudgeConfig, Severity};
+use acp_rules::{ConversationEnd, Finding, Judge, JudgeConfig, Severity};
 
 use crate::talk::{Level, Talk};
 
@@ -41,7 +41,11 @@ impl Observer for LintObserver {
 
     fn over(&mut self, ended: Option<&RelayEnd>) {
         let agent_went = matches!(ended, Some(RelayEnd::AgentGone));
-        self.judge.set_ending(if agent_went { Ending::AgentExited } else { Ending::ClientClosed });
+        self.judge.set_ending(if agent_went {
+            ConversationEnd::AgentExited
+        } else {
+            ConversationEnd::ClientClosed
+        });
         self.judge.close(self.began.elapsed());
         self.tell_news();
     }

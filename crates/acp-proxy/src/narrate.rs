@@ -10,7 +10,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::event::{
-    Body, Closed, Decider, Decision, Opened, Passed, Permission, Role, Text, TurnEnd, TurnStart, Update,
+    Body, Decider, DecisionEvent, Passed, Permission, Role, SessionClosed, SessionOpened, Text, TurnEnd,
+    TurnStart, Update,
 };
 use crate::turn::Tally;
 
@@ -151,7 +152,7 @@ impl Narrator {
                 let end = turn.end(TurnEnd::INTERRUPTED.to_owned(), None, Some(error));
                 out.push((name.clone(), Body::TurnEnd(end)));
             }
-            out.push((name, Body::Closed(Closed { reason: reason.to_owned() })));
+            out.push((name, Body::Closed(SessionClosed { reason: reason.to_owned() })));
         }
         self.open.clear();
         self.last = None;
@@ -297,7 +298,7 @@ impl Narrator {
                     Reply::Error(error) => (None, Some(owned(error))),
                 };
                 let (id, by) = (id.to_string(), Decider::Client);
-                out.push((session, Body::Decision(Decision { id, by, reason: None, result, error })));
+                out.push((session, Body::Decision(DecisionEvent { id, by, reason: None, result, error })));
             }
             Open::Closing(session) => {
                 out.push((session.clone(), passed(dir, frame)));
@@ -316,7 +317,7 @@ impl Narrator {
     fn closed(&mut self, session: Arc<str>, reason: &str, out: &mut Vec<Told>) {
         self.sessions.remove(&session);
         self.last.take_if(|last| *last == session);
-        out.push((session, Body::Closed(Closed { reason: reason.to_owned() })));
+        out.push((session, Body::Closed(SessionClosed { reason: reason.to_owned() })));
     }
 
     fn opened(
@@ -342,7 +343,7 @@ impl Narrator {
         };
         let Some(session) = self.scope(Some(result)).or(asked) else { return };
         self.sessions.entry(session.clone()).or_default().footing = Footing::Known;
-        out.push((session, Body::Session(Opened { method, replayed, params, result: owned(result) })));
+        out.push((session, Body::Session(SessionOpened { method, replayed, params, result: owned(result) })));
     }
 
     /// The session whose turn is open; of several, the one that was spoken of last.

@@ -17,15 +17,15 @@ use crate::desk::{EvictIdleSession, Office};
 use crate::endings::{farewell, stopped};
 use crate::folders::FolderOpener;
 use crate::handle::ConversationHandle;
-use crate::settings::Settings;
+use crate::settings::ProxySettings;
 use crate::talk::{Level, Say, Saying, Talk};
 use crate::traffic::Traffic;
 
 /// An agent that was opened: its link, and its process if we started one.
-pub type Opened = (Link, Option<Child>);
+pub type OpenedAgent = (Link, Option<Child>);
 
 /// Opens an agent for one client.
-pub type Opener = Arc<dyn Fn() -> BoxFuture<'static, Result<Opened, String>> + Send + Sync>;
+pub type Opener = Arc<dyn Fn() -> BoxFuture<'static, Result<OpenedAgent, String>> + Send + Sync>;
 
 /// How a conversation ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,7 +67,7 @@ pub trait ObserverFactory: Send + Sync {
 
 /// Joins each client to an agent of its own.
 pub struct Proxy {
-    pub(crate) settings: Settings,
+    pub(crate) settings: ProxySettings,
     pub(crate) open: Opener,
     pub(crate) talk: Talk,
     say: Say,
@@ -88,7 +88,7 @@ pub struct Proxy {
 impl Proxy {
     /// A proxy that opens agents with `open` and tells what happens with `say`.
     #[must_use]
-    pub fn new(settings: Settings, open: Opener, say: Say) -> Proxy {
+    pub fn new(settings: ProxySettings, open: Opener, say: Say) -> Proxy {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Proxy {
             office: Office::new(settings.duties.clone(), &settings.metrics),
@@ -126,7 +126,7 @@ impl Proxy {
 
     /// How it was set up.
     #[must_use]
-    pub fn settings(&self) -> &Settings {
+    pub fn settings(&self) -> &ProxySettings {
         &self.settings
     }
 

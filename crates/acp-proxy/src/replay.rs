@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use acp_dialect::{Bridge, Detection, Dialect, TranslationOptions, detect};
 use acp_proto::method;
-use acp_rpc::transcript::Entry;
+use acp_rpc::transcript::TranscriptEntry;
 use acp_rpc::{Direction, Frame};
 
 use crate::event::Event;
@@ -329,9 +329,8 @@ fn transcript(path: &Path) -> Result<Recording, ReplayError> {
         // A recording that was cut may end in the middle of a character.
         let entry = match std::str::from_utf8(line) {
             Ok(line) if line.trim().is_empty() => continue,
-            Ok(line) => {
-                Entry::parse_at(line.trim_end_matches(['\r', '\n']), last).map_err(|flaw| flaw.to_string())
-            }
+            Ok(line) => TranscriptEntry::parse_at(line.trim_end_matches(['\r', '\n']), last)
+                .map_err(|flaw| flaw.to_string()),
             Err(error) => Err(format!("it is not UTF-8: {error}")),
         };
         match entry {

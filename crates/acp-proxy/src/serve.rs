@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use acp_link::{Link, Listener, Visitor, Wire, stdio};
+use acp_link::{Link, LinkSettings, Listener, VisitorInfo, stdio};
 use futures_util::future::BoxFuture;
 use tokio::sync::watch;
 
@@ -21,9 +21,9 @@ const REFUSALS: usize = 64;
 #[derive(Debug)]
 pub enum ClientSource {
     /// One client, at the other end of our own standard input and output.
-    Stdio(Wire),
+    Stdio(LinkSettings),
     /// Any number of clients, over a socket. Its door decides who opens a WebSocket; what a TCP client must say is up to
-    /// [`Settings::token`](crate::Settings::token).
+    /// [`ProxySettings::token`](crate::ProxySettings::token).
     Socket {
         /// The socket.
         listener: Listener,
@@ -75,7 +75,7 @@ async fn serve_all(
 ) {
     let (clients, refusals) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
     let has_door = listener.has_door();
-    let serve = |link: Link, visitor: Visitor| -> BoxFuture<'static, ()> {
+    let serve = |link: Link, visitor: VisitorInfo| -> BoxFuture<'static, ()> {
         let mut stop = stop.clone();
         let Some(place) = Place::take(&clients, max_clients.unwrap_or(usize::MAX)) else {
             let most = max_clients.unwrap_or_default();

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use acp_dialect::{Dialect, TranslationOptions};
-use acp_link::leash::Leash;
+use acp_link::leash::ProcessGuard;
 
 use crate::desk::Duties;
 use crate::greet::ClientForm;
@@ -13,7 +13,7 @@ use crate::metrics::Metrics;
 
 /// How a proxy works.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct ProxySettings {
     /// The form that clients speak.
     pub client: ClientForm,
     /// The form that the agent speaks.
@@ -44,12 +44,12 @@ pub struct Settings {
     /// What clients must say first, on wires that cannot ask them at the door.
     pub token: Option<String>,
     /// Who ends the commands that we run for tasks' agents when we cannot.
-    pub leash: Option<Leash>,
+    pub leash: Option<ProcessGuard>,
 }
 
-impl Default for Settings {
+impl Default for ProxySettings {
     fn default() -> Self {
-        Settings {
+        ProxySettings {
             client: ClientForm::Auto,
             agent: Dialect::V1,
             options: TranslationOptions::default(),

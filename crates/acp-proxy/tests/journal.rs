@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use acp_proxy::journal::{
-    Closed, Journal, Lines, OnFailure, Opened, Reader, Record, Settings, Sync, What, conversations,
-    conversations_of, recover, segments,
+    ClosedRecord, Journal, JournalSettings, Lines, OnFailure, OpenedRecord, Reader, Record, Sync, What,
+    conversations, conversations_of, recover, segments,
 };
 use acp_proxy::metrics::Metrics;
 use acp_proxy::replay::Recording;
@@ -23,17 +23,17 @@ fn listener() -> (Say, Told) {
     (Arc::new(move |saying: &Saying<'_>| kept.lock().expect("whole").push(saying.to_string())), told)
 }
 
-fn settings(folder: &Path) -> Settings {
-    Settings { sync: Sync::System, ..Settings::new(folder) }
+fn settings(folder: &Path) -> JournalSettings {
+    JournalSettings { sync: Sync::System, ..JournalSettings::new(folder) }
 }
 
-fn create(settings: Settings) -> (Journal, Told) {
+fn create(settings: JournalSettings) -> (Journal, Told) {
     let (say, told) = listener();
     (Journal::create(settings, &Metrics::default(), say).expect("a journal"), told)
 }
 
-fn opened(conversation: u64) -> Opened {
-    Opened {
+fn opened(conversation: u64) -> OpenedRecord {
+    OpenedRecord {
         conversation,
         at: "2026-01-01T00:00:00Z".into(),
         agent: "mock".into(),
@@ -79,7 +79,7 @@ fn what_was_written_is_read_in_order_conversation_by_conversation() {
     for number in 0..500 {
         journal.lines(lines(1 + number % 2, number)).expect("kept");
     }
-    let closed = Closed { conversation: 1, t: 9, outcome: "the client left".into() };
+    let closed = ClosedRecord { conversation: 1, t: 9, outcome: "the client left".into() };
     journal.close(closed.clone()).expect("kept");
     journal.finish().expect("finished");
     assert!(only_segment(folder.path()).extension().is_some_and(|ending| ending == "journal"));
@@ -283,10 +283,10 @@ fn runs_that_begin_in_the_same_moment_are_kept_apart() {
 #[test]
 fn segments_are_rotated_by_size_and_each_knows_its_conversations() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (journal, _) = create(Settings { segment_bytes: 4096, ..settings(folder.path()) });
+    let (journal, _) = create(JournalSettings { segment_bytes: 4096, ..settings(folder.path()) });
     journal.open(opened(1)).expect("kept");
     journal.open(opened(2)).expect("kept");
-    journal.close(Closed { conversation: 2, t: 0, outcome: "left".into() }).expect("kept");
+    journal.close(ClosedRecord { conversation: 2, t: 0, outcome: "left".into() }).expect("kept");
     (0..1000).for_each(|number| journal.lines(lines(1, number)).expect("kept"));
     journal.finish().expect("finished");
     let found = segments(folder.path()).expect("segments");
@@ -314,8 +314,11 @@ fn segments_are_rotated_by_age_and_old_ones_go() {
     std::fs::write(&old, b"acp-journal 1\n").expect("a file");
     let past = std::time::SystemTime::now() - Duration::from_secs(3600);
     OpenOptions::new().write(true).open(&old).and_then(|file| file.set_modified(past)).expect("an old file");
-    let age =
-        Settings { segment_age: Duration::ZERO, keep: Duration::from_secs(1800), ..settings(folder.path()) };
+    let age = JournalSettings {
+        segment_age: Duration::ZERO,
+        keep: Duration::from_secs(1800),
+        ..settings(folder.path())
+    };
     let (journal, told) = create(age);
     assert!(!old.exists());
     assert!(told.lock().expect("whole").iter().any(|line| line.contains("is old enough to go")));
@@ -337,7 +340,7 @@ fn break_folder(folder: &Path) -> PathBuf {
 fn a_journal_that_cannot_be_written_says_so_and_recovers_with_the_exact_gap() {
     let place = tempfile::tempdir().expect("a folder");
     let folder = place.path().join("journal");
-    let every = Settings { segment_bytes: 0, on_failure: OnFailure::GoOn, ..settings(&folder) };
+    let every = JournalSettings { segment_bytes: 0, on_failure: OnFailure::GoOn, ..settings(&folder) };
     let (journal, told) = create(every);
     journal.open(opened(1)).expect("kept");
     (0..3).for_each(|number| journal.lines(lines(1, number)).expect("kept"));
@@ -368,7 +371,7 @@ fn a_journal_that_cannot_be_written_says_so_and_recovers_with_the_exact_gap() {
 fn a_journal_that_must_be_kept_refuses_what_it_cannot_keep() {
     let place = tempfile::tempdir().expect("a folder");
     let folder = place.path().join("journal");
-    let (journal, _) = create(Settings { segment_bytes: 0, ..settings(&folder) });
+    let (journal, _) = create(JournalSettings { segment_bytes: 0, ..settings(&folder) });
     journal.open(opened(1)).expect("kept");
     journal.lines(lines(1, 0)).expect("kept");
     let away = break_folder(&folder);

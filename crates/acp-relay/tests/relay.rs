@@ -81,7 +81,7 @@ async fn an_agent_that_goes_away_is_an_answer_to_every_open_request() {
 #[tokio::test]
 async fn a_line_that_is_too_long_ends_the_conversation_with_a_reason() {
     let (near, far) = tokio::io::duplex(1 << 16);
-    let wire = acp_link::Wire { line_limit: 100, ..acp_link::Wire::default() };
+    let wire = acp_link::LinkSettings { line_limit: 100, ..acp_link::LinkSettings::default() };
     let (read, write) = tokio::io::split(far);
     let client = acp_link::stream::link(read, write, &wire);
     let (agent, _theirs) = memory(8);
@@ -92,7 +92,7 @@ async fn a_line_that_is_too_long_ends_the_conversation_with_a_reason() {
         Observers::default(),
     );
     let (read, write) = tokio::io::split(near);
-    let mut ours = acp_link::stream::link(read, write, &acp_link::Wire::default());
+    let mut ours = acp_link::stream::link(read, write, &acp_link::LinkSettings::default());
     ours.tx.send(r#"{"jsonrpc":"2.0","id":7,"method":"a"}"#).await.expect("a reader");
     ours.tx.send("x".repeat(200)).await.expect("a reader");
     let RelayEnd::Refused { side, reason } = relay.run().await else { panic!("it goes on") };
@@ -141,7 +141,7 @@ async fn a_translated_link_ends_with_both_of_its_ends() {
 fn piped() -> (tokio::io::DuplexStream, Link) {
     let (near, far) = tokio::io::duplex(1 << 16);
     let (read, write) = tokio::io::split(far);
-    (near, acp_link::stream::link(read, write, &acp_link::Wire::default()))
+    (near, acp_link::stream::link(read, write, &acp_link::LinkSettings::default()))
 }
 
 type Kept = std::sync::Arc<std::sync::Mutex<Vec<(Side, Vec<u8>)>>>;

@@ -14,7 +14,7 @@ use crate::summary;
 #[serde(rename_all = "camelCase")]
 pub struct Diff {
     /// Verdicts that changed.
-    pub changed: Vec<Change>,
+    pub changed: Vec<VerdictChange>,
     /// Tests that only the newer run has, as `agent test`.
     pub added: Vec<String>,
     /// Tests that only the older run has, as `agent test`.
@@ -25,7 +25,7 @@ pub struct Diff {
 
 /// A verdict that changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Change {
+pub struct VerdictChange {
     /// The agent.
     pub agent: String,
     /// The test.
@@ -38,7 +38,7 @@ pub struct Change {
     pub reason: Option<String>,
 }
 
-impl Change {
+impl VerdictChange {
     /// Whether the newer verdict is the worse one.
     pub fn is_worse(&self) -> bool {
         self.new.badness() > self.old.badness()
@@ -58,7 +58,7 @@ impl Diff {
         for ((agent, test), (verdict, reason)) in &after {
             match before.get(&(agent.clone(), test.clone())) {
                 None => diff.added.push(format!("{agent} {test}")),
-                Some((old, _)) if old != verdict => diff.changed.push(Change {
+                Some((old, _)) if old != verdict => diff.changed.push(VerdictChange {
                     agent: agent.clone(),
                     test: test.clone(),
                     old: *old,
@@ -75,7 +75,7 @@ impl Diff {
 
     /// Whether a verdict got worse.
     pub fn has_regressions(&self) -> bool {
-        self.changed.iter().any(Change::is_worse)
+        self.changed.iter().any(VerdictChange::is_worse)
     }
 
     /// The difference for people.

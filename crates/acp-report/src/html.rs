@@ -2,7 +2,7 @@
 
 mod lanes;
 
-use acp_comply::{AgentRun, Outcome, RequirementState, Results, Side, Standing, Verdict};
+use acp_comply::{AgentRun, RequirementState, Results, RunStanding, Side, TestOutcome, Verdict};
 use acp_proto::Direction;
 use acp_rules::registry;
 use minijinja::value::Serde;
@@ -199,7 +199,7 @@ impl Agent {
             caps: summary::caps(agent),
             modes: summary::modes(agent),
             counts: summary::counts(&tally),
-            holds: results.conformance(agent).standing() == Standing::Conformant,
+            holds: results.conformance(agent).standing() == RunStanding::Conformant,
             standing: results.conformance(agent).to_string(),
             bars,
             broken: broken(agent),
@@ -239,7 +239,7 @@ fn broken(agent: &AgentRun) -> Vec<Broken> {
 
 /// The tests of an agent: what failed first, then what warned, then what passed, then what did not apply.
 fn tests(n: usize, results: &Results, agent: &AgentRun) -> Vec<Test> {
-    let rank = |test: &&Outcome| match test.verdict {
+    let rank = |test: &&TestOutcome| match test.verdict {
         Verdict::Fail | Verdict::Error if test.expected.is_none() => 0,
         Verdict::Fail | Verdict::Error => 1,
         Verdict::Warn => 2,
@@ -247,7 +247,7 @@ fn tests(n: usize, results: &Results, agent: &AgentRun) -> Vec<Test> {
         Verdict::Na => 5,
         _ => 4,
     };
-    let mut tests: Vec<&Outcome> = agent.tests.iter().collect();
+    let mut tests: Vec<&TestOutcome> = agent.tests.iter().collect();
     tests.sort_by_key(rank);
     let run = run_of(results, agent);
     tests.into_iter().map(|test| Test::new(n, test, format!("{run} --test {} --verbose", test.id))).collect()
@@ -298,7 +298,7 @@ fn levels_of(requirements: &[String]) -> Vec<(usize, &'static str)> {
 }
 
 impl Test {
-    fn new(n: usize, test: &Outcome, reproduce: String) -> Test {
+    fn new(n: usize, test: &TestOutcome, reproduce: String) -> Test {
         let mut lanes = Lanes::default();
         let marked: Vec<f64> = test
             .findings

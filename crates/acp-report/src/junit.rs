@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use acp_comply::verdict::ClaimState;
-use acp_comply::{AgentRun, Outcome, Results, Standing, Verdict};
+use acp_comply::{AgentRun, Results, RunStanding, TestOutcome, Verdict};
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 
 use crate::summary;
@@ -34,9 +34,9 @@ fn suite(results: &Results, agent: &AgentRun) -> TestSuite {
 fn conformance(results: &Results, agent: &AgentRun) -> TestCase {
     let conformance = results.conformance(agent);
     let kind = match conformance.standing() {
-        Standing::NotConformant => Some(NonSuccessKind::Failure),
-        Standing::Incomplete => Some(NonSuccessKind::Error),
-        Standing::Conformant | Standing::Stale => None,
+        RunStanding::NotConformant => Some(NonSuccessKind::Failure),
+        RunStanding::Incomplete => Some(NonSuccessKind::Error),
+        RunStanding::Conformant | RunStanding::Stale => None,
     };
     let status = match kind {
         Some(kind) => {
@@ -52,7 +52,7 @@ fn conformance(results: &Results, agent: &AgentRun) -> TestCase {
     case
 }
 
-fn case(test: &Outcome) -> TestCase {
+fn case(test: &TestOutcome) -> TestCase {
     let reason = test.reason.clone().unwrap_or_default();
     let skipped = |why: &str| {
         let mut status = TestCaseStatus::skipped();
@@ -84,7 +84,7 @@ fn case(test: &Outcome) -> TestCase {
     case
 }
 
-fn details(test: &Outcome) -> String {
+fn details(test: &TestOutcome) -> String {
     let mut lines = vec![test.reason.clone().unwrap_or_default()];
     if let Some(difference) = test.difference.as_ref().filter(|_| test.claims.is_empty()) {
         lines.push(format!("expected: {}", difference.expected));

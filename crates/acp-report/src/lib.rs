@@ -3,7 +3,7 @@
 //! Every format is made from the one results model of `acp-comply` ([`Results`]); none runs anything, reads a
 //! clock or knows a protocol method. Secrets and home folders are taken out first unless the caller says not to.
 //!
-//! Read first: [`Format`], [`render`], [`diff::Diff`].
+//! Read first: [`ReportFormat`], [`render`], [`diff::Diff`].
 #![deny(clippy::disallowed_methods)]
 
 use acp_comply::Results;
@@ -28,7 +28,7 @@ pub use redact::{redact_results, redact_text};
 
 /// The forms a report can take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
+pub enum ReportFormat {
     /// One header per agent, one section per test, no table.
     Markdown,
     /// One row per compliance area, one column per agent, numbered notes, a summary per agent.
@@ -49,29 +49,29 @@ pub enum Format {
     Badge,
 }
 
-impl Format {
+impl ReportFormat {
     /// All formats, by the names used on the command line.
-    pub const ALL: [(&'static str, Format); 9] = [
-        ("markdown", Format::Markdown),
-        ("table", Format::Table),
-        ("json", Format::Json),
-        ("junit", Format::Junit),
-        ("tap", Format::Tap),
-        ("html", Format::Html),
-        ("sarif", Format::Sarif),
-        ("terminal", Format::Terminal),
-        ("badge", Format::Badge),
+    pub const ALL: [(&'static str, ReportFormat); 9] = [
+        ("markdown", ReportFormat::Markdown),
+        ("table", ReportFormat::Table),
+        ("json", ReportFormat::Json),
+        ("junit", ReportFormat::Junit),
+        ("tap", ReportFormat::Tap),
+        ("html", ReportFormat::Html),
+        ("sarif", ReportFormat::Sarif),
+        ("terminal", ReportFormat::Terminal),
+        ("badge", ReportFormat::Badge),
     ];
 
     /// The format of this name.
-    pub fn from_name(name: &str) -> Option<Format> {
-        Format::ALL.iter().find(|(known, _)| *known == name).map(|(_, format)| *format)
+    pub fn from_name(name: &str) -> Option<ReportFormat> {
+        ReportFormat::ALL.iter().find(|(known, _)| *known == name).map(|(_, format)| *format)
     }
 }
 
 /// How to render.
 #[derive(Debug, Clone, Copy)]
-pub struct Options {
+pub struct ReportOptions {
     /// Take secrets and home folders out.
     pub redact: bool,
     /// Use ANSI colours where the format has them.
@@ -84,9 +84,9 @@ pub struct Options {
     pub width: Option<usize>,
 }
 
-impl Default for Options {
-    fn default() -> Options {
-        Options { redact: true, colour: false, verbose: false, quiet: false, width: None }
+impl Default for ReportOptions {
+    fn default() -> ReportOptions {
+        ReportOptions { redact: true, colour: false, verbose: false, quiet: false, width: None }
     }
 }
 
@@ -108,7 +108,11 @@ pub enum ReportError {
 }
 
 /// Renders results in one format. The text ends in a newline.
-pub fn render(results: &Results, format: Format, options: Options) -> Result<String, ReportError> {
+pub fn render(
+    results: &Results,
+    format: ReportFormat,
+    options: ReportOptions,
+) -> Result<String, ReportError> {
     let redacted;
     let results = if options.redact {
         redacted = redact_results(results)?;
@@ -116,19 +120,19 @@ pub fn render(results: &Results, format: Format, options: Options) -> Result<Str
     } else {
         results
     };
-    if format == Format::Json {
+    if format == ReportFormat::Json {
         return Ok(acp_text::json(&results.to_json()?).into_owned());
     }
     let results = &shown::harmless(results, format)?;
     Ok(match format {
-        Format::Markdown => markdown::render(results, options.verbose),
-        Format::Table => table::render(results),
-        Format::Json => results.to_json()?,
-        Format::Junit => junit::render(results)?,
-        Format::Tap => tap::render(results),
-        Format::Html => html::render(results)?,
-        Format::Sarif => sarif::render(results)?,
-        Format::Terminal => terminal::render(results, options),
-        Format::Badge => badge::render(results)?,
+        ReportFormat::Markdown => markdown::render(results, options.verbose),
+        ReportFormat::Table => table::render(results),
+        ReportFormat::Json => results.to_json()?,
+        ReportFormat::Junit => junit::render(results)?,
+        ReportFormat::Tap => tap::render(results),
+        ReportFormat::Html => html::render(results)?,
+        ReportFormat::Sarif => sarif::render(results)?,
+        ReportFormat::Terminal => terminal::render(results, options),
+        ReportFormat::Badge => badge::render(results)?,
     })
 }

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use acp_comply::verdict::ClaimState;
 use acp_comply::{
-    AgentRun, FindingRef, Outcome, RequirementResult, RequirementState, Results, Side, Verdict,
+    AgentRun, FindingRef, RequirementResult, RequirementState, Results, Side, TestOutcome, Verdict,
 };
 
 use crate::summary;
@@ -76,7 +76,7 @@ fn write_requirements(out: &mut String, agent: &AgentRun) {
     }
 }
 
-fn write_test(out: &mut String, test: &Outcome, verbose: bool) {
+fn write_test(out: &mut String, test: &TestOutcome, verbose: bool) {
     let _ = write!(out, "\n### {}: {}\n\n", test.id, test.verdict);
     let mark = if test.vacuous { ", vacuous" } else { "" };
     let _ = writeln!(
@@ -112,7 +112,7 @@ fn write_test(out: &mut String, test: &Outcome, verbose: bool) {
 }
 
 /// The broken claims of a test, each with the frames that show it.
-fn write_claims(out: &mut String, test: &Outcome) {
+fn write_claims(out: &mut String, test: &TestOutcome) {
     for claim in test.claims.iter().filter(|claim| claim.state == ClaimState::Broken) {
         let words = claim.reason.as_deref().map(one_line).unwrap_or_default();
         let _ = write!(out, "\n- {} ({}): {words}", claim.id, claim.grade);
@@ -124,7 +124,7 @@ fn write_claims(out: &mut String, test: &Outcome) {
     }
 }
 
-fn write_details(out: &mut String, test: &Outcome, verbose: bool) {
+fn write_details(out: &mut String, test: &TestOutcome, verbose: bool) {
     write_claims(out, test);
     // Patterns are for those who write tests. A test without claims has nothing else to show.
     if let Some(difference) = test.difference.as_ref().filter(|_| verbose || test.claims.is_empty()) {

@@ -24,7 +24,7 @@ const TEMPLATE: &str = include_str!("../templates/matrix.html");
 
 /// One capability.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Row {
+pub struct MatrixRow {
     /// The name in the table.
     pub name: String,
     /// What it means, where the name does not say it.
@@ -64,7 +64,7 @@ pub struct Row {
 /// What was seen of a capability.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Seen {
+pub enum CapabilityState {
     /// Exercised, and right.
     Right,
     /// Supported or declared, but wrong.
@@ -75,14 +75,14 @@ pub enum Seen {
     Unreached,
 }
 
-impl Seen {
+impl CapabilityState {
     /// The sign in the table.
     pub fn sign(self) -> &'static str {
         match self {
-            Seen::Right => "✅",
-            Seen::Wrong => "⚠️",
-            Seen::Unsupported => "❌",
-            Seen::Unreached => "❓",
+            CapabilityState::Right => "✅",
+            CapabilityState::Wrong => "⚠️",
+            CapabilityState::Unsupported => "❌",
+            CapabilityState::Unreached => "❓",
         }
     }
 }
@@ -100,7 +100,7 @@ pub struct Declared {
 
 /// A test that speaks for a cell, and a piece of its conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Evidence {
+pub struct CellEvidence {
     /// The test's id.
     pub test: String,
     /// How it ended.
@@ -115,20 +115,20 @@ pub struct Evidence {
 
 /// One agent and one capability.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Cell {
+pub struct MatrixCell {
     /// What was seen.
-    pub seen: Seen,
+    pub seen: CapabilityState,
     /// What the agent declares; `None` when this capability needs no declaration or none is known.
     pub declared: Option<Declared>,
     /// The cell in a sentence.
     pub words: String,
     /// What the sentence rests on.
-    pub evidence: Vec<Evidence>,
+    pub evidence: Vec<CellEvidence>,
 }
 
 /// One agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Column {
+pub struct MatrixColumn {
     /// The name in the table.
     pub name: String,
     /// Name and version as the agent gives them.
@@ -139,16 +139,16 @@ pub struct Column {
     /// How it was reached.
     pub targets: Vec<String>,
     /// One cell per row.
-    pub cells: Vec<Cell>,
+    pub cells: Vec<MatrixCell>,
 }
 
 /// The whole matrix.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Matrix {
     /// The capabilities.
-    pub rows: Vec<Row>,
+    pub rows: Vec<MatrixRow>,
     /// The agents.
-    pub columns: Vec<Column>,
+    pub columns: Vec<MatrixColumn>,
 }
 
 /// The forms a matrix can take.
@@ -165,7 +165,7 @@ pub enum MatrixFormat {
 impl Matrix {
     /// Makes the matrix. Runs of an agent with the same name and dialect, in whichever results, share a column, unless
     /// they were started by different command lines.
-    pub fn of(results: &[Results], rows: Vec<Row>) -> Matrix {
+    pub fn of(results: &[Results], rows: Vec<MatrixRow>) -> Matrix {
         let mut groups: Vec<Group<'_>> = Vec::new();
         let with_date = results.iter().flat_map(|results| {
             results.agents.iter().map(|agent| (results.started.get(..10).unwrap_or(&results.started), agent))
@@ -198,7 +198,7 @@ impl Matrix {
     }
 
     /// Reads rows from JSON.
-    pub fn rows(text: &str) -> Result<Vec<Row>, serde_json::Error> {
+    pub fn rows(text: &str) -> Result<Vec<MatrixRow>, serde_json::Error> {
         serde_json::from_str(text)
     }
 
@@ -317,7 +317,7 @@ impl Matrix {
 
 const LEGEND: &str = "✅ exercised and right · ⚠️ supported or declared, but wrong · ❌ not supported · ❓ not reached; the note says why";
 
-impl Cell {
+impl MatrixCell {
     fn declared_words(&self) -> &'static str {
         match &self.declared {
             Some(declared) if declared.yes => " declared",
@@ -341,7 +341,7 @@ fn may_be_one(a: &AgentRun, b: &AgentRun) -> bool {
     a.target == b.target || is_address(a) || is_address(b) || (a.version.is_some() && b.version.is_some())
 }
 
-fn column(name: String, group: &Group<'_>, rows: &[Row]) -> Column {
+fn column(name: String, group: &Group<'_>, rows: &[MatrixRow]) -> MatrixColumn {
     let runs = &group.runs;
     let version = runs.iter().find_map(|run| run.version.as_deref());
     let dates: Vec<&str> = group.dates.iter().copied().collect();
@@ -353,7 +353,7 @@ fn column(name: String, group: &Group<'_>, rows: &[Row]) -> Column {
             targets.push(run.target.clone());
         }
     }
-    Column {
+    MatrixColumn {
         title: titled.or(runs.first()).map_or_else(String::new, |run| summary::title(run)),
         run: version.map(|version| format!("version {version}, run on {}", dates.join(" and "))),
         cells: rows.iter().map(|row| seen::cell(row, runs)).collect(),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use acp_comply::{AgentRun, Outcome, RequirementResult, RequirementState, Results, Verdict};
+use acp_comply::{AgentRun, RequirementResult, RequirementState, Results, TestOutcome, Verdict};
 use serde_json::{Value, json};
 
 use crate::summary;
@@ -45,7 +45,7 @@ struct Found<'a> {
     /// Why it is expected, if it is.
     expected: Option<&'a str>,
     /// The test that shows it, unless only the judge saw it.
-    test: Option<&'a Outcome>,
+    test: Option<&'a TestOutcome>,
 }
 
 fn found_in(agent: &AgentRun) -> Vec<Found<'_>> {
@@ -75,7 +75,7 @@ fn requirement<'a>(agent: &'a AgentRun, one: &'a RequirementResult) -> Option<Fo
     })
 }
 
-fn plain<'a>(agent: &'a AgentRun, test: &'a Outcome) -> Option<Found<'a>> {
+fn plain<'a>(agent: &'a AgentRun, test: &'a TestOutcome) -> Option<Found<'a>> {
     let level = match test.verdict {
         Verdict::Fail if summary::is_forgiven(test) && test.expected.is_none() => "warning",
         Verdict::Fail | Verdict::Error => "error",

@@ -6,10 +6,10 @@ use acp_comply::Results;
 use acp_text::Untrusted;
 use serde_json::Value;
 
-use crate::{Format, summary};
+use crate::{ReportFormat, summary};
 
 /// The results with every text of an agent made harmless.
-pub(crate) fn harmless(results: &Results, format: Format) -> Result<Results, serde_json::Error> {
+pub(crate) fn harmless(results: &Results, format: ReportFormat) -> Result<Results, serde_json::Error> {
     let mut value = serde_json::to_value(results)?;
     walk(&mut value, "", format);
     serde_json::from_value(value)
@@ -46,7 +46,7 @@ const CODE: &[&str] = &["target", "closest", "excerpt", "expected", "text"];
 /// Before the names of members that an agent has chosen.
 const THEIRS: char = '\0';
 
-fn walk(value: &mut Value, name: &str, format: Format) {
+fn walk(value: &mut Value, name: &str, format: ReportFormat) {
     match value {
         Value::String(text) => *text = shown(text, name, format),
         Value::Array(items) => items.iter_mut().for_each(|item| walk(item, name, format)),
@@ -67,8 +67,9 @@ fn walk(value: &mut Value, name: &str, format: Format) {
     }
 }
 
-fn shown(text: &str, name: &str, format: Format) -> String {
-    let (markdown, page) = (matches!(format, Format::Markdown | Format::Table), format == Format::Html);
+fn shown(text: &str, name: &str, format: ReportFormat) -> String {
+    let (markdown, page) =
+        (matches!(format, ReportFormat::Markdown | ReportFormat::Table), format == ReportFormat::Html);
     let block = || guarded(&Untrusted::new(text).block().to_string());
     let one_line = summary::one_line(text);
     let words = Untrusted::new(&one_line);

@@ -1,7 +1,10 @@
 //! What several formats say about an agent: its capabilities, modes and counts in one line each.
 
 use acp_comply::verdict::ClaimState;
-use acp_comply::{AgentRun, Outcome, RequirementResult, RequirementState, Results, Severity, Tally, Verdict};
+use acp_comply::{
+    AgentRun, RequirementResult, RequirementState, Results, TestOutcome, UnmetSeverity, Verdict,
+    VerdictCounts,
+};
 use serde_json::Value;
 
 pub(crate) const METHODOLOGY: &str = "Methodology: Initialized each agent, then ran every test in a fresh process and a fresh sandbox. \
@@ -85,7 +88,7 @@ pub(crate) fn modes(agent: &AgentRun) -> String {
     }
 }
 
-pub(crate) fn counts(tally: &Tally) -> String {
+pub(crate) fn counts(tally: &VerdictCounts) -> String {
     counts_and(tally, "the environment was in the way")
 }
 
@@ -102,7 +105,7 @@ pub(crate) fn login(agent: &AgentRun) -> Option<String> {
 }
 
 /// The counts, with `blocked` as the reason why tests were not judged.
-pub(crate) fn counts_and(tally: &Tally, blocked: &str) -> String {
+pub(crate) fn counts_and(tally: &VerdictCounts, blocked: &str) -> String {
     let mut parts = Vec::new();
     let mut part = |count: usize, word: &str| {
         if count > 0 {
@@ -126,7 +129,7 @@ pub(crate) fn counts_and(tally: &Tally, blocked: &str) -> String {
 }
 
 /// The requirements that did not hold, the failures first; those that a test in `told` already speaks of are left out.
-pub(crate) fn untold<'a>(agent: &'a AgentRun, told: &[&Outcome]) -> Vec<&'a RequirementResult> {
+pub(crate) fn untold<'a>(agent: &'a AgentRun, told: &[&TestOutcome]) -> Vec<&'a RequirementResult> {
     let is_told = |row: &RequirementResult| {
         told.iter()
             .flat_map(|test| &test.claims)
@@ -141,8 +144,8 @@ pub(crate) fn untold<'a>(agent: &'a AgentRun, told: &[&Outcome]) -> Vec<&'a Requ
 }
 
 /// A failure that does not fail the run: a test without claims that is not required, or one that is expected.
-pub(crate) fn is_forgiven(test: &Outcome) -> bool {
-    test.expected.is_some() || (test.claims.is_empty() && test.severity != Severity::Required)
+pub(crate) fn is_forgiven(test: &TestOutcome) -> bool {
+    test.expected.is_some() || (test.claims.is_empty() && test.severity != UnmetSeverity::Required)
 }
 
 /// What an interrupted run left out of this agent's tests, in words.
@@ -177,7 +180,7 @@ pub(crate) fn link_name(url: &str) -> String {
 }
 
 /// The verdict that stands for several tests: the worst that was judged.
-pub(crate) fn worst<'a>(tests: impl IntoIterator<Item = &'a Outcome>) -> Option<Verdict> {
+pub(crate) fn worst<'a>(tests: impl IntoIterator<Item = &'a TestOutcome>) -> Option<Verdict> {
     const ORDER: [Verdict; 6] =
         [Verdict::Error, Verdict::Fail, Verdict::Partial, Verdict::Warn, Verdict::Pass, Verdict::Na];
     let found: Vec<Verdict> = tests.into_iter().map(|test| test.verdict).collect();
@@ -185,7 +188,7 @@ pub(crate) fn worst<'a>(tests: impl IntoIterator<Item = &'a Outcome>) -> Option<
 }
 
 /// The word for a severity in prose.
-pub(crate) fn severity(severity: Severity) -> &'static str {
+pub(crate) fn severity(severity: UnmetSeverity) -> &'static str {
     severity.as_str()
 }
 

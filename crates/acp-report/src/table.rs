@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use acp_comply::{AgentRun, Outcome, Results, Severity, Side, Verdict};
+use acp_comply::{AgentRun, Results, Side, TestOutcome, UnmetSeverity, Verdict};
 
 use crate::summary;
 
@@ -46,7 +46,7 @@ fn areas(results: &Results) -> Vec<String> {
     let known = acp_comply::areas().iter().map(|known| &known.area);
     let mut areas: Vec<String> =
         known.filter(|area| tests().any(|test| test.area == **area)).cloned().collect();
-    let required = tests().filter(|test| test.severity == Severity::Required);
+    let required = tests().filter(|test| test.severity == UnmetSeverity::Required);
     for test in required.chain(tests()) {
         if !areas.contains(&test.area) {
             areas.push(test.area.clone());
@@ -56,7 +56,7 @@ fn areas(results: &Results) -> Vec<String> {
 }
 
 fn cell(agent: &AgentRun, area: &str, notes: &mut Vec<String>) -> String {
-    let tests: Vec<&Outcome> = agent.tests.iter().filter(|test| test.area == area).collect();
+    let tests: Vec<&TestOutcome> = agent.tests.iter().filter(|test| test.area == area).collect();
     let Some(verdict) = summary::worst(tests.iter().copied()) else { return "NA".to_owned() };
     let mut text = verdict.as_str().to_owned();
     if matches!(verdict, Verdict::Pass | Verdict::Na) {
@@ -65,7 +65,7 @@ fn cell(agent: &AgentRun, area: &str, notes: &mut Vec<String>) -> String {
     for test in tests.iter().filter(|test| test.verdict == verdict) {
         let reason = test.reason.as_deref().unwrap_or("no reason was recorded");
         let mark = match test.severity {
-            Severity::Required => String::new(),
+            UnmetSeverity::Required => String::new(),
             other => format!(" ({})", other.as_str()),
         };
         let known = test.expected.as_ref().map(|why| format!(" (expected: {why})")).unwrap_or_default();
@@ -131,7 +131,7 @@ fn notes(results: &Results, agent: &AgentRun) -> String {
 
 /// What was observed, area by area: what works in a few words, and why the rest does not.
 fn observed(agent: &AgentRun) -> Vec<String> {
-    let bad = |test: &&Outcome| !matches!(test.verdict, Verdict::Pass | Verdict::Na);
+    let bad = |test: &&TestOutcome| !matches!(test.verdict, Verdict::Pass | Verdict::Na);
     let mut parts = Vec::new();
     for known in acp_comply::areas() {
         let mut tests = agent.tests.iter().filter(|test| test.area == known.area);
@@ -155,10 +155,10 @@ fn observed(agent: &AgentRun) -> Vec<String> {
 
 /// The documentation of what did not pass, or of the required tests when all did.
 fn links(agent: &AgentRun) -> String {
-    let bad: Vec<&Outcome> =
+    let bad: Vec<&TestOutcome> =
         agent.tests.iter().filter(|test| !matches!(test.verdict, Verdict::Pass | Verdict::Na)).collect();
-    let chosen: Vec<&Outcome> = if bad.is_empty() {
-        agent.tests.iter().filter(|test| test.severity == Severity::Required).collect()
+    let chosen: Vec<&TestOutcome> = if bad.is_empty() {
+        agent.tests.iter().filter(|test| test.severity == UnmetSeverity::Required).collect()
     } else {
         bad
     };

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use acp_comply::{Outcome, Results, Standing, Verdict};
+use acp_comply::{Results, RunStanding, TestOutcome, Verdict};
 
 use crate::summary;
 
@@ -17,7 +17,7 @@ pub(crate) fn render(results: &Results) -> String {
         }
         number += 1;
         let conformance = results.conformance(agent);
-        let word = if conformance.standing() == Standing::Conformant { "ok" } else { "not ok" };
+        let word = if conformance.standing() == RunStanding::Conformant { "ok" } else { "not ok" };
         let words = escape(&conformance.to_string());
         let _ = writeln!(out, "{word} {number} - {} conformance: {words}", agent.name);
         if let Some(fault) = &agent.fault {
@@ -30,7 +30,7 @@ pub(crate) fn render(results: &Results) -> String {
     out
 }
 
-fn write_test(out: &mut String, number: usize, agent: &str, test: &Outcome) {
+fn write_test(out: &mut String, number: usize, agent: &str, test: &TestOutcome) {
     let bad = matches!(test.verdict, Verdict::Fail | Verdict::Error | Verdict::Warn | Verdict::Partial);
     let directive = match test.verdict {
         Verdict::Na => format!(" # SKIP {}", one_line(test.reason.as_deref().unwrap_or("not applicable"))),

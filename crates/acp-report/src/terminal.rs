@@ -6,11 +6,11 @@
 use std::fmt::Write;
 
 use acp_comply::{
-    AgentRun, ExitRecord, Outcome, RequirementResult, RequirementState, Results, Standing, Verdict,
+    AgentRun, ExitRecord, RequirementResult, RequirementState, Results, RunStanding, TestOutcome, Verdict,
 };
 use anstyle::{AnsiColor, Style};
 
-use crate::{Options, summary};
+use crate::{ReportOptions, summary};
 
 /// How many failures of one agent are told.
 const FAILURES: usize = 8;
@@ -19,7 +19,7 @@ const WARNINGS: usize = 12;
 /// The columns of an entry's first line before its words.
 const INDENT: usize = 8;
 
-pub(crate) fn render(results: &Results, options: Options) -> String {
+pub(crate) fn render(results: &Results, options: ReportOptions) -> String {
     let mut out = Page { text: String::new(), colour: options.colour, width: options.width };
     for agent in &results.agents {
         if options.quiet {
@@ -101,7 +101,8 @@ impl Page {
 
     fn verdict(&mut self, results: &Results, agent: &AgentRun, before: &str) {
         let conformance = results.conformance(agent);
-        let good = if conformance.standing() == Standing::Conformant { Verdict::Pass } else { Verdict::Fail };
+        let good =
+            if conformance.standing() == RunStanding::Conformant { Verdict::Pass } else { Verdict::Fail };
         let start = self.text.len();
         self.line(before.chars().count(), &conformance.to_string());
         let told = self.text.split_off(start);
@@ -188,7 +189,7 @@ fn by_requirement(agent: &AgentRun) -> Vec<Entry> {
     let login = login.filter(|_| summary::login(agent).is_some());
     let broken = agent.requirements.iter().filter(|row| row.state == RequirementState::Broken);
     let mut entries: Vec<Entry> = broken.map(|row| requirement(agent, row)).collect();
-    let is_told = |test: &&Outcome| {
+    let is_told = |test: &&TestOutcome| {
         // A test without claims, or of results that carry no requirements.
         let tells = |row: &RequirementResult| {
             row.state == RequirementState::Broken && test.claims.iter().any(|claim| claim.id.row() == row.id)
@@ -205,7 +206,7 @@ fn by_requirement(agent: &AgentRun) -> Vec<Entry> {
 
 /// Each test that did not pass, then the requirements that none of them tells of.
 fn by_test(agent: &AgentRun) -> Vec<Entry> {
-    let told: Vec<&Outcome> = agent
+    let told: Vec<&TestOutcome> = agent
         .tests
         .iter()
         .filter(|test| !matches!(test.verdict, Verdict::Pass | Verdict::Na) || test.blocked)
@@ -215,7 +216,7 @@ fn by_test(agent: &AgentRun) -> Vec<Entry> {
     told.into_iter().map(test).chain(rows).collect()
 }
 
-fn test(test: &Outcome) -> Entry {
+fn test(test: &TestOutcome) -> Entry {
     Entry {
         verdict: test.verdict,
         name: test.id.clone(),

@@ -3,7 +3,7 @@
 mod webdriver;
 
 use acp_comply::Results;
-use acp_report::{Format, Options, render};
+use acp_report::{ReportFormat, ReportOptions, render};
 use serde_json::json;
 use std::path::Path;
 use webdriver::Browser;
@@ -34,7 +34,7 @@ fn the_page_can_be_filtered_opened_and_read() {
     let results = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/reports/two-agents/results.json");
     let results = Results::from_json(&std::fs::read_to_string(results).unwrap()).unwrap();
     let page = Path::new(env!("CARGO_TARGET_TMPDIR")).join("report.html");
-    std::fs::write(&page, render(&results, Format::Html, Options::default()).unwrap()).unwrap();
+    std::fs::write(&page, render(&results, ReportFormat::Html, ReportOptions::default()).unwrap()).unwrap();
     let browser = Browser::start();
     browser.open(&format!("file://{}", page.display()));
 

@@ -2,8 +2,8 @@
 
 use acp_comply::Results;
 use acp_report::diff::Diff;
-use acp_report::matrix::{DEFAULT_ROWS, Matrix, MatrixFormat, Seen};
-use acp_report::{Format, Options, render};
+use acp_report::matrix::{CapabilityState, DEFAULT_ROWS, Matrix, MatrixFormat};
+use acp_report::{ReportFormat, ReportOptions, render};
 use acp_testkit::golden;
 use std::path::Path;
 
@@ -16,17 +16,17 @@ fn every_format_comes_out_as_written() {
     golden::check("tests/reports", |case| {
         let results = read(&case.join("results.json"));
         let files = [
-            ("report.md", Format::Markdown),
-            ("table.md", Format::Table),
-            ("shown.json", Format::Json),
-            ("junit.xml", Format::Junit),
-            ("report.tap", Format::Tap),
-            ("report.html", Format::Html),
-            ("report.sarif", Format::Sarif),
-            ("terminal.txt", Format::Terminal),
-            ("badge.json", Format::Badge),
+            ("report.md", ReportFormat::Markdown),
+            ("table.md", ReportFormat::Table),
+            ("shown.json", ReportFormat::Json),
+            ("junit.xml", ReportFormat::Junit),
+            ("report.tap", ReportFormat::Tap),
+            ("report.html", ReportFormat::Html),
+            ("report.sarif", ReportFormat::Sarif),
+            ("terminal.txt", ReportFormat::Terminal),
+            ("badge.json", ReportFormat::Badge),
         ];
-        let text = |format| render(&results, format, Options::default()).unwrap();
+        let text = |format| render(&results, format, ReportOptions::default()).unwrap();
         files.into_iter().map(|(name, format)| (name.to_owned(), text(format))).collect()
     });
 }
@@ -66,9 +66,9 @@ fn a_finding_of_the_judge_on_a_requirement_of_the_row_makes_a_cell_wrong() {
         matrix.columns.iter().find(|column| column.name == "right").unwrap().cells[row].clone()
     };
     let found = cell("SES-04");
-    assert_eq!(found.seen, Seen::Wrong);
+    assert_eq!(found.seen, CapabilityState::Wrong);
     assert_eq!(found.words, "works, but SES-04: the history came after the answer");
-    assert_eq!(cell("EXT-01").seen, Seen::Right);
+    assert_eq!(cell("EXT-01").seen, CapabilityState::Right);
 }
 
 #[test]
@@ -95,11 +95,12 @@ fn nothing_secret_is_in_any_report_unless_asked_for() {
         "/root",
     ];
     let mut shown = 0;
-    for (name, format) in Format::ALL {
-        let hidden = render(&results, format, Options::default()).unwrap();
+    for (name, format) in ReportFormat::ALL {
+        let hidden = render(&results, format, ReportOptions::default()).unwrap();
         let found: Vec<&str> = secrets.into_iter().filter(|secret| hidden.contains(secret)).collect();
         assert!(found.is_empty(), "{name} shows {found:?}");
-        let open = render(&results, format, Options { redact: false, ..Options::default() }).unwrap();
+        let open =
+            render(&results, format, ReportOptions { redact: false, ..ReportOptions::default() }).unwrap();
         shown += secrets.iter().filter(|secret| open.contains(*secret)).count();
     }
     assert!(shown > 10, "the fixture holds secrets that a report without redaction shows");
@@ -108,7 +109,7 @@ fn nothing_secret_is_in_any_report_unless_asked_for() {
 #[test]
 fn the_page_needs_nothing_from_outside() {
     let results = read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/reports/two-agents/results.json"));
-    let page = render(&results, Format::Html, Options::default()).unwrap();
+    let page = render(&results, ReportFormat::Html, ReportOptions::default()).unwrap();
     for outside in ["<link", "src=", "@import", "url(", "fetch("] {
         assert!(!page.contains(outside), "the page has {outside}");
     }
@@ -118,18 +119,21 @@ fn the_page_needs_nothing_from_outside() {
 #[test]
 fn json_comes_back_whole() {
     let results = read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/reports/two-agents/results.json"));
-    let text = render(&results, Format::Json, Options { redact: false, ..Options::default() }).unwrap();
+    let text =
+        render(&results, ReportFormat::Json, ReportOptions { redact: false, ..ReportOptions::default() })
+            .unwrap();
     assert_eq!(Results::from_json(&text).unwrap(), results);
 }
 
 #[test]
 fn what_an_agent_says_of_itself_is_text_in_every_report() {
     let results = read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/reports/hostile/results.json"));
-    for (name, format) in Format::ALL {
-        let text = render(&results, format, Options { redact: false, ..Options::default() }).unwrap();
+    for (name, format) in ReportFormat::ALL {
+        let text =
+            render(&results, format, ReportOptions { redact: false, ..ReportOptions::default() }).unwrap();
         let hidden = ['\u{1b}', '\u{7}', '\u{202e}'].into_iter().find(|hidden| text.contains(*hidden));
         assert_eq!(hidden, None, "{name}");
-        if matches!(format, Format::Json | Format::Badge) {
+        if matches!(format, ReportFormat::Json | ReportFormat::Badge) {
             continue;
         }
         let commands = ["::error", "::set-output", "##[", "##vso["];
@@ -139,14 +143,18 @@ fn what_an_agent_says_of_itself_is_text_in_every_report() {
                 || commands[2..].iter().any(|word| line.contains(word))
         });
         assert_eq!(command, None, "{name}: a command to a build service");
-        if matches!(format, Format::Markdown | Format::Table | Format::Html | Format::Junit) {
+        if matches!(
+            format,
+            ReportFormat::Markdown | ReportFormat::Table | ReportFormat::Html | ReportFormat::Junit
+        ) {
             // Between backticks everything is text.
             let is_code = |line: &&str| line.starts_with("Closest message heard: `");
             let text: String = text.lines().filter(|line| !is_code(line)).collect::<Vec<_>>().join("\n");
-            let link = text.contains("[click](http") && matches!(format, Format::Markdown | Format::Table);
+            let link = text.contains("[click](http")
+                && matches!(format, ReportFormat::Markdown | ReportFormat::Table);
             assert!(!text.contains("<img") && !link, "{name}: markup in\n{text}");
         }
         let forged = |line: &str| line.starts_with("## forged") || line.starts_with("# big");
-        assert!(format == Format::Html || !text.lines().any(forged), "{name}: a forged heading");
+        assert!(format == ReportFormat::Html || !text.lines().any(forged), "{name}: a forged heading");
     }
 }

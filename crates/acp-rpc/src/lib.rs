@@ -28,7 +28,7 @@ pub use frame::{Flaw, Frame, MAX_BATCH, Reply, View};
 pub use id::Id;
 pub use line::{DEFAULT_LINE_LIMIT, Line, Splitter};
 pub use peer::{
-    Expired, Limits, NotOutstanding, NotSent, Peer, Received, ReplyError, RequestError, Violation,
+    Expired, NotOutstanding, NotSent, Peer, PeerLimits, Received, ReplyError, RequestError, Violation,
 };
 pub use pending::{Exchange, NotAdded, Pending};
 pub use scan::MAX_DEPTH;

@@ -17,7 +17,7 @@ pub use violation::Violation;
 
 /// How much a peer remembers. A side that floods cannot make it remember more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct PeerLimits {
     /// Requests of ours that wait for an answer.
     pub outstanding: usize,
     /// Requests of theirs that wait for ours.
@@ -28,7 +28,7 @@ pub struct Limits {
     pub id_len: usize,
 }
 
-impl Default for Limits {
+impl Default for PeerLimits {
     fn default() -> Self {
         Self { outstanding: 65_536, owed: 65_536, remembered: 1024, id_len: 1024 }
     }
@@ -61,8 +61,8 @@ impl Default for Limits {
 ///
 /// ```
 /// # use std::time::Duration;
-/// # use acp_rpc::{Frame, Limits, Peer, Received};
-/// let mut peer = Peer::<(), &str>::remembering(Limits::default());
+/// # use acp_rpc::{Frame, PeerLimits, Peer, Received};
+/// let mut peer = Peer::<(), &str>::remembering(PeerLimits::default());
 /// let (id, _) = peer.request_with(Duration::ZERO, "ping", &(), None, "for the status line").unwrap();
 /// let answer = Frame::response(&id, &"pong");
 /// let Received::Answered { ours, .. } = peer.receive(Duration::ZERO, answer) else { panic!() };
@@ -70,7 +70,7 @@ impl Default for Limits {
 /// ```
 #[derive(Debug)]
 pub struct Peer<Theirs = (), Ours = ()> {
-    limits: Limits,
+    limits: PeerLimits,
     last_id: i64,
     outstanding: Pending<Outstanding<Ours>>,
     settled: Recent<Settled>,
@@ -202,14 +202,14 @@ enum Settled {
 
 impl Default for Peer {
     fn default() -> Self {
-        Self::new(Limits::default())
+        Self::new(PeerLimits::default())
     }
 }
 
 impl Peer {
     /// A peer with its own bounds that remembers nothing for its caller.
     #[must_use]
-    pub fn new(limits: Limits) -> Self {
+    pub fn new(limits: PeerLimits) -> Self {
         Self::remembering(limits)
     }
 
@@ -244,7 +244,7 @@ impl Peer {
 impl<Theirs: Default, Ours> Peer<Theirs, Ours> {
     /// A peer that remembers `Ours` about each of our open requests and `Theirs` about each of theirs.
     #[must_use]
-    pub fn remembering(limits: Limits) -> Self {
+    pub fn remembering(limits: PeerLimits) -> Self {
         Self {
             limits,
             last_id: 0,

@@ -17,7 +17,7 @@ use crate::{Direction, Frame};
 
 /// One line of a conversation: when, which way, and its bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct TranscriptEntry {
     /// Since the conversation began.
     pub t: Duration,
     /// Which way it travelled.
@@ -28,7 +28,7 @@ pub struct Entry {
 
 /// Why a line of a transcript cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum EntryFlaw {
+pub enum TranscriptFlaw {
     /// The line is not a JSON object.
     #[error("cannot read the transcript entry: not a JSON object (expected {expected} at byte {at})")]
     NotAnObject {
@@ -53,12 +53,12 @@ pub enum EntryFlaw {
     },
 }
 
-impl Entry {
+impl TranscriptEntry {
     /// Reads one line of a transcript.
     ///
     /// # Errors
     /// When it is not an object with `t`, `dir` and one of `line`, `base64`, `frame`.
-    pub fn parse(text: &str) -> Result<Self, EntryFlaw> {
+    pub fn parse(text: &str) -> Result<Self, TranscriptFlaw> {
         Self::read(text, None)
     }
 
@@ -66,21 +66,21 @@ impl Entry {
     ///
     /// # Errors
     /// When it is not an object with `dir` and one of `line`, `base64`, `frame`.
-    pub fn parse_at(text: &str, at: Duration) -> Result<Self, EntryFlaw> {
+    pub fn parse_at(text: &str, at: Duration) -> Result<Self, TranscriptFlaw> {
         Self::read(text, Some(at))
     }
 
-    fn read(text: &str, at: Option<Duration>) -> Result<Self, EntryFlaw> {
+    fn read(text: &str, at: Option<Duration>) -> Result<Self, TranscriptFlaw> {
         let members = Members::read(text)?;
-        let bad = EntryFlaw::Bad { member: "t", must_be: "seconds, zero or more" };
+        let bad = TranscriptFlaw::Bad { member: "t", must_be: "seconds, zero or more" };
         let t = match members.t {
             Some(t) => seconds(t).ok_or(bad)?,
-            None => at.ok_or(EntryFlaw::Missing("t"))?,
+            None => at.ok_or(TranscriptFlaw::Missing("t"))?,
         };
-        let dir = members.dir.ok_or(EntryFlaw::Missing("dir"))?;
+        let dir = members.dir.ok_or(TranscriptFlaw::Missing("dir"))?;
         let dir = scan::decode(dir)
             .and_then(|dir| dir.parse().ok())
-            .ok_or(EntryFlaw::Bad { member: "dir", must_be: "\"c2a\" or \"a2c\"" })?;
+            .ok_or(TranscriptFlaw::Bad { member: "dir", must_be: "\"c2a\" or \"a2c\"" })?;
         Ok(Self { t, dir, line: members.line()? })
     }
 
@@ -105,7 +105,7 @@ impl Entry {
     }
 }
 
-/// Appends one entry without a line ending: [`Entry::write`] for those who have the parts.
+/// Appends one entry without a line ending: [`TranscriptEntry::write`] for those who have the parts.
 pub fn write_entry(t: Duration, dir: Direction, line: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(b"{\"t\":");
     scan::write_u64(t.as_secs(), 1, out);
@@ -138,7 +138,7 @@ struct Members<'a> {
 }
 
 impl<'a> Members<'a> {
-    fn read(text: &'a str) -> Result<Self, EntryFlaw> {
+    fn read(text: &'a str) -> Result<Self, TranscriptFlaw> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let mut found = Self::default();
         let mut scanner = Scanner::new(text.as_bytes());
@@ -159,22 +159,22 @@ impl<'a> Members<'a> {
             })
             .and_then(|()| if scanner.at_end() { Ok(()) } else { Err(scanner.unexpected("the end")) })
             .map_err(|stop| match stop {
-                scan::Stop::Syntax { at, expected } => EntryFlaw::NotAnObject { at, expected },
-                scan::Stop::TooDeep { at } => EntryFlaw::NotAnObject { at, expected: "less nesting" },
+                scan::Stop::Syntax { at, expected } => TranscriptFlaw::NotAnObject { at, expected },
+                scan::Stop::TooDeep { at } => TranscriptFlaw::NotAnObject { at, expected: "less nesting" },
             })?;
         Ok(found)
     }
 
-    fn line(&self) -> Result<Bytes, EntryFlaw> {
+    fn line(&self) -> Result<Bytes, TranscriptFlaw> {
         if let Some(line) = self.line {
-            let bad = EntryFlaw::Bad { member: "line", must_be: "a string" };
+            let bad = TranscriptFlaw::Bad { member: "line", must_be: "a string" };
             return string(line).map(Bytes::from).ok_or(bad);
         }
         if let Some(encoded) = self.base64 {
-            let bad = EntryFlaw::Bad { member: "base64", must_be: "a string of base64" };
+            let bad = TranscriptFlaw::Bad { member: "base64", must_be: "a string of base64" };
             return string(encoded).and_then(|text| STANDARD.decode(text).ok()).map(Bytes::from).ok_or(bad);
         }
-        let frame = self.frame.filter(|frame| *frame != "null").ok_or(EntryFlaw::NoFrame)?;
+        let frame = self.frame.filter(|frame| *frame != "null").ok_or(TranscriptFlaw::NoFrame)?;
         // Line breaks between the frame's tokens would end the line early.
         Ok(Bytes::from(frame.replace(['\n', '\r'], " ")))
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use acp_rpc::{Frame, Id, Line, Peer, Received};
-use acp_testkit::{Chunking, Ended, Endpoint, Mail, World};
+use acp_testkit::{Chunking, Mail, World, WorldEnd, WorldSide};
 use serde_json::json;
 
 /// Asks ten times, takes updates in between, and closes when all is answered.
@@ -15,7 +15,7 @@ struct Client {
     expired: usize,
 }
 
-impl Endpoint for Client {
+impl WorldSide for Client {
     fn start(&mut self, now: Duration, mail: &mut Mail) {
         for n in 0..10 {
             let timeout = Duration::from_millis(if n == 9 { 50 } else { 1000 });
@@ -51,7 +51,7 @@ struct Agent {
     ended: bool,
 }
 
-impl Endpoint for Agent {
+impl WorldSide for Agent {
     fn receive(&mut self, now: Duration, line: Line, mail: &mut Mail) {
         match self.peer.receive(now, Frame::from(line)) {
             Received::Asked { frame, .. } if frame.params() == Some(r#"{"n":9}"#) => {}
@@ -82,7 +82,7 @@ fn two_peers_understand_each_other_under_any_chunking() {
     for chunking in ways.into_iter().chain((0..50).map(Chunking::seeded)) {
         let mut world = World::new(Client::default(), Agent::default()).chunked(chunking.clone());
         let played = world.play();
-        assert_eq!(played.ended, Ended::Quiet);
+        assert_eq!(played.ended, WorldEnd::Quiet);
         assert_eq!(played.now, Duration::from_millis(50), "the clock jumped to the deadline");
         assert_eq!(played.transcript.len(), 10 + 4 * 9, "{chunking:?}");
         let (client, agent) = world.sides();
@@ -96,5 +96,5 @@ fn a_world_that_never_rests_is_stopped() {
     let echo = |_: Duration, line: Line, mail: &mut Mail| mail.send(&Frame::from(line));
     let mut world = World::new(echo, echo).at_most(1000);
     world.client_mail().raw(b"ball\n");
-    assert_eq!(world.play().ended, Ended::TooLong);
+    assert_eq!(world.play().ended, WorldEnd::TooLong);
 }

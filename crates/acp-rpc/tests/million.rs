@@ -1,6 +1,6 @@
 //! A million damaged lines from a fixed seed: nothing panics, nothing is lost, and the grammar is serde_json's.
 
-use acp_rpc::transcript::Entry;
+use acp_rpc::transcript::TranscriptEntry;
 use acp_rpc::{Flaw, Frame, Line, Peer, Received, Splitter, View};
 use acp_testkit::Mutator;
 use serde::de::IgnoredAny;
@@ -52,7 +52,7 @@ fn a_million_damaged_lines_are_all_read() {
         assert_eq!(frame.raw(), input);
         check_against_serde(&frame);
         if let Some(text) = frame.text() {
-            let _ = Entry::parse(text);
+            let _ = TranscriptEntry::parse(text);
         }
         good += usize::from(!matches!(frame.view(), View::Malformed(_)));
         let now = Duration::from_millis(n as u64);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use acp_proto::error_code;
 use acp_rpc::{
-    Frame, Id, Limits, NotOutstanding, Peer, Received, ReplyError, RequestError, RpcError, Violation,
+    Frame, Id, NotOutstanding, Peer, PeerLimits, Received, ReplyError, RequestError, RpcError, Violation,
 };
 use serde_json::json;
 
@@ -164,7 +164,7 @@ fn a_request_can_be_taken_back_from_either_side() {
 
 #[test]
 fn a_flood_does_not_grow_the_peer() {
-    let limits = Limits { outstanding: 10, owed: 10, remembered: 10, id_len: 16 };
+    let limits = PeerLimits { outstanding: 10, owed: 10, remembered: 10, id_len: 16 };
     let mut peer = Peer::new(limits);
     for n in 0..1000 {
         let received = peer.receive(T0, Frame::request(&Id::Int(n), "m", &()));
@@ -192,7 +192,7 @@ fn a_flood_does_not_grow_the_peer() {
 
 #[test]
 fn only_the_last_settled_ids_are_remembered() {
-    let mut peer = Peer::new(Limits { remembered: 2, ..Limits::default() });
+    let mut peer = Peer::new(PeerLimits { remembered: 2, ..PeerLimits::default() });
     let ids: Vec<Id> = (0..3)
         .map(|_| {
             let (id, _) = peer.request(T0, "m", &(), None).unwrap();
@@ -241,7 +241,7 @@ fn a_batch_is_received_element_by_element() {
 
 #[test]
 fn what_is_remembered_comes_back_with_the_answer_or_without_one() {
-    let mut peer = Peer::<u8, &str>::remembering(Limits { outstanding: 3, ..Limits::default() });
+    let mut peer = Peer::<u8, &str>::remembering(PeerLimits { outstanding: 3, ..PeerLimits::default() });
     let (answered, _) = peer.request_with(T0, "a", &(), None, "answered").unwrap();
     let (late, _) = peer.request_with(T0, "b", &(), Some(ms(5)), "late").unwrap();
     peer.request_with(T0, "c", &(), None, "open").unwrap();
@@ -257,7 +257,7 @@ fn what_is_remembered_comes_back_with_the_answer_or_without_one() {
 
 #[test]
 fn what_is_remembered_about_their_request_is_gone_with_its_answer() {
-    let mut peer = Peer::<Option<&str>, ()>::remembering(Limits::default());
+    let mut peer = Peer::<Option<&str>, ()>::remembering(PeerLimits::default());
     let id = Id::from("x");
     assert!(matches!(peer.receive(T0, Frame::request(&id, "m", &())), Received::Asked { .. }));
     assert_eq!(peer.theirs(&id), Some(&mut None));

@@ -1,6 +1,6 @@
 //! Properties: what is built reads back; a splitter does not care how bytes were cut; nothing panics.
 
-use acp_rpc::transcript::Entry;
+use acp_rpc::transcript::TranscriptEntry;
 use acp_rpc::{Direction, Frame, Id, Line, RpcError, Splitter, View};
 use acp_testkit::Chunking;
 use bytes::Bytes;
@@ -172,10 +172,10 @@ proptest! {
                                                           any::<String>().prop_map(String::into_bytes)]) {
         let nanos = if micros { nanos / 1000 * 1000 } else { nanos };
         let t = std::time::Duration::new(secs, nanos);
-        let entry = Entry { t, dir: Direction::AgentToClient, line: bytes.into() };
+        let entry = TranscriptEntry { t, dir: Direction::AgentToClient, line: bytes.into() };
         let line = entry.to_json_line();
         prop_assert!(!line.contains('\n'));
         serde_json::from_str::<Value>(&line).unwrap();
-        prop_assert_eq!(Entry::parse(&line).unwrap(), entry);
+        prop_assert_eq!(TranscriptEntry::parse(&line).unwrap(), entry);
     }
 }

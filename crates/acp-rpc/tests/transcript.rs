@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use acp_rpc::Direction;
-use acp_rpc::transcript::{Entry, EntryFlaw};
+use acp_rpc::transcript::{TranscriptEntry, TranscriptFlaw};
 
-fn entry(millis: u64, dir: Direction, line: &'static [u8]) -> Entry {
-    Entry { t: Duration::from_millis(millis), dir, line: line.into() }
+fn entry(millis: u64, dir: Direction, line: &'static [u8]) -> TranscriptEntry {
+    TranscriptEntry { t: Duration::from_millis(millis), dir, line: line.into() }
 }
 
 #[test]
@@ -19,11 +19,11 @@ fn an_entry_is_written_in_one_form() {
 
 #[test]
 fn all_three_forms_are_read() {
-    let line = Entry::parse(r#" {"dir":"a2c","line":"x","t":1,"more":[1]} "#).unwrap();
+    let line = TranscriptEntry::parse(r#" {"dir":"a2c","line":"x","t":1,"more":[1]} "#).unwrap();
     assert_eq!(line, entry(1000, Direction::AgentToClient, b"x"));
-    let base64 = Entry::parse(r#"{"t":2.5e-1,"dir":"c2a","base64":"/w=="}"#).unwrap();
+    let base64 = TranscriptEntry::parse(r#"{"t":2.5e-1,"dir":"c2a","base64":"/w=="}"#).unwrap();
     assert_eq!(base64, entry(250, Direction::ClientToAgent, b"\xff"));
-    let frame = Entry::parse(r#"{"t":0.001,"dir":"c2a","frame":{"id": 1.50}}"#).unwrap();
+    let frame = TranscriptEntry::parse(r#"{"t":0.001,"dir":"c2a","frame":{"id": 1.50}}"#).unwrap();
     assert_eq!(frame, entry(1, Direction::ClientToAgent, br#"{"id": 1.50}"#));
 }
 
@@ -45,7 +45,7 @@ fn a_bad_entry_says_what_it_lacks() {
         (r#"{"t":1,"dir":"c2a","base64":"?"}"#, "\"base64\" must be a string of base64"),
     ];
     for (text, why) in table {
-        let flaw: EntryFlaw = Entry::parse(text).expect_err(text);
+        let flaw: TranscriptFlaw = TranscriptEntry::parse(text).expect_err(text);
         assert!(flaw.to_string().contains(why), "{text}: {flaw}");
     }
 }
@@ -53,9 +53,9 @@ fn a_bad_entry_says_what_it_lacks() {
 #[test]
 fn an_entry_without_a_time_can_be_given_one() {
     let text = r#"{"dir":"c2a","line":"hello"}"#;
-    assert_eq!(Entry::parse(text), Err(EntryFlaw::Missing("t")));
+    assert_eq!(TranscriptEntry::parse(text), Err(TranscriptFlaw::Missing("t")));
     let at = Duration::from_millis(1500);
-    assert_eq!(Entry::parse_at(text, at).map(|entry| entry.t), Ok(at));
+    assert_eq!(TranscriptEntry::parse_at(text, at).map(|entry| entry.t), Ok(at));
     let timed = r#"{"t":2,"dir":"c2a","line":"hello"}"#;
-    assert_eq!(Entry::parse_at(timed, at).map(|entry| entry.t), Ok(Duration::from_secs(2)));
+    assert_eq!(TranscriptEntry::parse_at(timed, at).map(|entry| entry.t), Ok(Duration::from_secs(2)));
 }

@@ -7,7 +7,7 @@ use crate::registry::{Requirement, registry};
 /// How a requirement fared in a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Standing {
+pub enum RequirementStanding {
     /// The situation arose and every rule held.
     Held,
     /// A rule of it was broken.
@@ -20,27 +20,27 @@ pub enum Standing {
 
 /// One requirement's row.
 #[derive(Debug, Clone, Serialize)]
-pub struct Row {
+pub struct CoverageRow {
     /// The requirement.
     pub requirement: &'static str,
     /// How it fared.
-    pub standing: Standing,
+    pub standing: RequirementStanding,
     /// The first frame that put it to the test, or that broke it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first: Option<u64>,
 }
 
-impl Row {
+impl CoverageRow {
     /// Whether the situation arose.
     #[must_use]
     pub fn exercised(&self) -> bool {
-        matches!(self.standing, Standing::Held | Standing::Broken)
+        matches!(self.standing, RequirementStanding::Held | RequirementStanding::Broken)
     }
 
     /// Whether rules for it exist.
     #[must_use]
     pub fn passive(&self) -> bool {
-        self.standing != Standing::NotJudged
+        self.standing != RequirementStanding::NotJudged
     }
 }
 
@@ -48,19 +48,19 @@ impl Row {
 #[derive(Debug, Clone, Serialize)]
 pub struct Coverage {
     /// One row per requirement, in the registry's order.
-    pub rows: Vec<Row>,
+    pub rows: Vec<CoverageRow>,
 }
 
 impl Coverage {
     /// The row of a requirement.
     #[must_use]
-    pub fn get(&self, requirement: &str) -> Option<&Row> {
+    pub fn get(&self, requirement: &str) -> Option<&CoverageRow> {
         self.rows.iter().find(|row| row.requirement == requirement)
     }
 
     /// How many rows stand so.
     #[must_use]
-    pub fn count(&self, standing: Standing) -> usize {
+    pub fn count(&self, standing: RequirementStanding) -> usize {
         self.rows.iter().filter(|row| row.standing == standing).count()
     }
 
@@ -68,9 +68,10 @@ impl Coverage {
     pub fn merge(&mut self, other: &Self) {
         for (mine, theirs) in self.rows.iter_mut().zip(&other.rows) {
             let worse = match (mine.standing, theirs.standing) {
-                (Standing::Broken, _) | (_, Standing::NotJudged | Standing::NeverReached) => false,
-                (_, Standing::Broken) => true,
-                (mine, Standing::Held) => mine != Standing::Held,
+                (RequirementStanding::Broken, _)
+                | (_, RequirementStanding::NotJudged | RequirementStanding::NeverReached) => false,
+                (_, RequirementStanding::Broken) => true,
+                (mine, RequirementStanding::Held) => mine != RequirementStanding::Held,
             };
             if worse {
                 *mine = theirs.clone();
@@ -117,13 +118,13 @@ impl Marks {
         Coverage { rows }
     }
 
-    fn row(&self, place: usize, requirement: &'static Requirement, passive: bool) -> Row {
+    fn row(&self, place: usize, requirement: &'static Requirement, passive: bool) -> CoverageRow {
         let (standing, first) = match (self.broken[place], self.exercised[place]) {
-            (0, 0) if passive => (Standing::NeverReached, 0),
-            (0, 0) => (Standing::NotJudged, 0),
-            (0, first) => (Standing::Held, first),
-            (first, _) => (Standing::Broken, first),
+            (0, 0) if passive => (RequirementStanding::NeverReached, 0),
+            (0, 0) => (RequirementStanding::NotJudged, 0),
+            (0, first) => (RequirementStanding::Held, first),
+            (first, _) => (RequirementStanding::Broken, first),
         };
-        Row { requirement: &requirement.id, standing, first: first.checked_sub(1) }
+        CoverageRow { requirement: &requirement.id, standing, first: first.checked_sub(1) }
     }
 }

@@ -6,10 +6,10 @@ use acp_proto::Side;
 use acp_rpc::{Direction, Frame};
 
 use crate::coverage::Marks;
-use crate::finding::{EXCERPT, Evidence, Finding, Severity, cut};
+use crate::finding::{EXCERPT, Finding, FindingEvidence, Severity, cut};
 use crate::grade::{Grade, split};
 use crate::registry::registry;
-use crate::rule::{Rule, Weight, places};
+use crate::rule::{Rule, RuleWeight, places};
 
 /// A frame that came earlier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,7 +97,7 @@ impl<'f> Cx<'f> {
     /// A rule is broken. What is returned reports when it is dropped, after its details were added.
     pub(crate) fn breach(&mut self, rule: Rule, side: Side, message: impl Into<String>) -> Breach<'_, 'f> {
         let claim = rule.info().requirements(side).first().copied().unwrap_or_default();
-        let warns = rule.info().weight == Weight::Warns;
+        let warns = rule.info().weight == RuleWeight::Warns;
         Breach {
             cx: self,
             rule,
@@ -167,11 +167,11 @@ impl Breach<'_, '_> {
         self
     }
 
-    fn evidence(&mut self) -> Vec<Evidence> {
+    fn evidence(&mut self) -> Vec<FindingEvidence> {
         let mut out = Vec::new();
         if let Some(frame) = self.cx.frame.filter(|_| !self.earlier_only) {
             let text = String::from_utf8_lossy(head(frame.raw()));
-            out.push(Evidence {
+            out.push(FindingEvidence {
                 index: self.cx.index,
                 at: self.cx.at,
                 dir: self.cx.dir,
@@ -180,7 +180,7 @@ impl Breach<'_, '_> {
             });
         }
         for mark in self.earlier.drain(..) {
-            let evidence = Evidence {
+            let evidence = FindingEvidence {
                 index: mark.index,
                 at: mark.at,
                 dir: mark.dir,

@@ -62,7 +62,7 @@ pub struct Finding {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub absent: bool,
     /// The frames that show it; the one that broke the rule comes first.
-    pub evidence: Vec<Evidence>,
+    pub evidence: Vec<FindingEvidence>,
 }
 
 impl Finding {
@@ -78,7 +78,7 @@ impl Finding {
 
 /// One frame as evidence.
 #[derive(Debug, Clone, Serialize)]
-pub struct Evidence {
+pub struct FindingEvidence {
     /// The frame's number in the conversation, from 0.
     pub index: u64,
     /// When, since the conversation began.

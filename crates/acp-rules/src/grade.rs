@@ -6,7 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::registry::{Level, Requirement};
+use crate::registry::{Requirement, RequirementLevel};
 
 /// What breaking a requirement means, the lightest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -38,13 +38,13 @@ impl fmt::Display for Grade {
     }
 }
 
-impl From<Level> for Grade {
+impl From<RequirementLevel> for Grade {
     /// The grade of a requirement that has no other reason.
-    fn from(level: Level) -> Self {
+    fn from(level: RequirementLevel) -> Self {
         match level {
-            Level::Must | Level::MustNot | Level::Doc => Self::Fail,
-            Level::Should | Level::ShouldNot | Level::Derived => Self::Warn,
-            Level::May => Self::Note,
+            RequirementLevel::Must | RequirementLevel::MustNot | RequirementLevel::Doc => Self::Fail,
+            RequirementLevel::Should | RequirementLevel::ShouldNot | RequirementLevel::Derived => Self::Warn,
+            RequirementLevel::May => Self::Note,
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::state::State;
 /// What was said in the sessions of a connection, and which of them were deleted. A judge that begins with it holds a
 /// later replay against it ([`Judge::after`](crate::Judge::after)).
 #[derive(Debug, Default)]
-pub struct History {
+pub struct SessionHistory {
     sessions: HashMap<Box<str>, Past>,
     deleted: HashSet<Box<str>>,
 }
@@ -22,7 +22,7 @@ pub(crate) struct Past {
     turns: u64,
 }
 
-impl History {
+impl SessionHistory {
     /// Takes everything out of the state of a connection that is over.
     pub(crate) fn of(state: &mut State) -> Self {
         let mut sessions = std::mem::take(&mut state.earlier);

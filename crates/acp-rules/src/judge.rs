@@ -9,7 +9,7 @@ use crate::coverage::Coverage;
 use crate::cx::{Cx, Report};
 use crate::finding::Finding;
 use crate::grade::Grade;
-use crate::history::History;
+use crate::history::SessionHistory;
 use crate::json::{Json, Tape};
 use crate::rule::{passive, rules};
 use crate::rules::schema::{Part, Subject, Verdict, check};
@@ -21,7 +21,7 @@ use crate::state::{Ask, Open, Phase, State};
 
 /// How a conversation ended, which decides who can be blamed for what is left open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Ending {
+pub enum ConversationEnd {
     /// The client closed the connection after it had waited for what it had asked for.
     #[default]
     ClientClosed,
@@ -41,14 +41,14 @@ pub struct JudgeConfig {
     /// How many findings of one rule and side are kept; the rest is counted.
     pub per_rule: u64,
     /// How the conversation ends, unless [`Judge::set_ending`] says otherwise later.
-    pub ending: Ending,
+    pub ending: ConversationEnd,
     /// A request that was open for less time than this when the client closed is not held against the agent.
     pub patience: Duration,
 }
 
 impl Default for JudgeConfig {
     fn default() -> Self {
-        Self { per_rule: 20, ending: Ending::default(), patience: Duration::from_millis(200) }
+        Self { per_rule: 20, ending: ConversationEnd::default(), patience: Duration::from_millis(200) }
     }
 }
 
@@ -89,15 +89,15 @@ impl Judge {
 
     /// A judge for a further connection to the same agent, with what the earlier ones left.
     #[must_use]
-    pub fn after(config: JudgeConfig, history: History) -> Self {
+    pub fn after(config: JudgeConfig, history: SessionHistory) -> Self {
         let mut judge = Self::new(config);
         history.put(&mut judge.state);
         judge
     }
 
     /// What this connection leaves for the next one, once it is over.
-    pub fn take_history(&mut self) -> History {
-        History::of(&mut self.state)
+    pub fn take_history(&mut self) -> SessionHistory {
+        SessionHistory::of(&mut self.state)
     }
 
     /// The next frame. `at` is the time since the conversation began.
@@ -135,7 +135,7 @@ impl Judge {
     }
 
     /// Says how the conversation ended, before [`close`](Self::close).
-    pub fn set_ending(&mut self, ending: Ending) {
+    pub fn set_ending(&mut self, ending: ConversationEnd) {
         self.config.ending = ending;
     }
 

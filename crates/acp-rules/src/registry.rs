@@ -11,7 +11,7 @@ use crate::hash::StaticMap;
 
 /// How strongly a requirement binds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Level {
+pub enum RequirementLevel {
     /// `MUST`
     #[serde(rename = "MUST")]
     Must,
@@ -35,7 +35,7 @@ pub enum Level {
     Derived,
 }
 
-impl Level {
+impl RequirementLevel {
     /// The word of the registry: `MUST`, `doc`, `drv`…
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -51,7 +51,7 @@ impl Level {
     }
 }
 
-impl fmt::Display for Level {
+impl fmt::Display for RequirementLevel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.as_str())
     }
@@ -68,7 +68,7 @@ pub struct Requirement {
     /// `TRN`, `C-SES`…
     pub area: String,
     /// How strongly.
-    pub level: Level,
+    pub level: RequirementLevel,
     /// The page of the protocol's documentation.
     #[serde(rename = "where")]
     pub page: String,
@@ -147,7 +147,7 @@ mod tests {
         let agent = registry.all().iter().filter(|row| row.binds == Side::Agent).count();
         assert_eq!((agent, registry.all().len() - agent), (223, 101));
         assert_eq!(registry.places.len(), registry.all().len());
-        assert_eq!(registry.get("RPC-10").map(|row| row.level), Some(Level::ShouldNot));
+        assert_eq!(registry.get("RPC-10").map(|row| row.level), Some(RequirementLevel::ShouldNot));
         for row in registry.all() {
             assert_eq!(row.id.starts_with("C-"), row.binds == Side::Client, "{}", row.id);
             assert!(row.id.starts_with(&format!("{}-", row.area)), "{}", row.id);

@@ -16,7 +16,7 @@ pub use table::Rule;
 
 /// How heavy a finding of a rule is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Weight {
+pub enum RuleWeight {
     /// As the requirement's level says.
     AsLevel,
     /// Never more than a warning: the text of the protocol is unclear there, or frames alone leave a doubt.
@@ -34,7 +34,7 @@ pub struct RuleInfo {
     /// Requirements on the client, likewise.
     pub client: &'static [&'static str],
     /// How heavy.
-    pub weight: Weight,
+    pub weight: RuleWeight,
     /// What the rule looks for.
     pub looks_for: &'static str,
     /// What to do when it is broken.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use acp_rpc::{Direction, Frame, Line};
-use acp_rules::{Ending, Grade, Judge, JudgeConfig, Severity, Side, Standing};
+use acp_rules::{ConversationEnd, Grade, Judge, JudgeConfig, RequirementStanding, Severity, Side};
 
 const C: Direction = Direction::ClientToAgent;
 const A: Direction = Direction::AgentToClient;
@@ -62,7 +62,10 @@ fn version_2_is_judged_by_its_own_schema_and_never_by_the_rules_of_version_1() {
     assert_eq!(judge.version(), Some(2));
     // output after the answer to the prompt and an answer without stopReason are right in version 2
     assert!(judge.findings().is_empty(), "{:#?}", judge.findings());
-    assert_eq!(judge.coverage().get("PT-07").map(|row| row.standing), Some(Standing::NeverReached));
+    assert_eq!(
+        judge.coverage().get("PT-07").map(|row| row.standing),
+        Some(RequirementStanding::NeverReached)
+    );
 
     let mut frames = V2.to_vec();
     frames.push((A, r#"{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":5,"update":{"sessionUpdate":"agent_message_chunk"}}}"#));
@@ -141,7 +144,7 @@ fn a_line_over_the_limit_warns_and_excuses_what_it_may_have_said() {
         A,
         &Frame::from(Line::Oversized { len: 1 << 40, head: "{\"jsonrpc\"".into() }),
     );
-    judge.set_ending(Ending::AgentExited);
+    judge.set_ending(ConversationEnd::AgentExited);
     judge.close(Duration::from_secs(60));
     assert_eq!(
         judge.findings().iter().map(|f| (f.rule, f.severity)).collect::<Vec<_>>(),
@@ -191,7 +194,8 @@ fn a_turn_that_is_broken_off_because_the_client_left_is_not_blamed_for_what_it_l
     ];
     let end = r#"{"jsonrpc":"2.0","id":2,"result":{"stopReason":"end_turn"}}"#;
     let broken = |client_leaves: bool| {
-        let mut judge = Judge::new(JudgeConfig { ending: Ending::ClientLeft, ..JudgeConfig::default() });
+        let mut judge =
+            Judge::new(JudgeConfig { ending: ConversationEnd::ClientLeft, ..JudgeConfig::default() });
         for (n, (dir, text)) in (0..).zip(V1.iter().chain(turn)) {
             judge.observe(Duration::from_secs(n), *dir, &Frame::parse((*text).to_owned()));
         }

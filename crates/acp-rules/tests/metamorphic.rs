@@ -6,7 +6,7 @@ mod common;
 use std::collections::BTreeSet;
 
 use acp_rpc::Direction;
-use acp_rpc::transcript::Entry;
+use acp_rpc::transcript::TranscriptEntry;
 use common::{Conversation, claim};
 use serde_json::{Value, json};
 
@@ -20,16 +20,19 @@ fn verdict(conversation: &Conversation) -> BTreeSet<String> {
 }
 
 /// A frame that is a JSON object.
-fn object(entry: &Entry) -> Option<Value> {
+fn object(entry: &TranscriptEntry) -> Option<Value> {
     serde_json::from_slice(&entry.line).ok().filter(Value::is_object)
 }
 
-fn with(entry: &Entry, frame: &Value) -> Entry {
-    Entry { line: frame.to_string().into(), ..entry.clone() }
+fn with(entry: &TranscriptEntry, frame: &Value) -> TranscriptEntry {
+    TranscriptEntry { line: frame.to_string().into(), ..entry.clone() }
 }
 
 /// Changes every frame that can be read, and leaves the others as they are.
-fn each(conversation: &Conversation, change: impl Fn(&Entry, Value) -> Vec<Entry>) -> Conversation {
+fn each(
+    conversation: &Conversation,
+    change: impl Fn(&TranscriptEntry, Value) -> Vec<TranscriptEntry>,
+) -> Conversation {
     let entries = conversation.entries.iter().flat_map(|entry| match object(entry) {
         Some(frame) => change(entry, frame),
         None => vec![entry.clone()],
@@ -64,7 +67,7 @@ fn chunks_split_at_any_character() {
     }
 }
 
-fn split(entry: &Entry, frame: &Value, part: usize) -> Vec<Entry> {
+fn split(entry: &TranscriptEntry, frame: &Value, part: usize) -> Vec<TranscriptEntry> {
     let kind = frame.pointer("/params/update/sessionUpdate").and_then(Value::as_str).unwrap_or_default();
     let text = frame.pointer("/params/update/content/text").and_then(Value::as_str).unwrap_or_default();
     let middle = text.char_indices().nth(part).map_or(0, |(at, _)| at);
@@ -113,7 +116,7 @@ fn all_bytes(conversation: &Conversation) -> Vec<u8> {
 }
 
 /// The session that an update of the agent is about.
-fn told_about(entry: &Entry, frame: &Value) -> Option<String> {
+fn told_about(entry: &TranscriptEntry, frame: &Value) -> Option<String> {
     let is_update =
         entry.dir == Direction::AgentToClient && frame["method"] == "session/update" && frame["id"].is_null();
     let session = frame.pointer("/params/sessionId").and_then(Value::as_str)?;
@@ -179,12 +182,12 @@ fn json_is_written_otherwise() {
     unchanged("writing with spaces", |conversation| {
         Some(each(conversation, |entry, frame| {
             let text = serde_json::to_string_pretty(&frame).expect("JSON").replace('\n', " ");
-            vec![Entry { line: text.into(), ..entry.clone() }]
+            vec![TranscriptEntry { line: text.into(), ..entry.clone() }]
         }))
     });
     unchanged("escaping characters", |conversation| {
         Some(each(conversation, |entry, frame| {
-            vec![Entry { line: escaped(&frame.to_string()).into(), ..entry.clone() }]
+            vec![TranscriptEntry { line: escaped(&frame.to_string()).into(), ..entry.clone() }]
         }))
     });
 }
@@ -241,7 +244,7 @@ fn unchanged_or_few(name: &str, change: impl Fn(&Conversation) -> Option<Convers
 }
 
 /// Whether two updates of the agent can come in either order: of two sessions, or one of them a title.
-fn unrelated(a: &Entry, b: &Entry) -> bool {
+fn unrelated(a: &TranscriptEntry, b: &TranscriptEntry) -> bool {
     let (Some(first), Some(second)) = (object(a), object(b)) else { return false };
     let (Some(one), Some(other)) = (told_about(a, &first), told_about(b, &second)) else { return false };
     let kind = |frame: &Value| frame.pointer("/params/update/sessionUpdate").cloned().unwrap_or_default();

@@ -8,7 +8,7 @@
 //! **What it will never do.** Read the real clock, sleep, or pick a seed by itself: the same call gives the same
 //! run everywhere.
 //!
-//! **Read first:** [`World`], [`Endpoint`], [`golden::check`].
+//! **Read first:** [`World`], [`WorldSide`], [`golden::check`].
 
 mod chunking;
 mod clock;
@@ -21,4 +21,4 @@ pub use chunking::Chunking;
 pub use clock::Clock;
 pub use mutate::Mutator;
 pub use rng::Rng;
-pub use world::{Ended, Endpoint, Mail, Played, World};
+pub use world::{Mail, World, WorldEnd, WorldOutcome, WorldSide};

@@ -1,21 +1,21 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use acp_rpc::transcript::Entry;
+use acp_rpc::transcript::TranscriptEntry;
 use acp_rpc::{DEFAULT_LINE_LIMIT, Direction, Frame, Line, Splitter};
 use bytes::Bytes;
 
 use crate::{Chunking, Clock, Rng};
 
 /// One side of a conversation: it reacts to lines and to time, and writes into a [`Mail`].
-pub trait Endpoint {
+pub trait WorldSide {
     /// Called once, before anything else: the side that speaks first does it here.
     fn start(&mut self, _now: Duration, _mail: &mut Mail) {}
     /// A line came.
     fn receive(&mut self, now: Duration, line: Line, mail: &mut Mail);
     /// The other side will send nothing more.
     fn ended(&mut self, _now: Duration, _mail: &mut Mail) {}
-    /// The time that [`Endpoint::next_deadline`] named has come.
+    /// The time that [`WorldSide::next_deadline`] named has come.
     fn tick(&mut self, _now: Duration, _mail: &mut Mail) {}
     /// When to wake this side, if it waits for anything.
     fn next_deadline(&mut self) -> Option<Duration> {
@@ -24,7 +24,7 @@ pub trait Endpoint {
 }
 
 /// A closure is a side that only answers.
-impl<F: FnMut(Duration, Line, &mut Mail)> Endpoint for F {
+impl<F: FnMut(Duration, Line, &mut Mail)> WorldSide for F {
     fn receive(&mut self, now: Duration, line: Line, mail: &mut Mail) {
         self(now, line, mail);
     }
@@ -85,12 +85,12 @@ pub struct World<C, A> {
     turns: Rng,
     most_steps: usize,
     started: bool,
-    transcript: Vec<Entry>,
+    transcript: Vec<TranscriptEntry>,
 }
 
 /// How a [`World`] came to rest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ended {
+pub enum WorldEnd {
     /// Nothing travels, and nobody waits for a time.
     Quiet,
     /// It went on for too many steps: the sides probably keep each other busy for ever.
@@ -99,11 +99,11 @@ pub enum Ended {
 
 /// What happened in a [`World`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Played {
+pub struct WorldOutcome {
     /// Every line in the order of its arrival.
-    pub transcript: Vec<Entry>,
+    pub transcript: Vec<TranscriptEntry>,
     /// How it came to rest.
-    pub ended: Ended,
+    pub ended: WorldEnd,
     /// The time at the end.
     pub now: Duration,
 }
@@ -117,7 +117,7 @@ struct Lane {
     ended: bool,
 }
 
-impl<C: Endpoint, A: Endpoint> World<C, A> {
+impl<C: WorldSide, A: WorldSide> World<C, A> {
     /// A world where bytes arrive as they were sent.
     pub fn new(client: C, agent: A) -> Self {
         Self {
@@ -167,21 +167,21 @@ impl<C: Endpoint, A: Endpoint> World<C, A> {
     }
 
     /// Plays until nothing moves any more. May be called again after more mail.
-    pub fn play(&mut self) -> Played {
+    pub fn play(&mut self) -> WorldOutcome {
         if !std::mem::replace(&mut self.started, true) {
             self.client.start(self.clock.now(), &mut self.to_agent.mail);
             self.agent.start(self.clock.now(), &mut self.to_client.mail);
         }
         for _ in 0..self.most_steps {
             if !self.step() {
-                return self.played(Ended::Quiet);
+                return self.played(WorldEnd::Quiet);
             }
         }
-        self.played(Ended::TooLong)
+        self.played(WorldEnd::TooLong)
     }
 
-    fn played(&self, ended: Ended) -> Played {
-        Played { transcript: self.transcript.clone(), ended, now: self.clock.now() }
+    fn played(&self, ended: WorldEnd) -> WorldOutcome {
+        WorldOutcome { transcript: self.transcript.clone(), ended, now: self.clock.now() }
     }
 
     /// One delivery or one jump of the clock; false when there is neither.
@@ -206,7 +206,7 @@ impl<C: Endpoint, A: Endpoint> World<C, A> {
         let Some((lines, ended)) = arrivals else { return false };
         for line in lines {
             let recorded = Bytes::copy_from_slice(line.bytes());
-            self.transcript.push(Entry { t: now, dir, line: recorded });
+            self.transcript.push(TranscriptEntry { t: now, dir, line: recorded });
             if to_agent {
                 self.agent.receive(now, line, &mut self.to_client.mail);
             } else {

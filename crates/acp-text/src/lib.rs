@@ -16,7 +16,7 @@ mod untrusted;
 
 pub use commands::CommandGuard;
 pub use json::escaped as json;
-pub use untrusted::{Block, Line, Markdown, Untrusted};
+pub use untrusted::{Untrusted, UntrustedBlock, UntrustedLine, UntrustedMarkdown};
 
 /// Text from outside on one line, for people.
 #[must_use]

@@ -18,36 +18,36 @@ impl<'a> Untrusted<'a> {
 
     /// For a place with one line: newlines are marks, too.
     #[must_use]
-    pub const fn line(self) -> Line<'a> {
-        Line(self.0)
+    pub const fn line(self) -> UntrustedLine<'a> {
+        UntrustedLine(self.0)
     }
 
     /// For a place with several lines: newlines and tabs stay.
     #[must_use]
-    pub const fn block(self) -> Block<'a> {
-        Block(self.0)
+    pub const fn block(self) -> UntrustedBlock<'a> {
+        UntrustedBlock(self.0)
     }
 
     /// For a line of Markdown: nothing in it is markup, a link, HTML, a mention or a workflow command.
     #[must_use]
-    pub const fn markdown(self) -> Markdown<'a> {
-        Markdown(self.0)
+    pub const fn markdown(self) -> UntrustedMarkdown<'a> {
+        UntrustedMarkdown(self.0)
     }
 }
 
 /// One line of it.
 #[derive(Clone, Copy, Debug)]
-pub struct Line<'a>(&'a str);
+pub struct UntrustedLine<'a>(&'a str);
 
 /// Several lines of it.
 #[derive(Clone, Copy, Debug)]
-pub struct Block<'a>(&'a str);
+pub struct UntrustedBlock<'a>(&'a str);
 
 /// One line of it, in Markdown.
 #[derive(Clone, Copy, Debug)]
-pub struct Markdown<'a>(&'a str);
+pub struct UntrustedMarkdown<'a>(&'a str);
 
-impl fmt::Display for Line<'_> {
+impl fmt::Display for UntrustedLine<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // It may stand at the beginning of a line.
         let safe = CommandGuard::default().pass(self.0);
@@ -59,7 +59,7 @@ impl fmt::Display for Line<'_> {
     }
 }
 
-impl fmt::Display for Block<'_> {
+impl fmt::Display for UntrustedBlock<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         clean(self.0, f, |c, f| match c {
             '\n' | '\t' => f.write_char(c),
@@ -68,9 +68,9 @@ impl fmt::Display for Block<'_> {
     }
 }
 
-impl fmt::Display for Markdown<'_> {
+impl fmt::Display for UntrustedMarkdown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let line = Line(self.0).to_string();
+        let line = UntrustedLine(self.0).to_string();
         let mut before: Option<char> = None;
         let mut rest = line.chars().peekable();
         while let Some(c) = rest.next() {

@@ -11,7 +11,7 @@ use acp_profile::{Catalogue, Profile};
 use anyhow::{Context, bail};
 
 use crate::install::{Installed, cache_folder};
-use crate::settings::Settings;
+use crate::settings::FileSettings;
 use crate::target::{self, ConnectToken, TargetArgs};
 
 /// What `acp comply` examines when nothing is named.
@@ -33,7 +33,7 @@ pub fn target(name: &str, settings: Option<&Path>, dialect: Dialect) -> anyhow::
         return Ok(Target { dialect, ..Target::start(name, own.display().to_string(), args) });
     }
     if settings.is_none()
-        && Settings::load()?.agent(name).is_none()
+        && FileSettings::load()?.agent(name).is_none()
         && let Ok(profile) = Catalogue::built_in().find(name)
     {
         return Ok(Target { dialect, ..Target::real(installed(profile)?) });
@@ -52,7 +52,7 @@ pub fn target(name: &str, settings: Option<&Path>, dialect: Dialect) -> anyhow::
 pub fn dialect_of(name: &str, flag: Option<Dialect>) -> anyhow::Result<Dialect> {
     match flag {
         Some(dialect) => Ok(dialect),
-        None => Ok(Settings::load()?.agent(name).and_then(|agent| agent.dialect).unwrap_or(Dialect::V1)),
+        None => Ok(FileSettings::load()?.agent(name).and_then(|agent| agent.dialect).unwrap_or(Dialect::V1)),
     }
 }
 
@@ -113,7 +113,7 @@ pub fn name(targets: &mut [Target], names: &[String]) -> anyhow::Result<()> {
 fn resolved(named: &TargetArgs, dialect: Dialect) -> anyhow::Result<Target> {
     let text = |word: &OsString| word.to_string_lossy().into_owned();
     Ok(match named.resolve()? {
-        target::Target::Process { name, program, args, env, cwd } => Target {
+        target::AgentTarget::Process { name, program, args, env, cwd } => Target {
             name,
             way: Way::Start {
                 program: from_here(text(&program))?,
@@ -124,7 +124,7 @@ fn resolved(named: &TargetArgs, dialect: Dialect) -> anyhow::Result<Target> {
             version: None,
             dialect,
         },
-        target::Target::Listening(address, token) => {
+        target::AgentTarget::Listening(address, token) => {
             let name = address.as_str().trim_start_matches("tcp://").to_owned();
             Target { dialect, ..Target::connect(name, address) }.showing(token)
         }

@@ -51,7 +51,7 @@ const GROUPS: &[(&str, &[&str])] = &[
 /// Arguments of `acp help`.
 #[derive(clap::Args)]
 #[command(after_help = HELP)]
-pub struct Args {
+pub struct HelpArgs {
     /// The command to explain, for instance comply, or suites show
     #[arg(value_name = "COMMAND")]
     command: Vec<String>,
@@ -61,7 +61,7 @@ pub struct Args {
 }
 
 /// Prints the help of a command, of all commands, or of `acp` itself.
-pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: &HelpArgs) -> anyhow::Result<ExitCode> {
     if args.all {
         out::print(all())?;
         return Ok(ExitCode::SUCCESS);

@@ -51,61 +51,61 @@ pub struct Cli {
 #[derive(Subcommand)]
 pub enum Command {
     /// Test an agent against the protocol and report
-    Comply(commands::comply::Args),
+    Comply(commands::comply::ComplyArgs),
     /// Show what an agent says about itself: versions, capabilities, logins, modes, commands
-    Info(commands::info::Args),
+    Info(commands::info::InfoArgs),
     /// Set up acp.toml, a list of known failures and a CI job in an agent's repository
-    Init(commands::init::Args),
+    Init(commands::init::InitArgs),
     /// Show what a test does and claims, or what a requirement asks for and which tests check it
-    Explain(commands::explain::Args),
+    Explain(commands::explain::ExplainArgs),
     /// Show what changed between two compliance runs
-    Diff(commands::diff::Args),
+    Diff(commands::diff::DiffArgs),
     /// Put a running agent through named scenarios
-    Harness(commands::harness::Args),
+    Harness(commands::harness::HarnessArgs),
     /// Compare what agents can do: capabilities declared and seen, side by side
-    Matrix(commands::matrix::Args),
+    Matrix(commands::matrix::MatrixArgs),
     /// List, show, check or copy the built-in test suites
-    Suites(commands::suites::Args),
+    Suites(commands::suites::SuitesArgs),
     /// Check recorded conversations against the protocol, frame by frame
-    Lint(commands::lint::Args),
+    Lint(commands::lint::LintArgs),
     /// List what the protocol requires, of whom, and how it is checked
-    Requirements(commands::requirements::Args),
+    Requirements(commands::requirements::RequirementsArgs),
     /// Ask an agent one thing and print the answer
-    Prompt(commands::prompt::Args),
+    Prompt(commands::prompt::PromptArgs),
     /// Talk with an agent in the terminal
-    Chat(commands::chat::Args),
+    Chat(commands::chat::ChatArgs),
     /// Send an agent one request or notification by hand and print what comes back
-    Call(commands::call::Args),
+    Call(commands::call::CallArgs),
     /// Run the reference agent: it searches, reads and changes code, with or without a model
     #[cfg(feature = "agent")]
-    Agent(commands::agent::Args),
+    Agent(commands::agent::AgentArgs),
     /// Play an agent by a script, well or badly, over stdio, TCP or WebSocket
-    Mock(commands::mock::Args),
+    Mock(commands::mock::MockArgs),
     /// Put an agent behind TCP, WebSocket, policies or NATS, and translate between forms of the protocol
-    Proxy(Box<commands::proxy::Args>),
+    Proxy(Box<commands::proxy::ProxyArgs>),
     /// Show a recorded conversation again, or play its agent
-    Replay(commands::replay::Args),
+    Replay(commands::replay::ReplayArgs),
     /// Submit work to agents behind proxies on NATS, watch it and answer questions
     #[cfg(feature = "nats")]
-    Tasks(commands::tasks::Args),
+    Tasks(commands::tasks::TasksArgs),
     /// Run a small MCP server with five tools that records what it saw
     #[cfg(feature = "mcp")]
-    McpStub(commands::mcp_stub::Args),
+    McpStub(commands::mcp_stub::McpStubArgs),
     /// Run a scripted model that real agents accept in place of a vendor's
-    Model(commands::model::Args),
+    Model(commands::model::ModelArgs),
     /// Find code: ranked search, structural queries, whole blocks of files
     #[cfg(feature = "code")]
-    Code(commands::code::Args),
+    Code(commands::code::CodeArgs),
     /// Check what is installed on this machine: node, npm, python, nats-server, isolation, folders
-    Doctor(commands::doctor::Args),
+    Doctor(commands::doctor::DoctorArgs),
     /// List the agents that are known by name, and install them
-    Profiles(commands::profiles::Args),
+    Profiles(commands::profiles::ProfilesArgs),
     /// Print a shell completion script
-    Completions(commands::completions::Args),
+    Completions(commands::completions::CompletionsArgs),
     /// Print a manual page
-    Man(commands::man::Args),
+    Man(commands::man::ManArgs),
     /// Show the help of a command, or list every command
-    Help(help::Args),
+    Help(help::HelpArgs),
 }
 
 /// A hidden first argument: whatever this program is called, what follows is a command of `acp`.

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use acp_report::Format;
+use acp_report::ReportFormat;
 use clap::{Arg, ArgAction, ArgMatches};
 
 /// How a command prints.
@@ -34,7 +34,7 @@ impl FormatArgs {
 
 /// The reports to write: a format, and a file or standard output.
 #[derive(Debug, Clone, Default)]
-pub struct Outputs(Vec<(Format, Option<PathBuf>)>);
+pub struct Outputs(Vec<(ReportFormat, Option<PathBuf>)>);
 
 impl Outputs {
     /// Whether no report was asked for.
@@ -43,8 +43,8 @@ impl Outputs {
     }
 
     /// The reports, or markdown on standard output when none was asked for.
-    pub fn or_markdown(&self) -> Vec<(Format, Option<PathBuf>)> {
-        if self.0.is_empty() { vec![(Format::Markdown, None)] } else { self.0.clone() }
+    pub fn or_markdown(&self) -> Vec<(ReportFormat, Option<PathBuf>)> {
+        if self.0.is_empty() { vec![(ReportFormat::Markdown, None)] } else { self.0.clone() }
     }
 
     /// Finds out whether all files can be written, before the work is done.
@@ -55,7 +55,7 @@ impl Outputs {
 
 impl clap::Args for Outputs {
     fn augment_args(command: clap::Command) -> clap::Command {
-        let names: Vec<&'static str> = Format::ALL.iter().map(|(name, _)| *name).collect();
+        let names: Vec<&'static str> = ReportFormat::ALL.iter().map(|(name, _)| *name).collect();
         command
             .arg(
                 Arg::new("format")
@@ -87,16 +87,16 @@ impl clap::FromArgMatches for Outputs {
         let places =
             |name: &str| matches.indices_of(name).map(Iterator::collect::<Vec<_>>).unwrap_or_default();
         let formats = matches.get_many::<String>("format").unwrap_or_default();
-        let mut found: Vec<(usize, Format, Option<PathBuf>)> = places("format")
+        let mut found: Vec<(usize, ReportFormat, Option<PathBuf>)> = places("format")
             .into_iter()
             .zip(formats)
-            .filter_map(|(at, name)| Some((at, Format::from_name(name)?, None)))
+            .filter_map(|(at, name)| Some((at, ReportFormat::from_name(name)?, None)))
             .collect();
         let files = matches.get_many::<PathBuf>("out").unwrap_or_default();
         for (at, file) in places("out").into_iter().zip(files) {
             let Some(format) = found.iter_mut().rev().find(|(format_at, _, _)| *format_at < at) else {
                 if found.is_empty() {
-                    found.push((at, Format::Markdown, Some(file.clone())));
+                    found.push((at, ReportFormat::Markdown, Some(file.clone())));
                     continue;
                 }
                 return Err(clap::Error::raw(

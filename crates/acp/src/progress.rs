@@ -6,9 +6,9 @@ use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use acp_campaign::campaign::Listener;
+use acp_campaign::campaign::ProgressListener;
 use acp_campaign::{Progress, Watch};
-use acp_comply::{Outcome, Verdict};
+use acp_comply::{TestOutcome, Verdict};
 use indicatif::{ProgressBar, ProgressStyle};
 use tokio::sync::watch;
 
@@ -67,7 +67,7 @@ impl Shown {
     }
 
     /// What the campaign tells its progress to.
-    pub fn listener(&self) -> Listener {
+    pub fn listener(&self) -> ProgressListener {
         let (bar, lines, running) = (self.bar.clone(), self.lines, Arc::clone(&self.running));
         Arc::new(move |progress| match (&bar, progress) {
             (bar, Progress::Noticed(agent, words)) => {
@@ -92,7 +92,7 @@ impl Shown {
 }
 
 /// A line about a test that ended.
-fn tell(lines: Lines, agent: &str, outcome: &Outcome) {
+fn tell(lines: Lines, agent: &str, outcome: &TestOutcome) {
     let is_good = matches!(outcome.verdict, Verdict::Pass | Verdict::Na);
     if is_good && lines == Lines::Bad {
         return;

@@ -1,7 +1,7 @@
 //! `acp.toml`: the agents, policies and `acp comply` options of a project.
 //!
 //! Flags win over environment variables, and environment variables over the file. docs/configuration.md is the manual.
-//! Read first: [`Settings`], [`Agent`], [`ComplySettings`].
+//! Read first: [`FileSettings`], [`AgentSettings`], [`ComplySettings`].
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -13,11 +13,11 @@ use std::time::Duration;
 
 use acp_dialect::Dialect;
 use acp_link::Address;
-use acp_policy::{Policy, Rules, ToolPatterns};
+use acp_policy::{Policy, PolicyRules, ToolPatterns};
 use anyhow::{Context, bail};
 use serde::{Deserialize, Deserializer, de::Error as _};
 
-use crate::target::{self, Target};
+use crate::target::{self, AgentTarget};
 
 /// The file's name.
 pub const FILE: &str = "acp.toml";
@@ -30,7 +30,7 @@ const POLICY: &str = "ACP_POLICY";
 
 /// What the file says, or nothing where there is none.
 #[derive(Debug, Default)]
-pub struct Settings {
+pub struct FileSettings {
     path: Option<PathBuf>,
     file: File,
 }
@@ -40,7 +40,7 @@ pub struct Settings {
 struct File {
     agent: Option<String>,
     #[serde(default)]
-    agents: BTreeMap<String, Agent>,
+    agents: BTreeMap<String, AgentSettings>,
     #[serde(default)]
     policies: BTreeMap<String, NamedPolicy>,
     #[serde(default)]
@@ -50,7 +50,7 @@ struct File {
 /// An agent that the file names.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(try_from = "RawAgent")]
-pub struct Agent {
+pub struct AgentSettings {
     way: Way,
     env: BTreeMap<String, String>,
     cwd: PathBuf,
@@ -123,29 +123,29 @@ pub struct ComplySettings {
     pub wordings: Option<PathBuf>,
 }
 
-impl Settings {
+impl FileSettings {
     /// Reads the file that `ACP_CONFIG` names, or the nearest `acp.toml` in the working folder and above.
-    pub fn load() -> anyhow::Result<Settings> {
+    pub fn load() -> anyhow::Result<FileSettings> {
         match std::env::var_os(CONFIG) {
-            Some(path) if path.is_empty() => Ok(Settings::default()),
+            Some(path) if path.is_empty() => Ok(FileSettings::default()),
             Some(path) => {
-                Settings::read(Path::new(&path)).with_context(|| format!("{CONFIG} names this file"))
+                FileSettings::read(Path::new(&path)).with_context(|| format!("{CONFIG} names this file"))
             }
             None => {
                 let here = std::env::current_dir().context("cannot find the working folder")?;
-                find(&here)?.map_or_else(|| Ok(Settings::default()), |path| Settings::read(&path))
+                find(&here)?.map_or_else(|| Ok(FileSettings::default()), |path| FileSettings::read(&path))
             }
         }
     }
 
-    fn read(path: &Path) -> anyhow::Result<Settings> {
+    fn read(path: &Path) -> anyhow::Result<FileSettings> {
         let text =
             std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
         let folder = std::path::absolute(path)?.parent().map(Path::to_owned).unwrap_or_default();
-        Settings::parse(path, &folder, &text)
+        FileSettings::parse(path, &folder, &text)
     }
 
-    fn parse(path: &Path, folder: &Path, text: &str) -> anyhow::Result<Settings> {
+    fn parse(path: &Path, folder: &Path, text: &str) -> anyhow::Result<FileSettings> {
         let mut file: File = toml::from_str(text).map_err(|error| {
             let (line, column) = place(text, error.span().map_or(0, |span| span.start));
             let words = error.message().replace('\n', ", ");
@@ -174,7 +174,7 @@ impl Settings {
         for suite in comply.suite.iter_mut().filter(|suite| folder.join(suite).exists()) {
             *suite = folder.join(&suite);
         }
-        Ok(Settings { path: Some(path.to_owned()), file })
+        Ok(FileSettings { path: Some(path.to_owned()), file })
     }
 
     /// Whether `ACP_CONFIG` names the file.
@@ -193,7 +193,7 @@ impl Settings {
     }
 
     /// The agent of this name.
-    pub fn agent(&self, name: &str) -> Option<&Agent> {
+    pub fn agent(&self, name: &str) -> Option<&AgentSettings> {
         self.file.agents.get(name)
     }
 
@@ -219,7 +219,7 @@ impl Settings {
         name: Option<&str>,
         allow: &[String],
         deny: &[String],
-    ) -> anyhow::Result<Option<Rules>> {
+    ) -> anyhow::Result<Option<PolicyRules>> {
         let name = name.map(str::to_owned).or_else(|| variable(POLICY));
         if name.is_none() && allow.is_empty() && deny.is_empty() {
             return Ok(None);
@@ -231,7 +231,7 @@ impl Settings {
         let joined = |own: &[String], flags: &[String], flag: &str| {
             crate::talk::patterns::parse([own, flags].concat()).with_context(|| format!("--{flag}"))
         };
-        Ok(Some(Rules {
+        Ok(Some(PolicyRules {
             policy: own.base.unwrap_or_default(),
             allow: joined(&own.allow, allow, "allow")?,
             deny: joined(&own.deny, deny, "deny")?,
@@ -256,13 +256,13 @@ impl Settings {
     }
 }
 
-impl Agent {
+impl AgentSettings {
     /// How to reach it.
-    pub fn target(&self, name: &str) -> anyhow::Result<Target> {
+    pub fn target(&self, name: &str) -> anyhow::Result<AgentTarget> {
         let words = match &self.way {
             Way::Connect(address) => {
                 ensure_no_token(name, address)?;
-                return Ok(Target::Listening(address.clone(), None));
+                return Ok(AgentTarget::Listening(address.clone(), None));
             }
             Way::Command(words) => words,
         };
@@ -272,7 +272,7 @@ impl Agent {
             true => self.cwd.join(program).into_os_string(),
             false => program.into(),
         };
-        Ok(Target::Process {
+        Ok(AgentTarget::Process {
             name: name.to_owned(),
             program,
             args: args.iter().map(OsString::from).collect(),
@@ -282,10 +282,10 @@ impl Agent {
     }
 }
 
-impl TryFrom<RawAgent> for Agent {
+impl TryFrom<RawAgent> for AgentSettings {
     type Error = String;
 
-    fn try_from(raw: RawAgent) -> Result<Agent, String> {
+    fn try_from(raw: RawAgent) -> Result<AgentSettings, String> {
         let way = match (raw.command, raw.connect) {
             (Some(words), None) => Way::Command(words),
             (None, Some(address)) => {
@@ -296,7 +296,7 @@ impl TryFrom<RawAgent> for Agent {
                 return Err("an agent has either a `command` or an address to `connect` to".to_owned());
             }
         };
-        Ok(Agent { way, env: raw.env, cwd: raw.cwd, dialect: raw.dialect })
+        Ok(AgentSettings { way, env: raw.env, cwd: raw.cwd, dialect: raw.dialect })
     }
 }
 
@@ -396,8 +396,9 @@ fn duration<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::E
 mod tests {
     use super::*;
 
-    fn parse(text: &str) -> Result<Settings, String> {
-        Settings::parse(Path::new(FILE), Path::new("/project"), text).map_err(|error| format!("{error:#}"))
+    fn parse(text: &str) -> Result<FileSettings, String> {
+        FileSettings::parse(Path::new(FILE), Path::new("/project"), text)
+            .map_err(|error| format!("{error:#}"))
     }
 
     #[test]
@@ -408,12 +409,12 @@ mod tests {
         )
         .expect("it is right");
         let target = settings.agent("mine").expect("it is there").target("mine").expect("it can be started");
-        let Target::Process { program, args, env, cwd, .. } = target else { panic!("{target:?}") };
+        let AgentTarget::Process { program, args, env, cwd, .. } = target else { panic!("{target:?}") };
         assert_eq!((program, args), ("python3".into(), vec!["my agent.py".into()]));
         assert_eq!((env, cwd), (vec![("LEVEL".into(), "debug".into())], Some("/project".into())));
         let target =
             settings.agent("listed").expect("it is there").target("listed").expect("it can be started");
-        let Target::Process { program, cwd, .. } = target else { panic!("{target:?}") };
+        let AgentTarget::Process { program, cwd, .. } = target else { panic!("{target:?}") };
         assert_eq!((program, cwd), ("/project/sub/bin/run".into(), Some("/project/sub".into())));
     }
 

@@ -6,15 +6,15 @@ use std::path::{Path, PathBuf};
 
 use acp_dialect::{Dialect, Note, Side, TranslationOptions};
 use acp_host::Workspace;
-use acp_link::child::{self, Child, Options};
-use acp_link::leash::Leash;
-use acp_link::{Address, Link, Tap, Wire};
+use acp_link::child::{self, Child, SpawnOptions};
+use acp_link::leash::ProcessGuard;
+use acp_link::{Address, Link, LinkSettings, Tap};
 use acp_profile::{Catalogue, Profile};
 use acp_rpc::Direction;
 use anyhow::{Context, bail};
 
 use crate::features;
-use crate::settings::Settings;
+use crate::settings::FileSettings;
 
 /// The flags that name one agent.
 #[derive(clap::Args, Debug, Default)]
@@ -83,7 +83,7 @@ const BUILT_IN: &[(&str, &[&str])] = &[
 
 /// An agent that can be reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Target {
+pub enum AgentTarget {
     /// A process to start.
     Process {
         /// How to call it in messages.
@@ -103,7 +103,7 @@ pub enum Target {
 
 /// An open connection.
 #[derive(Debug)]
-pub struct Connection {
+pub struct AgentConnection {
     /// The lines.
     pub link: Link,
     /// The process, if we started one.
@@ -112,15 +112,15 @@ pub struct Connection {
 
 impl TargetArgs {
     /// Finds out which agent is meant. Errors are the person's to mend: exit code 2.
-    pub fn resolve(&self) -> anyhow::Result<Target> {
+    pub fn resolve(&self) -> anyhow::Result<AgentTarget> {
         let mut target = self.named()?;
-        if let Target::Listening(_, token) = &mut target {
+        if let AgentTarget::Listening(_, token) = &mut target {
             *token = self.token.get();
         }
         Ok(target)
     }
 
-    fn named(&self) -> anyhow::Result<Target> {
+    fn named(&self) -> anyhow::Result<AgentTarget> {
         if let Some(line) = &self.command {
             return command_line(line);
         }
@@ -130,7 +130,7 @@ impl TargetArgs {
         match (&self.agent, &self.settings) {
             (Some(name), None) if is_built_in(name) => {
                 let mut target = named(name, None)?;
-                if let (Target::Process { args, .. }, Some(dialect)) = (&mut target, self.dialect)
+                if let (AgentTarget::Process { args, .. }, Some(dialect)) = (&mut target, self.dialect)
                     && let Some(spoken) = args.last_mut()
                 {
                     *spoken = dialect.as_str().into();
@@ -140,7 +140,7 @@ impl TargetArgs {
             (Some(name), settings) => named(name, settings.as_deref()),
             (None, Some(settings)) => only_one(settings),
             (None, None) => {
-                let settings = Settings::load()?;
+                let settings = FileSettings::load()?;
                 match settings.default_agent() {
                     Some(name) => named(&name, None),
                     None => bail!("{}", which_agent(&settings)),
@@ -172,13 +172,13 @@ impl TargetArgs {
         {
             return Ok(self.dialect);
         }
-        let settings = Settings::load()?;
+        let settings = FileSettings::load()?;
         let name = self.agent.clone().or_else(|| settings.default_agent());
         Ok(name.and_then(|name| settings.agent(&name)?.dialect))
     }
 }
 
-fn which_agent(settings: &Settings) -> String {
+fn which_agent(settings: &FileSettings) -> String {
     let names: Vec<&str> = settings.agent_names().collect();
     if names.is_empty() {
         return "which agent? use --agent reference (built in, needs no model), --command \"…\" or --connect tcp://HOST:PORT".to_owned();
@@ -187,22 +187,22 @@ fn which_agent(settings: &Settings) -> String {
 }
 
 /// By this program itself: the commands that we run for agents do not outlive us.
-pub fn leash() -> Option<Leash> {
-    std::env::current_exe().ok().map(Leash::new)
+pub fn leash() -> Option<ProcessGuard> {
+    std::env::current_exe().ok().map(ProcessGuard::new)
 }
 
-impl Target {
+impl AgentTarget {
     /// Whether a token is shown to it; nothing for one that is started.
     pub fn shows_token(&self) -> Option<bool> {
         match self {
-            Target::Process { .. } => None,
-            Target::Listening(_, token) => Some(token.is_some()),
+            AgentTarget::Process { .. } => None,
+            AgentTarget::Listening(_, token) => Some(token.is_some()),
         }
     }
 
     /// What is missing on this machine to start the agent, as far as that is known without starting it.
     pub fn missing(&self) -> Option<String> {
-        let Target::Process { name, program, .. } = self else { return None };
+        let AgentTarget::Process { name, program, .. } = self else { return None };
         let path = Path::new(program);
         let found = if path.components().count() > 1 {
             path.is_file()
@@ -221,42 +221,47 @@ impl Target {
     /// The agent in words.
     pub fn describe(&self) -> String {
         match self {
-            Target::Process { name, .. } => name.clone(),
-            Target::Listening(address, _) => address.to_string(),
+            AgentTarget::Process { name, .. } => name.clone(),
+            AgentTarget::Listening(address, _) => address.to_string(),
         }
     }
 
     /// Starts or connects to it. A process is started in `cwd` under a supervisor, so that nothing of it outlives us.
-    pub async fn open(&self, cwd: &Path, tap: Option<&Tap>) -> anyhow::Result<Connection> {
-        self.open_on(cwd, tap, &Wire::default()).await
+    pub async fn open(&self, cwd: &Path, tap: Option<&Tap>) -> anyhow::Result<AgentConnection> {
+        self.open_on(cwd, tap, &LinkSettings::default()).await
     }
 
     /// The same, with other limits than the usual ones.
-    pub async fn open_on(&self, cwd: &Path, tap: Option<&Tap>, wire: &Wire) -> anyhow::Result<Connection> {
+    pub async fn open_on(
+        &self,
+        cwd: &Path,
+        tap: Option<&Tap>,
+        wire: &LinkSettings,
+    ) -> anyhow::Result<AgentConnection> {
         let (link, child) = match self {
-            Target::Process { program, args, env, cwd: own, .. } => {
-                let options = Options {
+            AgentTarget::Process { program, args, env, cwd: own, .. } => {
+                let options = SpawnOptions {
                     args: args.clone(),
                     env: env.clone(),
                     cwd: Some(own.as_deref().unwrap_or(cwd).to_owned()),
                     supervisor: std::env::current_exe().ok(),
                     wire: wire.clone(),
-                    ..Options::new(program)
+                    ..SpawnOptions::new(program)
                 };
                 let (link, child) = child::spawn(&options)?;
                 (link, Some(child))
             }
-            Target::Listening(address, token) => (address.connect(wire, token.as_deref()).await?, None),
+            AgentTarget::Listening(address, token) => (address.connect(wire, token.as_deref()).await?, None),
         };
         let link = match tap {
             Some(tap) => link.tapped(tap, Direction::AgentToClient),
             None => link,
         };
-        Ok(Connection { link, child })
+        Ok(AgentConnection { link, child })
     }
 }
 
-impl Connection {
+impl AgentConnection {
     /// The connection as one to an agent that speaks v1, whatever it speaks. `note` is told of each step of the
     /// translation that is more than renaming.
     #[must_use]
@@ -265,7 +270,7 @@ impl Connection {
         dialect: Option<Dialect>,
         workspace: &Workspace,
         note: impl FnMut(Side, &Note) + Send + 'static,
-    ) -> Connection {
+    ) -> AgentConnection {
         if let Some(dialect) = dialect {
             let servers = workspace.mcp_servers.iter().filter_map(|server| serde_json::to_value(server).ok());
             let options = TranslationOptions {
@@ -307,12 +312,12 @@ pub(crate) fn built_in_args(name: &str, dialect: Dialect, state: &str) -> Option
     Some(args)
 }
 
-fn command_line(line: &str) -> anyhow::Result<Target> {
+fn command_line(line: &str) -> anyhow::Result<AgentTarget> {
     let words =
         shlex::split(line).with_context(|| format!("--command {line:?} has a quote that does not end"))?;
     let Some((program, args)) = words.split_first() else { bail!("--command is empty") };
     let here = std::env::current_dir().context("cannot find the working folder")?;
-    Ok(Target::Process {
+    Ok(AgentTarget::Process {
         name: program.clone(),
         // A bare name is looked for in PATH.
         program: if program.contains('/') { from(&here, program) } else { program.into() },
@@ -330,21 +335,21 @@ fn from(here: &Path, word: &str) -> OsString {
     if is_path && file.is_file() { file.into_os_string() } else { word.into() }
 }
 
-pub(crate) fn address_of(address: &str) -> anyhow::Result<Target> {
+pub(crate) fn address_of(address: &str) -> anyhow::Result<AgentTarget> {
     match address.parse() {
-        Ok(address) => Ok(Target::Listening(address, None)),
+        Ok(address) => Ok(AgentTarget::Listening(address, None)),
         Err(error) => bail!("--connect {error}"),
     }
 }
 
-fn named(name: &str, settings: Option<&Path>) -> anyhow::Result<Target> {
+fn named(name: &str, settings: Option<&Path>) -> anyhow::Result<AgentTarget> {
     if let Some(path) = settings {
         let catalogue = read_settings(path)?;
         return process_of(catalogue.find(name)?);
     }
     if let Some((_, args)) = BUILT_IN.iter().find(|(built_in, _)| *built_in == name) {
         let own = std::env::current_exe().context("cannot find the program's own file")?;
-        return Ok(Target::Process {
+        return Ok(AgentTarget::Process {
             name: name.to_owned(),
             program: own.into(),
             args: args.iter().map(OsString::from).collect(),
@@ -355,7 +360,7 @@ fn named(name: &str, settings: Option<&Path>) -> anyhow::Result<Target> {
     if let ("reference", Some(feature)) = (name, features::of_absent_command("agent")) {
         bail!(features::absent("the reference agent", feature));
     }
-    let own = Settings::load()?;
+    let own = FileSettings::load()?;
     let catalogue = Catalogue::built_in();
     if let Some(agent) = own.agent(name) {
         if let (Some(file), Ok(_)) = (own.path(), catalogue.find(name)) {
@@ -375,7 +380,7 @@ fn named(name: &str, settings: Option<&Path>) -> anyhow::Result<Target> {
     process_of(profile)
 }
 
-fn only_one(settings: &Path) -> anyhow::Result<Target> {
+fn only_one(settings: &Path) -> anyhow::Result<AgentTarget> {
     let catalogue = read_settings(settings)?;
     match catalogue.profiles() {
         [profile] => process_of(profile),
@@ -394,8 +399,8 @@ fn read_settings(path: &Path) -> anyhow::Result<Catalogue> {
 
 /// The person's own installation of a known agent: its program from `PATH` and its arguments. What a profile sets up
 /// for offline tests (a private home, a scripted model) is left out.
-fn process_of(profile: &Profile) -> anyhow::Result<Target> {
-    let foreign = profile.source != acp_profile::Source::Profile;
+fn process_of(profile: &Profile) -> anyhow::Result<AgentTarget> {
+    let foreign = profile.source != acp_profile::ProfileSource::Profile;
     let plain = |text: &str| -> anyhow::Result<OsString> {
         let text = text.strip_prefix("${bin}/").unwrap_or(text);
         if text.replace("$${", "").contains("${") {
@@ -412,7 +417,7 @@ fn process_of(profile: &Profile) -> anyhow::Result<Target> {
     } else {
         Vec::new()
     };
-    Ok(Target::Process {
+    Ok(AgentTarget::Process {
         name: profile.name.clone(),
         program: plain(&profile.command)?,
         args: profile.args.iter().map(|arg| plain(arg)).collect::<anyhow::Result<_>>()?,
@@ -425,7 +430,7 @@ fn process_of(profile: &Profile) -> anyhow::Result<Target> {
 mod tests {
     use super::*;
 
-    fn resolve(change: impl FnOnce(&mut TargetArgs)) -> Result<Target, String> {
+    fn resolve(change: impl FnOnce(&mut TargetArgs)) -> Result<AgentTarget, String> {
         let mut args = TargetArgs::default();
         change(&mut args);
         args.resolve().map_err(|error| error.to_string())
@@ -434,7 +439,7 @@ mod tests {
     #[test]
     fn a_command_line_is_split_as_a_shell_would() {
         let target = resolve(|a| a.command = Some("my-agent --flag 'two words'".to_owned()));
-        let Ok(Target::Process { program, args, .. }) = target else { panic!("{target:?}") };
+        let Ok(AgentTarget::Process { program, args, .. }) = target else { panic!("{target:?}") };
         assert_eq!((program, args), ("my-agent".into(), vec!["--flag".into(), "two words".into()]));
         assert!(resolve(|a| a.command = Some("a 'b".to_owned())).is_err());
         assert!(resolve(|a| a.command = Some(" ".to_owned())).is_err());
@@ -458,7 +463,7 @@ mod tests {
     fn addresses_are_told_apart() {
         for url in ["tcp://h:1", "ws://h:1/acp"] {
             let target = resolve(|a| a.connect = Some(url.to_owned()));
-            assert_eq!(target, Ok(Target::Listening(url.parse().expect("an address"), None)));
+            assert_eq!(target, Ok(AgentTarget::Listening(url.parse().expect("an address"), None)));
         }
         assert!(
             resolve(|a| a.connect = Some("h:1".to_owned())).is_err_and(|e| e.contains("tcp://HOST:PORT"))
@@ -468,9 +473,9 @@ mod tests {
     #[test]
     fn names_are_built_in_or_known_or_explained() {
         let target = resolve(|a| a.agent = Some("mock".to_owned()));
-        assert!(matches!(target, Ok(Target::Process { .. })), "{target:?}");
+        assert!(matches!(target, Ok(AgentTarget::Process { .. })), "{target:?}");
         let target = resolve(|a| a.agent = Some("gemini".to_owned()));
-        let Ok(Target::Process { program, .. }) = target else { panic!("{target:?}") };
+        let Ok(AgentTarget::Process { program, .. }) = target else { panic!("{target:?}") };
         assert_eq!(program, "gemini");
         let error = resolve(|a| a.agent = Some("nobody".to_owned())).expect_err("nobody");
         assert!(error.contains("mock") && error.contains("gemini"), "{error}");
@@ -486,7 +491,7 @@ mod tests {
         std::fs::write(&path, text).expect("a file");
         for name in [None, Some("A".to_owned())] {
             let target = resolve(|a| (a.settings, a.agent) = (Some(path.clone()), name));
-            let Ok(Target::Process { program, args, env, .. }) = target else { panic!("{target:?}") };
+            let Ok(AgentTarget::Process { program, args, env, .. }) = target else { panic!("{target:?}") };
             assert_eq!(
                 (program, args, env),
                 ("a".into(), vec!["${x}".into()], vec![("K".into(), "V".into())])

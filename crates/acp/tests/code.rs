@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use acp_mcp::{Client, McpError, ServerSpec};
+use acp_mcp::{McpClient, McpError, ServerSpec};
 use serde_json::{Value, json};
 
 const LIB: &str = "\
@@ -257,7 +257,7 @@ fn server(folder: &Path) -> ServerSpec {
 #[tokio::test]
 async fn the_mcp_server_offers_the_three_tools() {
     let folder = project();
-    let client = Client::connect(server(folder.path())).await.expect("a server");
+    let client = McpClient::connect(server(folder.path())).await.expect("a server");
     assert_eq!(client.identity().name, "acp-code");
     let names: Vec<_> = client.tools().await.expect("tools").into_iter().map(|tool| tool.name).collect();
     assert_eq!(names, ["search", "query", "extract"]);
@@ -277,7 +277,7 @@ async fn the_mcp_server_offers_the_three_tools() {
 #[tokio::test]
 async fn the_mcp_server_keeps_pages_and_says_what_is_wrong() {
     let folder = project();
-    let client = Client::connect(server(folder.path())).await.expect("a server");
+    let client = McpClient::connect(server(folder.path())).await.expect("a server");
     let mut page = json!({"query": "add", "exact": true, "max_results": 3, "session": "s"});
     let first = client.call("search", page.clone()).await.expect("an answer").text();
     page["nextPage"] = json!(true);

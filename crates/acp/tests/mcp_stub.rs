@@ -4,8 +4,8 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use acp_mcp::stub::{Event, StubLog};
-use acp_mcp::{Client, McpError, Options, ServerSpec};
+use acp_mcp::stub::{StubEvent, StubLog};
+use acp_mcp::{McpClient, McpError, McpOptions, ServerSpec};
 use serde_json::json;
 use tokio::io::{AsyncBufReadExt, BufReader};
 
@@ -45,7 +45,7 @@ async fn a_stdio_stub_serves_five_tools_and_records_the_whole_visit() {
         stub(&log, &["--name", "one", "--log-env", "OTHER_*"], &[("ACP_TOKEN", "t1"), ("OTHER_A", "a")]);
     let ServerSpec::Stdio { command, args, env, .. } = spec else { unreachable!() };
     let spec = ServerSpec::Stdio { command, args, env, cwd: Some(folder.path().to_owned()) };
-    let client = Client::connect(spec).await.unwrap();
+    let client = McpClient::connect(spec).await.unwrap();
     assert_eq!(client.identity().name, "one");
     let names: Vec<_> = client.tools().await.unwrap().into_iter().map(|tool| tool.name).collect();
     assert_eq!(names, ["ping", "echo", "list-files", "slow", "fail"]);
@@ -66,11 +66,13 @@ async fn a_stdio_stub_serves_five_tools_and_records_the_whole_visit() {
     assert_eq!(seen.flaws, []);
     assert_eq!((seen.count("initialize"), seen.count("tools/list"), seen.count("tools/call")), (1, 1, 7));
     assert_eq!(seen.calls("echo").collect::<Vec<_>>(), [&json!({"text": "ä b"})]);
-    let Event::Start { argv, env, .. } = &seen.records[0].event else { panic!("{:?}", seen.records[0]) };
+    let StubEvent::Start { argv, env, .. } = &seen.records[0].event else { panic!("{:?}", seen.records[0]) };
     assert!(argv.contains(&"mcp-stub".to_owned()));
     assert_eq!((&env["ACP_TOKEN"], &env["OTHER_A"]), (&json!("t1"), &json!("a")));
     assert!(!env.contains_key("PATH"));
-    let Event::Exit { reason } = &seen.records.last().unwrap().event else { panic!("no exit: {seen:#?}") };
+    let StubEvent::Exit { reason } = &seen.records.last().unwrap().event else {
+        panic!("no exit: {seen:#?}")
+    };
     assert_eq!(reason, "end of input");
     assert!(seen.open_processes().is_empty());
 }
@@ -78,7 +80,7 @@ async fn a_stdio_stub_serves_five_tools_and_records_the_whole_visit() {
 #[tokio::test]
 async fn a_server_that_dies_in_mid_call_is_an_error_value() {
     let folder = tempfile::tempdir().unwrap();
-    let client = Client::connect(stub(&folder.path().join("log"), &[], &[])).await.unwrap();
+    let client = McpClient::connect(stub(&folder.path().join("log"), &[], &[])).await.unwrap();
     let gone = client.call("fail", json!({"kind": "exit"})).await.unwrap_err();
     assert!(matches!(gone, McpError::Gone { .. }), "{gone}");
     assert!(gone.to_string().contains("exit status: 9"), "{gone}");
@@ -90,14 +92,14 @@ async fn a_server_that_dies_in_mid_call_is_an_error_value() {
 async fn a_call_past_its_time_is_an_error_and_the_server_hears_of_it() {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("log");
-    let options = Options { call_timeout: Duration::from_secs(1), ..Options::default() };
-    let client = Client::connect_with(stub(&log, &[], &[]), options).await.unwrap();
+    let options = McpOptions { call_timeout: Duration::from_secs(1), ..McpOptions::default() };
+    let client = McpClient::connect_with(stub(&log, &[], &[]), options).await.unwrap();
     let late = client.call("slow", json!({"ms": 60_000})).await.unwrap_err();
     assert!(matches!(late, McpError::Timeout { .. }), "{late}");
     until(&log, |seen| {
         seen.records
             .iter()
-            .any(|r| matches!(&r.event, Event::ToolsDone { outcome, .. } if outcome == "cancelled"))
+            .any(|r| matches!(&r.event, StubEvent::ToolsDone { outcome, .. } if outcome == "cancelled"))
     })
     .await;
     assert_eq!(client.call("ping", json!({})).await.unwrap().text(), "pong");
@@ -108,7 +110,7 @@ async fn a_server_that_takes_its_time_to_end_still_says_how() {
     let script = "exec >&-; sleep 0.5; echo 'no licence' >&2; exit 7";
     let args = ["-c", script].map(str::to_owned).to_vec();
     let spec = ServerSpec::Stdio { command: "sh".to_owned(), args, env: Vec::new(), cwd: None };
-    match Client::connect(spec).await.err().expect("nobody to talk to") {
+    match McpClient::connect(spec).await.err().expect("nobody to talk to") {
         McpError::Handshake { reason, stderr, .. } => {
             assert_eq!((reason.as_str(), stderr.trim()), ("it ended (exit status: 7)", "no licence"));
         }
@@ -119,7 +121,7 @@ async fn a_server_that_takes_its_time_to_end_still_says_how() {
 #[tokio::test]
 async fn dropping_the_client_ends_the_server() {
     let folder = tempfile::tempdir().unwrap();
-    let client = Client::connect(stub(&folder.path().join("log"), &[], &[])).await.unwrap();
+    let client = McpClient::connect(stub(&folder.path().join("log"), &[], &[])).await.unwrap();
     let process = Path::new("/proc").join(client.pid().unwrap().to_string());
     assert!(process.exists());
     drop(client);
@@ -138,7 +140,7 @@ async fn dropping_the_client_ends_the_server() {
 async fn the_end_of_input_ends_the_stub_even_in_mid_call() {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("log");
-    let client = Client::connect(stub(&log, &[], &[])).await.unwrap();
+    let client = McpClient::connect(stub(&log, &[], &[])).await.unwrap();
     let (call, ()) = tokio::join!(
         tokio::time::timeout(Duration::from_millis(200), client.call("slow", json!({"ms": 60_000}))),
         async { drop(until(&log, |seen| seen.calls("slow").count() == 1).await) }
@@ -146,7 +148,7 @@ async fn the_end_of_input_ends_the_stub_even_in_mid_call() {
     assert!(call.is_err());
     client.close().await;
     let last = read(&log).records.pop().unwrap();
-    assert_eq!(last.event, Event::Exit { reason: "end of input".to_owned() });
+    assert_eq!(last.event, StubEvent::Exit { reason: "end of input".to_owned() });
 }
 
 #[tokio::test]
@@ -154,8 +156,8 @@ async fn two_servers_at_once_keep_apart_in_one_log() {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("log");
     let (one, two) = tokio::join!(
-        Client::connect(stub(&log, &["--name", "one"], &[])),
-        Client::connect(stub(&log, &["--name", "two"], &[]))
+        McpClient::connect(stub(&log, &["--name", "one"], &[])),
+        McpClient::connect(stub(&log, &["--name", "two"], &[]))
     );
     let (one, two) = (one.unwrap(), two.unwrap());
     let (a, b) = tokio::join!(one.call("echo", json!({"text": "a"})), two.call("echo", json!({"text": "b"})));
@@ -188,8 +190,8 @@ async fn an_http_stub_prints_its_address_and_records_headers() {
         ("X-Acp-Test".to_owned(), "yes".to_owned()),
         ("Authorization".to_owned(), "Bearer k".to_owned()),
     ];
-    let client = Client::connect(ServerSpec::Http { url: url.clone(), headers }).await.unwrap();
-    let other = Client::connect(ServerSpec::Http { url, headers: vec![] }).await.unwrap();
+    let client = McpClient::connect(ServerSpec::Http { url: url.clone(), headers }).await.unwrap();
+    let other = McpClient::connect(ServerSpec::Http { url, headers: vec![] }).await.unwrap();
     assert_eq!(client.identity().name, "web");
     assert_eq!(client.tools().await.unwrap().len(), 5);
     let (a, b) = tokio::join!(client.call("ping", json!({})), other.call("echo", json!({"text": "o"})));
@@ -199,8 +201,8 @@ async fn an_http_stub_prints_its_address_and_records_headers() {
 
     let seen = read(&log);
     assert_eq!(seen.count("initialize"), 2);
-    let Some(Event::Initialize { headers, .. }) =
-        seen.records.iter().map(|r| &r.event).find(|e| matches!(e, Event::Initialize { .. }))
+    let Some(StubEvent::Initialize { headers, .. }) =
+        seen.records.iter().map(|r| &r.event).find(|e| matches!(e, StubEvent::Initialize { .. }))
     else {
         panic!("no initialize: {seen:#?}")
     };
@@ -215,21 +217,21 @@ async fn what_is_no_server_says_so_by_name() {
         env: vec![],
         cwd: None,
     };
-    let error = Client::connect(missing("/no/such/server", &[])).await.err().unwrap().to_string();
+    let error = McpClient::connect(missing("/no/such/server", &[])).await.err().unwrap().to_string();
     assert!(error.starts_with("cannot start MCP server \"/no/such/server\""), "{error}");
-    let error = Client::connect(missing("/bin/sh", &["-c", "echo boom >&2; exit 3"]))
+    let error = McpClient::connect(missing("/bin/sh", &["-c", "echo boom >&2; exit 3"]))
         .await
         .err()
         .unwrap()
         .to_string();
     assert!(error.contains("exit status: 3") && error.contains("boom"), "{error}");
-    let options = Options { connect_timeout: Duration::from_millis(200), ..Options::default() };
+    let options = McpOptions { connect_timeout: Duration::from_millis(200), ..McpOptions::default() };
     let mute = missing("/bin/sh", &["-c", "exec sleep 60"]);
-    let error = Client::connect_with(mute, options).await.err().unwrap();
+    let error = McpClient::connect_with(mute, options).await.err().unwrap();
     assert!(matches!(error, McpError::Timeout { .. }), "{error}");
     let nobody = ServerSpec::Http { url: "http://127.0.0.1:9/mcp".to_owned(), headers: vec![] };
-    let error = Client::connect(nobody).await.err().unwrap().to_string();
+    let error = McpClient::connect(nobody).await.err().unwrap().to_string();
     assert!(error.contains("127.0.0.1:9") && error.contains("refused"), "{error}");
     let wrong = ServerSpec::Http { url: "ftp://x/".to_owned(), headers: vec![] };
-    assert!(matches!(Client::connect(wrong).await.err().unwrap(), McpError::BadAddress { .. }));
+    assert!(matches!(McpClient::connect(wrong).await.err().unwrap(), McpError::BadAddress { .. }));
 }

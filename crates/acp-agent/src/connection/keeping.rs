@@ -5,7 +5,7 @@ use acp_rpc::{Frame, Reply, RpcError, View};
 use acp_script::agent::Token;
 
 use super::{Conversation, Event, Waiting};
-use crate::store::{Store, StoreError};
+use crate::store::{SessionStore, SessionStoreError};
 
 impl Conversation {
     /// Looks a session up once it is ours.
@@ -41,7 +41,7 @@ impl Conversation {
         }
     }
 
-    pub(super) fn look_up(&self, work: impl FnOnce(&Store) -> Event + Send + 'static) {
+    pub(super) fn look_up(&self, work: impl FnOnce(&SessionStore) -> Event + Send + 'static) {
         let (store, events) = (self.shared.store.clone(), self.events.clone());
         tokio::task::spawn_blocking(move || {
             let _ = events.send(work(&store));
@@ -50,7 +50,7 @@ impl Conversation {
 }
 
 /// What the client is told of trouble with the store.
-pub(super) fn refusal(error: &StoreError) -> RpcError {
+pub(super) fn refusal(error: &SessionStoreError) -> RpcError {
     match error.is_elsewhere() {
         true => RpcError::new(error_code::INVALID_REQUEST, error.to_string()),
         false => RpcError::internal(error.to_string()),

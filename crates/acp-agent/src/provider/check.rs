@@ -4,7 +4,7 @@ use futures_util::future::LocalBoxFuture;
 use tokio::sync::mpsc;
 
 use super::{
-    AUTO, Block, ChatRequest, Choice, Message, Piece, Provider, ProviderError, Role, Stop, open_each,
+    AUTO, Block, ChatRequest, Choice, Message, MessageRole, Piece, Provider, ProviderError, Stop, open_each,
 };
 
 /// What is asked.
@@ -46,7 +46,7 @@ async fn exchange(provider: &dyn Provider, model: &str) -> Result<String, Provid
     let request = ChatRequest {
         model: model.to_owned(),
         system: String::new(),
-        messages: vec![Message { role: Role::User, blocks: vec![Block::Text(QUESTION.to_owned())] }],
+        messages: vec![Message { role: MessageRole::User, blocks: vec![Block::Text(QUESTION.to_owned())] }],
         tools: Vec::new(),
         max_tokens: ANSWER,
         effort: None,

@@ -3,11 +3,11 @@
 
 use std::collections::BTreeSet;
 
-use acp_model::talk::{self, Call, Input, Part, Seal, ToolResult, Turn, UserPart};
-use acp_model::wire::Wire;
+use acp_model::talk::{self, Input, ModelCall, ModelPart, ModelTurn, ThinkingSeal, ToolResult, UserPart};
+use acp_model::wire::WireFormat;
 use serde_json::{Value, json};
 
-use super::{Block, ChatRequest, Message, Role};
+use super::{Block, ChatRequest, Message, MessageRole};
 
 /// What a call is told that never ran: the turn was cancelled, or the agent died.
 const NEVER_RAN: &str = "The tool did not run: the turn ended before.";
@@ -16,30 +16,30 @@ const NEVER_RAN: &str = "The tool did not run: the turn ended before.";
 const SILENCE: &str = "(nothing was said)";
 
 /// The request for one wire.
-pub(super) fn request(mut chat: ChatRequest, wire: Wire) -> talk::Request {
-    if chat.messages.last().is_none_or(|last| last.role == Role::Assistant) {
-        chat.messages.push(Message { role: Role::User, blocks: vec![Block::Text(String::new())] });
+pub(super) fn request(mut chat: ChatRequest, wire: WireFormat) -> talk::ModelRequest {
+    if chat.messages.last().is_none_or(|last| last.role == MessageRole::Assistant) {
+        chat.messages.push(Message { role: MessageRole::User, blocks: vec![Block::Text(String::new())] });
     }
     let since = chat.messages.iter().rposition(spoken_by_a_person).unwrap_or(0);
     let mut turns = Vec::new();
     for (n, message) in chat.messages.iter().enumerate() {
         match message.role {
-            Role::Assistant => {
-                let following = chat.messages.get(n + 1).filter(|next| next.role == Role::User);
+            MessageRole::Assistant => {
+                let following = chat.messages.get(n + 1).filter(|next| next.role == MessageRole::User);
                 // A server that copies a vendor wants thoughts back only while a turn lasts.
-                let seals = wire != Wire::Chat || n > since;
+                let seals = wire != WireFormat::Chat || n > since;
                 assistant(message, following, wire, seals, &mut turns);
             }
-            Role::User => turns.extend(spoken(message).map(Turn::User)),
+            MessageRole::User => turns.extend(spoken(message).map(ModelTurn::User)),
         }
     }
-    let tool = |tool: super::ToolSpec| talk::Tool {
+    let tool = |tool: super::ToolSpec| talk::ModelTool {
         name: tool.name,
         description: tool.description,
         schema: tool.schema,
-        ..talk::Tool::default()
+        ..talk::ModelTool::default()
     };
-    talk::Request {
+    talk::ModelRequest {
         model: chat.model,
         stream: true,
         usage_chunk: true,
@@ -48,20 +48,22 @@ pub(super) fn request(mut chat: ChatRequest, wire: Wire) -> talk::Request {
         tools: chat.tools.into_iter().map(tool).collect(),
         max_tokens: Some(chat.max_tokens).filter(|limit| *limit > 0),
         // One vendor refuses to think on after calls whose thoughts are gone.
-        effort: chat.effort.filter(|_| wire != Wire::Messages || chat.messages[since..].iter().all(sealed)),
-        ..talk::Request::default()
+        effort: chat
+            .effort
+            .filter(|_| wire != WireFormat::Messages || chat.messages[since..].iter().all(sealed)),
+        ..talk::ModelRequest::default()
     }
 }
 
 /// A seal as the turn keeps it.
-pub(super) fn write_seal(seal: &Seal) -> String {
+pub(super) fn write_seal(seal: &ThinkingSeal) -> String {
     json!({"wire": seal.wire, "data": seal.data}).to_string()
 }
 
-fn read_seal(text: &str) -> Option<Seal> {
+fn read_seal(text: &str) -> Option<ThinkingSeal> {
     let value: Value = serde_json::from_str(text).ok()?;
     let wire = serde_json::from_value(value["wire"].clone()).ok()?;
-    Some(Seal { wire, data: value.get("data")?.clone() })
+    Some(ThinkingSeal { wire, data: value.get("data")?.clone() })
 }
 
 /// Whether the thoughts before the calls of a message are still there.
@@ -71,7 +73,7 @@ fn sealed(message: &Message) -> bool {
 }
 
 fn spoken_by_a_person(message: &Message) -> bool {
-    message.role == Role::User && spoken(message).is_some()
+    message.role == MessageRole::User && spoken(message).is_some()
 }
 
 /// What a person said; none where a message has nothing but the results of tools.
@@ -100,31 +102,44 @@ fn user_part(block: &Block) -> Option<UserPart> {
 }
 
 /// The model's message and, right behind it, one result for each of its calls.
-fn assistant(message: &Message, following: Option<&Message>, wire: Wire, seals: bool, turns: &mut Vec<Turn>) {
+fn assistant(
+    message: &Message,
+    following: Option<&Message>,
+    wire: WireFormat,
+    seals: bool,
+    turns: &mut Vec<ModelTurn>,
+) {
     let mut parts = Vec::new();
     let mut calls = Vec::new();
     for block in &message.blocks {
         match block {
-            Block::Text(text) if !is_blank(text) => parts.push(Part::Text(text.clone())),
+            Block::Text(text) if !is_blank(text) => parts.push(ModelPart::Text(text.clone())),
             Block::Seal(text) if seals => {
-                parts.extend(read_seal(text).filter(|seal| seal.wire == wire).map(Part::Seal));
+                parts.extend(read_seal(text).filter(|seal| seal.wire == wire).map(ModelPart::Seal));
             }
             Block::ToolCall { id, name, arguments } => {
                 calls.push((id, name));
                 let input = Input::Json(object(arguments));
-                parts.push(Part::Call(Call { id: id.clone(), name: name.clone(), namespace: None, input }));
+                parts.push(ModelPart::Call(ModelCall {
+                    id: id.clone(),
+                    name: name.clone(),
+                    namespace: None,
+                    input,
+                }));
             }
             _ => {}
         }
     }
     // What these vendors seal belongs to what follows it, and is refused where nothing does.
-    while matches!(wire, Wire::Messages | Wire::Responses) && matches!(parts.last(), Some(Part::Seal(_))) {
+    while matches!(wire, WireFormat::Messages | WireFormat::Responses)
+        && matches!(parts.last(), Some(ModelPart::Seal(_)))
+    {
         parts.pop();
     }
-    if parts.iter().all(|part| matches!(part, Part::Seal(_))) {
+    if parts.iter().all(|part| matches!(part, ModelPart::Seal(_))) {
         return;
     }
-    turns.push(Turn::Assistant(parts));
+    turns.push(ModelTurn::Assistant(parts));
     let mut answered = BTreeSet::new();
     for (id, name) in calls {
         if !answered.insert(id) {
@@ -136,7 +151,7 @@ fn assistant(message: &Message, following: Option<&Message>, wire: Wire, seals: 
         });
         let (text, is_error) = found.unwrap_or_else(|| (NEVER_RAN.to_owned(), true));
         let text = if is_blank(&text) { "(nothing)".to_owned() } else { text };
-        turns.push(Turn::Result(ToolResult { id: id.clone(), name: name.clone(), text, is_error }));
+        turns.push(ModelTurn::Result(ToolResult { id: id.clone(), name: name.clone(), text, is_error }));
     }
 }
 

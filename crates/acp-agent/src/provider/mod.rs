@@ -27,7 +27,7 @@ pub use key::Key;
 pub use limits::{Limit, LimitsError};
 pub use remote::Remote;
 use serde_json::Value;
-pub use settings::{AUTO, Settings};
+pub use settings::{AUTO, ModelSettings};
 use tokio::sync::mpsc;
 
 /// The provider in the box: no key, no network.
@@ -92,14 +92,14 @@ pub struct ChatRequest {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Message {
     /// Who.
-    pub role: Role,
+    pub role: MessageRole,
     /// What, in order. Tool calls stand only in the model's messages, tool results only in the person's.
     pub blocks: Vec<Block>,
 }
 
 /// Who speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
+pub enum MessageRole {
     /// The person, and what tools answered.
     User,
     /// The model.
@@ -346,7 +346,7 @@ fn open_each(
         };
     }
     let one = |choice: &Choice| -> Result<Arc<dyn Provider>, ProviderError> {
-        let mut settings = Settings::read(&choice.provider, choice, env)?;
+        let mut settings = ModelSettings::read(&choice.provider, choice, env)?;
         for retry in [&mut settings.busy, &mut settings.lost] {
             retry.attempts = retry.attempts.min(attempts);
         }

@@ -1,6 +1,6 @@
 //! From the wire's deltas to a turn's pieces.
 
-use acp_model::talk::{Delta, Input, Seal, Stop as WireStop, Usage};
+use acp_model::talk::{Delta, Input, ModelStop as WireStop, ThinkingSeal, Usage};
 use serde_json::Value;
 use tokio::sync::mpsc;
 
@@ -34,7 +34,7 @@ pub(super) struct Speaker<'a> {
 
 enum Held {
     Call { index: usize, id: String, name: String, text: String, free_text: bool },
-    Seal(Seal),
+    Seal(ThinkingSeal),
 }
 
 impl<'a> Speaker<'a> {

@@ -4,16 +4,16 @@ use std::future::Future;
 use std::sync::{OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
-use acp_model::sse::{Event, Parser};
+use acp_model::sse::{SseEvent, SseParser};
 use acp_model::talk::{self, Delta};
-use acp_model::wire::{self, StreamReader, Wire};
+use acp_model::wire::{self, StreamReader, WireFormat};
 use reqwest::Response;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use super::aws::{self, Frames};
 use super::pieces::{End, Speaker};
-use super::settings::{AUTO, Settings};
+use super::settings::{AUTO, ModelSettings};
 use super::trouble::{Again, Failure, causes};
 use super::{
     Answering, ChatRequest, Discovering, Model, Piece, Provider, ProviderError, Stop, convert, listing,
@@ -30,7 +30,7 @@ const LISTING: Duration = Duration::from_secs(10);
 
 /// A model behind an address.
 pub struct Remote {
-    settings: Settings,
+    settings: ModelSettings,
     client: reqwest::Client,
     listed: RwLock<Option<Vec<Model>>>,
     first: OnceLock<String>,
@@ -38,7 +38,7 @@ pub struct Remote {
 
 impl Remote {
     /// Makes the client ready; asks nobody.
-    pub fn new(settings: Settings) -> Result<Remote, ProviderError> {
+    pub fn new(settings: ModelSettings) -> Result<Remote, ProviderError> {
         let unusable = |reason| ProviderError::Unusable { provider: settings.vendor.name.clone(), reason };
         // The TLS library has no default of its own. Someone else in the process may have set one: that is as good.
         let _ = rustls::crypto::ring::default_provider().install_default();
@@ -85,17 +85,17 @@ impl Remote {
     }
 
     /// The request's body, with what a server wants beyond its wire format.
-    fn body(&self, request: &talk::Request) -> Value {
+    fn body(&self, request: &talk::ModelRequest) -> Value {
         let mut body = wire::write_request(self.settings.wire, request);
         match self.settings.wire {
-            Wire::Messages => {
+            WireFormat::Messages => {
                 remember(&mut body);
                 if self.settings.vendor.aws {
                     body = aws::body(body);
                 }
             }
             // Only the vendor knows the new name of the limit.
-            Wire::Chat if !self.settings.own || self.settings.vendor.keyless => {
+            WireFormat::Chat if !self.settings.own || self.settings.vendor.keyless => {
                 if let Some(limit) =
                     body.as_object_mut().and_then(|body| body.shift_remove("max_completion_tokens"))
                 {
@@ -109,7 +109,7 @@ impl Remote {
 
     async fn ask(
         &self,
-        request: &talk::Request,
+        request: &talk::ModelRequest,
         body: &str,
         speaker: &mut Speaker<'_>,
     ) -> Result<Stop, Failure> {
@@ -155,7 +155,7 @@ impl Remote {
             frames.push(&chunk);
             while let Some(message) = frames.next() {
                 let event = match message.map_err(|reason| self.settings.nonsense(&reason))? {
-                    aws::Message::Chunk(data) => Event::data(data),
+                    aws::Message::Chunk(data) => SseEvent::data(data),
                     aws::Message::Failed { kind, message } => {
                         return Err(self.settings.broke_off(&kind, &message));
                     }
@@ -207,7 +207,7 @@ impl Remote {
         kind: &str,
         speaker: &mut Speaker<'_>,
     ) -> Result<Stop, Failure> {
-        let (mut parser, mut reader) = (Parser::default(), StreamReader::new(self.settings.wire));
+        let (mut parser, mut reader) = (SseParser::default(), StreamReader::new(self.settings.wire));
         let (mut all, mut since, mut events) = (0, 0, 0_usize);
         // Whether there was more than the mark of its end that could be understood.
         let mut any = false;

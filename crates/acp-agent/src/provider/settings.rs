@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use acp_host::retry::Retry;
-use acp_model::wire::{self, Wire};
+use acp_model::wire::{self, WireFormat};
 use reqwest::Url;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
@@ -18,9 +18,9 @@ pub const AUTO: &str = "auto";
 
 /// How one provider is reached.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct ModelSettings {
     pub(super) vendor: &'static Vendor,
-    pub(super) wire: Wire,
+    pub(super) wire: WireFormat,
     pub(super) base: Url,
     /// Whether it is the vendor's own address.
     pub(super) own: bool,
@@ -47,13 +47,13 @@ pub struct Settings {
     pub stall: Duration,
 }
 
-impl Settings {
+impl ModelSettings {
     /// Reads the choice and the environment; asks nobody.
     pub fn read(
         vendor_name: &str,
         choice: &Choice,
         env: &dyn Fn(&str) -> Option<String>,
-    ) -> Result<Settings, ProviderError> {
+    ) -> Result<ModelSettings, ProviderError> {
         let Some(vendor) = Vendor::find(vendor_name) else {
             let known = [super::SCRIPTED].into_iter().chain(Vendor::names()).collect::<Vec<_>>().join(", ");
             return Err(ProviderError::Unknown { name: vendor_name.to_owned(), known });
@@ -90,7 +90,7 @@ impl Settings {
         }
         let model = filled(choice.model.clone()).or_else(|| Some(first(&vendor.model_env)?.1));
         let limits = Limits { context: choice.context, given: choice.limits.clone() };
-        let settings = Settings {
+        let settings = ModelSettings {
             vendor,
             wire: if own { vendor.wire } else { vendor.elsewhere.unwrap_or(vendor.wire) },
             own,
@@ -115,7 +115,7 @@ impl Settings {
     /// The headers of every request.
     pub(super) fn headers(&self) -> Result<HeaderMap, String> {
         let mut headers = HeaderMap::new();
-        if self.wire == Wire::Messages && !self.vendor.aws {
+        if self.wire == WireFormat::Messages && !self.vendor.aws {
             headers.insert("anthropic-version", HeaderValue::from_static("2023-06-01"));
         }
         if let Some(key) = &self.key {
@@ -128,9 +128,9 @@ impl Settings {
     fn add_key(&self, key: &Key, headers: &mut HeaderMap) -> Result<(), String> {
         let bearer = self.vendor.aws || self.key_source.ends_with("_TOKEN");
         let (name, prefix) = match self.wire {
-            Wire::Messages if !bearer => ("x-api-key", ""),
-            Wire::Gemini => ("x-goog-api-key", ""),
-            Wire::Messages | Wire::Chat | Wire::Responses => ("authorization", "Bearer "),
+            WireFormat::Messages if !bearer => ("x-api-key", ""),
+            WireFormat::Gemini => ("x-goog-api-key", ""),
+            WireFormat::Messages | WireFormat::Chat | WireFormat::Responses => ("authorization", "Bearer "),
         };
         let value = key.header(prefix).ok_or_else(|| {
             format!("the key in {} has characters that no key has; copy it again", self.key_source)
@@ -140,7 +140,7 @@ impl Settings {
     }
 
     /// Where a request goes.
-    pub(super) fn address(&self, request: &acp_model::talk::Request) -> Url {
+    pub(super) fn address(&self, request: &acp_model::talk::ModelRequest) -> Url {
         match self.vendor.aws {
             true => self.below(&aws::path(&request.model)),
             false => self.below(&wire::path(self.wire, request)),
@@ -149,7 +149,7 @@ impl Settings {
 
     /// Where the models are listed.
     pub(super) fn models_address(&self) -> Url {
-        self.below(if self.wire == Wire::Gemini { "/v1beta/models" } else { "/v1/models" })
+        self.below(if self.wire == WireFormat::Gemini { "/v1beta/models" } else { "/v1/models" })
     }
 
     /// A path below the base. People write the base with and without its version.
@@ -158,10 +158,12 @@ impl Settings {
         let base = url.path().trim_end_matches('/').to_owned();
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
         let joined = match self.wire {
-            Wire::Chat | Wire::Responses if base.is_empty() => path.to_owned(),
-            Wire::Chat | Wire::Responses => format!("{base}{}", path.strip_prefix("/v1").unwrap_or(path)),
-            Wire::Messages => format!("{}{path}", base.strip_suffix("/v1").unwrap_or(&base)),
-            Wire::Gemini => format!("{}{path}", base.strip_suffix("/v1beta").unwrap_or(&base)),
+            WireFormat::Chat | WireFormat::Responses if base.is_empty() => path.to_owned(),
+            WireFormat::Chat | WireFormat::Responses => {
+                format!("{base}{}", path.strip_prefix("/v1").unwrap_or(path))
+            }
+            WireFormat::Messages => format!("{}{path}", base.strip_suffix("/v1").unwrap_or(&base)),
+            WireFormat::Gemini => format!("{}{path}", base.strip_suffix("/v1beta").unwrap_or(&base)),
         };
         url.set_path(&joined);
         url.set_query(Some(query).filter(|query| !query.is_empty()));

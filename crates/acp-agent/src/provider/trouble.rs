@@ -3,14 +3,14 @@
 use std::error::Error;
 use std::time::Duration;
 
-use acp_host::retry::{Effect, Meaning, Retry, chance};
+use acp_host::retry::{Meaning, Repeatability, Retry, chance};
 use acp_model::wire;
 use jiff::Timestamp;
 use reqwest::header::HeaderMap;
 use serde_json::Value;
 
 use super::ProviderError;
-use super::settings::Settings;
+use super::settings::ModelSettings;
 
 /// So much of a strange answer is shown.
 const SHOWN: usize = 200;
@@ -39,8 +39,8 @@ impl Failure {
     }
 
     /// The pause before the next try, or nothing when this was the last one.
-    pub(super) fn pause(&self, attempt: u32, settings: &Settings) -> Option<Duration> {
-        let next = |retry: &Retry, meaning| retry.next(attempt, meaning, Effect::Repeatable, chance());
+    pub(super) fn pause(&self, attempt: u32, settings: &ModelSettings) -> Option<Duration> {
+        let next = |retry: &Retry, meaning| retry.next(attempt, meaning, Repeatability::Repeatable, chance());
         let (pause, _) = match self.again {
             Again::Never => None,
             Again::Lost => next(&settings.lost, Meaning::ConnectionClosed),
@@ -54,7 +54,7 @@ impl Failure {
     }
 }
 
-impl Settings {
+impl ModelSettings {
     fn name(&self) -> String {
         self.vendor.name.clone()
     }

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use acp_model::wire::Wire;
+use acp_model::wire::WireFormat;
 use serde::Deserialize;
 
 /// One vendor, or one way to speak to it.
@@ -18,10 +18,10 @@ pub(super) struct Vendor {
     #[serde(default)]
     like: Option<String>,
     /// What is spoken at the vendor's own address.
-    pub(super) wire: Wire,
+    pub(super) wire: WireFormat,
     /// What is spoken at other addresses, where it differs.
     #[serde(default)]
-    pub(super) elsewhere: Option<Wire>,
+    pub(super) elsewhere: Option<WireFormat>,
     /// The vendor's own address.
     #[serde(default)]
     pub(super) base: String,
@@ -122,7 +122,7 @@ mod tests {
             ["anthropic", "openai", "openai-chat", "openai-responses", "google", "ollama", "bedrock"]
         );
         assert_eq!(Vendor::find("gemini").map(|vendor| vendor.name.as_str()), Some("google"));
-        assert_eq!(Vendor::find("openai-chat").map(|vendor| vendor.wire), Some(Wire::Chat));
+        assert_eq!(Vendor::find("openai-chat").map(|vendor| vendor.wire), Some(WireFormat::Chat));
     }
 
     #[test]

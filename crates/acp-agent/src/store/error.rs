@@ -7,7 +7,7 @@ use redb::{CommitError, DatabaseError, StorageError, TableError, TransactionErro
 
 /// Why sessions cannot be kept or found.
 #[derive(Debug, thiserror::Error)]
-pub enum StoreError {
+pub enum SessionStoreError {
     /// The folder.
     #[error("cannot make the state folder {path:?}: {error}; choose another with --state-dir")]
     Folder {
@@ -78,7 +78,7 @@ pub enum StoreError {
     Ended,
 }
 
-impl StoreError {
+impl SessionStoreError {
     /// Whether somebody else has the session open.
     pub(crate) fn is_elsewhere(&self) -> bool {
         matches!(self, Self::Elsewhere { .. } | Self::InOtherProcess { .. })
@@ -96,19 +96,21 @@ pub(super) enum Trouble {
 }
 
 impl Trouble {
-    pub(super) fn at(self, path: &Path) -> StoreError {
+    pub(super) fn at(self, path: &Path) -> SessionStoreError {
         let path = path.to_owned();
         match self {
             Self::InUse => {
                 let owner =
                     path.parent().and_then(|folder| std::fs::read_to_string(folder.join("owner")).ok());
                 let owner = owner.map(|pid| format!(" (process {})", pid.trim())).unwrap_or_default();
-                StoreError::InUse { path, owner }
+                SessionStoreError::InUse { path, owner }
             }
-            Self::Damaged(reason) => StoreError::Damaged { path, reason },
-            Self::TooNew { found, known } => StoreError::TooNew { path, found, known },
-            Self::Disk(reason) => StoreError::Disk { path, reason },
-            Self::Closed => StoreError::Disk { path, reason: "it could not be opened again".to_owned() },
+            Self::Damaged(reason) => SessionStoreError::Damaged { path, reason },
+            Self::TooNew { found, known } => SessionStoreError::TooNew { path, found, known },
+            Self::Disk(reason) => SessionStoreError::Disk { path, reason },
+            Self::Closed => {
+                SessionStoreError::Disk { path, reason: "it could not be opened again".to_owned() }
+            }
         }
     }
 }

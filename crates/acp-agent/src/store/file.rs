@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use redb::Database;
 
-use super::error::{StoreError, Trouble};
+use super::error::{SessionStoreError, Trouble};
 use super::format;
 use super::stumble::caught;
 
@@ -39,7 +39,7 @@ impl Shared {
     }
 
     /// The database file at this path. An older format is brought up to date.
-    pub(super) fn open(path: PathBuf) -> Result<Self, StoreError> {
+    pub(super) fn open(path: PathBuf) -> Result<Self, SessionStoreError> {
         let waiting = private(&path.with_file_name(WAITING))
             .map_err(|error| Trouble::Disk(error.to_string()).at(&path))?;
         let shared = Self { database: RwLock::new(None), path: Some(path), waiting: Some(waiting) };

@@ -19,7 +19,7 @@ use acp_script::agent::SessionRecord;
 use redb::{Database, ReadableDatabase, ReadableTable};
 use tokio::sync::oneshot;
 
-pub use error::StoreError;
+pub use error::SessionStoreError;
 use error::Trouble;
 use file::Shared;
 use format::{ALIASES, HISTORY, ROUNDS, SESSIONS};
@@ -32,29 +32,29 @@ use writer::{Queue, Write, Writer};
 pub const FILE: &str = "sessions.redb";
 
 /// Tells when something is safe, or why it is not.
-pub type Kept = oneshot::Receiver<Result<(), Arc<StoreError>>>;
+pub type Kept = oneshot::Receiver<Result<(), Arc<SessionStoreError>>>;
 
 /// The sessions of all connections. Clones share one database.
 #[derive(Clone)]
-pub struct Store {
+pub struct SessionStore {
     shared: Arc<Shared>,
     queue: Arc<Queue>,
     locks: Option<Arc<Locks>>,
 }
 
 /// Something that is not kept, for this reason.
-pub(crate) fn refused(reason: StoreError) -> Kept {
+pub(crate) fn refused(reason: SessionStoreError) -> Kept {
     let (done, kept) = oneshot::channel();
     let _ = done.send(Err(Arc::new(reason)));
     kept
 }
 
-impl Store {
+impl SessionStore {
     /// The database of this folder, which is made if it is not there, for this user alone. An older format is brought up to
     /// date. Other processes may use the folder at the same time.
-    pub fn open(folder: &Path) -> Result<Self, StoreError> {
+    pub fn open(folder: &Path) -> Result<Self, SessionStoreError> {
         let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
-        made.map_err(|error| StoreError::Folder { path: folder.to_owned(), error })?;
+        made.map_err(|error| SessionStoreError::Folder { path: folder.to_owned(), error })?;
         let shared = Shared::open(folder.join(FILE))?;
         let locks =
             Locks::new(folder).map_err(|error| Trouble::Disk(error.to_string()).at(&shared.path()))?;
@@ -62,9 +62,9 @@ impl Store {
     }
 
     /// Sessions that live as long as the process.
-    pub fn in_memory() -> Result<Self, StoreError> {
+    pub fn in_memory() -> Result<Self, SessionStoreError> {
         let made = Database::builder().create_with_backend(redb::backends::InMemoryBackend::new());
-        let database = made.map_err(|error| StoreError::Damaged {
+        let database = made.map_err(|error| SessionStoreError::Damaged {
             path: PathBuf::from("memory"),
             reason: error.to_string(),
         })?;
@@ -72,7 +72,7 @@ impl Store {
         Self::over(Shared::in_memory(database), None)
     }
 
-    fn over(shared: Shared, locks: Option<Arc<Locks>>) -> Result<Self, StoreError> {
+    fn over(shared: Shared, locks: Option<Arc<Locks>>) -> Result<Self, SessionStoreError> {
         let shared = Arc::new(shared);
         let queue = Arc::new(Queue::start(Writer::new(shared.clone(), locks.clone()))?);
         Ok(Self { shared, queue, locks })
@@ -94,25 +94,25 @@ impl Store {
     }
 
     /// Takes a session for this process, once more if it has it already; an error while another process has it.
-    pub(crate) fn claim(&self, id: &str) -> Result<(), StoreError> {
+    pub(crate) fn claim(&self, id: &str) -> Result<(), SessionStoreError> {
         let Some(locks) = &self.locks else { return Ok(()) };
         match locks.take(id) {
             Ok(Taken::Ours) => Ok(()),
             Ok(Taken::Theirs(owner)) => {
                 let owner = owner.map(|pid| format!(" (process {pid})")).unwrap_or_default();
-                Err(StoreError::InOtherProcess { session: id.to_owned(), owner })
+                Err(SessionStoreError::InOtherProcess { session: id.to_owned(), owner })
             }
             Err(error) => Err(Trouble::Disk(error.to_string()).at(&self.shared.path())),
         }
     }
 
-    /// Gives back what [`Store::claim`] took, as soon as everything asked for before is written.
+    /// Gives back what [`SessionStore::claim`] took, as soon as everything asked for before is written.
     pub(crate) fn release(&self, id: &str) {
         drop(self.queue.push(Write::Release(id.to_owned())));
     }
 
     /// One session with its history. Blocks; what was asked to be kept before is seen.
-    pub fn fetch(&self, id: &str) -> Result<Option<SessionRecord>, StoreError> {
+    pub fn fetch(&self, id: &str) -> Result<Option<SessionRecord>, SessionStoreError> {
         self.settle();
         self.read(|read| {
             let sessions = read.open_table(SESSIONS)?;
@@ -125,7 +125,7 @@ impl Store {
     }
 
     /// All sessions without their histories. Blocks.
-    pub fn list(&self) -> Result<Vec<SessionRecord>, StoreError> {
+    pub fn list(&self) -> Result<Vec<SessionRecord>, SessionStoreError> {
         self.settle();
         self.read(|read| {
             let sessions = read.open_table(SESSIONS)?;
@@ -134,7 +134,7 @@ impl Store {
     }
 
     /// The session ids that clients chose, with ours. Blocks.
-    pub fn aliases(&self) -> Result<Vec<(String, String)>, StoreError> {
+    pub fn aliases(&self) -> Result<Vec<(String, String)>, SessionStoreError> {
         self.read(|read| {
             let aliases = read.open_table(ALIASES)?;
             aliases
@@ -155,7 +155,7 @@ impl Store {
     fn read<T>(
         &self,
         work: impl FnOnce(&redb::ReadTransaction) -> Result<T, Trouble>,
-    ) -> Result<T, StoreError> {
+    ) -> Result<T, SessionStoreError> {
         let read = caught(|| work(&self.shared.database()?.begin_read()?));
         // The thread that writes closes the file when it is not needed any more, and has to know that it is open.
         drop(self.queue.push(Write::Settle));

@@ -9,7 +9,7 @@ use acp_script::agent::SessionRecord;
 use redb::Database;
 use tokio::sync::oneshot;
 
-use super::error::{StoreError, Trouble};
+use super::error::{SessionStoreError, Trouble};
 use super::file::Shared;
 use super::format::{self, ALIASES, HISTORY, ROUNDS, SESSIONS};
 use super::locks::Locks;
@@ -23,7 +23,7 @@ const LOOK: Duration = Duration::from_millis(10);
 /// Something to write, and who wants to know.
 pub(super) struct Job {
     pub(super) write: Write,
-    pub(super) done: oneshot::Sender<Result<(), Arc<StoreError>>>,
+    pub(super) done: oneshot::Sender<Result<(), Arc<SessionStoreError>>>,
 }
 
 pub(super) enum Write {
@@ -183,12 +183,12 @@ pub(super) struct Queue {
 
 impl Queue {
     /// Starts the thread.
-    pub(super) fn start(writer: Writer) -> Result<Self, StoreError> {
+    pub(super) fn start(writer: Writer) -> Result<Self, SessionStoreError> {
         let (tell, jobs) = mpsc::channel();
         let thread = std::thread::Builder::new()
             .name("sessions".to_owned())
             .spawn(move || writer.run(&jobs))
-            .map_err(StoreError::Thread)?;
+            .map_err(SessionStoreError::Thread)?;
         Ok(Self { jobs: Some(tell), thread: Some(thread) })
     }
 
@@ -197,7 +197,7 @@ impl Queue {
         if let Some(jobs) = &self.jobs
             && let Err(mpsc::SendError(job)) = jobs.send(Job { write, done })
         {
-            let _ = job.done.send(Err(Arc::new(StoreError::Ended)));
+            let _ = job.done.send(Err(Arc::new(SessionStoreError::Ended)));
         }
         kept
     }

@@ -1,6 +1,6 @@
 //! What the code tools tell the editor, the person and the next connection.
 
-use acp_agent::Settings;
+use acp_agent::AgentServerSettings;
 use serde_json::{Map, Value, json};
 
 use crate::desk::{Place, Talk, server};
@@ -145,7 +145,7 @@ async fn without_a_model_files_words_and_declarations_are_found_in_plain_words()
 #[tokio::test]
 async fn what_is_not_understood_gets_examples_that_work_and_the_way_to_a_model() {
     let place = Place::new();
-    let server = server(Settings { allow_edit: false, ..place.settings() });
+    let server = server(AgentServerSettings { allow_edit: false, ..place.settings() });
     let mut talk = Talk::v1(&server, &json!({})).await;
     let session = talk.session(&place.work()).await;
     talk.prompt(&session, "fix the bug in lib.rs").await;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use acp_agent::{Server, Settings, State};
+use acp_agent::{AgentServer, AgentServerSettings, State};
 use acp_link::{Link, memory};
 use acp_rpc::{Direction, Frame, Id};
 use serde_json::{Value, json};
@@ -48,21 +48,21 @@ impl Place {
     }
 
     /// Everything allowed, sessions in the folder.
-    pub(crate) fn settings(&self) -> Settings {
-        Settings {
+    pub(crate) fn settings(&self) -> AgentServerSettings {
+        AgentServerSettings {
             path: Some(self.work()),
             allow_edit: true,
             enable_delegate: true,
             enable_mcp: true,
             speak: acp_dialect::DialectChoice::Auto,
             state: State::Folder(self.state()),
-            ..Settings::default()
+            ..AgentServerSettings::default()
         }
     }
 }
 
-pub(crate) fn server(settings: Settings) -> Arc<Server> {
-    Arc::new(Server::new(settings, &|_| None).expect("a server"))
+pub(crate) fn server(settings: AgentServerSettings) -> Arc<AgentServer> {
+    Arc::new(AgentServer::new(settings, &|_| None).expect("a server"))
 }
 
 /// A client on a link.
@@ -79,7 +79,7 @@ pub(crate) struct Talk {
 
 impl Talk {
     /// Connects to the server.
-    pub(crate) fn with(server: &Arc<Server>) -> Self {
+    pub(crate) fn with(server: &Arc<AgentServer>) -> Self {
         let (ours, theirs) = memory(1 << 20);
         let server = server.clone();
         tokio::spawn(async move { server.serve(theirs).await });
@@ -87,7 +87,7 @@ impl Talk {
     }
 
     /// A connection in version 1, initialized.
-    pub(crate) async fn v1(server: &Arc<Server>, capabilities: &Value) -> Self {
+    pub(crate) async fn v1(server: &Arc<AgentServer>, capabilities: &Value) -> Self {
         let mut talk = Self::with(server);
         let params = json!({ "protocolVersion": 1, "clientCapabilities": capabilities });
         assert_eq!(talk.ask("initialize", &params).await["result"]["protocolVersion"], 1);

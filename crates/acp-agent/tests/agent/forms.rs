@@ -33,7 +33,8 @@ async fn version_1_in_a_whole_turn_that_the_judge_has_nothing_to_say_about() {
 #[tokio::test]
 async fn the_form_2025_1_with_its_token() {
     let place = Place::new();
-    let server = server(acp_agent::Settings { token: Some("sesame".to_owned()), ..place.settings() });
+    let server =
+        server(acp_agent::AgentServerSettings { token: Some("sesame".to_owned()), ..place.settings() });
     let mut talk = Talk::with(&server);
     let init = json!({ "protocol_version": "2025.1", "working_directory": place.work(), "capabilities": {} });
     let ready = talk.ask("initialize", &init).await;
@@ -66,7 +67,8 @@ async fn the_form_2025_1_with_its_token() {
 #[tokio::test]
 async fn version_1_with_its_token() {
     let place = Place::new();
-    let server = server(acp_agent::Settings { token: Some("sesame".to_owned()), ..place.settings() });
+    let server =
+        server(acp_agent::AgentServerSettings { token: Some("sesame".to_owned()), ..place.settings() });
     let mut talk = Talk::with(&server);
     let ready = talk.ask("initialize", &json!({ "protocolVersion": 1 })).await;
     assert_eq!(ready["result"]["authMethods"][0]["id"], "token", "{ready}");
@@ -113,7 +115,7 @@ async fn version_1_knows_its_modes_by_their_ids_alone() {
 async fn the_form_go_by_its_flag() {
     let place = Place::new();
     let speak = acp_dialect::DialectChoice::Only(acp_dialect::Dialect::GO);
-    let server = server(acp_agent::Settings { speak, ..place.settings() });
+    let server = server(acp_agent::AgentServerSettings { speak, ..place.settings() });
     let mut talk = Talk::with(&server);
     let ready = talk.ask("initialize", &json!({ "protocolVersion": 1, "clientCapabilities": {} })).await;
     assert!(ready["result"]["agentCapabilities"]["promptCapabilities"]["content"].is_array(), "{ready}");
@@ -148,7 +150,8 @@ async fn the_form_delta() {
 async fn a_policy_that_forbids_is_not_lifted_by_a_client() {
     let place = Place::new();
     for (policy, open) in [(Policy::None, &["NORMAL"][..]), (Policy::Plan, &["PLANNING"])] {
-        let server = server(acp_agent::Settings { policy, state: State::Memory, ..place.settings() });
+        let server =
+            server(acp_agent::AgentServerSettings { policy, state: State::Memory, ..place.settings() });
         let mut talk = Talk::v1(&server, &json!({})).await;
         let new = talk.ask("session/new", &json!({ "cwd": place.work(), "mcpServers": [] })).await;
         let offered = new["result"]["modes"]["availableModes"].as_array().expect("modes").iter();
@@ -185,8 +188,12 @@ async fn a_policy_that_forbids_holds_in_every_form() {
     for policy in [Policy::None, Policy::Read, Policy::Plan, Policy::Write] {
         for (form, init) in &forms {
             let speak = acp_dialect::DialectChoice::Only(form.parse().expect("a form"));
-            let server =
-                server(acp_agent::Settings { policy, speak, state: State::Memory, ..place.settings() });
+            let server = server(acp_agent::AgentServerSettings {
+                policy,
+                speak,
+                state: State::Memory,
+                ..place.settings()
+            });
             let mut talk = Talk::with(&server);
             talk.ask("initialize", init).await;
             let (cwd, wish) = (place.work(), "Create a file named made.txt");
@@ -212,7 +219,8 @@ async fn a_policy_that_forbids_holds_in_every_form() {
 async fn where_nobody_can_be_asked_only_the_start_gives_leave_for_everything() {
     let place = Place::new();
     for (policy, runs) in [(Policy::Default, false), (Policy::Yolo, true)] {
-        let server = server(acp_agent::Settings { policy, state: State::Memory, ..place.settings() });
+        let server =
+            server(acp_agent::AgentServerSettings { policy, state: State::Memory, ..place.settings() });
         let mut talk = Talk::with(&server);
         let init =
             json!({ "protocol_version": "2025.1", "working_directory": place.work(), "capabilities": {} });

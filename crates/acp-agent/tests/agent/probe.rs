@@ -1,12 +1,12 @@
 //! The form of `newSession` and `messageChunk`, exactly.
 
-use acp_agent::{Settings, State};
+use acp_agent::{AgentServerSettings, State};
 use acp_policy::Policy;
 use serde_json::{Value, json};
 
 use crate::desk::{Place, Talk, server};
 
-async fn begin(settings: Settings) -> (Talk, String) {
+async fn begin(settings: AgentServerSettings) -> (Talk, String) {
     let server = server(settings);
     let mut talk = Talk::with(&server);
     talk.ask("initialize", &json!({ "protocolVersion": "1" })).await;
@@ -115,7 +115,7 @@ async fn modes_are_changed_told_and_obeyed() {
 #[tokio::test]
 async fn each_error_has_its_number() {
     let place = Place::new();
-    let (mut talk, session) = begin(Settings { allow_edit: false, ..place.settings() }).await;
+    let (mut talk, session) = begin(AgentServerSettings { allow_edit: false, ..place.settings() }).await;
     let unknown = talk.ask_in_words("nobody", "hello").await;
     assert_eq!(unknown["error"]["code"], -32002, "{unknown}");
     let lost = talk.ask("loadSession", &json!({ "sessionId": "nobody" })).await;
@@ -172,7 +172,7 @@ async fn files_that_are_denied_are_not_given_to_the_client_either() {
     place.write("secret/key.txt", "hush");
     std::os::unix::fs::symlink("secret/key.txt", place.work().join("link.txt")).expect("a link");
     let deny = acp_policy::ToolPatterns::parse(["Read(secret/**)", "Edit(kept/**)"]).expect("patterns");
-    let (mut talk, _) = begin(Settings { deny, ..place.settings() }).await;
+    let (mut talk, _) = begin(AgentServerSettings { deny, ..place.settings() }).await;
     for path in ["secret/key.txt", "kept/../secret//key.txt", "link.txt"] {
         let denied = talk.ask("readTextFile", &json!({ "path": path })).await;
         assert_eq!(denied["error"]["code"], -32003, "{path}: {denied}");
@@ -195,7 +195,7 @@ async fn files_are_the_clients_as_far_as_the_policy_goes() {
         (Policy::Default, true, true),
     ] {
         let (state, allow) = (State::Memory, allow.clone());
-        let server = server(Settings { policy, state, allow, ..place.settings() });
+        let server = server(AgentServerSettings { policy, state, allow, ..place.settings() });
         let mut talk = Talk::with(&server);
         talk.ask("initialize", &json!({ "protocolVersion": "1" })).await;
         let read = talk.ask("readTextFile", &json!({ "path": "notes.txt" })).await;
@@ -218,7 +218,7 @@ async fn files_are_the_clients_as_far_as_the_policy_goes() {
 #[tokio::test]
 async fn files_are_not_for_those_who_have_not_signed_in() {
     let place = Place::new();
-    let server = server(Settings { token: Some("sesame".to_owned()), ..place.settings() });
+    let server = server(AgentServerSettings { token: Some("sesame".to_owned()), ..place.settings() });
     let mut talk = Talk::with(&server);
     talk.ask("initialize", &json!({ "protocolVersion": "1" })).await;
     let read = talk.ask("readTextFile", &json!({ "path": "notes.txt" })).await;
@@ -251,7 +251,7 @@ async fn cancel_is_acknowledged_and_the_session_stays_usable() {
 async fn a_cancelled_tool_fails_and_its_prompt_stays_a_message_of_its_own() {
     let place = Place::new();
     let allow = acp_policy::ToolPatterns::parse(["Bash(sleep *)"]).expect("a pattern");
-    let (mut talk, session) = begin(Settings { allow, ..place.settings() }).await;
+    let (mut talk, session) = begin(AgentServerSettings { allow, ..place.settings() }).await;
     let wish = "Run the command 'sleep 600'";
     let prompt = talk.send("prompt", &json!({ "sessionId": session, "message": wish })).await;
     talk.until(|frame| frame["params"]["toolCall"]["status"] == "in_progress").await;
@@ -280,7 +280,7 @@ async fn history_is_loaded_after_a_restart() {
     talk.close().await;
     let server = loop {
         // The first server lets its database go when its last connection has ended.
-        match acp_agent::Server::new(place.settings(), &|_| None) {
+        match acp_agent::AgentServer::new(place.settings(), &|_| None) {
             Ok(server) => break std::sync::Arc::new(server),
             Err(_) => tokio::task::yield_now().await,
         }

@@ -4,22 +4,22 @@
 use std::sync::Arc;
 
 use acp_agent::provider::{Choice, Limit};
-use acp_agent::{Server, Settings};
+use acp_agent::{AgentServer, AgentServerSettings};
 use serde_json::{Value, json};
 
 use crate::desk::{Place, Talk};
 use crate::raw::{Answer, Raw, events, http};
 
-fn agent(place: &Place, model: &Raw, choice: Choice) -> Arc<Server> {
+fn agent(place: &Place, model: &Raw, choice: Choice) -> Arc<AgentServer> {
     let choice = Choice {
         provider: "openai-chat".to_owned(),
         model: Some("m".to_owned()),
         base_url: Some(model.url.clone()),
         ..choice
     };
-    let settings = Settings { choice, ..place.settings() };
+    let settings = AgentServerSettings { choice, ..place.settings() };
     Arc::new(
-        Server::new(settings, &|name| name.ends_with("_API_KEY").then(|| "key".to_owned()))
+        AgentServer::new(settings, &|name| name.ends_with("_API_KEY").then(|| "key".to_owned()))
             .expect("an agent"),
     )
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use acp_agent::{FILE, Server, Settings, State, Store, StoreError};
+use acp_agent::{AgentServer, AgentServerSettings, FILE, SessionStore, SessionStoreError, State};
 use acp_script::agent::{Round, SealedThought, SessionRecord};
 use redb::{Database, TableDefinition};
 use serde_json::{Value, json};
@@ -45,7 +45,7 @@ fn an_old_format_is_brought_up_to_date() {
     let place = Place::new();
     database(&place, 1, &[old("a"), old("b")]);
     for _ in 0..2 {
-        let store = Store::open(&place.state()).expect("a store");
+        let store = SessionStore::open(&place.state()).expect("a store");
         assert_eq!(store.fetch("a").expect("read"), Some(record("a")));
         assert_eq!(store.list().expect("read").len(), 2);
         drop(store);
@@ -59,7 +59,7 @@ fn a_session_of_a_format_that_put_seals_by_places_is_loaded() {
     kept["rounds"] = json!([1, 4]);
     kept["seals"] = json!([[4, "sealed"]]);
     database(&place, 2, &[kept]);
-    let store = Store::open(&place.state()).expect("a store");
+    let store = SessionStore::open(&place.state()).expect("a store");
     let round = |at| Round { at, ..Round::default() };
     let expected = SessionRecord { rounds: vec![round(1), round(4)], ..record("a") };
     assert_eq!(store.fetch("a").expect("read"), Some(expected));
@@ -77,7 +77,7 @@ fn a_session_of_a_format_that_kept_answers_in_its_row_is_loaded_and_goes_on() {
     kept["rounds"] = json!(rounds([1, 4]));
     database(&place, 3, &[kept]);
     for expected in [rounds([1, 4]), rounds([1, 4, 6])] {
-        let store = Store::open(&place.state()).expect("a store");
+        let store = SessionStore::open(&place.state()).expect("a store");
         let found = store.fetch("a").expect("read").expect("a session");
         assert_eq!(found, SessionRecord { rounds: expected, ..record("a") });
         let next = SessionRecord { rounds: rounds([1, 4, 6]), ..found };
@@ -91,7 +91,7 @@ fn answers_are_kept_as_they_grow_and_as_they_go() {
     let mut grown = rounds([1, 4]);
     grown[1].refused = true;
     for reopened in [false, true] {
-        let open = || Store::open(&place.state()).expect("a store");
+        let open = || SessionStore::open(&place.state()).expect("a store");
         let mut store = open();
         for rounds in [rounds([1]), rounds([1, 4]), grown.clone(), Vec::new(), rounds([9]), rounds([9, 12])] {
             let record = SessionRecord { rounds, ..record("a") };
@@ -112,15 +112,15 @@ fn answers_are_kept_as_they_grow_and_as_they_go() {
 fn a_format_from_the_future_is_refused_in_words() {
     let place = Place::new();
     database(&place, 99, &[]);
-    let error = Store::open(&place.state()).err().expect("refused");
-    assert!(matches!(error, StoreError::TooNew { found: 99, .. }), "{error}");
+    let error = SessionStore::open(&place.state()).err().expect("refused");
+    assert!(matches!(error, SessionStoreError::TooNew { found: 99, .. }), "{error}");
     assert!(error.to_string().contains("newer version"), "{error}");
 }
 
 #[test]
 fn several_stores_write_to_one_folder_and_see_what_the_others_wrote() {
     let place = Place::new();
-    let open = || Store::open(&place.state()).expect("a store");
+    let open = || SessionStore::open(&place.state()).expect("a store");
     let stores = [open(), open(), open()];
     std::thread::scope(|scope| {
         for (n, store) in stores.iter().enumerate() {
@@ -142,7 +142,7 @@ fn several_stores_write_to_one_folder_and_see_what_the_others_wrote() {
 
 /// As an earlier version of the program holds it, which never lets go.
 fn held(place: &Place) -> std::fs::File {
-    drop(Store::open(&place.state()).expect("a store"));
+    drop(SessionStore::open(&place.state()).expect("a store"));
     let file = std::fs::File::open(place.state().join(FILE)).expect("the file");
     file.lock().expect("locked");
     file
@@ -153,15 +153,15 @@ fn a_damaged_database_is_an_error_that_names_it_and_nothing_is_deleted() {
     let place = Place::new();
     std::fs::create_dir_all(place.state()).expect("a folder");
     let file = place.state().join(FILE);
-    let store = Store::open(&place.state()).expect("a store");
+    let store = SessionStore::open(&place.state()).expect("a store");
     store.put(Box::new(record("a"))).blocking_recv().expect("an answer").expect("kept");
     drop(store);
     let whole = std::fs::read(&file).expect("the file");
     let garbled: Vec<u8> = whole.iter().enumerate().map(|(at, byte)| byte ^ (at * 31 % 251) as u8).collect();
     for damaged in [b"this is no database".to_vec(), garbled, whole[..whole.len() / 3].to_vec()] {
         std::fs::write(&file, &damaged).expect("written");
-        let error = Store::open(&place.state()).err().expect("damaged");
-        assert!(matches!(error, StoreError::Damaged { .. }), "{error}");
+        let error = SessionStore::open(&place.state()).err().expect("damaged");
+        assert!(matches!(error, SessionStoreError::Damaged { .. }), "{error}");
         assert!(error.to_string().contains(FILE), "{error}");
         assert_eq!(std::fs::read(&file).expect("the file").len(), damaged.len());
     }
@@ -172,7 +172,7 @@ fn a_damaged_database_is_an_error_that_names_it_and_nothing_is_deleted() {
 fn damage_that_is_found_later_is_an_error_that_names_it_and_the_store_goes_on() {
     let place = Place::new();
     let file = place.state().join(FILE);
-    let store = Store::open(&place.state()).expect("a store");
+    let store = SessionStore::open(&place.state()).expect("a store");
     for id in ["sess_one", "sess_two"] {
         store.put(Box::new(record(id))).blocking_recv().expect("an answer").expect("kept");
     }
@@ -185,12 +185,12 @@ fn damage_that_is_found_later_is_an_error_that_names_it_and_the_store_goes_on() 
         let mut damaged = whole.clone();
         damaged[at] = 0xFF;
         std::fs::write(&file, damaged).expect("written");
-        let Ok(store) = Store::open(&place.state()) else { continue };
+        let Ok(store) = SessionStore::open(&place.state()) else { continue };
         for _ in 0..2 {
             let fetched = store.fetch("sess_one");
             let kept = store.put(Box::new(record("sess_one"))).blocking_recv().expect("an answer");
             for error in [fetched.err().map(Arc::new), kept.as_ref().err().cloned()].into_iter().flatten() {
-                assert!(matches!(*error, StoreError::Damaged { .. }), "{error}");
+                assert!(matches!(*error, SessionStoreError::Damaged { .. }), "{error}");
                 assert!(error.to_string().contains(FILE), "{error}");
                 faults += 1;
             }
@@ -204,8 +204,8 @@ fn damage_that_is_found_later_is_an_error_that_names_it_and_the_store_goes_on() 
 async fn an_agent_whose_folder_is_not_shared_keeps_its_sessions_in_memory_where_nobody_chose_it() {
     let place = Place::new();
     let _held = held(&place);
-    let settings = Settings { state: State::Usually(place.state()), ..place.settings() };
-    let second = Arc::new(Server::new(settings, &|_| None).expect("it starts"));
+    let settings = AgentServerSettings { state: State::Usually(place.state()), ..place.settings() };
+    let second = Arc::new(AgentServer::new(settings, &|_| None).expect("it starts"));
     let warning = second.warning().expect("a warning");
     assert!(warning.contains("memory") && warning.contains("does not share"), "{warning}");
     assert!(warning.contains(&format!("process {}", std::process::id())), "{warning}");
@@ -213,14 +213,18 @@ async fn an_agent_whose_folder_is_not_shared_keeps_its_sessions_in_memory_where_
     let session = talk.session(&place.work()).await;
     talk.prompt(&session, "Say 'hello'").await;
     assert!(talk.words().contains("Sessions are not kept"), "{}", talk.words());
-    let chosen = Settings { state: State::Folder(place.state()), ..place.settings() };
-    assert!(Server::new(chosen, &|_| None).is_err());
+    let chosen = AgentServerSettings { state: State::Folder(place.state()), ..place.settings() };
+    assert!(AgentServer::new(chosen, &|_| None).is_err());
     let nowhere = || PathBuf::from("/proc/nothing");
-    let unasked = Settings { state: State::Usually(nowhere()), ..place.settings() };
-    let third = Server::new(unasked, &|_| None).expect("it starts");
+    let unasked = AgentServerSettings { state: State::Usually(nowhere()), ..place.settings() };
+    let third = AgentServer::new(unasked, &|_| None).expect("it starts");
     assert!(third.warning().is_some_and(|words| words.contains("/proc/nothing")), "{:?}", third.warning());
     assert!(
-        Server::new(Settings { state: State::Folder(nowhere()), ..place.settings() }, &|_| None).is_err()
+        AgentServer::new(
+            AgentServerSettings { state: State::Folder(nowhere()), ..place.settings() },
+            &|_| None
+        )
+        .is_err()
     );
 }
 
@@ -314,7 +318,7 @@ async fn a_session_is_open_in_one_connection_at_a_time() {
 fn what_is_made_for_sessions_is_for_this_user_alone() {
     use std::os::unix::fs::PermissionsExt as _;
     let place = Place::new();
-    let _store = Store::open(&place.state()).expect("a store");
+    let _store = SessionStore::open(&place.state()).expect("a store");
     let inside = |name: &str| place.state().join(name);
     for (path, mode) in [
         (place.state(), 0o700),

@@ -3,22 +3,22 @@
 use std::sync::Arc;
 
 use acp_agent::provider::Choice;
-use acp_agent::{Server, Settings};
+use acp_agent::{AgentServer, AgentServerSettings};
 use serde_json::{Value, json};
 
 use crate::desk::{Place, Talk};
 use crate::raw::{Answer, Raw, events, http};
 
-pub(crate) fn agent(place: &Place, provider: &str, model: &Raw) -> Arc<Server> {
+pub(crate) fn agent(place: &Place, provider: &str, model: &Raw) -> Arc<AgentServer> {
     let choice = Choice {
         provider: provider.to_owned(),
         model: Some("m".to_owned()),
         base_url: Some(model.url.clone()),
         ..Choice::default()
     };
-    let settings = Settings { choice, enable_mcp: false, ..place.settings() };
+    let settings = AgentServerSettings { choice, enable_mcp: false, ..place.settings() };
     let key = |name: &str| name.ends_with("_API_KEY").then(|| "key".to_owned());
-    Arc::new(Server::new(settings, &key).expect("an agent"))
+    Arc::new(AgentServer::new(settings, &key).expect("an agent"))
 }
 
 /// An answer that thinks and then calls a tool, as the vendor streams it.

@@ -1,6 +1,6 @@
 //! Tools, permissions, the jail and the tasks, in whole turns.
 
-use acp_agent::Settings;
+use acp_agent::AgentServerSettings;
 use acp_policy::{Policy, ToolPatterns};
 use serde_json::json;
 
@@ -93,7 +93,7 @@ async fn policies_and_patterns_decide_without_a_question() {
     let place = Place::new();
     let allow = ToolPatterns::parse(["Bash(printf *)"]).expect("a pattern");
     let deny = ToolPatterns::parse(["Read(*.secret)"]).expect("a pattern");
-    let settings = Settings { policy: Policy::AcceptEdits, allow, deny, ..place.settings() };
+    let settings = AgentServerSettings { policy: Policy::AcceptEdits, allow, deny, ..place.settings() };
     place.write("a.secret", "hush");
     let server = server(settings);
     let mut talk = Talk::v1(&server, &json!({})).await;
@@ -123,7 +123,8 @@ async fn what_may_not_be_read_is_not_found_by_the_code_tools_either() {
         ("Read(door/**)", &alias),
     ] {
         let deny = ToolPatterns::parse([pattern]).expect("a pattern");
-        let server = server(Settings { deny, state: acp_agent::State::Memory, ..place.settings() });
+        let server =
+            server(AgentServerSettings { deny, state: acp_agent::State::Memory, ..place.settings() });
         let mut talk = Talk::v1(&server, &json!({})).await;
         let session = talk.session(cwd).await;
         for wish in [
@@ -187,7 +188,8 @@ async fn a_file_that_is_denied_to_the_tool_that_reads_is_hidden_from_all_that_sh
     let place = Place::new();
     for pattern in ["read_file(notes.txt)", "*_file(notes.txt)"] {
         let deny = ToolPatterns::parse([pattern, "query"]).expect("patterns");
-        let server = server(Settings { deny, state: acp_agent::State::Memory, ..place.settings() });
+        let server =
+            server(AgentServerSettings { deny, state: acp_agent::State::Memory, ..place.settings() });
         let mut talk = Talk::v1(&server, &json!({})).await;
         let session = talk.session(&place.work()).await;
         for wish in

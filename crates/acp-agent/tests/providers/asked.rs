@@ -1,6 +1,6 @@
 //! What goes over the wire: what vendors insist on is there, whatever the turn left behind.
 
-use acp_agent::provider::{Block, ChatRequest, Effort, Message, Piece, Remote, Role};
+use acp_agent::provider::{Block, ChatRequest, Effort, Message, MessageRole, Piece, Remote};
 use serde_json::{Value, json};
 
 use super::raw::{Asked, Raw, events};
@@ -30,7 +30,7 @@ fn result(id: &str, text: &str) -> Block {
     }
 }
 
-fn conversation(messages: Vec<(Role, Vec<Block>)>) -> ChatRequest {
+fn conversation(messages: Vec<(MessageRole, Vec<Block>)>) -> ChatRequest {
     let mut request = words("begin");
     request.messages.extend(messages.into_iter().map(|(role, blocks)| Message { role, blocks }));
     request
@@ -39,11 +39,14 @@ fn conversation(messages: Vec<(Role, Vec<Block>)>) -> ChatRequest {
 #[tokio::test]
 async fn every_call_has_a_result_and_nothing_is_empty() {
     let request = conversation(vec![
-        (Role::Assistant, vec![Block::Text(String::new()), call("c1", json!({})), call("c2", json!("{bad"))]),
+        (
+            MessageRole::Assistant,
+            vec![Block::Text(String::new()), call("c1", json!({})), call("c2", json!("{bad"))],
+        ),
         // The second call was cancelled; words came with the result of the first.
-        (Role::User, vec![Block::Text("go on".to_owned()), result("c1", ""), result("stray", "?")]),
-        (Role::Assistant, vec![]),
-        (Role::User, vec![Block::Text("and now?".to_owned())]),
+        (MessageRole::User, vec![Block::Text("go on".to_owned()), result("c1", ""), result("stray", "?")]),
+        (MessageRole::Assistant, vec![]),
+        (MessageRole::User, vec![Block::Text("and now?".to_owned())]),
     ]);
     let body = asked("anthropic", request.clone()).await.body;
     let messages = body["messages"].as_array().expect("messages");
@@ -84,11 +87,11 @@ async fn white_space_is_not_said_and_nobody_but_the_person_or_a_tool_is_last() {
     let blank = || Block::Text(" \n\n".to_owned());
     let said = |text: &str| vec![Block::Text(text.to_owned())];
     let request = conversation(vec![
-        (Role::Assistant, vec![blank(), call("c1", json!({}))]),
-        (Role::User, vec![result("c1", "\n"), blank()]),
-        (Role::Assistant, vec![blank()]),
-        (Role::User, vec![blank()]),
-        (Role::Assistant, said("well")),
+        (MessageRole::Assistant, vec![blank(), call("c1", json!({}))]),
+        (MessageRole::User, vec![result("c1", "\n"), blank()]),
+        (MessageRole::Assistant, vec![blank()]),
+        (MessageRole::User, vec![blank()]),
+        (MessageRole::Assistant, said("well")),
     ]);
     let nothing = json!({"type": "text", "text": "(nothing was said)"});
     let mut body = asked("anthropic", request).await.body;
@@ -120,8 +123,8 @@ async fn what_is_sealed_for_what_never_came_stays_at_home() {
     ] {
         let seal = Block::Seal(json!({"wire": wire, "data": "SEALED"}).to_string());
         let request = conversation(vec![
-            (Role::Assistant, vec![call("c1", json!({})), seal]),
-            (Role::User, vec![result("c1", "seen")]),
+            (MessageRole::Assistant, vec![call("c1", json!({})), seal]),
+            (MessageRole::User, vec![result("c1", "seen")]),
         ]);
         let body = asked(name, request).await.body.to_string();
         assert_eq!(body.contains("SEALED"), kept, "{name}: {body}");
@@ -161,10 +164,11 @@ async fn second_question(name: &str, stream: &[Value], then: Option<&str>) -> Va
             Piece::Dropped(_) | Piece::Thought(_) | Piece::Notice(_) | Piece::Usage { .. } => None,
         })
         .collect();
-    let mut messages = vec![(Role::Assistant, blocks), (Role::User, vec![result("c1", "seen")])];
+    let mut messages =
+        vec![(MessageRole::Assistant, blocks), (MessageRole::User, vec![result("c1", "seen")])];
     if let Some(text) = then {
-        messages.push((Role::Assistant, vec![Block::Text("done".to_owned())]));
-        messages.push((Role::User, vec![Block::Text(text.to_owned())]));
+        messages.push((MessageRole::Assistant, vec![Block::Text("done".to_owned())]));
+        messages.push((MessageRole::User, vec![Block::Text(text.to_owned())]));
     }
     let _ = ask(&provider, conversation(messages)).await;
     server.asked().into_iter().nth(1).expect("a second question").body
@@ -218,8 +222,10 @@ async fn seals_of_another_provider_stay_at_home() {
     let foreign =
         json!({"wire": "messages", "data": {"type": "thinking", "signature": "SEALED"}}).to_string();
     let blocks = vec![Block::Seal(foreign), Block::Seal("no seal".to_owned()), Block::Text("hi".to_owned())];
-    let request =
-        conversation(vec![(Role::Assistant, blocks), (Role::User, vec![Block::Text("next".to_owned())])]);
+    let request = conversation(vec![
+        (MessageRole::Assistant, blocks),
+        (MessageRole::User, vec![Block::Text("next".to_owned())]),
+    ]);
     for name in ["google", "openai-chat", "openai-responses"] {
         let body = asked(name, request.clone()).await.body.to_string();
         assert!(!body.contains("SEALED") && !body.contains("no seal"), "{name}: {body}");
@@ -237,8 +243,10 @@ async fn how_much_to_think_is_the_persons_choice_while_the_thoughts_are_there() 
     let seal = json!({"wire": "messages", "data": {"type": "thinking", "signature": "SEALED"}}).to_string();
     for (first, expected) in [(Block::Seal(seal), Some("enabled")), (Block::Text("hm".to_owned()), None)] {
         let said = vec![first, call("c1", json!({}))];
-        let mut request =
-            conversation(vec![(Role::Assistant, said), (Role::User, vec![result("c1", "seen")])]);
+        let mut request = conversation(vec![
+            (MessageRole::Assistant, said),
+            (MessageRole::User, vec![result("c1", "seen")]),
+        ]);
         request.effort = Some(Effort::High);
         let body = asked("anthropic", request).await.body;
         assert_eq!(body["thinking"]["type"].as_str(), expected, "{body:#}");

@@ -1,6 +1,6 @@
 //! Bedrock: a stub that checks the signature of every request as Amazon does, and answers in Amazon's event streams.
 
-use acp_agent::provider::{Choice, Piece, Remote, Settings, Stop, open};
+use acp_agent::provider::{Choice, ModelSettings, Piece, Remote, Stop, open};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
@@ -33,7 +33,7 @@ fn choice(base: &str) -> Choice {
 }
 
 fn provider(base: &str) -> Remote {
-    let mut settings = Settings::read("bedrock", &choice(base), &env).expect("settings");
+    let mut settings = ModelSettings::read("bedrock", &choice(base), &env).expect("settings");
     let quick =
         acp_host::retry::Retry { attempts: 3, first: std::time::Duration::from_millis(1), jitter: 0.0 };
     (settings.busy, settings.lost) = (quick, quick);
@@ -206,7 +206,7 @@ fn without_keys_it_says_which_are_wanted() {
 async fn a_bearer_token_needs_no_signature() {
     let server = Raw::start(vec![good()]).await;
     let token = |name: &str| (name == "AWS_BEARER_TOKEN_BEDROCK").then(|| "bedrock-api-key-1".to_owned());
-    let settings = Settings::read("bedrock", &choice(&server.url), &token).expect("settings");
+    let settings = ModelSettings::read("bedrock", &choice(&server.url), &token).expect("settings");
     let (outcome, _) = ask(&Remote::new(settings).expect("a provider"), words("hello")).await;
     assert_eq!(outcome, Ok(Stop::EndTurn));
     let asked = server.asked().remove(0);

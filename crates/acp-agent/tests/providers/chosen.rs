@@ -1,6 +1,6 @@
 //! Which provider, which address, which key: decided at the start, with an error instead of another provider.
 
-use acp_agent::provider::{Choice, ProviderError, SCRIPTED, Settings, open};
+use acp_agent::provider::{Choice, ModelSettings, ProviderError, SCRIPTED, open};
 
 use super::raw::{Raw, http};
 use super::{KEY, ask, words};
@@ -95,7 +95,7 @@ fn odd_keys_and_limits_are_refused_without_being_shown() {
 fn settings_never_show_their_key() {
     for name in ["anthropic", "openai", "google", "ollama"] {
         let env = |name: &str| name.ends_with("_API_KEY").then(|| KEY.to_owned());
-        let settings = Settings::read(name, &named(name), &env).expect("settings");
+        let settings = ModelSettings::read(name, &named(name), &env).expect("settings");
         assert!(!format!("{settings:?}").contains(KEY), "{name}");
     }
 }

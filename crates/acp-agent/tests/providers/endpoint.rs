@@ -2,20 +2,22 @@
 
 use std::time::Duration;
 
-use acp_agent::provider::{Block, ChatRequest, Message, Piece, Role, Stop};
-use acp_model::{Endpoint, Script, Settings};
+use acp_agent::provider::{Block, ChatRequest, Message, MessageRole, Piece, Stop};
+use acp_model::{EndpointSettings, ModelEndpoint, ModelScript};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use super::{PROVIDERS, ask, fails, notices, provider, text, words};
 
-async fn endpoint(rules: &Value) -> Endpoint {
-    let script = Script::from_value(rules).expect("a script");
+async fn endpoint(rules: &Value) -> ModelEndpoint {
+    let script = ModelScript::from_value(rules).expect("a script");
     let (pace, keep_alive) = (Duration::from_millis(1), Duration::from_millis(20));
-    Endpoint::start(Settings { script, pace, keep_alive, ..Settings::default() }).await.expect("an endpoint")
+    ModelEndpoint::start(EndpointSettings { script, pace, keep_alive, ..EndpointSettings::default() })
+        .await
+        .expect("an endpoint")
 }
 
-fn requests(endpoint: &Endpoint) -> Vec<Value> {
+fn requests(endpoint: &ModelEndpoint) -> Vec<Value> {
     endpoint.journal().entries().into_iter().filter(|entry| entry["event"] == "request").collect()
 }
 
@@ -100,8 +102,8 @@ fn answer_with(request: &mut ChatRequest, pieces: &[Piece], results: &[&str]) {
         said.push(Block::ToolCall { id: id.clone(), name: name.clone(), arguments: arguments.clone() });
         answers.push(Block::ToolResult { id, name, text: result, is_error: false });
     }
-    request.messages.push(Message { role: Role::Assistant, blocks: said });
-    request.messages.push(Message { role: Role::User, blocks: answers });
+    request.messages.push(Message { role: MessageRole::Assistant, blocks: said });
+    request.messages.push(Message { role: MessageRole::User, blocks: answers });
 }
 
 #[tokio::test]

@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use acp_agent::provider::{
-    Block, ChatRequest, Choice, Message, Piece, Provider, ProviderError, Remote, Role, Settings, Stop,
-    ToolSpec,
+    Block, ChatRequest, Choice, Message, MessageRole, ModelSettings, Piece, Provider, ProviderError, Remote,
+    Stop, ToolSpec,
 };
 use acp_host::retry::Retry;
 use serde_json::json;
@@ -46,8 +46,8 @@ fn choice(name: &str, base: &str) -> Choice {
     }
 }
 
-fn settings(name: &str, base: &str) -> Settings {
-    let mut settings = Settings::read(name, &choice(name, base), &with_key).expect("settings");
+fn settings(name: &str, base: &str) -> ModelSettings {
+    let mut settings = ModelSettings::read(name, &choice(name, base), &with_key).expect("settings");
     let quick = Retry { attempts: 3, first: Duration::from_millis(1), jitter: 0.0 };
     (settings.busy, settings.lost) = (quick, quick);
     settings
@@ -62,7 +62,7 @@ fn words(text: &str) -> ChatRequest {
     ChatRequest {
         model: "m".to_owned(),
         system: "Working directory: /w".to_owned(),
-        messages: vec![Message { role: Role::User, blocks }],
+        messages: vec![Message { role: MessageRole::User, blocks }],
         tools: vec![tool("read_file", "path"), tool("run_command", "command")],
         max_tokens: 4000,
         effort: None,

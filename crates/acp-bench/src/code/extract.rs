@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
-use acp_code::extract::Request;
-use acp_code::{Engine, Stop};
+use acp_code::extract::ExtractRequest;
+use acp_code::{Engine, StopSignal};
 use anyhow::Context as _;
 use ast_grep_language::{LanguageExt as _, SupportLang};
 
@@ -27,7 +27,7 @@ pub(super) fn run(plan: &Plan) -> anyhow::Result<Vec<Bar>> {
         let text = std::fs::read_to_string(root.join(file)).with_context(|| format!("reading {file}"))?;
         let lines = text.lines().count();
         anyhow::ensure!(lines >= 10_000, "{file} has only {lines} lines");
-        let request = Request::new([format!("{file}#{symbol}")]);
+        let request = ExtractRequest::new([format!("{file}#{symbol}")]);
         let mut parser = tree_sitter::Parser::new();
         parser.set_language(&language.get_ts_language())?;
         let (mut bare, mut ours, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
@@ -38,7 +38,7 @@ pub(super) fn run(plan: &Plan) -> anyhow::Result<Vec<Bar>> {
             anyhow::ensure!(tree.root_node().end_byte() > 0, "{file}: nothing was parsed");
             // A new engine each time, so that nothing is remembered from the turn before.
             let began = Instant::now();
-            let results = Engine::new(&root)?.extract(&request, &Stop::never())?;
+            let results = Engine::new(&root)?.extract(&request, &StopSignal::never())?;
             let extracted = began.elapsed().as_secs_f64();
             let code = results.results.first().and_then(|piece| piece.code.as_deref()).unwrap_or_default();
             anyhow::ensure!(

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use acp_code::search::Request;
+use acp_code::search::SearchRequest;
 
 use super::Plan;
 use super::timing::{self, Duel, millis};
@@ -20,7 +20,7 @@ pub(super) fn run(plan: &Plan) -> anyhow::Result<Vec<Bar>> {
     for literal in LITERALS {
         for (what, max_results, shown) in [("count", 10, "--count"), ("every line", ALL, "--line-number")] {
             eprint!("\r\x1b[K  {literal}: {what}");
-            let request = Request { exact: true, max_results, ..Request::new(literal) };
+            let request = SearchRequest { exact: true, max_results, ..SearchRequest::new(literal) };
             let work = Work::Search { root: root.clone(), request };
             let (duel, ours, theirs) = Duel::fight(
                 plan.rounds,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
-use acp_code::query::{Match, Request};
+use acp_code::query::{QueryMatch, QueryRequest};
 use ast_grep_language::{Language as _, SupportLang};
 use serde::Deserialize;
 
@@ -57,10 +57,10 @@ pub(super) fn run(plan: &Plan) -> anyhow::Result<Vec<Bar>> {
         eprint!("\r\x1b[K  {} of {}: {}", number + 1, wanted.len(), entry.id);
         let root = plan.tree(&entry.tree)?;
         let (files, holding) = spread(plan, &root, entry)?;
-        let request = Request {
+        let request = QueryRequest {
             language: Some(entry.language.clone()),
             max_results: ALL,
-            ..Request::new(&entry.pattern)
+            ..QueryRequest::new(&entry.pattern)
         };
         let work = Work::Query { root: root.clone(), request };
         let (duel, ours, theirs) = Duel::fight(
@@ -128,7 +128,7 @@ fn spread(plan: &Plan, root: &Path, entry: &Pattern) -> anyhow::Result<(usize, u
 
 fn our_places(output: &[u8]) -> anyhow::Result<BTreeSet<Place>> {
     let lines = std::str::from_utf8(output)?.lines();
-    let found = lines.map(serde_json::from_str::<Match>).collect::<Result<Vec<_>, _>>()?;
+    let found = lines.map(serde_json::from_str::<QueryMatch>).collect::<Result<Vec<_>, _>>()?;
     Ok(found.into_iter().map(|found| (found.file, found.bytes[0], found.bytes[1])).collect())
 }
 

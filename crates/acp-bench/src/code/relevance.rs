@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use acp_code::search::Request;
-use acp_code::{Engine, Stop};
+use acp_code::search::SearchRequest;
+use acp_code::{Engine, StopSignal};
 use serde::Deserialize;
 
 use super::baseline::Lines;
@@ -70,7 +70,8 @@ pub(super) fn run(plan: &Plan) -> anyhow::Result<Vec<Bar>> {
                 lines.insert(question.package.clone(), Lines::read(&root)?);
             }
             if let Some(engine) = engines.get(&question.package) {
-                let hits = engine.search(&Request::new(&question.question), &Stop::never())?.results;
+                let hits =
+                    engine.search(&SearchRequest::new(&question.question), &StopSignal::never())?.results;
                 let places = hits.iter().take(FIRST).map(|hit| (hit.file.as_str(), hit.lines));
                 engine_ranks.0.push(rank(question, places));
             }

@@ -15,7 +15,7 @@ pub(super) fn run(plan: &Plan) -> anyhow::Result<Vec<Bar>> {
     let (go, linux) = (plan.tree("go")?, plan.tree("linux")?);
     let ranked = |root: &PathBuf, words: String| Work::Search {
         root: root.clone(),
-        request: search::Request::new(words),
+        request: search::SearchRequest::new(words),
     };
     let calls = [
         ("ranked search over the kernel", ranked(&linux, words::WORDS.join(" "))),
@@ -24,16 +24,19 @@ pub(super) fn run(plan: &Plan) -> anyhow::Result<Vec<Bar>> {
             "exact search over Go's sources",
             Work::Search {
                 root: go.clone(),
-                request: search::Request { exact: true, ..search::Request::new("context.Context") },
+                request: search::SearchRequest {
+                    exact: true,
+                    ..search::SearchRequest::new("context.Context")
+                },
             },
         ),
         (
             "query over Go's sources",
             Work::Query {
                 root: go.clone(),
-                request: query::Request {
+                request: query::QueryRequest {
                     language: Some("go".to_owned()),
-                    ..query::Request::new("defer $X.Unlock()")
+                    ..query::QueryRequest::new("defer $X.Unlock()")
                 },
             },
         ),

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use acp_code::search::Request;
+use acp_code::search::SearchRequest;
 
 use super::Plan;
 use super::timing::{self, Duel, millis};
@@ -16,7 +16,7 @@ pub(super) const WORDS: [&str; 3] = ["page", "reclaim", "writeback"];
 pub(super) fn run(plan: &Plan) -> anyhow::Result<Vec<Bar>> {
     let root = plan.tree("linux")?;
     let program = plan.tool("rg")?;
-    let work = Work::Search { root: root.clone(), request: Request::new(WORDS.join(" ")) };
+    let work = Work::Search { root: root.clone(), request: SearchRequest::new(WORDS.join(" ")) };
     let (duel, ours, theirs) = Duel::fight(
         plan.rounds,
         || timing::run(&mut work.command()?),

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use acp_code::{Engine, Stop, query, search};
+use acp_code::{Engine, StopSignal, query, search};
 use serde::{Deserialize, Serialize};
 
 use crate::probe;
@@ -16,9 +16,9 @@ pub(super) const ALL: usize = 1_000_000_000;
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Work {
     /// All matches: a line of JSON for each.
-    Query { root: PathBuf, request: query::Request },
+    Query { root: PathBuf, request: query::QueryRequest },
     /// The hits: a line of JSON for each, and a last one with the total and the peak of memory in KiB.
-    Search { root: PathBuf, request: search::Request },
+    Search { root: PathBuf, request: search::SearchRequest },
 }
 
 /// The last line of a search.
@@ -46,13 +46,13 @@ impl Work {
         let engine = |root: &Path| Engine::new(root);
         match self {
             Self::Query { root, request } => {
-                for found in engine(root)?.query(request, &Stop::never())?.results {
+                for found in engine(root)?.query(request, &StopSignal::never())?.results {
                     serde_json::to_writer(&mut out, &found)?;
                     out.write_all(b"\n")?;
                 }
             }
             Self::Search { root, request } => {
-                let results = engine(root)?.search(request, &Stop::never())?;
+                let results = engine(root)?.search(request, &StopSignal::never())?;
                 for hit in &results.results {
                     serde_json::to_writer(&mut out, hit)?;
                     out.write_all(b"\n")?;

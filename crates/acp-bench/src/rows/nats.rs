@@ -115,13 +115,14 @@ async fn stream(nats: &Nats, count: usize) -> anyhow::Result<f64> {
     let job = Job { updates: count, ..Job::new(Kind::Relay) };
     let [program, role, job] = crate::side::agent_args(&job)?;
     let open: acp_proxy::Opener = Arc::new(move || {
-        let options = child::Options::new(&program).args([&role, &job]);
+        let options = child::SpawnOptions::new(&program).args([&role, &job]);
         Box::pin(async move {
             let (link, child) = child::spawn(&options).map_err(|error| error.to_string())?;
             Ok((link, Some(child)))
         })
     });
-    let proxy = Proxy::new(acp_proxy::Settings::default(), open, quiet()).observed_by(Arc::new(nats.clone()));
+    let proxy =
+        Proxy::new(acp_proxy::ProxySettings::default(), open, quiet()).observed_by(Arc::new(nats.clone()));
     let (_stop, stopped) = watch::channel(false);
     let (mut client, theirs) = acp_link::memory(1024);
     let relay = tokio::spawn(async move { proxy.serve(theirs, stopped).await });

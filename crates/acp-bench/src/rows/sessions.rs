@@ -68,7 +68,7 @@ pub(super) fn run(plan: &Plan) -> anyhow::Result<Vec<Bar>> {
 
 async fn round(acp: &Path, sessions: usize) -> anyhow::Result<Round> {
     let (folder, state) = (tempfile::tempdir()?, tempfile::tempdir()?);
-    let mut options = child::Options::new(acp).args(["agent", "--state-dir"]).args([state.path()]);
+    let mut options = child::SpawnOptions::new(acp).args(["agent", "--state-dir"]).args([state.path()]);
     options = options.args(["--path"]).args([folder.path()]);
     options.stderr = child::Stderr::Inherit;
     let (link, mut agent) = child::spawn(&options)?;

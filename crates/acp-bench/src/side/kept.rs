@@ -1,7 +1,7 @@
 //! The relay's journal, as the proxy keeps it.
 
 use acp_dialect::Dialect;
-use acp_proxy::journal::{Decisions, Journal, JournalObserver, Opened, Settings, conversations};
+use acp_proxy::journal::{Decisions, Journal, JournalObserver, JournalSettings, OpenedRecord, conversations};
 use acp_proxy::metrics::Metrics;
 use acp_relay::Observers;
 use acp_rpc::Direction;
@@ -22,14 +22,14 @@ pub(super) fn journal(job: &Job, client: Dialect) -> anyhow::Result<Option<Kept>
     }
     let folder = tempfile::tempdir()?;
     let say = std::sync::Arc::new(|saying: &acp_proxy::Saying<'_>| eprintln!("{saying}"));
-    let journal = Journal::create(Settings::new(folder.path()), &Metrics::default(), say)?;
+    let journal = Journal::create(JournalSettings::new(folder.path()), &Metrics::default(), say)?;
     Ok(Some(Kept { journal, folder, client }))
 }
 
 impl Kept {
     /// Keeps every line before it is passed on.
     pub(super) fn observers(&self) -> anyhow::Result<Observers> {
-        let opened = Opened {
+        let opened = OpenedRecord {
             conversation: 1,
             at: String::new(),
             agent: "bench".to_owned(),

@@ -12,10 +12,18 @@ use crate::job::Job;
 const AROUND: usize = 187;
 
 /// Starts the mock so that every prompt is answered with the job's chunks, as fast as it can.
-pub(super) fn options(job: &Job) -> anyhow::Result<child::Options> {
+pub(super) fn options(job: &Job) -> anyhow::Result<child::SpawnOptions> {
     let acp = job.acp.as_deref().context("this job does not say where the `acp` program is")?;
     let (chunks, size) = (job.updates.max(1).to_string(), job.size.saturating_sub(AROUND).max(1).to_string());
-    Ok(child::Options::new(acp).args(["mock", "--seed", "7", "--chunks", &chunks, "--chunk-size", &size]))
+    Ok(child::SpawnOptions::new(acp).args([
+        "mock",
+        "--seed",
+        "7",
+        "--chunks",
+        &chunks,
+        "--chunk-size",
+        &size,
+    ]))
 }
 
 /// The mock also tells its commands, its title and its usage, which nobody counts.

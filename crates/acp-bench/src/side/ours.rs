@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use acp_link::{Arrival, Link, Tap, Wire, child, stdio, tcp};
+use acp_link::{Arrival, Link, LinkSettings, Tap, child, stdio, tcp};
 use acp_proto::method;
 use acp_rpc::{Direction, Frame, Id, Peer, Received};
 use acp_rules::{Finding, Judge, JudgeConfig, Severity};
@@ -38,7 +38,7 @@ fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
 async fn cycle(job: &Job, probe: &mut Probe) -> anyhow::Result<()> {
     let began = Instant::now();
     if let Over::Tcp(_) = job.over {
-        let listener = tcp::listen("127.0.0.1:0", &Wire::default()).await?;
+        let listener = tcp::listen("127.0.0.1:0", &LinkSettings::default()).await?;
         let job = Job { over: Over::Tcp(listener.local_addr()?.port()), ..job.clone() };
         let mut agent = agent_command(&job)?.spawn()?;
         let (link, _) = listener.accept().await?;
@@ -50,7 +50,7 @@ async fn cycle(job: &Job, probe: &mut Probe) -> anyhow::Result<()> {
     let [program, role, argument] = agent_args(job)?;
     let mut options = match job.kind {
         Kind::Mock => mock::options(job)?,
-        _ => child::Options::new(&program).args([role, argument]),
+        _ => child::SpawnOptions::new(&program).args([role, argument]),
     };
     options.stderr = child::Stderr::Inherit;
     if job.kind == Kind::OursSupervised {
@@ -190,8 +190,8 @@ fn first_error(judge: &Judge) -> Option<&Finding> {
 pub(super) fn agent(job: &Job) -> anyhow::Result<()> {
     runtime()?.block_on(async {
         let link = match job.over {
-            Over::Pipes => stdio::own(&Wire::default())?,
-            Over::Tcp(port) => tcp::connect(("127.0.0.1", port), &Wire::default()).await?,
+            Over::Pipes => stdio::own(&LinkSettings::default())?,
+            Over::Tcp(port) => tcp::connect(("127.0.0.1", port), &LinkSettings::default()).await?,
         };
         if job.mixed { mixed::agent(job, link).await } else { answer(job, link).await }
     })

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use acp_dialect::{Bridge, Dialect, TranslationOptions};
-use acp_link::{Wire, child, tcp};
+use acp_link::{LinkSettings, child, tcp};
 use acp_proto::method;
 use acp_relay::{Observers, Relay, RelayEnd};
 use acp_rpc::{Frame, View};
@@ -175,11 +175,11 @@ async fn pump(job: &Job) -> anyhow::Result<()> {
 }
 
 async fn joined(job: &Job, client: Dialect) -> anyhow::Result<()> {
-    let listener = tcp::listen("127.0.0.1:0", &Wire::default()).await?;
+    let listener = tcp::listen("127.0.0.1:0", &LinkSettings::default()).await?;
     println!("{}", listener.local_addr()?.port());
     let (link, _) = listener.accept().await?;
     let [program, role, argument] = agent_args(job)?;
-    let mut options = child::Options::new(&program).args([role, argument]);
+    let mut options = child::SpawnOptions::new(&program).args([role, argument]);
     options.stderr = child::Stderr::Inherit;
     let (agent, mut process) = child::spawn(&options)?;
     let bridge = Bridge::new(client, Dialect::V1, TranslationOptions::default());

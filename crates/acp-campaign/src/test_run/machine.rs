@@ -2,10 +2,10 @@
 
 use std::time::Instant;
 
-use acp_comply::Event;
+use acp_comply::RunEvent;
 use acp_driver::{Machine, Output};
 use acp_link::child::{Child, Exit};
-use acp_link::{Arrival, Closed, Receiver};
+use acp_link::{Arrival, LinkClosed, Receiver};
 use acp_rpc::Frame;
 
 use super::{Ending, Outgoing, TestRun, millis};
@@ -70,7 +70,7 @@ impl Machine for TestRun<'_> {
         self.waited(&Waited::ForClock, now);
         let since = now.saturating_duration_since(self.began);
         if self.run.next_deadline().is_some_and(|at| at <= since) {
-            self.run.handle(since, Event::Tick);
+            self.run.handle(since, RunEvent::Tick);
         }
         self.go_on();
     }
@@ -90,7 +90,7 @@ impl Machine for TestRun<'_> {
         match event {
             Beside::Answer(connection, frame) => {
                 if connection == self.connection {
-                    self.run.handle(self.began.elapsed(), Event::ProviderAnswered(frame));
+                    self.run.handle(self.began.elapsed(), RunEvent::ProviderAnswered(frame));
                 }
             }
             Beside::Exit(exit) => {
@@ -105,7 +105,7 @@ impl Machine for TestRun<'_> {
         !self.output_ended && !self.is_paused()
     }
 
-    fn unwritable(&mut self, _: Closed, _: bool) -> Option<Ending> {
+    fn unwritable(&mut self, _: LinkClosed, _: bool) -> Option<Ending> {
         // An agent that does not read never stops the test.
         None
     }

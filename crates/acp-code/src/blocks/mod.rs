@@ -18,7 +18,7 @@ pub(crate) use kinds::Kind;
 use names::Name;
 
 use crate::syntax::{self, NoTree};
-use crate::{Stop, testcode};
+use crate::{StopSignal, testcode};
 
 /// A declaration with the comments and attributes in front of it.
 #[derive(Clone, Debug)]
@@ -82,7 +82,11 @@ thread_local! {
 impl<'t> Outline<'t> {
     /// Reads the file's blocks. Without a language there are none, nor in a text that nests too deep for its parser. There
     /// is no outline when the call has to end.
-    pub(crate) fn parse(text: Cow<'t, str>, language: Option<SupportLang>, stop: &Stop) -> Option<Self> {
+    pub(crate) fn parse(
+        text: Cow<'t, str>,
+        language: Option<SupportLang>,
+        stop: &StopSignal,
+    ) -> Option<Self> {
         Self::read(text, language, false, stop)
     }
 
@@ -90,12 +94,17 @@ impl<'t> Outline<'t> {
     pub(crate) fn parse_names(
         text: Cow<'t, str>,
         language: Option<SupportLang>,
-        stop: &Stop,
+        stop: &StopSignal,
     ) -> Option<Self> {
         Self::read(text, language, true, stop)
     }
 
-    fn read(text: Cow<'t, str>, language: Option<SupportLang>, small: bool, stop: &Stop) -> Option<Self> {
+    fn read(
+        text: Cow<'t, str>,
+        language: Option<SupportLang>,
+        small: bool,
+        stop: &StopSignal,
+    ) -> Option<Self> {
         let mut outline = Self::plain(text);
         if let Some(language) = language {
             let tree = match syntax::tree(&outline.text, language, &[], stop) {

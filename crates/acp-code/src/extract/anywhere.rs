@@ -7,18 +7,18 @@ use memchr::memmem::Finder;
 
 use super::cuts::{Cut, symbols};
 use super::spec::parts_of;
-use super::{Piece, Request};
+use super::{ExtractRequest, ExtractedPiece};
 use crate::blocks::Outline;
 use crate::read::{Buffer, Content, is_binary};
 use crate::walk::{self, Scope};
-use crate::{Stop, lang, testcode};
+use crate::{StopSignal, lang, testcode};
 
 /// More declarations of one name than this are not shown.
 const MOST: usize = 20;
 
 /// The declarations that were found.
 pub(super) struct Found {
-    pub(super) pieces: Vec<Piece>,
+    pub(super) pieces: Vec<ExtractedPiece>,
     pub(super) notices: Vec<String>,
     /// The time was up before every file was looked at.
     pub(super) late: bool,
@@ -26,12 +26,17 @@ pub(super) struct Found {
 
 /// A declaration, and whether it is test code.
 struct Declared {
-    piece: Piece,
+    piece: ExtractedPiece,
     test: bool,
 }
 
 /// Every declaration of the name below the scope's root, those in tests last.
-pub(super) fn pieces(symbol: &str, request: &Request, scope: &Scope, stop: &Stop) -> Result<Found, String> {
+pub(super) fn pieces(
+    symbol: &str,
+    request: &ExtractRequest,
+    scope: &Scope,
+    stop: &StopSignal,
+) -> Result<Found, String> {
     let symbol = symbol.trim();
     let parts = parts_of(symbol);
     let Some(last) = parts.last().filter(|last| !last.is_empty()) else {
@@ -83,10 +88,17 @@ pub(super) fn pieces(symbol: &str, request: &Request, scope: &Scope, stop: &Stop
     })
 }
 
-fn piece(symbol: &str, file: &str, cut: Cut, outline: &Outline<'_>, language: &str, context: usize) -> Piece {
+fn piece(
+    symbol: &str,
+    file: &str,
+    cut: Cut,
+    outline: &Outline<'_>,
+    language: &str,
+    context: usize,
+) -> ExtractedPiece {
     let first = cut.lines[0].saturating_sub(context);
     let last = cut.lines[1].saturating_add(context).min(outline.count().saturating_sub(1));
-    Piece {
+    ExtractedPiece {
         request: format!("#{symbol}"),
         file: file.to_owned(),
         lines: Some([first + 1, last + 1]),

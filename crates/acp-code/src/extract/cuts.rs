@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::spec::{Wanted, parts_of};
 use crate::blocks::{Block, Kind, Outline};
-use crate::{Stop, lang};
+use crate::{StopSignal, lang};
 
 /// A function in a function is no block of its own unless the outer one is longer than this.
 const LONG: usize = 150;
@@ -22,7 +22,7 @@ pub(super) struct Cut {
 
 /// The lines, from 1, of every declaration with this name (`Symbol` or `Type.method`) in a text that stands in a file of
 /// this name; otherwise the reason, with names that come near.
-pub fn locate(file: &str, text: &str, symbol: &str, stop: &Stop) -> Result<Vec<[usize; 2]>, String> {
+pub fn locate(file: &str, text: &str, symbol: &str, stop: &StopSignal) -> Result<Vec<[usize; 2]>, String> {
     let Some(language) = lang::of(Path::new(file)) else {
         return Err(format!("the declarations of {file:?} are not known: its language is not built in"));
     };

@@ -12,12 +12,12 @@ pub(crate) use run::run;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Format;
+use crate::ResultFormat;
 
 /// What to take. Field names, defaults and meaning are the `extract` tool's input schema.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Request {
+pub struct ExtractRequest {
     /// `file`, `file:10`, `file:10-20`, `file#Symbol` or `file#Type.method`, relative to the root; `#Symbol` in any file.
     pub files: Vec<String>,
     /// This many lines more on both sides.
@@ -28,10 +28,10 @@ pub struct Request {
     pub allow_tests: bool,
     /// How the tool writes its answer.
     #[serde(default)]
-    pub format: Format,
+    pub format: ResultFormat,
 }
 
-impl Request {
+impl ExtractRequest {
     /// These pieces with the defaults of the schema.
     pub fn new<T: Into<String>>(files: impl IntoIterator<Item = T>) -> Self {
         Self { files: files.into_iter().map(Into::into).collect(), allow_tests: true, ..Self::default() }
@@ -41,9 +41,9 @@ impl Request {
 /// One piece for each thing that was asked for, in that order; a symbol that stands in several places gives several.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Results {
+pub struct ExtractResults {
     /// The pieces.
-    pub results: Vec<Piece>,
+    pub results: Vec<ExtractedPiece>,
     /// How many of them are errors.
     pub failed: usize,
     /// How many of these errors are there because nobody may look there: outside of the root, or hidden.
@@ -56,9 +56,9 @@ pub struct Results {
     pub notices: Vec<String>,
 }
 
-/// A piece of a file, or why there is none: exactly one of [`Piece::code`] and [`Piece::error`] is there.
+/// A piece of a file, or why there is none: exactly one of [`ExtractedPiece::code`] and [`ExtractedPiece::error`] is there.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Piece {
+pub struct ExtractedPiece {
     /// What was asked for.
     pub request: String,
     /// Path below the root, with `/`; as it was given when there is no such file.

@@ -7,12 +7,12 @@ use std::path::Path;
 use super::anywhere;
 use super::cuts::cuts;
 use super::spec::{Wanted, parse};
-use super::{Piece, Request, Results};
+use super::{ExtractRequest, ExtractResults, ExtractedPiece};
 use crate::blocks::{Kind, Outline};
 use crate::place::{Place, plain};
 use crate::read::{Buffer, Content, WHOLE, is_binary, open};
 use crate::walk::{self, Scope};
-use crate::{CodeError, Stop, lang, testcode};
+use crate::{CodeError, StopSignal, lang, testcode};
 
 /// Lines of a file that is too large for memory are shown up to this many bytes.
 const CUT: usize = 2000;
@@ -23,15 +23,15 @@ const MOST: usize = 16 << 20;
 
 /// Takes every piece that was asked for, each below the root that `scope` has for it.
 pub(crate) fn run(
-    request: &Request,
+    request: &ExtractRequest,
     scope: impl Fn(&str) -> Result<Scope, CodeError>,
-    stop: &Stop,
-) -> Result<Results, CodeError> {
+    stop: &StopSignal,
+) -> Result<ExtractResults, CodeError> {
     if request.files.is_empty() {
         let what = "`files` is empty; give at least one file, for instance src/main.rs:10".to_owned();
         return Err(CodeError::Request { tool: "extract", what });
     }
-    let mut results = Results::default();
+    let mut results = ExtractResults::default();
     let mut buffer = Buffer::default();
     let mut room = MOST;
     for wanted in &request.files {
@@ -70,10 +70,10 @@ pub(crate) fn run(
 }
 
 struct Asked<'a> {
-    request: &'a Request,
+    request: &'a ExtractRequest,
     text: &'a str,
     scope: &'a Scope,
-    stop: &'a Stop,
+    stop: &'a StopSignal,
     /// How many bytes may still be taken.
     room: usize,
     /// The deadline passed in the middle of a piece.
@@ -82,7 +82,7 @@ struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    fn pieces(&mut self, buffer: &mut Buffer) -> Result<Vec<Piece>, Failure> {
+    fn pieces(&mut self, buffer: &mut Buffer) -> Result<Vec<ExtractedPiece>, Failure> {
         if self.room == 0 {
             return Err(Failure::full(self.text));
         }
@@ -146,7 +146,7 @@ impl Asked<'_> {
             }
             let code = outline.slice(first, last);
             self.room = self.room.saturating_sub(code.len());
-            pieces.push(Piece {
+            pieces.push(ExtractedPiece {
                 request: self.text.to_owned(),
                 file: shown.clone(),
                 lines: Some([first + 1, last + 1]),
@@ -164,7 +164,7 @@ impl Asked<'_> {
     }
 
     /// Lines of a file that is too large to hold: no blocks, and long lines are cut.
-    fn large_file(&mut self, path: &Path, shown: &str, wanted: &Wanted) -> Result<Piece, String> {
+    fn large_file(&mut self, path: &Path, shown: &str, wanted: &Wanted) -> Result<ExtractedPiece, String> {
         let megabytes = WHOLE >> 20;
         let Wanted::Lines(first, last) = *wanted else {
             return Err(format!(
@@ -192,14 +192,14 @@ impl Asked<'_> {
         self.notices.push(format!(
             "{shown} is larger than {megabytes} MB: lines are shown as they are, without their block, up to {CUT} bytes each"
         ));
-        Ok(Piece {
+        Ok(ExtractedPiece {
             request: self.text.to_owned(),
             file: shown.to_owned(),
             lines: Some([first, to]),
             code: Some(lines.join("\n")),
             kind: Some(Kind::Lines.word().to_owned()),
             language: lang::of(path).map(|language| language.to_string()),
-            ..Piece::default()
+            ..ExtractedPiece::default()
         })
     }
 }
@@ -229,8 +229,13 @@ impl Failure {
         )
     }
 
-    fn piece(self, request: &str) -> Piece {
-        Piece { request: request.to_owned(), file: self.file, error: Some(self.what), ..Piece::default() }
+    fn piece(self, request: &str) -> ExtractedPiece {
+        ExtractedPiece {
+            request: request.to_owned(),
+            file: self.file,
+            error: Some(self.what),
+            ..ExtractedPiece::default()
+        }
     }
 }
 
@@ -252,7 +257,7 @@ enum End {
 }
 
 /// Reads lines without ever holding a whole one.
-fn some_lines(path: &Path, first: usize, last: usize, stop: &Stop) -> std::io::Result<Taken> {
+fn some_lines(path: &Path, first: usize, last: usize, stop: &StopSignal) -> std::io::Result<Taken> {
     let mut reader = BufReader::with_capacity(1 << 20, open(path)?.0);
     let mut taken = Taken { lines: Vec::new(), bytes: 0, end: End::Done };
     let mut now: Vec<u8> = Vec::new();

@@ -11,10 +11,10 @@ use ast_grep_language::{LanguageExt as _, SupportLang};
 use tree_sitter::Tree;
 
 use super::pattern::Compiled;
-use super::{Capture, Match};
+use super::{QueryCapture, QueryMatch};
 use crate::blocks::Outline;
 use crate::syntax::{self, NoTree};
-use crate::{Stop, lang};
+use crate::{StopSignal, lang};
 
 /// A literal is rare in a file when it stands there at most once in so many bytes. Where it is not, going through all
 /// nodes in one go takes less time than choosing among them.
@@ -48,7 +48,7 @@ pub(super) struct InFile<'f> {
     /// How many matches are given at most; all are counted.
     pub(super) wanted: usize,
     pub(super) allow_tests: bool,
-    pub(super) stop: &'f Stop,
+    pub(super) stop: &'f StopSignal,
 }
 
 /// What was found in a file before the call had to end.
@@ -56,7 +56,7 @@ pub(super) struct InFile<'f> {
 pub(super) struct Found {
     pub(super) total: usize,
     /// The first ones.
-    pub(super) given: Vec<Match>,
+    pub(super) given: Vec<QueryMatch>,
     /// Not all that were wanted are given: they are more than [`MOST`] bytes.
     pub(super) is_cut: bool,
     /// Something in it was not looked at: it nests deeper than [`DEEPEST`], or than its parser bears.
@@ -164,12 +164,12 @@ impl InFile<'_> {
         Tests(outline.map(|outline| outline.test_lines()))
     }
 
-    fn made(&self, hit: &Hit<'_>, language: SupportLang, columns: &mut Columns<'_>) -> Match {
+    fn made(&self, hit: &Hit<'_>, language: SupportLang, columns: &mut Columns<'_>) -> QueryMatch {
         let (range, start, end) = (hit.range(), hit.start_pos(), hit.end_pos());
         // A node that ends at a line's very beginning does not reach into that line.
         let last =
             if end.byte_point().1 == 0 && end.line() > start.line() { end.line() } else { end.line() + 1 };
-        Match {
+        QueryMatch {
             file: self.file.to_owned(),
             lines: [start.line() + 1, last],
             code: hit.text().into_owned(),
@@ -214,7 +214,7 @@ fn doc(src: String, lang: SupportLang, tree: Tree) -> Grep {
     AstGrep::doc(StrDoc { src, lang, tree })
 }
 
-impl Match {
+impl QueryMatch {
     /// How many bytes of code it has.
     pub(super) fn size(&self) -> usize {
         let captured = self.captures.iter().flat_map(|capture| &capture.text).map(String::len);
@@ -304,19 +304,19 @@ fn holding<'g>(root: Node<'g>, spots: &[Range<usize>]) -> impl Iterator<Item = N
     })
 }
 
-fn captures(hit: &Hit<'_>) -> Vec<Capture> {
+fn captures(hit: &Hit<'_>) -> Vec<QueryCapture> {
     let env = hit.get_env();
-    let mut found: Vec<Capture> = env
+    let mut found: Vec<QueryCapture> = env
         .get_matched_variables()
         .filter_map(|variable| match variable {
             MetaVariable::Capture(name, _) => {
                 let text = env.get_match(&name).map(|node| vec![node.text().into_owned()])?;
-                Some(Capture { name, text })
+                Some(QueryCapture { name, text })
             }
             MetaVariable::MultiCapture(name) => {
                 let text =
                     env.get_multiple_matches(&name).iter().map(|node| node.text().into_owned()).collect();
-                Some(Capture { name, text })
+                Some(QueryCapture { name, text })
             }
             MetaVariable::Dropped(_) | MetaVariable::Multiple => None,
         })

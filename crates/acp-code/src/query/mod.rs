@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 /// What to look for. Field names, defaults and meaning are the `query` tool's input schema.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Request {
+pub struct QueryRequest {
     /// Code with holes: `$NAME` for one node, `$$$NAME` for any number.
     pub pattern: String,
     /// A file or folder inside the root; the whole root without it.
@@ -28,7 +28,7 @@ pub struct Request {
     pub allow_tests: bool,
 }
 
-impl Request {
+impl QueryRequest {
     /// A query over every language with the defaults of the schema.
     pub fn new(pattern: impl Into<String>) -> Self {
         Self { pattern: pattern.into(), max_results: 10, allow_tests: true, ..Self::default() }
@@ -38,9 +38,9 @@ impl Request {
 /// The matches in the order of their files and positions.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Results {
-    /// The first [`Request::max_results`] matches.
-    pub results: Vec<Match>,
+pub struct QueryResults {
+    /// The first [`QueryRequest::max_results`] matches.
+    pub results: Vec<QueryMatch>,
     /// How many there are in all.
     pub total: usize,
     /// The deadline passed: there may be matches that were not seen.
@@ -53,7 +53,7 @@ pub struct Results {
 /// One place where the pattern holds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Match {
+pub struct QueryMatch {
     /// Path below the root, with `/`.
     pub file: String,
     /// First and last line, counted from 1.
@@ -68,12 +68,12 @@ pub struct Match {
     pub bytes: [usize; 2],
     /// What stood in the pattern's named holes, in the order of their names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub captures: Vec<Capture>,
+    pub captures: Vec<QueryCapture>,
 }
 
 /// What stood in one named hole.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Capture {
+pub struct QueryCapture {
     /// The name without its dollar signs.
     pub name: String,
     /// The text; of a `$$$` hole, one per node.

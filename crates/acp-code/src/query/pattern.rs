@@ -10,7 +10,7 @@ use ast_grep_language::{Language as _, LanguageExt as _, SupportLang};
 use memchr::memmem::Finder;
 use tree_sitter::Point;
 
-use crate::{CodeError, Stop, syntax};
+use crate::{CodeError, StopSignal, syntax};
 
 /// The row of letters before a name is followed so many bytes.
 const BEFORE: usize = 256;
@@ -35,7 +35,7 @@ impl Compiled {
     /// Reads the pattern as code of this language.
     pub(super) fn new(source: &str, language: SupportLang) -> Result<Self, CodeError> {
         let read = language.pre_process_pattern(source);
-        let deep = match &syntax::tree(&read, language, &[], &Stop::never()) {
+        let deep = match &syntax::tree(&read, language, &[], &StopSignal::never()) {
             Ok(tree) => syntax::deeper(tree.root_node(), DEEPEST).map(|node| node.start_position()),
             Err(_) => Some(Point::default()),
         };
@@ -87,7 +87,7 @@ impl Compiled {
         let Some(((row, column), ..)) = unbalanced(&read) else { return false };
         let is_word = || {
             let (from, to) = (Point { row, column }, Point { row, column: column + 1 });
-            syntax::tree(&read, self.language, &[], &Stop::never()).is_ok_and(|tree| {
+            syntax::tree(&read, self.language, &[], &StopSignal::never()).is_ok_and(|tree| {
                 tree.root_node()
                     .descendant_for_point_range(from, to)
                     .is_some_and(|leaf| leaf.kind() == "word")

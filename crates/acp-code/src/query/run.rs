@@ -7,11 +7,11 @@ use ast_grep_language::SupportLang;
 
 use super::matches::{InFile, MOST};
 use super::pattern::{self, Compiled};
-use super::{Match, Request, Results};
+use super::{QueryMatch, QueryRequest, QueryResults};
 use crate::place::plain;
 use crate::read::{Buffer, Content};
 use crate::walk::{self, Scope};
-use crate::{CodeError, Stop, lang, testcode};
+use crate::{CodeError, StopSignal, lang, testcode};
 
 /// `ast-grep` leaves out files that are larger than this and have more lines than [`MANY_LINES`].
 const LARGE: usize = 3_000_000;
@@ -22,7 +22,11 @@ const LATE: usize = 32 << 10;
 const HELD: usize = MOST;
 
 /// Runs the query over the scope.
-pub(crate) fn run(request: &Request, scope: &Scope, stop: &Stop) -> Result<Results, CodeError> {
+pub(crate) fn run(
+    request: &QueryRequest,
+    scope: &Scope,
+    stop: &StopSignal,
+) -> Result<QueryResults, CodeError> {
     let plan = Plan::new(request)?;
     let job = Job { plan: &plan, request, scope, stop };
     let (workers, report) =
@@ -64,7 +68,7 @@ pub(crate) fn run(request: &Request, scope: &Scope, stop: &Stop) -> Result<Resul
     if report.files > 0 && report.hidden == 0 && all.seen.is_empty() && !report.truncated {
         notices.push(plan.no_files());
     }
-    Ok(Results { results: all.found, total, truncated, notices })
+    Ok(QueryResults { results: all.found, total, truncated, notices })
 }
 
 /// The pattern in each language that may come up.
@@ -74,7 +78,7 @@ struct Plan {
 }
 
 impl Plan {
-    fn new(request: &Request) -> Result<Self, CodeError> {
+    fn new(request: &QueryRequest) -> Result<Self, CodeError> {
         let asked = request.language.as_deref().map(lang::named).transpose()?;
         let refused = |what: String| Err(CodeError::Request { tool: "query", what });
         if request.pattern.trim().is_empty() {
@@ -175,9 +179,9 @@ type Parts<'p> = (Option<&'p Compiled>, Vec<&'p Compiled>);
 /// What is looked for, and where.
 struct Job<'j> {
     plan: &'j Plan,
-    request: &'j Request,
+    request: &'j QueryRequest,
     scope: &'j Scope,
-    stop: &'j Stop,
+    stop: &'j StopSignal,
 }
 
 /// A large file that has what every match must have.
@@ -191,7 +195,7 @@ struct Late {
 #[derive(Default)]
 struct Worker {
     buffer: Buffer,
-    found: Vec<Match>,
+    found: Vec<QueryMatch>,
     /// How many bytes of code they have.
     held: usize,
     total: usize,
@@ -282,14 +286,14 @@ impl Worker {
         };
         let found = in_file.find();
         self.total += found.total;
-        self.held += found.given.iter().map(Match::size).sum::<usize>();
+        self.held += found.given.iter().map(QueryMatch::size).sum::<usize>();
         self.found.extend(found.given);
         self.too_deep.extend(found.is_deep.then(|| file.clone()));
         self.cut.extend(found.is_cut.then_some(file));
         let max = request.max_results;
         if self.found.len() / 2 > max.max(500) || (self.held > HELD && self.found.len() > max) {
             self.trim(max);
-            self.held = self.found.iter().map(Match::size).sum();
+            self.held = self.found.iter().map(QueryMatch::size).sum();
             self.enough = self.found.last().map(|hit| hit.file.clone());
         }
     }

@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 
 use memchr::memmem::Finder;
 
-use super::{Hit, Request};
+use super::{Hit, SearchRequest};
 use crate::blocks::{Kind, Outline};
 use crate::place::plain;
 use crate::read::{Buffer, Content, Stamp, is_binary};
 use crate::walk::{self, Scope};
-use crate::{CodeError, Reason, Stop, lang, testcode};
+use crate::{CodeError, StopCause, StopSignal, lang, testcode};
 
 /// A line is shown up to this many characters around the text.
 const SHOWN: usize = 400;
@@ -68,7 +68,7 @@ impl Chosen {
 }
 
 /// Counts the lines in every file.
-pub(super) fn count(request: &Request, scope: &Scope, stop: &Stop) -> Result<Lines, CodeError> {
+pub(super) fn count(request: &SearchRequest, scope: &Scope, stop: &StopSignal) -> Result<Lines, CodeError> {
     if request.query.is_empty() {
         let what = "the query is empty; an exact search needs a text".to_owned();
         return Err(CodeError::Request { tool: "search", what });
@@ -97,16 +97,16 @@ impl Lines {
     /// The lines from `from` on, at most `max` of them.
     pub(super) fn page(
         &self,
-        request: &Request,
+        request: &SearchRequest,
         scope: &Scope,
-        stop: &Stop,
+        stop: &StopSignal,
         from: usize,
         max: usize,
     ) -> Result<Page, CodeError> {
         let finder = Finder::new(&request.query);
         let parts = self.parts(from, max);
         // What was counted before the deadline is shown, so only a cancellation ends this.
-        let is_wanted = || stop.reason() != Some(Reason::Cancelled);
+        let is_wanted = || stop.reason() != Some(StopCause::Cancelled);
         let look = Look { finder: &finder, is_wanted: &is_wanted, stop };
         let read = |buffer: &mut Buffer, part: &Part<'_>| {
             let file = OneFile { path: &part.file.path, look: &look };
@@ -184,7 +184,7 @@ struct Worker {
 }
 
 impl Worker {
-    fn file(&mut self, look: &Look<'_>, request: &Request, scope: &Scope, path: PathBuf) {
+    fn file(&mut self, look: &Look<'_>, request: &SearchRequest, scope: &Scope, path: PathBuf) {
         if !request.allow_tests && testcode::is_test_path(&scope.place.shown(&path)) {
             return;
         }
@@ -207,7 +207,7 @@ struct Look<'l> {
     finder: &'l Finder<'l>,
     is_wanted: &'l (dyn Fn() -> bool + Sync),
     /// What ends the parsing of a file.
-    stop: &'l Stop,
+    stop: &'l StopSignal,
 }
 
 struct OneFile<'f> {

@@ -18,14 +18,14 @@ pub(crate) use pages::Pages;
 use pages::{Found, Paged};
 
 use crate::walk::Scope;
-use crate::{CodeError, Stop};
+use crate::{CodeError, StopSignal};
 
 /// What to look for. Field names, defaults and meaning are the `search` tool's input schema.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Request {
+pub struct SearchRequest {
     /// Words, `AND`/`OR`/`NOT`, `+`/`-`, `"phrases"`, parentheses, `file:` `ext:` `dir:` `lang:`. With
-    /// [`Request::exact`], one literal.
+    /// [`SearchRequest::exact`], one literal.
     pub query: String,
     /// A file or folder inside the root; the whole root without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -39,10 +39,10 @@ pub struct Request {
     /// Take the query as one literal, case and all, and report the lines that have it.
     #[serde(default)]
     pub exact: bool,
-    /// Keep the whole ranking under this name, for [`Request::next_page`].
+    /// Keep the whole ranking under this name, for [`SearchRequest::next_page`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
-    /// The page after the last one that this session saw. Needs [`Request::session`].
+    /// The page after the last one that this session saw. Needs [`SearchRequest::session`].
     #[serde(default, rename = "nextPage")]
     pub next_page: bool,
     /// The most tokens on one page, at four bytes a token. The first result is given whatever it takes.
@@ -50,7 +50,7 @@ pub struct Request {
     pub max_tokens: Option<usize>,
 }
 
-impl Request {
+impl SearchRequest {
     /// A ranked search with the defaults of the schema.
     pub fn new(query: impl Into<String>) -> Self {
         Self { query: query.into(), max_results: 10, allow_tests: true, ..Self::default() }
@@ -60,7 +60,7 @@ impl Request {
 /// One page of hits, best first.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Results {
+pub struct SearchResults {
     /// The hits of this page.
     pub results: Vec<Hit>,
     /// How many hits there are on all pages together.
@@ -109,11 +109,11 @@ struct Ranking {
 
 /// Runs the search, or hands out the next page of one that ran before.
 pub(crate) fn run(
-    request: &Request,
+    request: &SearchRequest,
     scope: &Scope,
     pages: &Mutex<Pages>,
-    stop: &Stop,
-) -> Result<Results, CodeError> {
+    stop: &StopSignal,
+) -> Result<SearchResults, CodeError> {
     let refused = |what: String| CodeError::Request { tool: "search", what };
     let Some(session) = &request.session else {
         if request.next_page {
@@ -152,7 +152,7 @@ fn remember(pages: &Mutex<Pages>, session: &str, paged: Paged) {
     }
 }
 
-fn found(request: &Request, scope: &Scope, stop: &Stop) -> Result<Paged, CodeError> {
+fn found(request: &SearchRequest, scope: &Scope, stop: &StopSignal) -> Result<Paged, CodeError> {
     let (found, truncated, notices) = if request.exact {
         let mut lines = exact::count(request, scope, stop)?;
         let (truncated, notices) = (lines.truncated, std::mem::take(&mut lines.notices));
@@ -164,7 +164,7 @@ fn found(request: &Request, scope: &Scope, stop: &Stop) -> Result<Paged, CodeErr
     Ok(Paged { request: request.clone(), found, given: 0, page: 0, truncated, notices })
 }
 
-impl Request {
+impl SearchRequest {
     /// Whether another request differs in nothing but its page.
     fn is_same_search(&self, other: &Self) -> bool {
         let key = |request: &Self| {
@@ -176,7 +176,12 @@ impl Request {
 
 impl Paged {
     /// The next page of at most as many results and tokens as the request says.
-    fn next(&mut self, request: &Request, scope: &Scope, stop: &Stop) -> Result<Results, CodeError> {
+    fn next(
+        &mut self,
+        request: &SearchRequest,
+        scope: &Scope,
+        stop: &StopSignal,
+    ) -> Result<SearchResults, CodeError> {
         let mut notices = self.notices.clone();
         let max = request.max_results;
         let (mut results, total): (Vec<Hit>, usize) = match &self.found {
@@ -197,7 +202,7 @@ impl Paged {
         }
         self.given = self.given.saturating_add(max).min(total).saturating_sub(left_out);
         self.page += 1;
-        Ok(Results {
+        Ok(SearchResults {
             results,
             total,
             page: self.page,

@@ -1,7 +1,7 @@
 //! Sessions: a ranking that is handed out page by page.
 
 use super::exact::Lines;
-use super::{Hit, Request};
+use super::{Hit, SearchRequest};
 
 /// At most this many sessions are remembered; the one that was used longest ago goes first.
 const SESSIONS: usize = 64;
@@ -16,7 +16,7 @@ pub(crate) enum Found {
 /// A search and how far it was handed out.
 #[derive(Clone, Debug)]
 pub(crate) struct Paged {
-    pub(crate) request: Request,
+    pub(crate) request: SearchRequest,
     pub(crate) found: Found,
     /// How many results were handed out.
     pub(crate) given: usize,

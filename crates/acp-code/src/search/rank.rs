@@ -11,12 +11,12 @@ use super::grammar::{self, Query};
 use super::scan::{GRADES, Grade, Known, Scanner, Spot};
 use super::score::{Field, Matter, WEIGHTS, promise};
 use super::units::{Unit, units};
-use super::{Hit, Ranking, Request};
+use super::{Hit, Ranking, SearchRequest};
 use crate::blocks::{Kind, Outline};
 use crate::place::plain;
 use crate::read::{Buffer, Content, is_binary};
 use crate::walk::{self, Scope};
-use crate::{CodeError, Stop, lang, testcode, words};
+use crate::{CodeError, StopSignal, lang, testcode, words};
 
 /// At most this many files are parsed: those that promise most.
 const PARSED: usize = 100;
@@ -34,7 +34,7 @@ const PIECE: usize = 1024;
 const MOST_TERMS: usize = 64;
 
 /// Runs the search and returns the whole ranking.
-pub(super) fn run(request: &Request, scope: &Scope, stop: &Stop) -> Result<Ranking, CodeError> {
+pub(super) fn run(request: &SearchRequest, scope: &Scope, stop: &StopSignal) -> Result<Ranking, CodeError> {
     let query = grammar::parse(&request.query)?;
     if query.terms.len() > MOST_TERMS {
         return Err(refused(&format!("the query has more than {MOST_TERMS} words; ask for fewer")));
@@ -77,7 +77,7 @@ fn refused(what: &str) -> CodeError {
 struct Search<'s> {
     query: Query,
     scanner: Scanner,
-    request: &'s Request,
+    request: &'s SearchRequest,
     scope: &'s Scope,
     /// Whether somebody asks in whole words.
     question: bool,
@@ -209,7 +209,7 @@ impl Search<'_> {
         &self,
         candidates: &[Candidate],
         rarity: &[f64],
-        stop: &Stop,
+        stop: &StopSignal,
     ) -> Result<(Vec<Hit>, bool), CodeError> {
         let found = walk::each(
             candidates,
@@ -232,7 +232,7 @@ impl Search<'_> {
         rarity: &[f64],
         buffer: &mut Buffer,
         known: &mut Known,
-        stop: &Stop,
+        stop: &StopSignal,
     ) -> Option<Vec<Hit>> {
         let mut found = Vec::new();
         if !matches!(buffer.load(&candidate.path), Ok(Content::Whole)) {

@@ -1,16 +1,16 @@
 //! Literal search: short pages name the block around each line, long ones are plain lists of the same lines.
 
-use acp_code::search::{Hit, Request, Results};
-use acp_code::{CodeError, Stop};
+use acp_code::search::{Hit, SearchRequest, SearchResults};
+use acp_code::{CodeError, StopSignal};
 
 use super::Tree;
 
 /// More lines than a page with names may ask for.
 const MANY: usize = 1000;
 
-fn search(tree: &Tree, text: &str, max_results: usize, allow_tests: bool) -> Results {
-    let request = Request { exact: true, max_results, allow_tests, ..Request::new(text) };
-    tree.engine.search(&request, &Stop::never()).expect("a search")
+fn search(tree: &Tree, text: &str, max_results: usize, allow_tests: bool) -> SearchResults {
+    let request = SearchRequest { exact: true, max_results, allow_tests, ..SearchRequest::new(text) };
+    tree.engine.search(&request, &StopSignal::never()).expect("a search")
 }
 
 /// What a hit is apart from the block around it.
@@ -37,12 +37,16 @@ fn a_long_page_has_the_lines_of_the_short_ones_without_names() {
     for (allow_tests, total) in [(true, 360), (false, 240)] {
         let long = search(&tree, "needle", MANY, allow_tests);
         assert_eq!((long.total, long.results.len()), (total, total));
-        let ten =
-            Request { exact: true, allow_tests, session: Some("s".to_owned()), ..Request::new("needle") };
+        let ten = SearchRequest {
+            exact: true,
+            allow_tests,
+            session: Some("s".to_owned()),
+            ..SearchRequest::new("needle")
+        };
         let mut short = Vec::new();
         for page in 0..total / 10 {
-            let request = Request { next_page: page > 0, ..ten.clone() };
-            short.extend(tree.engine.search(&request, &Stop::never()).expect("a page").results);
+            let request = SearchRequest { next_page: page > 0, ..ten.clone() };
+            short.extend(tree.engine.search(&request, &StopSignal::never()).expect("a page").results);
         }
         assert!(short.iter().all(|hit| hit.kind == "function" && hit.name.is_some()));
         assert_eq!(long.results, bare(&short));
@@ -54,10 +58,13 @@ fn a_long_page_may_begin_and_end_inside_a_file() {
     let tree = many();
     for allow_tests in [true, false] {
         let whole = search(&tree, "needle", MANY, allow_tests).results;
-        let part = Request { exact: true, allow_tests, max_results: 101, ..Request::new("needle") };
-        let first = Request { session: Some("s".to_owned()), ..part };
-        let next = Request { next_page: true, ..first.clone() };
-        let page = |request: &Request| tree.engine.search(request, &Stop::never()).expect("a page").results;
+        let part =
+            SearchRequest { exact: true, allow_tests, max_results: 101, ..SearchRequest::new("needle") };
+        let first = SearchRequest { session: Some("s".to_owned()), ..part };
+        let next = SearchRequest { next_page: true, ..first.clone() };
+        let page = |request: &SearchRequest| {
+            tree.engine.search(request, &StopSignal::never()).expect("a page").results
+        };
         assert_eq!([page(&first), page(&next)].concat(), whole[..202]);
     }
 }
@@ -104,11 +111,11 @@ fn a_text_over_several_lines_is_shown_whole() {
 #[test]
 fn a_cancelled_page_keeps_its_session() {
     let tree = many();
-    let first = Request { exact: true, session: Some("s".to_owned()), ..Request::new("needle") };
-    let next = Request { next_page: true, ..first.clone() };
+    let first = SearchRequest { exact: true, session: Some("s".to_owned()), ..SearchRequest::new("needle") };
+    let next = SearchRequest { next_page: true, ..first.clone() };
     tree.places(&first);
-    let stop = Stop::never();
+    let stop = StopSignal::never();
     stop.cancel();
     assert!(matches!(tree.engine.search(&next, &stop), Err(CodeError::Cancelled)));
-    assert_eq!(tree.engine.search(&next, &Stop::never()).expect("a page").page, 2);
+    assert_eq!(tree.engine.search(&next, &StopSignal::never()).expect("a page").page, 2);
 }

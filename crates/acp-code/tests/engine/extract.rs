@@ -1,7 +1,7 @@
 //! Whole blocks out of files.
 
-use acp_code::extract::{Piece, Request};
-use acp_code::{CodeError, Stop};
+use acp_code::extract::{ExtractRequest, ExtractedPiece};
+use acp_code::{CodeError, StopSignal};
 
 use super::Tree;
 
@@ -37,8 +37,9 @@ impl Square {
 }
 ";
 
-fn one(tree: &Tree, piece: &str) -> Piece {
-    let mut results = tree.engine.extract(&Request::new([piece]), &Stop::never()).expect("pieces");
+fn one(tree: &Tree, piece: &str) -> ExtractedPiece {
+    let mut results =
+        tree.engine.extract(&ExtractRequest::new([piece]), &StopSignal::never()).expect("pieces");
     assert_eq!(results.results.len(), 1, "{results:?}");
     results.results.remove(0)
 }
@@ -69,7 +70,7 @@ fn a_symbol_is_found_by_its_name_and_by_its_type() {
     assert_eq!(lines(&tree, "s.rs#area"), [12, 16]);
     assert_eq!(lines(&tree, "s.rs#Circle.new"), [18, 20]);
     assert_eq!(lines(&tree, "s.rs#Square::new"), [26, 28]);
-    let both = tree.engine.extract(&Request::new(["s.rs#new"]), &Stop::never()).expect("pieces");
+    let both = tree.engine.extract(&ExtractRequest::new(["s.rs#new"]), &StopSignal::never()).expect("pieces");
     assert_eq!(both.results.iter().filter_map(|piece| piece.lines).collect::<Vec<_>>(), [[18, 20], [26, 28]]);
     let area = one(&tree, "s.rs#Circle.area");
     assert_eq!((area.kind.as_deref(), area.name.as_deref()), (Some("function"), Some("area")));
@@ -81,7 +82,7 @@ fn what_is_not_there_is_an_error_in_its_place() {
     let tree = Tree::new(&[("s.rs", SHAPES), ("sub/x.rs", "")]);
     let wanted =
         ["missing.rs", "s.rs#Circel", "s.rs#Square.area", "s.rs:99", "s.rs:0", "sub", "../x", "s.rs#new"];
-    let results = tree.engine.extract(&Request::new(wanted), &Stop::never()).expect("pieces");
+    let results = tree.engine.extract(&ExtractRequest::new(wanted), &StopSignal::never()).expect("pieces");
     assert_eq!(results.failed, 7);
     let errors: Vec<&str> = results.results.iter().filter_map(|piece| piece.error.as_deref()).collect();
     assert!(errors[0].contains("no such file"), "{}", errors[0]);
@@ -97,8 +98,8 @@ fn what_is_not_there_is_an_error_in_its_place() {
 #[test]
 fn context_is_added_and_whole_files_are_whole() {
     let tree = Tree::new(&[("s.rs", SHAPES)]);
-    let request = Request { context_lines: 2, ..Request::new(["s.rs#area"]) };
-    let results = tree.engine.extract(&request, &Stop::never()).expect("pieces");
+    let request = ExtractRequest { context_lines: 2, ..ExtractRequest::new(["s.rs#area"]) };
+    let results = tree.engine.extract(&request, &StopSignal::never()).expect("pieces");
     assert_eq!(results.results[0].lines, Some([10, 18]));
     let whole = one(&tree, "s.rs");
     assert_eq!((whole.lines, whole.kind.as_deref()), (Some([1, 29]), Some("file")));
@@ -114,8 +115,9 @@ fn empty_lines_at_the_end_are_lines() {
         let piece = one(&tree, file);
         assert_eq!((piece.lines, piece.code.as_deref()), (Some(lines), Some(code)), "{file}");
     }
-    let results = tree.engine.extract(&Request::new(["a.rs", "b.rs"]), &Stop::never()).expect("pieces");
-    let text = acp_code::render::extract(&results, acp_code::Format::Plain);
+    let results =
+        tree.engine.extract(&ExtractRequest::new(["a.rs", "b.rs"]), &StopSignal::never()).expect("pieces");
+    let text = acp_code::render::extract(&results, acp_code::ResultFormat::Plain);
     assert_eq!(text, "a.rs:1-3  file\n  1  fn a() {}\n  2\n  3\n\nb.rs:1-2  file\n  1  fn b() {}\n  2\n\n");
 }
 
@@ -136,8 +138,8 @@ fn a_pipe_is_refused_instead_of_waited_for() {
 fn test_code_can_be_refused() {
     let text = "fn real() {}\n\n#[cfg(test)]\nmod tests {\n    #[test]\n    fn checks() {}\n}\n";
     let tree = Tree::new(&[("a.rs", text)]);
-    let request = Request { allow_tests: false, ..Request::new(["a.rs#checks", "a.rs#real"]) };
-    let results = tree.engine.extract(&request, &Stop::never()).expect("pieces");
+    let request = ExtractRequest { allow_tests: false, ..ExtractRequest::new(["a.rs#checks", "a.rs#real"]) };
+    let results = tree.engine.extract(&request, &StopSignal::never()).expect("pieces");
     assert!(results.results[0].error.as_ref().is_some_and(|error| error.contains("test code")));
     assert_eq!(results.results[1].lines, Some([1, 1]));
 }
@@ -146,7 +148,7 @@ fn test_code_can_be_refused() {
 fn nothing_asked_is_an_error() {
     let tree = Tree::new(&[]);
     let none: [&str; 0] = [];
-    let error = tree.engine.extract(&Request::new(none), &Stop::never()).expect_err("an error");
+    let error = tree.engine.extract(&ExtractRequest::new(none), &StopSignal::never()).expect_err("an error");
     assert!(matches!(error, CodeError::Request { tool: "extract", .. }));
 }
 
@@ -193,7 +195,8 @@ fn members_values_and_entries_of_a_group_are_found_by_name() {
     ];
     let tree = Tree::new(&files);
     let lines = |wanted: &str| -> Vec<[usize; 2]> {
-        let results = tree.engine.extract(&Request::new([wanted]), &Stop::never()).expect("pieces");
+        let results =
+            tree.engine.extract(&ExtractRequest::new([wanted]), &StopSignal::never()).expect("pieces");
         results.results.iter().filter_map(|piece| piece.lines).collect()
     };
     let mut wrong = Vec::new();
@@ -297,7 +300,11 @@ fn each_name_of_a_declaration_is_found() {
         ("a.kt#q", Some([3, 3])),
         ("a.rb#B", Some([1, 1])),
     ] {
-        let results = tree.engine.extract(&Request::new([wanted]), &Stop::never()).expect("pieces").results;
+        let results = tree
+            .engine
+            .extract(&ExtractRequest::new([wanted]), &StopSignal::never())
+            .expect("pieces")
+            .results;
         let found: Vec<_> = results.iter().map(|piece| piece.lines).collect();
         if found != [expected] {
             wrong.push(format!("{wanted}: {found:?} instead of {expected:?}"));
@@ -310,8 +317,8 @@ fn each_name_of_a_declaration_is_found() {
 fn an_attribute_belongs_to_what_follows_it_even_in_one_line() {
     let text = "mod a { #[test] fn f() { x(1) } fn g() { x(2) } }\n";
     let tree = Tree::new(&[("a.rs", text)]);
-    let request = Request { allow_tests: false, ..Request::new(["a.rs#f", "a.rs#g"]) };
-    let pieces = tree.engine.extract(&request, &Stop::never()).expect("pieces").results;
+    let request = ExtractRequest { allow_tests: false, ..ExtractRequest::new(["a.rs#f", "a.rs#g"]) };
+    let pieces = tree.engine.extract(&request, &StopSignal::never()).expect("pieces").results;
     let failed: Vec<bool> = pieces.iter().map(|piece| piece.error.is_some()).collect();
     assert_eq!(failed, [true, false]);
 }
@@ -327,7 +334,11 @@ fn names_are_found_in_lists_without_end() {
         ("d.json", &format!("[\n{{\"id\": 1}}{}\n]\n", ",\n{\"id\": 2}".repeat(4999))),
     ]);
     let lines = |wanted: &str| {
-        let results = tree.engine.extract(&Request::new([wanted]), &Stop::never()).expect("pieces").results;
+        let results = tree
+            .engine
+            .extract(&ExtractRequest::new([wanted]), &StopSignal::never())
+            .expect("pieces")
+            .results;
         (results.len(), results.last().and_then(|piece| piece.lines))
     };
     assert_eq!(lines("a.py#a"), (1, Some([1, 1])));

@@ -1,6 +1,6 @@
 //! What files there are, and declarations wherever they stand.
 
-use acp_code::{CodeError, Stop, extract, list, search};
+use acp_code::{CodeError, StopSignal, extract, list, search};
 use serde_json::json;
 
 use super::Tree;
@@ -19,22 +19,22 @@ fn tree() -> Tree {
     ])
 }
 
-fn shown(results: &list::Results) -> Vec<String> {
-    let entry = |entry: &list::Entry| match entry.files {
+fn shown(results: &list::ListResults) -> Vec<String> {
+    let entry = |entry: &list::ListEntry| match entry.files {
         Some(files) => format!("{}/ {files}", entry.path),
         None => entry.path.clone(),
     };
     results.results.iter().map(entry).collect()
 }
 
-fn listed(tree: &Tree, arguments: serde_json::Value) -> list::Results {
+fn listed(tree: &Tree, arguments: serde_json::Value) -> list::ListResults {
     let request = serde_json::from_value(arguments).expect("a request");
-    tree.engine.list(&request, &Stop::never()).expect("files")
+    tree.engine.list(&request, &StopSignal::never()).expect("files")
 }
 
 fn globbed(tree: &Tree, arguments: serde_json::Value) -> Vec<String> {
     let request = serde_json::from_value(arguments).expect("a request");
-    shown(&tree.engine.glob(&request, &Stop::never()).expect("files"))
+    shown(&tree.engine.glob(&request, &StopSignal::never()).expect("files"))
 }
 
 #[test]
@@ -75,9 +75,9 @@ fn files_are_found_by_a_pattern() {
     assert_eq!(globbed(&tree, json!({"pattern": "src/*.rs"})), ["src/lib.rs"]);
     assert_eq!(globbed(&tree, json!({"pattern": "net/{http,ftp}.rs", "path": "src"})), ["src/net/http.rs"]);
     assert_eq!(globbed(&tree, json!({"pattern": "*.py"})), [""; 0]);
-    let wrong = tree.engine.answer("glob", &json!({"pattern": "[a"}), &Stop::never());
+    let wrong = tree.engine.answer("glob", &json!({"pattern": "[a"}), &StopSignal::never());
     assert!(matches!(&wrong, Err(CodeError::Request { tool: "glob", .. })), "{wrong:?}");
-    let out = tree.engine.answer("list_files", &json!({"path": ".."}), &Stop::never());
+    let out = tree.engine.answer("list_files", &json!({"path": ".."}), &StopSignal::never());
     assert!(matches!(&out, Err(CodeError::Outside { .. })), "{out:?}");
 }
 
@@ -85,8 +85,8 @@ fn files_are_found_by_a_pattern() {
 fn a_declaration_is_found_without_its_file_and_tests_come_last() {
     let tree = tree();
     let places = |symbol: &str, allow_tests: bool| -> Vec<String> {
-        let request = extract::Request { allow_tests, ..extract::Request::new([symbol]) };
-        let found = tree.engine.extract(&request, &Stop::never()).expect("pieces");
+        let request = extract::ExtractRequest { allow_tests, ..extract::ExtractRequest::new([symbol]) };
+        let found = tree.engine.extract(&request, &StopSignal::never()).expect("pieces");
         found
             .results
             .iter()
@@ -105,11 +105,11 @@ fn a_declaration_is_found_without_its_file_and_tests_come_last() {
 #[test]
 fn a_declaration_is_located_in_a_text_that_is_in_no_file() {
     let text = "struct A;\n\nimpl A {\n    /// One.\n    fn one() {}\n}\n";
-    let locate = |symbol: &str| extract::locate("/w/a.rs", text, symbol, &Stop::never());
+    let locate = |symbol: &str| extract::locate("/w/a.rs", text, symbol, &StopSignal::never());
     assert_eq!(locate("A.one"), Ok(vec![[4, 5]]));
     assert_eq!(locate("A::one"), Ok(vec![[4, 5]]));
     assert!(locate("two").is_err_and(|why| why.contains("declares no \"two\"")));
-    assert!(extract::locate("/w/a.xyz", text, "A", &Stop::never()).is_err());
+    assert!(extract::locate("/w/a.xyz", text, "A", &StopSignal::never()).is_err());
 }
 
 #[test]
@@ -117,17 +117,17 @@ fn a_page_has_no_more_tokens_than_were_asked_for() {
     let body = "    let parcel = 1;\n".repeat(20);
     let text: String = (0..5).map(|number| format!("fn parcel_{number}() {{\n{body}}}\n\n")).collect();
     let tree = Tree::new(&[("a.rs", &text)]);
-    let first = search::Request {
+    let first = search::SearchRequest {
         max_tokens: Some(300),
         session: Some("s".to_owned()),
-        ..search::Request::new("parcel")
+        ..search::SearchRequest::new("parcel")
     };
-    let page = tree.engine.search(&first, &Stop::never()).expect("a page");
+    let page = tree.engine.search(&first, &StopSignal::never()).expect("a page");
     assert!(page.results.len() < 5 && !page.results.is_empty() && page.more, "{}", page.results.len());
     assert!(page.notices.iter().any(|notice| notice.contains("no room in 300 tokens")), "{:?}", page.notices);
-    let next = search::Request { next_page: true, ..first.clone() };
-    let second = tree.engine.search(&next, &Stop::never()).expect("a page");
+    let next = search::SearchRequest { next_page: true, ..first.clone() };
+    let second = tree.engine.search(&next, &StopSignal::never()).expect("a page");
     assert_ne!(page.results[0], second.results[0]);
-    let tiny = search::Request { max_tokens: Some(1), ..search::Request::new("parcel") };
-    assert_eq!(tree.engine.search(&tiny, &Stop::never()).expect("a page").results.len(), 1);
+    let tiny = search::SearchRequest { max_tokens: Some(1), ..search::SearchRequest::new("parcel") };
+    assert_eq!(tree.engine.search(&tiny, &StopSignal::never()).expect("a page").results.len(), 1);
 }

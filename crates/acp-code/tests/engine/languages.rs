@@ -1,6 +1,6 @@
 //! Every language that is built in: its blocks are found, and its test code is known by syntax.
 
-use acp_code::{Stop, extract, search};
+use acp_code::{StopSignal, extract, search};
 
 use super::Tree;
 
@@ -90,8 +90,10 @@ fn every_language_has_its_blocks() {
     for (file, _, symbols) in BLOCKS {
         for (symbol, lines) in *symbols {
             let wanted = format!("{file}#{symbol}");
-            let pieces =
-                tree.engine.extract(&extract::Request::new([&wanted]), &Stop::never()).expect("pieces");
+            let pieces = tree
+                .engine
+                .extract(&extract::ExtractRequest::new([&wanted]), &StopSignal::never())
+                .expect("pieces");
             let found: Vec<_> =
                 pieces.results.iter().map(|piece| piece.lines.ok_or(piece.error.clone())).collect();
             if found != [Ok(*lines)] {
@@ -159,12 +161,12 @@ const TESTS: &[(&str, &str)] = &[
 fn test_code_is_known_by_its_syntax() {
     for (file, text) in TESTS {
         let tree = Tree::new(&[(file, text)]);
-        let all = search::Request { exact: true, ..search::Request::new("word") };
-        let code = search::Request { allow_tests: false, ..all.clone() };
+        let all = search::SearchRequest { exact: true, ..search::SearchRequest::new("word") };
+        let code = search::SearchRequest { allow_tests: false, ..all.clone() };
         assert_eq!(tree.places(&all).len(), 2, "{file}");
         let first = tree.places(&all).remove(0);
         assert_eq!(tree.places(&code), [first], "{file}");
-        let ranked = search::Request { allow_tests: false, ..search::Request::new("word") };
+        let ranked = search::SearchRequest { allow_tests: false, ..search::SearchRequest::new("word") };
         assert_eq!(tree.places(&ranked).len(), 1, "{file}");
     }
 }
@@ -183,7 +185,8 @@ fn whole_files_are_tests_by_custom() {
     let code = ["src/contest.rs", "latest.py", "attest/a.rs", "testimony.go"];
     let files: Vec<(&str, &str)> = tests.iter().chain(&code).map(|file| (*file, "word\n")).collect();
     let tree = Tree::new(&files);
-    let request = search::Request { exact: true, allow_tests: false, ..search::Request::new("word") };
+    let request =
+        search::SearchRequest { exact: true, allow_tests: false, ..search::SearchRequest::new("word") };
     let mut wanted: Vec<String> = code.iter().map(|file| format!("{file}:1-1")).collect();
     wanted.sort();
     assert_eq!(tree.places(&request), wanted);

@@ -14,7 +14,7 @@ mod tools;
 use std::fs;
 use std::path::Path;
 
-use acp_code::{Engine, Stop};
+use acp_code::{Engine, StopSignal};
 use tempfile::TempDir;
 
 /// A folder with these files and an engine over it.
@@ -46,11 +46,11 @@ impl Tree {
 
     /// Ranked search: `file:first-last` of each result.
     fn found(&self, query: &str) -> Vec<String> {
-        self.places(&acp_code::search::Request::new(query))
+        self.places(&acp_code::search::SearchRequest::new(query))
     }
 
-    fn places(&self, request: &acp_code::search::Request) -> Vec<String> {
-        let results = self.engine.search(request, &Stop::never()).expect("a search");
+    fn places(&self, request: &acp_code::search::SearchRequest) -> Vec<String> {
+        let results = self.engine.search(request, &StopSignal::never()).expect("a search");
         let place = |hit: &acp_code::search::Hit| format!("{}:{}-{}", hit.file, hit.lines[0], hit.lines[1]);
         results.results.iter().map(place).collect()
     }

@@ -1,7 +1,7 @@
 //! Members and other small declarations of every language are found by their names.
 
-use acp_code::Stop;
-use acp_code::extract::Request;
+use acp_code::StopSignal;
+use acp_code::extract::ExtractRequest;
 
 use super::Tree;
 
@@ -222,8 +222,8 @@ fn members_of_every_language_are_found_by_their_names() {
     for (file, _, names) in CASES {
         for (name, line) in *names {
             let wanted = format!("{file}#{name}");
-            let request = Request::new([&wanted]);
-            let found = tree.engine.extract(&request, &Stop::never()).expect("pieces").results;
+            let request = ExtractRequest::new([&wanted]);
+            let found = tree.engine.extract(&request, &StopSignal::never()).expect("pieces").results;
             let found: Vec<_> = found.iter().map(|piece| piece.lines.map(|lines| lines[0])).collect();
             if found != [*line] {
                 wrong.push(format!("{wanted}: {found:?} instead of {line:?}"));

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use acp_code::search::Request;
-use acp_code::{CodeError, Stop};
+use acp_code::search::SearchRequest;
+use acp_code::{CodeError, StopSignal};
 
 use super::Tree;
 
@@ -21,8 +21,10 @@ pub fn unrelated(numbers: &[u32]) -> u32 {
 #[test]
 fn the_best_result_is_the_whole_block_with_its_comment() {
     let tree = Tree::new(&[("src/cache.rs", CACHE), ("src/other.rs", "fn entry() {}\n")]);
-    let results =
-        tree.engine.search(&Request::new("forget cache entries"), &Stop::never()).expect("a search");
+    let results = tree
+        .engine
+        .search(&SearchRequest::new("forget cache entries"), &StopSignal::never())
+        .expect("a search");
     let best = &results.results[0];
     assert_eq!((best.file.as_str(), best.lines), ("src/cache.rs", [1, 4]));
     assert_eq!((best.kind.as_str(), best.name.as_deref()), ("function", Some("evict")));
@@ -172,7 +174,9 @@ fn a_phrase_is_found_in_any_case_beyond_ascii_too() {
     assert_eq!(files("\"οδος\""), "g");
     assert_eq!(files("\"日本語\""), "h");
     assert_eq!(files("fn -\"ärger\""), "defgh");
-    let hit = &tree.engine.search(&Request::new("\"ΟΔΟΣ\""), &Stop::never()).expect("a search").results[0];
+    let hit =
+        &tree.engine.search(&SearchRequest::new("\"ΟΔΟΣ\""), &StopSignal::never()).expect("a search").results
+            [0];
     assert_eq!((hit.lines, &hit.matched[..]), ([1, 2], &[1][..]));
 }
 
@@ -184,8 +188,8 @@ fn a_large_file_leaves_room_for_smaller_ones() {
         ("data.json", &format!("[\"{}\"]\n", words(120_000))),
         ("src/retry.rs", "/// Retries the upload.\nfn retry_upload_with_delay() {}\n"),
     ]);
-    let request = Request::new("retry upload delay");
-    let found = tree.engine.search(&request, &Stop::never()).expect("a search");
+    let request = SearchRequest::new("retry upload delay");
+    let found = tree.engine.search(&request, &StopSignal::never()).expect("a search");
     let mut files: Vec<&str> = found.results.iter().map(|hit| hit.file.as_str()).collect();
     files.sort_unstable();
     assert_eq!(files, ["api.ts", "src/retry.rs"]);
@@ -205,14 +209,14 @@ fn filters_look_at_the_path() {
     assert_eq!(tree.found("word dir:src/deep"), ["src/deep/a.py:1-1"]);
     assert_eq!(tree.found("word file:*.md"), ["docs/a.md:1-1"]);
     assert_eq!(tree.found("word -ext:rs,md"), ["src/deep/a.py:1-1"]);
-    let inside = Request { path: Some("src/deep".to_owned()), ..Request::new("word") };
+    let inside = SearchRequest { path: Some("src/deep".to_owned()), ..SearchRequest::new("word") };
     assert_eq!(tree.places(&inside), ["src/deep/a.py:1-1"]);
 }
 
 #[test]
 fn a_query_that_cannot_be_read_is_an_error_with_its_place() {
     let tree = Tree::new(&[("a.rs", "fn a() {}\n")]);
-    let place = |query: &str| match tree.engine.search(&Request::new(query), &Stop::never()) {
+    let place = |query: &str| match tree.engine.search(&SearchRequest::new(query), &StopSignal::never()) {
         Err(CodeError::Query { at, .. }) => at,
         other => panic!("{query:?} gave {other:?}"),
     };
@@ -226,7 +230,8 @@ fn a_query_that_cannot_be_read_is_an_error_with_its_place() {
     assert_eq!(place("-one"), 1);
     assert_eq!(place("ext:rs"), 1);
     assert_eq!(place(""), 1);
-    let error = tree.engine.search(&Request::new("one (two"), &Stop::never()).expect_err("an error");
+    let error =
+        tree.engine.search(&SearchRequest::new("one (two"), &StopSignal::never()).expect_err("an error");
     assert_eq!(
         error.to_string(),
         "cannot read the query at character 5: this `(` is never closed\n  one (two\n      ^"
@@ -239,9 +244,9 @@ fn exact_finds_every_line_as_grep_does() {
         ("a.rs", "fn f() {\n    call(x.y);\n    call(x.y); call(x.y);\n}\n"),
         ("b.txt", "call(x.y)\r\nCALL(X.Y)\n"),
     ]);
-    let exact = Request { exact: true, ..Request::new("call(x.y)") };
+    let exact = SearchRequest { exact: true, ..SearchRequest::new("call(x.y)") };
     assert_eq!(tree.places(&exact), ["a.rs:2-2", "a.rs:3-3", "b.txt:1-1"]);
-    let results = tree.engine.search(&exact, &Stop::never()).expect("a search");
+    let results = tree.engine.search(&exact, &StopSignal::never()).expect("a search");
     assert_eq!(results.total, 3);
     assert_eq!(results.results[0].name.as_deref(), Some("f"), "the block around the line is named");
     assert_eq!(results.results[2].code, "call(x.y)", "without the end of the line");
@@ -255,15 +260,15 @@ fn pages_have_the_exact_size_and_join_to_the_whole() {
     let tree = Tree::new(&files);
     for exact in [false, true] {
         let query = if exact { "word_" } else { "word" };
-        let first = Request { exact, session: Some("s".to_owned()), ..Request::new(query) };
-        let next = Request { next_page: true, ..first.clone() };
-        let whole = tree.places(&Request { max_results: 100, session: None, ..first.clone() });
+        let first = SearchRequest { exact, session: Some("s".to_owned()), ..SearchRequest::new(query) };
+        let next = SearchRequest { next_page: true, ..first.clone() };
+        let whole = tree.places(&SearchRequest { max_results: 100, session: None, ..first.clone() });
         let (one, two, three) = (tree.places(&first), tree.places(&next), tree.places(&next));
         assert_eq!((one.len(), two.len(), three.len()), (10, 10, 3));
         assert_eq!([one.clone(), two, three].concat(), whole);
         assert!(tree.places(&next).is_empty(), "after the last page there is nothing");
         assert_eq!(tree.places(&first), one, "without nextPage it is page 1 again");
-        let page = tree.engine.search(&first, &Stop::never()).expect("a search");
+        let page = tree.engine.search(&first, &StopSignal::never()).expect("a search");
         assert_eq!((page.page, page.total, page.more), (1, 23, true));
     }
 }
@@ -271,14 +276,15 @@ fn pages_have_the_exact_size_and_join_to_the_whole() {
 #[test]
 fn a_next_page_needs_the_search_that_it_continues() {
     let tree = Tree::new(&[("a.rs", "fn word() {}\n")]);
-    let fails =
-        |request: &Request| tree.engine.search(request, &Stop::never()).expect_err("an error").to_string();
-    let next = Request { next_page: true, ..Request::new("word") };
+    let fails = |request: &SearchRequest| {
+        tree.engine.search(request, &StopSignal::never()).expect_err("an error").to_string()
+    };
+    let next = SearchRequest { next_page: true, ..SearchRequest::new("word") };
     assert!(fails(&next).contains("nextPage needs a session"));
-    let unknown = Request { session: Some("s".to_owned()), ..next.clone() };
+    let unknown = SearchRequest { session: Some("s".to_owned()), ..next.clone() };
     assert!(fails(&unknown).contains("has no search yet"));
-    tree.places(&Request { next_page: false, ..unknown.clone() });
-    let other = Request { query: "other".to_owned(), ..unknown.clone() };
+    tree.places(&SearchRequest { next_page: false, ..unknown.clone() });
+    let other = SearchRequest { query: "other".to_owned(), ..unknown.clone() };
     assert!(fails(&other).contains("last searched for \"word\""));
     assert!(tree.places(&unknown).is_empty(), "the session is still there after the error");
 }
@@ -286,11 +292,11 @@ fn a_next_page_needs_the_search_that_it_continues() {
 #[test]
 fn two_sessions_do_not_share_their_pages() {
     let tree = Tree::new(&[("a.rs", "fn word() {}\n"), ("b.rs", "fn word() {}\n")]);
-    let page = |session: &str, next_page: bool| Request {
+    let page = |session: &str, next_page: bool| SearchRequest {
         max_results: 1,
         session: Some(session.to_owned()),
         next_page,
-        ..Request::new("word")
+        ..SearchRequest::new("word")
     };
     assert_eq!(tree.places(&page("s", false)), ["a.rs:1-1"]);
     assert_eq!(tree.places(&page("t", false)), ["a.rs:1-1"]);
@@ -302,10 +308,10 @@ fn two_sessions_do_not_share_their_pages() {
 fn a_deadline_gives_what_there_is_and_says_so() {
     let tree = Tree::new(&[("a.rs", "fn word() {}\n")]);
     for exact in [false, true] {
-        let request = Request { exact, ..Request::new("word") };
-        let late = tree.engine.search(&request, &Stop::after(Duration::ZERO)).expect("partial results");
+        let request = SearchRequest { exact, ..SearchRequest::new("word") };
+        let late = tree.engine.search(&request, &StopSignal::after(Duration::ZERO)).expect("partial results");
         assert!(late.truncated && late.results.is_empty());
-        let stop = Stop::never();
+        let stop = StopSignal::never();
         stop.cancel();
         assert!(matches!(tree.engine.search(&request, &stop), Err(CodeError::Cancelled)));
     }
@@ -322,10 +328,10 @@ fn ten_runs_give_the_same_answer() {
     let tree = Tree::new(&files);
     for query in ["word other", "other"] {
         for exact in [false, true] {
-            let request = Request { exact, max_results: 50, ..Request::new(query) };
-            let first = tree.engine.search(&request, &Stop::never()).expect("a search");
+            let request = SearchRequest { exact, max_results: 50, ..SearchRequest::new(query) };
+            let first = tree.engine.search(&request, &StopSignal::never()).expect("a search");
             for _ in 0..9 {
-                assert_eq!(tree.engine.search(&request, &Stop::never()).expect("a search"), first);
+                assert_eq!(tree.engine.search(&request, &StopSignal::never()).expect("a search"), first);
             }
         }
     }
@@ -337,7 +343,7 @@ fn a_class_gives_its_head_and_its_methods_but_nothing_twice() {
         .map(|number| format!("    def method_{number}(self):\n        return self.word + {number}\n\n"))
         .collect();
     let tree = Tree::new(&[("a.py", &format!("class Holder:\n    \"\"\"A word.\"\"\"\n\n{methods}"))]);
-    let places = tree.places(&Request { max_results: 50, ..Request::new("word") });
+    let places = tree.places(&SearchRequest { max_results: 50, ..SearchRequest::new("word") });
     assert_eq!(places.len(), 13, "{places:?}");
     let mut lines: Vec<(usize, usize)> = places
         .iter()

@@ -1,6 +1,6 @@
 //! The tools as a model calls them: JSON in, text out.
 
-use acp_code::{CodeError, Stop, tool};
+use acp_code::{CodeError, StopSignal, tool};
 use serde_json::{Value, json};
 
 use super::Tree;
@@ -10,7 +10,7 @@ fn tree() -> Tree {
 }
 
 fn call(tree: &Tree, tool: &str, arguments: &Value) -> Result<String, CodeError> {
-    tree.engine.call(tool, arguments, &Stop::never())
+    tree.engine.call(tool, arguments, &StopSignal::never())
 }
 
 #[test]
@@ -65,8 +65,10 @@ fn wrong_arguments_say_which() {
 
 #[test]
 fn results_are_serialised_with_the_agreed_names() {
-    let results =
-        tree().engine.search(&acp_code::search::Request::new("hello"), &Stop::never()).expect("a search");
+    let results = tree()
+        .engine
+        .search(&acp_code::search::SearchRequest::new("hello"), &StopSignal::never())
+        .expect("a search");
     let value = serde_json::to_value(&results).expect("JSON");
     let hit = &value["results"][0];
     assert_eq!((&hit["file"], &hit["lines"]), (&json!("src/a.rs"), &json!([1, 4])));

@@ -1,7 +1,7 @@
 //! A response is an answer: which request of the file it answers, and what to do when there seems to be none.
 
 use super::Reader;
-use crate::json::{Json, Kind, Member};
+use crate::json::{Json, JsonKind, JsonMember};
 use acp_match::Pattern;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -74,8 +74,9 @@ impl Reader<'_> {
             return;
         }
         let id = response.get("id");
-        let is_open_id =
-            id.is_none_or(|id| id.kind == Kind::Null || id.as_text().is_some_and(|text| text.contains("${")));
+        let is_open_id = id.is_none_or(|id| {
+            id.kind == JsonKind::Null || id.as_text().is_some_and(|text| text.contains("${"))
+        });
         let is_answered = match id {
             Some(id) if !is_open_id => {
                 let Ok(pattern) = Pattern::compile(&id.to_value()) else { return };
@@ -110,10 +111,10 @@ impl Reader<'_> {
         steps: &Json,
     ) {
         let place = start..start + 1;
-        let is_plain = |id: &&Json| matches!(id.kind, Kind::Number(_));
+        let is_plain = |id: &&Json| matches!(id.kind, JsonKind::Number(_));
         let id = wanted.filter(is_plain).cloned().unwrap_or_else(|| {
             let number = GIVEN + u64::try_from(given.len()).unwrap_or(0);
-            Json { span: place.clone(), kind: Kind::Number(number.to_string()) }
+            Json { span: place.clone(), kind: JsonKind::Number(number.to_string()) }
         });
         let value = id.to_value();
         if what == Unnamed::Send {
@@ -134,9 +135,9 @@ impl Reader<'_> {
 impl Asked {
     fn note(&mut self, frame: &Json, start: usize) {
         match &frame.kind {
-            Kind::List(frames) if frames.is_empty() => self.anything = true,
-            Kind::List(frames) => frames.iter().for_each(|frame| self.note(frame, usize::MAX)),
-            Kind::Map(_) => self.note_object(frame, start),
+            JsonKind::List(frames) if frames.is_empty() => self.anything = true,
+            JsonKind::List(frames) => frames.iter().for_each(|frame| self.note(frame, usize::MAX)),
+            JsonKind::Map(_) => self.note_object(frame, start),
             _ => self.anything = true,
         }
     }
@@ -162,9 +163,9 @@ impl Asked {
 
 /// The frame with this id, after its version.
 pub(super) fn with_id(frame: &mut Json, id: Json) {
-    if let Kind::Map(members) = &mut frame.kind {
+    if let JsonKind::Map(members) = &mut frame.kind {
         let key_span = id.span.clone();
         let place = members.iter().position(|member| member.key == "jsonrpc").map_or(0, |index| index + 1);
-        members.insert(place, Member { key: "id".to_owned(), key_span, value: id });
+        members.insert(place, JsonMember { key: "id".to_owned(), key_span, value: id });
     }
 }

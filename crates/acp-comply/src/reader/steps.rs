@@ -3,8 +3,10 @@
 use super::answers::with_id;
 use super::nearest::nearest;
 use super::{Reader, inside, unknown};
-use crate::json::{Json, Kind};
-use crate::program::{Capture, Envelope, Expect, Expected, FileWant, MessageKind, RawBytes, Step, StepKind};
+use crate::json::{Json, JsonKind};
+use crate::program::{
+    Envelope, Expect, Expected, FileWant, MessageCapture, MessageKind, RawBytes, Step, StepKind,
+};
 use acp_match::Path;
 use serde_json::Value;
 use std::ops::Range;
@@ -154,14 +156,14 @@ impl Reader<'_> {
         self.check_frame(value);
         let mut frame = value.clone();
         let mut flag = item.get("expectError").cloned();
-        if let Kind::Map(members) = &mut frame.kind
+        if let JsonKind::Map(members) = &mut frame.kind
             && let Some(index) = members.iter().position(|member| member.key == "expectError")
         {
             flag = Some(members.remove(index).value);
         }
         let expect_error = match flag.map(|flag| (flag.kind, flag.span)) {
             None => false,
-            Some((Kind::Bool(value), _)) => value,
+            Some((JsonKind::Bool(value), _)) => value,
             Some((_, span)) => {
                 self.error(span, "expectError is true or false");
                 false
@@ -262,7 +264,7 @@ impl Reader<'_> {
         let mut pattern_json = body.clone();
         let mut reply = item.get("reply").cloned();
         if kind == MessageKind::ClientRequest
-            && let Kind::Map(members) = &mut pattern_json.kind
+            && let JsonKind::Map(members) = &mut pattern_json.kind
             && let Some(index) = members.iter().position(|member| member.key == "reply")
         {
             reply = Some(members.remove(index).value);
@@ -304,7 +306,7 @@ impl Reader<'_> {
         Some(envelope)
     }
 
-    fn captures(&mut self, value: &Json) -> Vec<Capture> {
+    fn captures(&mut self, value: &Json) -> Vec<MessageCapture> {
         let mut found = Vec::new();
         for item in self.list_at(value, "captures") {
             self.known_fields(item, &[unknown::CAPTURE]);
@@ -320,7 +322,7 @@ impl Reader<'_> {
             let unless = self.words_at(item, "unless");
             let unlike = self.text_at(item, "unlike").and_then(|(path, span)| self.path(&path, span));
             if let Some(path) = self.path(&path, span) {
-                found.push(Capture { path, or, unlike, unless, var, note });
+                found.push(MessageCapture { path, or, unlike, unless, var, note });
             }
         }
         found
@@ -437,7 +439,7 @@ impl Reader<'_> {
             return None;
         }
         let mut call = value.clone();
-        if let Kind::Map(members) = &mut call.kind {
+        if let JsonKind::Map(members) = &mut call.kind {
             members.retain(|member| !matches!(member.key.as_str(), "timeoutMs" | "absent" | "keep"));
         }
         self.check_pattern(&call);
@@ -450,7 +452,7 @@ impl Reader<'_> {
     pub(super) fn flag(&mut self, value: &Json, key: &str) -> bool {
         match value.get(key).map(|flag| (&flag.kind, &flag.span)) {
             None => false,
-            Some((Kind::Bool(flag), _)) => *flag,
+            Some((JsonKind::Bool(flag), _)) => *flag,
             Some((_, span)) => {
                 self.error(span.clone(), format!("{key} is true or false"));
                 false

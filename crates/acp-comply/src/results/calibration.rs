@@ -1,7 +1,7 @@
 //! What an agent could be made to do, and what a machine that was too busy makes of a verdict.
 
-use super::{Outcome, Verdict};
-use crate::run::Found;
+use super::{TestOutcome, Verdict};
+use crate::run::Observation;
 use crate::verdict::{BreakKind, ClaimState};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use std::time::Duration;
 pub struct Calibrated {
     /// What it did, by name.
     #[serde(default)]
-    pub found: BTreeMap<String, Found>,
+    pub found: BTreeMap<String, Observation>,
     /// What it could not be brought to do, each with the reason.
     #[serde(default)]
     pub missing: BTreeMap<String, String>,
@@ -25,7 +25,7 @@ pub struct Calibrated {
     pub exits_at_eof: Option<bool>,
 }
 
-impl Outcome {
+impl TestOutcome {
     /// Takes back what rests on something that did not come, because the machine could not have kept the deadline: a
     /// built-in agent beside it took this long for a ping.
     pub fn blame_machine(&mut self, ping: Duration) {

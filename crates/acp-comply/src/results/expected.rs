@@ -1,7 +1,7 @@
 //! The list of failures that are known, each with its reason.
 
-use super::{AgentRun, Outcome, Results, Verdict};
-use crate::program::Severity;
+use super::{AgentRun, Results, TestOutcome, Verdict};
+use crate::program::UnmetSeverity;
 use crate::verdict::{ClaimState, RequirementResult, RequirementState};
 use acp_rules::{Grade, registry};
 use serde::{Deserialize, Serialize};
@@ -28,7 +28,7 @@ struct Entry {
 
 /// An entry that no longer holds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Stale {
+pub struct StaleExpectation {
     /// Line in the list.
     pub line: usize,
     /// The entry.
@@ -98,7 +98,7 @@ impl ExpectedFailures {
             }
             if seen > 0 && failed == 0 && !entry.is_occasional() {
                 let why = "the test passes now; remove the entry".to_owned();
-                results.stale.push(Stale { line: entry.line, entry: entry.name(), why });
+                results.stale.push(StaleExpectation { line: entry.line, entry: entry.name(), why });
             }
         }
     }
@@ -129,7 +129,7 @@ impl ExpectedFailures {
                 .any(|state| !matches!(state, RequirementState::NotReached | RequirementState::Inconclusive));
             if is_reached && !states.contains(&RequirementState::Broken) && !entry.is_occasional() {
                 let why = "the requirement holds now; remove the entry".to_owned();
-                results.stale.push(Stale { line: entry.line, entry: entry.name(), why });
+                results.stale.push(StaleExpectation { line: entry.line, entry: entry.name(), why });
             }
         }
     }
@@ -146,7 +146,7 @@ impl ExpectedFailures {
             let tests = agent
                 .tests
                 .iter()
-                .filter(|test| test.claims.is_empty() && test.severity == Severity::Required)
+                .filter(|test| test.claims.is_empty() && test.severity == UnmetSeverity::Required)
                 .filter(|test| test.verdict == Verdict::Fail);
             let tests = tests.map(|test| (test.id.as_str(), test.reason.as_deref(), String::new()));
             let entries: Vec<_> = rows.chain(tests).collect();
@@ -162,11 +162,11 @@ impl ExpectedFailures {
     }
 
     /// Entries that are neither one of these tests nor a requirement.
-    pub fn unknown(&self, tests: &[&str]) -> Vec<Stale> {
+    pub fn unknown(&self, tests: &[&str]) -> Vec<StaleExpectation> {
         let is_known = |id: &str| tests.contains(&id) || registry().get(id).is_some();
         let ids = || registry().all().iter().map(|row| row.id.as_str()).chain(tests.iter().copied());
         let gone = self.entries.iter().filter(|entry| !is_known(&entry.test));
-        gone.map(|entry| Stale {
+        gone.map(|entry| StaleExpectation {
             line: entry.line,
             entry: entry.test.clone(),
             why: format!(
@@ -193,7 +193,7 @@ impl Entry {
 }
 
 /// A test whose broken requirements are all expected fails as expected.
-fn mark_by_requirements(test: &mut Outcome, known: &BTreeMap<String, String>) {
+fn mark_by_requirements(test: &mut TestOutcome, known: &BTreeMap<String, String>) {
     if test.expected.is_some() || test.verdict != Verdict::Fail {
         return;
     }

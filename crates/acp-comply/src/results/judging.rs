@@ -1,14 +1,14 @@
 //! What outcomes come to: the judge's part, the second run, the counts.
 
-use super::{AgentRun, FindingRef, Outcome, RESULTS_VERSION, Results, ResultsError, Verdict, earlier};
-use crate::verdict::{self, ClaimState, Judged, TestVerdict};
+use super::{AgentRun, FindingRef, RESULTS_VERSION, Results, ResultsError, TestOutcome, Verdict, earlier};
+use crate::verdict::{self, ClaimState, JudgeReport, TestVerdict};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
 /// Counts of verdicts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Tally {
+pub struct VerdictCounts {
     /// Passed, vacuous ones included.
     pub pass: usize,
     /// Failed.
@@ -27,7 +27,7 @@ pub struct Tally {
     pub blocked: usize,
 }
 
-impl Outcome {
+impl TestOutcome {
     /// Takes in what the judge says about this test's conversation: findings on requirements that the test claims count
     /// for its verdict, the others come back. `exercised` are the requirements whose behaviour the judge saw.
     pub fn judge(&mut self, findings: Vec<FindingRef>, exercised: &BTreeSet<String>) -> Vec<FindingRef> {
@@ -37,7 +37,7 @@ impl Outcome {
         for finding in &mut others {
             finding.test.get_or_insert_with(|| self.id.clone());
         }
-        self.decide(verdict::verdict(&evidence, Some(Judged { findings: &claimed, exercised })));
+        self.decide(verdict::verdict(&evidence, Some(JudgeReport { findings: &claimed, exercised })));
         self.findings.extend(claimed);
         self.evidence = Some(evidence);
         others
@@ -60,7 +60,7 @@ impl Outcome {
     /// What the test came to after it was run a second time by itself, because its verdict rested on something that did
     /// not come. What did not come either time is broken; otherwise the second run counts, with a note of the first.
     #[must_use]
-    pub fn confirmed_by(self, second: Outcome) -> Outcome {
+    pub fn confirmed_by(self, second: TestOutcome) -> TestOutcome {
         let attempts = vec![self.verdict, second.verdict];
         let mut kept = second;
         if kept.verdict.badness() < self.verdict.badness() {
@@ -87,7 +87,7 @@ impl Outcome {
     }
 
     /// An outcome of a test that could not be run.
-    pub fn fault(program: &crate::Program, reason: impl Into<String>) -> Outcome {
+    pub fn fault(program: &crate::Program, reason: impl Into<String>) -> TestOutcome {
         let mut outcome = crate::run::blank(program);
         outcome.verdict = Verdict::Error;
         outcome.not_reached(reason.into());
@@ -95,7 +95,7 @@ impl Outcome {
     }
 
     /// An outcome of a test that the environment kept from running.
-    pub fn not_applicable(program: &crate::Program, reason: impl Into<String>, blocked: bool) -> Outcome {
+    pub fn not_applicable(program: &crate::Program, reason: impl Into<String>, blocked: bool) -> TestOutcome {
         let mut outcome = crate::run::blank(program);
         outcome.verdict = Verdict::Na;
         outcome.blocked = blocked;
@@ -114,8 +114,8 @@ impl Outcome {
 
 impl AgentRun {
     /// The counts of this agent's tests.
-    pub fn tally(&self) -> Tally {
-        let mut tally = Tally::default();
+    pub fn tally(&self) -> VerdictCounts {
+        let mut tally = VerdictCounts::default();
         for test in &self.tests {
             tally.add(test);
         }
@@ -123,8 +123,8 @@ impl AgentRun {
     }
 }
 
-impl Tally {
-    fn add(&mut self, test: &Outcome) {
+impl VerdictCounts {
+    fn add(&mut self, test: &TestOutcome) {
         match test.verdict {
             Verdict::Pass => self.pass += 1,
             Verdict::Fail => self.fail += 1,
@@ -145,8 +145,8 @@ impl Tally {
 
 impl Results {
     /// The counts over all agents.
-    pub fn tally(&self) -> Tally {
-        let mut tally = Tally::default();
+    pub fn tally(&self) -> VerdictCounts {
+        let mut tally = VerdictCounts::default();
         for test in self.agents.iter().flat_map(|agent| &agent.tests) {
             tally.add(test);
         }

@@ -1,6 +1,6 @@
 //! What an edge hands to a run and what it gets back.
 
-use crate::results::{ExitRecord, Outcome};
+use crate::results::{ExitRecord, TestOutcome};
 use crate::table::Table;
 use crate::wish::Wordings;
 use acp_match::Vars;
@@ -51,7 +51,7 @@ pub struct Setup {
     /// The wordings of `${wish:…}`, the preferred one first.
     pub wordings: Wordings,
     /// What the agent is known to do, by the names that calibration uses.
-    pub found: BTreeMap<String, Found>,
+    pub found: BTreeMap<String, Observation>,
     /// What the agent could not be brought to do, by the same names, each with the reason in words.
     pub missing: BTreeMap<String, String>,
     /// The edge started the agent and can do it again.
@@ -59,7 +59,7 @@ pub struct Setup {
     /// The edge can open a second connection to the target.
     pub reconnectable: bool,
     /// Bounds on what is kept.
-    pub limits: Limits,
+    pub limits: RunLimits,
 }
 
 impl Setup {
@@ -86,7 +86,7 @@ impl Setup {
             missing: BTreeMap::new(),
             restartable: true,
             reconnectable: false,
-            limits: Limits::default(),
+            limits: RunLimits::default(),
         }
     }
 }
@@ -109,7 +109,7 @@ impl Setup {
 /// Something that an agent was seen to do.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Found {
+pub struct Observation {
     /// The wording of the prompt that brought it about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wording: Option<String>,
@@ -123,7 +123,7 @@ pub struct Found {
 
 /// Bounds on memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct RunLimits {
     /// Messages kept for expectations.
     pub messages: usize,
     /// Bytes of messages kept for expectations.
@@ -134,28 +134,28 @@ pub struct Limits {
     pub line: usize,
 }
 
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits { messages: 200_000, bytes: 64 << 20, transcript: 200, line: 4_000 }
+impl Default for RunLimits {
+    fn default() -> RunLimits {
+        RunLimits { messages: 200_000, bytes: 64 << 20, transcript: 200, line: 4_000 }
     }
 }
 
 /// What happened.
 #[derive(Debug, Clone)]
-pub enum Event {
-    /// The agent runs, or runs again after [`Action::Restart`] or [`Action::Reconnect`].
+pub enum RunEvent {
+    /// The agent runs, or runs again after [`RunAction::Restart`] or [`RunAction::Reconnect`].
     Started,
     /// The agent sent a line.
     Heard(Frame),
-    /// A provider's answer to [`Action::AskProvider`], to be written to the agent.
+    /// A provider's answer to [`RunAction::AskProvider`], to be written to the agent.
     ProviderAnswered(Frame),
     /// The agent's output ended.
     Closed,
-    /// The agent ended. A target without a process reports only [`Event::Closed`].
+    /// The agent ended. A target without a process reports only [`RunEvent::Closed`].
     Exited(ExitRecord),
-    /// The answer to [`Action::CheckFile`].
+    /// The answer to [`RunAction::CheckFile`].
     File(FileState),
-    /// The answer to [`Action::CheckMcp`]: everything the stub MCP server saw so far.
+    /// The answer to [`RunAction::CheckMcp`]: everything the stub MCP server saw so far.
     Mcp(Vec<McpCall>),
     /// The environment cannot do what the test needs: NA.
     Blocked(String),
@@ -174,7 +174,7 @@ pub enum Event {
 
 /// What the edge must do, in order.
 #[derive(Debug, Clone)]
-pub enum Action {
+pub enum RunAction {
     /// The providers behind these client capabilities are on, all others answer "method not found".
     Offer(Value),
     /// Write this line and a newline.
@@ -183,25 +183,25 @@ pub enum Action {
     WriteRaw(Bytes),
     /// End the agent's input.
     CloseInput,
-    /// Stop the agent, start it again on the same sandbox and state, then report [`Event::Started`].
+    /// Stop the agent, start it again on the same sandbox and state, then report [`RunEvent::Started`].
     Restart,
-    /// Drop the connection, open a new one, then report [`Event::Started`].
+    /// Drop the connection, open a new one, then report [`RunEvent::Started`].
     Reconnect,
     /// Read nothing from the agent for this long.
     PauseRead(Duration),
-    /// The agent asks this of the client; report [`Event::ProviderAnswered`].
+    /// The agent asks this of the client; report [`RunEvent::ProviderAnswered`].
     AskProvider(Frame),
     /// The test cancelled what runs: permission requests that wait are answered `cancelled`.
     CancelPending {
         /// The session, when the frame names one.
         session: Option<String>,
     },
-    /// Look at this file, relative to the sandbox; report [`Event::File`].
+    /// Look at this file, relative to the sandbox; report [`RunEvent::File`].
     CheckFile(String),
-    /// Look at the stub MCP server's log; report [`Event::Mcp`].
+    /// Look at the stub MCP server's log; report [`RunEvent::Mcp`].
     CheckMcp,
     /// The test is over. No action follows.
-    Done(Box<Outcome>),
+    Done(Box<TestOutcome>),
 }
 
 /// What a file is.

@@ -2,7 +2,7 @@
 
 use super::claims::{Unmet, sighting};
 use super::inbox::{Message, millis};
-use super::{Action, Ending, OWN_IDS, Own, Purpose, Run, State};
+use super::{OWN_IDS, Own, Purpose, Run, RunAction, State, TestEnding};
 use crate::json::Json;
 use crate::program::{Handshake, MessageKind, Precondition, StepKind, Subject};
 use crate::table::{OwnRequest, find};
@@ -18,33 +18,33 @@ const SETTLED: Duration = Duration::from_secs(5);
 
 impl Run {
     /// A reason not to begin at all.
-    pub(super) fn hindrance(&self) -> Option<Ending> {
+    pub(super) fn hindrance(&self) -> Option<TestEnding> {
         if let Some(reason) = self.program.not_understood.clone() {
-            return Some(Ending::NotApplicable { reason, blocked: true });
+            return Some(TestEnding::NotApplicable { reason, blocked: true });
         }
         let versions = &self.program.protocol_versions;
         if !versions.contains(&self.setup.protocol_version) {
             let reason = format!("the test is meant for protocol version {}", list(versions));
-            return Some(Ending::NotApplicable { reason, blocked: false });
+            return Some(TestEnding::NotApplicable { reason, blocked: false });
         }
         let kinds = || self.order.iter().map(|turn| &self.arena[turn.step].kind);
         let restarts = kinds().any(|kind| matches!(kind, StepKind::Restart | StepKind::ExpectExit { .. }));
         if restarts && !self.setup.restartable {
             let reason =
                 "the test stops or restarts the agent, which was not started by the runner".to_owned();
-            return Some(Ending::NotApplicable { reason, blocked: true });
+            return Some(TestEnding::NotApplicable { reason, blocked: true });
         }
         if kinds().any(|kind| matches!(kind, StepKind::Reconnect)) && !self.setup.reconnectable {
             let reason = "the test opens a second connection, which this target does not offer".to_owned();
-            return Some(Ending::NotApplicable { reason, blocked: true });
+            return Some(TestEnding::NotApplicable { reason, blocked: true });
         }
         if let Some(reason) = self.program.needs.iter().find_map(|name| self.setup.missing.get(name)) {
-            return Some(Ending::NotReached(reason.clone()));
+            return Some(TestEnding::NotReached(reason.clone()));
         }
         if let Some(reason) = &self.setup.without_sessions
             && self.only_needs_sessions()
         {
-            return Some(Ending::NotReached(reason.clone()));
+            return Some(TestEnding::NotReached(reason.clone()));
         }
         self.unmet_precondition(self.setup.introduction.as_ref(), self.setup.session.as_ref(), false)
     }
@@ -70,7 +70,7 @@ impl Run {
         introduction: Option<&Value>,
         session: Option<&Value>,
         knowing: bool,
-    ) -> Option<Ending> {
+    ) -> Option<TestEnding> {
         let opens =
             self.order.iter().any(|turn| matches!(self.arena[turn.step].kind, StepKind::NewSession { .. }));
         let introduces = opens || self.program.handshake == Handshake::Always;
@@ -89,13 +89,13 @@ impl Run {
             match known {
                 Some(value) => {
                     if let Err(reason) = holds(condition, value) {
-                        return Some(Ending::NotApplicable { reason, blocked: false });
+                        return Some(TestEnding::NotApplicable { reason, blocked: false });
                     }
                 }
                 None if coming || knowing => {}
                 None => {
                     let reason = format!("it is not known whether {}", condition.describe());
-                    return Some(Ending::NotApplicable { reason, blocked: true });
+                    return Some(TestEnding::NotApplicable { reason, blocked: true });
                 }
             }
         }
@@ -109,11 +109,11 @@ impl Run {
     pub(super) fn ask(&mut self, purpose: Purpose) {
         let request = match self.own_request(purpose) {
             Ok(request) => request,
-            Err(reason) => return self.end(Ending::NotApplicable { reason, blocked: true }),
+            Err(reason) => return self.end(TestEnding::NotApplicable { reason, blocked: true }),
         };
         let params = match self.own_params(&request) {
             Ok(params) => params,
-            Err(reason) => return self.end(Ending::NotApplicable { reason, blocked: true }),
+            Err(reason) => return self.end(TestEnding::NotApplicable { reason, blocked: true }),
         };
         let id = Id::Int(self.next_own);
         self.next_own += 1;
@@ -126,7 +126,7 @@ impl Run {
         if purpose == Purpose::Introduce {
             self.wire.introduced = true;
         }
-        self.actions.push_back(Action::Write(frame.raw().clone()));
+        self.actions.push_back(RunAction::Write(frame.raw().clone()));
     }
 
     fn own_request(&self, purpose: Purpose) -> Result<OwnRequest, String> {
@@ -201,7 +201,7 @@ impl Run {
                 {
                     let reason =
                         format!("the agent speaks protocol version {version}, not {}", self.own_version());
-                    return self.end(Ending::NotApplicable { reason, blocked: true });
+                    return self.end(TestEnding::NotApplicable { reason, blocked: true });
                 }
                 self.check_late_preconditions();
             }
@@ -352,7 +352,7 @@ impl Run {
         let method = self.own_method(own.purpose).to_owned();
         if self.is_gone() {
             let reason = format!("{} before it answered {method}", self.gone_words());
-            self.end(Ending::Gone(reason));
+            self.end(TestEnding::Gone(reason));
             return true;
         }
         if let Some(stray) = self.stray_answer().filter(|_| self.now >= self.own_deadline(own)) {
@@ -364,7 +364,7 @@ impl Run {
             let frames: Vec<_> = self.heard_at(stray).into_iter().collect();
             let claim = self.setup.table.broken_by.unanswered.clone().filter(|_| self.program.is_claimed());
             self.break_claims(claim.as_slice(), BreakKind::Wrong, &did, &frames);
-            self.end(Ending::Unmet(did));
+            self.end(TestEnding::Unmet(did));
             return true;
         }
         if self.now >= own.until {
@@ -372,11 +372,11 @@ impl Run {
             let reason = format!("no answer to {method} within {waited} ms");
             if matches!(own.purpose, Purpose::Login | Purpose::LoginFirst) {
                 let reason = format!("{reason}; the login may wait for a person");
-                self.end(Ending::NotApplicable { reason, blocked: true });
+                self.end(TestEnding::NotApplicable { reason, blocked: true });
                 return true;
             }
             match self.unanswered(&format!("the agent did not answer {method} within {waited} ms"), &[]) {
-                Some(_) => self.end(Ending::Unmet(reason)),
+                Some(_) => self.end(TestEnding::Unmet(reason)),
                 None => self.unmet(Unmet::new(BreakKind::Absent, reason)),
             }
             return true;

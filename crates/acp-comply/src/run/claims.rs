@@ -1,11 +1,11 @@
 //! What the steps of a test show about its claims.
 
 use super::inbox::millis;
-use super::{Ending, Run, State};
+use super::{Run, State, TestEnding};
 use crate::program::{Marks, Program, Step, StepKind};
 use crate::results::StepState;
 use crate::table::find;
-use crate::verdict::{Break, BreakKind, Sighting, StepEvidence};
+use crate::verdict::{BreakKind, BrokenClaim, Sighting, StepEvidence};
 use acp_proto::Direction;
 use acp_rpc::Id;
 use acp_rules::{ClaimId, Grade};
@@ -113,7 +113,7 @@ impl Run {
             return self.end(self.not_reached(reason.clone()));
         }
         if !self.program.is_claimed() {
-            return self.end(Ending::Unmet(unmet.reason));
+            return self.end(TestEnding::Unmet(unmet.reason));
         }
         if self.meets_login() {
             return;
@@ -123,25 +123,25 @@ impl Run {
         let did = unmet.did.unwrap_or(unmet.reason);
         if shows.is_empty() {
             let reason = step.and_then(|step| step.unless.clone()).unwrap_or(did);
-            return self.end(Ending::NotReached(reason));
+            return self.end(TestEnding::NotReached(reason));
         }
         let worst = self.break_claims(&shows, unmet.kind, &did, &unmet.frames);
         self.after_break(worst, did);
     }
 
     /// The ending of a test that came to nothing for this reason.
-    pub(super) fn not_reached(&self, reason: String) -> Ending {
+    pub(super) fn not_reached(&self, reason: String) -> TestEnding {
         if self.program.is_claimed() {
-            Ending::NotReached(reason)
+            TestEnding::NotReached(reason)
         } else {
-            Ending::NotApplicable { reason, blocked: false }
+            TestEnding::NotApplicable { reason, blocked: false }
         }
     }
 
     /// Ends the test when something failed; otherwise the next step begins.
     pub(super) fn after_break(&mut self, worst: Grade, did: String) {
         if worst == Grade::Fail || self.order.get(self.at).is_none() {
-            return self.end(Ending::Unmet(did));
+            return self.end(TestEnding::Unmet(did));
         }
         self.record_step(StepState::Unmet, Some(did));
         self.at += 1;
@@ -158,7 +158,7 @@ impl Run {
     ) -> Grade {
         for claim in claims {
             let (claim, words, frames) = (claim.clone(), words.to_owned(), frames.to_vec());
-            self.evidence.broken.push(Break { claim, kind, words, frames });
+            self.evidence.broken.push(BrokenClaim { claim, kind, words, frames });
         }
         claims.iter().map(ClaimId::grade).max().unwrap_or(Grade::Note)
     }
@@ -216,10 +216,10 @@ impl Run {
             let did = format!("the agent asked for a login ({message}), but offers no way to log in");
             let frames: Vec<Sighting> = frame.into_iter().collect();
             self.break_claims(&[claim], BreakKind::Wrong, &did, &frames);
-            return self.end(Ending::Unmet(did));
+            return self.end(TestEnding::Unmet(did));
         }
         let reason = format!("authentication required: {message}");
-        self.end(Ending::NotApplicable { reason, blocked: true });
+        self.end(TestEnding::NotApplicable { reason, blocked: true });
     }
 
     /// The agent introduced itself without a single way to log in.

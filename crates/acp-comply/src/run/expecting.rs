@@ -5,8 +5,8 @@
 
 use super::claims::Unmet;
 use super::inbox::{Inbox, Message};
-use super::{BY_ITSELF, Ending, Run, State, Wire};
-use crate::program::{Capture, Envelope, Expect, Marks, MessageKind};
+use super::{BY_ITSELF, Run, State, TestEnding, Wire};
+use crate::program::{Envelope, Expect, Marks, MessageCapture, MessageKind};
 use crate::table::find;
 use crate::verdict::BreakKind;
 use acp_match::{CompileError, Pattern};
@@ -20,7 +20,7 @@ use std::time::Duration;
 pub(super) struct Expecting {
     pub until: Duration,
     pub items: Vec<Item>,
-    captures: Vec<Capture>,
+    captures: Vec<MessageCapture>,
     pub otherwise_na: Option<String>,
     pub may_wait: Option<String>,
     /// The step says what it means when it is unmet, so silence settles it.
@@ -47,7 +47,7 @@ pub(super) struct Item {
     pub need: usize,
     pub optional: bool,
     pub taken: Vec<usize>,
-    captures: Vec<Capture>,
+    captures: Vec<MessageCapture>,
     pub marks: Marks,
 }
 
@@ -226,7 +226,7 @@ impl Run {
                     marks: expected.marks.clone(),
                 }),
                 Err(error) => {
-                    return self.end(Ending::NotApplicable { reason: error.to_string(), blocked: true });
+                    return self.end(TestEnding::NotApplicable { reason: error.to_string(), blocked: true });
                 }
             }
         }
@@ -333,9 +333,9 @@ impl Run {
         self.tally.taken = self.tally.taken.max(taken().max());
         let matched: Vec<usize> = taken().collect();
         if let Err(reason) = self.items_met(expecting) {
-            return self.end(Ending::Inconclusive(reason));
+            return self.end(TestEnding::Inconclusive(reason));
         }
-        let mut wanted: Vec<(&Capture, Vec<usize>)> = Vec::new();
+        let mut wanted: Vec<(&MessageCapture, Vec<usize>)> = Vec::new();
         for item in &expecting.items {
             wanted.extend(item.captures.iter().map(|capture| (capture, item.taken.clone())));
         }
@@ -359,7 +359,7 @@ impl Run {
                 }
                 None if from.is_empty() => {}
                 None if capture.unless.is_some() => {
-                    return self.end(Ending::NotReached(capture.unless.clone().unwrap_or_default()));
+                    return self.end(TestEnding::NotReached(capture.unless.clone().unwrap_or_default()));
                 }
                 None => {
                     let reason =

@@ -1,10 +1,10 @@
 //! From an ending to an outcome.
 
 use super::inbox::millis;
-use super::{Action, Run, State};
+use super::{Run, RunAction, State};
 use crate::program::{MessageKind, Program, StepKind};
-use crate::results::{Outcome, StepRecord, StepState, Verdict};
-use crate::verdict::{BreakKind, ClaimResult, ClaimState, Ending, Sighting, TestEvidence, verdict};
+use crate::results::{StepRecord, StepState, TestOutcome, Verdict};
+use crate::verdict::{BreakKind, ClaimResult, ClaimState, Sighting, TestEnding, TestEvidence, verdict};
 use acp_match::Pattern;
 use acp_rpc::Id;
 use acp_rules::ClaimId;
@@ -15,13 +15,13 @@ const LISTED: usize = 50;
 
 impl Run {
     /// Ends the test. Later endings are ignored.
-    pub(super) fn end(&mut self, ending: Ending) {
+    pub(super) fn end(&mut self, ending: TestEnding) {
         if matches!(self.state, State::Over) {
             return;
         }
         let ending = self.settle(ending);
-        let is_whole = matches!(ending, Ending::Completed);
-        if !matches!(ending, Ending::Unmet(_) | Ending::Gone(_)) {
+        let is_whole = matches!(ending, TestEnding::Completed);
+        if !matches!(ending, TestEnding::Unmet(_) | TestEnding::Gone(_)) {
             self.difference = None;
         }
         let mut outcome = blank(&self.program);
@@ -34,32 +34,32 @@ impl Run {
         }
         outcome.steps = std::mem::take(&mut self.records);
         self.state = State::Over;
-        self.actions.push_back(Action::Done(Box::new(outcome)));
+        self.actions.push_back(RunAction::Done(Box::new(outcome)));
     }
 
     /// An ending may be something else on a second look.
-    fn settle(&mut self, ending: Ending) -> Ending {
+    fn settle(&mut self, ending: TestEnding) -> TestEnding {
         let is_claimed = self.program.is_claimed();
         let is_unasked = !self.wire.exit_wanted && !self.wire.input_closed;
         let ending = match ending {
             // Nothing but answers came: what was wished did not happen.
-            Ending::Completed if !self.tally.heard && self.tally.out_of_reach.is_some() => {
+            TestEnding::Completed if !self.tally.heard && self.tally.out_of_reach.is_some() => {
                 self.not_reached(self.tally.out_of_reach.clone().unwrap_or_default())
             }
-            Ending::Completed if self.wire.closed.is_some() && is_unasked => {
-                Ending::Gone(format!("{} before the test was over", self.gone_words()))
+            TestEnding::Completed if self.wire.closed.is_some() && is_unasked => {
+                TestEnding::Gone(format!("{} before the test was over", self.gone_words()))
             }
-            Ending::Gone(reason) if is_claimed && !is_unasked => Ending::NotReached(reason),
-            Ending::Unmet(reason) if !is_claimed => match self.login_wanted() {
-                Some((message, _)) => Ending::NotApplicable {
+            TestEnding::Gone(reason) if is_claimed && !is_unasked => TestEnding::NotReached(reason),
+            TestEnding::Unmet(reason) if !is_claimed => match self.login_wanted() {
+                Some((message, _)) => TestEnding::NotApplicable {
                     reason: format!("authentication required: {message}"),
                     blocked: true,
                 },
-                None => Ending::Unmet(reason),
+                None => TestEnding::Unmet(reason),
             },
             other => other,
         };
-        if let (Ending::Gone(reason), true, Some(claim)) =
+        if let (TestEnding::Gone(reason), true, Some(claim)) =
             (&ending, is_claimed, self.setup.table.broken_by.died.clone())
         {
             let mut claims = if self.program.may_end { Vec::new() } else { vec![claim] };
@@ -70,7 +70,7 @@ impl Run {
     }
 
     /// Everything that the conversation showed.
-    fn gathered(&mut self, ending: Ending) -> TestEvidence {
+    fn gathered(&mut self, ending: TestEnding) -> TestEvidence {
         let mut steps = std::mem::take(&mut self.evidence);
         steps.met = self.tally.met;
         steps.asserts = self.tally.asserts || self.only_opens();
@@ -125,7 +125,7 @@ impl Run {
         })
     }
 
-    fn fill(&mut self, outcome: &mut Outcome) {
+    fn fill(&mut self, outcome: &mut TestOutcome) {
         outcome.notes = std::mem::take(&mut self.notes);
         if self.inbox.noise > 0 {
             let count = self.inbox.noise;
@@ -172,7 +172,7 @@ impl Run {
     }
 
     /// The step that ended it, and those that were not reached.
-    fn record_rest(&mut self, outcome: &Outcome) {
+    fn record_rest(&mut self, outcome: &TestOutcome) {
         let is_unmet = matches!(outcome.verdict, Verdict::Fail | Verdict::Warn | Verdict::Partial);
         let state = if is_unmet { StepState::Unmet } else { StepState::Skipped };
         self.record_step(state, outcome.reason.clone());
@@ -194,8 +194,8 @@ impl Run {
 }
 
 /// An outcome with the test's own words and nothing else.
-pub(crate) fn blank(program: &Program) -> Outcome {
-    Outcome {
+pub(crate) fn blank(program: &Program) -> TestOutcome {
+    TestOutcome {
         id: program.id.clone(),
         file: program.file.clone(),
         title: program.title.clone(),

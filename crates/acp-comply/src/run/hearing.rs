@@ -2,7 +2,7 @@
 
 use super::claims::{Unmet, sighting};
 use super::inbox::{Message, kind_of, millis};
-use super::{Action, Run};
+use super::{Run, RunAction};
 use crate::program::MessageKind;
 use crate::table::find;
 use crate::verdict::BreakKind;
@@ -82,7 +82,7 @@ impl Run {
         }
         let asks = frame.method().is_some_and(|method| self.setup.table.asks.iter().any(|ask| ask == method));
         if asks && !self.stays_silent(index) {
-            self.actions.push_back(Action::AskProvider(frame.clone()));
+            self.actions.push_back(RunAction::AskProvider(frame.clone()));
         }
     }
 
@@ -99,7 +99,7 @@ impl Run {
             return;
         }
         *self.wire.pending.entry(id.clone()).or_default() += 1;
-        self.actions.push_back(Action::AskProvider(frame.clone()));
+        self.actions.push_back(RunAction::AskProvider(frame.clone()));
     }
 
     pub(super) fn provider_answered(&mut self, frame: &Frame) {
@@ -176,6 +176,6 @@ impl Run {
         let line = line.into();
         self.inbox.record(self.now, Direction::ClientToAgent, &line);
         self.wire.last_activity = self.now;
-        self.actions.push_back(Action::Write(line));
+        self.actions.push_back(RunAction::Write(line));
     }
 }

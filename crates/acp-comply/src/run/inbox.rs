@@ -1,6 +1,6 @@
 //! Everything the agent said, kept within bounds.
 
-use super::Limits;
+use super::RunLimits;
 use crate::program::MessageKind;
 use crate::results::TranscriptLine;
 use acp_rpc::{Direction, Frame, Id, View};
@@ -24,7 +24,7 @@ pub(super) struct Message {
 
 #[derive(Debug)]
 pub(super) struct Inbox {
-    limits: Limits,
+    limits: RunLimits,
     messages: Vec<Message>,
     bytes: usize,
     head: Vec<TranscriptLine>,
@@ -36,7 +36,7 @@ pub(super) struct Inbox {
 }
 
 impl Inbox {
-    pub fn new(limits: Limits) -> Inbox {
+    pub fn new(limits: RunLimits) -> Inbox {
         Inbox {
             limits,
             messages: Vec::new(),

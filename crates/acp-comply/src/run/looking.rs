@@ -1,7 +1,7 @@
 //! Steps that look at the world: files in the sandbox, the stub MCP server's log.
 
 use super::claims::Unmet;
-use super::{Action, Ending, FileState, LOOK_AGAIN, Looking, McpCall, Run, State};
+use super::{FileState, LOOK_AGAIN, Looking, McpCall, Run, RunAction, State, TestEnding};
 use crate::program::{FileWant, StepKind};
 use crate::verdict::BreakKind;
 use acp_match::{Fill, Pattern, Template};
@@ -27,14 +27,14 @@ impl Run {
         let action = match self.kind() {
             Some(StepKind::ExpectFile { path, .. }) => {
                 match Template::parse(path).and_then(|path| path.render(&self.vars, Fill::Raw)) {
-                    Ok(path) => Action::CheckFile(path),
+                    Ok(path) => RunAction::CheckFile(path),
                     Err(error) => {
                         let reason = self.missing_words(&error);
-                        return self.end(Ending::NotApplicable { reason, blocked: true });
+                        return self.end(TestEnding::NotApplicable { reason, blocked: true });
                     }
                 }
             }
-            _ => Action::CheckMcp,
+            _ => RunAction::CheckMcp,
         };
         self.actions.push_back(action);
     }
@@ -89,7 +89,7 @@ impl Run {
         let pattern = match Pattern::compile_with(&call.to_value(), &self.vars) {
             Ok(pattern) => pattern,
             Err(error) => {
-                return self.end(Ending::NotApplicable { reason: error.to_string(), blocked: true });
+                return self.end(TestEnding::NotApplicable { reason: error.to_string(), blocked: true });
             }
         };
         let entries = log_entries(calls);

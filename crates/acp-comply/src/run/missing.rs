@@ -3,7 +3,7 @@
 use super::claims::Unmet;
 use super::expecting::{Bound, Choice, Expecting, Item};
 use super::inbox::millis;
-use super::{Ending, Run, Wire};
+use super::{Run, TestEnding, Wire};
 use crate::program::MessageKind;
 use crate::results::Explanation;
 use crate::verdict::{BreakKind, Sighting};
@@ -31,7 +31,7 @@ impl Run {
         self.tally.met += full().count();
         for item in full() {
             if let Err(reason) = self.item_met(item) {
-                return self.end(Ending::Inconclusive(reason));
+                return self.end(TestEnding::Inconclusive(reason));
             }
         }
         let Some(item) = expecting.items.iter().find(|item| !item.optional && !item.is_full()) else {
@@ -45,7 +45,7 @@ impl Run {
         }
         if let (Some(reason), false, false) = (&expecting.may_wait, is_gone, self.wire.outstanding.is_empty())
         {
-            return self.end(Ending::Inconclusive(reason.clone()));
+            return self.end(TestEnding::Inconclusive(reason.clone()));
         }
         let Some(choice) = item.choices.first() else {
             return self.unmet(Unmet::new(BreakKind::Absent, "nothing could match"));
@@ -54,10 +54,10 @@ impl Run {
         let is_unasked = is_gone && !self.wire.exit_wanted && !self.wire.input_closed;
         if is_unasked {
             let reason = if self.program.is_claimed() { self.gone_instead(choice) } else { reason };
-            return self.end(Ending::Gone(reason));
+            return self.end(TestEnding::Gone(reason));
         }
         if !self.program.is_claimed() || self.meets_login() {
-            return self.end(Ending::Unmet(reason));
+            return self.end(TestEnding::Unmet(reason));
         }
         self.break_items(expecting, reason);
     }

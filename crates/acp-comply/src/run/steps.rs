@@ -2,7 +2,7 @@
 
 use super::claims::{Unmet, sighting};
 use super::inbox::millis;
-use super::{Action, ERROR_WAIT, Ending, Purpose, Run, Sent, State, Wire};
+use super::{ERROR_WAIT, Purpose, Run, RunAction, Sent, State, TestEnding, Wire};
 use crate::json::Json;
 use crate::program::{Handshake, MessageKind, RawBytes, StepKind};
 use crate::results::{StepRecord, StepState};
@@ -50,13 +50,13 @@ impl Run {
             StepKind::Raw(bytes) => self.raw(&bytes),
             StepKind::Close => {
                 self.wire.input_closed = true;
-                self.actions.push_back(Action::CloseInput);
+                self.actions.push_back(RunAction::CloseInput);
                 self.step_done(None);
             }
-            StepKind::Restart => self.start_again(Action::Restart),
-            StepKind::Reconnect => self.start_again(Action::Reconnect),
+            StepKind::Restart => self.start_again(RunAction::Restart),
+            StepKind::Reconnect => self.start_again(RunAction::Reconnect),
             StepKind::PauseRead(time) => {
-                self.actions.push_back(Action::PauseRead(time));
+                self.actions.push_back(RunAction::PauseRead(time));
                 self.state = State::Delaying(self.step_began + time);
             }
             StepKind::ExpectExit { timeout, .. } => {
@@ -76,7 +76,7 @@ impl Run {
 
     fn all_steps_done(&mut self) -> bool {
         if self.wire.must_fail.is_empty() {
-            self.end(Ending::Completed);
+            self.end(TestEnding::Completed);
         } else {
             self.state = State::Draining(self.now + self.scaled(ERROR_WAIT));
         }
@@ -124,7 +124,7 @@ impl Run {
         let is_gone = self.wire.closed.is_some();
         if is_gone {
             let reason = format!("{} before {}", self.gone_words(), before());
-            self.end(Ending::Gone(reason));
+            self.end(TestEnding::Gone(reason));
         }
         is_gone
     }
@@ -137,7 +137,7 @@ impl Run {
             Ok(text) => text,
             Err(error) => {
                 let reason = self.missing_words(&error);
-                return self.end(Ending::NotApplicable { reason, blocked: true });
+                return self.end(TestEnding::NotApplicable { reason, blocked: true });
             }
         };
         let line = Bytes::from(text);
@@ -164,7 +164,7 @@ impl Run {
                     Ok(text) => text.into_bytes(),
                     Err(error) => {
                         let reason = self.missing_words(&error);
-                        return self.end(Ending::NotApplicable { reason, blocked: true });
+                        return self.end(TestEnding::NotApplicable { reason, blocked: true });
                     }
                 }
             }
@@ -181,7 +181,7 @@ impl Run {
             self.register(&Frame::parse(line[..end].to_vec()));
             searched = 0;
         }
-        self.actions.push_back(Action::WriteRaw(Bytes::from(bytes)));
+        self.actions.push_back(RunAction::WriteRaw(Bytes::from(bytes)));
         self.step_done(None);
     }
 
@@ -218,7 +218,7 @@ impl Run {
             self.wire.introduced = true;
             self.own_introduction = frame.id().cloned();
             if let Some(offered) = find(&value(), &table.offered) {
-                self.actions.push_back(Action::Offer(offered.clone()));
+                self.actions.push_back(RunAction::Offer(offered.clone()));
             }
         }
         if let (Some(opens), Some(id), false) = (
@@ -231,7 +231,7 @@ impl Run {
         }
         if let Some(cancel) = table.cancels.iter().find(|cancel| cancel.method == method) {
             let session = find(&value(), &cancel.session).and_then(Value::as_str).map(str::to_owned);
-            self.actions.push_back(Action::CancelPending { session });
+            self.actions.push_back(RunAction::CancelPending { session });
         }
     }
 
@@ -246,7 +246,7 @@ impl Run {
         may.then(|| self.wire.setting_up.due.pop_front()).flatten()
     }
 
-    fn start_again(&mut self, action: Action) {
+    fn start_again(&mut self, action: RunAction) {
         let lost = std::mem::take(&mut self.wire.outstanding);
         if !lost.is_empty() {
             let ids: Vec<String> = lost.iter().map(ToString::to_string).collect();
@@ -263,7 +263,7 @@ impl Run {
     pub(super) fn check_start(&mut self, until: Duration) -> bool {
         let is_late = self.now >= until;
         if is_late {
-            self.end(Ending::Fault("the agent could not be started again in time".to_owned()));
+            self.end(TestEnding::Fault("the agent could not be started again in time".to_owned()));
         }
         is_late
     }
@@ -303,7 +303,7 @@ impl Run {
                 let frame = self.heard_at(index);
                 self.unmet(Unmet::new(BreakKind::Forbidden, reason).did(did).frames(frame));
             } else {
-                self.end(Ending::Forbidden(reason));
+                self.end(TestEnding::Forbidden(reason));
             }
             return true;
         }
@@ -363,12 +363,12 @@ impl Run {
     pub(super) fn check_drain(&mut self, until: Duration) -> bool {
         let Some((id, step)) = self.wire.must_fail.first_key_value().map(|(id, step)| (id.clone(), *step))
         else {
-            self.end(Ending::Completed);
+            self.end(TestEnding::Completed);
             return true;
         };
         if self.is_gone() && self.program.is_claimed() {
             let reason = format!("{} before it refused request {id}", self.gone_words());
-            self.end(Ending::Gone(reason));
+            self.end(TestEnding::Gone(reason));
             return true;
         }
         if self.is_gone() || self.now >= until {

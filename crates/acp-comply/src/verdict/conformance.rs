@@ -1,8 +1,8 @@
 //! What an agent, and a run, come to.
 
 use super::{RequirementResult, RequirementState};
-use crate::program::Severity;
-use crate::results::{AgentRun, Outcome, Results, Verdict};
+use crate::program::UnmetSeverity;
+use crate::results::{AgentRun, Results, TestOutcome, Verdict};
 use acp_rules::{Condition, Facts, Grade, Requirement, registry};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -13,7 +13,7 @@ const NAMED: usize = 8;
 
 /// What the caller of a run forgives or not.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Policy {
+pub struct ConformancePolicy {
     /// Let the judge's findings fail a run in which no test has claims. They always count when one has.
     pub strict: bool,
     /// Forgive what was not reached or could not be judged.
@@ -52,7 +52,7 @@ pub enum Conformance {
 
 /// How a run stands as a whole, the best first; the caller maps it to an exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Standing {
+pub enum RunStanding {
     /// Every agent conforms.
     Conformant,
     /// The list of expected failures is stale.
@@ -69,7 +69,7 @@ impl Conformance {
         agent: &AgentRun,
         rows: &[RequirementResult],
         planned: Option<usize>,
-        policy: Policy,
+        policy: ConformancePolicy,
     ) -> Conformance {
         let has_claims = agent.tests.iter().any(|test| !test.claims.is_empty());
         let counts = |row: &&RequirementResult| row.state == RequirementState::Broken;
@@ -103,11 +103,11 @@ impl Conformance {
     }
 
     /// How a run with this agent stands.
-    pub fn standing(&self) -> Standing {
+    pub fn standing(&self) -> RunStanding {
         match self {
-            Conformance::Conformant | Conformance::ConformantExcept { .. } => Standing::Conformant,
-            Conformance::Incomplete { .. } => Standing::Incomplete,
-            Conformance::NotConformant { .. } => Standing::NotConformant,
+            Conformance::Conformant | Conformance::ConformantExcept { .. } => RunStanding::Conformant,
+            Conformance::Incomplete { .. } => RunStanding::Incomplete,
+            Conformance::NotConformant { .. } => RunStanding::NotConformant,
         }
     }
 
@@ -168,21 +168,21 @@ impl fmt::Display for Conformance {
 }
 
 /// A required test without claims that failed, unexpectedly.
-pub(crate) fn fails_by_severity(test: &Outcome) -> bool {
+pub(crate) fn fails_by_severity(test: &TestOutcome) -> bool {
     test.claims.is_empty()
-        && test.severity == Severity::Required
+        && test.severity == UnmetSeverity::Required
         && test.verdict == Verdict::Fail
         && test.expected.is_none()
 }
 
-fn is_expected_failure(test: &Outcome) -> bool {
+fn is_expected_failure(test: &TestOutcome) -> bool {
     test.verdict == Verdict::Fail && test.expected.is_some()
 }
 
 /// An optional test without claims that failed, unexpectedly.
-fn is_optional_failure(test: &Outcome) -> bool {
+fn is_optional_failure(test: &TestOutcome) -> bool {
     test.claims.is_empty()
-        && test.severity == Severity::Optional
+        && test.severity == UnmetSeverity::Optional
         && test.verdict == Verdict::Fail
         && test.expected.is_none()
 }
@@ -193,12 +193,12 @@ fn is_zero(count: &usize) -> bool {
 }
 
 /// What keeps a run from being complete, apart from requirements that were not reached.
-fn missing(agent: &AgentRun, planned: Option<usize>, policy: Policy) -> Vec<String> {
+fn missing(agent: &AgentRun, planned: Option<usize>, policy: ConformancePolicy) -> Vec<String> {
     let mut reasons = Vec::new();
     if agent.fault.is_some() {
         return vec!["the agent could not be run".to_owned()];
     }
-    let count = |is_it: &dyn Fn(&Outcome) -> bool| agent.tests.iter().filter(|test| is_it(test)).count();
+    let count = |is_it: &dyn Fn(&TestOutcome) -> bool| agent.tests.iter().filter(|test| is_it(test)).count();
     let errors = count(&|test| test.verdict == Verdict::Error);
     if errors > 0 {
         reasons.push(format!("{} could not be run", counted(errors, "test")));
@@ -209,7 +209,10 @@ fn missing(agent: &AgentRun, planned: Option<usize>, policy: Policy) -> Vec<Stri
         reasons.push(format!("{} {were} not understood", counted(strange, "test")));
     }
     let blocked = count(&|test| {
-        test.blocked && !test.not_understood && test.claims.is_empty() && test.severity == Severity::Required
+        test.blocked
+            && !test.not_understood
+            && test.claims.is_empty()
+            && test.severity == UnmetSeverity::Required
     });
     if blocked > 0 && !policy.allow_incomplete {
         reasons.push(format!("{} could not be judged", counted(blocked, "required test")));
@@ -260,7 +263,7 @@ fn named(ids: &[String]) -> String {
 
 impl Results {
     /// Works out what every agent comes to. Call it once, when the tests and the expected failures are in.
-    pub fn conclude(&mut self, policy: Policy) {
+    pub fn conclude(&mut self, policy: ConformancePolicy) {
         let planned = self.interrupted.then(|| self.suite.files.saturating_sub(self.suite.filtered));
         for agent in &mut self.agents {
             let rows = super::roll_up(agent, &agent.expected);
@@ -273,15 +276,15 @@ impl Results {
     pub fn conformance(&self, agent: &AgentRun) -> Conformance {
         agent.conformance.clone().unwrap_or_else(|| {
             let planned = self.interrupted.then(|| self.suite.files.saturating_sub(self.suite.filtered));
-            Conformance::of(agent, &agent.requirements, planned, Policy::default())
+            Conformance::of(agent, &agent.requirements, planned, ConformancePolicy::default())
         })
     }
 
     /// How the run stands; what is broken goes before what is incomplete, and that before a stale list.
-    pub fn standing(&self) -> Standing {
+    pub fn standing(&self) -> RunStanding {
         let worst = self.agents.iter().map(|agent| self.conformance(agent).standing()).max();
-        let stale = if self.stale.is_empty() { Standing::Conformant } else { Standing::Stale };
-        let cut = if self.interrupted { Standing::Incomplete } else { Standing::Conformant };
-        worst.unwrap_or(Standing::Conformant).max(stale).max(cut)
+        let stale = if self.stale.is_empty() { RunStanding::Conformant } else { RunStanding::Stale };
+        let cut = if self.interrupted { RunStanding::Incomplete } else { RunStanding::Conformant };
+        worst.unwrap_or(RunStanding::Conformant).max(stale).max(cut)
     }
 }

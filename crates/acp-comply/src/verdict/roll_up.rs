@@ -1,7 +1,7 @@
 //! What a whole run shows, requirement by requirement.
 
 use super::{ClaimResult, ClaimState, Sighting};
-use crate::results::{AgentRun, FindingRef, Outcome};
+use crate::results::{AgentRun, FindingRef, TestOutcome};
 use acp_rules::{Grade, Side, registry};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -125,7 +125,7 @@ struct Row {
 }
 
 impl Row {
-    fn claim(&mut self, test: &Outcome, claim: &ClaimResult) {
+    fn claim(&mut self, test: &TestOutcome, claim: &ClaimResult) {
         let state = RequirementState::of(claim.state, claim.grade);
         let is_broken = claim.state == ClaimState::Broken;
         if is_broken && claim.grade == Grade::Fail {

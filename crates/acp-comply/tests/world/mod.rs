@@ -1,6 +1,8 @@
 //! A tiny scripted agent and the world around it, in virtual time.
 
-use acp_comply::{Action, Defaults, Event, ExitRecord, FileState, McpCall, Outcome, Program, Run, Setup};
+use acp_comply::{
+    Defaults, ExitRecord, FileState, McpCall, Program, Run, RunAction, RunEvent, Setup, TestOutcome,
+};
 use acp_proto::Direction;
 use acp_rpc::{Frame, Id};
 use serde_json::{Value, json};
@@ -36,7 +38,7 @@ struct World {
     files: Vec<(Duration, String, String)>,
     mcp: Vec<(Duration, Value)>,
     provider: (Duration, Value),
-    queue: BTreeMap<(Duration, u32), Event>,
+    queue: BTreeMap<(Duration, u32), RunEvent>,
     next: u32,
     now: Duration,
     log: Vec<String>,
@@ -121,7 +123,7 @@ impl World {
         self.rules.push(Rule { on, after, line: line.to_owned(), used: false });
     }
 
-    fn run(&mut self) -> Outcome {
+    fn run(&mut self) -> TestOutcome {
         let start: Vec<_> = self
             .rules
             .iter()
@@ -131,7 +133,7 @@ impl World {
         for (after, line) in start {
             self.say(after, &line, None);
         }
-        self.run.handle(Duration::ZERO, Event::Started);
+        self.run.handle(Duration::ZERO, RunEvent::Started);
         loop {
             while let Some(action) = self.run.poll() {
                 if let Some(outcome) = self.act(action) {
@@ -148,7 +150,7 @@ impl World {
                 }
                 (_, Some(tick)) if tick < END => {
                     self.now = self.now.max(tick);
-                    self.run.handle(self.now, Event::Tick);
+                    self.run.handle(self.now, RunEvent::Tick);
                 }
                 (event, tick) => {
                     panic!("the run hangs at {:?}: {event:?} {tick:?} {:?}", self.now, self.run.step())
@@ -157,11 +159,11 @@ impl World {
         }
     }
 
-    fn act(&mut self, action: Action) -> Option<Outcome> {
+    fn act(&mut self, action: RunAction) -> Option<TestOutcome> {
         match action {
-            Action::Done(outcome) => return Some(*outcome),
-            Action::Write(line) => self.written(&line),
-            Action::WriteRaw(bytes) => {
+            RunAction::Done(outcome) => return Some(*outcome),
+            RunAction::Write(line) => self.written(&line),
+            RunAction::WriteRaw(bytes) => {
                 let text = String::from_utf8_lossy(&bytes).into_owned();
                 self.note(&format!("raw {text:?}"));
                 self.partial.push_str(&text);
@@ -170,35 +172,35 @@ impl World {
                     self.written(line.trim_end().as_bytes());
                 }
             }
-            Action::Offer(caps) => self.note(&format!("offer {caps}")),
-            Action::CloseInput => {
+            RunAction::Offer(caps) => self.note(&format!("offer {caps}")),
+            RunAction::CloseInput => {
                 self.note("close input");
                 self.trigger("<eof>", None);
             }
-            Action::Restart | Action::Reconnect => {
+            RunAction::Restart | RunAction::Reconnect => {
                 self.note("start again");
                 self.queue.clear();
                 self.push(
                     self.now,
-                    Event::Exited(ExitRecord { code: Some(0), signal: None, stderr: String::new() }),
+                    RunEvent::Exited(ExitRecord { code: Some(0), signal: None, stderr: String::new() }),
                 );
-                self.push(self.now + Duration::from_millis(50), Event::Started);
+                self.push(self.now + Duration::from_millis(50), RunEvent::Started);
             }
-            Action::PauseRead(time) => self.note(&format!("pause reading for {} ms", time.as_millis())),
-            Action::AskProvider(frame) => {
+            RunAction::PauseRead(time) => self.note(&format!("pause reading for {} ms", time.as_millis())),
+            RunAction::AskProvider(frame) => {
                 self.note(&format!("provider: {}", frame.method().unwrap_or("?")));
                 let (after, result) = self.provider.clone();
                 let answer = Frame::response(frame.id().unwrap_or(&Id::Null), &result);
-                self.push(self.now + after, Event::ProviderAnswered(answer));
+                self.push(self.now + after, RunEvent::ProviderAnswered(answer));
             }
-            Action::CancelPending { session } => self.note(&format!("cancel pending of {session:?}")),
-            Action::CheckFile(path) => {
+            RunAction::CancelPending { session } => self.note(&format!("cancel pending of {session:?}")),
+            RunAction::CheckFile(path) => {
                 let found = self.files.iter().rev().find(|(at, name, _)| *at <= self.now && *name == path);
                 let state = found
                     .map_or(FileState::Absent, |(_, _, text)| FileState::Present(text.clone().into_bytes()));
-                self.run.handle(self.now, Event::File(state));
+                self.run.handle(self.now, RunEvent::File(state));
             }
-            Action::CheckMcp => {
+            RunAction::CheckMcp => {
                 let calls = self.mcp.iter().filter(|(at, _)| *at <= self.now).map(|(_, entry)| McpCall {
                     method: entry["method"].as_str().unwrap_or("").to_owned(),
                     tool: entry["tool"].as_str().map(str::to_owned),
@@ -206,7 +208,7 @@ impl World {
                     line: entry.clone(),
                 });
                 let calls = calls.collect();
-                self.run.handle(self.now, Event::Mcp(calls));
+                self.run.handle(self.now, RunEvent::Mcp(calls));
             }
         }
         None
@@ -241,17 +243,17 @@ impl World {
     }
 
     fn say(&mut self, at: Duration, line: &str, id: Option<&str>) {
-        let exited = |code| Event::Exited(ExitRecord { code, signal: None, stderr: String::new() });
+        let exited = |code| RunEvent::Exited(ExitRecord { code, signal: None, stderr: String::new() });
         let event = match line.split_once(' ') {
             Some(("exit", code)) => exited(code.parse().ok()),
-            Some(("unreachable", words)) => Event::OutOfReach(words.to_owned()),
-            _ if line == "close" => Event::Closed,
-            _ => Event::Heard(Frame::parse(short(line).replace("@id", id.unwrap_or("null")))),
+            Some(("unreachable", words)) => RunEvent::OutOfReach(words.to_owned()),
+            _ if line == "close" => RunEvent::Closed,
+            _ => RunEvent::Heard(Frame::parse(short(line).replace("@id", id.unwrap_or("null")))),
         };
         self.push(at, event);
     }
 
-    fn push(&mut self, at: Duration, event: Event) {
+    fn push(&mut self, at: Duration, event: RunEvent) {
         self.queue.insert((at, self.next), event);
         self.next += 1;
     }
@@ -313,7 +315,7 @@ fn millis(text: &str) -> Duration {
 }
 
 /// The outcome as text: everything that a report could show.
-fn describe(outcome: &Outcome, log: &[String]) -> String {
+fn describe(outcome: &TestOutcome, log: &[String]) -> String {
     let mut out = String::new();
     let mark = match (outcome.vacuous, outcome.blocked) {
         (true, _) => " (vacuous)",

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use acp_driver::drive;
 use acp_link::child::{Child, Exit};
-use acp_link::{Closed, Link};
+use acp_link::{Link, LinkClosed};
 use acp_proto::method;
-use acp_rpc::{Direction, Frame, Id, Limits, NotSent, Peer, Received, Reply, RpcError, View};
+use acp_rpc::{Direction, Frame, Id, NotSent, Peer, PeerLimits, Received, Reply, RpcError, View};
 use agent_client_protocol_schema::v1::SessionUpdate;
 use bytes::Bytes;
 use futures_util::FutureExt;
@@ -24,9 +24,9 @@ use machine::Ending;
 
 use super::error::{Gone, LastWords};
 pub(super) use super::failure::Failure;
-use super::turn::{Note, Update};
+use super::turn::{Note, TurnUpdate};
 use super::{Observed, RawObserver};
-use crate::providers::{Answer, Providers};
+use crate::providers::{ProviderAnswer, Providers};
 
 /// How long the end of the output may precede the end of the process.
 const FAREWELL: Duration = Duration::from_secs(2);
@@ -88,9 +88,9 @@ pub(crate) struct Driver {
     backlog: VecDeque<(mpsc::Sender<Note>, Note)>,
     /// Lines on their way to the agent.
     outgoing: VecDeque<(Bytes, bool)>,
-    answers: JoinSet<(Answer, Weight)>,
+    answers: JoinSet<(ProviderAnswer, Weight)>,
     /// Requests with large answers that wait for their turn.
-    deferred: VecDeque<(BoxFuture<'static, Answer>, Weight)>,
+    deferred: VecDeque<(BoxFuture<'static, ProviderAnswer>, Weight)>,
     /// How many of these are being answered.
     large: usize,
     /// How many bytes wait to be written.
@@ -124,7 +124,7 @@ impl Driver {
         Driver {
             began: Instant::now(),
             child,
-            peer: Peer::remembering(Limits::default()),
+            peer: Peer::remembering(PeerLimits::default()),
             providers,
             commands,
             turns: HashMap::new(),
@@ -285,7 +285,7 @@ impl Driver {
         let update = serde_json::from_str::<SessionUpdate>(params.update.get()).ok().map(Box::new);
         let session = params.session_id;
         let reader = self.reader(Some(&session));
-        self.backlog.push_back((reader, Note::Update(Update { session, update, frame })));
+        self.backlog.push_back((reader, Note::Update(TurnUpdate { session, update, frame })));
     }
 
     /// Who reads what concerns a session: its turn, or else everyone's.
@@ -293,7 +293,7 @@ impl Driver {
         session.and_then(|session| self.turns.get(session)).unwrap_or(&self.out).clone()
     }
 
-    fn answered(&mut self, answer: &Answer) {
+    fn answered(&mut self, answer: &ProviderAnswer) {
         for record in &answer.log {
             let reader = self.reader(record.session.as_deref());
             self.backlog.push_back((reader, Note::Decision(record.clone())));
@@ -363,7 +363,7 @@ impl Driver {
         }
     }
 
-    async fn lost_writing(&mut self, closed: Closed) {
+    async fn lost_writing(&mut self, closed: LinkClosed) {
         let exit = match &mut self.child {
             Some(child) => timeout(FAREWELL, child.wait()).await.ok(),
             None => None,

@@ -1,7 +1,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use acp_link::Closed;
+use acp_link::LinkClosed;
 use acp_link::child::Exit;
 use acp_rpc::{Frame, RpcError};
 
@@ -100,7 +100,7 @@ pub enum Gone {
     /// The connection ended, for this reason.
     Disconnected(String),
     /// It could not be written to.
-    Unwritable(Closed),
+    Unwritable(LinkClosed),
     /// We closed it.
     ClosedByUs,
 }

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
-use acp_link::leash::Leash;
-use acp_policy::Rules;
+use acp_link::leash::ProcessGuard;
+use acp_policy::PolicyRules;
 use agent_client_protocol_schema::v1::{
     BooleanConfigOptionCapabilities, ClientCapabilities, ClientSessionCapabilities, CompactionCapabilities,
     ElicitationCapabilities, ElicitationFormCapabilities, ElicitationUrlCapabilities, FileSystemCapabilities,
@@ -9,7 +9,7 @@ use agent_client_protocol_schema::v1::{
 };
 use tokio::sync::mpsc;
 
-use crate::{Limits, Question};
+use crate::{ProviderLimits, UserQuestion};
 
 /// How a client presents itself and behaves.
 #[derive(Debug, Clone)]
@@ -19,15 +19,15 @@ pub struct ClientOptions {
     /// What the agent may use. Whatever is off here is also refused.
     pub capabilities: ClientCapabilities,
     /// What is allowed.
-    pub rules: Rules,
+    pub rules: PolicyRules,
     /// How much may be used.
-    pub limits: Limits,
+    pub limits: ProviderLimits,
     /// Where questions to a person go; without it nobody is asked and the answer is no.
-    pub person: Option<mpsc::Sender<Question>>,
+    pub person: Option<mpsc::Sender<UserQuestion>>,
     /// How long to wait for what.
     pub timeouts: Timeouts,
     /// Who ends terminals when we cannot; without it they outlive a kill of ours.
-    pub leash: Option<Leash>,
+    pub leash: Option<ProcessGuard>,
 }
 
 impl Default for ClientOptions {
@@ -36,8 +36,8 @@ impl Default for ClientOptions {
             info: Implementation::new("acp-workbench", env!("CARGO_PKG_VERSION"))
                 .title("ACP Workbench".to_owned()),
             capabilities: all_capabilities(),
-            rules: Rules::default(),
-            limits: Limits::default(),
+            rules: PolicyRules::default(),
+            limits: ProviderLimits::default(),
             person: None,
             timeouts: Timeouts::default(),
             leash: None,

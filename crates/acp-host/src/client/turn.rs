@@ -5,11 +5,11 @@ use tokio::sync::mpsc;
 
 use super::driver::Failure;
 use super::{ClientError, Gone, LastWords, Typed, typed};
-use crate::Record;
+use crate::DecisionRecord;
 
 /// One prompt and what comes of it: updates, then the end.
 #[derive(Debug)]
-pub struct Turn {
+pub struct PromptTurn {
     pub(super) notes: mpsc::Receiver<Note>,
     pub(super) over: bool,
 }
@@ -18,9 +18,9 @@ pub struct Turn {
 #[derive(Debug)]
 pub enum TurnEvent {
     /// The agent tells something.
-    Update(Update),
+    Update(TurnUpdate),
     /// The client decided something on the agent's behalf.
-    Decision(Record),
+    Decision(DecisionRecord),
     /// The turn is over. Nothing follows.
     Ended(Typed<PromptResponse>),
     /// The turn failed. Nothing follows.
@@ -29,11 +29,11 @@ pub enum TurnEvent {
 
 /// Something that happens outside every turn.
 #[derive(Debug)]
-pub enum Event {
+pub enum ClientEvent {
     /// The agent tells something of a session in which no prompt runs.
-    Update(Update),
+    Update(TurnUpdate),
     /// The client decided something on the agent's behalf.
-    Decision(Record),
+    Decision(DecisionRecord),
     /// The agent sent something that is no message, or a message that it must not send.
     Violation(Violation, Frame),
     /// The agent sent a notification that is no session update.
@@ -44,7 +44,7 @@ pub enum Event {
 
 /// A `session/update`.
 #[derive(Debug, Clone)]
-pub struct Update {
+pub struct TurnUpdate {
     /// The session it is about.
     pub session: String,
     /// What it says, unless this version does not understand it.
@@ -53,7 +53,7 @@ pub struct Update {
     pub frame: Frame,
 }
 
-impl Turn {
+impl PromptTurn {
     /// The next event; `None` after the end.
     pub async fn next(&mut self) -> Option<TurnEvent> {
         if self.over {
@@ -102,14 +102,14 @@ pub struct Events {
 
 impl Events {
     /// The next event; `None` when the client is gone.
-    pub async fn next(&mut self) -> Option<Event> {
+    pub async fn next(&mut self) -> Option<ClientEvent> {
         loop {
             return Some(match self.notes.recv().await? {
-                Note::Update(update) => Event::Update(update),
-                Note::Decision(record) => Event::Decision(record),
-                Note::Violation(violation, frame) => Event::Violation(violation, frame),
-                Note::Notification(frame) => Event::Notification(frame),
-                Note::Closed(how, words) => Event::Closed(how, words),
+                Note::Update(update) => ClientEvent::Update(update),
+                Note::Decision(record) => ClientEvent::Decision(record),
+                Note::Violation(violation, frame) => ClientEvent::Violation(violation, frame),
+                Note::Notification(frame) => ClientEvent::Notification(frame),
+                Note::Closed(how, words) => ClientEvent::Closed(how, words),
                 Note::Answer(_) => continue,
             });
         }
@@ -121,9 +121,9 @@ impl Note {
     pub(super) fn is_large(&self) -> bool {
         const LARGE: usize = 64 << 10;
         match self {
-            Note::Update(Update { frame, .. }) | Note::Violation(_, frame) | Note::Notification(frame) => {
-                frame.raw().len() > LARGE
-            }
+            Note::Update(TurnUpdate { frame, .. })
+            | Note::Violation(_, frame)
+            | Note::Notification(frame) => frame.raw().len() > LARGE,
             Note::Decision(record) => record.subject.len() > LARGE,
             Note::Answer(_) | Note::Closed(..) => false,
         }
@@ -133,8 +133,8 @@ impl Note {
 /// What the driver passes on.
 #[derive(Debug)]
 pub(crate) enum Note {
-    Update(Update),
-    Decision(Record),
+    Update(TurnUpdate),
+    Decision(DecisionRecord),
     Violation(Violation, Frame),
     Notification(Frame),
     Answer(Result<Frame, Failure>),

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use acp_policy::{
-    Action, Decision, Outcome, PermissionOptionKind, Request, Stage, ToolKind, Verdict, choose_option,
+    PermissionOptionKind, PermissionOutcome, PolicyDecision, PolicyRequest, PolicyVerdict, ToolAction,
+    ToolKind, ToolStage, choose_option,
 };
 use acp_proto::method;
 use acp_rpc::RpcError;
@@ -13,7 +14,7 @@ use serde_json::{Value, json};
 use super::grants::{Deed, Span};
 use super::pending::{Ticket, Why};
 use super::session::Session;
-use super::{Settings, Shared};
+use super::{ProviderSettings, Shared};
 use crate::Elicited;
 use crate::command_rules;
 use crate::elicitation::{self, ElicitationParams};
@@ -21,9 +22,9 @@ use crate::files::{self, ReadParams, WriteParams};
 use crate::folders::Folders;
 use crate::jail::Roots;
 use crate::permission::{self, PermissionParams};
-use crate::question::{Ask, Asked, Question};
+use crate::question::{Ask, UserAnswer, UserQuestion};
 use crate::real;
-use crate::record::Record;
+use crate::record::DecisionRecord;
 use crate::refusal;
 use crate::terminal::{self, CreateParams, TerminalParams};
 use crate::tool_call::ToolCall;
@@ -32,7 +33,7 @@ use crate::tool_call::ToolCall;
 pub(super) struct Call<'a> {
     pub(super) shared: &'a Arc<Shared>,
     pub(super) method: &'a str,
-    pub(super) log: &'a mut Vec<Record>,
+    pub(super) log: &'a mut Vec<DecisionRecord>,
     pub(super) ticket: Ticket,
 }
 
@@ -81,7 +82,7 @@ impl Call<'_> {
         let params: CreateParams = refusal::params(self.method, params)?;
         let roots = self.shared.roots(&params.session_id)?;
         self.command_access(&roots, &params).await?;
-        let Settings { limits, leash, .. } = &self.shared.settings;
+        let ProviderSettings { limits, leash, .. } = &self.shared.settings;
         self.shared.state().terminals.create(&roots, limits.terminals, leash.as_ref(), &params)
     }
 
@@ -127,19 +128,19 @@ impl Call<'_> {
         };
         let subject = call.subject(id);
         if cancelled {
-            self.note(session, &subject, Verdict::Deny, "the turn was cancelled");
-            return Ok(permission::result(&Outcome::Cancelled));
+            self.note(session, &subject, PolicyVerdict::Deny, "the turn was cancelled");
+            return Ok(permission::result(&PermissionOutcome::Cancelled));
         }
-        let Decision { mut verdict, mut reason } = call.decide(&self.shared.settings.rules, &folders);
+        let PolicyDecision { mut verdict, mut reason } = call.decide(&self.shared.settings.rules, &folders);
         // By their real names as they are now: that is what the person sees and decides about.
         let deeds = deeds(&call, &folders);
-        if verdict == Verdict::Ask && self.is_standing(session, &deeds) {
-            verdict = Verdict::Allow;
+        if verdict == PolicyVerdict::Ask && self.is_standing(session, &deeds) {
+            verdict = PolicyVerdict::Allow;
             "it was allowed for this session".clone_into(&mut reason);
         }
         self.note(session, &subject, verdict, &reason);
         let choices = params.choices();
-        if verdict != Verdict::Ask {
+        if verdict != PolicyVerdict::Ask {
             return Ok(permission::result(&choose_option(
                 verdict,
                 &permission::choices_for_policy(&choices),
@@ -153,15 +154,15 @@ impl Call<'_> {
             params: serde_json::from_str(raw).unwrap_or_default(),
         };
         let outcome = match self.ask(session, &subject, ask).await? {
-            Some(Asked::Option(id)) => match choices.iter().find(|choice| choice.id == id) {
+            Some(UserAnswer::Option(id)) => match choices.iter().find(|choice| choice.id == id) {
                 Some(choice) => {
                     self.grant(session, deeds, choice.kind);
-                    Outcome::Selected(id)
+                    PermissionOutcome::Selected(id)
                 }
-                None => Outcome::Cancelled,
+                None => PermissionOutcome::Cancelled,
             },
-            Some(_) => Outcome::Cancelled,
-            None => choose_option(Verdict::Ask, &permission::choices_for_policy(&choices)),
+            Some(_) => PermissionOutcome::Cancelled,
+            None => choose_option(PolicyVerdict::Ask, &permission::choices_for_policy(&choices)),
         };
         Ok(permission::result(&outcome))
     }
@@ -194,7 +195,7 @@ impl Call<'_> {
         let ask = elicitation::ask(self.shared.settings.offer, &params)?;
         let session = params.session_id.unwrap_or_default();
         let elicited = match self.ask(&session, "a question to the person", ask).await? {
-            Some(Asked::Elicited(elicited)) => elicited,
+            Some(UserAnswer::Elicited(elicited)) => elicited,
             Some(_) => Elicited::Cancel,
             None => Elicited::Decline,
         };
@@ -227,8 +228,8 @@ impl Call<'_> {
         let (rules, session) = (&self.shared.settings.rules, params.session_id.as_str());
         let root = roots.cwd().display().to_string();
         let (line, whole) = (terminal::line(params), terminal::whole_line(params));
-        let (stage, kind, action) = (Stage::Access, ToolKind::Execute, Action::Command(&whole));
-        let request = Request { stage, kind, tools: &[], action, root: Some(&root) };
+        let (stage, kind, action) = (ToolStage::Access, ToolKind::Execute, ToolAction::Command(&whole));
+        let request = PolicyRequest { stage, kind, tools: &[], action, root: Some(&root) };
         let cwds: Vec<String> = params.cwd.iter().map(|cwd| cwd.to_string_lossy().into_owned()).collect();
         let decision = real::denial(rules, &request)
             .unwrap_or_else(|| command_rules::decide(rules, &request, &line, &cwds, &roots.folders()));
@@ -250,19 +251,19 @@ impl Call<'_> {
         &mut self,
         session: &str,
         subject: &str,
-        decision: Decision,
+        decision: PolicyDecision,
         wanted: Option<Wanted>,
         content: Option<&str>,
     ) -> Result<(), RpcError> {
-        let Decision { mut verdict, mut reason } = decision;
-        if verdict == Verdict::Ask
+        let PolicyDecision { mut verdict, mut reason } = decision;
+        if verdict == PolicyVerdict::Ask
             && wanted.as_ref().is_some_and(|wanted| self.granted(session, &wanted.deed))
         {
-            verdict = Verdict::Allow;
+            verdict = PolicyVerdict::Allow;
             "the person allowed exactly this".clone_into(&mut reason);
         }
         self.note(session, subject, verdict, &reason);
-        if verdict == Verdict::Ask {
+        if verdict == PolicyVerdict::Ask {
             let ask = Ask::Access {
                 method: self.method.to_owned(),
                 subject: subject.to_owned(),
@@ -270,23 +271,23 @@ impl Call<'_> {
                 always: wanted.as_ref().map(|wanted| wanted.words.clone()),
             };
             verdict = match self.ask(session, subject, ask).await? {
-                Some(Asked::Yes) => Verdict::Allow,
-                Some(Asked::Always) => {
+                Some(UserAnswer::Yes) => PolicyVerdict::Allow,
+                Some(UserAnswer::Always) => {
                     let always = wanted.map(|wanted| wanted.always);
                     self.grant(session, always, Some(PermissionOptionKind::AllowAlways));
-                    Verdict::Allow
+                    PolicyVerdict::Allow
                 }
                 Some(_) => {
                     "the person said no".clone_into(&mut reason);
-                    Verdict::Deny
+                    PolicyVerdict::Deny
                 }
                 None => {
                     "there is nobody to ask".clone_into(&mut reason);
-                    Verdict::Deny
+                    PolicyVerdict::Deny
                 }
             };
         }
-        if verdict == Verdict::Allow { Ok(()) } else { Err(refusal::denied(subject, &reason)) }
+        if verdict == PolicyVerdict::Allow { Ok(()) } else { Err(refusal::denied(subject, &reason)) }
     }
 
     fn granted(&self, session: &str, deed: &Deed) -> bool {
@@ -294,14 +295,14 @@ impl Call<'_> {
         state.sessions.get_mut(session).is_some_and(|session| session.grants.take(deed))
     }
 
-    /// Asks the person; `None` when there is none. A cancelled turn is [`Asked::Cancelled`], a cancelled request
+    /// Asks the person; `None` when there is none. A cancelled turn is [`UserAnswer::Cancelled`], a cancelled request
     /// an error.
-    async fn ask(&mut self, session: &str, subject: &str, ask: Ask) -> Result<Option<Asked>, RpcError> {
+    async fn ask(&mut self, session: &str, subject: &str, ask: Ask) -> Result<Option<UserAnswer>, RpcError> {
         let Some(person) = &self.shared.settings.person else {
-            self.note(session, subject, Verdict::Deny, "there is nobody to ask");
+            self.note(session, subject, PolicyVerdict::Deny, "there is nobody to ask");
             return Ok(None);
         };
-        let (question, answer) = Question::new((!session.is_empty()).then(|| session.to_owned()), ask);
+        let (question, answer) = UserQuestion::new((!session.is_empty()).then(|| session.to_owned()), ask);
         let put = async {
             person.send(question).await.ok()?;
             answer.await.ok()
@@ -310,24 +311,26 @@ impl Call<'_> {
             asked = put => asked,
             why = self.ticket.cancelled() => match why {
                 Why::Request => return Err(refusal::cancelled(self.method)),
-                Why::Session => Some(Asked::Cancelled),
+                Why::Session => Some(UserAnswer::Cancelled),
             },
         };
         let (verdict, words) = match &asked {
-            Some(Asked::Option(id)) => (Verdict::Allow, format!("the person chose {id:?}")),
-            Some(Asked::Yes | Asked::Always | Asked::Elicited(Elicited::Accept(_))) => {
-                (Verdict::Allow, "the person said yes".to_owned())
+            Some(UserAnswer::Option(id)) => (PolicyVerdict::Allow, format!("the person chose {id:?}")),
+            Some(UserAnswer::Yes | UserAnswer::Always | UserAnswer::Elicited(Elicited::Accept(_))) => {
+                (PolicyVerdict::Allow, "the person said yes".to_owned())
             }
-            Some(Asked::No | Asked::Elicited(_)) => (Verdict::Deny, "the person said no".to_owned()),
-            Some(Asked::Cancelled) => (Verdict::Deny, "cancelled".to_owned()),
-            None => (Verdict::Deny, "the person did not answer".to_owned()),
+            Some(UserAnswer::No | UserAnswer::Elicited(_)) => {
+                (PolicyVerdict::Deny, "the person said no".to_owned())
+            }
+            Some(UserAnswer::Cancelled) => (PolicyVerdict::Deny, "cancelled".to_owned()),
+            None => (PolicyVerdict::Deny, "the person did not answer".to_owned()),
         };
         self.note(session, subject, verdict, &words);
-        Ok(Some(asked.unwrap_or(Asked::Cancelled)))
+        Ok(Some(asked.unwrap_or(UserAnswer::Cancelled)))
     }
 
-    fn note(&mut self, session: &str, subject: &str, verdict: Verdict, reason: &str) {
-        self.log.push(Record {
+    fn note(&mut self, session: &str, subject: &str, verdict: PolicyVerdict, reason: &str) {
+        self.log.push(DecisionRecord {
             method: self.method.to_owned(),
             session: (!session.is_empty()).then(|| session.to_owned()),
             subject: subject.to_owned(),
@@ -370,9 +373,9 @@ struct Leave {
 
 impl Leave {
     /// What the rules say about a path that leads to this file.
-    fn decide(&self, path: &str, file: &Path) -> Decision {
-        let (action, root) = (Action::Path(path), Some(self.root.as_str()));
-        let request = Request { stage: Stage::Access, kind: self.kind, tools: &[], action, root };
+    fn decide(&self, path: &str, file: &Path) -> PolicyDecision {
+        let (action, root) = (ToolAction::Path(path), Some(self.root.as_str()));
+        let request = PolicyRequest { stage: ToolStage::Access, kind: self.kind, tools: &[], action, root };
         real::decide_file(&self.shared.settings.rules, &request, file)
     }
 
@@ -383,8 +386,8 @@ impl Leave {
         }
         let name = opened.display().to_string();
         match self.decide(&name, opened) {
-            Decision { verdict: Verdict::Allow, .. } => Ok(()),
-            Decision { reason, .. } => {
+            PolicyDecision { verdict: PolicyVerdict::Allow, .. } => Ok(()),
+            PolicyDecision { reason, .. } => {
                 let subject = self.file.display().to_string();
                 Err(refusal::denied(&subject, &format!("it was exchanged for {name}: {reason}")))
             }

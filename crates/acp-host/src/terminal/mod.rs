@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use acp_link::leash::Leash;
+use acp_link::leash::ProcessGuard;
 use acp_rpc::RpcError;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -100,7 +100,7 @@ impl Terminals {
         &mut self,
         roots: &Roots,
         limits: TerminalLimits,
-        leash: Option<&Leash>,
+        leash: Option<&ProcessGuard>,
         params: &CreateParams,
     ) -> Result<Value, RpcError> {
         let session = &params.session_id;

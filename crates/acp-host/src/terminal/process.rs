@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use acp_link::child::Exit;
-use acp_link::kept::{self, Ending, Kept};
-use acp_link::leash::Leash;
+use acp_link::kept::{self, CommandEnd, RunningCommand};
+use acp_link::leash::ProcessGuard;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group};
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
@@ -44,13 +44,13 @@ enum Running {
     /// Our own child, in a process group of its own.
     Child { child: Child },
     /// Behind a supervisor, with everything that came of it.
-    Kept(Kept),
+    Kept(RunningCommand),
 }
 
 impl Process {
     /// Starts a command in its own process group, output and errors in one stream, no input. With a leash, nothing that
     /// comes of it outlives us.
-    pub(crate) fn start(command: Command, limit: usize, leash: Option<&Leash>) -> io::Result<Process> {
+    pub(crate) fn start(command: Command, limit: usize, leash: Option<&ProcessGuard>) -> io::Result<Process> {
         let (reader, writer) = io::pipe()?;
         let reader = pipe::Receiver::from_owned_fd(OwnedFd::from(reader))?;
         let (running, end) = match leash {
@@ -132,7 +132,7 @@ fn child(mut command: Command, writer: io::PipeWriter) -> io::Result<(Running, E
     Ok((Running::Child { child }, end))
 }
 
-fn kept(command: &Command, writer: io::PipeWriter, leash: &Leash) -> io::Result<(Running, End)> {
+fn kept(command: &Command, writer: io::PipeWriter, leash: &ProcessGuard) -> io::Result<(Running, End)> {
     let mut wrapped = kept::wrap(command, leash)?;
     wrapped.command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
     let (kept, ending) = wrapped.spawn()?;
@@ -142,7 +142,7 @@ fn kept(command: &Command, writer: io::PipeWriter, leash: &Leash) -> io::Result<
 /// Who tells how the command ended.
 enum End {
     Child(Pid, unix::Signal),
-    Kept(Ending),
+    Kept(CommandEnd),
 }
 
 impl End {

@@ -4,8 +4,8 @@
 
 use std::path::{Path, PathBuf};
 
-use acp_host::{Answer, Limits, Offer, Providers, Roots, Settings};
-use acp_policy::{Policy, Rules};
+use acp_host::{OfferedCapabilities, ProviderAnswer, ProviderLimits, ProviderSettings, Providers, Roots};
+use acp_policy::{Policy, PolicyRules};
 use acp_rpc::{Frame, Id};
 use serde_json::{Value, json};
 
@@ -17,8 +17,12 @@ pub struct World {
     pub providers: Providers,
 }
 
-pub fn settings(policy: Policy) -> Settings {
-    Settings { offer: Offer::ALL, rules: Rules::of(policy), ..Settings::default() }
+pub fn settings(policy: Policy) -> ProviderSettings {
+    ProviderSettings {
+        offer: OfferedCapabilities::ALL,
+        rules: PolicyRules::of(policy),
+        ..ProviderSettings::default()
+    }
 }
 
 impl World {
@@ -26,11 +30,11 @@ impl World {
         World::with(settings(Policy::Yolo))
     }
 
-    pub fn with_limits(limits: Limits) -> World {
-        World::with(Settings { limits, ..settings(Policy::Yolo) })
+    pub fn with_limits(limits: ProviderLimits) -> World {
+        World::with(ProviderSettings { limits, ..settings(Policy::Yolo) })
     }
 
-    pub fn with(settings: Settings) -> World {
+    pub fn with(settings: ProviderSettings) -> World {
         let temp = tempfile::tempdir().expect("a temporary folder");
         let base = temp.path().canonicalize().expect("a real path");
         let [root, more, outside] = ["root", "more", "outside"].map(|name| base.join(name));
@@ -44,7 +48,7 @@ impl World {
         World { temp, root, more, outside, providers }
     }
 
-    pub async fn ask(&self, method: &str, params: Value) -> Answer {
+    pub async fn ask(&self, method: &str, params: Value) -> ProviderAnswer {
         self.providers.answer(&request(1, method, &params)).await
     }
 
@@ -63,11 +67,11 @@ impl World {
         }
     }
 
-    pub async fn read(&self, path: &Path) -> Answer {
+    pub async fn read(&self, path: &Path) -> ProviderAnswer {
         self.ask("fs/read_text_file", json!({"sessionId": "s", "path": path})).await
     }
 
-    pub async fn write(&self, path: &Path, content: &str) -> Answer {
+    pub async fn write(&self, path: &Path, content: &str) -> ProviderAnswer {
         self.ask("fs/write_text_file", json!({"sessionId": "s", "path": path, "content": content})).await
     }
 }

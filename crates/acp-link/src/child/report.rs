@@ -16,7 +16,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::Pid;
 
-use super::{Exit, Options, Stage, Survivor};
+use super::{Exit, SpawnOptions, StopStage, Survivor};
 use crate::supervisor::{ARGUMENT, FORWARDED};
 
 /// Written to the lifeline: kill everything without waiting.
@@ -57,7 +57,7 @@ pub(crate) enum Failure {
 }
 
 /// The command that starts the supervisor, which starts the agent.
-pub(super) fn command(options: &Options, supervisor: &Path) -> io::Result<(Command, Starting)> {
+pub(super) fn command(options: &SpawnOptions, supervisor: &Path) -> io::Result<(Command, Starting)> {
     let linger = options.linger.as_millis().to_string();
     let args = options.args.iter().map(OsString::as_os_str);
     supervising(supervisor, &linger, &options.program, args)
@@ -200,7 +200,7 @@ impl Report {
     /// How the agent ended; `None` when the supervisor did not live to say it.
     pub(crate) fn exit(&mut self) -> Option<Exit> {
         let _ = self.read_available();
-        let mut exit = Exit { code: None, signal: None, stage: Stage::Unasked, survivors: Vec::new() };
+        let mut exit = Exit { code: None, signal: None, stage: StopStage::Unasked, survivors: Vec::new() };
         for line in String::from_utf8_lossy(&self.said).lines() {
             let mut words = line.splitn(3, ' ');
             let (word, number, name) =
@@ -223,7 +223,7 @@ pub(super) fn exit_of(status: Option<ExitStatus>) -> Exit {
     Exit {
         code: status.and_then(|it| it.code()),
         signal: status.and_then(|it| it.signal()),
-        stage: Stage::Unasked,
+        stage: StopStage::Unasked,
         survivors: Vec::new(),
     }
 }

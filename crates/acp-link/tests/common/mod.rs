@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use acp_link::Link;
-use acp_link::child::Options;
+use acp_link::child::SpawnOptions;
 use acp_rpc::Line;
 
 /// Long enough for a busy machine; a test that waits this long has failed.
@@ -15,8 +15,8 @@ pub fn probe() -> PathBuf {
     env!("CARGO_BIN_EXE_acp-link-probe").into()
 }
 
-pub fn sh(script: &str) -> Options {
-    Options::new("sh").args(["-c", script])
+pub fn sh(script: &str) -> SpawnOptions {
+    SpawnOptions::new("sh").args(["-c", script])
 }
 
 /// The next line, which must be text.

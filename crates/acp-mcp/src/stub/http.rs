@@ -10,7 +10,7 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use super::log::Event;
+use super::log::StubEvent;
 use super::server::{LogFile, Stub, StubSettings};
 
 /// A stub that listens. Nothing is answered until [`HttpStub::run`].
@@ -32,7 +32,7 @@ pub fn serve_http(
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
         let address = listener.local_addr()?;
         let stub = HttpStub { listener, address, settings: settings.clone(), log };
-        stub.log.write(Event::Listening { url: stub.url() });
+        stub.log.write(StubEvent::Listening { url: stub.url() });
         Ok(stub)
     })
 }
@@ -70,7 +70,7 @@ impl HttpStub {
                 _ = interrupted.recv() => "SIGINT".to_owned(),
             };
             stop.cancel();
-            log.write(Event::Exit { reason });
+            log.write(StubEvent::Exit { reason });
             Ok(())
         })
     }

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 /// One line of the log.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Record {
+pub struct StubRecord {
     /// Milliseconds since the Unix epoch.
     pub at: u64,
     /// The stub's process id.
@@ -13,13 +13,13 @@ pub struct Record {
     /// The stub's `--name`.
     pub server: String,
     /// What happened.
-    pub event: Event,
+    pub event: StubEvent,
 }
 
 /// What the stub saw or did. `event` is the discriminator on the line; method names are events of their own.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all_fields = "camelCase")]
-pub enum Event {
+pub enum StubEvent {
     /// The process began.
     #[serde(rename = "start")]
     Start {
@@ -105,7 +105,7 @@ pub enum Event {
     Unknown(Map<String, Value>),
 }
 
-impl Record {
+impl StubRecord {
     /// The record as one line, without the newline.
     pub fn to_json_line(&self) -> String {
         let mut line = Map::new();
@@ -113,7 +113,7 @@ impl Record {
         line.insert("pid".to_owned(), self.pid.into());
         line.insert("server".to_owned(), self.server.clone().into());
         match (&self.event, serde_json::to_value(&self.event)) {
-            (Event::Unknown(fields), _) => line.extend(fields.clone()),
+            (StubEvent::Unknown(fields), _) => line.extend(fields.clone()),
             (_, Ok(Value::Object(fields))) => line.extend(fields),
             _ => {}
         }
@@ -136,20 +136,21 @@ impl Record {
         if !fields.get("event").is_some_and(Value::is_string) {
             return Err("\"event\" is not a string".to_owned());
         }
-        let event = serde_json::from_value(Value::Object(fields.clone())).unwrap_or(Event::Unknown(fields));
+        let event =
+            serde_json::from_value(Value::Object(fields.clone())).unwrap_or(StubEvent::Unknown(fields));
         Ok(Self { at, pid, server, event })
     }
 
     /// The MCP method of this record, when it is one that the client sent.
     pub fn method(&self) -> Option<&str> {
         match &self.event {
-            Event::Initialize { .. } => Some("initialize"),
-            Event::Initialized => Some("notifications/initialized"),
-            Event::Discover { .. } => Some("server/discover"),
-            Event::Ping => Some("ping"),
-            Event::ToolsList { .. } => Some("tools/list"),
-            Event::ToolsCall { .. } => Some("tools/call"),
-            Event::Other { method } => Some(method),
+            StubEvent::Initialize { .. } => Some("initialize"),
+            StubEvent::Initialized => Some("notifications/initialized"),
+            StubEvent::Discover { .. } => Some("server/discover"),
+            StubEvent::Ping => Some("ping"),
+            StubEvent::ToolsList { .. } => Some("tools/list"),
+            StubEvent::ToolsCall { .. } => Some("tools/call"),
+            StubEvent::Other { method } => Some(method),
             _ => None,
         }
     }
@@ -168,7 +169,7 @@ pub struct LogFlaw {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StubLog {
     /// The records in the order of the file.
-    pub records: Vec<Record>,
+    pub records: Vec<StubRecord>,
     /// Lines that are not records.
     pub flaws: Vec<LogFlaw>,
 }
@@ -179,7 +180,7 @@ impl StubLog {
         let mut log = Self::default();
         let whole = text.rfind('\n').map_or("", |end| &text[..end]);
         for (index, line) in whole.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-            match Record::parse(line) {
+            match StubRecord::parse(line) {
                 Ok(record) => log.records.push(record),
                 Err(reason) => log.flaws.push(LogFlaw { line: index + 1, reason }),
             }
@@ -196,21 +197,22 @@ impl StubLog {
     /// How often a method came in. `initialize` counts both kinds of handshake.
     pub fn count(&self, method: &str) -> usize {
         let same = |seen: &str| seen == method || (method == "initialize" && seen == "server/discover");
-        self.records.iter().filter_map(Record::method).filter(|seen| same(seen)).count()
+        self.records.iter().filter_map(StubRecord::method).filter(|seen| same(seen)).count()
     }
 
     /// The arguments of every call of a tool, oldest first.
     pub fn calls<'a>(&'a self, tool: &'a str) -> impl Iterator<Item = &'a Value> + 'a {
         self.records.iter().filter_map(move |record| match &record.event {
-            Event::ToolsCall { tool: name, arguments, .. } if name == tool => Some(arguments),
+            StubEvent::ToolsCall { tool: name, arguments, .. } if name == tool => Some(arguments),
             _ => None,
         })
     }
 
     /// The processes that began and did not write an `exit`.
     pub fn open_processes(&self) -> Vec<u32> {
-        let ended = |pid| self.records.iter().any(|r| r.pid == pid && matches!(r.event, Event::Exit { .. }));
-        let began = self.records.iter().filter(|record| matches!(record.event, Event::Start { .. }));
+        let ended =
+            |pid| self.records.iter().any(|r| r.pid == pid && matches!(r.event, StubEvent::Exit { .. }));
+        let began = self.records.iter().filter(|record| matches!(record.event, StubEvent::Start { .. }));
         began.map(|record| record.pid).filter(|pid| !ended(*pid)).collect()
     }
 }
@@ -220,13 +222,13 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn line(event: Event) -> String {
-        Record { at: 5, pid: 7, server: "one".to_owned(), event }.to_json_line() + "\n"
+    fn line(event: StubEvent) -> String {
+        StubRecord { at: 5, pid: 7, server: "one".to_owned(), event }.to_json_line() + "\n"
     }
 
     #[test]
     fn a_record_reads_back_as_it_was_written() {
-        let call = Event::ToolsCall {
+        let call = StubEvent::ToolsCall {
             tool: "echo".to_owned(),
             arguments: json!({"text": "ä\n"}),
             headers: Map::new(),
@@ -241,7 +243,7 @@ mod tests {
 
     #[test]
     fn a_line_still_being_written_is_no_flaw_but_a_broken_one_is() {
-        let text = line(Event::Ping) + "not json\n" + "{\"at\":1,\"pid\":2";
+        let text = line(StubEvent::Ping) + "not json\n" + "{\"at\":1,\"pid\":2";
         let log = StubLog::parse(&text);
         assert_eq!(log.records.len(), 1);
         assert_eq!(log.flaws.len(), 1);
@@ -252,20 +254,20 @@ mod tests {
     fn an_unknown_event_keeps_its_fields() {
         let text = "{\"at\":1,\"pid\":2,\"server\":\"s\",\"event\":\"later\",\"x\":[1]}\n";
         let log = StubLog::parse(text);
-        assert!(matches!(&log.records[0].event, Event::Unknown(fields) if fields["x"] == json!([1])));
+        assert!(matches!(&log.records[0].event, StubEvent::Unknown(fields) if fields["x"] == json!([1])));
         assert_eq!(log.records[0].to_json_line() + "\n", text);
     }
 
     #[test]
     fn both_kinds_of_handshake_count_as_initialize() {
-        let text = line(Event::Discover { headers: Map::new() }) + &line(Event::Initialized);
+        let text = line(StubEvent::Discover { headers: Map::new() }) + &line(StubEvent::Initialized);
         assert_eq!(StubLog::parse(&text).count("initialize"), 1);
         assert_eq!(StubLog::parse(&text).count("tools/list"), 0);
     }
 
     #[test]
     fn a_process_is_open_until_it_says_exit() {
-        let start = Event::Start {
+        let start = StubEvent::Start {
             argv: vec![],
             env: Map::new(),
             cwd: "/".to_owned(),
@@ -273,7 +275,7 @@ mod tests {
         };
         let open = line(start);
         assert_eq!(StubLog::parse(&open).open_processes(), [7]);
-        let closed = open + &line(Event::Exit { reason: "end of input".to_owned() });
+        let closed = open + &line(StubEvent::Exit { reason: "end of input".to_owned() });
         assert!(StubLog::parse(&closed).open_processes().is_empty());
     }
 }

@@ -16,7 +16,7 @@ use rmcp::service::{NotificationContext, RequestContext};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use serde_json::{Map, Value};
 
-use super::log::{Event, Record};
+use super::log::{StubEvent, StubRecord};
 use super::tools::{self, Next};
 
 /// What a stub is told at its start.
@@ -46,11 +46,11 @@ impl LogFile {
     }
 
     /// Appends one record. A full disk must not change what the server answers, so a failure only speaks.
-    pub(super) fn write(&self, event: Event) {
+    pub(super) fn write(&self, event: StubEvent) {
         let Some(file) = &self.file else { return };
         let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let at = u64::try_from(at.as_millis()).unwrap_or(u64::MAX);
-        let record = Record { at, pid: std::process::id(), server: self.server.clone(), event };
+        let record = StubRecord { at, pid: std::process::id(), server: self.server.clone(), event };
         let line = record.to_json_line() + "\n";
         let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
         if let Err(error) = file.write_all(line.as_bytes()).and_then(|()| file.flush()) {
@@ -70,7 +70,7 @@ impl LogFile {
             .map(|(name, value)| (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned()))
             .filter(|(name, _)| wanted(name))
             .map(|(name, value)| (name, Value::String(value)));
-        self.write(Event::Start {
+        self.write(StubEvent::Start {
             argv: std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect(),
             env: env.collect(),
             cwd: std::env::current_dir().map(|dir| dir.to_string_lossy().into_owned()).unwrap_or_default(),
@@ -110,7 +110,7 @@ impl Stub {
                 }
             }
             Next::Die(code) => {
-                self.log.write(Event::Exit { reason: "asked to by a tool".to_owned() });
+                self.log.write(StubEvent::Exit { reason: "asked to by a tool".to_owned() });
                 std::process::exit(code);
             }
         }
@@ -136,7 +136,7 @@ impl ServerHandler for Stub {
         request: InitializeRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<InitializeResult, ErrorData> {
-        self.log.write(Event::Initialize {
+        self.log.write(StubEvent::Initialize {
             protocol_version: request.protocol_version.to_string(),
             client: serde_json::to_value(&request.client_info).unwrap_or_default(),
             headers: headers(&context),
@@ -146,16 +146,16 @@ impl ServerHandler for Stub {
     }
 
     async fn on_initialized(&self, _context: NotificationContext<RoleServer>) {
-        self.log.write(Event::Initialized);
+        self.log.write(StubEvent::Initialized);
     }
 
     async fn discover(&self, context: RequestContext<RoleServer>) -> Result<DiscoverResult, ErrorData> {
-        self.log.write(Event::Discover { headers: headers(&context) });
+        self.log.write(StubEvent::Discover { headers: headers(&context) });
         Ok(DiscoverResult::from_server_info(self.supported_protocol_versions().into_owned(), self.get_info()))
     }
 
     async fn ping(&self, _context: RequestContext<RoleServer>) -> Result<(), ErrorData> {
-        self.log.write(Event::Ping);
+        self.log.write(StubEvent::Ping);
         Ok(())
     }
 
@@ -164,7 +164,7 @@ impl ServerHandler for Stub {
         _request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        self.log.write(Event::ToolsList { headers: headers(&context) });
+        self.log.write(StubEvent::ToolsList { headers: headers(&context) });
         Ok(ListToolsResult::with_all_items(tools::all()))
     }
 
@@ -175,7 +175,7 @@ impl ServerHandler for Stub {
     ) -> Result<CallToolResponse, ErrorData> {
         let tool = request.name.into_owned();
         let arguments = Value::Object(request.arguments.unwrap_or_default());
-        self.log.write(Event::ToolsCall {
+        self.log.write(StubEvent::ToolsCall {
             tool: tool.clone(),
             arguments: arguments.clone(),
             headers: headers(&context),
@@ -187,7 +187,7 @@ impl ServerHandler for Stub {
             Performed::Refused(error) => ("refused", Err(error)),
             Performed::Cancelled => ("cancelled", Err(ErrorData::internal_error("cancelled", None))),
         };
-        self.log.write(Event::ToolsDone { tool, outcome: outcome.to_owned() });
+        self.log.write(StubEvent::ToolsDone { tool, outcome: outcome.to_owned() });
         answer
     }
 
@@ -196,7 +196,7 @@ impl ServerHandler for Stub {
         request: CustomRequest,
         _context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
-        self.log.write(Event::Other { method: request.method.clone() });
+        self.log.write(StubEvent::Other { method: request.method.clone() });
         Err(ErrorData::new(rmcp::model::ErrorCode::METHOD_NOT_FOUND, request.method, None))
     }
 }

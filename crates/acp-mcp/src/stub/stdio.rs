@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead, ReadBuf};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use super::log::Event;
+use super::log::StubEvent;
 use super::server::{LogFile, Stub, StubSettings};
 
 /// How long answers that are under way may still take once the input has ended.
@@ -33,7 +33,7 @@ pub fn serve_stdio(settings: &StubSettings, log: LogFile) -> LocalBoxFuture<'_, 
             () = overdue => "end of input".to_owned(),
             _ = terminated.recv() => "SIGTERM".to_owned(),
         };
-        log.write(Event::Exit { reason });
+        log.write(StubEvent::Exit { reason });
         Ok(())
     })
 }

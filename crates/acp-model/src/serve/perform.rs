@@ -10,14 +10,14 @@ use serde_json::json;
 use tokio::sync::mpsc;
 
 use super::{Inner, json_response};
-use crate::journal::Journal;
+use crate::journal::ModelJournal;
 use crate::play::{Beat, Play};
-use crate::talk::{Collector, Delta, Reply, Request, Stop};
-use crate::wire::{self, StreamWriter, Wire};
+use crate::talk::{Collector, Delta, ModelReply, ModelRequest, ModelStop};
+use crate::wire::{self, StreamWriter, WireFormat};
 
 /// Writes "peer closed" when an answer is given up in the middle.
 struct Watch {
-    journal: Journal,
+    journal: ModelJournal,
     number: u64,
     began: Instant,
     stalled: bool,
@@ -50,9 +50,9 @@ impl Drop for Watch {
 pub(super) async fn whole(
     inner: &Inner,
     number: u64,
-    wire: Wire,
+    wire: WireFormat,
     id: String,
-    request: &Request,
+    request: &ModelRequest,
     play: Play,
 ) -> Response {
     let mut watch = Watch::new(inner, number);
@@ -76,8 +76,8 @@ pub(super) async fn whole(
             }
         }
     }
-    let (stop, usage) = (collector.stop.unwrap_or(Stop::End), collector.usage);
-    let reply = Reply { id, model: request.model.clone(), parts: collector.finish(), stop, usage };
+    let (stop, usage) = (collector.stop.unwrap_or(ModelStop::End), collector.usage);
+    let reply = ModelReply { id, model: request.model.clone(), parts: collector.finish(), stop, usage };
     watch.end("complete");
     json_response(200, &wire::write_reply(wire, &reply))
 }

@@ -2,34 +2,35 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Wire, flat, join, said, text_of};
-use crate::sse::Event;
+use super::{WireFormat, flat, join, said, text_of};
+use crate::sse::SseEvent;
 use crate::talk::{
-    AnswerForm, Call, Delta, Input, Part, Reply, Request, Seal, Stop, Tool, ToolResult, Turn, Usage, UserPart,
+    AnswerForm, Delta, Input, ModelCall, ModelPart, ModelReply, ModelRequest, ModelStop, ModelTool,
+    ModelTurn, ThinkingSeal, ToolResult, Usage, UserPart,
 };
 
-pub(super) fn read_request(body: &Value) -> Result<Request, String> {
+pub(super) fn read_request(body: &Value) -> Result<ModelRequest, String> {
     let messages = body["messages"].as_array().ok_or("\"messages\" is not a list")?;
-    let mut request = Request {
+    let mut request = ModelRequest {
         model: text_of(body, "model").to_owned(),
         stream: body["stream"].as_bool().unwrap_or(false),
         usage_chunk: body["stream_options"]["include_usage"].as_bool().unwrap_or(false),
         tools: read_tools(&body["tools"]),
         answer: read_form(&body["response_format"]),
         max_tokens: body["max_completion_tokens"].as_u64().or_else(|| body["max_tokens"].as_u64()),
-        ..Request::default()
+        ..ModelRequest::default()
     };
     for message in messages {
         match text_of(message, "role") {
             "system" | "developer" => join(&mut request.system, &flat(&message["content"])),
-            "assistant" => request.turns.push(Turn::Assistant(read_parts(message))),
-            "tool" | "function" => request.turns.push(Turn::Result(ToolResult {
+            "assistant" => request.turns.push(ModelTurn::Assistant(read_parts(message))),
+            "tool" | "function" => request.turns.push(ModelTurn::Result(ToolResult {
                 id: text_of(message, "tool_call_id").to_owned(),
                 name: text_of(message, "name").to_owned(),
                 text: flat(&message["content"]),
                 is_error: false,
             })),
-            _ => request.turns.push(Turn::User(read_content(&message["content"]))),
+            _ => request.turns.push(ModelTurn::User(read_content(&message["content"]))),
         }
     }
     Ok(request)
@@ -58,15 +59,15 @@ pub(super) fn image_url(mime: &str, data: &str) -> String {
     if mime.is_empty() { data.to_owned() } else { format!("data:{mime};base64,{data}") }
 }
 
-fn read_parts(message: &Value) -> Vec<Part> {
+fn read_parts(message: &Value) -> Vec<ModelPart> {
     let mut parts = Vec::new();
-    parts.extend(thought(message).map(|(_, text)| Part::Think(text.to_owned())));
+    parts.extend(thought(message).map(|(_, text)| ModelPart::Think(text.to_owned())));
     let text = flat(&message["content"]);
     if !text.is_empty() {
-        parts.push(Part::Text(text));
+        parts.push(ModelPart::Text(text));
     }
     for call in message["tool_calls"].as_array().into_iter().flatten() {
-        parts.push(Part::Call(read_call(call)));
+        parts.push(ModelPart::Call(read_call(call)));
     }
     parts
 }
@@ -79,11 +80,11 @@ fn thought(message: &Value) -> Option<(&'static str, &str)> {
 }
 
 /// Thinking models want their thoughts back while they wait for tools, under the name that the server used.
-fn seal(name: &str, text: &str) -> Seal {
-    Seal { wire: Wire::Chat, data: json!({name: text}) }
+fn seal(name: &str, text: &str) -> ThinkingSeal {
+    ThinkingSeal { wire: WireFormat::Chat, data: json!({name: text}) }
 }
 
-fn read_call(call: &Value) -> Call {
+fn read_call(call: &Value) -> ModelCall {
     let custom = &call["custom"];
     let (name, input) = if custom.is_object() {
         (text_of(custom, "name"), Input::Text(text_of(custom, "input").to_owned()))
@@ -91,13 +92,13 @@ fn read_call(call: &Value) -> Call {
         let function = &call["function"];
         (text_of(function, "name"), Input::read(text_of(function, "arguments")))
     };
-    Call { id: text_of(call, "id").to_owned(), name: name.to_owned(), namespace: None, input }
+    ModelCall { id: text_of(call, "id").to_owned(), name: name.to_owned(), namespace: None, input }
 }
 
-fn read_tools(tools: &Value) -> Vec<Tool> {
+fn read_tools(tools: &Value) -> Vec<ModelTool> {
     let read = |tool: &Value| {
         let function = tool.get("function").or_else(|| tool.get("custom"))?;
-        Some(Tool {
+        Some(ModelTool {
             name: function["name"].as_str()?.to_owned(),
             namespace: None,
             description: text_of(function, "description").to_owned(),
@@ -116,7 +117,7 @@ fn read_form(format: &Value) -> AnswerForm {
     }
 }
 
-pub(super) fn write_request(request: &Request) -> Value {
+pub(super) fn write_request(request: &ModelRequest) -> Value {
     let mut messages = Vec::new();
     if !request.system.is_empty() {
         messages.push(json!({"role": "system", "content": request.system}));
@@ -149,23 +150,23 @@ pub(super) fn write_request(request: &Request) -> Value {
     body
 }
 
-fn write_tool(tool: &Tool) -> Value {
+fn write_tool(tool: &ModelTool) -> Value {
     if tool.free_text {
         return json!({"type": "custom", "custom": {"name": tool.name, "description": tool.description}});
     }
     json!({"type": "function", "function": {"name": tool.name, "description": tool.description, "parameters": tool.schema}})
 }
 
-fn write_turn(turn: &Turn) -> Value {
+fn write_turn(turn: &ModelTurn) -> Value {
     match turn {
-        Turn::User(parts) => match parts.as_slice() {
+        ModelTurn::User(parts) => match parts.as_slice() {
             [UserPart::Text(text)] => json!({"role": "user", "content": text}),
             parts => {
                 json!({"role": "user", "content": parts.iter().map(write_user_part).collect::<Vec<_>>()})
             }
         },
-        Turn::Assistant(parts) => write_message(parts),
-        Turn::Result(result) => {
+        ModelTurn::Assistant(parts) => write_message(parts),
+        ModelTurn::Result(result) => {
             let mut message = json!({"role": "tool", "tool_call_id": result.id, "content": result.text});
             if !result.name.is_empty() {
                 message["name"] = result.name.clone().into();
@@ -185,18 +186,18 @@ fn write_user_part(part: &UserPart) -> Value {
     }
 }
 
-fn write_message(parts: &[Part]) -> Value {
+fn write_message(parts: &[ModelPart]) -> Value {
     let mut text = None::<String>;
     let mut thought = String::new();
     let mut calls = Vec::new();
     let mut sealed = None;
     for part in parts {
         match part {
-            Part::Seal(seal) if seal.wire == Wire::Chat => sealed = seal.data.as_object(),
-            Part::Seal(_) => {}
-            Part::Think(more) => thought.push_str(more),
-            Part::Text(more) => text.get_or_insert_default().push_str(more),
-            Part::Call(call) => calls.push(write_call(call)),
+            ModelPart::Seal(seal) if seal.wire == WireFormat::Chat => sealed = seal.data.as_object(),
+            ModelPart::Seal(_) => {}
+            ModelPart::Think(more) => thought.push_str(more),
+            ModelPart::Text(more) => text.get_or_insert_default().push_str(more),
+            ModelPart::Call(call) => calls.push(write_call(call)),
         }
     }
     let mut message = json!({"role": "assistant", "content": text, "refusal": null});
@@ -211,7 +212,7 @@ fn write_message(parts: &[Part]) -> Value {
     message
 }
 
-fn write_call(call: &Call) -> Value {
+fn write_call(call: &ModelCall) -> Value {
     match &call.input {
         Input::Json(args) => {
             json!({"id": call.id, "type": "function", "function": {"name": call.name, "arguments": args.to_string()}})
@@ -222,21 +223,21 @@ fn write_call(call: &Call) -> Value {
     }
 }
 
-fn stop_word(stop: Stop) -> &'static str {
+fn stop_word(stop: ModelStop) -> &'static str {
     match stop {
-        Stop::End => "stop",
-        Stop::Tools => "tool_calls",
-        Stop::Length => "length",
-        Stop::Refusal => "content_filter",
+        ModelStop::End => "stop",
+        ModelStop::Tools => "tool_calls",
+        ModelStop::Length => "length",
+        ModelStop::Refusal => "content_filter",
     }
 }
 
-fn read_stop(word: &str) -> Stop {
+fn read_stop(word: &str) -> ModelStop {
     match word {
-        "tool_calls" | "function_call" => Stop::Tools,
-        "length" => Stop::Length,
-        "content_filter" => Stop::Refusal,
-        _ => Stop::End,
+        "tool_calls" | "function_call" => ModelStop::Tools,
+        "length" => ModelStop::Length,
+        "content_filter" => ModelStop::Refusal,
+        _ => ModelStop::End,
     }
 }
 
@@ -257,7 +258,7 @@ fn read_usage(usage: &Value) -> Usage {
     }
 }
 
-pub(super) fn write_reply(reply: &Reply) -> Value {
+pub(super) fn write_reply(reply: &ModelReply) -> Value {
     json!({
         "id": reply.id, "object": "chat.completion", "created": super::responses::CREATED, "model": reply.model,
         "choices": [{"index": 0, "message": write_message(&reply.parts), "logprobs": null, "finish_reason": stop_word(reply.stop)}],
@@ -265,12 +266,12 @@ pub(super) fn write_reply(reply: &Reply) -> Value {
     })
 }
 
-pub(super) fn read_reply(body: &Value) -> Result<Reply, String> {
+pub(super) fn read_reply(body: &Value) -> Result<ModelReply, String> {
     let choice = body["choices"].get(0).ok_or("there is no choice")?;
     said(&choice["message"], "content")?;
     let mut parts = read_parts(&choice["message"]);
-    parts.extend(thought(&choice["message"]).map(|(name, text)| Part::Seal(seal(name, text))));
-    Ok(Reply {
+    parts.extend(thought(&choice["message"]).map(|(name, text)| ModelPart::Seal(seal(name, text))));
+    Ok(ModelReply {
         id: text_of(body, "id").to_owned(),
         model: text_of(body, "model").to_owned(),
         parts,
@@ -280,23 +281,23 @@ pub(super) fn read_reply(body: &Value) -> Result<Reply, String> {
 }
 
 /// Writes chunks.
-pub struct Writer {
+pub struct ChatWriter {
     base: Map<String, Value>,
     started: bool,
     usage_chunk: bool,
 }
 
-impl Writer {
-    pub(super) fn new(id: &str, request: &Request) -> Self {
+impl ChatWriter {
+    pub(super) fn new(id: &str, request: &ModelRequest) -> Self {
         let base = json!({"id": id, "object": "chat.completion.chunk", "created": super::responses::CREATED, "model": request.model, "system_fingerprint": "fp_scripted"});
         let base = base.as_object().cloned().unwrap_or_default();
         Self { base, started: false, usage_chunk: request.usage_chunk }
     }
 
-    pub(super) fn push(&mut self, delta: &Delta) -> Vec<Event> {
+    pub(super) fn push(&mut self, delta: &Delta) -> Vec<SseEvent> {
         let mut events = Vec::new();
         if let Delta::Failed { kind, message } = delta {
-            return vec![Event::data(
+            return vec![SseEvent::data(
                 json!({"error": {"message": message, "type": kind, "code": kind}}).to_string(),
             )];
         }
@@ -323,7 +324,7 @@ impl Writer {
         events
     }
 
-    fn end(&self, stop: Stop, usage: &Usage) -> Vec<Event> {
+    fn end(&self, stop: ModelStop, usage: &Usage) -> Vec<SseEvent> {
         let word = Value::from(stop_word(stop));
         let mut last = self.base.clone();
         last.insert(
@@ -335,30 +336,30 @@ impl Writer {
             let mut cost = self.base.clone();
             cost.insert("choices".to_owned(), json!([]));
             cost.insert("usage".to_owned(), write_usage(usage));
-            events.push(Event::data(Value::Object(last).to_string()));
-            events.push(Event::data(Value::Object(cost).to_string()));
+            events.push(SseEvent::data(Value::Object(last).to_string()));
+            events.push(SseEvent::data(Value::Object(cost).to_string()));
         } else {
             last.insert("usage".to_owned(), write_usage(usage));
-            events.push(Event::data(Value::Object(last).to_string()));
+            events.push(SseEvent::data(Value::Object(last).to_string()));
         }
-        events.push(Event::data("[DONE]"));
+        events.push(SseEvent::data("[DONE]"));
         events
     }
 
-    fn chunk(&self, delta: &Value, finish: Option<&str>) -> Event {
+    fn chunk(&self, delta: &Value, finish: Option<&str>) -> SseEvent {
         let mut chunk = self.base.clone();
         chunk.insert(
             "choices".to_owned(),
             json!([{"index": 0, "delta": delta, "logprobs": null, "finish_reason": finish}]),
         );
-        Event::data(Value::Object(chunk).to_string())
+        SseEvent::data(Value::Object(chunk).to_string())
     }
 }
 
 /// Reads chunks. Usage may come after the finish reason, so the end is told at `[DONE]` or the stream's end.
 #[derive(Default)]
-pub struct Reader {
-    stop: Option<Stop>,
+pub struct ChatReader {
+    stop: Option<ModelStop>,
     pub(super) concluded: bool,
     usage: Usage,
     ended: bool,
@@ -367,11 +368,12 @@ pub struct Reader {
     thought: Option<(&'static str, String)>,
 }
 
-impl Reader {
-    pub(super) fn push(&mut self, event: &Event) -> Result<Vec<Delta>, String> {
+impl ChatReader {
+    pub(super) fn push(&mut self, event: &SseEvent) -> Result<Vec<Delta>, String> {
         if event.data.trim() == "[DONE]" {
             // Some servers never say why they stopped, but they did.
-            self.stop = self.stop.or(Some(if self.calls.is_empty() { Stop::End } else { Stop::Tools }));
+            self.stop =
+                self.stop.or(Some(if self.calls.is_empty() { ModelStop::End } else { ModelStop::Tools }));
             return Ok(self.finish());
         }
         let chunk: Value =
@@ -399,9 +401,9 @@ impl Reader {
         // Servers that never say why they stopped begin an empty answer like any other.
         self.concluded |= choice["finish_reason"].is_string() || delta["content"].is_string();
         if !refused.is_empty() {
-            self.stop = Some(Stop::Refusal);
+            self.stop = Some(ModelStop::Refusal);
         } else if let Some(word) =
-            choice["finish_reason"].as_str().filter(|_| self.stop != Some(Stop::Refusal))
+            choice["finish_reason"].as_str().filter(|_| self.stop != Some(ModelStop::Refusal))
         {
             self.stop = Some(read_stop(word));
         }

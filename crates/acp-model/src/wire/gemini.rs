@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::{Wire, flat, said, text_of};
-use crate::sse::Event;
+use super::{WireFormat, flat, said, text_of};
+use crate::sse::SseEvent;
 use crate::talk::{
-    AnswerForm, Call, Delta, Effort, Input, Part, Reply, Request, Seal, Stop, Tool, ToolResult, Turn, Usage,
-    UserPart,
+    AnswerForm, Delta, Effort, Input, ModelCall, ModelPart, ModelReply, ModelRequest, ModelStop, ModelTool,
+    ModelTurn, ThinkingSeal, ToolResult, Usage, UserPart,
 };
 
 /// A field under its camel-case or snake-case name: the vendor's libraries use both.
@@ -14,26 +14,26 @@ fn field<'v>(value: &'v Value, camel: &str, snake: &str) -> &'v Value {
     value.get(camel).unwrap_or(&value[snake])
 }
 
-pub(super) fn read_request(body: &Value) -> Result<Request, String> {
+pub(super) fn read_request(body: &Value) -> Result<ModelRequest, String> {
     let contents = match &body["contents"] {
         Value::Array(list) => list.clone(),
         single @ Value::Object(_) => vec![single.clone()],
         _ => return Err("\"contents\" is not a list".to_owned()),
     };
     let config = field(body, "generationConfig", "generation_config");
-    let mut request = Request {
+    let mut request = ModelRequest {
         system: flat(&field(body, "systemInstruction", "system_instruction")["parts"]),
         tools: read_tools(&body["tools"]),
         answer: read_form(config),
         max_tokens: field(config, "maxOutputTokens", "max_output_tokens").as_u64(),
-        ..Request::default()
+        ..ModelRequest::default()
     };
     for content in &contents {
         let parts = content["parts"].as_array().map(Vec::as_slice).unwrap_or_default();
         if text_of(content, "role") == "model" {
             let mut parts = read_parts(parts);
-            parts.retain(|part| !matches!(part, Part::Seal(_)));
-            request.turns.push(Turn::Assistant(parts));
+            parts.retain(|part| !matches!(part, ModelPart::Seal(_)));
+            request.turns.push(ModelTurn::Assistant(parts));
         } else {
             read_user(parts, &mut request.turns);
         }
@@ -41,16 +41,16 @@ pub(super) fn read_request(body: &Value) -> Result<Request, String> {
     Ok(request)
 }
 
-fn read_user(parts: &[Value], turns: &mut Vec<Turn>) {
+fn read_user(parts: &[Value], turns: &mut Vec<ModelTurn>) {
     let mut words = Vec::new();
     for part in parts {
         let response = field(part, "functionResponse", "function_response");
         let inline = field(part, "inlineData", "inline_data");
         if response.is_object() {
             if !words.is_empty() {
-                turns.push(Turn::User(std::mem::take(&mut words)));
+                turns.push(ModelTurn::User(std::mem::take(&mut words)));
             }
-            turns.push(Turn::Result(read_result(response)));
+            turns.push(ModelTurn::Result(read_result(response)));
         } else if inline.is_object() {
             words.push(UserPart::Image {
                 mime: field(inline, "mimeType", "mime_type").as_str().unwrap_or_default().to_owned(),
@@ -65,7 +65,7 @@ fn read_user(parts: &[Value], turns: &mut Vec<Turn>) {
         }
     }
     if !words.is_empty() {
-        turns.push(Turn::User(words));
+        turns.push(ModelTurn::User(words));
     }
 }
 
@@ -81,12 +81,12 @@ fn read_result(response: &Value) -> ToolResult {
     }
 }
 
-fn read_parts(parts: &[Value]) -> Vec<Part> {
-    let mut read: Vec<Part> = Vec::new();
+fn read_parts(parts: &[Value]) -> Vec<ModelPart> {
+    let mut read: Vec<ModelPart> = Vec::new();
     for part in parts {
         let call = field(part, "functionCall", "function_call");
         if call.is_object() {
-            read.push(Part::Call(Call {
+            read.push(ModelPart::Call(ModelCall {
                 id: text_of(call, "id").to_owned(),
                 name: text_of(call, "name").to_owned(),
                 namespace: None,
@@ -98,9 +98,11 @@ fn read_parts(parts: &[Value]) -> Vec<Part> {
         let Some(text) = part["text"].as_str() else { continue };
         let thought = part["thought"].as_bool().unwrap_or(false);
         match (read.last_mut(), thought) {
-            (Some(Part::Think(whole)), true) | (Some(Part::Text(whole)), false) => whole.push_str(text),
-            (_, true) => read.push(Part::Think(text.to_owned())),
-            (_, false) => read.push(Part::Text(text.to_owned())),
+            (Some(ModelPart::Think(whole)), true) | (Some(ModelPart::Text(whole)), false) => {
+                whole.push_str(text);
+            }
+            (_, true) => read.push(ModelPart::Think(text.to_owned())),
+            (_, false) => read.push(ModelPart::Text(text.to_owned())),
         }
         if !thought {
             read.extend(seal(part));
@@ -110,19 +112,19 @@ fn read_parts(parts: &[Value]) -> Vec<Part> {
 }
 
 /// The parts of an answer.
-fn said_parts(candidate: &Value) -> Result<Vec<Part>, String> {
+fn said_parts(candidate: &Value) -> Result<Vec<ModelPart>, String> {
     let parts = candidate["content"]["parts"].as_array().map(Vec::as_slice).unwrap_or_default();
     parts.iter().try_for_each(|part| said(part, "text").map(drop))?;
     Ok(read_parts(parts))
 }
 
 /// The signature of a part; it belongs to the part before it.
-fn seal(part: &Value) -> Option<Part> {
+fn seal(part: &Value) -> Option<ModelPart> {
     let signature = field(part, "thoughtSignature", "thought_signature").as_str()?;
-    Some(Part::Seal(Seal { wire: Wire::Gemini, data: signature.into() }))
+    Some(ModelPart::Seal(ThinkingSeal { wire: WireFormat::Gemini, data: signature.into() }))
 }
 
-fn read_tools(tools: &Value) -> Vec<Tool> {
+fn read_tools(tools: &Value) -> Vec<ModelTool> {
     let groups = tools.as_array().into_iter().flatten();
     let declared = groups
         .filter_map(|group| field(group, "functionDeclarations", "function_declarations").as_array())
@@ -132,11 +134,11 @@ fn read_tools(tools: &Value) -> Vec<Tool> {
             .get("parametersJsonSchema")
             .or_else(|| tool.get("parameters_json_schema"))
             .or_else(|| tool.get("parameters"));
-        Some(Tool {
+        Some(ModelTool {
             name: tool["name"].as_str()?.to_owned(),
             description: text_of(tool, "description").to_owned(),
             schema: schema.cloned().unwrap_or(Value::Null),
-            ..Tool::default()
+            ..ModelTool::default()
         })
     };
     declared.filter_map(read).collect()
@@ -155,13 +157,13 @@ fn read_form(config: &Value) -> AnswerForm {
     }
 }
 
-pub(super) fn write_request(request: &Request) -> Value {
+pub(super) fn write_request(request: &ModelRequest) -> Value {
     let mut contents: Vec<Value> = Vec::new();
     for turn in &request.turns {
         let (role, parts) = match turn {
-            Turn::User(parts) => ("user", parts.iter().map(write_user_part).collect()),
-            Turn::Assistant(parts) => ("model", write_parts(parts)),
-            Turn::Result(result) => ("user", vec![write_result(result)]),
+            ModelTurn::User(parts) => ("user", parts.iter().map(write_user_part).collect()),
+            ModelTurn::Assistant(parts) => ("model", write_parts(parts)),
+            ModelTurn::Result(result) => ("user", vec![write_result(result)]),
         };
         match contents
             .last_mut()
@@ -218,14 +220,14 @@ fn write_user_part(part: &UserPart) -> Value {
     }
 }
 
-fn write_parts(parts: &[Part]) -> Vec<Value> {
+fn write_parts(parts: &[ModelPart]) -> Vec<Value> {
     let mut written: Vec<Value> = Vec::new();
     for part in parts {
-        let Part::Seal(seal) = part else {
+        let ModelPart::Seal(seal) = part else {
             written.push(write_part(part));
             continue;
         };
-        if seal.wire != Wire::Gemini {
+        if seal.wire != WireFormat::Gemini {
             continue;
         }
         match written.last_mut().filter(|part| part.get("thoughtSignature").is_none()) {
@@ -236,12 +238,12 @@ fn write_parts(parts: &[Part]) -> Vec<Value> {
     written
 }
 
-fn write_part(part: &Part) -> Value {
+fn write_part(part: &ModelPart) -> Value {
     match part {
-        Part::Seal(seal) => json!({"text": "", "thoughtSignature": seal.data}),
-        Part::Think(text) => json!({"text": text, "thought": true}),
-        Part::Text(text) => json!({"text": text}),
-        Part::Call(call) => {
+        ModelPart::Seal(seal) => json!({"text": "", "thoughtSignature": seal.data}),
+        ModelPart::Think(text) => json!({"text": text, "thought": true}),
+        ModelPart::Text(text) => json!({"text": text}),
+        ModelPart::Call(call) => {
             let args = match &call.input {
                 Input::Json(value) => value.clone(),
                 Input::Text(text) => json!({"input": text}),
@@ -252,20 +254,20 @@ fn write_part(part: &Part) -> Value {
 }
 
 /// Gemini has no finish reason of its own for tool calls.
-fn stop_word(stop: Stop) -> &'static str {
+fn stop_word(stop: ModelStop) -> &'static str {
     match stop {
-        Stop::End | Stop::Tools => "STOP",
-        Stop::Length => "MAX_TOKENS",
-        Stop::Refusal => "SAFETY",
+        ModelStop::End | ModelStop::Tools => "STOP",
+        ModelStop::Length => "MAX_TOKENS",
+        ModelStop::Refusal => "SAFETY",
     }
 }
 
-fn read_stop(word: &str, called: bool) -> Stop {
+fn read_stop(word: &str, called: bool) -> ModelStop {
     match word {
-        "MAX_TOKENS" => Stop::Length,
-        "SAFETY" | "PROHIBITED_CONTENT" | "BLOCKLIST" | "RECITATION" => Stop::Refusal,
-        _ if called => Stop::Tools,
-        _ => Stop::End,
+        "MAX_TOKENS" => ModelStop::Length,
+        "SAFETY" | "PROHIBITED_CONTENT" | "BLOCKLIST" | "RECITATION" => ModelStop::Refusal,
+        _ if called => ModelStop::Tools,
+        _ => ModelStop::End,
     }
 }
 
@@ -288,7 +290,7 @@ fn read_usage(usage: &Value) -> Usage {
     }
 }
 
-fn frame(id: &str, model: &str, parts: &[Value], end: Option<(Stop, &Usage)>) -> Value {
+fn frame(id: &str, model: &str, parts: &[Value], end: Option<(ModelStop, &Usage)>) -> Value {
     let mut candidate = json!({"content": {"role": "model", "parts": parts}, "index": 0});
     let mut frame = json!({"modelVersion": model, "responseId": id});
     if let Some((stop, usage)) = end {
@@ -299,16 +301,16 @@ fn frame(id: &str, model: &str, parts: &[Value], end: Option<(Stop, &Usage)>) ->
     frame
 }
 
-pub(super) fn write_reply(reply: &Reply) -> Value {
+pub(super) fn write_reply(reply: &ModelReply) -> Value {
     let parts = write_parts(&reply.parts);
     frame(&reply.id, &reply.model, &parts, Some((reply.stop, &reply.usage)))
 }
 
-pub(super) fn read_reply(body: &Value) -> Result<Reply, String> {
+pub(super) fn read_reply(body: &Value) -> Result<ModelReply, String> {
     let candidate = body["candidates"].get(0).ok_or("there is no candidate")?;
     let parts = said_parts(candidate)?;
-    let called = parts.iter().any(|part| matches!(part, Part::Call(_)));
-    Ok(Reply {
+    let called = parts.iter().any(|part| matches!(part, ModelPart::Call(_)));
+    Ok(ModelReply {
         id: text_of(body, "responseId").to_owned(),
         model: text_of(body, "modelVersion").to_owned(),
         stop: read_stop(text_of(candidate, "finishReason"), called),
@@ -318,18 +320,18 @@ pub(super) fn read_reply(body: &Value) -> Result<Reply, String> {
 }
 
 /// Writes one frame per piece. Arguments go out whole, so they wait until the call is over.
-pub struct Writer {
+pub struct GeminiWriter {
     id: String,
     model: String,
     call: Option<(String, String, String, bool)>,
 }
 
-impl Writer {
-    pub(super) fn new(id: &str, request: &Request) -> Self {
+impl GeminiWriter {
+    pub(super) fn new(id: &str, request: &ModelRequest) -> Self {
         Self { id: id.to_owned(), model: request.model.clone(), call: None }
     }
 
-    pub(super) fn push(&mut self, delta: &Delta) -> Vec<Event> {
+    pub(super) fn push(&mut self, delta: &Delta) -> Vec<SseEvent> {
         let mut events = Vec::new();
         if !matches!(delta, Delta::Args { .. }) {
             events.extend(self.flush());
@@ -351,35 +353,35 @@ impl Writer {
             }
             Delta::Failed { kind, message } => {
                 let error = json!({"error": {"code": 500, "message": message, "status": kind}});
-                events.push(Event::data(error.to_string()));
+                events.push(SseEvent::data(error.to_string()));
             }
         }
         events
     }
 
-    fn flush(&mut self) -> Option<Event> {
+    fn flush(&mut self) -> Option<SseEvent> {
         let (id, name, text, free_text) = self.call.take()?;
         let input = if free_text { Input::Text(text) } else { Input::read(&text) };
-        let call = Part::Call(Call { id, name, namespace: None, input });
+        let call = ModelPart::Call(ModelCall { id, name, namespace: None, input });
         Some(self.frame(write_part(&call), None))
     }
 
-    fn frame(&self, part: Value, end: Option<(Stop, &Usage)>) -> Event {
-        Event::data(frame(&self.id, &self.model, &[part], end).to_string())
+    fn frame(&self, part: Value, end: Option<(ModelStop, &Usage)>) -> SseEvent {
+        SseEvent::data(frame(&self.id, &self.model, &[part], end).to_string())
     }
 }
 
 /// Reads frames.
 #[derive(Default)]
-pub struct Reader {
+pub struct GeminiReader {
     calls: usize,
     usage: Usage,
-    stop: Option<Stop>,
+    stop: Option<ModelStop>,
     ended: bool,
 }
 
-impl Reader {
-    pub(super) fn push(&mut self, event: &Event) -> Result<Vec<Delta>, String> {
+impl GeminiReader {
+    pub(super) fn push(&mut self, event: &SseEvent) -> Result<Vec<Delta>, String> {
         let frame: Value =
             serde_json::from_str(&event.data).map_err(|error| format!("a frame is not JSON: {error}"))?;
         if let Some((kind, message)) = super::read_error(&frame) {
@@ -389,15 +391,15 @@ impl Reader {
             self.usage = read_usage(&frame["usageMetadata"]);
         }
         if frame["promptFeedback"]["blockReason"].is_string() {
-            self.stop = Some(Stop::Refusal);
+            self.stop = Some(ModelStop::Refusal);
         }
         let Some(candidate) = frame["candidates"].get(0) else { return Ok(Vec::new()) };
         let mut deltas = Vec::new();
         for part in said_parts(candidate)? {
             match part {
-                Part::Think(text) if !text.is_empty() => deltas.push(Delta::Think(text)),
-                Part::Text(text) if !text.is_empty() => deltas.push(Delta::Text(text)),
-                Part::Call(call) => {
+                ModelPart::Think(text) if !text.is_empty() => deltas.push(Delta::Think(text)),
+                ModelPart::Text(text) if !text.is_empty() => deltas.push(Delta::Text(text)),
+                ModelPart::Call(call) => {
                     let index = self.calls;
                     self.calls += 1;
                     let text = call.input.text();
@@ -410,8 +412,8 @@ impl Reader {
                     });
                     deltas.push(Delta::Args { index, text });
                 }
-                Part::Seal(seal) => deltas.push(Delta::Seal(seal)),
-                Part::Think(_) | Part::Text(_) => {}
+                ModelPart::Seal(seal) => deltas.push(Delta::Seal(seal)),
+                ModelPart::Think(_) | ModelPart::Text(_) => {}
             }
         }
         if let Some(word) = candidate["finishReason"].as_str() {

@@ -4,34 +4,34 @@ mod stream;
 
 use serde_json::{Value, json};
 
-use super::{Wire, flat, join, said, text_of};
+use super::{WireFormat, flat, join, said, text_of};
 use crate::talk::{
-    AnswerForm, Call, Effort, Input, Part, Reply, Request, Seal, Stop, Tool, ToolResult, Turn, Usage,
-    UserPart,
+    AnswerForm, Effort, Input, ModelCall, ModelPart, ModelReply, ModelRequest, ModelStop, ModelTool,
+    ModelTurn, ThinkingSeal, ToolResult, Usage, UserPart,
 };
 
-pub use stream::{Reader, Writer};
+pub use stream::{MessagesReader, MessagesWriter};
 
 /// A thinking block must be signed; the endpoint's own signature is the base64 of a word.
 const SIGNATURE: &str = "c2NyaXB0ZWQ=";
 
-pub(super) fn read_request(body: &Value) -> Result<Request, String> {
+pub(super) fn read_request(body: &Value) -> Result<ModelRequest, String> {
     let messages = body["messages"].as_array().ok_or("\"messages\" is not a list")?;
-    let mut request = Request {
+    let mut request = ModelRequest {
         model: text_of(body, "model").to_owned(),
         stream: body["stream"].as_bool().unwrap_or(false),
         system: flat(&body["system"]),
         tools: read_tools(&body["tools"]),
         answer: read_form(body),
         max_tokens: body["max_tokens"].as_u64(),
-        ..Request::default()
+        ..ModelRequest::default()
     };
     for message in messages {
         match text_of(message, "role") {
             "assistant" => {
                 let mut parts = read_parts(&message["content"]);
-                parts.retain(|part| !matches!(part, Part::Seal(_)));
-                request.turns.push(Turn::Assistant(parts));
+                parts.retain(|part| !matches!(part, ModelPart::Seal(_)));
+                request.turns.push(ModelTurn::Assistant(parts));
             }
             "system" => join(&mut request.system, &flat(&message["content"])),
             _ => read_user(&message["content"], &mut request.turns),
@@ -41,9 +41,9 @@ pub(super) fn read_request(body: &Value) -> Result<Request, String> {
 }
 
 /// A user message holds tool results and words; each run of words is a turn of its own.
-fn read_user(content: &Value, turns: &mut Vec<Turn>) {
+fn read_user(content: &Value, turns: &mut Vec<ModelTurn>) {
     let Some(blocks) = content.as_array() else {
-        turns.push(Turn::User(vec![UserPart::Text(flat(content))]));
+        turns.push(ModelTurn::User(vec![UserPart::Text(flat(content))]));
         return;
     };
     let mut words = Vec::new();
@@ -51,9 +51,9 @@ fn read_user(content: &Value, turns: &mut Vec<Turn>) {
         match text_of(block, "type") {
             "tool_result" => {
                 if !words.is_empty() {
-                    turns.push(Turn::User(std::mem::take(&mut words)));
+                    turns.push(ModelTurn::User(std::mem::take(&mut words)));
                 }
-                turns.push(Turn::Result(ToolResult {
+                turns.push(ModelTurn::Result(ToolResult {
                     id: text_of(block, "tool_use_id").to_owned(),
                     name: String::new(),
                     text: flat(&block["content"]),
@@ -73,25 +73,25 @@ fn read_user(content: &Value, turns: &mut Vec<Turn>) {
         }
     }
     if !words.is_empty() {
-        turns.push(Turn::User(words));
+        turns.push(ModelTurn::User(words));
     }
 }
 
-fn read_parts(content: &Value) -> Vec<Part> {
+fn read_parts(content: &Value) -> Vec<ModelPart> {
     let Some(blocks) = content.as_array() else {
         let text = flat(content);
-        return if text.is_empty() { Vec::new() } else { vec![Part::Text(text)] };
+        return if text.is_empty() { Vec::new() } else { vec![ModelPart::Text(text)] };
     };
     let mut parts = Vec::new();
     for block in blocks {
         match text_of(block, "type") {
             "thinking" => {
-                parts.push(Part::Think(text_of(block, "thinking").to_owned()));
-                parts.extend(seal(block).map(Part::Seal));
+                parts.push(ModelPart::Think(text_of(block, "thinking").to_owned()));
+                parts.extend(seal(block).map(ModelPart::Seal));
             }
-            "redacted_thinking" => parts.extend(seal(block).map(Part::Seal)),
-            "text" => parts.push(Part::Text(text_of(block, "text").to_owned())),
-            "tool_use" => parts.push(Part::Call(Call {
+            "redacted_thinking" => parts.extend(seal(block).map(ModelPart::Seal)),
+            "text" => parts.push(ModelPart::Text(text_of(block, "text").to_owned())),
+            "tool_use" => parts.push(ModelPart::Call(ModelCall {
                 id: text_of(block, "id").to_owned(),
                 name: text_of(block, "name").to_owned(),
                 namespace: None,
@@ -104,18 +104,18 @@ fn read_parts(content: &Value) -> Vec<Part> {
 }
 
 /// A thinking block as the vendor wants it back. One that nobody signed is not worth keeping.
-fn seal(block: &Value) -> Option<Seal> {
+fn seal(block: &Value) -> Option<ThinkingSeal> {
     let vouched = ["signature", "data"].iter().any(|name| !text_of(block, name).is_empty());
-    vouched.then(|| Seal { wire: Wire::Messages, data: block.clone() })
+    vouched.then(|| ThinkingSeal { wire: WireFormat::Messages, data: block.clone() })
 }
 
-fn read_tools(tools: &Value) -> Vec<Tool> {
+fn read_tools(tools: &Value) -> Vec<ModelTool> {
     let read = |tool: &Value| {
-        Some(Tool {
+        Some(ModelTool {
             name: tool["name"].as_str()?.to_owned(),
             description: text_of(tool, "description").to_owned(),
             schema: tool.get("input_schema")?.clone(),
-            ..Tool::default()
+            ..ModelTool::default()
         })
     };
     tools.as_array().into_iter().flatten().filter_map(read).collect()
@@ -130,13 +130,13 @@ fn read_form(body: &Value) -> AnswerForm {
     }
 }
 
-pub(super) fn write_request(request: &Request) -> Value {
+pub(super) fn write_request(request: &ModelRequest) -> Value {
     let mut messages: Vec<Value> = Vec::new();
     for turn in &request.turns {
         let (role, blocks) = match turn {
-            Turn::User(parts) => ("user", parts.iter().map(write_user_part).collect()),
-            Turn::Assistant(parts) => ("assistant", write_parts(parts)),
-            Turn::Result(result) => ("user", vec![write_result(result)]),
+            ModelTurn::User(parts) => ("user", parts.iter().map(write_user_part).collect()),
+            ModelTurn::Assistant(parts) => ("assistant", write_parts(parts)),
+            ModelTurn::Result(result) => ("user", vec![write_result(result)]),
         };
         // Results and words of one side stand in one message: the vendor wants the roles to alternate.
         match messages
@@ -220,11 +220,11 @@ fn write_user_part(part: &UserPart) -> Value {
 }
 
 /// A thought that is followed by its seal is written as the seal.
-fn write_parts(parts: &[Part]) -> Vec<Value> {
-    let ours = |part: &Part| matches!(part, Part::Seal(seal) if seal.wire == Wire::Messages);
+fn write_parts(parts: &[ModelPart]) -> Vec<Value> {
+    let ours = |part: &ModelPart| matches!(part, ModelPart::Seal(seal) if seal.wire == WireFormat::Messages);
     let mut blocks = Vec::new();
     for (n, part) in parts.iter().enumerate() {
-        let sealed = matches!(part, Part::Think(_)) && parts.get(n + 1).is_some_and(ours);
+        let sealed = matches!(part, ModelPart::Think(_)) && parts.get(n + 1).is_some_and(ours);
         if !sealed {
             blocks.extend(write_part(part));
         }
@@ -232,13 +232,13 @@ fn write_parts(parts: &[Part]) -> Vec<Value> {
     blocks
 }
 
-fn write_part(part: &Part) -> Option<Value> {
+fn write_part(part: &ModelPart) -> Option<Value> {
     let block = match part {
-        Part::Seal(seal) if seal.wire == Wire::Messages => seal.data.clone(),
-        Part::Seal(_) => return None,
-        Part::Think(text) => json!({"type": "thinking", "thinking": text, "signature": SIGNATURE}),
-        Part::Text(text) => json!({"type": "text", "text": text}),
-        Part::Call(call) => {
+        ModelPart::Seal(seal) if seal.wire == WireFormat::Messages => seal.data.clone(),
+        ModelPart::Seal(_) => return None,
+        ModelPart::Think(text) => json!({"type": "thinking", "thinking": text, "signature": SIGNATURE}),
+        ModelPart::Text(text) => json!({"type": "text", "text": text}),
+        ModelPart::Call(call) => {
             let input = match &call.input {
                 Input::Json(value) => value.clone(),
                 Input::Text(text) => json!({"input": text}),
@@ -249,21 +249,21 @@ fn write_part(part: &Part) -> Option<Value> {
     Some(block)
 }
 
-fn stop_word(stop: Stop) -> &'static str {
+fn stop_word(stop: ModelStop) -> &'static str {
     match stop {
-        Stop::End => "end_turn",
-        Stop::Tools => "tool_use",
-        Stop::Length => "max_tokens",
-        Stop::Refusal => "refusal",
+        ModelStop::End => "end_turn",
+        ModelStop::Tools => "tool_use",
+        ModelStop::Length => "max_tokens",
+        ModelStop::Refusal => "refusal",
     }
 }
 
-fn read_stop(word: &str) -> Stop {
+fn read_stop(word: &str) -> ModelStop {
     match word {
-        "tool_use" => Stop::Tools,
-        "max_tokens" | "model_context_window_exceeded" => Stop::Length,
-        "refusal" => Stop::Refusal,
-        _ => Stop::End,
+        "tool_use" => ModelStop::Tools,
+        "max_tokens" | "model_context_window_exceeded" => ModelStop::Length,
+        "refusal" => ModelStop::Refusal,
+        _ => ModelStop::End,
     }
 }
 
@@ -287,7 +287,7 @@ fn read_usage(usage: &Value, into: &mut Usage) {
     }
 }
 
-pub(super) fn write_reply(reply: &Reply) -> Value {
+pub(super) fn write_reply(reply: &ModelReply) -> Value {
     json!({
         "id": reply.id, "type": "message", "role": "assistant", "model": reply.model,
         "content": write_parts(&reply.parts),
@@ -295,12 +295,12 @@ pub(super) fn write_reply(reply: &Reply) -> Value {
     })
 }
 
-pub(super) fn read_reply(body: &Value) -> Result<Reply, String> {
+pub(super) fn read_reply(body: &Value) -> Result<ModelReply, String> {
     let blocks = body["content"].as_array().ok_or("\"content\" is not a list")?;
     blocks.iter().try_for_each(|block| said(block, "text").map(drop))?;
     let mut usage = Usage::default();
     read_usage(&body["usage"], &mut usage);
-    Ok(Reply {
+    Ok(ModelReply {
         id: text_of(body, "id").to_owned(),
         model: text_of(body, "model").to_owned(),
         parts: read_parts(&body["content"]),

@@ -8,32 +8,32 @@ mod gemini;
 mod messages;
 mod responses;
 
-pub use acp_profile::Wire;
+pub use acp_profile::WireFormat;
 use serde_json::{Value, json};
 
-use crate::sse::Event;
-use crate::talk::{Delta, Reply, Request};
+use crate::sse::SseEvent;
+use crate::talk::{Delta, ModelReply, ModelRequest};
 
 /// Something that is not what the wire format wants.
 #[derive(Debug, thiserror::Error)]
 #[error("not a {} message: {reason}", .wire.as_str())]
 pub struct WireError {
     /// The format.
-    pub wire: Wire,
+    pub wire: WireFormat,
     /// What is wrong.
     pub reason: String,
 }
 
 /// Reads a request's body. `model` is the model named by the address, where the wire does so (Gemini).
-pub fn read_request(wire: Wire, body: &Value, model: Option<&str>) -> Result<Request, WireError> {
+pub fn read_request(wire: WireFormat, body: &Value, model: Option<&str>) -> Result<ModelRequest, WireError> {
     if !body.is_object() {
         return Err(WireError { wire, reason: "the body is not a JSON object".to_owned() });
     }
     let mut request = match wire {
-        Wire::Chat => chat::read_request(body),
-        Wire::Responses => responses::read_request(body),
-        Wire::Messages => messages::read_request(body),
-        Wire::Gemini => gemini::read_request(body),
+        WireFormat::Chat => chat::read_request(body),
+        WireFormat::Responses => responses::read_request(body),
+        WireFormat::Messages => messages::read_request(body),
+        WireFormat::Gemini => gemini::read_request(body),
     }
     .map_err(|reason| WireError { wire, reason })?;
     if let Some(model) = model {
@@ -43,74 +43,74 @@ pub fn read_request(wire: Wire, body: &Value, model: Option<&str>) -> Result<Req
 }
 
 /// Writes a request's body.
-pub fn write_request(wire: Wire, request: &Request) -> Value {
+pub fn write_request(wire: WireFormat, request: &ModelRequest) -> Value {
     match wire {
-        Wire::Chat => chat::write_request(request),
-        Wire::Responses => responses::write_request(request),
-        Wire::Messages => messages::write_request(request),
-        Wire::Gemini => gemini::write_request(request),
+        WireFormat::Chat => chat::write_request(request),
+        WireFormat::Responses => responses::write_request(request),
+        WireFormat::Messages => messages::write_request(request),
+        WireFormat::Gemini => gemini::write_request(request),
     }
 }
 
 /// Writes a whole answer.
-pub fn write_reply(wire: Wire, reply: &Reply) -> Value {
+pub fn write_reply(wire: WireFormat, reply: &ModelReply) -> Value {
     match wire {
-        Wire::Chat => chat::write_reply(reply),
-        Wire::Responses => responses::write_reply(reply),
-        Wire::Messages => messages::write_reply(reply),
-        Wire::Gemini => gemini::write_reply(reply),
+        WireFormat::Chat => chat::write_reply(reply),
+        WireFormat::Responses => responses::write_reply(reply),
+        WireFormat::Messages => messages::write_reply(reply),
+        WireFormat::Gemini => gemini::write_reply(reply),
     }
 }
 
 /// Reads a whole answer.
-pub fn read_reply(wire: Wire, body: &Value) -> Result<Reply, WireError> {
+pub fn read_reply(wire: WireFormat, body: &Value) -> Result<ModelReply, WireError> {
     match wire {
-        Wire::Chat => chat::read_reply(body),
-        Wire::Responses => responses::read_reply(body),
-        Wire::Messages => messages::read_reply(body),
-        Wire::Gemini => gemini::read_reply(body),
+        WireFormat::Chat => chat::read_reply(body),
+        WireFormat::Responses => responses::read_reply(body),
+        WireFormat::Messages => messages::read_reply(body),
+        WireFormat::Gemini => gemini::read_reply(body),
     }
     .map_err(|reason| WireError { wire, reason })
 }
 
 /// The path of a request below the vendor's base address.
-pub fn path(wire: Wire, request: &Request) -> String {
+pub fn path(wire: WireFormat, request: &ModelRequest) -> String {
     match wire {
-        Wire::Chat => "/v1/chat/completions".to_owned(),
-        Wire::Responses => "/v1/responses".to_owned(),
-        Wire::Messages => "/v1/messages".to_owned(),
-        Wire::Gemini if request.stream => {
+        WireFormat::Chat => "/v1/chat/completions".to_owned(),
+        WireFormat::Responses => "/v1/responses".to_owned(),
+        WireFormat::Messages => "/v1/messages".to_owned(),
+        WireFormat::Gemini if request.stream => {
             format!("/v1beta/models/{}:streamGenerateContent?alt=sse", request.model)
         }
-        Wire::Gemini => format!("/v1beta/models/{}:generateContent", request.model),
+        WireFormat::Gemini => format!("/v1beta/models/{}:generateContent", request.model),
     }
 }
 
 /// Turns the pieces of an answer into events, in the order in which they are pushed.
 pub enum StreamWriter {
     /// OpenAI chat completions.
-    Chat(chat::Writer),
+    Chat(chat::ChatWriter),
     /// OpenAI responses.
-    Responses(responses::Writer),
+    Responses(responses::ResponsesWriter),
     /// Anthropic messages.
-    Messages(messages::Writer),
+    Messages(messages::MessagesWriter),
     /// Gemini.
-    Gemini(gemini::Writer),
+    Gemini(gemini::GeminiWriter),
 }
 
 impl StreamWriter {
     /// A stream that answers `request` under this id.
-    pub fn new(wire: Wire, id: &str, request: &Request) -> Self {
+    pub fn new(wire: WireFormat, id: &str, request: &ModelRequest) -> Self {
         match wire {
-            Wire::Chat => Self::Chat(chat::Writer::new(id, request)),
-            Wire::Responses => Self::Responses(responses::Writer::new(id, request)),
-            Wire::Messages => Self::Messages(messages::Writer::new(id, request)),
-            Wire::Gemini => Self::Gemini(gemini::Writer::new(id, request)),
+            WireFormat::Chat => Self::Chat(chat::ChatWriter::new(id, request)),
+            WireFormat::Responses => Self::Responses(responses::ResponsesWriter::new(id, request)),
+            WireFormat::Messages => Self::Messages(messages::MessagesWriter::new(id, request)),
+            WireFormat::Gemini => Self::Gemini(gemini::GeminiWriter::new(id, request)),
         }
     }
 
     /// The events for one more piece. After [`Delta::End`] or [`Delta::Failed`] nothing may follow.
-    pub fn push(&mut self, delta: &Delta) -> Vec<Event> {
+    pub fn push(&mut self, delta: &Delta) -> Vec<SseEvent> {
         match self {
             Self::Chat(writer) => writer.push(delta),
             Self::Responses(writer) => writer.push(delta),
@@ -122,7 +122,7 @@ impl StreamWriter {
     /// Bytes that keep a silent stream alive.
     pub fn keep_alive(&self) -> String {
         match self {
-            Self::Messages(_) => Event::named("ping", "{\"type\":\"ping\"}").encode(),
+            Self::Messages(_) => SseEvent::named("ping", "{\"type\":\"ping\"}").encode(),
             _ => ": keep-alive\n\n".to_owned(),
         }
     }
@@ -131,33 +131,33 @@ impl StreamWriter {
 /// Turns events back into the pieces of an answer.
 pub enum StreamReader {
     /// OpenAI chat completions.
-    Chat(chat::Reader),
+    Chat(chat::ChatReader),
     /// OpenAI responses.
-    Responses(responses::Reader),
+    Responses(responses::ResponsesReader),
     /// Anthropic messages.
-    Messages(messages::Reader),
+    Messages(messages::MessagesReader),
     /// Gemini.
-    Gemini(gemini::Reader),
+    Gemini(gemini::GeminiReader),
 }
 
 impl StreamReader {
     /// A reader of one answer.
-    pub fn new(wire: Wire) -> Self {
+    pub fn new(wire: WireFormat) -> Self {
         match wire {
-            Wire::Chat => Self::Chat(chat::Reader::default()),
-            Wire::Responses => Self::Responses(responses::Reader::default()),
-            Wire::Messages => Self::Messages(messages::Reader::default()),
-            Wire::Gemini => Self::Gemini(gemini::Reader::default()),
+            WireFormat::Chat => Self::Chat(chat::ChatReader::default()),
+            WireFormat::Responses => Self::Responses(responses::ResponsesReader::default()),
+            WireFormat::Messages => Self::Messages(messages::MessagesReader::default()),
+            WireFormat::Gemini => Self::Gemini(gemini::GeminiReader::default()),
         }
     }
 
     /// The pieces of one more event.
-    pub fn push(&mut self, event: &Event) -> Result<Vec<Delta>, WireError> {
+    pub fn push(&mut self, event: &SseEvent) -> Result<Vec<Delta>, WireError> {
         let (wire, read) = match self {
-            Self::Chat(reader) => (Wire::Chat, reader.push(event)),
-            Self::Responses(reader) => (Wire::Responses, reader.push(event)),
-            Self::Messages(reader) => (Wire::Messages, reader.push(event)),
-            Self::Gemini(reader) => (Wire::Gemini, reader.push(event)),
+            Self::Chat(reader) => (WireFormat::Chat, reader.push(event)),
+            Self::Responses(reader) => (WireFormat::Responses, reader.push(event)),
+            Self::Messages(reader) => (WireFormat::Messages, reader.push(event)),
+            Self::Gemini(reader) => (WireFormat::Gemini, reader.push(event)),
         };
         read.map_err(|reason| WireError { wire, reason })
     }
@@ -183,9 +183,9 @@ impl StreamReader {
 }
 
 /// The body of an error answer.
-pub fn write_error(wire: Wire, status: u16, kind: Option<&str>, message: &str) -> Value {
+pub fn write_error(wire: WireFormat, status: u16, kind: Option<&str>, message: &str) -> Value {
     match wire {
-        Wire::Chat | Wire::Responses => {
+        WireFormat::Chat | WireFormat::Responses => {
             let kind = kind.unwrap_or(match status {
                 401 | 403 => "authentication_error",
                 429 => "rate_limit_error",
@@ -194,7 +194,7 @@ pub fn write_error(wire: Wire, status: u16, kind: Option<&str>, message: &str) -
             });
             json!({"error": {"message": message, "type": kind, "param": null, "code": kind}})
         }
-        Wire::Messages => {
+        WireFormat::Messages => {
             let kind = kind.unwrap_or(match status {
                 401 => "authentication_error",
                 403 => "permission_error",
@@ -207,7 +207,7 @@ pub fn write_error(wire: Wire, status: u16, kind: Option<&str>, message: &str) -
             });
             json!({"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_scripted"})
         }
-        Wire::Gemini => {
+        WireFormat::Gemini => {
             let kind = kind.unwrap_or(match status {
                 401 => "UNAUTHENTICATED",
                 403 => "PERMISSION_DENIED",

@@ -5,43 +5,44 @@ mod stream;
 use serde_json::{Value, json};
 
 use super::chat::{image, image_url};
-use super::{Wire, flat, join, text_of};
+use super::{WireFormat, flat, join, text_of};
 use crate::talk::{
-    AnswerForm, Call, Input, Part, Reply, Request, Seal, Stop, Tool, ToolResult, Turn, Usage, UserPart,
+    AnswerForm, Input, ModelCall, ModelPart, ModelReply, ModelRequest, ModelStop, ModelTool, ModelTurn,
+    ThinkingSeal, ToolResult, Usage, UserPart,
 };
 
-pub use stream::{Reader, Writer};
+pub use stream::{ResponsesReader, ResponsesWriter};
 
 /// Every answer says that it was made at this time: the same run gives the same bytes.
 pub(super) const CREATED: u64 = 1_700_000_000;
 
-pub(super) fn read_request(body: &Value) -> Result<Request, String> {
-    let mut request = Request {
+pub(super) fn read_request(body: &Value) -> Result<ModelRequest, String> {
+    let mut request = ModelRequest {
         model: text_of(body, "model").to_owned(),
         stream: body["stream"].as_bool().unwrap_or(false),
         system: flat(&body["instructions"]),
         tools: read_tools(&body["tools"]),
         answer: read_form(&body["text"]["format"]),
         max_tokens: body["max_output_tokens"].as_u64(),
-        ..Request::default()
+        ..ModelRequest::default()
     };
     match &body["input"] {
-        Value::String(text) => request.turns.push(Turn::User(vec![UserPart::Text(text.clone())])),
+        Value::String(text) => request.turns.push(ModelTurn::User(vec![UserPart::Text(text.clone())])),
         Value::Array(items) => items.iter().for_each(|item| read_item(item, &mut request)),
         _ => return Err("\"input\" is neither a text nor a list".to_owned()),
     }
     Ok(request)
 }
 
-fn read_item(item: &Value, request: &mut Request) {
+fn read_item(item: &Value, request: &mut ModelRequest) {
     let kind = item["type"].as_str().unwrap_or("message");
     match kind {
         "message" => match text_of(item, "role") {
             "system" | "developer" => join(&mut request.system, &flat(&item["content"])),
-            "assistant" => assistant(request).push(Part::Text(flat(&item["content"]))),
-            _ => request.turns.push(Turn::User(read_content(&item["content"]))),
+            "assistant" => assistant(request).push(ModelPart::Text(flat(&item["content"]))),
+            _ => request.turns.push(ModelTurn::User(read_content(&item["content"]))),
         },
-        "reasoning" => assistant(request).push(Part::Think(flat(&item["summary"]))),
+        "reasoning" => assistant(request).push(ModelPart::Think(flat(&item["summary"]))),
         "function_call" | "custom_tool_call" | "local_shell_call" => {
             let input = match kind {
                 "custom_tool_call" => Input::Text(text_of(item, "input").to_owned()),
@@ -49,14 +50,14 @@ fn read_item(item: &Value, request: &mut Request) {
                 _ => Input::Json(item["action"].clone()),
             };
             let name = item["name"].as_str().unwrap_or("local_shell");
-            assistant(request).push(Part::Call(Call {
+            assistant(request).push(ModelPart::Call(ModelCall {
                 id: text_of(item, "call_id").to_owned(),
                 name: name.to_owned(),
                 namespace: item["namespace"].as_str().map(str::to_owned),
                 input,
             }));
         }
-        kind if kind.ends_with("_output") => request.turns.push(Turn::Result(ToolResult {
+        kind if kind.ends_with("_output") => request.turns.push(ModelTurn::Result(ToolResult {
             id: text_of(item, "call_id").to_owned(),
             name: String::new(),
             text: flat(&item["output"]),
@@ -67,12 +68,12 @@ fn read_item(item: &Value, request: &mut Request) {
 }
 
 /// What the model said and called stands in items of its own; together they are one turn.
-fn assistant(request: &mut Request) -> &mut Vec<Part> {
-    if !matches!(request.turns.last(), Some(Turn::Assistant(_))) {
-        request.turns.push(Turn::Assistant(Vec::new()));
+fn assistant(request: &mut ModelRequest) -> &mut Vec<ModelPart> {
+    if !matches!(request.turns.last(), Some(ModelTurn::Assistant(_))) {
+        request.turns.push(ModelTurn::Assistant(Vec::new()));
     }
     match request.turns.last_mut() {
-        Some(Turn::Assistant(parts)) => parts,
+        Some(ModelTurn::Assistant(parts)) => parts,
         _ => unreachable!("an assistant turn was just pushed"),
     }
 }
@@ -87,7 +88,7 @@ fn read_content(content: &Value) -> Vec<UserPart> {
     parts.collect()
 }
 
-fn read_tools(tools: &Value) -> Vec<Tool> {
+fn read_tools(tools: &Value) -> Vec<ModelTool> {
     let mut read = Vec::new();
     for tool in tools.as_array().into_iter().flatten() {
         if text_of(tool, "type") == "namespace" {
@@ -101,10 +102,10 @@ fn read_tools(tools: &Value) -> Vec<Tool> {
     read
 }
 
-fn read_tool(tool: &Value, namespace: Option<&str>) -> Option<Tool> {
+fn read_tool(tool: &Value, namespace: Option<&str>) -> Option<ModelTool> {
     let free_text = text_of(tool, "type") == "custom";
     let known = free_text || text_of(tool, "type") == "function";
-    known.then(|| tool["name"].as_str()).flatten().map(|name| Tool {
+    known.then(|| tool["name"].as_str()).flatten().map(|name| ModelTool {
         name: name.to_owned(),
         namespace: namespace.map(str::to_owned),
         description: text_of(tool, "description").to_owned(),
@@ -121,7 +122,7 @@ fn read_form(format: &Value) -> AnswerForm {
     }
 }
 
-pub(super) fn write_request(request: &Request) -> Value {
+pub(super) fn write_request(request: &ModelRequest) -> Value {
     let input: Vec<Value> = request.turns.iter().flat_map(write_turn).collect();
     let mut body = json!({"model": request.model, "input": input, "store": false});
     if !request.system.is_empty() {
@@ -150,7 +151,7 @@ pub(super) fn write_request(request: &Request) -> Value {
     body
 }
 
-fn write_tool(tool: &Tool) -> Value {
+fn write_tool(tool: &ModelTool) -> Value {
     let inner = if tool.free_text {
         json!({"type": "custom", "name": tool.name, "description": tool.description})
     } else {
@@ -162,15 +163,15 @@ fn write_tool(tool: &Tool) -> Value {
     }
 }
 
-fn write_turn(turn: &Turn) -> Vec<Value> {
+fn write_turn(turn: &ModelTurn) -> Vec<Value> {
     match turn {
-        Turn::User(parts) => {
+        ModelTurn::User(parts) => {
             vec![
                 json!({"type": "message", "role": "user", "content": parts.iter().map(write_user_part).collect::<Vec<_>>()}),
             ]
         }
-        Turn::Assistant(parts) => parts.iter().filter_map(write_input).collect(),
-        Turn::Result(result) => {
+        ModelTurn::Assistant(parts) => parts.iter().filter_map(write_input).collect(),
+        ModelTurn::Result(result) => {
             vec![json!({"type": "function_call_output", "call_id": result.id, "output": result.text})]
         }
     }
@@ -187,27 +188,27 @@ fn write_user_part(part: &UserPart) -> Value {
 }
 
 /// An item of an earlier answer. The vendor keeps nothing of ours, so it must not look for it by its id.
-fn write_input(part: &Part) -> Option<Value> {
+fn write_input(part: &ModelPart) -> Option<Value> {
     let mut item = match part {
-        Part::Seal(seal) if seal.wire == Wire::Responses => return Some(seal.data.clone()),
-        Part::Seal(_) => return None,
+        ModelPart::Seal(seal) if seal.wire == WireFormat::Responses => return Some(seal.data.clone()),
+        ModelPart::Seal(_) => return None,
         other => write_item(other, "", 0),
     };
     item.as_object_mut().and_then(|item| item.shift_remove("id"));
     Some(item)
 }
 
-fn write_item(part: &Part, id: &str, n: usize) -> Value {
+fn write_item(part: &ModelPart, id: &str, n: usize) -> Value {
     match part {
-        Part::Seal(seal) => seal.data.clone(),
-        Part::Think(text) => {
+        ModelPart::Seal(seal) => seal.data.clone(),
+        ModelPart::Think(text) => {
             json!({"type": "reasoning", "id": format!("rs_{id}_{n}"), "summary": [{"type": "summary_text", "text": text}]})
         }
-        Part::Text(text) => json!({
+        ModelPart::Text(text) => json!({
             "type": "message", "id": format!("msg_{id}_{n}"), "role": "assistant", "status": "completed",
             "content": [{"type": "output_text", "text": text, "annotations": [], "logprobs": []}],
         }),
-        Part::Call(call) => {
+        ModelPart::Call(call) => {
             let mut item = match &call.input {
                 Input::Json(args) => json!({
                     "type": "function_call", "id": format!("fc_{id}_{n}"), "call_id": call.id, "name": call.name,
@@ -251,50 +252,50 @@ fn base(id: &str, model: &str) -> Value {
     })
 }
 
-fn ended(id: &str, model: &str, output: &[Value], stop: Stop, usage: &Usage) -> Value {
+fn ended(id: &str, model: &str, output: &[Value], stop: ModelStop, usage: &Usage) -> Value {
     let mut response = base(id, model);
     response["output"] = output.into();
     response["usage"] = write_usage(usage);
     let reason = match stop {
-        Stop::End | Stop::Tools => None,
-        Stop::Length => Some("max_output_tokens"),
-        Stop::Refusal => Some("content_filter"),
+        ModelStop::End | ModelStop::Tools => None,
+        ModelStop::Length => Some("max_output_tokens"),
+        ModelStop::Refusal => Some("content_filter"),
     };
     response["status"] = if reason.is_some() { "incomplete" } else { "completed" }.into();
     response["incomplete_details"] = reason.map_or(Value::Null, |reason| json!({"reason": reason}));
     response
 }
 
-fn read_stop(response: &Value, called: bool) -> Stop {
+fn read_stop(response: &Value, called: bool) -> ModelStop {
     match text_of(&response["incomplete_details"], "reason") {
-        "max_output_tokens" => Stop::Length,
-        "content_filter" => Stop::Refusal,
-        _ if called => Stop::Tools,
-        _ => Stop::End,
+        "max_output_tokens" => ModelStop::Length,
+        "content_filter" => ModelStop::Refusal,
+        _ if called => ModelStop::Tools,
+        _ => ModelStop::End,
     }
 }
 
-pub(super) fn write_reply(reply: &Reply) -> Value {
+pub(super) fn write_reply(reply: &ModelReply) -> Value {
     let items: Vec<_> =
         reply.parts.iter().enumerate().map(|(n, part)| write_item(part, &reply.id, n)).collect();
     ended(&reply.id, &reply.model, &items, reply.stop, &reply.usage)
 }
 
-pub(super) fn read_reply(body: &Value) -> Result<Reply, String> {
+pub(super) fn read_reply(body: &Value) -> Result<ModelReply, String> {
     let items = body["output"].as_array().ok_or("\"output\" is not a list")?;
-    let mut request = Request::default();
+    let mut request = ModelRequest::default();
     for item in items {
         read_item(item, &mut request);
         if let Some(seal) = seal(item) {
-            assistant(&mut request).push(Part::Seal(seal));
+            assistant(&mut request).push(ModelPart::Seal(seal));
         }
     }
     let parts = match request.turns.pop() {
-        Some(Turn::Assistant(parts)) => parts,
+        Some(ModelTurn::Assistant(parts)) => parts,
         _ => Vec::new(),
     };
-    let called = parts.iter().any(|part| matches!(part, Part::Call(_)));
-    Ok(Reply {
+    let called = parts.iter().any(|part| matches!(part, ModelPart::Call(_)));
+    Ok(ModelReply {
         id: text_of(body, "id").to_owned(),
         model: text_of(body, "model").to_owned(),
         stop: read_stop(body, called),
@@ -304,7 +305,7 @@ pub(super) fn read_reply(body: &Value) -> Result<Reply, String> {
 }
 
 /// Reasoning that the vendor can read again.
-fn seal(item: &Value) -> Option<Seal> {
+fn seal(item: &Value) -> Option<ThinkingSeal> {
     let sealed = text_of(item, "type") == "reasoning" && !text_of(item, "encrypted_content").is_empty();
-    sealed.then(|| Seal { wire: Wire::Responses, data: item.clone() })
+    sealed.then(|| ThinkingSeal { wire: WireFormat::Responses, data: item.clone() })
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use acp_nats::Subjects;
 use acp_nats::payload::{Controlled, Op};
-use acp_policy::{Policy, Rules};
+use acp_policy::{Policy, PolicyRules};
 use acp_proxy::Outcome;
 use acp_proxy::event::{Body, Decider};
 
@@ -250,7 +250,7 @@ async fn a_client_is_told_that_its_session_was_closed_and_no_task_takes_it_away_
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_policy_decides_is_told_in_its_place_with_the_reason() {
-    let rules = Rules { policy: Policy::Read, ..Rules::default() };
+    let rules = PolicyRules { policy: Policy::Read, ..PolicyRules::default() };
     let set = Stage::with(|plan| {
         plan.proxy.duties.rules = Some(rules.clone());
         plan.work.rules = rules;

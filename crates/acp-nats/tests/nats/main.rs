@@ -39,7 +39,7 @@ use story::{check, ends, text_of};
 struct Plan {
     nats: NatsSettings,
     work: TaskSettings,
-    proxy: acp_proxy::Settings,
+    proxy: acp_proxy::ProxySettings,
 }
 
 /// A server, the world of its agents, a proxy between them, and somebody who submits tasks.
@@ -98,7 +98,7 @@ impl Site {
             reply_to: vec!["my".to_owned()],
             ..TaskSettings::default()
         };
-        let mut plan = Plan { nats: settings(url, spool), work, proxy: acp_proxy::Settings::default() };
+        let mut plan = Plan { nats: settings(url, spool), work, proxy: acp_proxy::ProxySettings::default() };
         change(&mut plan);
         let said = Arc::new(std::sync::Mutex::new(Vec::new()));
         let kept = said.clone();

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use acp_comply::Program;
 use acp_script::variants::Variant;
 
-use super::complaint::{Complaints, Weight};
-use crate::{Actor, Conditions, play, probe};
+use super::complaint::{ComplaintWeight, Complaints};
+use crate::{Actor, PlayConditions, play, probe};
 
 /// What came of a legal agent and a suite.
 #[derive(Clone, Debug, Default)]
@@ -30,7 +30,7 @@ pub struct Alarm {
     /// The requirement.
     pub claim: String,
     /// How heavy it was.
-    pub weight: Weight,
+    pub weight: ComplaintWeight,
     /// What was said.
     pub reason: String,
 }
@@ -39,7 +39,7 @@ pub struct Alarm {
 pub fn examine(
     suite: &[Arc<Program>],
     variants: &[&Variant],
-    conditions: &Conditions,
+    conditions: &PlayConditions,
 ) -> Result<Examined, String> {
     let actor = Actor::with(variants.iter().copied())?;
     let conditions = conditions_for(variants, conditions);
@@ -51,7 +51,7 @@ pub fn examine(
     for program in suite {
         let played = play(program, &actor, &conditions, Some(&probed));
         for (claim, weight, reason) in Complaints::of(&played).iter() {
-            if weight == Weight::Warn && allowed.contains(claim) {
+            if weight == ComplaintWeight::Warn && allowed.contains(claim) {
                 heard.insert(claim.to_owned());
                 continue;
             }
@@ -68,7 +68,10 @@ pub fn examine(
 }
 
 /// The conditions under which these variants can be tested: they may need a login.
-pub fn conditions_for(variants: &[&Variant], conditions: &Conditions) -> Conditions {
+pub fn conditions_for(variants: &[&Variant], conditions: &PlayConditions) -> PlayConditions {
     let auth_method = variants.iter().find_map(|variant| variant.auth.clone());
-    Conditions { auth_method: auth_method.or_else(|| conditions.auth_method.clone()), ..conditions.clone() }
+    PlayConditions {
+        auth_method: auth_method.or_else(|| conditions.auth_method.clone()),
+        ..conditions.clone()
+    }
 }

@@ -9,7 +9,7 @@ use acp_script::variants::Variant;
 
 use super::alarms::conditions_for;
 use super::complaint::Complaints;
-use crate::{Actor, Conditions, play, probe};
+use crate::{Actor, PlayConditions, play, probe};
 
 /// How a defect fared.
 #[derive(Clone, Debug)]
@@ -58,7 +58,7 @@ pub fn hunt(
     suite: &[Arc<Program>],
     defect: &Defect,
     under: &[&Variant],
-    conditions: &Conditions,
+    conditions: &PlayConditions,
 ) -> Result<Hunted, String> {
     let actor = Actor::with(under.iter().copied())?.broken(defect);
     let conditions = conditions_for(under, conditions).for_tests(suite);

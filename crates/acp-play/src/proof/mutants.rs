@@ -11,9 +11,9 @@ pub struct Mutant {
     /// The changed test.
     pub program: Program,
     /// Which way it goes.
-    pub change: Change,
+    pub change: Mutation,
     /// What it takes away.
-    pub aim: Aim,
+    pub aim: MutationAim,
     /// The line of the change in the file, from 1.
     pub line: usize,
     /// What was changed, in a few words.
@@ -22,7 +22,7 @@ pub struct Mutant {
 
 /// Which way a change goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Change {
+pub enum Mutation {
     /// The test asks for more: a legal variant must fail it.
     Stricter,
     /// The test asks for less: a defect must slip through.
@@ -31,7 +31,7 @@ pub enum Change {
 
 /// What a change takes away, which decides who must notice it, and by what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Aim {
+pub enum MutationAim {
     /// A condition of the whole test. A legal agent that it left out must get another verdict, or another reason for it.
     Applies,
     /// Something that a check allowed. A legal agent must get another verdict, or a claim in another state.
@@ -50,7 +50,7 @@ const NAMES: [&str; 6] = ["id", "method", "sessionUpdate", "sessionId", "jsonrpc
 /// Every small change of a test.
 pub fn mutants(program: &Program) -> Vec<Mutant> {
     let mut found = Vec::new();
-    let (change, aim, line) = (Change::Stricter, Aim::Applies, 1);
+    let (change, aim, line) = (Mutation::Stricter, MutationAim::Applies, 1);
     for at in 0..program.preconditions.len() {
         let mut changed = program.clone();
         let gone = changed.preconditions.remove(at);
@@ -71,11 +71,11 @@ pub fn mutants(program: &Program) -> Vec<Mutant> {
 fn steps(program: &Program, below: &[Step], way: &mut Vec<usize>, found: &mut Vec<Mutant>) {
     for (at, step) in below.iter().enumerate() {
         way.push(at);
-        let mut add = |aim: Aim, line: usize, what: String, edit: &dyn Fn(&mut Step)| {
+        let mut add = |aim: MutationAim, line: usize, what: String, edit: &dyn Fn(&mut Step)| {
             let mut changed = program.clone();
             if let Some(step) = find(&mut changed.steps, way) {
                 edit(step);
-                let change = if aim == Aim::Check { Change::Laxer } else { Change::Stricter };
+                let change = if aim == MutationAim::Check { Mutation::Laxer } else { Mutation::Stricter };
                 found.push(Mutant { program: changed, change, aim, line, what });
             }
         };
@@ -108,14 +108,14 @@ fn steps(program: &Program, below: &[Step], way: &mut Vec<usize>, found: &mut Ve
     }
 }
 
-type Add<'a> = dyn FnMut(Aim, usize, String, &dyn Fn(&mut Step)) + 'a;
+type Add<'a> = dyn FnMut(MutationAim, usize, String, &dyn Fn(&mut Step)) + 'a;
 
 /// What is taken away with a step or a message: a check when it shows something, a guard when it is a witness. What is
 /// neither shows nothing: an agent that does not meet it ends the test without a verdict, and [`marks`] changes that.
-fn aim_of(marks: &Marks) -> Option<Aim> {
+fn aim_of(marks: &Marks) -> Option<MutationAim> {
     match (marks.shows.is_empty(), marks.witness.is_empty()) {
-        (false, _) => Some(Aim::Check),
-        (true, false) => Some(Aim::Guard),
+        (false, _) => Some(MutationAim::Check),
+        (true, false) => Some(MutationAim::Guard),
         (true, true) => None,
     }
 }
@@ -131,7 +131,7 @@ fn marks(program: &Program, step: &Step, rest: &[Step], add: &mut Add<'_>) {
     }
     if !step.marks.shows.is_empty() {
         let what = format!("the step does not show {}", names(&step.marks.shows));
-        add(Aim::Check, step.line, what, &|step| step.marks.shows.clear());
+        add(MutationAim::Check, step.line, what, &|step| step.marks.shows.clear());
         return;
     }
     let is_excused = match &step.kind {
@@ -140,7 +140,7 @@ fn marks(program: &Program, step: &Step, rest: &[Step], add: &mut Add<'_>) {
     };
     if is_excused {
         let what = "an unmet step breaks what the test claims".to_owned();
-        add(Aim::Guard, step.line, what, &|step| {
+        add(MutationAim::Guard, step.line, what, &|step| {
             step.unless = None;
             step.marks.shows.clone_from(&program.claims);
             if let StepKind::Expect(expect) = &mut step.kind {
@@ -181,7 +181,7 @@ fn expectation(step: &Step, expect: &Expect, add: &mut Add<'_>) {
         let of = aim_of(&message.marks).into_iter().chain(aim_of(&step.marks)).max();
         message_changes(at, message, (line, of), expect, add);
         for (which, envelope) in message.alternatives.iter().enumerate() {
-            let own = (!envelope.witness.is_empty()).then_some(Aim::Guard);
+            let own = (!envelope.witness.is_empty()).then_some(MutationAim::Guard);
             pattern_changes((at, which), envelope, of.or(own), add);
         }
     }
@@ -190,7 +190,7 @@ fn expectation(step: &Step, expect: &Expect, add: &mut Add<'_>) {
 fn message_changes(
     at: usize,
     message: &Expected,
-    of: (usize, Option<Aim>),
+    of: (usize, Option<MutationAim>),
     expect: &Expect,
     add: &mut Add<'_>,
 ) {
@@ -216,7 +216,7 @@ fn message_changes(
         for (which, gone) in message.alternatives.iter().enumerate() {
             // What is accepted although it breaks something, or says nothing, is not legal, or not surely.
             let is_plain = gone.breaks.is_empty() && gone.inconclusive.is_none();
-            let aim = if is_plain { allowed } else { Aim::Guard };
+            let aim = if is_plain { allowed } else { MutationAim::Guard };
             add(aim, line, format!("alternative {} is gone", which + 1), &|step| {
                 edited(step, &|message| drop(message.alternatives.remove(which)));
             });
@@ -224,7 +224,7 @@ fn message_changes(
     }
     if !message.marks.shows.is_empty() {
         let what = format!("the message does not show {}", names(&message.marks.shows));
-        add(Aim::Check, line, what, &|step| {
+        add(MutationAim::Check, line, what, &|step| {
             edited(step, &|message| message.marks.shows.clear());
         });
     }
@@ -232,8 +232,8 @@ fn message_changes(
 
 /// What is taken away with something that a step or message with this aim allows. Where nothing is checked, an agent that is
 /// not allowed something is not blamed, but it is not tested either, whether it is legal or not.
-fn allowed_by(aim: Option<Aim>) -> Aim {
-    if aim == Some(Aim::Check) { Aim::Excuse } else { Aim::Guard }
+fn allowed_by(aim: Option<MutationAim>) -> MutationAim {
+    if aim == Some(MutationAim::Check) { MutationAim::Excuse } else { MutationAim::Guard }
 }
 
 /// Whether it makes a difference that a message may be left out: nothing is taken from it, and it is more than any answer
@@ -250,7 +250,7 @@ fn is_any_answer(envelope: &Envelope) -> bool {
     envelope.kind == MessageKind::Response && keys.is_some_and(|keys| keys.keys().all(|key| key == "id"))
 }
 
-fn pattern_changes(place: (usize, usize), envelope: &Envelope, aim: Option<Aim>, add: &mut Add<'_>) {
+fn pattern_changes(place: (usize, usize), envelope: &Envelope, aim: Option<MutationAim>, add: &mut Add<'_>) {
     let (at, which) = place;
     let mut leaves = Vec::new();
     gather(&envelope.pattern, String::new(), &mut leaves);
@@ -354,7 +354,7 @@ mod tests {
     use super::*;
     use acp_comply::Defaults;
 
-    fn changes(steps: &str) -> Vec<(Change, String)> {
+    fn changes(steps: &str) -> Vec<(Mutation, String)> {
         let text = format!(
             r#"{{"title": "t", "description": "d", "severity": "required", "docs": [],
             "requirements": ["PT-02"], "preconditions": [{{"agentCap": "loadSession", "mustBe": true}}], "sandbox": {{"files": []}},
@@ -371,11 +371,11 @@ mod tests {
             r#"{"expect": {"timeoutMs": 10, "messages": [{"response": {"id": 2, "result": {"stopReason": "^(a|b)$"}}},
                {"notification": {"method": "x"}, "optional": true}]}, "shows": ["PT-02"]}"#,
         );
-        let said = |change: Change| -> Vec<&str> {
+        let said = |change: Mutation| -> Vec<&str> {
             found.iter().filter(|(of, _)| *of == change).map(|(_, what)| what.as_str()).collect()
         };
         assert_eq!(
-            said(Change::Stricter),
+            said(Mutation::Stricter),
             [
                 "the precondition agentCap loadSession must be true is gone",
                 "/result/stopReason may not be a",
@@ -384,7 +384,7 @@ mod tests {
             ]
         );
         assert_eq!(
-            said(Change::Laxer),
+            said(Mutation::Laxer),
             [
                 "the step does not show PT-02",
                 "a message is optional",
@@ -422,15 +422,15 @@ mod tests {
             [{"notification": {"method": "a"}}, {"notification": {"method": "b"}}]}]}, "unless": "nothing came"}]}"#;
         let program = Program::read("t.jsont", text, &Defaults::default()).program.expect("a test");
         let gone = |mutant: &Mutant| mutant.what.ends_with("is gone");
-        let aims: Vec<Aim> =
+        let aims: Vec<MutationAim> =
             mutants(&program).iter().filter(|mutant| gone(mutant)).map(|mutant| mutant.aim).collect();
-        assert_eq!(aims, [Aim::Guard, Aim::Guard]);
+        assert_eq!(aims, [MutationAim::Guard, MutationAim::Guard]);
     }
 
     #[test]
     fn what_is_forbidden_is_allowed_once_each() {
         let found = changes(r#"{"forbid": {"timeoutMs": 10, "methods": ["a", "b"]}, "shows": ["PT-02"]}"#);
-        let lax = found.iter().filter(|(change, _)| *change == Change::Laxer).count();
+        let lax = found.iter().filter(|(change, _)| *change == Mutation::Laxer).count();
         assert_eq!(lax, 3, "the step shows nothing, or one of two is allowed");
     }
 }

@@ -1,7 +1,7 @@
 //! Whether a changed test is found out.
 //!
 //! A change is found out when an agent of the catalogue gets something else from the changed test than from the test as
-//! it is. What counts as something else, and which agents are asked, depends on what the change takes away ([`Aim`]).
+//! it is. What counts as something else, and which agents are asked, depends on what the change takes away ([`MutationAim`]).
 //!
 //! The test as it is is played once against an agent; of agents that have the same conversation with it, one stands for
 //! the others. Agents that showed many changes before are asked first, and nobody is asked once every change is found out.
@@ -15,33 +15,33 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use acp_comply::verdict::ClaimState;
-use acp_comply::{Outcome, Program, StepState, Verdict};
+use acp_comply::{Program, StepState, TestOutcome, Verdict};
 use acp_rules::{ClaimId, Grade};
 use acp_script::defects::Defect;
 use acp_script::variants::Variant;
 
 use super::alarms::conditions_for;
 use super::hunt::claims;
-use super::mutants::{Aim, Mutant};
-use crate::{Actor, Conditions, Probed, play, probe};
+use super::mutants::{Mutant, MutationAim};
+use crate::{Actor, PlayConditions, PlayedProbe, play, probe};
 
 /// The agents that tests are held against.
 #[derive(Debug)]
 pub struct Jury {
-    members: Vec<Member>,
+    members: Vec<JuryMember>,
 }
 
 /// One agent that tests are held against.
 #[derive(Debug)]
-pub struct Member {
+pub struct JuryMember {
     /// Its name: of a variant or a defect.
     name: String,
     is_legal: bool,
     /// The requirements that it breaks.
     breaks: Vec<String>,
     actor: Actor,
-    conditions: Conditions,
-    probed: Probed,
+    conditions: PlayConditions,
+    probed: PlayedProbe,
     /// How many changes it showed so far.
     shown: AtomicUsize,
     /// What makes it differ from the conforming agent.
@@ -60,9 +60,9 @@ pub enum Candidate<'a> {
     Broken(&'a Defect),
 }
 
-impl Member {
+impl JuryMember {
     /// The agent, with what its calibration finds.
-    pub fn new(candidate: Candidate<'_>, conditions: &Conditions) -> Result<Self, String> {
+    pub fn new(candidate: Candidate<'_>, conditions: &PlayConditions) -> Result<Self, String> {
         let (variant, defect) = match candidate {
             Candidate::Conforming => (None, None),
             Candidate::Legal(variant) => (Some(variant), None),
@@ -103,15 +103,15 @@ impl Member {
     }
 
     /// The same agent, after a calibration in which it did what the conforming agent does.
-    fn after_more(&self, conforming: &Member) -> Self {
-        let Probed { found, missing, .. } = conforming.probed.clone();
+    fn after_more(&self, conforming: &JuryMember) -> Self {
+        let PlayedProbe { found, missing, .. } = conforming.probed.clone();
         Self {
             name: format!("{}, which did more before", self.name),
             is_legal: self.is_legal,
             breaks: self.breaks.clone(),
             actor: self.actor.clone(),
             conditions: self.conditions.clone(),
-            probed: Probed { found, missing, ..self.probed.clone() },
+            probed: PlayedProbe { found, missing, ..self.probed.clone() },
             shown: AtomicUsize::new(0),
             variant: self.variant.clone(),
             defect: self.defect.clone(),
@@ -132,10 +132,10 @@ fn name(variant: Option<&Variant>, defect: Option<&Defect>) -> String {
 impl Jury {
     /// All of these. An agent that does less than the conforming one, which comes first, is asked a second time as one that
     /// did more in calibration than it does in the test: models are like that.
-    pub fn new(mut members: Vec<Member>) -> Self {
+    pub fn new(mut members: Vec<JuryMember>) -> Self {
         if let Some(conforming) = members.first() {
-            let does_less = |member: &&Member| member.probed.found.len() < conforming.probed.found.len();
-            let more: Vec<Member> =
+            let does_less = |member: &&JuryMember| member.probed.found.len() < conforming.probed.found.len();
+            let more: Vec<JuryMember> =
                 members.iter().filter(does_less).map(|member| member.after_more(conforming)).collect();
             members.extend(more);
         }
@@ -149,8 +149,8 @@ impl Jury {
     }
 
     /// The members, those first that can be expected to show a change of this test.
-    fn ordered(&self, program: &Program) -> Vec<&Member> {
-        let mut members: Vec<&Member> = self.members.iter().collect();
+    fn ordered(&self, program: &Program) -> Vec<&JuryMember> {
+        let mut members: Vec<&JuryMember> = self.members.iter().collect();
         members.sort_by_key(|member| {
             let is_near = member.breaks.iter().any(|claim| claims(program, claim));
             (!is_near, std::cmp::Reverse(member.shown.load(Ordering::Relaxed)))
@@ -173,18 +173,21 @@ impl Jury {
     }
 
     /// The defects that break what a test claims, each under the variants that make a difference to the test.
-    fn broken_under_variants<'a>(&'a self, original: &'a Arc<Program>) -> impl Iterator<Item = Member> + 'a {
+    fn broken_under_variants<'a>(
+        &'a self,
+        original: &'a Arc<Program>,
+    ) -> impl Iterator<Item = JuryMember> + 'a {
         let mut known = BTreeSet::new();
-        let mut fitting: Vec<&Member> = self.members.iter().filter(|member| member.is_legal).collect();
+        let mut fitting: Vec<&JuryMember> = self.members.iter().filter(|member| member.is_legal).collect();
         fitting.retain(|member| {
             let outcome = member.plays(original);
             let differs = outcome.verdict != Verdict::Na && known.insert(member.digest(&outcome, false));
             differs && member.variant.is_some()
         });
-        let is_near = move |member: &&Member| member.breaks.iter().any(|claim| claims(original, claim));
+        let is_near = move |member: &&JuryMember| member.breaks.iter().any(|claim| claims(original, claim));
         let defects = self.members.iter().filter(is_near).filter_map(|member| member.defect.as_ref());
         defects.flat_map(move |defect| {
-            let under: Vec<Member> = fitting.iter().map(|legal| legal.with_defect(defect)).collect();
+            let under: Vec<JuryMember> = fitting.iter().map(|legal| legal.with_defect(defect)).collect();
             under
         })
     }
@@ -216,7 +219,7 @@ impl<'a> Trial<'a> {
     }
 
     /// Lets an agent show the changes that nobody showed yet.
-    fn ask(&mut self, member: &Member) {
+    fn ask(&mut self, member: &JuryMember) {
         let is_asked =
             |at: &usize| self.tried[*at] == Tried::Survived && member.is_asked(self.changes[*at].aim);
         let open: Vec<usize> = (0..self.changes.len()).filter(is_asked).collect();
@@ -231,7 +234,7 @@ impl<'a> Trial<'a> {
         let before = Sight::of(&outcome);
         for at in open {
             let aim = self.changes[at].aim;
-            if is_silent != (aim == Aim::Applies) {
+            if is_silent != (aim == MutationAim::Applies) {
                 continue;
             }
             let after = Sight::of(&member.plays(&self.programs[at]));
@@ -252,21 +255,21 @@ pub enum Tried {
     Survived,
 }
 
-impl Member {
-    fn is_asked(&self, aim: Aim) -> bool {
+impl JuryMember {
+    fn is_asked(&self, aim: MutationAim) -> bool {
         match aim {
-            Aim::Applies | Aim::Excuse => self.is_legal,
-            Aim::Check => !self.is_legal,
-            Aim::Guard => true,
+            MutationAim::Applies | MutationAim::Excuse => self.is_legal,
+            MutationAim::Check => !self.is_legal,
+            MutationAim::Guard => true,
         }
     }
 
-    fn plays(&self, program: &Arc<Program>) -> Outcome {
+    fn plays(&self, program: &Arc<Program>) -> TestOutcome {
         play(program, &self.actor, &self.conditions, Some(&self.probed)).outcome
     }
 
     /// What tells this agent's conversation from others; where nothing was said, why.
-    fn digest(&self, outcome: &Outcome, is_silent: bool) -> u64 {
+    fn digest(&self, outcome: &TestOutcome, is_silent: bool) -> u64 {
         let mut hasher = DefaultHasher::new();
         (self.is_legal, is_silent).hash(&mut hasher);
         if is_silent {
@@ -296,7 +299,7 @@ struct Sight {
 }
 
 impl Sight {
-    fn of(outcome: &Outcome) -> Self {
+    fn of(outcome: &TestOutcome) -> Self {
         let claims = outcome.claims.iter().map(|claim| (claim.id.clone(), claim.state, claim.grade));
         let unmet = outcome.steps.iter().filter(|step| step.state == StepState::Unmet);
         let broken = outcome.claims.iter().filter(|claim| claim.state == ClaimState::Broken);
@@ -310,12 +313,12 @@ impl Sight {
     }
 
     /// Whether the other shows that something was taken away.
-    fn shows(&self, aim: Aim, other: &Sight) -> bool {
+    fn shows(&self, aim: MutationAim, other: &Sight) -> bool {
         let differs = self.verdict != other.verdict || self.claims != other.claims;
         match aim {
-            Aim::Applies => differs || self.reason != other.reason,
-            Aim::Excuse | Aim::Guard => differs,
-            Aim::Check => {
+            MutationAim::Applies => differs || self.reason != other.reason,
+            MutationAim::Excuse | MutationAim::Guard => differs,
+            MutationAim::Check => {
                 let complains_otherwise = self.unmet != other.unmet || self.complaints != other.complaints;
                 self.loses_a_break(other) || (self.is_broken() && complains_otherwise)
             }

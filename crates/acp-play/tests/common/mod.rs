@@ -6,12 +6,12 @@ use std::sync::Arc;
 use acp_comply::{Defaults, Program};
 
 /// How the tests are played: with the suite's own calibration and wordings, where it has them.
-pub fn conditions() -> acp_play::Conditions {
+pub fn conditions() -> acp_play::PlayConditions {
     let wordings = std::fs::read_to_string(suites().join("calibration/wishes.json")).ok();
-    acp_play::Conditions {
+    acp_play::PlayConditions {
         wordings: wordings.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default(),
         calibration: if suites().join("calibration").is_dir() { suite("calibration") } else { Vec::new() },
-        ..acp_play::Conditions::default()
+        ..acp_play::PlayConditions::default()
     }
 }
 

@@ -69,7 +69,7 @@ fn every_number_is_there_before_anything_has_happened() {
 
 fn desk_with(policy: Policy) -> Desk {
     let (metrics, talk) = (Metrics::default(), Talk::new(Arc::new(|_| {})));
-    let duties = Duties { rules: Some(Rules::of(policy)), ..Duties::default() };
+    let duties = Duties { rules: Some(PolicyRules::of(policy)), ..Duties::default() };
     Desk::new(Office::new(duties, &metrics), talk, 1, Observers::default(), None)
 }
 
@@ -179,7 +179,11 @@ fn a_permission_request_in_disguise_is_decided_or_stopped() {
 fn a_permission_request_that_cannot_be_read_is_refused_where_a_policy_decides() {
     let params = r#"{"sessionId":"s","toolCall":{"toolCallId":"c","kind":"execute"},"options":[]}"#;
     let deny = acp_policy::ToolPatterns::parse(["Bash(rm *)"]).expect("a pattern");
-    let strict = [Rules::of(Policy::None), Rules::of(Policy::Read), Rules { deny, ..Rules::default() }];
+    let strict = [
+        PolicyRules::of(Policy::None),
+        PolicyRules::of(Policy::Read),
+        PolicyRules { deny, ..PolicyRules::default() },
+    ];
     for params in [
         params.replace("\"s\"", "7"),
         params.replace("\"options\"", "\"toolCall\":{},\"options\""),

@@ -8,7 +8,7 @@ use acp_rpc::{Frame, View};
 use bytes::Bytes;
 use memchr::memchr_iter;
 
-use super::{Closed, Decided, Journal, JournalError, Lines, Opened, What};
+use super::{ClosedRecord, Decided, Journal, JournalError, Lines, OpenedRecord, What};
 
 /// Whether decisions are made about a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ impl JournalObserver {
     /// Begins a conversation. Nothing may be passed on if that cannot be written.
     pub fn begin(
         journal: &Journal,
-        opened: Opened,
+        opened: OpenedRecord,
         decisions: Decisions,
     ) -> Result<JournalObserver, JournalError> {
         let conversation = opened.conversation;
@@ -114,7 +114,8 @@ impl Observer for JournalObserver {
     }
 
     fn closed(&mut self, outcome: &str) {
-        let closed = Closed { conversation: self.conversation, t: self.now(), outcome: outcome.to_owned() };
+        let closed =
+            ClosedRecord { conversation: self.conversation, t: self.now(), outcome: outcome.to_owned() };
         // The journal itself reports that it cannot be written.
         let _ = self.journal.close(closed);
     }
@@ -125,16 +126,16 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::journal::{Settings, conversations};
+    use crate::journal::{JournalSettings, conversations};
     use crate::metrics::Metrics;
 
     #[test]
     fn a_decision_is_kept_at_once_and_read_behind_what_it_is_about() {
         let folder = tempfile::tempdir().expect("a folder");
         let journal =
-            Journal::create(Settings::new(folder.path()), &Metrics::default(), Arc::new(|_: &_| {}))
+            Journal::create(JournalSettings::new(folder.path()), &Metrics::default(), Arc::new(|_: &_| {}))
                 .expect("a journal");
-        let opened = Opened {
+        let opened = OpenedRecord {
             conversation: 1,
             at: String::new(),
             agent: "agent".to_owned(),

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use memchr::memmem;
 
 use super::files;
-use super::record::{self, Closed, Decided, MAGIC, OLD_MAGIC, Opened, Parsed, Record};
+use super::record::{self, ClosedRecord, Decided, MAGIC, OLD_MAGIC, OpenedRecord, Parsed, Record};
 
 /// A segment cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -158,7 +158,7 @@ pub struct Conversation {
     /// `RUN.NUMBER`
     pub name: String,
     /// How it began, if that is still there.
-    pub opened: Option<Opened>,
+    pub opened: Option<OpenedRecord>,
     /// What was said, in the form of whoever said it.
     pub spoken: Vec<Spoken>,
     /// What the proxy answered itself, and how many lines had been said before.
@@ -166,7 +166,7 @@ pub struct Conversation {
     /// The same, whose lines have not come yet: so many of the agent are still to come.
     early: Vec<(u64, Decided)>,
     /// How it ended, if it did.
-    pub closed: Option<Closed>,
+    pub closed: Option<ClosedRecord>,
     /// So many records are missing in the run that it belongs to …
     pub missing: u64,
     /// … with so many bytes of lines.

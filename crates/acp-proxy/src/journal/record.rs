@@ -42,13 +42,13 @@ const LONG: usize = 32 << 10;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Record {
     /// A conversation begins, or goes on in a new segment.
-    Opened(Opened),
+    Opened(OpenedRecord),
     /// Lines that one side sent.
     Lines(Lines),
     /// The proxy answered a request itself.
     Decided(Decided),
     /// A conversation is over.
-    Closed(Closed),
+    Closed(ClosedRecord),
     /// Lines that were passed on and are not here.
     Gap(Gap),
     /// The segment is complete.
@@ -58,7 +58,7 @@ pub enum Record {
 /// The beginning of a conversation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Opened {
+pub struct OpenedRecord {
     /// Its number within the run.
     pub conversation: u64,
     /// When, as RFC 3339.
@@ -146,7 +146,7 @@ const fn is_zero(number: &u64) -> bool {
 /// The end of a conversation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Closed {
+pub struct ClosedRecord {
     /// Which.
     pub conversation: u64,
     /// When, in microseconds since it began.
@@ -421,7 +421,7 @@ mod tests {
             Record::Lines(Lines { conversation, t, dir: Direction::AgentToClient, what })
         };
         vec![
-            Record::Opened(Opened {
+            Record::Opened(OpenedRecord {
                 conversation: 300,
                 at: "2026-01-01T00:00:00Z".into(),
                 agent: "mock".into(),

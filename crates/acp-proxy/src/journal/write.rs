@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::{Duration, Instant, SystemTime};
 
 use super::files::{self, DONE, OPEN};
-use super::record::{self, Closed, Decided, End, Gap, Lines, MAGIC, Opened, Record};
-use super::{JournalError, OnFailure, Settings, Sync};
+use super::record::{self, ClosedRecord, Decided, End, Gap, Lines, MAGIC, OpenedRecord, Record};
+use super::{JournalError, JournalSettings, OnFailure, Sync};
 use crate::metrics::{Metrics, Value};
 use crate::talk::{Level, Say, Saying};
 
@@ -25,7 +25,7 @@ pub struct Journal {
 }
 
 struct Inner {
-    settings: Settings,
+    settings: JournalSettings,
     run: String,
     state: Mutex<State>,
     /// Why nothing can be written now; apart from the state, which may be waiting for a disk.
@@ -59,7 +59,7 @@ struct State {
     number: u64,
     scratch: Vec<u8>,
     /// Conversations that go on, for the next segment.
-    open: BTreeMap<u64, Opened>,
+    open: BTreeMap<u64, OpenedRecord>,
     failure: Option<(JournalError, Instant)>,
     missing: Gap,
     finished: bool,
@@ -68,7 +68,7 @@ struct State {
 impl Journal {
     /// Begins a run in the folder, which is made if it is not there. Segments that an earlier run left unfinished are
     /// mended first, and old ones are removed.
-    pub fn create(settings: Settings, metrics: &Metrics, say: Say) -> Result<Journal, JournalError> {
+    pub fn create(settings: JournalSettings, metrics: &Metrics, say: Say) -> Result<Journal, JournalError> {
         let folder = settings.folder.clone();
         let fail = |error: io::Error| JournalError::at_start(&folder, &error);
         // What was said is its owner's business.
@@ -129,11 +129,11 @@ impl Journal {
     }
 
     /// A conversation begins.
-    pub fn open(&self, opened: Opened) -> Result<(), JournalError> {
+    pub fn open(&self, opened: OpenedRecord) -> Result<(), JournalError> {
         let mut state = self.inner.lock();
         let written = self.inner.append(&mut state, &Record::Opened(opened.clone()), true);
         if written.is_ok() {
-            state.open.insert(opened.conversation, Opened { again: true, ..opened });
+            state.open.insert(opened.conversation, OpenedRecord { again: true, ..opened });
         }
         written
     }
@@ -149,7 +149,7 @@ impl Journal {
     }
 
     /// A conversation is over.
-    pub fn close(&self, closed: Closed) -> Result<(), JournalError> {
+    pub fn close(&self, closed: ClosedRecord) -> Result<(), JournalError> {
         let mut state = self.inner.lock();
         state.open.remove(&closed.conversation);
         self.inner.append(&mut state, &Record::Closed(closed), false)
@@ -168,7 +168,7 @@ impl std::fmt::Debug for Journal {
 }
 
 impl State {
-    fn begin(settings: &Settings, run: &str, segment: u32, number: u64) -> io::Result<State> {
+    fn begin(settings: &JournalSettings, run: &str, segment: u32, number: u64) -> io::Result<State> {
         let path = files::segment_path(&settings.folder, run, segment, OPEN);
         // Nobody mends what is locked, and it is locked before it has its name.
         let unnamed = path.with_extension("new");

@@ -2,24 +2,24 @@
 
 use std::collections::BTreeSet;
 
-use acp_comply::{AgentRun, FindingRef, Outcome, Verdict};
+use acp_comply::{AgentRun, FindingRef, TestOutcome, Verdict};
 use serde_json::Value;
 
-use super::{Cell, Declared, Evidence, Row, Seen};
+use super::{CapabilityState, CellEvidence, Declared, MatrixCell, MatrixRow};
 use crate::summary;
 
 /// How much of a frame an excerpt shows.
 const EXCERPT: usize = 160;
 
 /// One agent and one capability, from every run of the agent.
-pub(super) fn cell(row: &Row, runs: &[&AgentRun]) -> Cell {
+pub(super) fn cell(row: &MatrixRow, runs: &[&AgentRun]) -> MatrixCell {
     let declared = declared(row, runs);
     let reached = reached(row, runs);
     if reached.is_empty() {
         let words = format!("not reached: no run went over {}", row.transport.join(" or "));
-        return Cell { seen: Seen::Unreached, declared, words, evidence: Vec::new() };
+        return MatrixCell { seen: CapabilityState::Unreached, declared, words, evidence: Vec::new() };
     }
-    let tests: Vec<&Outcome> =
+    let tests: Vec<&TestOutcome> =
         reached.iter().flat_map(|run| &run.tests).filter(|test| is_about(row, test)).collect();
     let (good, bad) = sorted(row, &tests);
     let says = declared.as_ref().map(|declared| declared.yes);
@@ -27,7 +27,7 @@ pub(super) fn cell(row: &Row, runs: &[&AgentRun]) -> Cell {
         .or_else(|| with_success(row, &reached, says, &good))
         .unwrap_or_else(|| untried(&reached, says, &tests));
     let words = [Some(words), said(row, &shown, &tests)].into_iter().flatten().collect::<Vec<_>>().join("; ");
-    Cell {
+    MatrixCell {
         seen,
         declared,
         words,
@@ -36,19 +36,19 @@ pub(super) fn cell(row: &Row, runs: &[&AgentRun]) -> Cell {
 }
 
 /// What a cell says, in short and in words, and the tests that show it.
-type Shown<'t> = (Seen, String, Vec<&'t Outcome>);
+type Shown<'t> = (CapabilityState, String, Vec<&'t TestOutcome>);
 
-fn is_one_of(globs: &[String], test: &Outcome) -> bool {
+fn is_one_of(globs: &[String], test: &TestOutcome) -> bool {
     globs.iter().any(|glob| fits(glob, &test.id))
 }
 
-fn is_about(row: &Row, test: &Outcome) -> bool {
+fn is_about(row: &MatrixRow, test: &TestOutcome) -> bool {
     is_one_of(&row.tests, test) || is_one_of(&row.witnesses, test)
 }
 
 /// The runs over a transport of the row. What an agent does on a port speaks for the port; it speaks for the rest
 /// only if there is nothing else.
-fn reached<'r>(row: &Row, runs: &[&'r AgentRun]) -> Vec<&'r AgentRun> {
+fn reached<'r>(row: &MatrixRow, runs: &[&'r AgentRun]) -> Vec<&'r AgentRun> {
     let is_address = |run: &AgentRun| run.target.contains("://");
     let only_addresses =
         !runs.iter().any(|run| !is_address(run) && run.tests.iter().any(|test| is_about(row, test)));
@@ -60,7 +60,7 @@ fn reached<'r>(row: &Row, runs: &[&'r AgentRun]) -> Vec<&'r AgentRun> {
 }
 
 /// The tests that show that the capability works, and those that show that it does not.
-fn sorted<'t>(row: &Row, tests: &[&'t Outcome]) -> (Vec<&'t Outcome>, Vec<&'t Outcome>) {
+fn sorted<'t>(row: &MatrixRow, tests: &[&'t TestOutcome]) -> (Vec<&'t TestOutcome>, Vec<&'t TestOutcome>) {
     let (mut good, mut bad) = (Vec::new(), Vec::new());
     for &test in tests {
         if let Some(list) = row.journal.as_deref().filter(|_| !test.model.is_empty()) {
@@ -84,11 +84,11 @@ fn sorted<'t>(row: &Row, tests: &[&'t Outcome]) -> (Vec<&'t Outcome>, Vec<&'t Ou
 
 /// The cell of a capability that failed: its listener did not start, or a test of it does not hold.
 fn without_success<'t>(
-    row: &Row,
+    row: &MatrixRow,
     reached: &[&'t AgentRun],
     says: Option<bool>,
-    good: &[&'t Outcome],
-    bad: &[&'t Outcome],
+    good: &[&'t TestOutcome],
+    bad: &[&'t TestOutcome],
 ) -> Option<Shown<'t>> {
     let is_transport = !row.transport.is_empty();
     if is_transport && good.is_empty() {
@@ -96,29 +96,31 @@ fn without_success<'t>(
         let mut isolated = reached.iter().filter(|run| run.isolation.is_some());
         if let Some(fault) = isolated.find_map(|run| run.fault.as_deref()) {
             let words = format!("not supported: {}", summary::one_line(fault));
-            return Some((Seen::Unsupported, words, Vec::new()));
+            return Some((CapabilityState::Unsupported, words, Vec::new()));
         }
     }
     let first = bad.first().filter(|_| !is_transport || good.is_empty())?;
     let held = format!("{} of {} tests hold", good.len(), good.len() + bad.len());
     let (seen, words) = match (good.is_empty(), says == Some(true)) {
-        (true, true) => (Seen::Wrong, format!("declared, but it does not work: {held}")),
+        (true, true) => (CapabilityState::Wrong, format!("declared, but it does not work: {held}")),
         // what should have reached the model did not
-        (true, false) if row.journal.is_some() => (Seen::Unsupported, format!("not supported: {held}")),
-        _ => (Seen::Wrong, format!("wrong: {held}")),
+        (true, false) if row.journal.is_some() => {
+            (CapabilityState::Unsupported, format!("not supported: {held}"))
+        }
+        _ => (CapabilityState::Wrong, format!("wrong: {held}")),
     };
     Some((seen, words, vec![first]))
 }
 
 /// The cell of a capability that works, unless the judge found a requirement of it broken.
 fn with_success<'t>(
-    row: &Row,
+    row: &MatrixRow,
     reached: &[&'t AgentRun],
     says: Option<bool>,
-    good: &[&'t Outcome],
+    good: &[&'t TestOutcome],
 ) -> Option<Shown<'t>> {
     if let Some((test, found)) = breach(row, reached, good) {
-        return Some((Seen::Wrong, format!("works, but {found}"), vec![test]));
+        return Some((CapabilityState::Wrong, format!("works, but {found}"), vec![test]));
     }
     let first = good.first()?;
     let undeclared = if says == Some(false) { ", though not declared" } else { "" };
@@ -127,17 +129,25 @@ fn with_success<'t>(
     } else {
         format!("works{undeclared}: conversations over {}", row.transport.join(" or "))
     };
-    Some((Seen::Right, words, vec![first]))
+    Some((CapabilityState::Right, words, vec![first]))
 }
 
 /// The cell of a capability that no test tried.
-fn untried<'t>(reached: &[&'t AgentRun], says: Option<bool>, tests: &[&'t Outcome]) -> Shown<'t> {
+fn untried<'t>(reached: &[&'t AgentRun], says: Option<bool>, tests: &[&'t TestOutcome]) -> Shown<'t> {
     if says == Some(false) {
-        return (Seen::Unsupported, "not declared, and not tried for that reason".to_owned(), Vec::new());
+        return (
+            CapabilityState::Unsupported,
+            "not declared, and not tried for that reason".to_owned(),
+            Vec::new(),
+        );
     }
     if let Some(test) = tests.iter().find(|test| test.verdict == Verdict::Na && !test.blocked) {
         let why = test.reason.as_deref().unwrap_or("it does not apply");
-        return (Seen::Unsupported, format!("not supported: {}", summary::one_line(why)), vec![*test]);
+        return (
+            CapabilityState::Unsupported,
+            format!("not supported: {}", summary::one_line(why)),
+            vec![*test],
+        );
     }
     let rest = tests.first().copied();
     let why = reached
@@ -145,11 +155,19 @@ fn untried<'t>(reached: &[&'t AgentRun], says: Option<bool>, tests: &[&'t Outcom
         .find_map(|run| run.fault.as_deref())
         .or_else(|| rest.and_then(|test| test.reason.as_deref()))
         .unwrap_or("no test of it was run");
-    (Seen::Unreached, format!("not reached: {}", summary::one_line(why)), rest.into_iter().collect())
+    (
+        CapabilityState::Unreached,
+        format!("not reached: {}", summary::one_line(why)),
+        rest.into_iter().collect(),
+    )
 }
 
 /// The first requirement of the row that the judge found broken in a test that holds.
-fn breach<'t>(row: &Row, runs: &[&AgentRun], good: &[&'t Outcome]) -> Option<(&'t Outcome, String)> {
+fn breach<'t>(
+    row: &MatrixRow,
+    runs: &[&AgentRun],
+    good: &[&'t TestOutcome],
+) -> Option<(&'t TestOutcome, String)> {
     good.iter().find_map(|test| {
         let outside = runs.iter().flat_map(|run| &run.findings);
         let outside = outside.filter(|finding| finding.test.as_deref() == Some(test.id.as_str()));
@@ -161,7 +179,7 @@ fn breach<'t>(row: &Row, runs: &[&AgentRun], good: &[&'t Outcome]) -> Option<(&'
 }
 
 /// What a cell adds to its sentence: values of the telling frame, what the tests noted, what reached the model.
-fn said(row: &Row, shown: &[&Outcome], tests: &[&Outcome]) -> Option<String> {
+fn said(row: &MatrixRow, shown: &[&TestOutcome], tests: &[&TestOutcome]) -> Option<String> {
     let mut parts: Vec<String> = Vec::new();
     if let (Some(path), Some(test)) = (&row.show, shown.first()) {
         let frame = telling(row, test).and_then(|text| serde_json::from_str::<Value>(text).ok());
@@ -196,7 +214,7 @@ fn values(value: &Value, path: &str) -> Vec<String> {
 }
 
 /// What stands in a list of the model's journal, in any request of the test.
-fn in_journal(test: &Outcome, list: &str) -> BTreeSet<String> {
+fn in_journal(test: &TestOutcome, list: &str) -> BTreeSet<String> {
     let lists = test.model.iter().filter_map(|entry| entry.get(list)?.as_array());
     let calls = test.model.iter().filter_map(|entry| entry.pointer("/decision/calls")?.as_array());
     // A tool that the model called for an MCP server was one of its tools, whatever its name.
@@ -208,7 +226,7 @@ fn in_journal(test: &Outcome, list: &str) -> BTreeSet<String> {
 }
 
 /// What the agent says about the capability in its answer to the introduction.
-fn declared(row: &Row, runs: &[&AgentRun]) -> Option<Declared> {
+fn declared(row: &MatrixRow, runs: &[&AgentRun]) -> Option<Declared> {
     let introduction = runs.iter().find_map(|run| run.header.as_ref()).map(|header| &header.introduction)?;
     let first = row.declared.first()?;
     let find = |path: &str| path.split('.').try_fold(introduction, |value, key| value.get(key));
@@ -228,7 +246,7 @@ fn tests_in_words(count: usize) -> String {
 }
 
 /// The frame of the agent that shows the capability.
-fn telling<'t>(row: &Row, test: &'t Outcome) -> Option<&'t str> {
+fn telling<'t>(row: &MatrixRow, test: &'t TestOutcome) -> Option<&'t str> {
     row.look.iter().find_map(|look| {
         let (wants_result, look) =
             look.strip_prefix("result:").map_or((false, look.as_str()), |rest| (true, rest));
@@ -236,20 +254,20 @@ fn telling<'t>(row: &Row, test: &'t Outcome) -> Option<&'t str> {
     })
 }
 
-fn heard(test: &Outcome) -> impl DoubleEndedIterator<Item = &str> {
+fn heard(test: &TestOutcome) -> impl DoubleEndedIterator<Item = &str> {
     test.transcript
         .iter()
         .filter(|line| line.dir == acp_proto::Direction::AgentToClient)
         .map(|line| line.text.as_str())
 }
 
-fn evidence(row: &Row, test: &Outcome, seen: Seen) -> Evidence {
+fn evidence(row: &MatrixRow, test: &TestOutcome, seen: CapabilityState) -> CellEvidence {
     let closest = test.difference.as_ref().and_then(|difference| difference.closest.as_deref());
     let excerpt = match seen {
-        Seen::Right => telling(row, test),
+        CapabilityState::Right => telling(row, test),
         _ => closest.or_else(|| heard(test).next_back()),
     };
-    Evidence {
+    CellEvidence {
         test: test.id.clone(),
         verdict: test.verdict,
         reason: test.reason.as_deref().map(summary::one_line),

@@ -1,6 +1,6 @@
 //! The rows: variant, name, requirements on the agent, on the client, weight, what it looks for, how to fix it.
 
-use super::{RuleInfo, Weight};
+use super::{RuleInfo, RuleWeight};
 
 macro_rules! rules {
     ($($variant:ident $name:literal [$($agent:literal),*] [$($client:literal),*] $weight:ident $looks_for:literal $hint:literal;)*) => {
@@ -15,7 +15,7 @@ macro_rules! rules {
                 name: $name,
                 agent: &[$($agent),*],
                 client: &[$($client),*],
-                weight: Weight::$weight,
+                weight: RuleWeight::$weight,
                 looks_for: $looks_for,
                 hint: $hint,
             },)*

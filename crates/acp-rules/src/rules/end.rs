@@ -6,7 +6,7 @@ use acp_proto::{Side, method};
 use acp_rpc::Id;
 
 use crate::cx::{Cx, Mark};
-use crate::judge::Ending;
+use crate::judge::ConversationEnd;
 use crate::rule::Rule;
 use crate::rules::load;
 use crate::state::{Ask, State, since};
@@ -14,7 +14,7 @@ use crate::state::{Ask, State, since};
 /// How a conversation ended.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct End {
-    pub(crate) ending: Ending,
+    pub(crate) ending: ConversationEnd,
     /// What was asked for less time than this need not be answered.
     pub(crate) patience: Duration,
     /// Until when the client could be answered.
@@ -30,7 +30,7 @@ impl End {
 
 /// Judges what is left open.
 pub(crate) fn close(state: &mut State, cx: &mut Cx<'_>, end: End) {
-    if end.ending == Ending::Cut || state.blind {
+    if end.ending == ConversationEnd::Cut || state.blind {
         return;
     }
     let mut turn_runs = false;
@@ -43,7 +43,7 @@ pub(crate) fn close(state: &mut State, cx: &mut Cx<'_>, end: End) {
     for session in state.sessions_mut() {
         load::settle(session, cx);
     }
-    if end.ending != Ending::ClientLeft {
+    if end.ending != ConversationEnd::ClientLeft {
         silence(state, cx, end);
     }
     if !turn_runs && !state.left_in_turn {
@@ -87,8 +87,10 @@ fn unanswered(state: &mut State, cx: &mut Cx<'_>, asker: Side, end: End) -> bool
     let silent = asker.other();
     // a side that was still there could have answered; one whose peer left cannot
     let blamed = match (silent, end.ending) {
-        (_, Ending::ClientClosed | Ending::Unknown) | (Side::Agent, Ending::AgentExited) => true,
-        (_, Ending::ClientLeft | Ending::Cut) | (Side::Client, Ending::AgentExited) => false,
+        (_, ConversationEnd::ClientClosed | ConversationEnd::Unknown)
+        | (Side::Agent, ConversationEnd::AgentExited) => true,
+        (_, ConversationEnd::ClientLeft | ConversationEnd::Cut)
+        | (Side::Client, ConversationEnd::AgentExited) => false,
     };
     for open in left {
         let young = match silent {
@@ -96,7 +98,7 @@ fn unanswered(state: &mut State, cx: &mut Cx<'_>, asker: Side, end: End) -> bool
             Side::Client => since(open.mark, cx.at) < end.patience,
         };
         // a login may wait for a person
-        let waits = &*open.method == method::AUTHENTICATE && end.ending != Ending::AgentExited;
+        let waits = &*open.method == method::AUTHENTICATE && end.ending != ConversationEnd::AgentExited;
         if !blamed || young || waits {
             continue;
         }
@@ -105,17 +107,17 @@ fn unanswered(state: &mut State, cx: &mut Cx<'_>, asker: Side, end: End) -> bool
     turn_runs
 }
 
-fn tell(cx: &mut Cx<'_>, silent: Side, open: &Left, ending: Ending) {
+fn tell(cx: &mut Cx<'_>, silent: Side, open: &Left, ending: ConversationEnd) {
     let message = format!("the {} request {} was never answered", open.method, open.id);
     if open.pending_cancel {
         let message = "a permission was pending when the turn was cancelled, and was never answered";
         let breach = cx.breach(Rule::PermissionAfterCancel, silent, message).with(open.mark);
-        if ending == Ending::Unknown {
+        if ending == ConversationEnd::Unknown {
             breach.warn();
         }
         return;
     }
-    let unsure = ending == Ending::Unknown;
+    let unsure = ending == ConversationEnd::Unknown;
     if silent == Side::Agent && &*open.method == method::SESSION_PROMPT {
         let also: &'static [&'static str] = if open.cancelled { &["CAN-09"] } else { &[] };
         let breach = cx.breach(Rule::PromptUnanswered, silent, message).also(also).with(open.mark);
@@ -131,9 +133,11 @@ fn tell(cx: &mut Cx<'_>, silent: Side, open: &Left, ending: Ending) {
     }
     let breach = cx.breach(Rule::Unanswered, silent, message).with(open.mark);
     let breach = match (silent, &*open.method) {
-        (Side::Agent, _) if ending == Ending::AgentExited && open.after_batch => breach.names("RPC-12"),
+        (Side::Agent, _) if ending == ConversationEnd::AgentExited && open.after_batch => {
+            breach.names("RPC-12")
+        }
         // one that is gone answers nothing, whatever was asked
-        (Side::Agent, _) if ending == Ending::AgentExited => breach.names("TRN-03"),
+        (Side::Agent, _) if ending == ConversationEnd::AgentExited => breach.names("TRN-03"),
         (Side::Agent, method) if method.starts_with('_') => breach.names("EXT-06"),
         (Side::Agent, method::SESSION_CLOSE) => breach.names("SES-15"),
         (Side::Agent, _) if open.id == Id::Null => breach.names("RPC-13"),
@@ -141,7 +145,11 @@ fn tell(cx: &mut Cx<'_>, silent: Side, open: &Left, ending: Ending) {
         _ => breach,
     };
     // what the client asked of an agent before leaving by itself, and what it owed when it left, leaves a doubt
-    if unsure || open.lenient || open.early || (silent == Side::Client && ending == Ending::ClientClosed) {
+    if unsure
+        || open.lenient
+        || open.early
+        || (silent == Side::Client && ending == ConversationEnd::ClientClosed)
+    {
         breach.warn();
     }
 }
@@ -169,7 +177,7 @@ fn leaked(state: &mut State, cx: &mut Cx<'_>, end: End) {
         let message = format!("the terminal {id:?} was never released");
         let also: &'static [&'static str] = if terminal.killed { &["TERM-05"] } else { &[] };
         let breach = cx.breach(Rule::TerminalLeaked, Side::Agent, message).also(also).with(terminal.mark);
-        if end.ending == Ending::Unknown {
+        if end.ending == ConversationEnd::Unknown {
             breach.warn();
         }
     }

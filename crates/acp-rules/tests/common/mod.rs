@@ -7,37 +7,40 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use acp_rpc::transcript::Entry;
-use acp_rules::{Ending, Finding, Judge, JudgeConfig};
+use acp_rpc::transcript::TranscriptEntry;
+use acp_rules::{ConversationEnd, Finding, Judge, JudgeConfig};
 
 /// A conversation and how it ended.
 #[derive(Clone)]
 pub struct Conversation {
     pub name: String,
-    pub entries: Vec<Entry>,
-    pub ending: Ending,
+    pub entries: Vec<TranscriptEntry>,
+    pub ending: ConversationEnd,
 }
 
 impl Conversation {
     /// Reads a transcript. Lines without a time are a tenth of a second apart; `{"ending": "cut"}` says how it ended.
     pub fn read(path: &Path) -> Self {
         let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        let mut out =
-            Self { name: path.display().to_string(), entries: Vec::new(), ending: Ending::default() };
+        let mut out = Self {
+            name: path.display().to_string(),
+            entries: Vec::new(),
+            ending: ConversationEnd::default(),
+        };
         let mut last = Duration::ZERO;
         for (number, line) in text.lines().enumerate() {
             if let Some(ending) = line.strip_prefix("{\"ending\": \"") {
                 out.ending = match ending.trim_end_matches("\"}") {
-                    "cut" => Ending::Cut,
-                    "agent-exited" => Ending::AgentExited,
-                    "client-closed" => Ending::ClientClosed,
-                    "client-left" => Ending::ClientLeft,
-                    "unknown" => Ending::Unknown,
+                    "cut" => ConversationEnd::Cut,
+                    "agent-exited" => ConversationEnd::AgentExited,
+                    "client-closed" => ConversationEnd::ClientClosed,
+                    "client-left" => ConversationEnd::ClientLeft,
+                    "unknown" => ConversationEnd::Unknown,
                     other => panic!("{}:{}: unknown ending {other}", path.display(), number + 1),
                 };
                 continue;
             }
-            let entry = Entry::parse_at(line, last + Duration::from_millis(100))
+            let entry = TranscriptEntry::parse_at(line, last + Duration::from_millis(100))
                 .unwrap_or_else(|error| panic!("{}:{}: {error}", path.display(), number + 1));
             last = entry.t;
             out.entries.push(entry);

@@ -1,6 +1,8 @@
 //! What may be done: by the client's capabilities, by the rules, by the person.
 
-use acp_policy::{Action, Policy, Request, Rules, Stage as Asked, ToolKind, ToolPatterns, Verdict};
+use acp_policy::{
+    Policy, PolicyRequest, PolicyRules, PolicyVerdict, ToolAction, ToolKind, ToolPatterns, ToolStage,
+};
 use acp_proto::{method, option_kind, tool_status};
 use acp_rpc::RpcError;
 use serde_json::{Value, json};
@@ -101,7 +103,7 @@ impl ActiveTurn<'_> {
             Job::Run { line, .. } if !caps.terminal => {
                 Some(format!("I cannot run `{line}`: this client does not offer terminals."))
             }
-            Job::Write { .. } | Job::Run { .. } if self.decide(job).0 == Verdict::Deny => {
+            Job::Write { .. } | Job::Run { .. } if self.decide(job).0 == PolicyVerdict::Deny => {
                 Some(format!("In {mode} mode I change nothing and run nothing."))
             }
             _ => None,
@@ -122,49 +124,54 @@ impl ActiveTurn<'_> {
             return None;
         }
         match self.decide(job) {
-            (Verdict::Deny, reason) => Some(format!("Not allowed: {} ({reason}).", job.title())),
+            (PolicyVerdict::Deny, reason) => Some(format!("Not allowed: {} ({reason}).", job.title())),
             _ => None,
         }
     }
 
     /// What the rules say about a job. For a delegated task the mode is its parent's, as it is now.
-    pub(super) fn decide(&self, job: &Job) -> (Verdict, String) {
+    pub(super) fn decide(&self, job: &Job) -> (PolicyVerdict, String) {
         let open = self.client_session();
         let rules = self.rules();
         let (stage, kind) = manner(&job.name());
         let names = names(&open.servers, job);
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let about = |action: Action<'_>| {
-            if let (ToolKind::Search, Action::Path(path)) = (kind, action)
+        let about = |action: ToolAction<'_>| {
+            if let (ToolKind::Search, ToolAction::Path(path)) = (kind, action)
                 && let Some(reason) = denial(&rules.deny, kind, &names, path, &open.record.cwd)
             {
-                return (Verdict::Deny, reason);
+                return (PolicyVerdict::Deny, reason);
             }
-            let decision =
-                rules.decide(&Request { stage, kind, tools: &names, action, root: Some(&open.record.cwd) });
+            let decision = rules.decide(&PolicyRequest {
+                stage,
+                kind,
+                tools: &names,
+                action,
+                root: Some(&open.record.cwd),
+            });
             (decision.verdict, decision.reason)
         };
         match job {
-            Job::Run { line, .. } => about(Action::Command(line)),
+            Job::Run { line, .. } => about(ToolAction::Command(line)),
             Job::Tool { arguments, .. } => {
                 let places = places(arguments).into_iter().map(|place| open.resolve(place));
                 // All of them must be allowed.
-                let decisions = places.map(|place| about(Action::Path(&place)));
+                let decisions = places.map(|place| about(ToolAction::Path(&place)));
                 let strictest = decisions.max_by_key(|(verdict, _)| match verdict {
-                    Verdict::Allow => 0,
-                    Verdict::Ask => 1,
-                    Verdict::Deny => 2,
+                    PolicyVerdict::Allow => 0,
+                    PolicyVerdict::Ask => 1,
+                    PolicyVerdict::Deny => 2,
                 });
-                strictest.unwrap_or_else(|| about(Action::Unknown))
+                strictest.unwrap_or_else(|| about(ToolAction::Unknown))
             }
-            job => about(job.path().map_or(Action::Unknown, Action::Path)),
+            job => about(job.path().map_or(ToolAction::Unknown, ToolAction::Path)),
         }
     }
 
     /// Whether the tool of these names is refused whatever it would be used on: no model needs to know it.
     pub(super) fn closed(&self, names: &[&str]) -> bool {
         let (stage, kind) = manner(names.first().unwrap_or(&""));
-        let request = Request { stage, kind, tools: names, action: Action::Unknown, root: None };
+        let request = PolicyRequest { stage, kind, tools: names, action: ToolAction::Unknown, root: None };
         self.cx.config.rules.careful && self.rules().closes(&request)
     }
 
@@ -173,8 +180,8 @@ impl ActiveTurn<'_> {
         self.cx.config.persona.policy(&self.client_session().record.mode)
     }
 
-    fn rules(&self) -> Rules {
-        Rules {
+    fn rules(&self) -> PolicyRules {
+        PolicyRules {
             policy: self.policy(),
             allow: self.cx.config.rules.allow.clone(),
             deny: self.cx.config.rules.deny.clone(),
@@ -193,8 +200,8 @@ impl ActiveTurn<'_> {
 
     pub(super) fn ask_permission(&mut self, work: Work) {
         let verdict = self.decide(&work.job).0;
-        let never = self.cx.config.habits.permission == Asking::Never && verdict != Verdict::Deny;
-        let free = verdict == Verdict::Allow || never || self.needs_no_permission(&work.job);
+        let never = self.cx.config.habits.permission == Asking::Never && verdict != PolicyVerdict::Deny;
+        let free = verdict == PolicyVerdict::Allow || never || self.needs_no_permission(&work.job);
         match self.client_session().standing.get(&work.job.standing().0) {
             Some(false) => return self.rejected(&work),
             Some(true) => return self.execute(work),
@@ -292,25 +299,25 @@ pub(super) fn denial(
     path: &str,
     root: &str,
 ) -> Option<String> {
-    let rules = Rules { deny: deny.clone(), ..Rules::of(Policy::Yolo) };
+    let rules = PolicyRules { deny: deny.clone(), ..PolicyRules::of(Policy::Yolo) };
     [(kind, tools), (ToolKind::Read, &[])].into_iter().find_map(|(kind, tools)| {
-        let (action, root) = (Action::Path(path), Some(root));
-        let decision = rules.decide(&Request { stage: Asked::Access, kind, tools, action, root });
-        (decision.verdict == Verdict::Deny).then_some(decision.reason)
+        let (action, root) = (ToolAction::Path(path), Some(root));
+        let decision = rules.decide(&PolicyRequest { stage: ToolStage::Access, kind, tools, action, root });
+        (decision.verdict == PolicyVerdict::Deny).then_some(decision.reason)
     })
 }
 
 /// As what the use of a tool is decided. Handing a task over does nothing by itself.
-fn manner(tool: &str) -> (Asked, ToolKind) {
+fn manner(tool: &str) -> (ToolStage, ToolKind) {
     match tool {
-        "read_file" | "extract" | "skill" => (Asked::Access, ToolKind::Read),
+        "read_file" | "extract" | "skill" => (ToolStage::Access, ToolKind::Read),
         "search_file" | "search" | "query" | "list_files" | "glob" | "survey" => {
-            (Asked::Access, ToolKind::Search)
+            (ToolStage::Access, ToolKind::Search)
         }
-        "update_plan" | "delegate" => (Asked::Access, ToolKind::Think),
-        "write_file" | "edit_file" => (Asked::Permission, ToolKind::Edit),
-        "run_command" => (Asked::Permission, ToolKind::Execute),
-        _ => (Asked::Permission, ToolKind::Other),
+        "update_plan" | "delegate" => (ToolStage::Access, ToolKind::Think),
+        "write_file" | "edit_file" => (ToolStage::Permission, ToolKind::Edit),
+        "run_command" => (ToolStage::Permission, ToolKind::Execute),
+        _ => (ToolStage::Permission, ToolKind::Other),
     }
 }
 

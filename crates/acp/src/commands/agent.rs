@@ -8,9 +8,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use acp_agent::provider::{self, Choice, Limit};
-use acp_agent::{Server, Settings, State};
+use acp_agent::{AgentServer, AgentServerSettings, State};
 use acp_dialect::DialectChoice;
-use acp_link::{Door, ListenAddress, Listener, Wire};
+use acp_link::{AccessControl, LinkSettings, ListenAddress, Listener};
 use acp_policy::Policy;
 use agent_client_protocol_schema::v1::McpServer;
 use anyhow::Context;
@@ -24,7 +24,7 @@ use crate::talk::patterns;
 /// Arguments of `acp agent`.
 #[derive(clap::Args)]
 #[command(after_help = crate::help::AGENT)]
-pub struct Args {
+pub struct AgentArgs {
     /// Accepted and ignored: this agent speaks nothing but ACP
     #[arg(long)]
     acp: bool,
@@ -116,7 +116,7 @@ pub struct Args {
     bind: IpAddr,
 }
 
-impl Args {
+impl AgentArgs {
     /// Where to listen; nothing for our own standard streams.
     fn address(&self) -> anyhow::Result<Option<ListenAddress>> {
         match (self.port, self.listen) {
@@ -131,13 +131,13 @@ impl Args {
 }
 
 /// Serves the reference agent until its input ends or a signal comes, on a port until a signal comes.
-pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: &AgentArgs) -> anyhow::Result<ExitCode> {
     if args.check {
         return check(args);
     }
     let server = settings(args).and_then(|settings| {
         patterns::warn("acp agent", &settings.allow);
-        Ok((Server::new(settings, &|name| std::env::var(name).ok())?, args.address()?))
+        Ok((AgentServer::new(settings, &|name| std::env::var(name).ok())?, args.address()?))
     });
     let (server, address) = match server {
         Ok(prepared) => prepared,
@@ -167,7 +167,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Some(at) => {
             let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
             let serving = async {
-                let listener = Listener::bind(at, &Wire::default(), Door::default())?;
+                let listener = Listener::bind(at, &LinkSettings::default(), AccessControl::default())?;
                 let address = listener.address();
                 println!("{}", serde_json::json!({ "listening": address.to_string() }));
                 eprintln!("acp agent: listening on {address}");
@@ -183,7 +183,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 /// Asks each provider once.
-fn check(args: &Args) -> anyhow::Result<ExitCode> {
+fn check(args: &AgentArgs) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let asking = settings(args).and_then(|settings| {
         Ok(runtime.block_on(provider::check(&settings.choice, &|name| std::env::var(name).ok()))?)
@@ -214,7 +214,7 @@ fn check(args: &Args) -> anyhow::Result<ExitCode> {
 
 /// Serves until the end, or until a signal: then connections and commands end first. A second signal does not wait for that.
 async fn until_told(
-    server: &Server,
+    server: &AgentServer,
     serving: impl Future<Output = anyhow::Result<()>>,
 ) -> anyhow::Result<u8> {
     let mut signals = Ends::listen().context("cannot listen for signals")?;
@@ -231,7 +231,7 @@ async fn until_told(
     Ok(exit::by(told))
 }
 
-fn settings(args: &Args) -> anyhow::Result<Settings> {
+fn settings(args: &AgentArgs) -> anyhow::Result<AgentServerSettings> {
     if let Some(at) = args.address()?.filter(|at| !at.is_loopback()) {
         anyhow::ensure!(
             args.listen_token.is_some(),
@@ -240,7 +240,7 @@ fn settings(args: &Args) -> anyhow::Result<Settings> {
             at.socket.ip()
         );
     }
-    Ok(Settings {
+    Ok(AgentServerSettings {
         path: args.path.clone(),
         debug: args.debug || std::env::var("DEBUG").is_ok_and(|value| value == "1"),
         choice: Choice {
@@ -278,13 +278,13 @@ fn header(text: &str) -> Result<(String, String), String> {
 }
 
 /// What the person knows about models.
-fn limits(args: &Args) -> anyhow::Result<Vec<Limit>> {
+fn limits(args: &AgentArgs) -> anyhow::Result<Vec<Limit>> {
     let Some(path) = &args.limits else { return Ok(Vec::new()) };
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read --limits {path:?}"))?;
     Limit::read(&text).with_context(|| format!("cannot use --limits {path:?}"))
 }
 
-fn servers(args: &Args) -> anyhow::Result<Vec<serde_json::Value>> {
+fn servers(args: &AgentArgs) -> anyhow::Result<Vec<serde_json::Value>> {
     let servers = crate::talk::mcp::servers(&args.mcp)?;
     let sse = servers.iter().any(|server| matches!(server, McpServer::Sse(_)));
     anyhow::ensure!(!sse, "--mcp: this agent has no SSE transport; name a command or an http:// address");
@@ -292,7 +292,7 @@ fn servers(args: &Args) -> anyhow::Result<Vec<serde_json::Value>> {
 }
 
 /// Where sessions are kept: as said, or where programs of this system keep such things.
-fn state(args: &Args) -> State {
+fn state(args: &AgentArgs) -> State {
     if let Some(folder) = &args.state_dir {
         return State::Folder(folder.clone());
     }

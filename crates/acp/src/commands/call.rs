@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 
 use crate::exit;
 use crate::outputs::OutputFormat;
-use crate::settings::Settings;
+use crate::settings::FileSettings;
 use crate::talk::args::duration;
 use crate::talk::raw::{Raw, RawOptions};
 use crate::talk::session::Trouble;
@@ -29,7 +29,7 @@ const AFTERMATH: Duration = Duration::from_secs(1);
 /// Arguments of `acp call`.
 #[derive(clap::Args)]
 #[command(after_help = crate::help::CALL)]
-pub struct Args {
+pub struct CallArgs {
     /// The method, such as session/list
     #[arg(value_name = "METHOD", required_unless_present = "raw")]
     method: Option<String>,
@@ -88,7 +88,7 @@ pub struct Args {
 }
 
 /// Makes the call and prints what comes back.
-pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: &CallArgs) -> anyhow::Result<ExitCode> {
     if args.target.isolate {
         crate::isolate::enter()?;
     }
@@ -101,9 +101,10 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }))
 }
 
-async fn call(args: &Args) -> Result<u8, Trouble> {
+async fn call(args: &CallArgs) -> Result<u8, Trouble> {
     let text = text(args).map_err(Trouble::usage)?;
-    let rules = Settings::load().and_then(|own| own.rules(args.policy.as_deref(), &args.allow, &args.deny));
+    let rules =
+        FileSettings::load().and_then(|own| own.rules(args.policy.as_deref(), &args.allow, &args.deny));
     let rules = rules.map_err(Trouble::usage)?.unwrap_or_default();
     let options =
         RawOptions { cwd: args.cwd.clone(), rules, timeout: args.timeout, record: args.record.clone() };
@@ -114,7 +115,7 @@ async fn call(args: &Args) -> Result<u8, Trouble> {
 }
 
 /// What to send, before anything is filled in. Params are checked here, so that nothing is started for a typing error.
-fn text(args: &Args) -> anyhow::Result<String> {
+fn text(args: &CallArgs) -> anyhow::Result<String> {
     if let Some(line) = &args.raw {
         return Ok(line.clone());
     }
@@ -143,7 +144,7 @@ fn text(args: &Args) -> anyhow::Result<String> {
     Ok(text)
 }
 
-async fn talk(args: &Args, text: String, raw: &mut Raw) -> Result<u8, Trouble> {
+async fn talk(args: &CallArgs, text: String, raw: &mut Raw) -> Result<u8, Trouble> {
     let mut early = |direction: Direction, frame: &Frame| {
         if args.verbose {
             show(args.format, direction, frame);
@@ -195,7 +196,7 @@ async fn talk(args: &Args, text: String, raw: &mut Raw) -> Result<u8, Trouble> {
 
 /// Sends a line as it is, and waits for the response to it if it has an id.
 async fn line(
-    args: &Args,
+    args: &CallArgs,
     raw: &mut Raw,
     line: String,
     shown: &mut dyn FnMut(Direction, &Frame),
@@ -232,12 +233,12 @@ fn same(one: Option<&Id>, other: Option<&Id>) -> bool {
 }
 
 /// Whether the response is printed apart from the other frames.
-fn is_told_last(args: &Args) -> bool {
+fn is_told_last(args: &CallArgs) -> bool {
     args.format == OutputFormat::Text && args.raw.is_none()
 }
 
 /// Prints the response; its error is the exit code 1.
-fn conclude(args: &Args, answer: Result<Frame, ClientError>) -> Result<u8, Trouble> {
+fn conclude(args: &CallArgs, answer: Result<Frame, ClientError>) -> Result<u8, Trouble> {
     let answer = answer.map_err(Trouble::client)?;
     let is_error = answer.error().is_some() || answer.result().is_none();
     if is_told_last(args) {

@@ -6,23 +6,23 @@ mod editor;
 use std::path::Path;
 use std::process::ExitCode;
 
-use acp_host::Event;
+use acp_host::ClientEvent;
 use agent_client_protocol_schema::v1::{ContentBlock, SessionUpdate};
 use anyhow::anyhow;
 
 use crate::exit;
 use crate::talk::args::TalkArgs;
-use crate::talk::history::History;
+use crate::talk::history::ChatHistory;
 use crate::talk::keys::{Interrupts, SaneTerminal, person_present};
 use crate::talk::session::{Talk, Trouble};
-use crate::talk::turn::{self, Outcome, View};
+use crate::talk::turn::{self, TurnOutcome, TurnView};
 use crate::talk::{content, json};
 use editor::{Editor, Typed};
 
 /// Arguments of `acp chat`.
 #[derive(clap::Args)]
 #[command(after_help = crate::help::CHAT)]
-pub struct Args {
+pub struct ChatArgs {
     #[command(flatten)]
     talk: TalkArgs,
 }
@@ -38,7 +38,7 @@ a line that ends in \\ goes on in the next one; so does text between lines of \"
 Ctrl-C cancels a turn; twice quits";
 
 /// Talks with an agent until the person has had enough.
-pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: &ChatArgs) -> anyhow::Result<ExitCode> {
     if args.talk.target.isolate {
         crate::isolate::enter()?;
     }
@@ -54,10 +54,10 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(code))
 }
 
-async fn chat(args: &Args) -> Result<u8, Trouble> {
+async fn chat(args: &ChatArgs) -> Result<u8, Trouble> {
     let attached = content::from_flags(&args.talk).map_err(Trouble::usage)?;
     let mut interrupts = Interrupts::listen().map_err(Trouble::fault)?;
-    let mut history = History::default();
+    let mut history = ChatHistory::default();
     let mut seen = |event| history.push(event);
     let talk = tokio::select! {
         talk = Talk::open(&args.talk, person_present(), &mut seen) => talk?,
@@ -66,7 +66,7 @@ async fn chat(args: &Args) -> Result<u8, Trouble> {
     let mut chat = Chat {
         talk,
         agent: args.talk.target.agent.clone(),
-        view: View::new(args.talk.format.is_json(), args.talk.verbose),
+        view: TurnView::new(args.talk.format.is_json(), args.talk.verbose),
         editor: Editor::new(),
         attached,
         interrupts,
@@ -99,7 +99,7 @@ struct Chat {
     talk: Talk,
     /// The agent's name, where it was named so.
     agent: Option<String>,
-    view: View,
+    view: TurnView,
     editor: Editor,
     /// What goes along with the next prompt.
     attached: Vec<ContentBlock>,
@@ -109,7 +109,7 @@ struct Chat {
 }
 
 impl Chat {
-    fn greet(&mut self, history: &History) -> std::io::Result<()> {
+    fn greet(&mut self, history: &ChatHistory) -> std::io::Result<()> {
         self.view.object(&json::session(&self.talk.session))?;
         if let Some(words) = history.gap() {
             self.view.note(&words)?;
@@ -129,7 +129,7 @@ impl Chat {
     }
 
     /// How to go on with this conversation later, for a person whose agent keeps sessions.
-    fn way_back(&self, args: &Args) -> Option<String> {
+    fn way_back(&self, args: &ChatArgs) -> Option<String> {
         // The mock forgets its sessions when it ends.
         let keeps = self.talk.can_reopen() && self.agent.as_deref() != Some("mock");
         (self.editor.is_interactive() && keeps && self.turns > 0).then(|| {
@@ -191,7 +191,7 @@ impl Chat {
                     self.editor.show("the agent asked something outside a turn; it was turned away");
                 }
                 event = self.talk.events.next() => match event {
-                    Some(Event::Closed(how, words)) => {
+                    Some(ClientEvent::Closed(how, words)) => {
                         return Err(Trouble::fault(anyhow!("{how} between two turns{words}")));
                     }
                     None => return Err(Trouble::fault(anyhow!("the connection is gone"))),
@@ -222,9 +222,9 @@ impl Chat {
         let outcome =
             turn::run_again(&mut self.talk, &prompt, &mut self.view, &mut self.interrupts, &mut learn).await;
         match outcome? {
-            Outcome::Ended(_) => Ok(None),
-            Outcome::Quit => Ok(Some(exit::OK)),
-            Outcome::Failed(error) => {
+            TurnOutcome::Ended(_) => Ok(None),
+            TurnOutcome::Quit => Ok(Some(exit::OK)),
+            TurnOutcome::Failed(error) => {
                 let trouble = Trouble::client(error);
                 if trouble.code == exit::FAULT {
                     return Err(trouble);
@@ -327,8 +327,8 @@ impl Chat {
     }
 
     /// Whether an event only says which mode is set, and chat has said so already.
-    fn is_known_mode(&self, event: &Event) -> bool {
-        let Event::Update(update) = event else { return false };
+    fn is_known_mode(&self, event: &ClientEvent) -> bool {
+        let ClientEvent::Update(update) = event else { return false };
         match update.update.as_deref() {
             Some(SessionUpdate::CurrentModeUpdate(mode)) => {
                 *mode.current_mode_id.0 == *self.talk.modes.menu().current
@@ -337,8 +337,8 @@ impl Chat {
         }
     }
 
-    fn learn(&mut self, event: &Event) {
-        let Event::Update(update) = event else { return };
+    fn learn(&mut self, event: &ClientEvent) {
+        let ClientEvent::Update(update) = event else { return };
         if let Some(update) = update.update.as_deref() {
             self.talk.modes.learn(update);
         }

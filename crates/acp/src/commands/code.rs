@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use acp_code::{CodeError, Engine, Format, Stop, extract, query, render, search};
+use acp_code::{CodeError, Engine, ResultFormat, StopSignal, extract, query, render, search};
 #[cfg(feature = "mcp")]
 use anyhow::Context as _;
 
@@ -22,7 +22,7 @@ const MENTIONS: u64 = 16 << 20;
 /// Arguments of `acp code`.
 #[derive(clap::Args)]
 #[command(after_help = crate::help::CODE)]
-pub struct Args {
+pub struct CodeArgs {
     /// What to do.
     #[command(subcommand)]
     command: Tool,
@@ -141,7 +141,7 @@ enum Form {
 }
 
 /// Runs one tool: exit code 0 when something was found, 1 when nothing was, 2 for a wrong request.
-pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: &CodeArgs) -> anyhow::Result<ExitCode> {
     let ran = match &args.command {
         Tool::Search(args) => searched(args),
         Tool::Query(args) => queried(args),
@@ -166,7 +166,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 fn searched(args: &SearchArgs) -> Result<(String, bool), CodeError> {
     let common = &args.common;
     let engine = Engine::new(&common.path)?.with_ignored(args.no_ignore);
-    let mut request = search::Request {
+    let mut request = search::SearchRequest {
         query: args.query.clone(),
         path: args.place.clone(),
         max_results: args.max_results,
@@ -191,7 +191,7 @@ fn searched(args: &SearchArgs) -> Result<(String, bool), CodeError> {
 fn queried(args: &QueryArgs) -> Result<(String, bool), CodeError> {
     let common = &args.common;
     let engine = Engine::new(&common.path)?.with_ignored(args.no_ignore);
-    let request = query::Request {
+    let request = query::QueryRequest {
         pattern: args.pattern.clone(),
         path: args.place.clone(),
         language: args.language.clone(),
@@ -205,7 +205,7 @@ fn queried(args: &QueryArgs) -> Result<(String, bool), CodeError> {
 fn extracted(args: &ExtractArgs) -> Result<(String, bool), CodeError> {
     let common = &args.common;
     let engine = Engine::new(&common.path)?;
-    let request = extract::Request {
+    let request = extract::ExtractRequest {
         files: pieces(args, &engine)?,
         context_lines: args.context_lines,
         allow_tests: !common.no_tests,
@@ -255,12 +255,12 @@ fn served(args: &McpArgs) -> anyhow::Result<ExitCode> {
 }
 
 impl Common {
-    fn stop(&self) -> Stop {
-        self.timeout.map_or_else(Stop::never, Stop::after)
+    fn stop(&self) -> StopSignal {
+        self.timeout.map_or_else(StopSignal::never, StopSignal::after)
     }
 }
 
-impl From<Form> for Format {
+impl From<Form> for ResultFormat {
     fn from(form: Form) -> Self {
         match form {
             Form::Plain => Self::Plain,

@@ -13,24 +13,24 @@ use std::time::{Duration, Instant};
 use acp_campaign::proof::Extent;
 use acp_campaign::{Campaign, Conditions, Selection, Target, suite};
 use acp_comply::{
-    Defaults, ExpectedFailures, Policy, Program, RESULTS_VERSION, Results, Severity, Source, Standing, Tool,
-    did_you_mean,
+    ConformancePolicy, Defaults, ExpectedFailures, Program, RESULTS_VERSION, ReportingTool, Results,
+    RunStanding, TestSource, UnmetSeverity, did_you_mean,
 };
 use acp_dialect::Dialect;
-use acp_report::{Format, Options};
+use acp_report::{ReportFormat, ReportOptions};
 use acp_text::CommandGuard;
 use anyhow::Context;
 use tokio::sync::watch;
 
 use crate::outputs::Outputs;
-use crate::settings::Settings;
+use crate::settings::FileSettings;
 use crate::target::ConnectToken;
 use crate::{builtin, exit, out, progress};
 
 /// Arguments of `acp comply`.
 #[derive(Clone, clap::Args)]
 #[command(after_help = crate::help::COMPLY)]
-pub struct Args {
+pub struct ComplyArgs {
     /// Test files or folders to run instead of the built-in suite
     #[arg(value_name = "FILE|DIR")]
     tests: Vec<PathBuf>,
@@ -163,7 +163,7 @@ fn dialect_help() -> String {
     )
 }
 
-impl Args {
+impl ComplyArgs {
     /// Whether no agent is needed.
     fn is_about_the_suite(&self) -> bool {
         self.list_tests || self.coverage || self.self_test
@@ -171,7 +171,7 @@ impl Args {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: &ComplyArgs) -> anyhow::Result<ExitCode> {
     let wrong = |error: &dyn std::fmt::Display| {
         eprintln!("acp comply: {error:#}");
         Ok(ExitCode::from(exit::USAGE))
@@ -224,12 +224,15 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             .agents
             .iter_mut()
             .flat_map(|agent| &mut agent.tests)
-            .for_each(acp_comply::Outcome::require_exercised);
+            .for_each(acp_comply::TestOutcome::require_exercised);
     }
     if let Some(expected) = &expected {
         expected.apply(&mut results);
     }
-    results.conclude(Policy { strict: is_on(args.strict), allow_incomplete: is_on(args.allow_incomplete) });
+    results.conclude(ConformancePolicy {
+        strict: is_on(args.strict),
+        allow_incomplete: is_on(args.allow_incomplete),
+    });
     if let Some(expected) = &expected {
         expected.settle(&mut results);
     }
@@ -238,15 +241,15 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     write_reports(args, &results)?;
     Ok(ExitCode::from(match results.standing() {
-        Standing::Conformant => exit::OK,
-        Standing::NotConformant => exit::FAILED,
-        Standing::Incomplete => exit::FAULT,
-        Standing::Stale => exit::STALE,
+        RunStanding::Conformant => exit::OK,
+        RunStanding::NotConformant => exit::FAILED,
+        RunStanding::Incomplete => exit::FAULT,
+        RunStanding::Stale => exit::STALE,
     }))
 }
 
 /// Runs the tests and hands the results over instead of reporting them.
-pub fn results(args: &Args) -> anyhow::Result<Results> {
+pub fn results(args: &ComplyArgs) -> anyhow::Result<Results> {
     let args = &settled(args)?;
     let (sources, name) = sources(args)?;
     let (programs, warnings) = read(&sources).context("the test files cannot be read")?;
@@ -258,7 +261,7 @@ pub fn results(args: &Args) -> anyhow::Result<Results> {
     let suite = acp_comply::Suite { name, files: programs.len(), filtered: programs.len() - chosen.len() };
     let mut results = run_campaign(args, chosen, &targets, suite)?;
     results.warnings = warnings;
-    results.conclude(Policy::default());
+    results.conclude(ConformancePolicy::default());
     Ok(results)
 }
 
@@ -267,8 +270,8 @@ fn is_on(flag: Option<bool>) -> bool {
 }
 
 /// The arguments, with what acp.toml says where they say nothing.
-fn settled(args: &Args) -> anyhow::Result<Args> {
-    let settings = Settings::load()?;
+fn settled(args: &ComplyArgs) -> anyhow::Result<ComplyArgs> {
+    let settings = FileSettings::load()?;
     let (mut args, own) = (args.clone(), settings.comply());
     let names_agent = !(args.agent.is_empty()
         && args.command.is_empty()
@@ -317,7 +320,7 @@ fn settled(args: &Args) -> anyhow::Result<Args> {
     Ok(args)
 }
 
-fn sources(args: &Args) -> Result<(Vec<Source>, String), acp_campaign::SuiteError> {
+fn sources(args: &ComplyArgs) -> Result<(Vec<TestSource>, String), acp_campaign::SuiteError> {
     let built_in = suite::names();
     let is_name =
         |path: &PathBuf| !path.exists() && built_in.iter().any(|name| path.as_os_str() == name.as_str());
@@ -336,7 +339,7 @@ fn sources(args: &Args) -> Result<(Vec<Source>, String), acp_campaign::SuiteErro
 }
 
 /// Reads all test files; what is wrong with any of them is said at once.
-fn read(sources: &[Source]) -> Option<(Vec<Arc<Program>>, Vec<String>)> {
+fn read(sources: &[TestSource]) -> Option<(Vec<Arc<Program>>, Vec<String>)> {
     let (programs, diagnostics) = acp_comply::read_all(sources, &defaults());
     let errors: Vec<acp_comply::Diagnostic> =
         diagnostics.iter().filter(|diagnostic| diagnostic.is_error()).cloned().collect();
@@ -366,7 +369,7 @@ pub fn defaults() -> Defaults {
 }
 
 /// The tests that are asked for; none is an error that says what there is.
-fn choose(args: &Args, programs: &[Arc<Program>]) -> anyhow::Result<Vec<Arc<Program>>> {
+fn choose(args: &ComplyArgs, programs: &[Arc<Program>]) -> anyhow::Result<Vec<Arc<Program>>> {
     let is_area = |area: &&String| programs.iter().any(|program| program.area.eq_ignore_ascii_case(area));
     if let Some(unknown) = args.area.iter().find(|area| !is_area(area)) {
         let areas: BTreeSet<&str> = programs.iter().map(|program| program.area.as_str()).collect();
@@ -384,7 +387,7 @@ fn choose(args: &Args, programs: &[Arc<Program>]) -> anyhow::Result<Vec<Arc<Prog
 }
 
 /// The first --test or --requirement that nothing matches, with what may have been meant.
-fn misspelt(args: &Args, programs: &[Arc<Program>]) -> anyhow::Result<String> {
+fn misspelt(args: &ComplyArgs, programs: &[Arc<Program>]) -> anyhow::Result<String> {
     for glob in &args.test {
         if Selection::default().ids(std::slice::from_ref(glob))?.choose(programs).is_empty() {
             let ids = programs.iter().map(|program| program.id.as_str());
@@ -401,14 +404,14 @@ fn misspelt(args: &Args, programs: &[Arc<Program>]) -> anyhow::Result<String> {
     Ok(String::new())
 }
 
-fn selection(args: &Args) -> Result<Selection, acp_campaign::select::SelectError> {
-    let severities: Vec<Severity> = args
+fn selection(args: &ComplyArgs) -> Result<Selection, acp_campaign::select::SelectError> {
+    let severities: Vec<UnmetSeverity> = args
         .severity
         .iter()
         .map(|word| match word.as_str() {
-            "required" => Severity::Required,
-            "optional" => Severity::Optional,
-            _ => Severity::Advice,
+            "required" => UnmetSeverity::Required,
+            "optional" => UnmetSeverity::Optional,
+            _ => UnmetSeverity::Advice,
         })
         .collect();
     Selection::default()
@@ -430,7 +433,7 @@ fn list(programs: &[Arc<Program>]) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn targets(args: &Args) -> anyhow::Result<Vec<Target>> {
+fn targets(args: &ComplyArgs) -> anyhow::Result<Vec<Target>> {
     let dialect = args.dialect.unwrap_or(Dialect::V1);
     let mut targets = Vec::new();
     for name in &args.agent {
@@ -462,7 +465,7 @@ fn targets(args: &Args) -> anyhow::Result<Vec<Target>> {
 }
 
 fn run_campaign(
-    args: &Args,
+    args: &ComplyArgs,
     programs: Vec<Arc<Program>>,
     targets: &[Target],
     suite: acp_comply::Suite,
@@ -486,7 +489,7 @@ fn run_campaign(
     runtime.shutdown_timeout(Duration::from_secs(2));
     Ok(Results {
         version: RESULTS_VERSION,
-        tool: Tool { name: "acp".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() },
+        tool: ReportingTool { name: "acp".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() },
         started,
         duration_ms: began.elapsed().as_secs_f64() * 1000.0,
         suite,
@@ -497,7 +500,7 @@ fn run_campaign(
     })
 }
 
-fn campaign(args: &Args, programs: Vec<Arc<Program>>) -> anyhow::Result<Campaign> {
+fn campaign(args: &ComplyArgs, programs: Vec<Arc<Program>>) -> anyhow::Result<Campaign> {
     Ok(Campaign {
         programs,
         calibration: suite::calibration(&defaults()),
@@ -510,11 +513,11 @@ fn campaign(args: &Args, programs: Vec<Arc<Program>>) -> anyhow::Result<Campaign
     })
 }
 
-fn conditions(args: &Args) -> anyhow::Result<Conditions> {
+fn conditions(args: &ComplyArgs) -> anyhow::Result<Conditions> {
     let own = std::env::current_exe().context("cannot find the program's own file")?;
     Ok(Conditions {
         supervisor: Some(own.clone()),
-        wire: acp_link::Wire { line_limit: 16 << 20, ..acp_link::Wire::default() },
+        wire: acp_link::LinkSettings { line_limit: 16 << 20, ..acp_link::LinkSettings::default() },
         timeout_factor: args.timeout_factor.unwrap_or(1.0),
         patience: args.patience,
         grace: Duration::from_millis(500),
@@ -527,7 +530,7 @@ fn conditions(args: &Args) -> anyhow::Result<Conditions> {
 }
 
 /// Prints what each agent can be brought to do.
-fn calibrate(args: &Args, programs: Vec<Arc<Program>>, targets: &[Target]) -> anyhow::Result<ExitCode> {
+fn calibrate(args: &ComplyArgs, programs: Vec<Arc<Program>>, targets: &[Target]) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let (stop, stopped) = watch::channel(false);
     let campaign = Campaign { stop: stopped, ..campaign(args, programs)? };
@@ -557,7 +560,7 @@ fn calibrate(args: &Args, programs: Vec<Arc<Program>>, targets: &[Target]) -> an
 }
 
 /// The wordings of wishes: the user's own before the built-in ones.
-fn wordings(args: &Args) -> anyhow::Result<acp_comply::Wordings> {
+fn wordings(args: &ComplyArgs) -> anyhow::Result<acp_comply::Wordings> {
     let mut wordings = suite::wishes().clone();
     let Some(path) = &args.wordings else { return Ok(wordings) };
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
@@ -586,11 +589,11 @@ pub fn default_jobs() -> usize {
 /// Writes every report that can be written, and says last what could not be. Without a report that was asked for, a person
 /// at a terminal gets the summary and the place of the whole report, and a pipe gets Markdown; `--quiet` prints the verdict
 /// to both.
-fn write_reports(args: &Args, results: &Results) -> anyhow::Result<()> {
+fn write_reports(args: &ComplyArgs, results: &Results) -> anyhow::Result<()> {
     let is_screen = std::io::stdout().is_terminal();
     if args.outputs.is_empty() && !args.always_markdown && (is_screen || args.quiet) {
         let options = options(args, &std::io::stdout());
-        out::print(acp_report::render(results, Format::Terminal, options)?)?;
+        out::print(acp_report::render(results, ReportFormat::Terminal, options)?)?;
         return if args.quiet { Ok(()) } else { keep_page(args, results) };
     }
     let mut outcome = Ok(());
@@ -600,19 +603,19 @@ fn write_reports(args: &Args, results: &Results) -> anyhow::Result<()> {
         options.colour &= file.is_none();
         let text = acp_report::render(results, format, options);
         let written = text.map_err(anyhow::Error::from).and_then(|text| out::write(file.as_deref(), text));
-        told |= file.is_none() && format == Format::Terminal && written.is_ok();
+        told |= file.is_none() && format == ReportFormat::Terminal && written.is_ok();
         outcome = outcome.and(written);
     }
     // One summary is enough: on a screen, in a log and in a file that takes both streams.
     if !told {
         let options = options(args, &std::io::stderr());
-        eprint!("{}", acp_report::render(results, Format::Terminal, options)?);
+        eprint!("{}", acp_report::render(results, ReportFormat::Terminal, options)?);
     }
     outcome
 }
 
-fn options(args: &Args, stream: &(impl IsTerminal + AsFd)) -> Options {
-    Options {
+fn options(args: &ComplyArgs, stream: &(impl IsTerminal + AsFd)) -> ReportOptions {
+    ReportOptions {
         redact: !args.no_redact,
         colour: progress::colour(stream),
         verbose: args.verbose,
@@ -622,9 +625,9 @@ fn options(args: &Args, stream: &(impl IsTerminal + AsFd)) -> Options {
 }
 
 /// Writes the whole report as a page beside the installed agents, for people who did not ask for a file.
-fn keep_page(args: &Args, results: &Results) -> anyhow::Result<()> {
+fn keep_page(args: &ComplyArgs, results: &Results) -> anyhow::Result<()> {
     let folder = crate::install::cache_folder()?.join("reports");
-    let page = acp_report::render(results, Format::Html, options(args, &std::io::stdout()))?;
+    let page = acp_report::render(results, ReportFormat::Html, options(args, &std::io::stdout()))?;
     let written = std::fs::create_dir_all(&folder).and_then(|()| {
         let mut open = std::fs::OpenOptions::new();
         let open = open.write(true).create(true).truncate(true).mode(0o600);

@@ -12,7 +12,7 @@ use crate::exit;
 /// Arguments of `acp diff`.
 #[derive(clap::Args)]
 #[command(after_help = crate::help::DIFF)]
-pub struct Args {
+pub struct DiffArgs {
     /// Results of the earlier run (--format json)
     old: PathBuf,
     /// Results of the later run
@@ -23,7 +23,7 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: &DiffArgs) -> anyhow::Result<ExitCode> {
     let (old, new) = match (read(&args.old), read(&args.new)) {
         (Ok(old), Ok(new)) => (old, new),
         (Err(error), _) | (_, Err(error)) => {

@@ -8,13 +8,13 @@ use serde_json::{Value, json};
 
 use crate::install::{Installed, cache_folder};
 use crate::outputs::OutputFormat;
-use crate::settings::Settings;
+use crate::settings::FileSettings;
 use crate::{exit, out};
 
 /// Arguments of `acp doctor`.
 #[derive(clap::Args)]
 #[command(after_help = crate::help::DOCTOR)]
-pub struct Args {
+pub struct DoctorArgs {
     /// Make these checks only, and fail if one of them is not ok (without names, what is missing but optional is only
     /// reported)
     #[arg(value_name = "CHECK", value_parser = clap::builder::PossibleValuesParser::new(names()))]
@@ -74,7 +74,7 @@ fn names() -> Vec<&'static str> {
 }
 
 /// Makes the checks and prints what was found.
-pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
     let is_chosen =
         |check: &&Check| args.checks.is_empty() || args.checks.iter().any(|name| name == check.name);
     let made: Vec<(&Check, Found)> =
@@ -128,7 +128,7 @@ fn own() -> Found {
 }
 
 fn config() -> Found {
-    match Settings::load() {
+    match FileSettings::load() {
         Ok(settings) => Ok(match settings.path() {
             Some(path) => {
                 let names: Vec<&str> = settings.agent_names().collect();

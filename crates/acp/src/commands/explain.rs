@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use acp_campaign::suite;
-use acp_comply::{ClaimId, Program, Source, did_you_mean};
+use acp_comply::{ClaimId, Program, TestSource, did_you_mean};
 use acp_rules::{Requirement, registry, rules};
 use acp_text::CommandGuard;
 
@@ -14,7 +14,7 @@ use crate::{exit, out};
 /// Arguments of `acp explain`.
 #[derive(clap::Args)]
 #[command(after_help = crate::help::EXPLAIN)]
-pub struct Args {
+pub struct ExplainArgs {
     /// A test by its id or its file, or a requirement such as `CAN-01` or `RPC-15/code`
     #[arg(value_name = "TEST|ID", required = true)]
     names: Vec<String>,
@@ -28,7 +28,7 @@ struct Found {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
     let tests = built_in()?;
     let mut text = String::new();
     for (index, name) in args.names.iter().enumerate() {
@@ -79,7 +79,7 @@ fn built_in() -> anyhow::Result<Vec<Found>> {
     Ok(found)
 }
 
-fn read(sources: &[Source]) -> Vec<Program> {
+fn read(sources: &[TestSource]) -> Vec<Program> {
     acp_comply::read_all(sources, &super::comply::defaults()).0
 }
 

@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 
 use acp_campaign::scenario::{self, Scenario, Summary};
 use acp_campaign::{Campaign, Conditions, Target};
-use acp_comply::{Program, RESULTS_VERSION, Results, Suite, Tool, Verdict};
+use acp_comply::{Program, RESULTS_VERSION, ReportingTool, Results, Suite, Verdict};
 use acp_dialect::Dialect;
-use acp_report::{Format, Options};
+use acp_report::{ReportFormat, ReportOptions};
 use acp_script::faults::Time;
 use anyhow::Context;
 use tokio::sync::watch;
 
-use crate::settings::Settings;
+use crate::settings::FileSettings;
 use crate::target::ConnectToken;
 use crate::{exit, out, progress};
 
@@ -25,7 +25,7 @@ const WRITTEN_FOR: Duration = Duration::from_secs(30);
 /// Arguments of `acp harness`.
 #[derive(clap::Args)]
 #[command(after_help = crate::help::HARNESS)]
-pub struct Args {
+pub struct HarnessArgs {
     /// The agent's address as HOST:PORT; ACP_TARGET does the same
     #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["connect", "command"])]
     target: Option<String>,
@@ -74,7 +74,7 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: &HarnessArgs) -> anyhow::Result<ExitCode> {
     let prepared = match prepare(args) {
         Ok(prepared) => prepared,
         Err(error) => {
@@ -93,8 +93,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let Some(agent) = results.agents.first() else { anyhow::bail!("nothing was run") };
     let summaries = scenario::summarise(&scenarios, agent);
     let report = match args.format.as_str() {
-        "json" => acp_report::render(&results, Format::Json, Options::default())?,
-        "junit" => acp_report::render(&results, Format::Junit, Options::default())?,
+        "json" => acp_report::render(&results, ReportFormat::Json, ReportOptions::default())?,
+        "junit" => acp_report::render(&results, ReportFormat::Junit, ReportOptions::default())?,
         _ => text(&summaries, &results, args.out.is_none() && progress::colour(&std::io::stdout())),
     };
     if let Err(error) = out::write(args.out.as_deref(), report) {
@@ -115,7 +115,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 type Prepared = (Vec<Scenario>, Vec<Arc<Program>>, Target);
 
 /// Everything that can be wrong with the arguments; `None` when only the list is wanted.
-fn prepare(args: &Args) -> anyhow::Result<Option<Prepared>> {
+fn prepare(args: &HarnessArgs) -> anyhow::Result<Option<Prepared>> {
     if let Some(path) = &args.out {
         out::check(path)?;
     }
@@ -144,12 +144,12 @@ fn prepare(args: &Args) -> anyhow::Result<Option<Prepared>> {
 }
 
 /// The agent to start by its name, and the form that it speaks.
-fn agent(args: &Args) -> anyhow::Result<(Option<String>, Dialect)> {
+fn agent(args: &HarnessArgs) -> anyhow::Result<(Option<String>, Dialect)> {
     let addressed =
         args.target.is_some() || args.connect.is_some() || args.command.is_some() || from_env().is_some();
     let name = match &args.agent {
         None if addressed => None,
-        None => Settings::load()?.default_agent(),
+        None => FileSettings::load()?.default_agent(),
         named => named.clone(),
     };
     let dialect = match &name {
@@ -163,7 +163,7 @@ fn from_env() -> Option<String> {
     std::env::var("ACP_TARGET").ok().filter(|value| !value.is_empty())
 }
 
-fn target(args: &Args, named: Option<&str>, dialect: Dialect) -> anyhow::Result<Target> {
+fn target(args: &HarnessArgs, named: Option<&str>, dialect: Dialect) -> anyhow::Result<Target> {
     if let Some(name) = named {
         let target = crate::builtin::target(name, None, dialect)?;
         return if args.tcp { crate::builtin::over_tcp(target) } else { Ok(target) };
@@ -177,7 +177,11 @@ fn target(args: &Args, named: Option<&str>, dialect: Dialect) -> anyhow::Result<
     crate::builtin::connect(&address, &args.token, dialect)
 }
 
-fn run_scenarios(args: &Args, programs: Vec<Arc<Program>>, target: &Target) -> anyhow::Result<Results> {
+fn run_scenarios(
+    args: &HarnessArgs,
+    programs: Vec<Arc<Program>>,
+    target: &Target,
+) -> anyhow::Result<Results> {
     let own = std::env::current_exe().context("cannot find the program's own file")?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let (stop, stopped) = watch::channel(false);
@@ -187,7 +191,7 @@ fn run_scenarios(args: &Args, programs: Vec<Arc<Program>>, target: &Target) -> a
         calibration: Vec::new(),
         conditions: Conditions {
             supervisor: Some(own.clone()),
-            wire: acp_link::Wire { line_limit: 16 << 20, ..acp_link::Wire::default() },
+            wire: acp_link::LinkSettings { line_limit: 16 << 20, ..acp_link::LinkSettings::default() },
             timeout_factor: args.timeout.as_secs_f64() / WRITTEN_FOR.as_secs_f64(),
             patience: None,
             grace: Duration::from_millis(500),
@@ -215,10 +219,10 @@ fn run_scenarios(args: &Args, programs: Vec<Arc<Program>>, target: &Target) -> a
     shown.finish();
     let interrupted = *campaign.stop.borrow();
     runtime.shutdown_timeout(Duration::from_secs(2));
-    agent.tests.iter_mut().for_each(acp_comply::Outcome::require_exercised);
+    agent.tests.iter_mut().for_each(acp_comply::TestOutcome::require_exercised);
     Ok(Results {
         version: RESULTS_VERSION,
-        tool: Tool { name: "acp".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() },
+        tool: ReportingTool { name: "acp".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() },
         started,
         duration_ms: began.elapsed().as_secs_f64() * 1000.0,
         suite,

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use acp_host::retry::Meaning;
-use acp_policy::{Policy, Rules};
+use acp_policy::{Policy, PolicyRules};
 use acp_proto::method;
 use acp_rpc::{Direction, Frame, RpcError};
 use acp_text::line as clean;
@@ -25,7 +25,7 @@ const COMMANDS_WITHIN: Duration = Duration::from_millis(300);
 /// Arguments of `acp info`.
 #[derive(clap::Args)]
 #[command(after_help = crate::help::INFO)]
-pub struct Args {
+pub struct InfoArgs {
     /// Which agent.
     #[command(flatten)]
     target: TargetArgs,
@@ -57,7 +57,7 @@ struct Info {
 }
 
 /// Asks the agent and prints what it says.
-pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: &InfoArgs) -> anyhow::Result<ExitCode> {
     if args.target.isolate {
         crate::isolate::enter()?;
     }
@@ -75,8 +75,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-async fn ask(args: &Args) -> Result<Info, Trouble> {
-    let rules = Rules { policy: Policy::None, ..Rules::default() };
+async fn ask(args: &InfoArgs) -> Result<Info, Trouble> {
+    let rules = PolicyRules { policy: Policy::None, ..PolicyRules::default() };
     let options = RawOptions { cwd: args.cwd.clone(), rules, timeout: args.timeout, record: None };
     let mut raw = Raw::open(&args.target, options).await?;
     let found = questions(args, &mut raw).await;
@@ -84,7 +84,7 @@ async fn ask(args: &Args) -> Result<Info, Trouble> {
     found
 }
 
-async fn questions(args: &Args, raw: &mut Raw) -> Result<Info, Trouble> {
+async fn questions(args: &InfoArgs, raw: &mut Raw) -> Result<Info, Trouble> {
     let mut commands = Vec::new();
     let mut seen = |direction: Direction, frame: &Frame| {
         if let (Direction::AgentToClient, Some(found)) = (direction, commands_in(frame)) {

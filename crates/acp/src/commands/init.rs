@@ -5,12 +5,12 @@ use std::io::{ErrorKind, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use acp_comply::{ExpectedFailures, Policy, Results, Standing};
-use acp_report::{Format, Options};
+use acp_comply::{ConformancePolicy, ExpectedFailures, Results, RunStanding};
+use acp_report::{ReportFormat, ReportOptions};
 use anyhow::{Context, bail, ensure};
 use clap::{Args as _, FromArgMatches};
 
-use crate::settings::{FILE, Settings};
+use crate::settings::{FILE, FileSettings};
 use crate::{exit, out, progress, target};
 
 const EXPECTED: &str = "acp-expected.txt";
@@ -28,7 +28,7 @@ const EXPECTED_HEAD: &str = "\
 /// Arguments of `acp init`.
 #[derive(clap::Args)]
 #[command(after_help = crate::help::INIT)]
-pub struct Args {
+pub struct InitArgs {
     /// The agent's repository
     #[arg(value_name = "DIR", default_value = ".")]
     dir: PathBuf,
@@ -62,7 +62,7 @@ enum Ci {
 }
 
 /// Writes the files, runs the suite once, and says what to do next.
-pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: &InitArgs) -> anyhow::Result<ExitCode> {
     let prepared = prepare(args);
     let (name, command) = match prepared {
         Ok(prepared) => prepared,
@@ -72,7 +72,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
     };
     put(args, FILE, &config(&name, command.as_deref()))?;
-    let has_agent = match Settings::load() {
+    let has_agent = match FileSettings::load() {
         Ok(settings) => settings.agent_names().next().is_some(),
         Err(error) => {
             eprintln!("acp init: {error:#}");
@@ -96,7 +96,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 /// The agent's name and command; from here on, the working folder is DIR.
-fn prepare(args: &Args) -> anyhow::Result<(String, Option<String>)> {
+fn prepare(args: &InitArgs) -> anyhow::Result<(String, Option<String>)> {
     let dir =
         args.dir.canonicalize().with_context(|| format!("cannot use the folder {}", args.dir.display()))?;
     std::env::set_current_dir(&dir).with_context(|| format!("cannot use the folder {}", dir.display()))?;
@@ -150,12 +150,12 @@ fn config(name: &str, command: Option<&str>) -> String {
 /// How the first run went.
 enum Ran {
     No,
-    Yes(Standing, usize),
+    Yes(RunStanding, usize),
     Fault,
 }
 
 /// Writes the list of known failures, from a run of the suite if the agent can be started.
-fn known_failures(args: &Args, has_agent: bool) -> anyhow::Result<Ran> {
+fn known_failures(args: &InitArgs, has_agent: bool) -> anyhow::Result<Ran> {
     let keeps = Path::new(EXPECTED).exists() && !args.force;
     if keeps || args.no_run || !has_agent {
         put(args, EXPECTED, EXPECTED_HEAD)?;
@@ -166,8 +166,8 @@ fn known_failures(args: &Args, has_agent: bool) -> anyhow::Result<Ran> {
     // On a terminal a bar shows that the run goes on.
     let quiet = (!std::io::stderr().is_terminal()).then_some("--quiet");
     let words = std::iter::once("comply").chain(quiet);
-    let matches = super::comply::Args::augment_args(line).try_get_matches_from(words)?;
-    let mut results = super::comply::results(&super::comply::Args::from_arg_matches(&matches)?)?;
+    let matches = super::comply::ComplyArgs::augment_args(line).try_get_matches_from(words)?;
+    let mut results = super::comply::results(&super::comply::ComplyArgs::from_arg_matches(&matches)?)?;
     if let Some(fault) = results.agents.iter().find_map(|agent| agent.fault.as_ref()) {
         eprintln!("acp init: the agent could not be tested: {fault}");
         put(args, EXPECTED, EXPECTED_HEAD)?;
@@ -178,7 +178,7 @@ fn known_failures(args: &Args, has_agent: bool) -> anyhow::Result<Ran> {
     summarise(&results)?;
     let expected = ExpectedFailures::parse(&list)?;
     expected.apply(&mut results);
-    results.conclude(Policy::default());
+    results.conclude(ConformancePolicy::default());
     expected.settle(&mut results);
     let entries = list.lines().filter(|line| !line.starts_with('#') && !line.trim().is_empty()).count();
     Ok(Ran::Yes(results.standing(), entries))
@@ -186,14 +186,14 @@ fn known_failures(args: &Args, has_agent: bool) -> anyhow::Result<Ran> {
 
 fn summarise(results: &Results) -> anyhow::Result<()> {
     let stdout = std::io::stdout();
-    let options = Options {
+    let options = ReportOptions {
         redact: true,
         colour: progress::colour(&stdout),
         verbose: false,
         quiet: true,
         width: progress::columns(&stdout),
     };
-    out::print(acp_report::render(results, Format::Terminal, options)?)
+    out::print(acp_report::render(results, ReportFormat::Terminal, options)?)
 }
 
 /// A generated list with what the run found as comments, and the reasons left for a person to write.
@@ -236,7 +236,7 @@ fn ignore_reports() -> anyhow::Result<()> {
 }
 
 /// Writes a file and says so. What exists stays as it is unless the person wants it overwritten; links are not followed.
-fn put(args: &Args, name: &str, text: &str) -> anyhow::Result<()> {
+fn put(args: &InitArgs, name: &str, text: &str) -> anyhow::Result<()> {
     let (path, cannot) = (Path::new(name), || format!("cannot write {name}"));
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         if let Some(link) = folder.ancestors().find(|folder| folder.is_symlink()) {
@@ -266,7 +266,7 @@ fn put(args: &Args, name: &str, text: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn next_steps(args: &Args, has_agent: bool, ran: &Ran) {
+fn next_steps(args: &InitArgs, has_agent: bool, ran: &Ran) {
     let mut steps = Vec::new();
     match ran {
         Ran::Fault => {
@@ -283,7 +283,7 @@ fn next_steps(args: &Args, has_agent: bool, ran: &Ran) {
             ));
         }
     }
-    if let Ran::Yes(Standing::Incomplete, _) = ran {
+    if let Ran::Yes(RunStanding::Incomplete, _) = ran {
         steps.push(format!(
             "some requirements could not be tested, so acp comply exits with 3: set allow-incomplete in {FILE} to accept that"
         ));

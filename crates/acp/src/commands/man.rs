@@ -8,13 +8,13 @@ use clap::CommandFactory;
 /// Arguments of `acp man`.
 #[derive(clap::Args)]
 #[command(after_help = crate::help::MAN)]
-pub struct Args {
+pub struct ManArgs {
     /// The command whose page to print; without it, the page of `acp` itself
     command: Option<String>,
 }
 
 /// Writes the manual page to standard output.
-pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: &ManArgs) -> anyhow::Result<ExitCode> {
     let mut root = crate::Cli::command();
     root.build();
     let page = match &args.command {

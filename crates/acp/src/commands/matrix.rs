@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use acp_comply::Results;
-use acp_report::matrix::{AGENT_ROWS, DEFAULT_ROWS, Matrix, MatrixFormat, Row};
+use acp_report::matrix::{AGENT_ROWS, DEFAULT_ROWS, Matrix, MatrixFormat, MatrixRow};
 use anyhow::Context;
 use clap::{Args as _, FromArgMatches};
 
@@ -14,7 +14,7 @@ use crate::target::ConnectToken;
 /// Arguments of `acp matrix`.
 #[derive(clap::Args)]
 #[command(after_help = crate::help::MATRIX)]
-pub struct Args {
+pub struct MatrixArgs {
     /// Results of `acp comply` or `acp harness` (--format json); agents of one name share a column
     #[arg(value_name = "RESULTS", required_unless_present_any = ["agent", "command", "connect"])]
     results: Vec<PathBuf>,
@@ -48,7 +48,7 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: &MatrixArgs) -> anyhow::Result<ExitCode> {
     let (results, rows) = match read_all(args) {
         Ok(read) => read,
         Err(error) => {
@@ -66,7 +66,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn read_all(args: &Args) -> anyhow::Result<(Vec<Results>, Vec<Row>)> {
+fn read_all(args: &MatrixArgs) -> anyhow::Result<(Vec<Results>, Vec<MatrixRow>)> {
     if let Some(path) = &args.out {
         crate::out::check_not_among(path, &args.results)?;
     }
@@ -91,7 +91,7 @@ fn read_all(args: &Args) -> anyhow::Result<(Vec<Results>, Vec<Row>)> {
 }
 
 /// Runs the tests that speak for the rows.
-fn ask(args: &Args, rows: &[Row]) -> anyhow::Result<Results> {
+fn ask(args: &MatrixArgs, rows: &[MatrixRow]) -> anyhow::Result<Results> {
     let mut line: Vec<&str> = vec!["comply", "--suite", "v1", "--suite", "questions"];
     let tests = rows.iter().flat_map(|row| &row.tests).map(|test| ("--test", test));
     let agents = args.agent.iter().map(|name| ("--agent", name));
@@ -103,8 +103,8 @@ fn ask(args: &Args, rows: &[Row]) -> anyhow::Result<Results> {
     line.extend(args.isolate.then_some("--isolate"));
     let token = args.token.get();
     line.extend(token.iter().flat_map(|token| ["--connect-token", token]));
-    let command = super::comply::Args::augment_args(clap::Command::new("comply"));
-    let chosen = super::comply::Args::from_arg_matches(&command.try_get_matches_from(line)?)?;
+    let command = super::comply::ComplyArgs::augment_args(clap::Command::new("comply"));
+    let chosen = super::comply::ComplyArgs::from_arg_matches(&command.try_get_matches_from(line)?)?;
     super::comply::results(&chosen)
 }
 

@@ -9,7 +9,7 @@ use anyhow::Context;
 /// Arguments of `acp mcp-stub`.
 #[derive(clap::Args)]
 #[command(after_help = crate::help::MCP_STUB)]
-pub struct Args {
+pub struct McpStubArgs {
     /// The server's name, in its handshake and in its log
     #[arg(long, default_value = "acp-stub")]
     name: String,
@@ -28,7 +28,7 @@ pub struct Args {
 }
 
 /// Serves until the input ends (stdio) or a signal comes.
-pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: &McpStubArgs) -> anyhow::Result<ExitCode> {
     let settings = StubSettings { name: args.name.clone(), log_env: args.log_env.clone() };
     let log = LogFile::open(&args.name, args.log.as_deref()).with_context(|| {
         format!("cannot open the log {:?} for appending", args.log.clone().unwrap_or_default())

@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use acp_link::{Door, ListenAddress, Listener, Wire};
-use acp_mock::{DialectChoice, Ending, Server, Settings};
+use acp_link::{AccessControl, LinkSettings, ListenAddress, Listener};
+use acp_mock::{DialectChoice, Ending, MockServer, MockSettings};
 use acp_script::agent::{AgentConfig, AgentLimits, Auth, MessagePace, PromptError, UserHints};
 use acp_script::defects::Defect;
 use acp_script::faults::{Time, parse_spec};
@@ -23,7 +23,7 @@ use crate::signals::Ends;
 /// Arguments of `acp mock`.
 #[derive(clap::Args)]
 #[command(after_help = crate::help::MOCK)]
-pub struct Args {
+pub struct MockArgs {
     /// Where clients come from: stdio, tcp://HOST:PORT or ws://HOST:PORT/acp; port 0 takes any free one, and the address
     /// is printed as a line of JSON. Other than loopback addresses need --require-auth TOKEN
     #[arg(long, value_name = "WHERE", default_value = "stdio")]
@@ -124,7 +124,7 @@ pub struct Args {
     unasked: acp_dialect::Unasked,
 }
 
-impl Args {
+impl MockArgs {
     /// Where clients come from, however that was said.
     fn listen(&self) -> Listen {
         match self.port.map(|port| SocketAddr::new(self.bind, port)) {
@@ -140,13 +140,13 @@ impl Args {
     }
 
     /// Who may open a WebSocket.
-    fn door(&self) -> Door {
-        Door { token: self.token(), origins: self.allow_origin.clone() }
+    fn door(&self) -> AccessControl {
+        AccessControl { token: self.token(), origins: self.allow_origin.clone() }
     }
 }
 
 /// Serves the mock agent until its input ends, or for ever on a port.
-pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: &MockArgs) -> anyhow::Result<ExitCode> {
     if let Some(word) = &args.list_defects {
         return list_defects(word, args.format.is_json());
     }
@@ -160,7 +160,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::from(exit::USAGE));
         }
     };
-    let server = Server::new(settings)?;
+    let server = MockServer::new(settings)?;
     let code = match args.listen() {
         Listen::Stdio | Listen::Nobody => {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -192,7 +192,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 /// Serves until the end, or until a signal: then the recording is finished first.
 async fn until_told(
-    server: &Server,
+    server: &MockServer,
     serving: impl Future<Output = anyhow::Result<i32>>,
 ) -> anyhow::Result<i32> {
     let mut signals = Ends::listen().context("cannot listen for signals")?;
@@ -256,15 +256,15 @@ fn list_variants(json: bool) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-async fn listen(args: &Args, at: ListenAddress, server: Arc<Server>) -> anyhow::Result<i32> {
-    let listener = Listener::bind(at, &Wire::default(), args.door())?;
+async fn listen(args: &MockArgs, at: ListenAddress, server: Arc<MockServer>) -> anyhow::Result<i32> {
+    let listener = Listener::bind(at, &LinkSettings::default(), args.door())?;
     let address = listener.address();
     println!("{}", serde_json::json!({ "listening": address.to_string() }));
     eprintln!("acp mock: listening on {address}");
     Ok(server.serve_clients(listener).await)
 }
 
-fn settings(args: &Args) -> anyhow::Result<Settings> {
+fn settings(args: &MockArgs) -> anyhow::Result<MockSettings> {
     let at = args.listen();
     let has_door = at.address().map(|at| at.has_door());
     let auth = match (&args.require_auth, args.token(), has_door) {
@@ -288,7 +288,7 @@ fn settings(args: &Args) -> anyhow::Result<Settings> {
         "--allow-origin is about WebSockets: use --listen ws://HOST:PORT/acp"
     );
     anyhow::ensure!(at != Listen::Nobody, "--listen takes stdio, tcp://HOST:PORT or ws://HOST:PORT/acp");
-    let mut settings = Settings {
+    let mut settings = MockSettings {
         agent: AgentConfig {
             pace: MessagePace {
                 streaming_delay: args.streaming_delay.unwrap_or_default(),

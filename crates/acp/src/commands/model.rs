@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use acp_model::{Endpoint, Hints, Script, Settings};
+use acp_model::{EndpointSettings, Hints, ModelEndpoint, ModelScript};
 use acp_profile::Catalogue;
 use anyhow::Context;
 
@@ -14,7 +14,7 @@ use crate::signals::Ends;
 /// Arguments of `acp model`.
 #[derive(clap::Args)]
 #[command(after_help = crate::help::MODEL)]
-pub struct Args {
+pub struct ModelArgs {
     /// The rules to answer by; without it, plain wishes are understood
     #[arg(long, value_name = "FILE")]
     script: Option<PathBuf>,
@@ -36,7 +36,7 @@ pub struct Args {
 }
 
 /// Serves until a signal tells it to end.
-pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: &ModelArgs) -> anyhow::Result<ExitCode> {
     let settings = match settings(args) {
         Ok(settings) => settings,
         Err(error) => {
@@ -47,7 +47,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(async {
         let port = settings.port;
-        let endpoint = Endpoint::start(settings).await.with_context(|| {
+        let endpoint = ModelEndpoint::start(settings).await.with_context(|| {
             format!("cannot serve on 127.0.0.1 port {port}; is it taken, and can the journal be written?")
         })?;
         let mut signals = Ends::listen().context("cannot listen for signals")?;
@@ -62,26 +62,26 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn settings(args: &Args) -> anyhow::Result<Settings> {
+fn settings(args: &ModelArgs) -> anyhow::Result<EndpointSettings> {
     let script = match &args.script {
-        None => Script::default(),
+        None => ModelScript::default(),
         Some(path) => {
             let text =
                 std::fs::read_to_string(path).with_context(|| format!("cannot read the script {path:?}"))?;
-            Script::parse(&text).with_context(|| format!("in the script {}", path.display()))?
+            ModelScript::parse(&text).with_context(|| format!("in the script {}", path.display()))?
         }
     };
     let hints = match &args.profile {
         None => Hints::default(),
         Some(name) => Hints::from(Catalogue::built_in().find(name)?),
     };
-    Ok(Settings {
+    Ok(EndpointSettings {
         port: args.port,
         script,
         hints,
         journal: args.journal.clone(),
         pace: Duration::from_millis(args.pace),
         stall_limit: Duration::from_secs(args.stall_limit),
-        ..Settings::default()
+        ..EndpointSettings::default()
     })
 }

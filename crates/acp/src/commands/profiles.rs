@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use acp_profile::{Catalogue, Profile, Source, parse_registry, parse_settings};
+use acp_profile::{Catalogue, Profile, ProfileSource, parse_registry, parse_settings};
 use anyhow::Context;
 
 use crate::exit;
@@ -13,7 +13,7 @@ use crate::outputs::OutputFormat;
 /// Arguments of `acp profiles`.
 #[derive(clap::Args)]
 #[command(after_help = crate::help::PROFILES)]
-pub struct Args {
+pub struct ProfilesArgs {
     #[command(subcommand)]
     action: Option<Action>,
     /// Read agents from an editor's settings file (`agent_servers`) instead of the built-in profiles
@@ -36,7 +36,7 @@ pub struct Args {
     json: bool,
 }
 
-impl Args {
+impl ProfilesArgs {
     fn is_json(&self) -> bool {
         self.json || self.format == OutputFormat::Json
     }
@@ -62,7 +62,7 @@ enum Action {
 }
 
 /// Lists, shows or installs.
-pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: &ProfilesArgs) -> anyhow::Result<ExitCode> {
     let catalogue = match catalogue(args) {
         Ok(catalogue) => catalogue,
         Err(error) => {
@@ -95,7 +95,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn catalogue(args: &Args) -> anyhow::Result<Catalogue> {
+fn catalogue(args: &ProfilesArgs) -> anyhow::Result<Catalogue> {
     let read = |path: &PathBuf| {
         std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
     };
@@ -128,9 +128,9 @@ fn list(catalogue: &Catalogue, json: bool) {
 
 fn row(profile: &Profile) -> serde_json::Value {
     let source = match profile.source {
-        Source::Profile => "profile",
-        Source::Settings => "settings",
-        Source::Registry => "registry",
+        ProfileSource::Profile => "profile",
+        ProfileSource::Settings => "settings",
+        ProfileSource::Registry => "registry",
     };
     serde_json::json!({
         "name": profile.name, "title": profile.title, "version": profile.version(), "source": source,

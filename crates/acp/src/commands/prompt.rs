@@ -8,16 +8,16 @@ use agent_client_protocol_schema::v1::{ContentBlock, StopReason};
 
 use crate::exit;
 use crate::talk::args::TalkArgs;
-use crate::talk::history::History;
+use crate::talk::history::ChatHistory;
 use crate::talk::keys::{Interrupts, SaneTerminal, person_present};
 use crate::talk::session::{Talk, Trouble};
-use crate::talk::turn::{self, Outcome, View};
+use crate::talk::turn::{self, TurnOutcome, TurnView};
 use crate::talk::{content, json};
 
 /// Arguments of `acp prompt`.
 #[derive(clap::Args)]
 #[command(after_help = crate::help::PROMPT)]
-pub struct Args {
+pub struct PromptArgs {
     /// What to ask; `-` reads it from standard input
     text: String,
     #[command(flatten)]
@@ -25,7 +25,7 @@ pub struct Args {
 }
 
 /// Asks one thing, shows the answer, and ends.
-pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: &PromptArgs) -> anyhow::Result<ExitCode> {
     if args.talk.target.isolate {
         crate::isolate::enter()?;
     }
@@ -40,12 +40,12 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(code))
 }
 
-async fn talk(args: &Args) -> Result<u8, Trouble> {
+async fn talk(args: &PromptArgs) -> Result<u8, Trouble> {
     let mut prompt = vec![ContentBlock::from(text(&args.text).map_err(Trouble::usage)?)];
     prompt.extend(content::from_flags(&args.talk).map_err(Trouble::usage)?);
     let mut interrupts = Interrupts::listen().map_err(Trouble::fault)?;
-    let mut view = View::new(args.talk.format.is_json(), args.talk.verbose);
-    let mut history = History::default();
+    let mut view = TurnView::new(args.talk.format.is_json(), args.talk.verbose);
+    let mut history = ChatHistory::default();
     let mut seen = |event| history.push(event);
     let mut talk = tokio::select! {
         talk = Talk::open(&args.talk, person_present(), &mut seen) => talk?,
@@ -61,10 +61,10 @@ async fn talk(args: &Args) -> Result<u8, Trouble> {
     let outcome = turn::run_again(&mut talk, &prompt, &mut view, &mut interrupts, &mut |_| {}).await;
     talk.close().await;
     match outcome? {
-        Outcome::Ended(StopReason::EndTurn) => Ok(exit::OK),
-        Outcome::Ended(_) | Outcome::Quit => Ok(exit::FAILED),
-        Outcome::Failed(error @ ClientError::NotOffered { .. }) => Err(Trouble::usage(error)),
-        Outcome::Failed(error) => {
+        TurnOutcome::Ended(StopReason::EndTurn) => Ok(exit::OK),
+        TurnOutcome::Ended(_) | TurnOutcome::Quit => Ok(exit::FAILED),
+        TurnOutcome::Failed(error @ ClientError::NotOffered { .. }) => Err(Trouble::usage(error)),
+        TurnOutcome::Failed(error) => {
             let trouble = Trouble::client(error);
             if args.talk.format.is_json() {
                 // The view has already told the program.

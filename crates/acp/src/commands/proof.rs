@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
 
-use acp_campaign::proof::{Change, Extent, Hunted, Proof, Ratchet, Tried, Weight, prove, unseen};
+use acp_campaign::proof::{ComplaintWeight, Extent, Hunted, Mutation, Proof, Ratchet, Tried, prove, unseen};
 use acp_campaign::{Campaign, Target};
 use acp_comply::Program;
 use acp_script::defects::{Defect, catalogue};
@@ -105,7 +105,7 @@ fn print_variants(proof: &Proof, out: &mut Vec<u8>) -> anyhow::Result<()> {
         for alarm in
             examined.alarms.iter().filter(|alarm| told.insert((alarm.test.clone(), alarm.reason.clone())))
         {
-            let weight = if alarm.weight == Weight::Fail { "FAIL" } else { "WARN" };
+            let weight = if alarm.weight == ComplaintWeight::Fail { "FAIL" } else { "WARN" };
             writeln!(
                 out,
                 "  {weight} {} ({}) on {}: {}",
@@ -156,22 +156,22 @@ fn print_defects(proof: &Proof, verbose: bool, out: &mut Vec<u8>) -> anyhow::Res
 }
 
 fn print_mutants(proof: &Proof, verbose: bool, out: &mut Vec<u8>) -> anyhow::Result<()> {
-    let count = |change: Change, survived: bool| {
+    let count = |change: Mutation, survived: bool| {
         let mutants = proof.mutants.iter().filter(|mutant| mutant.change == change);
         mutants.filter(|mutant| !survived || mutant.tried == Tried::Survived).count()
     };
-    let killed = |change: Change| count(change, false) - count(change, true);
+    let killed = |change: Mutation| count(change, false) - count(change, true);
     let tried = how_many(proof.extent);
     writeln!(
         out,
         "changes of the suite ({tried}): {} of {} stricter ones and {} of {} laxer ones are found out",
-        killed(Change::Stricter),
-        count(Change::Stricter, false),
-        killed(Change::Laxer),
-        count(Change::Laxer, false)
+        killed(Mutation::Stricter),
+        count(Mutation::Stricter, false),
+        killed(Mutation::Laxer),
+        count(Mutation::Laxer, false)
     )?;
     for mutant in proof.surviving_mutants().filter(|_| verbose) {
-        let change = if mutant.change == Change::Stricter { "stricter" } else { "laxer" };
+        let change = if mutant.change == Mutation::Stricter { "stricter" } else { "laxer" };
         writeln!(out, "  {change}, not found out: {}:{}: {}", mutant.file, mutant.line, mutant.what)?;
     }
     Ok(())

@@ -16,10 +16,12 @@ use std::time::Duration;
 
 use acp_campaign::Real;
 use acp_dialect::{Dialect, TranslationOptions, Unasked};
-use acp_link::Wire;
+use acp_link::LinkSettings;
 use acp_proxy::journal::Journal;
 use acp_proxy::ops::Health;
-use acp_proxy::{ClientForm, ClientSource, Duties, Level, Opened, Outcome, Proxy, Say, Saying, Settings};
+use acp_proxy::{
+    ClientForm, ClientSource, Duties, Level, OpenedAgent, Outcome, Proxy, ProxySettings, Say, Saying,
+};
 use anyhow::Context;
 use futures_util::future::BoxFuture;
 use tokio::sync::watch;
@@ -28,12 +30,12 @@ use super::listen::Listen;
 use crate::exit;
 use crate::signals::Ends;
 use crate::talk::args::duration;
-use crate::target::{Connection, Target, TargetArgs};
+use crate::target::{AgentConnection, AgentTarget, TargetArgs};
 
 /// Arguments of `acp proxy`.
 #[derive(clap::Args)]
 #[command(after_help = crate::help::PROXY)]
-pub struct Args {
+pub struct ProxyArgs {
     /// Where clients come from: stdio, tcp://127.0.0.1:PORT or ws://127.0.0.1:PORT/acp; port 0 takes any free one, and
     /// the address is printed as a line of JSON. Other than loopback addresses need --listen-token
     #[arg(
@@ -101,7 +103,7 @@ pub struct Args {
 }
 
 /// Joins clients to agents until the client on standard input leaves, or for ever on a port.
-pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: &ProxyArgs) -> anyhow::Result<ExitCode> {
     let (agent, settings) = match prepare(args) {
         Ok(prepared) => prepared,
         Err(error) => {
@@ -128,7 +130,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 /// What is behind the proxy.
 #[derive(Clone)]
 enum Agent {
-    Target(Target),
+    Target(AgentTarget),
     Scripted(Arc<Real>),
 }
 
@@ -142,7 +144,7 @@ impl Agent {
 }
 
 /// Everything that can be wrong with the arguments.
-fn prepare(args: &Args) -> anyhow::Result<(Agent, Settings)> {
+fn prepare(args: &ProxyArgs) -> anyhow::Result<(Agent, ProxySettings)> {
     let agent = match &args.target.agent {
         Some(name) if args.scripted => Agent::Scripted(Arc::new(crate::builtin::installed_agent(name)?)),
         _ => Agent::Target(args.target.resolve()?),
@@ -156,7 +158,7 @@ fn prepare(args: &Args) -> anyhow::Result<(Agent, Settings)> {
 }
 
 /// With `--isolate`, returns only inside the isolated network, with the socket that was opened outside of it.
-fn isolated(args: &Args) -> anyhow::Result<Option<TcpListener>> {
+fn isolated(args: &ProxyArgs) -> anyhow::Result<Option<TcpListener>> {
     match args.listen {
         _ if !args.target.isolate => Ok(None),
         Listen::Socket(at) => crate::isolate::enter_listening(at.socket).map(Some),
@@ -165,9 +167,9 @@ fn isolated(args: &Args) -> anyhow::Result<Option<TcpListener>> {
 }
 
 async fn serve(
-    args: &Args,
+    args: &ProxyArgs,
     agent: Agent,
-    mut settings: Settings,
+    mut settings: ProxySettings,
     socket: Option<TcpListener>,
 ) -> anyhow::Result<Outcome> {
     let (say, health) = (args.operation.say(), Health::default());
@@ -244,11 +246,14 @@ fn watch_health(health: &Health, stop: &watch::Receiver<bool>, journal: Option<J
 }
 
 /// Opens the agent in this folder.
-fn open(target: Arc<(Target, Wire)>, cwd: PathBuf) -> BoxFuture<'static, Result<Opened, String>> {
+fn open(
+    target: Arc<(AgentTarget, LinkSettings)>,
+    cwd: PathBuf,
+) -> BoxFuture<'static, Result<OpenedAgent, String>> {
     Box::pin(async move {
         let (target, wire) = &*target;
         let opened = target.open_on(&cwd, None, wire).await;
-        opened.map(|Connection { link, child }| (link, child)).map_err(|error| format!("{error:#}"))
+        opened.map(|AgentConnection { link, child }| (link, child)).map_err(|error| format!("{error:#}"))
     })
 }
 
@@ -268,7 +273,7 @@ fn on_signal(say: Say) -> anyhow::Result<watch::Receiver<bool>> {
     Ok(stop)
 }
 
-fn settings(args: &Args) -> anyhow::Result<Settings> {
+fn settings(args: &ProxyArgs) -> anyhow::Result<ProxySettings> {
     let given = args.work_dir.as_deref();
     let folder = given.unwrap_or(Path::new("."));
     let folder =
@@ -283,7 +288,7 @@ fn settings(args: &Args) -> anyhow::Result<Settings> {
         !args.lint || agent.is_canonical() || args.client_dialect != ClientForm::Only(agent),
         "--lint judges v1, and between two peers of the form {agent} nothing is v1"
     );
-    Ok(Settings {
+    Ok(ProxySettings {
         client: args.client_dialect,
         agent,
         options: TranslationOptions {
@@ -307,6 +312,6 @@ fn settings(args: &Args) -> anyhow::Result<Settings> {
         },
         token: args.operation.listen_token.clone(),
         leash: crate::target::leash(),
-        ..Settings::default()
+        ..ProxySettings::default()
     })
 }

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 
 use acp_proxy::journal::Notice;
 use acp_proxy::replay::{Recording, ReplayError, find};
-use acp_rpc::transcript::Entry;
+use acp_rpc::transcript::TranscriptEntry;
 use anyhow::Context;
 
 use crate::exit;
@@ -18,7 +18,7 @@ use crate::exit;
 /// Arguments of `acp replay`.
 #[derive(clap::Args)]
 #[command(after_help = crate::help::REPLAY)]
-pub struct Args {
+pub struct ReplayArgs {
     /// A transcript (of --record), a segment or folder of a journal, a session id, or a conversation's name as --list
     /// shows it; without it, the conversations in the journal are listed
     #[arg(value_name = "FILE|SESSION", required_if_eq("as_agent", "true"))]
@@ -61,7 +61,7 @@ enum Format {
 }
 
 /// Shows a conversation again, or plays its agent.
-pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: &ReplayArgs) -> anyhow::Result<ExitCode> {
     if args.what.is_none() {
         return list_journal(args);
     }
@@ -100,12 +100,12 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
 }
 
-fn recordings(args: &Args) -> anyhow::Result<Vec<Recording>> {
+fn recordings(args: &ReplayArgs) -> anyhow::Result<Vec<Recording>> {
     let what = args.what.as_deref().context("what? name a file, a session or a conversation")?;
     Ok(find(what, args.journal.clone())?)
 }
 
-fn list_journal(args: &Args) -> anyhow::Result<ExitCode> {
+fn list_journal(args: &ReplayArgs) -> anyhow::Result<ExitCode> {
     let folder = args.journal.clone().or_else(acp_proxy::journal::default_folder);
     let folder = folder.context("neither XDG_STATE_HOME nor HOME is set; use --journal DIR")?;
     let tell = |notice: &Notice| eprintln!("acp replay: {notice}");
@@ -169,7 +169,7 @@ fn json(recordings: &[Recording], speed: Option<f64>) -> io::Result<()> {
         // What went by on the client's side: a request that was changed is there as it came.
         for said in recording.said.iter().filter(|said| !said.is_change()) {
             pace.wait(said.t);
-            let entry = Entry { t: said.t, dir: said.dir, line: said.frame.raw().clone() };
+            let entry = TranscriptEntry { t: said.t, dir: said.dir, line: said.frame.raw().clone() };
             writeln!(out, "{}", acp_text::json(&entry.to_json_line()))?;
         }
     }

@@ -11,7 +11,7 @@ use crate::outputs::FormatArgs;
 /// Arguments of `acp requirements`.
 #[derive(clap::Args)]
 #[command(after_help = crate::help::REQUIREMENTS)]
-pub struct Args {
+pub struct RequirementsArgs {
     /// Only these requirements, for instance `PT-07`
     ids: Vec<String>,
     /// Only this area, for instance `TC` or `C-SES`
@@ -34,7 +34,7 @@ pub struct Args {
 }
 
 /// Prints the requirements of the protocol.
-pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: &RequirementsArgs) -> anyhow::Result<ExitCode> {
     if let Some(problem) = unknown(args) {
         eprintln!("acp requirements: {problem}");
         return Ok(ExitCode::from(exit::USAGE));
@@ -49,7 +49,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 /// A name in the arguments that does not exist, with what does.
-fn unknown(args: &Args) -> Option<String> {
+fn unknown(args: &RequirementsArgs) -> Option<String> {
     let areas = registry().areas();
     if let Some(area) = args.area.iter().find(|area| !areas.contains(&area.to_uppercase().as_str())) {
         return Some(format!("there is no area {area:?}; there are {}", areas.join(", ")));
@@ -63,7 +63,7 @@ fn unknown(args: &Args) -> Option<String> {
     Some(format!("there is no level {level:?}; there are {}", levels.join(", ")))
 }
 
-fn wanted(args: &Args, row: &Requirement) -> bool {
+fn wanted(args: &RequirementsArgs, row: &Requirement) -> bool {
     let in_list = |list: &[String], value: &str| {
         list.is_empty() || list.iter().any(|item| item.eq_ignore_ascii_case(value))
     };
@@ -103,7 +103,11 @@ fn json(out: &mut impl std::io::Write, rows: &[&Requirement]) -> std::io::Result
     writeln!(out)
 }
 
-fn text(out: &mut impl std::io::Write, args: &Args, rows: &[&Requirement]) -> std::io::Result<()> {
+fn text(
+    out: &mut impl std::io::Write,
+    args: &RequirementsArgs,
+    rows: &[&Requirement],
+) -> std::io::Result<()> {
     if !args.ids.is_empty() {
         return rows.iter().try_for_each(|row| one(out, row));
     }

@@ -11,7 +11,7 @@ use crate::exit;
 /// Arguments of `acp suites`.
 #[derive(clap::Args)]
 #[command(after_help = crate::help::SUITES)]
-pub struct Args {
+pub struct SuitesArgs {
     #[command(subcommand)]
     action: Action,
 }
@@ -48,7 +48,7 @@ enum Action {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: &SuitesArgs) -> anyhow::Result<ExitCode> {
     let outcome = match &args.action {
         Action::List => list(),
         Action::Show { tests, suite } => show(tests, suite.as_deref()),
@@ -111,7 +111,7 @@ fn id_of(file: &str) -> &str {
 }
 
 /// Words about tests whose ids contain the one that was asked for, or about how to list all.
-fn nearest(test: &str, sources: &[(&String, acp_comply::Source)]) -> String {
+fn nearest(test: &str, sources: &[(&String, acp_comply::TestSource)]) -> String {
     let ids = sources.iter().map(|(_, source)| id_of(&source.name));
     let similar: Vec<&str> = ids.filter(|id| id.contains(test)).take(5).collect();
     match similar.is_empty() {

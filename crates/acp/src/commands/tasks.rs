@@ -22,7 +22,7 @@ use show::Screen;
 /// Arguments of `acp tasks`.
 #[derive(clap::Args)]
 #[command(after_help = crate::help::TASKS)]
-pub struct Args {
+pub struct TasksArgs {
     /// What to do.
     #[command(subcommand)]
     command: Verb,
@@ -52,7 +52,7 @@ pub struct Args {
     json: bool,
 }
 
-impl Args {
+impl TasksArgs {
     fn is_json(&self) -> bool {
         self.json || self.format == OutputFormat::Json
     }
@@ -126,7 +126,7 @@ struct Watch {
 }
 
 /// Does it.
-pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: &TasksArgs) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let code = match runtime.block_on(act(args)) {
         Ok(code) => code,
@@ -139,7 +139,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(code))
 }
 
-async fn act(args: &Args) -> Result<u8, Trouble> {
+async fn act(args: &TasksArgs) -> Result<u8, Trouble> {
     let say: Say = Arc::new(|saying: &Saying<'_>| {
         if saying.level > Level::Info {
             eprintln!("acp tasks: {saying}");

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use acp_policy::Rules;
+use acp_policy::PolicyRules;
 
 use crate::outputs::FormatArgs;
-use crate::settings::Settings;
+use crate::settings::FileSettings;
 use crate::target::TargetArgs;
 
 /// Which agent, where, with what, under which rules.
@@ -82,8 +82,8 @@ pub struct TalkArgs {
 
 impl TalkArgs {
     /// The rules for the agent.
-    pub fn rules(&self) -> anyhow::Result<Rules> {
-        let rules = Settings::load()?.rules(self.policy.as_deref(), &self.allow, &self.deny)?;
+    pub fn rules(&self) -> anyhow::Result<PolicyRules> {
+        let rules = FileSettings::load()?.rules(self.policy.as_deref(), &self.allow, &self.deny)?;
         Ok(rules.unwrap_or_default())
     }
 }

@@ -4,7 +4,7 @@ mod form;
 
 use std::io::Write;
 
-use acp_host::{Ask, Asked, Elicited, PermissionChoice, Question};
+use acp_host::{Ask, Elicited, PermissionChoice, UserAnswer, UserQuestion};
 use acp_policy::{PermissionOptionKind, ToolKind};
 use acp_text::line as clean;
 use anstyle::{AnsiColor, Style};
@@ -17,7 +17,7 @@ const WARN: Style = AnsiColor::Yellow.on_default();
 
 /// Puts a question on standard error and answers it with what the person types. Ends without an answer when nobody
 /// waits for it any more.
-pub async fn put(mut question: Question, agent: &str) {
+pub async fn put(mut question: UserQuestion, agent: &str) {
     let ask = question.ask.clone();
     let asked = tokio::select! {
         asked = answer(&ask, agent) => asked,
@@ -29,7 +29,7 @@ pub async fn put(mut question: Question, agent: &str) {
     question.answer(asked);
 }
 
-async fn answer(ask: &Ask, agent: &str) -> Asked {
+async fn answer(ask: &Ask, agent: &str) -> UserAnswer {
     match ask {
         Ask::Permission { title, kind, subjects, options, params } => {
             say(&format!(
@@ -56,7 +56,7 @@ async fn answer(ask: &Ask, agent: &str) -> Asked {
         }
         Ask::Form { message, schema } => {
             say(&format!("\n{WARN}?{WARN:#} {BOLD}{}{BOLD:#} asks: {}\n", clean(agent), clean(message)));
-            Asked::Elicited(form::fill(schema).await)
+            UserAnswer::Elicited(form::fill(schema).await)
         }
         Ask::Url { message, url } => {
             let host = url
@@ -72,22 +72,22 @@ async fn answer(ask: &Ask, agent: &str) -> Asked {
                 say("  careful: the host's name is not plain ASCII and may imitate another\n");
             }
             let agreed = yes("  will you open it yourself? [y/N] ").await;
-            Asked::Elicited(if agreed { Elicited::Accept(Map::new()) } else { Elicited::Decline })
+            UserAnswer::Elicited(if agreed { Elicited::Accept(Map::new()) } else { Elicited::Decline })
         }
     }
 }
 
 /// The agent's own options, chosen by number or by a word's beginning.
-async fn choose(options: &[PermissionChoice], of: ToolKind) -> Asked {
+async fn choose(options: &[PermissionChoice], of: ToolKind) -> UserAnswer {
     let shown = options.iter().map(|option| (clean(&option.name), meaning(option.kind, of), option.kind));
     match menu(&shown.collect::<Vec<_>>()).await {
-        Some(index) => Asked::Option(options[index].id.clone()),
-        None => Asked::Cancelled,
+        Some(index) => UserAnswer::Option(options[index].id.clone()),
+        None => UserAnswer::Cancelled,
     }
 }
 
 /// What the client itself would do for the agent, which did not ask.
-async fn access(always: Option<&str>) -> Asked {
+async fn access(always: Option<&str>) -> UserAnswer {
     let mut shown = vec![("Allow once".to_owned(), "", Some(PermissionOptionKind::AllowOnce))];
     if let Some(always) = always {
         let words = format!("Allow {} in this session", clean(always));
@@ -95,9 +95,9 @@ async fn access(always: Option<&str>) -> Asked {
     }
     shown.push(("Reject".to_owned(), "", Some(PermissionOptionKind::RejectOnce)));
     match menu(&shown).await.and_then(|index| shown[index].2) {
-        Some(PermissionOptionKind::AllowOnce) => Asked::Yes,
-        Some(PermissionOptionKind::AllowAlways) => Asked::Always,
-        _ => Asked::No,
+        Some(PermissionOptionKind::AllowOnce) => UserAnswer::Yes,
+        Some(PermissionOptionKind::AllowAlways) => UserAnswer::Always,
+        _ => UserAnswer::No,
     }
 }
 

@@ -2,30 +2,30 @@
 
 use std::collections::VecDeque;
 
-use acp_host::Event;
+use acp_host::ClientEvent;
 
 /// The newest events: how long the history of a session is, its agent decides.
 #[derive(Debug, Default)]
-pub struct History {
-    events: VecDeque<(Event, usize)>,
+pub struct ChatHistory {
+    events: VecDeque<(ClientEvent, usize)>,
     bytes: usize,
     dropped: usize,
 }
 
-impl History {
+impl ChatHistory {
     /// So much is kept.
     const MOST_BYTES: usize = 32 << 20;
     /// What an event takes besides its frame.
     const EACH: usize = 512;
 
     /// Keeps an event.
-    pub fn push(&mut self, event: Event) {
+    pub fn push(&mut self, event: ClientEvent) {
         let bytes = Self::EACH
             + match &event {
                 // The frame, and what was read of it.
-                Event::Update(update) => 2 * update.frame.raw().len(),
-                Event::Notification(frame) | Event::Violation(_, frame) => frame.raw().len(),
-                Event::Decision(_) | Event::Closed(..) => 0,
+                ClientEvent::Update(update) => 2 * update.frame.raw().len(),
+                ClientEvent::Notification(frame) | ClientEvent::Violation(_, frame) => frame.raw().len(),
+                ClientEvent::Decision(_) | ClientEvent::Closed(..) => 0,
             };
         self.bytes += bytes;
         self.events.push_back((event, bytes));
@@ -38,7 +38,7 @@ impl History {
     }
 
     /// The events that were kept, oldest first.
-    pub fn iter(&self) -> impl Iterator<Item = &Event> {
+    pub fn iter(&self) -> impl Iterator<Item = &ClientEvent> {
         self.events.iter().map(|(event, _)| event)
     }
 

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use acp_host::{Record, Update};
+use acp_host::{DecisionRecord, TurnUpdate};
 use acp_rpc::Frame;
 use serde_json::{Value, json};
 
@@ -18,12 +18,12 @@ pub fn session(id: &str) -> Value {
 }
 
 /// An update, as the agent sent it.
-pub fn update(update: &Update) -> Value {
+pub fn update(update: &TurnUpdate) -> Value {
     typed("update", params(&update.frame))
 }
 
 /// A decision of the client.
-pub fn decision(record: &Record) -> Value {
+pub fn decision(record: &DecisionRecord) -> Value {
     json!({
         "type": "decision",
         "method": record.method,

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use acp_host::{AcpClient, ClientError, ClientOptions, Event, Events, Observed, Timeouts, Workspace};
+use acp_host::{AcpClient, ClientError, ClientEvent, ClientOptions, Events, Observed, Timeouts, Workspace};
 use acp_link::Tap;
-use acp_policy::Rules;
+use acp_policy::PolicyRules;
 use acp_proto::method;
 use acp_rpc::{Direction, Frame};
 use agent_client_protocol_schema::ProtocolVersion;
@@ -14,7 +14,7 @@ use serde::Serialize;
 use tokio::sync::broadcast::{Receiver, error::RecvError};
 
 use super::session::{Trouble, folder};
-use crate::target::{Connection, TargetArgs};
+use crate::target::{AgentConnection, TargetArgs};
 
 /// The first request of every conversation.
 pub const INITIALIZE: &str = method::INITIALIZE;
@@ -40,7 +40,7 @@ pub struct RawOptions {
     /// The folder for sessions.
     pub cwd: PathBuf,
     /// What the agent may do.
-    pub rules: Rules,
+    pub rules: PolicyRules,
     /// How long each answer may take.
     pub timeout: Duration,
     /// Where a transcript goes.
@@ -55,7 +55,7 @@ impl Raw {
         let workspace = Workspace::at(folder(&options.cwd).map_err(Trouble::usage)?);
         let tap = options.record.as_deref().map(Tap::create).transpose().map_err(Trouble::fault)?;
         let opened = found.open(&workspace.cwd, tap.as_ref()).await.map_err(Trouble::fault)?;
-        let Connection { link, child } = opened.translated(dialect, &workspace, |_, _| {});
+        let AgentConnection { link, child } = opened.translated(dialect, &workspace, |_, _| {});
         let limit = Some(options.timeout);
         let timeouts = Timeouts {
             initialize: limit,
@@ -127,7 +127,7 @@ impl Raw {
                     Err(RecvError::Lagged(missed)) => eprintln!("acp: {missed} frames came too fast to be shown"),
                     Err(RecvError::Closed) => return,
                 },
-                event = self.events.next() => if matches!(event, None | Some(Event::Closed(..))) { return },
+                event = self.events.next() => if matches!(event, None | Some(ClientEvent::Closed(..))) { return },
                 () = tokio::time::sleep_until(until) => return,
             }
         }

@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
-use acp_host::{Ask, Record, Update};
-use acp_policy::Verdict;
+use acp_host::{Ask, DecisionRecord, TurnUpdate};
+use acp_policy::PolicyVerdict;
 use acp_rpc::{Frame, Violation};
 use acp_text::{CommandGuard, block, line as clean};
 use agent_client_protocol_schema::v1::{
@@ -66,7 +66,7 @@ impl<W: Write> Renderer<W> {
     }
 
     /// One update.
-    pub fn update(&mut self, update: &Update) -> io::Result<()> {
+    pub fn update(&mut self, update: &TurnUpdate) -> io::Result<()> {
         let Some(known) = update.update.as_deref() else {
             return self.aside(&format!("update not understood: {}", update.frame));
         };
@@ -108,11 +108,11 @@ impl<W: Write> Renderer<W> {
     }
 
     /// A decision of the client: refusals always, the rest when verbose.
-    pub fn decision(&mut self, record: &Record) -> io::Result<()> {
+    pub fn decision(&mut self, record: &DecisionRecord) -> io::Result<()> {
         match record.verdict {
             // Who has just said no knows it; the call's end follows.
-            Verdict::Deny if record.reason == "the person said no" => self.aside(&record.to_string()),
-            Verdict::Deny => self.line(&format!(
+            PolicyVerdict::Deny if record.reason == "the person said no" => self.aside(&record.to_string()),
+            PolicyVerdict::Deny => self.line(&format!(
                 "{BAD}refused{BAD:#} {}: {}",
                 clean(&record.subject),
                 clean(&record.reason)
@@ -388,7 +388,7 @@ mod tests {
         for update in updates {
             let frame = Frame::notification("session/update", &json!({"sessionId": "s", "update": update}));
             let known = serde_json::from_value(update.clone()).ok().map(Box::new);
-            renderer.update(&Update { session: "s".to_owned(), update: known, frame }).expect("written");
+            renderer.update(&TurnUpdate { session: "s".to_owned(), update: known, frame }).expect("written");
         }
         renderer.end(StopReason::EndTurn).expect("written");
         let text = String::from_utf8(renderer.out).expect("text");
@@ -460,7 +460,7 @@ mod tests {
                 "kind": "execute", "status": status});
             let frame = Frame::notification("session/update", &json!({"sessionId": "s", "update": update}));
             let known = serde_json::from_value(update).ok().map(Box::new);
-            Update { session: "s".to_owned(), update: known, frame }
+            TurnUpdate { session: "s".to_owned(), update: known, frame }
         };
         renderer.update(&call("a", "in_progress")).expect("written");
         renderer.update(&call("b", "completed")).expect("written");

@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use acp_campaign::Room;
 use acp_dialect::{Note, Side};
-use acp_host::retry::{Effect, Meaning, Remedy, Retry};
-use acp_host::{AcpClient, ClientError, ClientOptions, Event, Events, Question, Timeouts, Workspace};
+use acp_host::retry::{Meaning, Remedy, Repeatability, Retry};
+use acp_host::{
+    AcpClient, ClientError, ClientEvent, ClientOptions, Events, Timeouts, UserQuestion, Workspace,
+};
 use acp_link::{Tap, token};
 use acp_rpc::Direction;
 use agent_client_protocol_schema::v1::{
@@ -21,7 +23,7 @@ use super::args::TalkArgs;
 use super::modes::Modes;
 use super::{mcp, patterns};
 use crate::exit;
-use crate::target::{Connection, Target};
+use crate::target::{AgentConnection, AgentTarget};
 
 /// How long an agent may take to end by itself.
 const GRACE: Duration = Duration::from_secs(2);
@@ -34,7 +36,7 @@ pub struct Talk {
     /// What happens outside turns.
     pub events: Events,
     /// What the person is asked.
-    pub questions: mpsc::Receiver<Question>,
+    pub questions: mpsc::Receiver<UserQuestion>,
     /// The session's id.
     pub session: String,
     /// The agent in words.
@@ -115,7 +117,11 @@ impl Trouble {
 impl Talk {
     /// Connects, negotiates, logs in, opens or loads the session and sets its mode. What happens meanwhile (the history
     /// of a loaded session, for one) goes to `seen`.
-    pub async fn open(args: &TalkArgs, person: bool, seen: &mut dyn FnMut(Event)) -> Result<Talk, Trouble> {
+    pub async fn open(
+        args: &TalkArgs,
+        person: bool,
+        seen: &mut dyn FnMut(ClientEvent),
+    ) -> Result<Talk, Trouble> {
         let target = args.target.resolve().map_err(Trouble::usage)?;
         let plan = Plan::new(args).map_err(Trouble::usage)?;
         let retry = retries(args.attempts);
@@ -127,10 +133,11 @@ impl Talk {
             };
             let meaning = match error.error.downcast_ref::<ClientError>() {
                 Some(error) => Meaning::of_failure(error),
-                None if matches!(target, Target::Listening(..)) => Meaning::ConnectionClosed,
+                None if matches!(target, AgentTarget::Listening(..)) => Meaning::ConnectionClosed,
                 None => Meaning::Other,
             };
-            let Some((pause, remedy)) = retry.next(attempt, meaning, Effect::Repeatable, chance()) else {
+            let Some((pause, remedy)) = retry.next(attempt, meaning, Repeatability::Repeatable, chance())
+            else {
                 return Err(error);
             };
             if remedy == Remedy::NewSession {
@@ -144,11 +151,11 @@ impl Talk {
 
     async fn try_open(
         args: &TalkArgs,
-        target: &Target,
+        target: &AgentTarget,
         plan: &Plan,
         begin: Begin,
         person: bool,
-        seen: &mut dyn FnMut(Event),
+        seen: &mut dyn FnMut(ClientEvent),
     ) -> Result<Talk, Trouble> {
         let tap = match &args.record {
             Some(path) => Some(Tap::create(path).map_err(Trouble::fault)?),
@@ -171,12 +178,13 @@ impl Talk {
                     Some(tap) => link.tapped(tap, Direction::AgentToClient),
                     None => link,
                 };
-                (Connection { link, child: Some(child) }, Some(room))
+                (AgentConnection { link, child: Some(child) }, Some(room))
             }
             _ => (target.open(&plan.workspace.cwd, tap.as_ref()).await.map_err(Trouble::fault)?, None),
         };
         let dialect = args.target.dialect().map_err(Trouble::usage)?;
-        let Connection { link, child } = connection.translated(dialect, &plan.workspace, notes(args.verbose));
+        let AgentConnection { link, child } =
+            connection.translated(dialect, &plan.workspace, notes(args.verbose));
         let (client, events) = AcpClient::connect(link, child, options);
         let talk = Talk {
             client,
@@ -197,7 +205,7 @@ impl Talk {
         mut self,
         args: &TalkArgs,
         begin: Begin,
-        seen: &mut dyn FnMut(Event),
+        seen: &mut dyn FnMut(ClientEvent),
     ) -> Result<Talk, Trouble> {
         let outcome = self.steps(args, begin, seen).await;
         match outcome {
@@ -213,7 +221,7 @@ impl Talk {
         &mut self,
         args: &TalkArgs,
         begin: Begin,
-        seen: &mut dyn FnMut(Event),
+        seen: &mut dyn FnMut(ClientEvent),
     ) -> Result<(), Trouble> {
         let agent = match self.client.initialize().await {
             Ok(agent) => agent,
@@ -248,7 +256,7 @@ impl Talk {
     /// tries left, opens a new one after a pause and says so. Otherwise the error stands.
     pub async fn renewed(&mut self, tries: u32, error: &ClientError) -> Result<bool, Trouble> {
         let meaning = Meaning::of_failure(error);
-        let next = retries(self.plan.attempts).next(tries, meaning, Effect::Once, chance());
+        let next = retries(self.plan.attempts).next(tries, meaning, Repeatability::Once, chance());
         let Some((pause, Remedy::NewSession)) = next else { return Ok(false) };
         eprintln!("acp: {error}; trying again in a new session in {:.1} s", pause.as_secs_f64());
         tokio::time::sleep(pause).await;
@@ -263,7 +271,7 @@ impl Talk {
         }
         let said = std::iter::from_fn(|| self.events.next().now_or_never().flatten());
         let noise = said.into_iter().find_map(|event| match event {
-            Event::Violation(_, frame) => Some(frame.to_string()),
+            ClientEvent::Violation(_, frame) => Some(frame.to_string()),
             _ => None,
         });
         let said = match noise {
@@ -300,7 +308,7 @@ impl Talk {
     }
 
     /// Loads a session with its history, or resumes it without when the agent offers only that.
-    async fn reopen(&mut self, id: &str, seen: &mut dyn FnMut(Event)) -> Result<(), ClientError> {
+    async fn reopen(&mut self, id: &str, seen: &mut dyn FnMut(ClientEvent)) -> Result<(), ClientError> {
         let capabilities = self.client.agent().map(|agent| &agent.agent_capabilities);
         let loads = capabilities.is_some_and(|c| c.load_session);
         let resumes = capabilities.is_some_and(|c| c.session_capabilities.resume.is_some());

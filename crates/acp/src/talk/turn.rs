@@ -4,7 +4,7 @@ use std::future::Future;
 use std::io;
 use std::pin::Pin;
 
-use acp_host::{ClientError, Event, TurnEvent};
+use acp_host::{ClientError, ClientEvent, TurnEvent};
 use agent_client_protocol_schema::v1::{ContentBlock, SessionUpdate, StopReason};
 use serde_json::Value;
 
@@ -15,7 +15,7 @@ use super::{ask, json};
 
 /// Where what happens is shown.
 #[derive(Debug)]
-pub enum View {
+pub enum TurnView {
     /// To a person.
     Human(Renderer<anstream::AutoStream<io::Stdout>>),
     /// To a program.
@@ -24,7 +24,7 @@ pub enum View {
 
 /// How a turn came out.
 #[derive(Debug)]
-pub enum Outcome {
+pub enum TurnOutcome {
     /// It ended.
     Ended(StopReason),
     /// It failed.
@@ -33,72 +33,75 @@ pub enum Outcome {
     Quit,
 }
 
-impl View {
+impl TurnView {
     /// The view that the flags ask for.
-    pub fn new(json: bool, verbose: bool) -> View {
-        if json { View::Json } else { View::Human(Renderer::new(anstream::stdout(), verbose)) }
+    pub fn new(json: bool, verbose: bool) -> TurnView {
+        if json { TurnView::Json } else { TurnView::Human(Renderer::new(anstream::stdout(), verbose)) }
     }
 
     /// Whether a program reads it.
     pub fn is_json(&self) -> bool {
-        matches!(self, View::Json)
+        matches!(self, TurnView::Json)
     }
 
     /// A line of the program's own; scripts do not see it.
     pub fn note(&mut self, text: &str) -> io::Result<()> {
         match self {
-            View::Human(renderer) => renderer.note(text),
-            View::Json => Ok(()),
+            TurnView::Human(renderer) => renderer.note(text),
+            TurnView::Json => Ok(()),
         }
     }
 
     /// A line of the program's own words alone; scripts do not see it.
     pub fn own(&mut self, text: &str) -> io::Result<()> {
         match self {
-            View::Human(renderer) => renderer.own(text),
-            View::Json => Ok(()),
+            TurnView::Human(renderer) => renderer.own(text),
+            TurnView::Json => Ok(()),
         }
     }
 
     /// The person cancels the turn; its end is told on the same line.
     fn cancelling(&mut self) -> io::Result<()> {
         match self {
-            View::Human(renderer) => renderer.cancelling(),
-            View::Json => Ok(()),
+            TurnView::Human(renderer) => renderer.cancelling(),
+            TurnView::Json => Ok(()),
         }
     }
 
     /// Something for scripts only.
     pub fn object(&mut self, value: &Value) -> io::Result<()> {
         match self {
-            View::Human(_) => Ok(()),
-            View::Json => json::line(&mut io::stdout().lock(), value),
+            TurnView::Human(_) => Ok(()),
+            TurnView::Json => json::line(&mut io::stdout().lock(), value),
         }
     }
 
     /// Something outside every turn.
-    pub fn event(&mut self, event: &Event) -> io::Result<()> {
+    pub fn event(&mut self, event: &ClientEvent) -> io::Result<()> {
         match (self, event) {
-            (View::Human(renderer), Event::Update(update)) => renderer.update(update),
-            (View::Human(renderer), Event::Decision(record)) => renderer.decision(record),
-            (View::Json, Event::Update(update)) => {
+            (TurnView::Human(renderer), ClientEvent::Update(update)) => renderer.update(update),
+            (TurnView::Human(renderer), ClientEvent::Decision(record)) => renderer.decision(record),
+            (TurnView::Json, ClientEvent::Update(update)) => {
                 json::line(&mut io::stdout().lock(), &json::update(update))
             }
-            (View::Json, Event::Decision(record)) => {
+            (TurnView::Json, ClientEvent::Decision(record)) => {
                 json::line(&mut io::stdout().lock(), &json::decision(record))
             }
-            (View::Human(renderer), Event::Violation(violation, frame)) => renderer.noise(violation, frame),
-            (View::Json, Event::Violation(..)) | (_, Event::Notification(_) | Event::Closed(..)) => Ok(()),
+            (TurnView::Human(renderer), ClientEvent::Violation(violation, frame)) => {
+                renderer.noise(violation, frame)
+            }
+            (TurnView::Json, ClientEvent::Violation(..))
+            | (_, ClientEvent::Notification(_) | ClientEvent::Closed(..)) => Ok(()),
         }
     }
 
     fn turn_event(&mut self, event: &TurnEvent) -> io::Result<()> {
         match (self, event) {
-            (View::Human(renderer), TurnEvent::Update(update)) => renderer.update(update),
-            (View::Human(renderer), TurnEvent::Decision(record)) => renderer.decision(record),
-            (View::Human(renderer), TurnEvent::Ended(response)) => renderer.end(response.stop_reason),
-            (View::Human(renderer), TurnEvent::Failed(_)) => renderer.fresh(),
-            (View::Json, event) => {
+            (TurnView::Human(renderer), TurnEvent::Update(update)) => renderer.update(update),
+            (TurnView::Human(renderer), TurnEvent::Decision(record)) => renderer.decision(record),
+            (TurnView::Human(renderer), TurnEvent::Ended(response)) => renderer.end(response.stop_reason),
+            (TurnView::Human(renderer), TurnEvent::Failed(_)) => renderer.fresh(),
+            (TurnView::Json, event) => {
                 let value = match event {
                     TurnEvent::Update(update) => json::update(update),
                     TurnEvent::Decision(record) => json::decision(record),
@@ -138,19 +141,19 @@ fn learnt(talk: &mut Talk, update: Option<&SessionUpdate>, learn: &mut dyn FnMut
 pub async fn run_again(
     talk: &mut Talk,
     prompt: &[ContentBlock],
-    view: &mut View,
+    view: &mut TurnView,
     interrupts: &mut Interrupts,
     learn: &mut dyn FnMut(Commands),
-) -> Result<Outcome, Trouble> {
+) -> Result<TurnOutcome, Trouble> {
     for tries in 1.. {
         let outcome = run(talk, prompt.to_vec(), view, interrupts, learn).await.map_err(Trouble::output)?;
-        let Outcome::Failed(error) = &outcome else { return Ok(outcome) };
+        let TurnOutcome::Failed(error) = &outcome else { return Ok(outcome) };
         if !talk.renewed(tries, error).await? {
             return Ok(outcome);
         }
         view.object(&json::session(&talk.session)).map_err(Trouble::output)?;
     }
-    Ok(Outcome::Quit)
+    Ok(TurnOutcome::Quit)
 }
 
 /// Sends a prompt and shows what comes of it. Ctrl-C cancels the turn the first time and quits the second.
@@ -158,13 +161,13 @@ pub async fn run_again(
 async fn run(
     talk: &mut Talk,
     prompt: Vec<ContentBlock>,
-    view: &mut View,
+    view: &mut TurnView,
     interrupts: &mut Interrupts,
     learn: &mut dyn FnMut(Commands),
-) -> io::Result<Outcome> {
+) -> io::Result<TurnOutcome> {
     let mut turn = match talk.client.prompt(&talk.session, prompt).await {
         Ok(turn) => turn,
-        Err(error) => return Ok(Outcome::Failed(error)),
+        Err(error) => return Ok(TurnOutcome::Failed(error)),
     };
     let mut asking: Option<Pin<Box<dyn Future<Output = ()> + Send>>> = None;
     let mut cancelled = false;
@@ -174,7 +177,7 @@ async fn run(
             biased;
             interrupt = interrupts.next() => {
                 if cancelled || interrupt == Interrupt::Quit {
-                    return Ok(Outcome::Quit);
+                    return Ok(TurnOutcome::Quit);
                 }
                 cancelled = true;
                 talk.client.cancel(&talk.session).await;
@@ -182,24 +185,24 @@ async fn run(
             }
             () = async { if let Some(asking) = &mut asking { asking.await } }, if busy => asking = None,
             Some(question) = talk.questions.recv(), if !busy => {
-                if let View::Human(renderer) = view {
+                if let TurnView::Human(renderer) = view {
                     renderer.question(&question.ask)?;
                 }
                 let agent = talk.agent.clone();
                 asking = Some(Box::pin(async move { ask::put(question, &agent).await }));
             }
             Some(event) = talk.events.next(), if !busy => {
-                if let Event::Update(update) = &event {
+                if let ClientEvent::Update(update) = &event {
                     learnt(talk, update.update.as_deref(), learn);
                 }
                 view.event(&event)?;
             }
             event = turn.next(), if !busy => {
-                let Some(event) = event else { return Ok(Outcome::Quit) };
+                let Some(event) = event else { return Ok(TurnOutcome::Quit) };
                 view.turn_event(&event)?;
                 match event {
-                    TurnEvent::Ended(response) => return Ok(Outcome::Ended(response.stop_reason)),
-                    TurnEvent::Failed(error) => return Ok(Outcome::Failed(error)),
+                    TurnEvent::Ended(response) => return Ok(TurnOutcome::Ended(response.stop_reason)),
+                    TurnEvent::Failed(error) => return Ok(TurnOutcome::Failed(error)),
                     TurnEvent::Update(update) => learnt(talk, update.update.as_deref(), learn),
                     TurnEvent::Decision(_) => {}
                 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use acp_mcp::stub::{Event, StubLog};
+use acp_mcp::stub::{StubEvent, StubLog};
 use serde_json::json;
 
 use crate::talk::{ACP, Place, Talk};
@@ -79,8 +79,7 @@ fn a_server_hears_of_a_cancelled_call_and_is_gone_after_the_session_even_in_a_ca
         let session = talk.session(&place.work(), &servers);
         let wish = "Use the slow tool from the stub MCP server with {\"ms\": 600000}";
         let cancelled = |seen: &StubLog| {
-            let done =
-                |event: &Event| matches!(event, Event::ToolsDone { outcome, .. } if outcome == "cancelled");
+            let done = |event: &StubEvent| matches!(event, StubEvent::ToolsDone { outcome, .. } if outcome == "cancelled");
             seen.records.iter().any(|record| done(&record.event))
         };
         let call = |talk: &mut Talk, times: usize| {

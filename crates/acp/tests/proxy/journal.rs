@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use acp_dialect::Dialect;
-use acp_proxy::journal::{Conversation, Settings, conversations};
+use acp_proxy::journal::{Conversation, JournalSettings, conversations};
 use acp_rpc::Direction;
 use serde_json::Value;
 
@@ -321,7 +321,7 @@ fn the_journal_is_where_it_is_said_to_be_or_nowhere() {
     let output = homeless.stdin(std::process::Stdio::null()).output().expect("acp runs");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("use --journal DIR or --no-journal"), "{said}");
-    let settings = Settings::new("x");
+    let settings = JournalSettings::new("x");
     assert_eq!((settings.segment_bytes, settings.keep.as_secs()), (64 << 20, 7 * 24 * 3600));
 }
 

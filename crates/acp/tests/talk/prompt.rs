@@ -84,8 +84,10 @@ fn a_transcript_is_recorded() {
     let (code, out, _) = prompt(&folder, &with(YOLO, &["--record", "talk.ndjson", "hi"]));
     assert_eq!(code, 0, "{out}");
     let text = std::fs::read_to_string(folder.join("talk.ndjson")).expect("the transcript");
-    let entries: Vec<_> =
-        text.lines().map(|line| acp_rpc::transcript::Entry::parse(line).expect("an entry")).collect();
+    let entries: Vec<_> = text
+        .lines()
+        .map(|line| acp_rpc::transcript::TranscriptEntry::parse(line).expect("an entry"))
+        .collect();
     let methods: Vec<String> = entries
         .iter()
         .filter_map(|entry| acp_rpc::Frame::parse(entry.line.clone()).method().map(str::to_owned))

@@ -163,7 +163,7 @@ async fn a_result_is_shown_though_the_end_of_its_turn_is_not_stored() {
     let watch = || output(place.tasks_command(&["watch", "t"]));
     assert_eq!(watch().await.status.code(), Some(0), "{}", proxy.said());
     // Somebody else has the session: what they store of it is theirs.
-    let body = Body::Closed(acp_proxy::event::Closed { reason: "over".to_owned() });
+    let body = Body::Closed(acp_proxy::event::SessionClosed { reason: "over".to_owned() });
     let theirs = Event { session, epoch: u64::MAX, seq: 1, at: 0, task: Some("other".to_owned()), body };
     let subject = Subjects::default().event(&theirs.session);
     let sent = context.publish(subject, theirs.to_json().into()).await.expect("sent");

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use acp_driver::{Machine, Output};
 use acp_link::child::Exit;
-use acp_link::{Arrival, Closed, Receiver};
+use acp_link::{Arrival, LinkClosed, Receiver};
 use acp_rpc::Frame;
 use tokio::sync::{mpsc, oneshot};
 
 use super::{Command, Driver, Note, Weight, reserve};
-use crate::providers::Answer;
+use crate::providers::ProviderAnswer;
 
 /// Why the driver lets go of the link for a moment, or for good.
 pub(crate) enum Ending {
@@ -18,7 +18,7 @@ pub(crate) enum Ending {
     /// The agent's output ended.
     Lost,
     /// The agent no longer reads what waited for it.
-    Unwritable(Closed),
+    Unwritable(LinkClosed),
     /// We are told to close the connection.
     Close { grace: Duration, done: oneshot::Sender<Option<Exit>> },
 }
@@ -28,7 +28,7 @@ pub(crate) enum Happened {
     /// A command; none when every handle was dropped.
     Command(Option<Command>),
     /// A request of the agent has its answer.
-    Answered(Option<(Answer, Weight)>),
+    Answered(Option<(ProviderAnswer, Weight)>),
     /// There is room for the next note, unless its reader is gone.
     Room(Option<mpsc::OwnedPermit<Note>>),
 }
@@ -99,7 +99,7 @@ impl Machine for Driver {
         self.gone.is_none() && self.backlog.is_empty() && self.has_room()
     }
 
-    fn unwritable(&mut self, closed: Closed, has_waited: bool) -> Option<Ending> {
+    fn unwritable(&mut self, closed: LinkClosed, has_waited: bool) -> Option<Ending> {
         self.drop_output();
         // Otherwise the end of the input says more than a write that failed: it comes by itself.
         (has_waited && self.gone.is_none()).then_some(Ending::Unwritable(closed))

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::{SIGNATURE, read_stop, read_usage, seal, stop_word, write_usage};
-use crate::sse::Event;
-use crate::talk::{Delta, Request, Stop, Usage};
+use crate::sse::SseEvent;
+use crate::talk::{Delta, ModelRequest, ModelStop, Usage};
 use crate::wire::{said, text_of};
 
 #[derive(Clone, Copy, PartialEq)]
@@ -15,7 +15,7 @@ enum Block {
 }
 
 /// Writes named events: blocks are opened and closed as the kind of piece changes.
-pub struct Writer {
+pub struct MessagesWriter {
     id: String,
     model: String,
     started: bool,
@@ -23,12 +23,12 @@ pub struct Writer {
     index: usize,
 }
 
-impl Writer {
-    pub(in crate::wire) fn new(id: &str, request: &Request) -> Self {
+impl MessagesWriter {
+    pub(in crate::wire) fn new(id: &str, request: &ModelRequest) -> Self {
         Self { id: id.to_owned(), model: request.model.clone(), started: false, open: None, index: 0 }
     }
 
-    pub(in crate::wire) fn push(&mut self, delta: &Delta) -> Vec<Event> {
+    pub(in crate::wire) fn push(&mut self, delta: &Delta) -> Vec<SseEvent> {
         let mut events = Vec::new();
         if let Delta::Failed { kind, message } = delta {
             return vec![event("error", json!({"error": {"type": kind, "message": message}}))];
@@ -72,7 +72,7 @@ impl Writer {
         events
     }
 
-    fn start(&self) -> Event {
+    fn start(&self) -> SseEvent {
         let usage = write_usage(&Usage { output: 1, ..Usage::default() });
         let message = json!({
             "id": self.id, "type": "message", "role": "assistant", "model": self.model, "content": [],
@@ -81,7 +81,7 @@ impl Writer {
         event("message_start", json!({"message": message}))
     }
 
-    fn open(&mut self, kind: Block, content: impl FnOnce() -> Value, events: &mut Vec<Event>) {
+    fn open(&mut self, kind: Block, content: impl FnOnce() -> Value, events: &mut Vec<SseEvent>) {
         if self.open == Some(kind) && kind != Block::Call {
             return;
         }
@@ -90,7 +90,7 @@ impl Writer {
         events.push(event("content_block_start", json!({"index": self.index, "content_block": content()})));
     }
 
-    fn close(&mut self, events: &mut Vec<Event>) {
+    fn close(&mut self, events: &mut Vec<SseEvent>) {
         let Some(kind) = self.open.take() else { return };
         if kind == Block::Think {
             events.push(self.delta(&json!({"type": "signature_delta", "signature": SIGNATURE})));
@@ -99,34 +99,34 @@ impl Writer {
         self.index += 1;
     }
 
-    fn delta(&self, delta: &Value) -> Event {
+    fn delta(&self, delta: &Value) -> SseEvent {
         event("content_block_delta", json!({"index": self.index, "delta": delta}))
     }
 }
 
 /// A named event, whose name is also its `type`.
-fn event(name: &str, fields: Value) -> Event {
+fn event(name: &str, fields: Value) -> SseEvent {
     let mut data = serde_json::Map::new();
     data.insert("type".to_owned(), name.into());
     if let Value::Object(fields) = fields {
         data.extend(fields);
     }
-    Event::named(name, Value::Object(data).to_string())
+    SseEvent::named(name, Value::Object(data).to_string())
 }
 
 /// Reads named events.
 #[derive(Default)]
-pub struct Reader {
+pub struct MessagesReader {
     usage: Usage,
-    stop: Stop,
+    stop: ModelStop,
     pub(in crate::wire) concluded: bool,
     calls: usize,
     call_of_block: std::collections::HashMap<u64, usize>,
     thinking: Option<Value>,
 }
 
-impl Reader {
-    pub(in crate::wire) fn push(&mut self, event: &Event) -> Result<Vec<Delta>, String> {
+impl MessagesReader {
+    pub(in crate::wire) fn push(&mut self, event: &SseEvent) -> Result<Vec<Delta>, String> {
         let data: Value =
             serde_json::from_str(&event.data).map_err(|error| format!("an event is not JSON: {error}"))?;
         let block = data["index"].as_u64().unwrap_or(0);

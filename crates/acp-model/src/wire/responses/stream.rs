@@ -3,25 +3,25 @@
 use serde_json::{Value, json};
 
 use super::{base, ended, read_stop, read_usage, seal, write_item};
-use crate::sse::Event;
-use crate::talk::{Call, Delta, Input, Part, Request};
+use crate::sse::SseEvent;
+use crate::talk::{Delta, Input, ModelCall, ModelPart, ModelRequest};
 use crate::wire::{said, text_of};
 
 /// Writes numbered events: items are opened and closed as the kind of piece changes.
-pub struct Writer {
+pub struct ResponsesWriter {
     id: String,
     model: String,
     number: u64,
-    open: Option<Part>,
+    open: Option<ModelPart>,
     done: Vec<Value>,
 }
 
-impl Writer {
-    pub(in crate::wire) fn new(id: &str, request: &Request) -> Self {
+impl ResponsesWriter {
+    pub(in crate::wire) fn new(id: &str, request: &ModelRequest) -> Self {
         Self { id: id.to_owned(), model: request.model.clone(), number: 0, open: None, done: Vec::new() }
     }
 
-    pub(in crate::wire) fn push(&mut self, delta: &Delta) -> Vec<Event> {
+    pub(in crate::wire) fn push(&mut self, delta: &Delta) -> Vec<SseEvent> {
         let mut events = Vec::new();
         if self.number == 0 {
             let response = base(&self.id, &self.model);
@@ -30,22 +30,23 @@ impl Writer {
         }
         match delta {
             Delta::Think(text) => {
-                if !matches!(self.open, Some(Part::Think(_))) {
-                    self.open(Part::Think(String::new()), &mut events);
+                if !matches!(self.open, Some(ModelPart::Think(_))) {
+                    self.open(ModelPart::Think(String::new()), &mut events);
                 }
                 self.more("response.reasoning_summary_text.delta", "summary_index", text, &mut events);
             }
             Delta::Text(text) => {
-                if !matches!(self.open, Some(Part::Text(_))) {
-                    self.open(Part::Text(String::new()), &mut events);
+                if !matches!(self.open, Some(ModelPart::Text(_))) {
+                    self.open(ModelPart::Text(String::new()), &mut events);
                 }
                 self.more("response.output_text.delta", "content_index", text, &mut events);
             }
             Delta::Call { id, name, namespace, free_text, .. } => {
                 let empty = String::new();
                 let input = if *free_text { Input::Text(empty) } else { Input::Json(Value::String(empty)) };
-                let call = Call { id: id.clone(), name: name.clone(), namespace: namespace.clone(), input };
-                self.open(Part::Call(call), &mut events);
+                let call =
+                    ModelCall { id: id.clone(), name: name.clone(), namespace: namespace.clone(), input };
+                self.open(ModelPart::Call(call), &mut events);
             }
             Delta::Args { text, .. } => self.args(text, &mut events),
             Delta::Seal(_) => {}
@@ -69,7 +70,7 @@ impl Writer {
         events
     }
 
-    fn event(&mut self, name: &str, fields: Value, events: &mut Vec<Event>) {
+    fn event(&mut self, name: &str, fields: Value, events: &mut Vec<SseEvent>) {
         let mut data = serde_json::Map::new();
         data.insert("type".to_owned(), name.into());
         data.insert("sequence_number".to_owned(), self.number.into());
@@ -77,27 +78,27 @@ impl Writer {
             data.extend(fields);
         }
         self.number += 1;
-        events.push(Event::named(name, Value::Object(data).to_string()));
+        events.push(SseEvent::named(name, Value::Object(data).to_string()));
     }
 
     fn item_id(&self) -> String {
         let prefix = match &self.open {
-            Some(Part::Think(_)) => "rs",
-            Some(Part::Call(Call { input: Input::Json(_), .. })) => "fc",
-            Some(Part::Call(_)) => "ctc",
+            Some(ModelPart::Think(_)) => "rs",
+            Some(ModelPart::Call(ModelCall { input: Input::Json(_), .. })) => "fc",
+            Some(ModelPart::Call(_)) => "ctc",
             _ => "msg",
         };
         format!("{prefix}_{}_{}", self.id, self.done.len())
     }
 
-    fn open(&mut self, part: Part, events: &mut Vec<Event>) {
+    fn open(&mut self, part: ModelPart, events: &mut Vec<SseEvent>) {
         self.close(events);
         let mut item = write_item(&part, &self.id, self.done.len());
         match &part {
-            Part::Think(_) => item["summary"] = json!([]),
-            Part::Text(_) => item["content"] = json!([]),
-            Part::Call(Call { input: Input::Json(_), .. }) => item["arguments"] = "".into(),
-            Part::Call(_) | Part::Seal(_) => {}
+            ModelPart::Think(_) => item["summary"] = json!([]),
+            ModelPart::Text(_) => item["content"] = json!([]),
+            ModelPart::Call(ModelCall { input: Input::Json(_), .. }) => item["arguments"] = "".into(),
+            ModelPart::Call(_) | ModelPart::Seal(_) => {}
         }
         if item.get("status").is_some() {
             item["status"] = "in_progress".into();
@@ -107,7 +108,7 @@ impl Writer {
         self.open = Some(part);
         let id = self.item_id();
         match &self.open {
-            Some(Part::Think(_)) => {
+            Some(ModelPart::Think(_)) => {
                 let part = json!({"type": "summary_text", "text": ""});
                 self.event(
                     "response.reasoning_summary_part.added",
@@ -115,7 +116,7 @@ impl Writer {
                     events,
                 );
             }
-            Some(Part::Text(_)) => {
+            Some(ModelPart::Text(_)) => {
                 let part = json!({"type": "output_text", "text": "", "annotations": [], "logprobs": []});
                 self.event(
                     "response.content_part.added",
@@ -127,8 +128,8 @@ impl Writer {
         }
     }
 
-    fn more(&mut self, name: &str, place: &str, text: &str, events: &mut Vec<Event>) {
-        if let Some(Part::Think(whole) | Part::Text(whole)) = &mut self.open {
+    fn more(&mut self, name: &str, place: &str, text: &str, events: &mut Vec<SseEvent>) {
+        if let Some(ModelPart::Think(whole) | ModelPart::Text(whole)) = &mut self.open {
             whole.push_str(text);
         }
         let mut fields =
@@ -139,13 +140,13 @@ impl Writer {
         self.event(name, fields, events);
     }
 
-    fn args(&mut self, text: &str, events: &mut Vec<Event>) {
+    fn args(&mut self, text: &str, events: &mut Vec<SseEvent>) {
         let name = match &mut self.open {
-            Some(Part::Call(Call { input: Input::Json(Value::String(whole)), .. })) => {
+            Some(ModelPart::Call(ModelCall { input: Input::Json(Value::String(whole)), .. })) => {
                 whole.push_str(text);
                 "response.function_call_arguments.delta"
             }
-            Some(Part::Call(Call { input: Input::Text(whole), .. })) => {
+            Some(ModelPart::Call(ModelCall { input: Input::Text(whole), .. })) => {
                 whole.push_str(text);
                 "response.custom_tool_call_input.delta"
             }
@@ -155,7 +156,7 @@ impl Writer {
         self.event(name, fields, events);
     }
 
-    fn close(&mut self, events: &mut Vec<Event>) {
+    fn close(&mut self, events: &mut Vec<SseEvent>) {
         let id = self.item_id();
         let Some(part) = self.open.take() else { return };
         let index = self.done.len();
@@ -169,7 +170,7 @@ impl Writer {
         };
         let mut item = write_item(&part, &self.id, index);
         match &part {
-            Part::Think(text) => {
+            ModelPart::Think(text) => {
                 self.event(
                     "response.reasoning_summary_text.done",
                     with(json!({"summary_index": 0, "text": text})),
@@ -182,7 +183,7 @@ impl Writer {
                     events,
                 );
             }
-            Part::Text(text) => {
+            ModelPart::Text(text) => {
                 self.event(
                     "response.output_text.done",
                     with(json!({"content_index": 0, "text": text, "logprobs": []})),
@@ -195,7 +196,7 @@ impl Writer {
                     events,
                 );
             }
-            Part::Call(Call { input: Input::Json(Value::String(args)), name, .. }) => {
+            ModelPart::Call(ModelCall { input: Input::Json(Value::String(args)), name, .. }) => {
                 item["arguments"] = args.clone().into();
                 self.event(
                     "response.function_call_arguments.done",
@@ -203,8 +204,8 @@ impl Writer {
                     events,
                 );
             }
-            Part::Seal(_) => {}
-            Part::Call(call) => {
+            ModelPart::Seal(_) => {}
+            ModelPart::Call(call) => {
                 self.event(
                     "response.custom_tool_call_input.done",
                     with(json!({"input": call.input.text()})),
@@ -219,14 +220,14 @@ impl Writer {
 
 /// Reads numbered events.
 #[derive(Default)]
-pub struct Reader {
+pub struct ResponsesReader {
     pub(in crate::wire) concluded: bool,
     calls: usize,
     call_of_item: std::collections::HashMap<u64, usize>,
 }
 
-impl Reader {
-    pub(in crate::wire) fn push(&mut self, event: &Event) -> Result<Vec<Delta>, String> {
+impl ResponsesReader {
+    pub(in crate::wire) fn push(&mut self, event: &SseEvent) -> Result<Vec<Delta>, String> {
         if event.data.trim() == "[DONE]" {
             return Ok(Vec::new());
         }

@@ -3,7 +3,7 @@
 use std::io::{BufRead, IsTerminal};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use acp_host::Event;
+use acp_host::ClientEvent;
 use rustyline::completion::{Completer, Pair};
 use rustyline::error::ReadlineError;
 use rustyline::highlight::Highlighter;
@@ -101,12 +101,12 @@ impl Editor {
     }
 
     /// Shows what happens outside a turn above the line being typed.
-    pub(super) fn show_event(&mut self, event: &Event) {
+    pub(super) fn show_event(&mut self, event: &ClientEvent) {
         let mut text = Vec::new();
         let mut renderer = Renderer::new(&mut text, false);
         let shown = match event {
-            Event::Update(update) => renderer.update(update),
-            Event::Decision(record) => renderer.decision(record),
+            ClientEvent::Update(update) => renderer.update(update),
+            ClientEvent::Decision(record) => renderer.decision(record),
             _ => Ok(()),
         };
         if shown.and_then(|()| renderer.fresh()).is_ok() && !text.is_empty() {

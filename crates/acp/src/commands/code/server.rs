@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use acp_code::{Engine, Stop, tool};
-use acp_mcp::{Call, Offer, Tools};
+use acp_code::{Engine, StopSignal, tool};
+use acp_mcp::{OfferedTool, ServedCall, Tools};
 use serde_json::Value;
 
 /// The engine behind the server; its pages last as long as the server.
@@ -19,20 +19,28 @@ impl Tools for CodeTools {
         "acp-code"
     }
 
-    fn offers(&self) -> Vec<Offer> {
+    fn offers(&self) -> Vec<OfferedTool> {
         tool::schemas()
             .into_iter()
-            .map(|schema| Offer { name: schema.name, description: schema.description, input: schema.input })
+            .map(|schema| OfferedTool {
+                name: schema.name,
+                description: schema.description,
+                input: schema.input,
+            })
             .collect()
     }
 
-    fn call(&self, tool: &str, arguments: Value) -> Call {
-        let stop = Stop::after(self.limit);
+    fn call(&self, tool: &str, arguments: Value) -> ServedCall {
+        let stop = StopSignal::after(self.limit);
         let (engine, tool, flag) = (Arc::clone(&self.engine), tool.to_owned(), stop.clone());
-        Call {
+        ServedCall {
             run: Box::new(move || {
                 let found = engine.answer(&tool, &arguments, &stop).map_err(|error| error.to_string())?;
-                Ok(acp_mcp::Answer { text: found.text(), data: found.json(), failed: found.is_failure() })
+                Ok(acp_mcp::ServedAnswer {
+                    text: found.text(),
+                    data: found.json(),
+                    failed: found.is_failure(),
+                })
             }),
             cancel: Box::new(move || flag.cancel()),
         }

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use acp_rules::{Row, Severity, registry};
+use acp_rules::{CoverageRow, Severity, registry};
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 
 use super::read::Judged;
@@ -32,7 +32,7 @@ fn suite(file: &Judged) -> TestSuite {
     suite
 }
 
-fn case(file: &Judged, row: &Row) -> TestCase {
+fn case(file: &Judged, row: &CoverageRow) -> TestCase {
     let own: Vec<_> =
         file.findings.iter().filter(|shown| shown.finding.requirement == row.requirement).collect();
     let lines: Vec<String> = own

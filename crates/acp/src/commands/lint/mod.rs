@@ -11,7 +11,7 @@ mod text;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use acp_rules::{Ending, Severity};
+use acp_rules::{ConversationEnd, Severity};
 
 use crate::exit;
 use read::Judged;
@@ -19,7 +19,7 @@ use read::Judged;
 /// Arguments of `acp lint`.
 #[derive(clap::Args)]
 #[command(after_help = crate::help::LINT)]
-pub struct Args {
+pub struct LintArgs {
     /// Transcripts: lines of {"t","dir","line"} or {"t","dir","frame"}; `-` is standard input
     #[arg(required = true)]
     files: Vec<PathBuf>,
@@ -63,7 +63,7 @@ enum Format {
 }
 
 /// Judges transcripts.
-pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: &LintArgs) -> anyhow::Result<ExitCode> {
     if args.redact {
         return redact::run(&args.files, args.out.as_deref());
     }
@@ -72,10 +72,10 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::from(exit::USAGE));
     }
     let ending = match (args.cut, args.agent_exited) {
-        (true, _) => Ending::Cut,
-        (_, true) => Ending::AgentExited,
-        _ if args.waited => Ending::ClientClosed,
-        _ => Ending::Unknown,
+        (true, _) => ConversationEnd::Cut,
+        (_, true) => ConversationEnd::AgentExited,
+        _ if args.waited => ConversationEnd::ClientClosed,
+        _ => ConversationEnd::Unknown,
     };
     let mut judged: Vec<Judged> = args.files.iter().map(|file| read::judge(file, ending)).collect();
     // It quotes what was said.

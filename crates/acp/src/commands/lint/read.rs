@@ -6,8 +6,10 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::time::Duration;
 
-use acp_rpc::transcript::{Entry, EntryFlaw};
-use acp_rules::{Coverage, Ending, Excerpt, Finding, Grade, Judge, JudgeConfig, Side, Stats, excerpt};
+use acp_rpc::transcript::{TranscriptEntry, TranscriptFlaw};
+use acp_rules::{
+    ConversationEnd, Coverage, Excerpt, Finding, Grade, Judge, JudgeConfig, Side, Stats, excerpt,
+};
 
 /// Lines longer than this are not held in memory.
 const LINE_LIMIT: usize = 64 << 20;
@@ -84,13 +86,13 @@ impl Judged {
 }
 
 /// Judges one file. What cannot be read becomes a problem, and the rest is judged.
-pub(super) fn judge(path: &Path, ending: Ending) -> Judged {
+pub(super) fn judge(path: &Path, ending: ConversationEnd) -> Judged {
     let mut reading = Reading::new(path);
     let source: Box<dyn BufRead> = match open(path) {
         Ok(source) => source,
         Err(error) => {
             reading.problem(0, format!("cannot open it: {error}"), true);
-            return reading.finish(Ending::Cut);
+            return reading.finish(ConversationEnd::Cut);
         }
     };
     reading.all(source);
@@ -114,7 +116,7 @@ struct Reading {
     clock: Clock,
     cut: bool,
     /// What the recording itself says about its end.
-    ended: Option<Ending>,
+    ended: Option<ConversationEnd>,
 }
 
 /// Times of entries, made up where there are none.
@@ -126,9 +128,9 @@ struct Clock {
 
 impl Clock {
     /// Reads an entry; one without a time comes a moment after the one before.
-    fn entry(&mut self, line: &str) -> Result<Entry, EntryFlaw> {
-        let entry = match Entry::parse(line) {
-            Err(EntryFlaw::Missing("t")) => Entry::parse_at(line, self.last + STEP)?,
+    fn entry(&mut self, line: &str) -> Result<TranscriptEntry, TranscriptFlaw> {
+        let entry = match TranscriptEntry::parse(line) {
+            Err(TranscriptFlaw::Missing("t")) => TranscriptEntry::parse_at(line, self.last + STEP)?,
             other => {
                 self.timed |= other.is_ok();
                 other?
@@ -238,9 +240,9 @@ impl Reading {
         }
     }
 
-    fn finish(mut self, ending: Ending) -> Judged {
-        let ending = self.ended.filter(|_| ending == Ending::Unknown).unwrap_or(ending);
-        self.judge.set_ending(if self.cut { Ending::Cut } else { ending });
+    fn finish(mut self, ending: ConversationEnd) -> Judged {
+        let ending = self.ended.filter(|_| ending == ConversationEnd::Unknown).unwrap_or(ending);
+        self.judge.set_ending(if self.cut { ConversationEnd::Cut } else { ending });
         self.judge.close(self.clock.last + Duration::from_secs(1));
         for finding in self.judge.news().to_vec() {
             let places = vec![Place::default(); finding.evidence.len()];
@@ -261,12 +263,12 @@ impl Reading {
 }
 
 /// `"end":"client-left"` beside the last frame: how the conversation ended, as far as who recorded it knows.
-fn ending(text: &str) -> Option<Ending> {
+fn ending(text: &str) -> Option<ConversationEnd> {
     match end_of(text)? {
-        "client-closed" => Some(Ending::ClientClosed),
-        "client-left" => Some(Ending::ClientLeft),
-        "agent-exited" => Some(Ending::AgentExited),
-        "cut" => Some(Ending::Cut),
+        "client-closed" => Some(ConversationEnd::ClientClosed),
+        "client-left" => Some(ConversationEnd::ClientLeft),
+        "agent-exited" => Some(ConversationEnd::AgentExited),
+        "cut" => Some(ConversationEnd::Cut),
         _ => None,
     }
 }
@@ -295,13 +297,13 @@ pub(super) fn end_of(text: &str) -> Option<&str> {
 }
 
 /// What is wrong with a line, and what it may be instead.
-fn explain(text: &str, flaw: &EntryFlaw) -> String {
+fn explain(text: &str, flaw: &TranscriptFlaw) -> String {
     let start = text.trim_start();
     if start.starts_with('{') && start.contains("\"jsonrpc\"") && !start.contains("\"dir\"") {
         return "a bare JSON-RPC message: a transcript line needs a direction, like {\"dir\":\"a2c\",\"frame\":{…}}".into();
     }
     match flaw {
-        EntryFlaw::NoFrame => {
+        TranscriptFlaw::NoFrame => {
             "not understood: the line has no frame, and whoever recorded it knows what it means; left out"
                 .into()
         }

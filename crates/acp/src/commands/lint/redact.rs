@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use acp_rpc::transcript::Entry;
+use acp_rpc::transcript::TranscriptEntry;
 use anyhow::Context as _;
 use regex::Regex;
 use serde_json::Value;
@@ -89,7 +89,7 @@ fn copy(source: impl BufRead, sink: &mut impl Write, file: &Path) -> std::io::Re
             Said::Frame(frame) => frame.to_string(),
             Said::Text(text) => text,
         };
-        let mut copy = Entry { line: line.into(), ..entry }.to_json_line();
+        let mut copy = TranscriptEntry { line: line.into(), ..entry }.to_json_line();
         // How the conversation ended stands beside its last frame.
         if let Some(end) = end.filter(|_| copy.ends_with('}')) {
             copy.pop();
@@ -112,8 +112,8 @@ enum Said {
     Text(String),
 }
 
-fn read(line: &str) -> Option<(Entry, Said)> {
-    let entry = Entry::parse_at(line, Duration::ZERO).ok()?;
+fn read(line: &str) -> Option<(TranscriptEntry, Said)> {
+    let entry = TranscriptEntry::parse_at(line, Duration::ZERO).ok()?;
     let said = match std::str::from_utf8(&entry.line) {
         Ok(text) => serde_json::from_str(text).map_or_else(|_| Said::Text(secrets(text)), Said::Frame),
         Err(_) => Said::Text("[redacted: not text]".to_owned()),
@@ -121,7 +121,7 @@ fn read(line: &str) -> Option<(Entry, Said)> {
     Some((entry, said))
 }
 
-fn redact(lines: &mut [(Entry, Said)]) {
+fn redact(lines: &mut [(TranscriptEntry, Said)]) {
     let frames = lines.iter_mut().filter_map(|(_, said)| match said {
         Said::Frame(frame) => Some(frame),
         Said::Text(_) => None,
@@ -223,7 +223,7 @@ mod tests {
         for secret in ["ada", "sk-abcdef", "hunter2"] {
             assert!(!copy.contains(secret), "{secret}: {copy}");
         }
-        let entry = Entry::parse(&copy).expect("an entry");
+        let entry = TranscriptEntry::parse(&copy).expect("an entry");
         assert_eq!(entry.t.as_secs_f64(), 1.5);
         assert_eq!(entry.frame().method(), Some("session/new"));
     }

@@ -3,7 +3,7 @@
 use std::io::{Result, Write};
 use std::time::Duration;
 
-use acp_rules::{Grade, Spread, Standing, Stats};
+use acp_rules::{Grade, RequirementStanding, Spread, Stats};
 
 use super::read::{Judged, Shown};
 use super::shape;
@@ -75,8 +75,8 @@ fn seconds(at: Duration) -> String {
 fn summary(out: &mut impl Write, file: &Judged) -> Result<()> {
     let version = file.version.map_or("no version agreed".to_owned(), |version| format!("version {version}"));
     let notes = if file.notes == 0 { String::new() } else { format!(", {}", counted(file.notes, "note")) };
-    let held = file.coverage.count(Standing::Held);
-    let broken = file.coverage.count(Standing::Broken);
+    let held = file.coverage.count(RequirementStanding::Held);
+    let broken = file.coverage.count(RequirementStanding::Broken);
     writeln!(
         out,
         "{}: {}, {version}: {} ({} by the agent, {} by the client), {}{notes}; {} held, {broken} broken",
@@ -123,9 +123,11 @@ fn numbers(out: &mut impl Write, stats: &Stats, timed: bool) -> Result<()> {
 }
 
 fn covered(out: &mut impl Write, file: &Judged) -> Result<()> {
-    for (standing, title) in
-        [(Standing::Broken, "broken"), (Standing::Held, "held"), (Standing::NeverReached, "never reached")]
-    {
+    for (standing, title) in [
+        (RequirementStanding::Broken, "broken"),
+        (RequirementStanding::Held, "held"),
+        (RequirementStanding::NeverReached, "never reached"),
+    ] {
         let ids: Vec<&str> = file
             .coverage
             .rows
@@ -135,5 +137,5 @@ fn covered(out: &mut impl Write, file: &Judged) -> Result<()> {
             .collect();
         writeln!(out, "{title} ({}): {}", ids.len(), ids.join(" "))?;
     }
-    writeln!(out, "not to be seen in frames: {}\n", file.coverage.count(Standing::NotJudged))
+    writeln!(out, "not to be seen in frames: {}\n", file.coverage.count(RequirementStanding::NotJudged))
 }

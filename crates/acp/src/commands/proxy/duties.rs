@@ -4,7 +4,7 @@ use acp_proxy::Duties;
 use acp_script::faults::parse_spec;
 use anyhow::Context;
 
-use crate::settings::Settings;
+use crate::settings::FileSettings;
 use crate::talk::{mcp, patterns};
 
 /// The flags for that.
@@ -39,7 +39,7 @@ pub struct DutyArgs {
 impl DutyArgs {
     /// What they say.
     pub fn duties(&self) -> anyhow::Result<Duties> {
-        let rules = Settings::load()?.rules(self.policy.as_deref(), &self.allow, &self.deny)?;
+        let rules = FileSettings::load()?.rules(self.policy.as_deref(), &self.allow, &self.deny)?;
         if let Some(rules) = &rules {
             patterns::warn("acp proxy", &rules.allow);
         }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use acp_proxy::journal::{self, Journal, OnFailure, Settings, Sync};
+use acp_proxy::journal::{self, Journal, JournalSettings, OnFailure, Sync};
 use acp_proxy::metrics::Metrics;
 use acp_proxy::{Level, Say, Saying};
 use anyhow::Context;
@@ -51,13 +51,13 @@ impl JournalArgs {
         let folder = self.journal.clone().or_else(journal::default_folder).context(
             "there is no place for the journal: neither XDG_STATE_HOME nor HOME is set; use --journal DIR or --no-journal",
         )?;
-        let settings = Settings {
+        let settings = JournalSettings {
             segment_bytes: self.journal_segment as u64,
             segment_age: self.journal_age,
             keep: self.journal_keep,
             sync: self.journal_sync,
             on_failure: self.journal_full,
-            ..Settings::new(folder)
+            ..JournalSettings::new(folder)
         };
         let place = settings.folder.display().to_string();
         let journal = Journal::create(settings, metrics, say.clone())?;

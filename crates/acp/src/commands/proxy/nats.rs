@@ -180,7 +180,7 @@ impl NatsArgs {
     /// Starts it, if it is wanted.
     pub async fn start(
         &self,
-        proxy: &acp_proxy::Settings,
+        proxy: &acp_proxy::ProxySettings,
         health: &Health,
         say: &Say,
     ) -> anyhow::Result<Option<Started>> {

@@ -4,7 +4,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 
-use acp_link::{Door, ListenAddress, ListenError, Listener, Wire};
+use acp_link::{AccessControl, LinkSettings, ListenAddress, ListenError, Listener};
 use acp_proxy::metrics::Metrics;
 use acp_proxy::ops::{self, Health};
 use acp_proxy::{ClientSource, Say, Saying};
@@ -60,7 +60,7 @@ impl OperationArgs {
         at: ListenAddress,
         socket: Option<TcpListener>,
     ) -> Result<ClientSource, ListenError> {
-        let door = Door { token: self.listen_token.clone(), origins: self.allow_origin.clone() };
+        let door = AccessControl { token: self.listen_token.clone(), origins: self.allow_origin.clone() };
         let listener = match socket {
             Some(socket) => Listener::on(socket, at, &self.wire(), door),
             None => Listener::bind(at, &self.wire(), door),
@@ -69,8 +69,8 @@ impl OperationArgs {
     }
 
     /// The limits of every wire.
-    pub fn wire(&self) -> Wire {
-        Wire { line_limit: self.max_line, ..Wire::default() }
+    pub fn wire(&self) -> LinkSettings {
+        LinkSettings { line_limit: self.max_line, ..LinkSettings::default() }
     }
 
     /// Whether health and numbers are served.

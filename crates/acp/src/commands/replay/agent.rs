@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use acp_driver::{Machine, Output, drive};
-use acp_link::{Arrival, Closed, Door, Link, Listener, Receiver, Wire, stdio};
+use acp_link::{AccessControl, Arrival, Link, LinkClosed, LinkSettings, Listener, Receiver, stdio};
 use acp_proxy::replay::{Player, Recording, Script};
 use acp_rpc::Frame;
 use anyhow::Context;
@@ -33,7 +33,7 @@ pub(super) fn run(recording: &Recording, listen: Listen, speed: Option<f64>) -> 
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let wire = Wire::default();
+        let wire = LinkSettings::default();
         match listen {
             Listen::Nobody => {}
             Listen::Stdio => {
@@ -41,7 +41,7 @@ pub(super) fn run(recording: &Recording, listen: Listen, speed: Option<f64>) -> 
                 play(link, Player::new(script, speed)).await;
             }
             Listen::Socket(at) => {
-                let listener = Listener::bind(at, &wire, Door::default())?;
+                let listener = Listener::bind(at, &wire, AccessControl::default())?;
                 announce(&listener.address().to_string());
                 let serve = |link, _| play(link, Player::new(script.clone(), speed));
                 let failed = |error: &io::Error| eprintln!("acp replay: cannot accept a connection: {error}");
@@ -106,7 +106,7 @@ impl Machine for Playing {
         match event {}
     }
 
-    fn unwritable(&mut self, _: Closed, _: bool) -> Option<()> {
+    fn unwritable(&mut self, _: LinkClosed, _: bool) -> Option<()> {
         Some(())
     }
 }

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
-use acp_host::Update;
+use acp_host::TurnUpdate;
 use acp_proto::{method, update};
 use acp_proxy::replay::{Recording, Said};
 use acp_rpc::{Direction, Exchange, Frame, Reply, View};
@@ -174,7 +174,7 @@ impl<W: Write> Show<W> {
         let params: Value = params.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
         let update = serde_json::from_value(params["update"].clone()).ok().map(Box::new);
         let session = params["sessionId"].as_str().unwrap_or_default().to_owned();
-        self.renderer.update(&Update { session, update, frame: frame.clone() })
+        self.renderer.update(&TurnUpdate { session, update, frame: frame.clone() })
     }
 }
 

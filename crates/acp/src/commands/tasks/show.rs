@@ -2,11 +2,11 @@
 
 use std::io::{self, Write};
 
-use acp_host::Update;
+use acp_host::TurnUpdate;
 use acp_nats::parts::Parts;
 use acp_nats::payload::{Status, TaskResult, TaskState};
 use acp_proto::{StopReason, method};
-use acp_proxy::event::{Body, Decider, Decision, Event, Role, Seen, Text};
+use acp_proxy::event::{Body, Decider, DecisionEvent, Event, Role, Seen, Text};
 use acp_rpc::Frame;
 use agent_client_protocol_schema::v1::{ContentBlock, ContentChunk, SessionUpdate};
 use serde::Serialize;
@@ -113,7 +113,7 @@ impl Screen {
 }
 
 /// An answer in words: which, by whom, and why.
-fn decided(decision: &Decision) -> String {
+fn decided(decision: &DecisionEvent) -> String {
     let result = decision.result.as_deref().and_then(|result| serde_json::from_str(result.get()).ok());
     let result: serde_json::Value = result.unwrap_or_default();
     let answer = result["outcome"]["optionId"].as_str().unwrap_or("turned away");
@@ -126,9 +126,9 @@ fn decided(decision: &Decision) -> String {
     format!("{by} answers: {answer}{reason}")
 }
 
-fn update(session: &str, known: Option<SessionUpdate>, event: &Event) -> Update {
+fn update(session: &str, known: Option<SessionUpdate>, event: &Event) -> TurnUpdate {
     let frame = Frame::notification(method::SESSION_UPDATE, &json!({ "event": event }));
-    Update { session: session.to_owned(), update: known.map(Box::new), frame }
+    TurnUpdate { session: session.to_owned(), update: known.map(Box::new), frame }
 }
 
 fn chunk(text: &Text) -> SessionUpdate {
